@@ -1,0 +1,2 @@
+//! The memtint program.
+fn main() {}

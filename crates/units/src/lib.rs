@@ -1,0 +1,1 @@
+//! memtint-units
