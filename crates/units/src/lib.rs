@@ -1,1 +1,26 @@
-//! memtint-units
+//! Units of the memory system, one type each.
+//!
+//! What it is for: a byte address, a page frame number and a byte count are three different things, and confusing two
+//! of them is the oldest bug of memory allocators. This crate gives each its own type and makes every conversion a
+//! named method. It also holds the list syntax in which users name colors and cores (`0-3,8`, `all`, `!0-1`).
+//!
+//! What it deliberately does not do: it knows nothing of DRAM, caches or files, and performs no I/O.
+//!
+//! Types to know: [`PhysAddr`], [`Pfn`], [`ByteSize`], [`IndexSet`].
+//!
+//! ```
+//! use memtint_units::{ByteSize, IndexSet, Pfn, PhysAddr};
+//!
+//! assert_eq!(PhysAddr(0x12345678).pfn(), Pfn(0x12345));
+//! assert_eq!("64K".parse::<ByteSize>().unwrap().to_string(), "64 KiB");
+//! assert_eq!(IndexSet::parse("!0-1", 8).unwrap().to_string(), "2-7");
+//! ```
+#![forbid(unsafe_code)]
+
+mod addr;
+mod bytes;
+pub mod list;
+
+pub use addr::{PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr};
+pub use bytes::{ByteSize, ByteSizeError};
+pub use list::{IndexList, IndexSet, ListError};
