@@ -1,0 +1,28 @@
+# What runs here runs in CI. Programs that need privileges say so themselves.
+
+CARGO ?= cargo
+
+.PHONY: build test lint doc demo bench setup help
+
+help: ## list the goals
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## install the programs that the tests and the demonstration run (Debian packages; only what is missing)
+	@scripts/setup.sh
+
+build: ## compile the program: target/release/memtint
+	$(CARGO) build --release --bin memtint
+
+lint: ## format, clippy and documentation, warnings denied
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+
+test: setup lint ## everything that CI checks; as root, because live tests read frame numbers
+	$(CARGO) test --workspace
+
+demo: setup ## two real programs side by side in disjoint colors, and the verdict (as root)
+	@scripts/demo.sh
+
+bench: setup build ## what coloring costs, against the same programs without it (as root)
+	target/release/memtint bench run

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Installs what the tests and the demonstration run and this system lacks. Debian and its relatives; needs root only when
+# something is missing. Starts no service and asks no question.
+set -euo pipefail
+
+if ! command -v cargo >/dev/null; then
+    echo "setup: cargo is missing: install Rust 1.90 or newer (rustup, or your distribution's package)" >&2
+    exit 1
+fi
+
+missing=()
+# need PACKAGE COMMAND...: any of the commands will do.
+need() {
+    local package=$1 command
+    shift
+    for command in "$@"; do
+        if command -v "$command" >/dev/null; then return; fi
+    done
+    missing+=("$package")
+}
+
+need gcc gcc cc
+need sqlite3 sqlite3
+need redis-server redis-server
+need redis-tools redis-benchmark
+need gzip gzip
+need coreutils sort
+need python3 python3
+need golang-go go
+need nodejs node nodejs
+need default-jdk-headless javac
+# Test programs in C are compiled here, some of them statically.
+if [ ! -e /usr/include/stdio.h ]; then missing+=(libc6-dev); fi
+# The dynamic busybox is no use here: a program without a loader is what is tested.
+if ! { command -v busybox && ! ldd "$(command -v busybox)"; } >/dev/null 2>&1; then missing+=(busybox-static); fi
+
+if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
+
+if ! command -v apt-get >/dev/null; then
+    echo "setup: please install what provides these Debian packages: ${missing[*]}" >&2
+    exit 1
+fi
+if [ "$(id -u)" -ne 0 ]; then
+    echo "setup: please run as root once: apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
+fi
+
+echo "setup: installing ${missing[*]}" >&2
+
+# A package that brings a service starts it unless this file says no (invoke-rc.d, status 101).
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' >$policy
+    chmod 755 $policy
+    trap 'rm -f $policy' EXIT
+fi
+
+log=$(mktemp)
+export DEBIAN_FRONTEND=noninteractive
+install() {
+    apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}" </dev/null >>"$log" 2>&1
+}
+# The package lists may be old or absent.
+if ! install && ! { apt-get update -o DPkg::Lock::Timeout=300 </dev/null >>"$log" 2>&1 && install; }; then
+    tail -n 20 "$log" >&2
+    echo "setup: apt-get could not install ${missing[*]}; its messages are in $log" >&2
+    exit 1
+fi
+rm -f "$log"
