@@ -1,1 +1,72 @@
-//! memtint-live
+//! The colored runtime: runs unmodified programs with every private page in frames of chosen colors, on a stock kernel.
+//!
+//! Three processes carry a run (the program sees none of them):
+//!
+//! ```text
+//! front       what the user's shell waits for: passes on status and signals          (module front)
+//! supervisor  decides: answers stopped system calls, injects helpers, reads frame
+//!             numbers; the only one with privileges while the program runs          (modules supervisor, inject)
+//! helper      one per address space, sharing the program's memory: owns the frame
+//!             pool, serves page faults with UFFDIO_MOVE, carries out the program's
+//!             own mmap, brk, mremap ... and watches the result                      (folder helper/)
+//! ```
+//!
+//! It deliberately does not know DRAM mappings: whether a frame is in color is the caller's [`FrameChoice`]. Pages that
+//! a `fork` makes shared are left to the kernel's copy-on-write and counted; they are not brought back in color yet.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod areas;
+mod filter;
+mod front;
+mod inject;
+mod report;
+mod space;
+mod supervisor;
+mod sys;
+#[allow(dead_code)]
+mod wire;
+
+pub use front::{RunOptions, RunStatus, run};
+pub use report::{AddressSpaceReport, RunReport};
+
+use std::io;
+
+/// Which page frames a program may live in.
+pub trait FrameChoice: Send {
+    /// Whether the 4 KiB frame with this number is in color.
+    fn contains(&self, frame: u64) -> bool;
+    /// Frames to look at, on average, to find one in color: 1 when all are. Never below 1.
+    fn looks_per_page(&self) -> f64;
+}
+
+/// Why a run could not be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Not enough privileges.
+    #[error(
+        "reading frame numbers and stopping system calls needs CAP_SYS_ADMIN and CAP_SYS_PTRACE: run memtint as root, \
+         and the program as somebody else with --user"
+    )]
+    Privileges,
+    /// The kernel has no userfaultfd, or one without UFFDIO_MOVE.
+    #[error("userfaultfd with UFFDIO_MOVE is needed (Linux 6.8 or newer, CONFIG_USERFAULTFD): {0}")]
+    Userfaultfd(io::Error),
+    /// No vDSO to make system calls at.
+    #[error("the program has no vDSO (kernel started with vdso=0?)")]
+    NoVdso,
+    /// The addresses that memtint uses are taken.
+    #[error("the program has mapped addresses that memtint uses (from {:#x})", wire::BLOB_BASE)]
+    AddressTaken,
+    /// The helper ended or said something that makes no sense.
+    #[error("the helper in the program's address space is lost")]
+    HelperLost,
+    /// The program ended while it was being prepared.
+    #[error("the program ended while it was being prepared")]
+    ProgramGone,
+    /// No such user.
+    #[error("there is no user {0:?}")]
+    NoUser(String),
+    /// A system call failed.
+    #[error("system call failed: {0}")]
+    Io(#[from] io::Error),
+}

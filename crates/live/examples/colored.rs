@@ -1,0 +1,41 @@
+//! Runs a program in frames whose number has given bits: `colored MASK VALUE -- COMMAND ...`.
+use memtint_live::{FrameChoice, RunOptions};
+
+struct Bits {
+    mask: u64,
+    value: u64,
+}
+
+impl FrameChoice for Bits {
+    fn contains(&self, frame: u64) -> bool {
+        frame & self.mask == self.value
+    }
+    fn looks_per_page(&self) -> f64 {
+        f64::from(1u32 << self.mask.count_ones())
+    }
+}
+
+fn main() {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let number = |index: usize| arguments[index].to_str().and_then(|text| text.parse().ok()).expect("a number");
+    let options = RunOptions {
+        command: arguments[4..].to_vec(),
+        choice: Box::new(Bits { mask: number(1), value: number(2) }),
+        strict: std::env::var_os("STRICT").is_some(),
+        prefault_bytes: 0,
+        cores: None,
+        user: std::env::var("AS_USER").ok(),
+    };
+    match memtint_live::run(options, |line| eprintln!("memtint: {line}")) {
+        Ok(status) => {
+            if std::env::var_os("REPORT").is_some() {
+                eprintln!("{}", serde_json::to_string_pretty(&status.report).expect("the report is plain data"));
+            }
+            std::process::exit(status.code)
+        }
+        Err(error) => {
+            eprintln!("memtint: {error}");
+            std::process::exit(125)
+        }
+    }
+}

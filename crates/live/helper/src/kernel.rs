@@ -1,0 +1,361 @@
+//! System calls of the helper, without a C library.
+
+use crate::wire::{Reply, Request};
+use core::arch::asm;
+
+pub(crate) const NR_CLOSE: u64 = 3;
+pub(crate) const NR_MMAP: u64 = 9;
+pub(crate) const NR_MPROTECT: u64 = 10;
+pub(crate) const NR_MUNMAP: u64 = 11;
+pub(crate) const NR_BRK: u64 = 12;
+pub(crate) const NR_MREMAP: u64 = 25;
+pub(crate) const NR_MADVISE: u64 = 28;
+pub(crate) const NR_MLOCKALL: u64 = 151;
+pub(crate) const NR_MUNLOCKALL: u64 = 152;
+pub(crate) const NR_MUNLOCK: u64 = 150;
+pub(crate) const NR_MLOCK2: u64 = 325;
+const NR_READ: u64 = 0;
+const NR_POLL: u64 = 7;
+const NR_RT_SIGPROCMASK: u64 = 14;
+const NR_IOCTL: u64 = 16;
+const NR_GETPID: u64 = 39;
+const NR_SENDMSG: u64 = 46;
+const NR_RECVMSG: u64 = 47;
+const NR_EXIT_GROUP: u64 = 231;
+const NR_KILL: u64 = 62;
+const NR_SETSID: u64 = 112;
+const NR_PRCTL: u64 = 157;
+const NR_CLOCK_GETTIME: u64 = 228;
+const NR_DUP3: u64 = 292;
+const NR_PROCESS_VM_READV: u64 = 310;
+const NR_CLOSE_RANGE: u64 = 436;
+
+pub(crate) const MAP_PRIVATE: u64 = 2;
+pub(crate) const MAP_FIXED: u64 = 0x10;
+pub(crate) const MAP_ANONYMOUS: u64 = 0x20;
+pub(crate) const MAP_NORESERVE: u64 = 0x4000;
+pub(crate) const PROT_READ: u64 = 1;
+pub(crate) const PROT_WRITE: u64 = 2;
+pub(crate) const PROT_EXEC: u64 = 4;
+pub(crate) const MREMAP_MAYMOVE: u64 = 1;
+pub(crate) const MREMAP_FIXED: u64 = 2;
+pub(crate) const MADV_DONTFORK: u64 = 10;
+pub(crate) const MADV_HUGEPAGE: u64 = 14;
+pub(crate) const MADV_DONTDUMP: u64 = 16;
+pub(crate) const MADV_POPULATE_WRITE: u64 = 23;
+pub(crate) const MLOCK_ONFAULT: u64 = 1;
+
+pub(crate) const UFFD_EVENT_PAGEFAULT: u8 = 0x12;
+
+/// An error number of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+impl Errno {
+    pub(crate) const AGAIN: Errno = Errno(11);
+    pub(crate) const EXISTS: Errno = Errno(17);
+    pub(crate) const INVALID: Errno = Errno(22);
+    pub(crate) const NO_ENTRY: Errno = Errno(2);
+    pub(crate) const NO_MEMORY: Errno = Errno(12);
+}
+
+pub(crate) type RawResult = Result<u64, Errno>;
+
+/// Makes a system call.
+pub(crate) fn call(number: u64, a: [u64; 6]) -> RawResult {
+    let result: i64;
+    // SAFETY: the `syscall` instruction clobbers rcx and r11 only. What the kernel does with the arguments is each
+    // caller's business: this process owns the pool's addresses, and for the rest carries out the program's own calls.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as i64 => result, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _);
+    }
+    if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as u64) }
+}
+
+/// Ends the helper.
+pub(crate) fn exit(status: u64) -> ! {
+    loop {
+        let _ = call(NR_EXIT_GROUP, [status, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Ends the program and the helper: without a supervisor its system calls and faults would hang.
+pub(crate) fn end_with(target: u64) -> ! {
+    let _ = call(NR_KILL, [target, 9, 0, 0, 0, 0]);
+    exit(98)
+}
+
+pub(crate) fn close(fd: i32) {
+    let _ = call(NR_CLOSE, [fd as u64, 0, 0, 0, 0, 0]);
+}
+
+/// Blocks every signal, leaves the program's session and names the process.
+pub(crate) fn leave_the_terminal() {
+    let all = u64::MAX;
+    let name = b"memtint-helper\0";
+    let _ = call(NR_RT_SIGPROCMASK, [2, &raw const all as u64, 0, 8, 0, 0]);
+    let _ = call(NR_SETSID, [0; 6]);
+    let _ = call(NR_PRCTL, [15, name.as_ptr() as u64, 0, 0, 0, 0]);
+}
+
+/// Moves memtint's descriptors to their fixed numbers and closes the rest: the program's are copies here, and a pipe
+/// must not stay open because of them.
+pub(crate) fn settle_descriptors(socket: i32, device: i32) {
+    // Both are moved out of the way first: either may sit on the other's place.
+    let high = 1000;
+    let _ = call(NR_DUP3, [socket as u64, high, 0, 0, 0, 0]);
+    let _ = call(NR_DUP3, [device as u64, high + 1, 0, 0, 0, 0]);
+    let _ = call(NR_DUP3, [high, crate::wire::FD_SOCKET as u64, 0, 0, 0, 0]);
+    let _ = call(NR_DUP3, [high + 1, crate::wire::FD_UFFD as u64, 0, 0, 0, 0]);
+    let _ = call(NR_CLOSE_RANGE, [0, 2, 0, 0, 0, 0]);
+    let _ = call(NR_CLOSE_RANGE, [5, u64::from(u32::MAX), 0, 0, 0, 0]);
+}
+
+#[repr(C)]
+struct UffdioApi {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+/// Replaces the descriptor of the userfaultfd device by a userfaultfd of this address space.
+pub(crate) fn new_userfaultfd(device: i32) -> Result<(), Errno> {
+    const USERFAULTFD_IOC_NEW: u64 = 0xaa00;
+    const UFFDIO_API: u64 = 0xc018_aa3f;
+    const UFFD_FEATURE_MOVE: u64 = 1 << 16;
+    const O_CLOEXEC: u64 = 0o2_000_000;
+    const O_NONBLOCK: u64 = 0o4000;
+    let fd = call(NR_IOCTL, [device as u64, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK, 0, 0, 0])?;
+    let api = UffdioApi { api: 0xaa, features: UFFD_FEATURE_MOVE, ioctls: 0 };
+    call(NR_IOCTL, [fd, UFFDIO_API, &raw const api as u64, 0, 0, 0])?;
+    call(NR_DUP3, [fd, device as u64, 0, 0, 0, 0])?;
+    close(fd as i32);
+    Ok(())
+}
+
+/// One message of a userfaultfd.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct UffdMsg {
+    pub(crate) event: u8,
+    reserved: [u8; 7],
+    flags: u64,
+    pub(crate) address: u64,
+    thread: u64,
+}
+
+/// Reads what is there, without waiting.
+pub(crate) fn read_faults(fd: i32, into: &mut [UffdMsg; 16]) -> usize {
+    let bytes = size_of_val(into) as u64;
+    call(NR_READ, [fd as u64, into.as_mut_ptr() as u64, bytes, 0, 0, 0])
+        .map_or(0, |read| read as usize / size_of::<UffdMsg>())
+}
+
+#[repr(C)]
+struct PollFd {
+    fd: i32,
+    events: i16,
+    revents: i16,
+}
+
+/// Waits until there is a fault, or a message of the supervisor.
+pub(crate) fn wait(uffd: i32, socket: i32) -> (bool, bool) {
+    let mut fds = [PollFd { fd: uffd, events: 1, revents: 0 }, PollFd { fd: socket, events: 1, revents: 0 }];
+    let _ = call(NR_POLL, [fds.as_mut_ptr() as u64, 2, u64::MAX, 0, 0, 0]);
+    (fds[0].revents != 0, fds[1].revents != 0)
+}
+
+#[repr(C)]
+struct IoVec {
+    base: u64,
+    length: u64,
+}
+
+#[repr(C)]
+struct MsgHdr {
+    name: u64,
+    name_length: u64,
+    iov: u64,
+    iov_length: u64,
+    control: u64,
+    control_length: u64,
+    flags: u64,
+}
+
+fn header(iov: &IoVec, control: u64, control_length: u64) -> MsgHdr {
+    MsgHdr { name: 0, name_length: 0, iov: &raw const *iov as u64, iov_length: 1, control, control_length, flags: 0 }
+}
+
+/// Receives a request and the file that may come with it (else -1). None: the supervisor is gone.
+pub(crate) fn receive(socket: i32) -> Option<(Request, i32)> {
+    const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
+    let mut request = Request::default();
+    let mut control = [0u64; 4];
+    let iov = IoVec { base: &raw mut request as u64, length: size_of::<Request>() as u64 };
+    let mut message = header(&iov, control.as_mut_ptr() as u64, size_of_val(&control) as u64);
+    let read = call(NR_RECVMSG, [socket as u64, &raw mut message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0]).ok()?;
+    if read as usize != size_of::<Request>() {
+        return None;
+    }
+    // cmsg_len = 20 (header 16, one int 4): exactly one descriptor came along.
+    let file = if message.control_length >= 20 && control[0] == 20 { control[2] as u32 as i32 } else { -1 };
+    Some((request, file))
+}
+
+pub(crate) fn send(socket: i32, reply: &Reply) -> bool {
+    const MSG_NOSIGNAL: u64 = 0x4000;
+    let iov = IoVec { base: &raw const *reply as u64, length: size_of::<Reply>() as u64 };
+    let message = header(&iov, 0, 0);
+    call(NR_SENDMSG, [socket as u64, &raw const message as u64, MSG_NOSIGNAL, 0, 0, 0]).is_ok()
+}
+
+#[repr(C)]
+struct UffdioRegister {
+    start: u64,
+    length: u64,
+    mode: u64,
+    ioctls: u64,
+}
+
+/// Watches a range for missing pages.
+pub(crate) fn register(uffd: i32, start: u64, length: u64) -> Result<(), Errno> {
+    const UFFDIO_REGISTER: u64 = 0xc020_aa00;
+    let mut argument = UffdioRegister { start, length, mode: 1, ioctls: 0 };
+    call(NR_IOCTL, [uffd as u64, UFFDIO_REGISTER, &raw mut argument as u64, 0, 0, 0]).map(|_| ())
+}
+
+#[repr(C)]
+struct UffdioMove {
+    destination: u64,
+    source: u64,
+    length: u64,
+    mode: u64,
+    moved: i64,
+}
+
+/// Moves pages; returns how many were moved and why not more.
+pub(crate) fn move_pages(uffd: i32, destination: u64, source: u64, pages: u64) -> (u64, Option<Errno>) {
+    const UFFDIO_MOVE: u64 = 0xc028_aa05;
+    let length = pages * crate::wire::PAGE;
+    let mut argument = UffdioMove { destination, source, length, mode: 0, moved: 0 };
+    let result = call(NR_IOCTL, [uffd as u64, UFFDIO_MOVE, &raw mut argument as u64, 0, 0, 0]);
+    let moved = if argument.moved > 0 { argument.moved as u64 / crate::wire::PAGE } else { 0 };
+    match result {
+        Ok(_) => (pages, None),
+        Err(errno) => (moved, Some(errno)),
+    }
+}
+
+#[repr(C)]
+struct UffdioRange4 {
+    start: u64,
+    length: u64,
+    mode: u64,
+    done: i64,
+}
+
+/// Maps the shared zero page; for memory that cannot be written.
+pub(crate) fn zero_page(uffd: i32, at: u64) -> RawResult {
+    const UFFDIO_ZEROPAGE: u64 = 0xc020_aa04;
+    let mut argument = UffdioRange4 { start: at, length: crate::wire::PAGE, mode: 0, done: 0 };
+    call(NR_IOCTL, [uffd as u64, UFFDIO_ZEROPAGE, &raw mut argument as u64, 0, 0, 0])
+}
+
+/// Makes an access to the page raise SIGBUS.
+pub(crate) fn poison(uffd: i32, at: u64) -> RawResult {
+    const UFFDIO_POISON: u64 = 0xc020_aa08;
+    let mut argument = UffdioRange4 { start: at, length: crate::wire::PAGE, mode: 0, done: 0 };
+    call(NR_IOCTL, [uffd as u64, UFFDIO_POISON, &raw mut argument as u64, 0, 0, 0])
+}
+
+#[repr(C)]
+struct UffdioCopy {
+    destination: u64,
+    source: u64,
+    length: u64,
+    mode: u64,
+    copied: i64,
+}
+
+/// Lets the kernel choose a frame for the page and fills it from `source`.
+pub(crate) fn copy_page(uffd: i32, at: u64, source: u64) -> RawResult {
+    const UFFDIO_COPY: u64 = 0xc028_aa03;
+    let mut argument = UffdioCopy { destination: at, source, length: crate::wire::PAGE, mode: 0, copied: 0 };
+    call(NR_IOCTL, [uffd as u64, UFFDIO_COPY, &raw mut argument as u64, 0, 0, 0])
+}
+
+/// Wakes threads that wait for a page that is there by now.
+pub(crate) fn wake(uffd: i32, at: u64) {
+    const UFFDIO_WAKE: u64 = 0x8010_aa02;
+    let mut argument = [at, crate::wire::PAGE];
+    let _ = call(NR_IOCTL, [uffd as u64, UFFDIO_WAKE, argument.as_mut_ptr() as u64, 0, 0, 0]);
+}
+
+/// Lets the kernel give this address space huge pages, or not.
+pub(crate) fn allow_huge(allow: bool) {
+    const PR_SET_THP_DISABLE: u64 = 41;
+    let _ = call(NR_PRCTL, [PR_SET_THP_DISABLE, u64::from(!allow), 0, 0, 0, 0]);
+}
+
+/// Reads memory that may turn out not to be there; returns the bytes read.
+pub(crate) fn read_carefully(from: u64, into: u64, length: u64) -> u64 {
+    let local = IoVec { base: into, length };
+    let remote = IoVec { base: from, length };
+    let me = call(NR_GETPID, [0; 6]).unwrap_or(0);
+    let (local, remote) = (&raw const local as u64, &raw const remote as u64);
+    call(NR_PROCESS_VM_READV, [me, local, 1, remote, 1, 0]).unwrap_or(0)
+}
+
+/// Monotonic time in nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    let mut time = [0u64; 2];
+    let _ = call(NR_CLOCK_GETTIME, [1, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    time[0] * 1_000_000_000 + time[1]
+}
+
+/// Copies `length` bytes between present, non-overlapping memory.
+pub(crate) fn copy(to: u64, from: u64, length: u64) {
+    // SAFETY: callers pass pages of the pool that are present and owned by this process.
+    unsafe {
+        asm!("rep movsb", inout("rcx") length => _, inout("rdi") to => _, inout("rsi") from => _,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// Clears pages that are present in the pool.
+pub(crate) fn clear(at: u64, length: u64) {
+    // SAFETY: as in `copy`.
+    unsafe {
+        asm!("rep stosb", inout("rcx") length => _, inout("rdi") at => _, in("al") 0u8,
+            options(nostack, preserves_flags));
+    }
+}
+
+/// Writes one byte of a page of the pool.
+pub(crate) fn write_byte(at: u64, value: u8) {
+    // SAFETY: as in `copy`; volatile because the point is that the page is no longer all zero.
+    unsafe { (at as *mut u8).write_volatile(value) }
+}
+
+// The compiler may call these for block moves.
+
+/// # Safety
+/// As `memcpy` of C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
+    copy(to as u64, from as u64, length as u64);
+    to
+}
+
+/// # Safety
+/// As `memset` of C.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn memset(to: *mut u8, value: i32, length: usize) -> *mut u8 {
+    // SAFETY: the caller's.
+    unsafe {
+        asm!("rep stosb", inout("rcx") length => _, inout("rdi") to => _, in("al") value as u8,
+            options(nostack, preserves_flags));
+    }
+    to
+}

@@ -1,0 +1,210 @@
+//! The helper: a process that shares the address space of a colored program, owns its frame pool and serves its faults.
+//!
+//! It is injected when a program starts (see `memtint-live`, module `inject`), runs from a read-only shared mapping
+//! without a standard library, and keeps all state in the control area. It never reads frame numbers: which of its
+//! fresh pages have the right color is the supervisor's answer to a question.
+//!
+//! One rule keeps it alive: it must never touch memory that is registered with its own userfaultfd unless the page is
+//! known to be present, because nobody else would serve the fault.
+#![no_std]
+#![no_main]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+#[path = "../../src/wire.rs"]
+#[allow(dead_code)]
+mod wire;
+
+mod kernel;
+mod pool;
+
+use kernel::{Errno, RawResult, UffdMsg};
+use pool::Helper;
+use wire::{Control, PAGE, Reply, Request, op, say};
+
+// The two entry points, in this order at BLOB_BASE.
+//
+// gadget 0 (BLOB_BASE): `syscall; int3` carries out one system call for the injector and stops.
+// gadget 1 (BLOB_BASE + 16): the same for `clone`: the child, which sees 0, becomes the helper.
+core::arch::global_asm!(
+    ".section .text.gadgets,\"ax\",@progbits",
+    ".globl memtint_gadget_syscall",
+    "memtint_gadget_syscall:",
+    "syscall",
+    "int3",
+    ".balign 16, 0xcc",
+    "memtint_gadget_clone:",
+    "syscall",
+    "test rax, rax",
+    "jz 2f",
+    "int3",
+    "2: xor ebp, ebp",
+    "and rsp, -16",
+    "call {start}",
+    "ud2",
+    ".text",
+    start = sym start,
+);
+
+/// Runs the helper; called once on the helper's own stack.
+extern "C" fn start() -> ! {
+    // SAFETY: the injector mapped the control area, shared and writable, at CONTROL_BASE before it created this
+    // process, and only this process uses the `state` in it.
+    let control = unsafe { &mut *(wire::CONTROL_BASE as *mut Control) };
+    kernel::leave_the_terminal();
+    kernel::settle_descriptors(control.socket as i32, control.device as i32);
+    let uffd = kernel::new_userfaultfd(wire::FD_UFFD);
+    let mut helper = Helper { control };
+    let hello = match uffd {
+        Ok(()) => 0,
+        Err(Errno(number)) => -i64::from(number),
+    };
+    helper.send(Reply { kind: say::HELLO, value: hello, ..Reply::default() });
+    loop {
+        helper.turn();
+    }
+}
+
+impl Helper {
+    /// Waits for a fault or a request and serves it.
+    fn turn(&mut self) {
+        if self.control.state.has_deferred == 1 {
+            self.control.state.has_deferred = 0;
+            let request = self.control.state.deferred;
+            let file = self.control.state.deferred_fd as i32;
+            self.serve(&request, file);
+            return;
+        }
+        let (fault, message) = kernel::wait(wire::FD_UFFD, wire::FD_SOCKET);
+        if fault {
+            self.serve_faults();
+        }
+        if message {
+            let (request, file) = self.receive();
+            self.serve(&request, file);
+        }
+    }
+
+    fn serve_faults(&mut self) {
+        let mut messages = [UffdMsg::default(); 16];
+        let count = kernel::read_faults(wire::FD_UFFD, &mut messages);
+        for message in &messages[..count] {
+            if message.event == kernel::UFFD_EVENT_PAGEFAULT {
+                self.control.counters.faults += 1;
+                self.serve_fault(message.address & !(PAGE - 1));
+            }
+        }
+    }
+
+    /// Next message of the supervisor; ends the program when the supervisor is gone.
+    fn receive(&mut self) -> (Request, i32) {
+        match kernel::receive(wire::FD_SOCKET) {
+            Some(message) => message,
+            None => kernel::end_with(self.control.target),
+        }
+    }
+
+    fn send(&mut self, reply: Reply) {
+        if !kernel::send(wire::FD_SOCKET, &reply) {
+            kernel::end_with(self.control.target);
+        }
+    }
+
+    /// Carries out one request and reports its result.
+    fn serve(&mut self, request: &Request, file: i32) {
+        let a = request.args;
+        let result = match request.op {
+            op::MMAP => self.mmap(a, file),
+            op::BRK => self.brk(a[0]),
+            op::MREMAP => self.mremap(a),
+            op::MUNMAP => {
+                self.recycle(a[2] as usize);
+                kernel::call(kernel::NR_MUNMAP, [a[0], a[1], 0, 0, 0, 0])
+            }
+            op::MADVISE => {
+                self.recycle(a[3] as usize);
+                kernel::call(kernel::NR_MADVISE, [a[0], a[1], a[2], 0, 0, 0])
+            }
+            op::MLOCK => kernel::call(kernel::NR_MLOCK2, [a[0], a[1], a[2], 0, 0, 0]),
+            op::MUNLOCK => kernel::call(kernel::NR_MUNLOCK, [a[0], a[1], 0, 0, 0, 0]),
+            op::MLOCKALL => kernel::call(kernel::NR_MLOCKALL, [a[0], 0, 0, 0, 0, 0]),
+            op::MUNLOCKALL => kernel::call(kernel::NR_MUNLOCKALL, [0; 6]),
+            op::REGISTER => kernel::register(wire::FD_UFFD, a[0], a[1]).map(|()| 0),
+            op::RECOLOR => self.recolor(a[0] as usize),
+            op::REPLACE => self.replace(a[0], a[1], a[2]),
+            op::FILL => self.fill(a[0], a[1]),
+            op::GROW => self.grow(a[0]),
+            _ => Err(Errno::INVALID),
+        };
+        if file >= 0 {
+            kernel::close(file);
+        }
+        let value = match result {
+            Ok(value) => value as i64,
+            Err(Errno(number)) => -i64::from(number),
+        };
+        self.send(Reply { kind: say::DONE, id: request.id, value, ..Reply::default() });
+    }
+
+    /// Maps memory for the program and watches it.
+    ///
+    /// The supervisor has taken MAP_POPULATE and MAP_LOCKED out of the flags: both would let the kernel fill the
+    /// area before it is watched. A private file mapping arrives here only when it is text or data: it is replaced
+    /// by a colored copy before the program learns its address.
+    fn mmap(&mut self, a: [u64; 6], file: i32) -> RawResult {
+        let anonymous = a[3] & kernel::MAP_ANONYMOUS != 0;
+        let fd = if anonymous { u64::MAX } else { file as u64 };
+        let length = (a[1] + PAGE - 1) & !(PAGE - 1);
+        let address = kernel::call(kernel::NR_MMAP, [a[0], a[1], a[2], a[3], fd, a[5]])?;
+        if !anonymous {
+            // A file that cannot be copied stays as the kernel mapped it; `replace` has counted it.
+            let _ = self.replace(address, length, a[2]);
+            return Ok(address);
+        }
+        if self.watch(address, length) && a[2] & kernel::PROT_WRITE != 0 {
+            let pages = length / PAGE;
+            if self.control.fill_future == 1 {
+                self.fill(address, length)?;
+            } else if pages <= self.control.prefault_pages {
+                self.control.prefault_pages -= pages;
+                self.fill(address, length)?;
+            }
+        }
+        Ok(address)
+    }
+
+    /// Registers; a refusal is counted and the memory stays the kernel's.
+    fn watch(&mut self, address: u64, length: u64) -> bool {
+        let done = length > 0 && kernel::register(wire::FD_UFFD, address, length).is_ok();
+        if !done {
+            self.control.counters.register_refused += 1;
+        }
+        done
+    }
+
+    fn brk(&mut self, wanted: u64) -> RawResult {
+        let old = kernel::call(kernel::NR_BRK, [0; 6])?;
+        let (old_end, new_end) = ((old + PAGE - 1) & !(PAGE - 1), wanted.saturating_add(PAGE - 1) & !(PAGE - 1));
+        let new = kernel::call(kernel::NR_BRK, [wanted, 0, 0, 0, 0, 0])?;
+        if new == wanted && new_end > old_end {
+            let length = new_end - old_end;
+            if self.watch(old_end, length) && self.control.fill_future == 1 {
+                self.fill(old_end, length)?;
+            }
+        }
+        Ok(new)
+    }
+
+    fn mremap(&mut self, a: [u64; 6]) -> RawResult {
+        let new = kernel::call(kernel::NR_MREMAP, [a[0], a[1], a[2], a[3], a[4], 0])?;
+        let length = (a[2] + PAGE - 1) & !(PAGE - 1);
+        // A move drops the registration, growth in place keeps it; registering again is harmless. Shared and file
+        // mappings refuse, which is not a loss of color.
+        let _ = kernel::register(wire::FD_UFFD, new, length);
+        Ok(new)
+    }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    kernel::exit(97)
+}

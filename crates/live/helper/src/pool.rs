@@ -1,0 +1,449 @@
+//! The frame pool and what is done with it: faults, fills, copies, recycling.
+
+use crate::kernel::{self, Errno, RawResult};
+use crate::wire::{self, Control, PAGE, Reply, Request, Run, op, say};
+
+/// Pages a fault brings in when it belongs to no stream.
+const FIRST_BATCH: u64 = 4;
+/// Pages moved by one system call when areas are filled.
+const BULK: u64 = 512;
+/// Pages looked at by one question.
+const LOOK_MAX: u64 = 8192;
+const READY_END: u64 = wire::READY_BASE + wire::READY_CHUNK * wire::READY_CHUNKS;
+
+/// The helper: all of its state is in the control area.
+pub(crate) struct Helper {
+    pub(crate) control: &'static mut Control,
+}
+
+impl Helper {
+    // --- faults ---
+
+    /// Serves one page fault, and brings in neighbours when faults come in a row.
+    pub(crate) fn serve_fault(&mut self, at: u64) {
+        let (start, pages) = self.batch(at);
+        let ready = self.ready(pages);
+        if ready > 0 {
+            let (moved, why) = self.give(start, pages.min(ready));
+            if start + moved * PAGE > at && start <= at {
+                return;
+            }
+            // Going down, the far end of the batch may be taken already; the page asked for comes first.
+            let (moved, why) = if start == at { (moved, why) } else { self.give(at, 1) };
+            if moved > 0 {
+                return;
+            }
+            match why {
+                // There by now, gone by now, or the address space is being changed: let the thread look again.
+                Some(Errno::EXISTS | Errno::NO_ENTRY | Errno::AGAIN) => return kernel::wake(wire::FD_UFFD, at),
+                _ => self.control.counters.move_refused += 1,
+            }
+        } else if self.control.strict == 1 {
+            self.control.counters.pages_refused += 1;
+            if kernel::poison(wire::FD_UFFD, at).is_err() {
+                kernel::wake(wire::FD_UFFD, at);
+            }
+            return self.send(Reply { kind: say::REFUSED, extra: [at, 1], ..Reply::default() });
+        }
+        self.give_out_of_color(at);
+    }
+
+    /// Lets the kernel choose the frame: counted, never silent.
+    fn give_out_of_color(&mut self, at: u64) {
+        let zeros = [0u64; 512];
+        match kernel::copy_page(wire::FD_UFFD, at, zeros.as_ptr() as u64) {
+            Ok(_) => self.control.counters.pages_out_of_color += 1,
+            Err(Errno::EXISTS) => kernel::wake(wire::FD_UFFD, at),
+            Err(_) => {
+                let _ = kernel::zero_page(wire::FD_UFFD, at);
+                kernel::wake(wire::FD_UFFD, at);
+            }
+        }
+    }
+
+    /// What to bring in for a fault at `at`: start and number of pages.
+    fn batch(&mut self, at: u64) -> (u64, u64) {
+        let most = self.control.batch_max.max(1);
+        let state = &mut self.control.state;
+        for stream in &mut state.streams {
+            if stream.batch == 0 || (at != stream.up && at != stream.down) {
+                continue;
+            }
+            stream.batch = (stream.batch * 4).min(most);
+            let span = stream.batch * PAGE;
+            if at == stream.up {
+                stream.up = at + span;
+                return (at, stream.batch);
+            }
+            let start = (at + PAGE).saturating_sub(span);
+            stream.down = start.wrapping_sub(PAGE);
+            return (start, stream.batch);
+        }
+        let batch = FIRST_BATCH.min(most);
+        let slot = state.next_stream as usize % state.streams.len();
+        state.next_stream += 1;
+        state.streams[slot] = wire::Stream { up: at + batch * PAGE, down: at.wrapping_sub(PAGE), batch };
+        (at, batch)
+    }
+
+    // --- giving pages to the program ---
+
+    /// Pages that can be given now, up to `wanted`; builds the pool when there is none.
+    fn ready(&mut self, wanted: u64) -> u64 {
+        if self.control.counters.pool_pages == 0 {
+            let _ = self.grow(wanted);
+        }
+        self.control.counters.pool_pages.min(wanted)
+    }
+
+    /// Moves up to `pages` ready pages to `to`, as far as the destination takes them.
+    fn give(&mut self, to: u64, pages: u64) -> (u64, Option<Errno>) {
+        let mut done = 0;
+        let mut step = pages;
+        while done < pages {
+            let source = self.head(step.min(pages - done));
+            if source.pages == 0 {
+                break;
+            }
+            let (moved, why) = self.give_run(to + done * PAGE, source);
+            done += moved;
+            match why {
+                None => {}
+                // The batch reaches past the end of the mapping, or over pages that are there: halve it.
+                Some(_) if moved == 0 && source.pages > 1 => step = source.pages / 2,
+                why => return (done, why),
+            }
+        }
+        (done, None)
+    }
+
+    fn give_run(&mut self, to: u64, source: Run) -> (u64, Option<Errno>) {
+        let (mut moved, mut why) = kernel::move_pages(wire::FD_UFFD, to, source.start, source.pages);
+        if why == Some(Errno::INVALID) && source.pages == 1 {
+            (moved, why) = self.give_alike(to, source);
+        }
+        self.control.counters.pages_in_color += moved;
+        self.drop_head(moved);
+        (moved, why)
+    }
+
+    /// The kernel moves pages only between areas of equal protection and locking: makes the source like the
+    /// destination by trying the combinations a writable destination can have.
+    fn give_alike(&mut self, to: u64, source: Run) -> (u64, Option<Errno>) {
+        let at = source.start;
+        let protect = |flags| kernel::call(kernel::NR_MPROTECT, [at, PAGE, flags, 0, 0, 0]);
+        let lock = || kernel::call(kernel::NR_MLOCK2, [at, PAGE, kernel::MLOCK_ONFAULT, 0, 0, 0]);
+        let unlock = || kernel::call(kernel::NR_MUNLOCK, [at, PAGE, 0, 0, 0, 0]);
+        let (rw, rwx) =
+            (kernel::PROT_READ | kernel::PROT_WRITE, kernel::PROT_READ | kernel::PROT_WRITE | kernel::PROT_EXEC);
+        let mut result = (0, Some(Errno::INVALID));
+        for (locked, flags) in [(true, rw), (false, rwx), (true, rwx), (false, rw)] {
+            let _ = if locked { lock() } else { unlock() };
+            let _ = protect(flags);
+            result = kernel::move_pages(wire::FD_UFFD, to, at, 1);
+            if result.1 != Some(Errno::INVALID) {
+                break;
+            }
+        }
+        // The page has left; what stays behind is an empty place in the ready ring that is unmapped with its chunk.
+        result
+    }
+
+    /// Brings in every missing page of a range.
+    pub(crate) fn fill(&mut self, at: u64, length: u64) -> RawResult {
+        let mut page = at;
+        let end = at + length;
+        if self.control.counters.pool_pages < length / PAGE {
+            self.grow(length / PAGE - self.control.counters.pool_pages)?;
+        }
+        while page < end {
+            let wanted = ((end - page) / PAGE).min(BULK);
+            if self.ready(wanted) == 0 {
+                self.control.counters.missing_pages += (end - page) / PAGE;
+                if self.control.strict == 1 {
+                    return Err(Errno::NO_MEMORY);
+                }
+                return Ok(0);
+            }
+            let (moved, why) = self.give(page, wanted);
+            page += moved * PAGE;
+            if why.is_some() {
+                page += PAGE;
+            }
+        }
+        Ok(0)
+    }
+
+    // --- the ready ring ---
+
+    /// The next `pages` ready pages, as far as they lie together.
+    fn head(&mut self, pages: u64) -> Run {
+        let state = &self.control.state;
+        let chunk_end = (state.head & !(wire::READY_CHUNK - 1)) + wire::READY_CHUNK;
+        let together = (chunk_end - state.head) / PAGE;
+        Run { start: state.head, pages: pages.min(together).min(self.control.counters.pool_pages) }
+    }
+
+    fn drop_head(&mut self, pages: u64) {
+        self.control.counters.pool_pages -= pages;
+        let state = &mut self.control.state;
+        let before = state.head;
+        state.head += pages * PAGE;
+        if state.head & (wire::READY_CHUNK - 1) == 0 && pages > 0 {
+            let chunk = before & !(wire::READY_CHUNK - 1);
+            let _ = kernel::call(kernel::NR_MUNMAP, [chunk, wire::READY_CHUNK, 0, 0, 0, 0]);
+            if state.head == READY_END {
+                state.head = wire::READY_BASE;
+            }
+        }
+    }
+
+    /// Moves pages to the end of the ring; returns how many went.
+    fn append(&mut self, run: Run) -> (u64, Option<Errno>) {
+        let mut done = 0;
+        while done < run.pages {
+            let tail = self.control.state.tail;
+            if tail & (wire::READY_CHUNK - 1) == 0 && !map_pool(tail, wire::READY_CHUNK, true) {
+                return (done, Some(Errno::NO_MEMORY));
+            }
+            let room = (wire::READY_CHUNK - (tail & (wire::READY_CHUNK - 1))) / PAGE;
+            let wanted = room.min(run.pages - done);
+            let (moved, why) = kernel::move_pages(wire::FD_UFFD, tail, run.start + done * PAGE, wanted);
+            done += moved;
+            self.control.counters.pool_pages += moved;
+            let tail = tail + moved * PAGE;
+            self.control.state.tail = if tail == READY_END { wire::READY_BASE } else { tail };
+            if why.is_some() {
+                return (done, why);
+            }
+        }
+        (done, None)
+    }
+
+    // --- building the pool ---
+
+    /// Adds at least `need` pages of the right color, by taking pages from the kernel and keeping the right ones.
+    ///
+    /// Pages of the wrong color are held until the end: the kernel's free lists are last-in first-out and would
+    /// return them at once. Huge pages do not have this problem, because they come from whole blocks.
+    pub(crate) fn grow(&mut self, need: u64) -> RawResult {
+        let started = kernel::now_ns();
+        let ahead = (self.control.counters.pages_in_color / 8).clamp(256, 8192);
+        let goal = self.control.counters.pool_pages + need.max(ahead);
+        let mut held = 0;
+        while self.control.counters.pool_pages < goal && held < self.control.hold_max {
+            let missing = goal - self.control.counters.pool_pages;
+            let look = (missing * self.control.looks_per_page_256).div_ceil(256);
+            let look = look.next_multiple_of(512).min(LOOK_MAX).min(self.control.hold_max - held).max(1);
+            let at = wire::INTAKE_BASE + held * PAGE;
+            if !self.take_fresh(at, look) {
+                break;
+            }
+            held += look;
+            let huge = self.keep_right(at, look);
+            if huge {
+                let _ = kernel::call(kernel::NR_MUNMAP, [at, look * PAGE, 0, 0, 0, 0]);
+                held -= look;
+            }
+        }
+        if held > 0 {
+            let _ = kernel::call(kernel::NR_MUNMAP, [wire::INTAKE_BASE, held * PAGE, 0, 0, 0, 0]);
+        }
+        self.control.counters.grow_ns += kernel::now_ns() - started;
+        if self.control.counters.pool_pages < need {
+            self.control.counters.missing_pages += need - self.control.counters.pool_pages;
+            return Err(Errno::NO_MEMORY);
+        }
+        Ok(self.control.counters.pool_pages)
+    }
+
+    /// Maps `pages` new pages at `at`, all present.
+    fn take_fresh(&mut self, at: u64, pages: u64) -> bool {
+        let huge = self.control.intake_huge == 1 && at.is_multiple_of(2 << 20) && pages >= 512;
+        if !map_pool(at, pages * PAGE, false) {
+            return false;
+        }
+        if huge {
+            kernel::allow_huge(true);
+            let _ = kernel::call(kernel::NR_MADVISE, [at, pages * PAGE, kernel::MADV_HUGEPAGE, 0, 0, 0]);
+        }
+        let populated = kernel::call(kernel::NR_MADVISE, [at, pages * PAGE, kernel::MADV_POPULATE_WRITE, 0, 0, 0]);
+        if huge {
+            kernel::allow_huge(false);
+            // A huge page that is split gives up the parts that are all zero; one byte keeps each.
+            for page in 0..pages {
+                kernel::write_byte(at + page * PAGE, 1);
+            }
+        }
+        if populated.is_err() {
+            let _ = kernel::call(kernel::NR_MUNMAP, [at, pages * PAGE, 0, 0, 0, 0]);
+        }
+        populated.is_ok()
+    }
+
+    /// Moves the pages of the right color to the ready ring; true when they came as huge pages.
+    fn keep_right(&mut self, at: u64, pages: u64) -> bool {
+        self.control.counters.scanned_pages += pages;
+        let (runs, huge) = self.ask(at, pages);
+        for index in 0..runs {
+            let run = run_at(wire::ANSWER_OFFSET, index);
+            let first = self.control.state.tail;
+            let (moved, _) = self.append(run);
+            self.control.counters.kept_pages += moved;
+            if self.control.intake_huge == 1 {
+                self.unmark(first, moved);
+            }
+        }
+        huge
+    }
+
+    /// Takes back the byte that `take_fresh` wrote; the ring may wrap in between.
+    fn unmark(&mut self, first: u64, pages: u64) {
+        let mut at = first;
+        for _ in 0..pages {
+            kernel::write_byte(at, 0);
+            at += PAGE;
+            if at == READY_END {
+                at = wire::READY_BASE;
+            }
+        }
+    }
+
+    /// Asks the supervisor which pages are in color: runs in the answer list, and whether they were huge.
+    fn ask(&mut self, at: u64, pages: u64) -> (usize, bool) {
+        self.control.state.sequence += 1;
+        let id = self.control.state.sequence;
+        self.send(Reply { kind: say::CLASSIFY, id, extra: [at, pages], ..Reply::default() });
+        loop {
+            let (request, file) = self.receive();
+            if request.op == op::CLASSIFIED && request.id == id {
+                return ((request.args[0] as usize).min(wire::RUNS_MAX), request.args[1] == 1);
+            }
+            self.defer(request, file);
+        }
+    }
+
+    /// The supervisor sends one request at a time, so at most one can come in between.
+    fn defer(&mut self, request: Request, file: i32) {
+        self.control.state.deferred = request;
+        self.control.state.deferred_fd = i64::from(file);
+        self.control.state.has_deferred = 1;
+    }
+
+    // --- pages that are there already ---
+
+    /// Takes `runs` of the program's pages, which it is about to give up, into the pool.
+    pub(crate) fn recycle(&mut self, runs: usize) {
+        for index in 0..runs.min(wire::RUNS_MAX) {
+            if self.control.counters.pool_pages >= self.control.pool_cap {
+                return;
+            }
+            let run = run_at(wire::RUNS_OFFSET, index);
+            let first = self.control.state.tail;
+            let (moved, _) = self.append(run);
+            self.control.counters.recycled_pages += moved;
+            let before_wrap = moved.min((READY_END - first) / PAGE);
+            kernel::clear(first, before_wrap * PAGE);
+            kernel::clear(wire::READY_BASE, (moved - before_wrap) * PAGE);
+        }
+    }
+
+    /// Gives the pages of `runs` runs frames of the right color; the program's threads are stopped meanwhile.
+    pub(crate) fn recolor(&mut self, runs: usize) -> RawResult {
+        let mut done = 0;
+        for index in 0..runs.min(wire::RUNS_MAX) {
+            let run = run_at(wire::RUNS_OFFSET, index);
+            for page in 0..run.pages {
+                done += u64::from(self.recolor_page(run.start + page * PAGE));
+            }
+        }
+        self.control.counters.recolored_pages += done;
+        Ok(done)
+    }
+
+    fn recolor_page(&mut self, at: u64) -> bool {
+        let stash = wire::STAGE_BASE;
+        if self.ready(1) == 0 || !map_pool(stash, PAGE, true) {
+            return false;
+        }
+        let (out, _) = kernel::move_pages(wire::FD_UFFD, stash, at, 1);
+        if out == 1 {
+            let fresh = self.head(1).start;
+            kernel::copy(fresh, stash, PAGE);
+            let (back, _) = self.give(at, 1);
+            if back == 0 {
+                // The content must not be lost whatever happened: the old frame goes back.
+                kernel::clear(fresh, PAGE);
+                let _ = kernel::move_pages(wire::FD_UFFD, at, stash, 1);
+            }
+            let _ = kernel::call(kernel::NR_MUNMAP, [stash, PAGE, 0, 0, 0, 0]);
+            return back == 1;
+        }
+        let _ = kernel::call(kernel::NR_MUNMAP, [stash, PAGE, 0, 0, 0, 0]);
+        self.control.counters.move_refused += 1;
+        false
+    }
+
+    /// Puts a colored copy in the place of a private file mapping nobody uses yet.
+    ///
+    /// What the file cannot fill (past its end) stays the kernel's, so that touching it raises SIGBUS as ever.
+    pub(crate) fn replace(&mut self, at: u64, length: u64, protection: u64) -> RawResult {
+        if protection & kernel::PROT_READ == 0 {
+            return Err(Errno::INVALID);
+        }
+        let pages = length / PAGE;
+        if self.control.counters.pool_pages < pages {
+            let _ = self.grow(pages - self.control.counters.pool_pages);
+        }
+        if self.control.counters.pool_pages < pages {
+            self.control.counters.pages_refused += pages;
+            return Err(Errno::NO_MEMORY);
+        }
+        let stage = wire::STAGE_BASE;
+        if !map_stage(stage, length) {
+            return Err(Errno::NO_MEMORY);
+        }
+        let (given, _) = self.give(stage, pages);
+        let read = if given == pages { kernel::read_carefully(at, stage, length) } else { 0 };
+        let whole = read & !(PAGE - 1);
+        if whole > 0 {
+            let _ = kernel::call(kernel::NR_MPROTECT, [stage, whole, protection, 0, 0, 0]);
+            let flags = kernel::MREMAP_MAYMOVE | kernel::MREMAP_FIXED;
+            kernel::call(kernel::NR_MREMAP, [stage, whole, whole, flags, at, 0])?;
+            self.control.counters.copied_pages += whole / PAGE;
+            if kernel::register(wire::FD_UFFD, at, whole).is_err() {
+                self.control.counters.register_refused += 1;
+            }
+        }
+        let _ = kernel::call(kernel::NR_MUNMAP, [stage, length, 0, 0, 0, 0]);
+        Ok(whole)
+    }
+}
+
+/// The `index`th run of a list in the control area.
+fn run_at(list: u64, index: usize) -> Run {
+    let lists = (wire::CONTROL_BASE + list) as *const Run;
+    // SAFETY: both lists hold RUNS_MAX runs, callers stay below, and any bit pattern is a Run. The supervisor has
+    // finished writing: the message that announced the runs came through a socket after it.
+    unsafe { lists.add(index).read_volatile() }
+}
+
+/// Maps private memory at a pool address; forked children and core dumps do not see it.
+fn map_pool(at: u64, length: u64, watched: bool) -> bool {
+    let advise = |advice| kernel::call(kernel::NR_MADVISE, [at, length, advice, 0, 0, 0]).is_ok();
+    map_stage_unwatched(at, length)
+        && advise(kernel::MADV_DONTFORK)
+        && advise(kernel::MADV_DONTDUMP)
+        && (!watched || kernel::register(wire::FD_UFFD, at, length).is_ok())
+}
+
+/// Maps private memory that will become the program's own.
+fn map_stage(at: u64, length: u64) -> bool {
+    map_stage_unwatched(at, length) && kernel::register(wire::FD_UFFD, at, length).is_ok()
+}
+
+fn map_stage_unwatched(at: u64, length: u64) -> bool {
+    let protection = kernel::PROT_READ | kernel::PROT_WRITE;
+    let flags = kernel::MAP_PRIVATE | kernel::MAP_ANONYMOUS | kernel::MAP_FIXED | kernel::MAP_NORESERVE;
+    kernel::call(kernel::NR_MMAP, [at, length, protection, flags, u64::MAX, 0]).is_ok()
+}

@@ -1,0 +1,328 @@
+//! The front: the process the user started and waits for. It looks like the program: same status, same signals, same
+//! terminal.
+
+use crate::report::RunReport;
+use crate::space::Settings;
+use crate::supervisor::{Channels, Supervisor, word};
+use crate::sys::{self, Pid};
+use crate::{FrameChoice, RunError, filter};
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// What to run, and how.
+pub struct RunOptions {
+    /// Program and arguments; the program is looked for in PATH.
+    pub command: Vec<OsString>,
+    /// Frames the program may live in.
+    pub choice: Box<dyn FrameChoice>,
+    /// Refuse a page rather than give one out of color.
+    pub strict: bool,
+    /// Bytes to have in place before `main`.
+    pub prefault_bytes: u64,
+    /// CPUs to run on; None = those of the caller.
+    pub cores: Option<Vec<u32>>,
+    /// User to run the program as.
+    pub user: Option<String>,
+}
+
+/// How the program ended, and what became of its pages.
+pub struct RunStatus {
+    /// Exit status, or 128 + signal number.
+    pub code: i32,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// The supervisor's report; None when it was lost.
+    pub report: Option<RunReport>,
+}
+
+/// Exit status of the launcher when the program could not be started.
+const CANNOT_EXECUTE: i32 = 126;
+/// Exit status of the launcher when there is no such program.
+const NOT_FOUND: i32 = 127;
+/// Exit status when memtint itself fails.
+const OWN_FAILURE: i32 = 125;
+
+/// Runs a program in color and waits for its end.
+///
+/// Must be called while the process has a single thread: it forks. Lines for the user go through `tell` as they come.
+/// Errors: [`RunError`] when the run could not begin; a program that cannot be executed is a [`RunStatus`] with code
+/// 126 or 127 as shells have it.
+pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus, RunError> {
+    check_machine()?;
+    let (front, supervisor_front) = sys::message_pair()?;
+    let (launcher, supervisor_launcher) = sys::message_pair()?;
+    let identity = options.user.as_deref().map(Identity::find).transpose()?;
+    let settings = Settings {
+        choice: options.choice,
+        strict: options.strict,
+        prefault_pages: options.prefault_bytes.div_ceil(crate::wire::PAGE),
+        intake_huge: huge_pages_are_possible(),
+        hold_max: free_pages() / 2,
+    };
+    let supervisor = fork()?;
+    if supervisor == 0 {
+        drop((front, launcher));
+        supervise(settings, supervisor_front, &supervisor_launcher);
+    }
+    drop((supervisor_front, supervisor_launcher));
+    let program = fork()?;
+    if program == 0 {
+        drop(front);
+        launch(&options.command, options.cores.as_deref(), identity.as_ref(), &launcher);
+    }
+    drop(launcher);
+    let status = wait_for(program, &front, &mut tell)?;
+    let report = fetch_report(&front, &mut tell);
+    Ok(RunStatus { code: status.0, signal: status.1, report })
+}
+
+/// Checks what every run needs, before anything is started.
+fn check_machine() -> Result<(), RunError> {
+    const CAP_SYS_PTRACE: u64 = 1 << 19;
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
+    if effective & (CAP_SYS_PTRACE | CAP_SYS_ADMIN) != CAP_SYS_PTRACE | CAP_SYS_ADMIN {
+        return Err(RunError::Privileges);
+    }
+    Ok(())
+}
+
+/// Whether the kernel gives huge pages to those who ask.
+fn huge_pages_are_possible() -> bool {
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    !enabled.is_empty() && !enabled.contains("[never]")
+}
+
+/// Pages the machine could give now.
+fn free_pages() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")).and_then(|number| number.trim().parse().ok());
+    kib.unwrap_or(0u64) / 4
+}
+
+fn fork() -> io::Result<Pid> {
+    // SAFETY: the process has one thread (documented on `run`), so the child may do anything.
+    let pid = unsafe { libc::fork() };
+    if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
+}
+
+/// Body of the supervisor process.
+fn supervise(settings: Settings, front: OwnedFd, launcher: &OwnedFd) -> ! {
+    let serve = || -> Result<(), RunError> {
+        // SAFETY: takes no arguments.
+        unsafe { libc::setsid() };
+        let mut greeting = [0u8; 1];
+        let message = sys::receive_message(launcher, &mut greeting, true)?;
+        let listener = message.descriptor.ok_or(RunError::ProgramGone)?;
+        let mut supervisor = Supervisor::new(settings, Channels { listener, front })?;
+        if std::env::var_os("MEMTINT_DEBUG").is_none() {
+            release_terminal();
+        }
+        sys::send_message(launcher, b"g", None)?;
+        supervisor.serve();
+        Ok(())
+    };
+    let code = if let Err(error) = serve() {
+        eprintln!("memtint: {error}");
+        OWN_FAILURE
+    } else {
+        0
+    };
+    std::process::exit(code)
+}
+
+/// The supervisor may outlive the program; it must not keep the user's pipes open.
+fn release_terminal() {
+    if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
+        for standard in 0..3 {
+            // SAFETY: replaces descriptors of this process that nothing here uses any more.
+            unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&null), standard) };
+        }
+    }
+}
+
+/// Body of the process that becomes the program.
+fn launch(command: &[OsString], cores: Option<&[u32]>, identity: Option<&Identity>, supervisor: &OwnedFd) -> ! {
+    let prepare = || -> io::Result<()> {
+        // A supervisor or front that dies must not leave the program behind.
+        // SAFETY: both calls take numbers.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
+        }
+        if let Some(cores) = cores {
+            pin(cores)?;
+        }
+        let listener = sys::install_filter(&filter::program())?;
+        sys::send_message(supervisor, b"l", Some(listener.as_fd()))?;
+        drop(listener);
+        let mut go = [0u8; 1];
+        if sys::receive_message(supervisor, &mut go, true)?.length == 0 {
+            return Err(io::Error::other("the supervisor did not start"));
+        }
+        identity.map_or(Ok(()), Identity::assume)
+    };
+    if let Err(error) = prepare() {
+        eprintln!("memtint: cannot prepare the program: {error}");
+        std::process::exit(OWN_FAILURE);
+    }
+    let error = execute(command);
+    eprintln!("memtint: cannot run {:?}: {error}", command[0]);
+    std::process::exit(if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE })
+}
+
+/// Becomes the program; returns only the reason why not.
+fn execute(command: &[OsString]) -> io::Error {
+    let strings: Result<Vec<CString>, _> = command.iter().map(|word| CString::new(word.as_bytes())).collect();
+    let Ok(strings) = strings else { return io::Error::from(io::ErrorKind::InvalidInput) };
+    let mut pointers: Vec<*const libc::c_char> = strings.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // Rust ignores SIGPIPE at start; programs expect the default.
+    // SAFETY: `pointers` is a null-terminated array of C strings that outlive the call.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::execvp(pointers[0], pointers.as_ptr());
+    }
+    io::Error::last_os_error()
+}
+
+fn pin(cores: &[u32]) -> io::Result<()> {
+    // SAFETY: all-zero is the empty set; CPU_SET is bounds-checked below.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for &core in cores {
+            if core as usize >= libc::CPU_SETSIZE as usize {
+                return Err(io::Error::other(format!("core {core} is beyond {}", libc::CPU_SETSIZE)));
+            }
+            libc::CPU_SET(core as usize, &mut set);
+        }
+        if libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) < 0 {
+            return Err(io::Error::other(format!("cannot run on cores {cores:?}: {}", io::Error::last_os_error())));
+        }
+    }
+    Ok(())
+}
+
+/// A user to become.
+struct Identity {
+    name: CString,
+    user: libc::uid_t,
+    group: libc::gid_t,
+}
+
+impl Identity {
+    fn find(name: &str) -> Result<Identity, RunError> {
+        let unknown = || RunError::NoUser(name.to_owned());
+        let name_c = CString::new(name).map_err(|_| unknown())?;
+        // SAFETY: the name is a C string; the result is read before any other call that could overwrite it.
+        let entry = unsafe { libc::getpwnam(name_c.as_ptr()).as_ref() }.ok_or_else(unknown)?;
+        Ok(Identity { name: name_c, user: entry.pw_uid, group: entry.pw_gid })
+    }
+
+    fn assume(&self) -> io::Result<()> {
+        // SAFETY: numbers and a C string. Groups first: they need the privilege that setuid gives up.
+        let done = unsafe {
+            libc::initgroups(self.name.as_ptr(), self.group) == 0
+                && libc::setgid(self.group) == 0
+                && libc::setuid(self.user) == 0
+                // setuid clears it.
+                && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == 0
+        };
+        if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// Signals that somebody may send to the front and mean the program.
+const FORWARDED: [i32; 9] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGCONT,
+    libc::SIGWINCH,
+];
+
+/// Waits for the program's end, passing on signals and stops; returns exit code and signal.
+fn wait_for(program: Pid, front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Result<(i32, Option<i32>), RunError> {
+    let mut caught = FORWARDED.to_vec();
+    caught.push(libc::SIGCHLD);
+    caught.push(libc::SIGTSTP);
+    let signals = sys::signals_as_file(&caught)?;
+    let poller = sys::Poller::new()?;
+    poller.add(&signals, 0)?;
+    poller.add(front, 1)?;
+    let mut supervised = true;
+    loop {
+        if let Some(end) = reap(program) {
+            return Ok(end);
+        }
+        for (token, _) in poller.wait(if supervised { -1 } else { 100 }) {
+            if token == 0 {
+                while let Some((signal, from_terminal)) = sys::next_signal(&signals) {
+                    if FORWARDED.contains(&signal) && !from_terminal {
+                        // SAFETY: takes numbers; the program has not been reaped, so the number is still its own.
+                        unsafe { libc::kill(program, signal) };
+                    }
+                }
+            } else if supervised {
+                supervised = hear(front, tell).is_some();
+            }
+        }
+    }
+}
+
+/// One message of the supervisor; None when it is gone, Some(Some(report)) when it was the report.
+fn hear(front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Option<Option<RunReport>> {
+    let mut bytes = vec![0u8; 1 << 18];
+    let message = sys::receive_message(front, &mut bytes, true).ok()?;
+    let (first, rest) = bytes[..message.length].split_first()?;
+    match *first {
+        word::TELL => {
+            tell(&String::from_utf8_lossy(rest));
+            Some(None)
+        }
+        word::REPORT => Some(serde_json::from_slice(rest).ok()),
+        _ => None,
+    }
+}
+
+/// The program's end, if it has come; mirrors its stops.
+fn reap(program: Pid) -> Option<(i32, Option<i32>)> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is valid for the call.
+        let found = unsafe { libc::waitpid(program, &raw mut status, libc::WNOHANG | libc::WUNTRACED) };
+        if found <= 0 {
+            return None;
+        }
+        if libc::WIFSTOPPED(status) {
+            // The shell must see the front stopped as it would see the program.
+            // SAFETY: takes numbers.
+            unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+            continue;
+        }
+        if libc::WIFSIGNALED(status) {
+            let signal = libc::WTERMSIG(status);
+            return Some((128 + signal, Some(signal)));
+        }
+        return Some((libc::WEXITSTATUS(status), None));
+    }
+}
+
+/// Asks the supervisor for its report.
+fn fetch_report(front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Option<RunReport> {
+    sys::send_message(front, &[word::ENDED], None).ok()?;
+    loop {
+        if let Some(report) = hear(front, tell)? {
+            return Some(report);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! One colored address space as the supervisor sees it: its helper, its control area, and talking to both.
+
+use crate::areas::{self, Backing, PageMap};
+use crate::sys::{self, Pid, SharedMapping};
+use crate::wire::{self, Control, Counters, PAGE, Reply, Request, Run, op, say};
+use crate::{FrameChoice, RunError};
+use std::collections::BTreeSet;
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// What every address space of a run starts with.
+pub(crate) struct Settings {
+    /// Frames that are in color.
+    pub(crate) choice: Box<dyn FrameChoice>,
+    /// Refuse instead of falling back.
+    pub(crate) strict: bool,
+    /// Pages to have in place ahead of their first touch.
+    pub(crate) prefault_pages: u64,
+    /// Take fresh pages as huge pages.
+    pub(crate) intake_huge: bool,
+    /// Most pages of the wrong color an address space may hold while looking for the right ones.
+    pub(crate) hold_max: u64,
+}
+
+/// An address space with its helper.
+pub(crate) struct Space {
+    /// Number within the run.
+    pub(crate) id: u64,
+    /// The helper's process id.
+    pub(crate) helper: Pid,
+    /// The helper, to end it.
+    pub(crate) helper_process: OwnedFd,
+    /// Messages to and from the helper.
+    pub(crate) socket: OwnedFd,
+    /// Thread-group ids of the processes that use it.
+    pub(crate) users: BTreeSet<Pid>,
+    /// Program file, for the report.
+    pub(crate) program: String,
+    control: SharedMapping,
+    pages: PageMap,
+    next_request: u64,
+}
+
+/// The supervisor's ends of what a helper is born with.
+pub(crate) struct Cradle {
+    /// Mapping of the control area.
+    control: SharedMapping,
+    /// Its file, for the program's address space.
+    pub(crate) control_file: OwnedFd,
+    /// The supervisor's end of the socket.
+    socket: OwnedFd,
+    /// The helper's end.
+    pub(crate) helper_socket: OwnedFd,
+}
+
+impl Cradle {
+    /// Prepares the control area of a new address space.
+    pub(crate) fn new(settings: &Settings, target: Pid) -> io::Result<Cradle> {
+        let control_file = sys::memory_file("memtint-control", wire::CONTROL_LEN)?;
+        let control = SharedMapping::new(&control_file, wire::CONTROL_LEN as usize)?;
+        let (socket, helper_socket) = sys::message_pair()?;
+        sys::want_credentials(&socket)?;
+        let looks = settings.choice.looks_per_page();
+        let values = [
+            (offset_of!(Control, target), target as u64),
+            (offset_of!(Control, strict), u64::from(settings.strict)),
+            (offset_of!(Control, prefault_pages), settings.prefault_pages),
+            (offset_of!(Control, batch_max), 256),
+            (offset_of!(Control, pool_cap), 1 << 18),
+            // Splitting huge pages only pays when most of what comes is of the wrong color.
+            (offset_of!(Control, intake_huge), u64::from(settings.intake_huge && looks > 1.0)),
+            (offset_of!(Control, looks_per_page_256), (looks * 256.0) as u64),
+            (offset_of!(Control, hold_max), settings.hold_max),
+            (offset_of!(Control, state.head), wire::READY_BASE),
+            (offset_of!(Control, state.tail), wire::READY_BASE),
+        ];
+        for (offset, value) in values {
+            control.set(offset, value);
+        }
+        Ok(Cradle { control, control_file, socket, helper_socket })
+    }
+
+    /// Tells the helper-to-be which descriptors it will find.
+    pub(crate) fn set_descriptors(&self, socket: u64, device: u64) {
+        self.control.set(offset_of!(Control, socket), socket);
+        self.control.set(offset_of!(Control, device), device);
+    }
+
+    /// Waits for the helper's first word.
+    pub(crate) fn greet(self, id: u64, user: Pid, program: String) -> Result<Space, RunError> {
+        let mut reply = [0u8; size_of::<Reply>()];
+        let message = sys::receive_message(&self.socket, &mut reply, true)?;
+        let (Some(hello), Some(helper)) = (decode(&reply, message.length), message.sender) else {
+            return Err(RunError::HelperLost);
+        };
+        if hello.kind != say::HELLO || hello.value != 0 {
+            return Err(RunError::Userfaultfd(io::Error::from_raw_os_error(-hello.value as i32)));
+        }
+        Ok(Space {
+            id,
+            helper,
+            helper_process: sys::open_process(helper)?,
+            socket: self.socket,
+            users: BTreeSet::from([user]),
+            program,
+            control: self.control,
+            pages: PageMap::open(helper)?,
+            next_request: 1,
+        })
+    }
+}
+
+fn decode(bytes: &[u8; size_of::<Reply>()], length: usize) -> Option<Reply> {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    (length == bytes.len()).then(|| Reply {
+        kind: word(0) as u32,
+        reserved: 0,
+        id: word(8),
+        value: word(16) as i64,
+        extra: [word(24), word(32)],
+    })
+}
+
+fn encode(request: &Request) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size_of::<Request>());
+    bytes.extend(u64::from(request.op).to_le_bytes());
+    bytes.extend(request.id.to_le_bytes());
+    request.args.iter().for_each(|argument| bytes.extend(argument.to_le_bytes()));
+    bytes
+}
+
+impl Space {
+    /// The helper's counters now.
+    pub(crate) fn counters(&self) -> Counters {
+        self.control.get(offset_of!(Control, counters))
+    }
+
+    /// From now on new memory is filled at once (MCL_FUTURE), or no longer.
+    pub(crate) fn set_fill_future(&self, on: bool) {
+        self.control.set(offset_of!(Control, fill_future), u64::from(on));
+    }
+
+    /// Sends a request and returns its id.
+    pub(crate) fn send(&mut self, mut request: Request, file: Option<&OwnedFd>) -> io::Result<u64> {
+        request.id = self.next_request;
+        self.next_request += 1;
+        sys::send_message(&self.socket, &encode(&request), file.map(AsFd::as_fd))?;
+        Ok(request.id)
+    }
+
+    /// The helper's next result or refusal, answering its questions on the way. None: nothing there (when not
+    /// blocking); an error: the helper is gone or talks nonsense.
+    pub(crate) fn hear(&mut self, choice: &dyn FrameChoice, block: bool) -> Result<Option<Reply>, RunError> {
+        loop {
+            let mut bytes = [0u8; size_of::<Reply>()];
+            let message = match sys::receive_message(&self.socket, &mut bytes, block) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                message => message?,
+            };
+            let reply = decode(&bytes, message.length).ok_or(RunError::HelperLost)?;
+            match reply.kind {
+                say::CLASSIFY => self.classify(&reply, choice)?,
+                say::DONE | say::REFUSED => return Ok(Some(reply)),
+                _ => return Err(RunError::HelperLost),
+            }
+        }
+    }
+
+    /// Carries out a request and waits for its result.
+    pub(crate) fn ask(&mut self, choice: &dyn FrameChoice, op: u32, args: [u64; 6]) -> Result<i64, RunError> {
+        let id = self.send(Request { op, args, ..Request::default() }, None)?;
+        loop {
+            match self.hear(choice, true)? {
+                Some(reply) if reply.kind == say::DONE && reply.id == id => return Ok(reply.value),
+                _ => {}
+            }
+        }
+    }
+
+    /// Answers which fresh pages of the helper are in color.
+    fn classify(&mut self, question: &Reply, choice: &dyn FrameChoice) -> Result<(), RunError> {
+        let [start, pages] = question.extra;
+        let intake = wire::INTAKE_BASE..wire::STAGE_BASE;
+        if !intake.contains(&start) || pages > 1 << 16 {
+            return Err(RunError::HelperLost);
+        }
+        let backing = self.pages.read(start, pages);
+        let runs = areas::runs(start, &backing, |page| in_color(page, choice));
+        let count = self.write_runs(wire::ANSWER_OFFSET, &runs);
+        let huge = u64::from(areas::came_huge(&backing));
+        let args = [count, huge, 0, 0, 0, 0];
+        let answer = Request { op: op::CLASSIFIED, id: question.id, args, ..Request::default() };
+        sys::send_message(&self.socket, &encode(&answer), None)?;
+        Ok(())
+    }
+
+    /// Writes as many runs as fit and returns how many.
+    fn write_runs(&self, list: u64, runs: &[Run]) -> u64 {
+        let fitting = &runs[..runs.len().min(wire::RUNS_MAX)];
+        for (index, run) in fitting.iter().enumerate() {
+            self.control.set(list as usize + index * size_of::<Run>(), *run);
+        }
+        fitting.len() as u64
+    }
+
+    /// Puts into the request's run list the pages of a range that are, or are not, in color; returns the number of
+    /// runs and of pages.
+    pub(crate) fn list_pages(&self, choice: &dyn FrameChoice, start: u64, end: u64, right: bool) -> (u64, u64) {
+        let start = start & !(PAGE - 1);
+        let backing = self.pages.read(start, end.saturating_sub(start).div_ceil(PAGE));
+        let wanted = |page| matches!(page, Backing::Private(_)) && in_color(page, choice) == right;
+        let runs = areas::runs(start, &backing, wanted);
+        let count = self.write_runs(wire::RUNS_OFFSET, &runs);
+        (count, runs[..count as usize].iter().map(|run| run.pages).sum())
+    }
+}
+
+fn in_color(page: Backing, choice: &dyn FrameChoice) -> bool {
+    matches!(page, Backing::Private(frame) if choice.contains(frame))
+}

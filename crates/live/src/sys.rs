@@ -1,0 +1,493 @@
+//! All contact with the machine: thin, safe-to-call wrappers of Linux interfaces.
+//!
+//! Preconditions shared by everything here: Linux 6.8 or newer on x86-64; the caller has CAP_SYS_ADMIN and
+//! CAP_SYS_PTRACE (checked once by [`crate::check_machine`]). Wrappers return the error number as [`io::Error`].
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// Process or thread id.
+pub(crate) type Pid = libc::pid_t;
+
+/// Turns a C return value into a result.
+fn check(value: i64) -> io::Result<i64> {
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+// --- seccomp ---
+
+/// One notification: a thread waits in a system call. Layout of `struct seccomp_notif`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Notification {
+    /// Names this wait.
+    pub(crate) id: u64,
+    /// Thread id.
+    pub(crate) thread: u32,
+    flags: u32,
+    /// System-call number.
+    pub(crate) call: i32,
+    arch: u32,
+    instruction: u64,
+    /// Arguments.
+    pub(crate) args: [u64; 6],
+}
+
+#[repr(C)]
+struct NotificationAnswer {
+    id: u64,
+    value: i64,
+    error: i32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct AddDescriptor {
+    id: u64,
+    flags: u32,
+    source: u32,
+    target: u32,
+    target_flags: u32,
+}
+
+const SECCOMP_IOCTL_NOTIF_RECV: u64 = 0xc050_2100;
+const SECCOMP_IOCTL_NOTIF_SEND: u64 = 0xc018_2101;
+const SECCOMP_IOCTL_NOTIF_ADDFD: u64 = 0x4018_2103;
+const SECCOMP_IOCTL_NOTIF_SET_FLAGS: u64 = 0x4008_2104;
+
+fn ioctl(fd: RawFd, request: u64, argument: *mut libc::c_void) -> io::Result<i64> {
+    // SAFETY: every caller in this module passes the structure that `request` names, alive across the call.
+    check(i64::from(unsafe { libc::ioctl(fd, request, argument) }))
+}
+
+/// Installs a filter on this thread and returns its listener. Needs CAP_SYS_ADMIN (no_new_privs stays off).
+pub(crate) fn install_filter(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+    const SECCOMP_FILTER_FLAG_NEW_LISTENER: u64 = 1 << 3;
+    const SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV: u64 = 1 << 5;
+    let flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    let length = u16::try_from(program.len()).expect("the filter is shorter than 65536 instructions");
+    let fprog = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+    // SAFETY: `fprog` names a valid program that the kernel only reads and copies.
+    let fd = check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const fprog) })?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Asks the kernel to wake the listener on the CPU of the waiting thread, where it can (Linux 6.6).
+pub(crate) fn prefer_same_cpu(listener: &OwnedFd) {
+    // SAFETY: this request takes the flags by value.
+    let _ = unsafe { libc::ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1u64) };
+}
+
+/// Takes the next notification; waits when there is none.
+pub(crate) fn receive_notification(listener: &OwnedFd) -> io::Result<Notification> {
+    let mut notification = Notification::default();
+    ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_RECV, (&raw mut notification).cast())?;
+    Ok(notification)
+}
+
+fn answer(listener: &OwnedFd, mut answer: NotificationAnswer) {
+    // The waiting thread may have been killed meanwhile; then there is nobody to tell.
+    let _ = ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SEND, (&raw mut answer).cast());
+}
+
+/// Lets the call proceed in the kernel.
+pub(crate) fn proceed(listener: &OwnedFd, id: u64) {
+    answer(listener, NotificationAnswer { id, value: 0, error: 0, flags: 1 });
+}
+
+/// Ends the call with a result: negative = error number.
+pub(crate) fn conclude(listener: &OwnedFd, id: u64, value: i64) {
+    let failed = (-4095..0).contains(&value);
+    let (value, error) = if failed { (0, value as i32) } else { (value, 0) };
+    answer(listener, NotificationAnswer { id, value, error, flags: 0 });
+}
+
+/// Gives the waiting thread a copy of `source`; the call returns its number there.
+pub(crate) fn conclude_with_descriptor(listener: &OwnedFd, id: u64, source: RawFd) -> io::Result<()> {
+    const SECCOMP_ADDFD_FLAG_SEND: u32 = 2;
+    let mut argument = AddDescriptor { id, flags: SECCOMP_ADDFD_FLAG_SEND, source: source as u32, target: 0, target_flags: 0 };
+    ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ADDFD, (&raw mut argument).cast()).map(|_| ())
+}
+
+// --- ptrace ---
+
+/// Events asked for with [`seize`].
+pub(crate) const TRACE_EXEC: i32 = libc::PTRACE_O_TRACEEXEC;
+/// See [`TRACE_EXEC`].
+pub(crate) const TRACE_FORKS: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACECLONE;
+
+fn ptrace(request: libc::c_uint, pid: Pid, address: u64, data: u64) -> io::Result<i64> {
+    // SAFETY: the requests used here take numbers, or pointers to structures that the callers keep alive.
+    check(unsafe { libc::ptrace(request, pid, address, data) })
+}
+
+/// Becomes the tracer of a running thread without stopping it.
+pub(crate) fn seize(pid: Pid, options: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_SEIZE, pid, 0, options as u64).map(|_| ())
+}
+
+/// Asks a seized thread to stop at the next chance.
+pub(crate) fn interrupt(pid: Pid) -> io::Result<()> {
+    ptrace(libc::PTRACE_INTERRUPT, pid, 0, 0).map(|_| ())
+}
+
+/// Lets a stopped thread go on.
+pub(crate) fn resume(pid: Pid, signal: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_CONT, pid, 0, signal as u64).map(|_| ())
+}
+
+/// Lets a stopped thread run one instruction.
+pub(crate) fn step(pid: Pid) -> io::Result<()> {
+    ptrace(libc::PTRACE_SINGLESTEP, pid, 0, 0).map(|_| ())
+}
+
+/// Stops being the tracer.
+pub(crate) fn detach(pid: Pid, signal: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_DETACH, pid, 0, signal as u64).map(|_| ())
+}
+
+/// Number that belongs to the current ptrace event (new process, former thread id).
+pub(crate) fn event_message(pid: Pid) -> io::Result<Pid> {
+    let mut message: libc::c_ulong = 0;
+    ptrace(libc::PTRACE_GETEVENTMSG, pid, 0, &raw mut message as u64)?;
+    Ok(message as Pid)
+}
+
+/// Registers of a stopped thread.
+pub(crate) fn registers(pid: Pid) -> io::Result<libc::user_regs_struct> {
+    // SAFETY: all-zero is a valid value of this plain structure.
+    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+    ptrace(libc::PTRACE_GETREGS, pid, 0, &raw mut registers as u64)?;
+    Ok(registers)
+}
+
+/// Sets the registers of a stopped thread.
+pub(crate) fn set_registers(pid: Pid, registers: &libc::user_regs_struct) -> io::Result<()> {
+    ptrace(libc::PTRACE_SETREGS, pid, 0, std::ptr::from_ref(registers) as u64).map(|_| ())
+}
+
+/// Replaces the signal mask of a stopped thread and returns the old one.
+pub(crate) fn swap_signal_mask(pid: Pid, mask: u64) -> io::Result<u64> {
+    const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
+    const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
+    let mut old = 0u64;
+    ptrace(PTRACE_GETSIGMASK, pid, 8, &raw mut old as u64)?;
+    ptrace(PTRACE_SETSIGMASK, pid, 8, &raw const mask as u64)?;
+    Ok(old)
+}
+
+/// Writes a word into a stopped process, whatever the protection of the page.
+pub(crate) fn poke(pid: Pid, address: u64, word: u64) -> io::Result<()> {
+    ptrace(libc::PTRACE_POKEDATA, pid, address, word).map(|_| ())
+}
+
+/// What a traced thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// It is gone.
+    Gone,
+    /// It stopped at a ptrace event (`PTRACE_EVENT_*`).
+    Event(i32),
+    /// It is about to receive a signal.
+    Signal(i32),
+}
+
+/// Waits for one traced thread (or any, with -1); None with `block` off when nothing happened.
+pub(crate) fn wait(pid: Pid, block: bool) -> io::Result<Option<(Pid, Change)>> {
+    let mut status = 0;
+    let options = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+    loop {
+        // SAFETY: `status` is valid for the call.
+        let found = unsafe { libc::waitpid(pid, &raw mut status, options) };
+        if found < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {
+            continue;
+        }
+        let found = check(i64::from(found))? as Pid;
+        if found == 0 {
+            return Ok(None);
+        }
+        let change = if !libc::WIFSTOPPED(status) {
+            Change::Gone
+        } else if status >> 16 != 0 {
+            Change::Event(status >> 16)
+        } else {
+            Change::Signal(libc::WSTOPSIG(status))
+        };
+        return Ok(Some((found, change)));
+    }
+}
+
+// --- processes ---
+
+/// A descriptor for a process; readable once the process is gone.
+pub(crate) fn open_process(pid: Pid) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
+    // SAFETY: a new descriptor nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// A copy of another process's descriptor.
+pub(crate) fn descriptor_of(process: &OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) })?;
+    // SAFETY: a new descriptor nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Sends a signal to exactly the process that the descriptor names.
+pub(crate) fn signal_process(process: &OwnedFd, signal: i32) {
+    let none = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: takes numbers and a null pointer. The process may be gone; that is what was wanted.
+    let _ = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), signal, none, 0) };
+}
+
+/// Do two tasks share one address space?
+pub(crate) fn same_space(one: Pid, other: Pid) -> bool {
+    const KCMP_VM: i32 = 1;
+    // SAFETY: takes numbers.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0 }
+}
+
+/// Copies a resource limit of one process to another when they differ.
+pub(crate) fn mirror_limit(resource: u32, from: Pid, to: Pid) {
+    let mut limits = [libc::rlimit64 { rlim_cur: 0, rlim_max: 0 }; 2];
+    let [source, target] = &mut limits;
+    // SAFETY: both structures are valid for the calls.
+    unsafe {
+        if libc::prlimit64(from, resource, std::ptr::null(), source) == 0
+            && libc::prlimit64(to, resource, std::ptr::null(), target) == 0
+            && (source.rlim_cur != target.rlim_cur || source.rlim_max != target.rlim_max)
+        {
+            libc::prlimit64(to, resource, source, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Reads another process's memory; true when all of it could be read.
+pub(crate) fn read_memory(pid: Pid, address: u64, into: &mut [u8]) -> bool {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+    // SAFETY: `local` names this slice; `remote` is only an address for the kernel.
+    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    read == into.len() as isize
+}
+
+// --- memory shared with a helper ---
+
+/// An anonymous file.
+pub(crate) fn memory_file(name: &str, length: u64) -> io::Result<OwnedFd> {
+    let name = CString::new(name).expect("names given here have no zero byte");
+    // SAFETY: `name` is a C string.
+    let fd = check(i64::from(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) }))?;
+    // SAFETY: a new descriptor nobody else owns.
+    let file = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    // SAFETY: takes numbers.
+    check(i64::from(unsafe { libc::ftruncate(file.as_raw_fd(), length as i64) }))?;
+    Ok(file)
+}
+
+/// Makes the content of a memory file final.
+pub(crate) fn seal(file: &OwnedFd) -> io::Result<()> {
+    let seals = libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: takes numbers.
+    check(i64::from(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })).map(|_| ())
+}
+
+/// A shared, writable mapping of a file, unmapped when dropped.
+pub(crate) struct SharedMapping {
+    start: *mut u8,
+    length: usize,
+}
+
+impl SharedMapping {
+    /// Maps the first `length` bytes.
+    pub(crate) fn new(file: &OwnedFd, length: usize) -> io::Result<SharedMapping> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(SharedMapping { start: start.cast(), length })
+    }
+
+    /// Address `offset` bytes into the mapping, for a value of type `T`.
+    ///
+    /// Panics when it does not fit. The other side may write at any time: access is by volatile reads and writes.
+    fn at<T>(&self, offset: usize) -> *mut T {
+        assert!(offset + size_of::<T>() <= self.length && offset.is_multiple_of(align_of::<T>()));
+        // SAFETY: in bounds by the assertion.
+        unsafe { self.start.add(offset).cast() }
+    }
+
+    /// Reads a plain value.
+    pub(crate) fn get<T: Copy>(&self, offset: usize) -> T {
+        // SAFETY: `at` checked bounds and alignment; the values kept in control areas are plain integers.
+        unsafe { self.at::<T>(offset).read_volatile() }
+    }
+
+    /// Writes a plain value.
+    pub(crate) fn set<T: Copy>(&self, offset: usize, value: T) {
+        // SAFETY: as for `get`.
+        unsafe { self.at::<T>(offset).write_volatile(value) }
+    }
+}
+
+impl Drop for SharedMapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `new`, of which no reference is ever given out.
+        unsafe { libc::munmap(self.start.cast(), self.length) };
+    }
+}
+
+// --- sockets ---
+
+/// Two connected sockets that keep message boundaries.
+pub(crate) fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut pair = [0; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: `pair` takes two descriptors.
+    check(i64::from(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) }))?;
+    // SAFETY: two new descriptors nobody else owns.
+    Ok(unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) })
+}
+
+/// Asks that messages carry the sender's process id.
+pub(crate) fn want_credentials(socket: &OwnedFd) -> io::Result<()> {
+    let on: i32 = 1;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_PASSCRED);
+    // SAFETY: `on` is an int, as the option wants.
+    check(i64::from(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), 4) })).map(|_| ())
+}
+
+/// Sends one message, with a descriptor if any. Does not wait.
+pub(crate) fn send_message(socket: &OwnedFd, bytes: &[u8], descriptor: Option<BorrowedFd>) -> io::Result<()> {
+    let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control = [0u64; 3];
+    // SAFETY: all-zero is a valid msghdr; the pointers set below stay valid across the call.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut iov;
+    message.msg_iovlen = 1;
+    if let Some(descriptor) = descriptor {
+        control = [20, 1 << 32 | 1, descriptor.as_raw_fd() as u64];
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control);
+    }
+    let _ = &control;
+    // SAFETY: as above.
+    check(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) } as i64)
+        .map(|_| ())
+}
+
+/// A message with what came along.
+pub(crate) struct Message {
+    /// Bytes received; 0 = the other side is gone.
+    pub(crate) length: usize,
+    /// Descriptor passed.
+    pub(crate) descriptor: Option<OwnedFd>,
+    /// Process id of the sender, when asked for.
+    pub(crate) sender: Option<Pid>,
+}
+
+/// Receives one message; `block` off: an error of kind WouldBlock when there is none.
+pub(crate) fn receive_message(socket: &OwnedFd, bytes: &mut [u8], block: bool) -> io::Result<Message> {
+    let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let mut control = [0u64; 16];
+    // SAFETY: all-zero is a valid msghdr; the pointers set below stay valid across the call.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut iov;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    let flags = libc::MSG_CMSG_CLOEXEC | if block { 0 } else { libc::MSG_DONTWAIT };
+    let length = loop {
+        // SAFETY: as above.
+        let read = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+        match check(read as i64) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read? as usize,
+        }
+    };
+    let mut found = Message { length, descriptor: None, sender: None };
+    // SAFETY: the kernel filled the control buffer with well-formed headers; the macros walk them.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            let data = libc::CMSG_DATA(header);
+            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
+                found.descriptor = Some(OwnedFd::from_raw_fd(data.cast::<RawFd>().read_unaligned()));
+            } else if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_CREDENTIALS {
+                found.sender = Some(data.cast::<libc::ucred>().read_unaligned().pid);
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    Ok(found)
+}
+
+// --- waiting for many things ---
+
+/// An epoll instance whose entries carry numbers.
+pub(crate) struct Poller(OwnedFd);
+
+impl Poller {
+    /// An empty one.
+    pub(crate) fn new() -> io::Result<Poller> {
+        // SAFETY: takes numbers.
+        let fd = check(i64::from(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }))?;
+        // SAFETY: a new descriptor nobody else owns.
+        Ok(Poller(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+    }
+
+    /// Reports `token` while `fd` is readable.
+    pub(crate) fn add(&self, fd: &OwnedFd, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
+        let (this, fd) = (self.0.as_raw_fd(), fd.as_raw_fd());
+        // SAFETY: `event` is valid for the call.
+        check(i64::from(unsafe { libc::epoll_ctl(this, libc::EPOLL_CTL_ADD, fd, &raw mut event) })).map(|_| ())
+    }
+
+    /// Reports `fd` no longer.
+    pub(crate) fn remove(&self, fd: &OwnedFd) {
+        // SAFETY: takes numbers; the event may be null for this operation.
+        unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_DEL, fd.as_raw_fd(), std::ptr::null_mut()) };
+    }
+
+    /// Waits up to `timeout_ms` (-1 = for ever) and returns the tokens that are ready, with hang-up flags.
+    pub(crate) fn wait(&self, timeout_ms: i32) -> Vec<(u64, bool)> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
+        // SAFETY: `events` has room for 16.
+        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), 16, timeout_ms) };
+        let hung = |event: &libc::epoll_event| event.events & libc::EPOLLIN as u32 == 0;
+        events[..count.max(0) as usize].iter().map(|event| (event.u64, hung(event))).collect()
+    }
+}
+
+/// Blocks the signals in this thread and returns a descriptor that is readable when one is pending.
+pub(crate) fn signals_as_file(signals: &[i32]) -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised by sigemptyset before use.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for &signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        check(i64::from(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())))?;
+        let fd = check(i64::from(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)))?;
+        Ok(OwnedFd::from_raw_fd(fd as RawFd))
+    }
+}
+
+/// Takes one pending signal from such a descriptor; true when the kernel itself sent it, as a terminal does.
+pub(crate) fn next_signal(file: &OwnedFd) -> Option<(i32, bool)> {
+    const SI_KERNEL: i32 = 0x80;
+    // SAFETY: all-zero is valid for this plain structure.
+    let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::signalfd_siginfo>();
+    // SAFETY: `info` has the size that is read.
+    let read = unsafe { libc::read(file.as_raw_fd(), (&raw mut info).cast(), size) };
+    (read == size as isize).then_some((info.ssi_signo as i32, info.ssi_code == SI_KERNEL))
+}

@@ -1,0 +1,239 @@
+//! What the supervisor and the helper say to each other, and where the helper lives.
+//!
+//! The helper is a process that shares the address space of a colored program. Everything here is plain data with a
+//! fixed layout: both sides include this file. The supervisor treats whatever comes from the helper as untrusted,
+//! because the program can write to the same memory.
+//!
+//! ```text
+//! BLOB_BASE    code of the helper (shared mapping of one sealed file, r-x)
+//! CONTROL_BASE control area (shared file, rw): Control, then run list, then the helper's stack
+//! POOL_BASE .. frame pool: intake (fresh pages, any color) and ready ring (pages of the right color, zeroed)
+//! POOL_END
+//! ```
+
+/// First address of the range that belongs to memtint in every colored address space.
+///
+/// Chosen outside what loaders, the Go and Java runtimes and the address sanitizer use on x86-64 (47-bit layout).
+pub const BLOB_BASE: u64 = 0x3d00_0000_0000;
+/// Bytes reserved for code; the system-call filter exempts calls made from here.
+pub const BLOB_LEN: u64 = 0x2_0000;
+/// Control area of one address space.
+pub const CONTROL_BASE: u64 = 0x3d00_0010_0000;
+/// Bytes of the control area: header, run list, stack.
+pub const CONTROL_LEN: u64 = 0x4_0000;
+/// Offset inside the control area of the run list that goes with a request.
+pub const RUNS_OFFSET: u64 = 0x1000;
+/// Offset of the run list that answers a question of the helper.
+pub const ANSWER_OFFSET: u64 = 0x1_1000;
+/// Runs that fit either list.
+pub const RUNS_MAX: usize = 0x1_0000 / size_of::<Run>();
+/// The helper's stack ends (grows down from) here.
+pub const STACK_TOP: u64 = CONTROL_BASE + CONTROL_LEN;
+/// Fresh pages whose color is not known yet.
+pub const INTAKE_BASE: u64 = 0x3d10_0000_0000;
+/// Colored copies under construction (text and data segments).
+pub const STAGE_BASE: u64 = 0x3d30_0000_0000;
+/// Ready pages: a ring of chunks.
+pub const READY_BASE: u64 = 0x3d40_0000_0000;
+/// Bytes of one chunk of the ready ring.
+pub const READY_CHUNK: u64 = 64 << 20;
+/// Chunks of the ready ring.
+pub const READY_CHUNKS: u64 = 4096;
+/// First address past what belongs to memtint.
+pub const POOL_END: u64 = 0x3e00_0000_0000;
+
+/// Argument of `prctl` by which the injector asks the supervisor for a file descriptor.
+pub const PRCTL_MAGIC: u64 = 0x6d65_6d74;
+
+/// File descriptor numbers the helper finds itself with.
+pub const FD_SOCKET: i32 = 3;
+/// See [`FD_SOCKET`].
+pub const FD_UFFD: i32 = 4;
+
+/// Page size of every machine memtint runs on.
+pub const PAGE: u64 = 4096;
+
+/// Consecutive pages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// Virtual address of the first page.
+    pub start: u64,
+    /// Pages.
+    pub pages: u64,
+}
+
+/// Head of the control area. Counters are written by the helper only and read by the supervisor at any time.
+#[repr(C)]
+pub struct Control {
+    /// Handler events.
+    pub counters: Counters,
+    /// Descriptor of the socket to the supervisor when the helper starts.
+    pub socket: u64,
+    /// Descriptor of the userfaultfd device when the helper starts.
+    pub device: u64,
+    /// Process id of the program, for the helper to end it when the supervisor is gone.
+    pub target: u64,
+    /// 1 = strict: a fault that cannot be served in color is poisoned.
+    pub strict: u64,
+    /// Pages still to be put in place ahead of the first touch.
+    pub prefault_pages: u64,
+    /// 1 while the program has asked for MCL_FUTURE: new mappings are filled at once.
+    pub fill_future: u64,
+    /// Largest number of pages a fault may bring in.
+    pub batch_max: u64,
+    /// Most pages the pool may hold back from the system.
+    pub pool_cap: u64,
+    /// 1 = fresh pages may be taken as huge pages and split.
+    pub intake_huge: u64,
+    /// Pages to look at for one of the right color, times 256.
+    pub looks_per_page_256: u64,
+    /// Most pages of the wrong color held at a time while looking.
+    pub hold_max: u64,
+    /// The helper's own state.
+    pub state: State,
+}
+
+/// The helper's own state; nobody else reads it.
+#[repr(C)]
+pub struct State {
+    /// Next page of the ready ring to give out.
+    pub head: u64,
+    /// End of the ready ring.
+    pub tail: u64,
+    /// Streams of faults, for batching.
+    pub streams: [Stream; 8],
+    /// Next stream slot to replace.
+    pub next_stream: u64,
+    /// Sequence number of questions to the supervisor.
+    pub sequence: u64,
+    /// A request that came while the helper waited for an answer.
+    pub deferred: Request,
+    /// 1 when `deferred` holds one.
+    pub has_deferred: u64,
+    /// File that came with it, or -1.
+    pub deferred_fd: i64,
+}
+
+/// A run of faults at neighbouring addresses.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Stream {
+    /// Page the stream would touch next going up.
+    pub up: u64,
+    /// Page it would touch next going down.
+    pub down: u64,
+    /// Pages brought in last time.
+    pub batch: u64,
+}
+
+/// Counters of one address space.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Page faults served.
+    pub faults: u64,
+    /// Pages moved into the program in color.
+    pub pages_in_color: u64,
+    /// Pages given out of color (soft mode, pool dry).
+    pub pages_out_of_color: u64,
+    /// Pages refused (strict mode, pool dry).
+    pub pages_refused: u64,
+    /// Pages ready in the pool now.
+    pub pool_pages: u64,
+    /// Pages looked at to build the pool.
+    pub scanned_pages: u64,
+    /// Pages of the right color found by looking.
+    pub kept_pages: u64,
+    /// Pages of unmapped areas taken back.
+    pub recycled_pages: u64,
+    /// Existing pages put in color.
+    pub recolored_pages: u64,
+    /// Pages of text and data copied into color.
+    pub copied_pages: u64,
+    /// Mappings that userfaultfd refused to register.
+    pub register_refused: u64,
+    /// Pages the kernel would not move for another reason.
+    pub move_refused: u64,
+    /// Nanoseconds spent building the pool.
+    pub grow_ns: u64,
+    /// Largest batch the supervisor was asked to find, unmet.
+    pub missing_pages: u64,
+}
+
+/// What the supervisor asks. Values are system-call numbers where the program's call is carried out for it.
+pub mod op {
+    /// `mmap(args)`; a file, if any, comes along as a descriptor.
+    pub const MMAP: u32 = 1;
+    /// `brk(args[0])`.
+    pub const BRK: u32 = 2;
+    /// `mremap(args)`.
+    pub const MREMAP: u32 = 3;
+    /// `munmap(args[0], args[1])`; `args[2]` runs of the run list go back to the pool first.
+    pub const MUNMAP: u32 = 4;
+    /// `madvise(args[0], args[1], args[2])`; `args[3]` runs of the run list go back to the pool first.
+    pub const MADVISE: u32 = 5;
+    /// `mlock(args[0], args[1])` with flags `args[2]`.
+    pub const MLOCK: u32 = 6;
+    /// `munlock(args[0], args[1])`.
+    pub const MUNLOCK: u32 = 7;
+    /// `mlockall(args[0])`, without letting the kernel fill; the supervisor sends FILL for what is to be filled.
+    pub const MLOCKALL: u32 = 8;
+    /// `munlockall()`.
+    pub const MUNLOCKALL: u32 = 9;
+    /// Watch anonymous memory `args[0] .. args[0]+args[1]`.
+    pub const REGISTER: u32 = 10;
+    /// Put the `args[0]` runs of the run list (existing pages of registered memory) in color.
+    pub const RECOLOR: u32 = 11;
+    /// Replace the private file mapping `args[0] .. +args[1]`, protection `args[2]`, by a colored copy.
+    pub const REPLACE: u32 = 12;
+    /// Bring in all missing pages of `args[0] .. +args[1]`.
+    pub const FILL: u32 = 13;
+    /// Have at least `args[0]` pages ready.
+    pub const GROW: u32 = 14;
+    /// Answer to a question of the helper: `args[0]` runs of the answer list are in color; `args[1]` is 1 when the
+    /// pages came as huge pages.
+    pub const CLASSIFIED: u32 = 15;
+}
+
+/// Supervisor to helper.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request {
+    /// One of [`op`].
+    pub op: u32,
+    /// Padding.
+    pub reserved: u32,
+    /// Echoed in the reply.
+    pub id: u64,
+    /// See [`op`].
+    pub args: [u64; 6],
+}
+
+/// What the helper says.
+pub mod say {
+    /// The helper runs; `value` is 0 or a negative error number from creating its userfaultfd.
+    pub const HELLO: u32 = 1;
+    /// Result of a request in `value` (negative = error number).
+    pub const DONE: u32 = 2;
+    /// Which pages of `extra[0]`, `extra[1]` pages, are in color? Answer with [`super::op::CLASSIFIED`].
+    pub const CLASSIFY: u32 = 3;
+    /// Strict mode refused a page at address `extra[0]`: the pool is dry.
+    pub const REFUSED: u32 = 4;
+}
+
+/// Helper to supervisor.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reply {
+    /// One of [`say`].
+    pub kind: u32,
+    /// Padding.
+    pub reserved: u32,
+    /// Id of the request, or of the question.
+    pub id: u64,
+    /// Result.
+    pub value: i64,
+    /// See [`say`].
+    pub extra: [u64; 2],
+}
