@@ -1,1 +1,42 @@
-//! memtint-inspect
+//! Where the pages of a process are: an observer from outside.
+//!
+//! Reads `/proc/PID/{maps,pagemap,status}`, `/proc/kpageflags` and `/proc/kpagecount`, and judges each page's frame by the
+//! platform's palette. It shares no code with the runtime that colors programs, takes none of that runtime's words for
+//! anything, and changes nothing. It does not sample over time (ask again for that), and does not say *why* a page is
+//! where it is beyond what the kernel's own flags show.
+//!
+//! The types to know: [`Inspector`] looks, [`Report`] is what it saw, [`Verdict`] the short form, [`svg`] the picture.
+//!
+//! ```no_run
+//! use memtint_inspect::Inspector;
+//! use memtint_map::{Granule, Palette, Platform};
+//!
+//! let platform = Platform::load("nehalem-w3530")?;
+//! let palette = Palette::new(&platform, Granule::PAGE)?;
+//! let inspector = Inspector::new(palette, None)?;
+//! let report = inspector.inspect_pid(1)?;
+//! println!("{}", report.to_text());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod cgroup;
+mod error;
+mod frames;
+mod inspector;
+mod maps;
+mod merge;
+mod pool;
+mod report;
+mod sharing;
+mod svg;
+mod sys;
+mod text;
+mod walk;
+
+pub use cgroup::cgroup_pids;
+pub use error::InspectError;
+pub use inspector::Inspector;
+pub use maps::SegmentKind;
+pub use pool::POOL_ADDRESSES;
+pub use report::*;
+pub use svg::svg;

@@ -1,0 +1,52 @@
+//! Why an inspection could not be carried out.
+
+use std::io;
+
+/// Everything that keeps an inspection from giving a verdict.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// The kernel hides frame numbers from this caller.
+    #[error(
+        "the kernel hides physical frame numbers from this user ({what}): inspecting needs CAP_SYS_ADMIN in the first user \
+         namespace, for instance as root outside of containers"
+    )]
+    NotPrivileged {
+        /// What was refused or read as zero.
+        what: String,
+    },
+    /// There is no such process, or it ended while it was read.
+    #[error("process {pid} {what}")]
+    NoProcess {
+        /// The process id asked for.
+        pid: u32,
+        /// What happened, for instance "does not exist".
+        what: &'static str,
+    },
+    /// A file of the kernel could not be read.
+    #[error("cannot read {path}: {cause}")]
+    Read {
+        /// The file.
+        path: String,
+        /// The system's answer.
+        #[source]
+        cause: io::Error,
+    },
+    /// The cgroup holds no process.
+    #[error("cgroup {path} holds no process with memory of its own: nothing to inspect")]
+    EmptyCgroup {
+        /// The directory that was read.
+        path: String,
+    },
+    /// The path is not a cgroup.
+    #[error("{path} is not a cgroup: it has no file cgroup.procs ({cause})")]
+    NotACgroup {
+        /// What was resolved from the argument.
+        path: String,
+        /// The system's answer.
+        #[source]
+        cause: io::Error,
+    },
+    /// The selection does not fit the palette.
+    #[error(transparent)]
+    Selection(#[from] memtint_map::SelectionError),
+}

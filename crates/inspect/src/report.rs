@@ -1,0 +1,322 @@
+//! What an inspection found, as data.
+
+use serde::Serialize;
+
+use crate::maps::SegmentKind;
+
+/// Version of the JSON form of [`Report`]. It changes when a field changes its meaning or goes away, not when one is added.
+pub const REPORT_SCHEMA: u32 = 1;
+
+/// Whether the pages are where they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every private page is in color.
+    Held,
+    /// At least one private page is out of color.
+    Violated,
+}
+
+/// What an inspection found. All counts are of 4 KiB pages.
+///
+/// Identities: `private.pages` is the sum of `private_pages` over `segments`, of `pages` over `bank_classes` plus
+/// `private.outside_platform_pages`, and, with a selection, of `in_color_pages` and `out_of_color_pages`. Pages in
+/// [`Report::pool`] are in none of the other counts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// [`REPORT_SCHEMA`].
+    pub schema: u32,
+    /// Always "inspect".
+    pub report: &'static str,
+    /// When reading began.
+    pub taken_unix_ms: u64,
+    /// How long reading took.
+    pub elapsed_us: u64,
+    /// The processes whose pages were counted.
+    pub processes: Vec<Process>,
+    /// Against which machine the frames were judged.
+    pub platform: PlatformSummary,
+    /// Which colors the pages should have, if that was said.
+    pub selection: Option<SelectionSummary>,
+    /// Absent without a selection.
+    pub verdict: Option<Verdict>,
+    /// The pages the verdict is about.
+    pub private: PrivatePages,
+    /// By kind of segment, only kinds that occur.
+    pub segments: Vec<SegmentRow>,
+    /// Private pages by bank class, every class of the platform, ascending.
+    pub bank_classes: Vec<ColorRow>,
+    /// Private pages by set color, every color of the platform, ascending.
+    pub set_colors: Vec<ColorRow>,
+    /// Private pages by NUMA node, only nodes that occur or are selected.
+    pub nodes: Vec<ColorRow>,
+    /// memtint's own pages inside the program.
+    pub pool: PoolPages,
+    /// Private pages that are not in color, and where.
+    pub out_of_color: OutOfColor,
+    /// Private pages that other processes map too.
+    pub sharing: Sharing,
+    /// Memory of the program that no allocation policy for private pages can color, with its size.
+    pub not_colorable: Vec<NotColorable>,
+}
+
+/// One inspected process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Process {
+    /// Process id.
+    pub pid: u32,
+    /// Command name as the kernel has it (at most 15 bytes).
+    pub comm: String,
+    /// Number of threads.
+    pub threads: u32,
+}
+
+/// The machine the frames were judged against.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlatformSummary {
+    /// Catalogue id.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// The block that is colored as a unit.
+    pub granule_bytes: u64,
+    /// Number of bank classes at that granule; 1 when banks cannot be isolated.
+    pub bank_classes: u32,
+    /// Number of set colors at that granule; 1 when cache sets cannot be isolated or the cache is unknown.
+    pub set_colors: u32,
+    /// What the colors rest on, in one sentence.
+    pub caveat: String,
+}
+
+/// The colors asked for, in canonical list syntax; absent parts do not restrict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SelectionSummary {
+    /// Bank classes.
+    pub banks: Option<String>,
+    /// Set colors.
+    pub sets: Option<String>,
+    /// NUMA nodes.
+    pub node: Option<String>,
+}
+
+/// The private pages of the program: in memory, anonymous, not the zero page, not hugetlb.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PrivatePages {
+    /// All of them.
+    pub pages: u64,
+    /// In a frame that the selection allows; all, without a selection.
+    pub in_color_pages: u64,
+    /// In a frame that it does not allow.
+    pub out_of_color_pages: u64,
+    /// In a frame outside every memory region of the platform file: the file does not describe this machine.
+    pub outside_platform_pages: u64,
+    /// Merged with equal pages by the kernel (KSM).
+    pub ksm_pages: u64,
+    /// In large folios (transparent huge pages and their smaller kin).
+    pub thp_pages: u64,
+    /// In swap: in no frame, so neither in nor out of color, and not among `pages`.
+    pub swapped_pages: u64,
+}
+
+impl PrivatePages {
+    /// Share of the pages that are in color, in percent; 100 when there are none.
+    pub fn in_color_percent(&self) -> f64 {
+        if self.pages == 0 { 100.0 } else { self.in_color_pages as f64 * 100.0 / self.pages as f64 }
+    }
+}
+
+/// What the segments of one kind hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SegmentRow {
+    /// The kind.
+    pub kind: SegmentKind,
+    /// How many mappings.
+    pub mappings: u64,
+    /// Address space, used or not.
+    pub virtual_bytes: u64,
+    /// Private pages.
+    pub private_pages: u64,
+    /// Of these, in color.
+    pub in_color_pages: u64,
+    /// Of these, out of color.
+    pub out_of_color_pages: u64,
+    /// Pages of files (page cache) and of shared memory.
+    pub file_or_shared_pages: u64,
+    /// Mappings of the page of zeroes that everybody shares.
+    pub zero_pages: u64,
+    /// Pages of hugetlbfs.
+    pub hugetlb_pages: u64,
+    /// Pages of devices and of the kernel itself.
+    pub special_pages: u64,
+    /// Pages in swap.
+    pub swapped_pages: u64,
+}
+
+/// Private pages of one bank class, set color or node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ColorRow {
+    /// Number of the class, color or node.
+    pub index: u32,
+    /// Whether the selection allows it, as far as this dimension goes; true without a selection.
+    pub selected: bool,
+    /// All private pages of it.
+    pub pages: u64,
+    /// Of these, in color in every dimension.
+    pub in_color_pages: u64,
+    /// The others.
+    pub out_of_color_pages: u64,
+}
+
+/// memtint's own pages inside the program: its stock of frames, its helper.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PoolPages {
+    /// All of them.
+    pub pages: u64,
+    /// In a frame that the selection allows.
+    pub in_color_pages: u64,
+    /// In a frame that it does not allow; does not change the verdict, which is about the program.
+    pub out_of_color_pages: u64,
+}
+
+/// Where the private pages that are not in color lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OutOfColor {
+    /// All of them.
+    pub pages: u64,
+    /// What is known of the cause; the counts add up to `pages`.
+    pub causes: Causes,
+    /// The mappings that hold them, most pages first; bounded, see `omitted_mappings`.
+    pub mappings: Vec<OutMapping>,
+    /// Mappings with such pages that are not listed.
+    pub omitted_mappings: u64,
+}
+
+/// What an observer can tell of why a page is out of color. Each page is counted once, under the first that applies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Causes {
+    /// In no memory region of the platform file.
+    pub outside_platform_pages: u64,
+    /// Merged by KSM: the frame was chosen by the kernel.
+    pub ksm_pages: u64,
+    /// Still shared with another process after a fork.
+    pub shared_after_fork_pages: u64,
+    /// In a large folio, which the kernel allocates or collapses as one piece.
+    pub thp_pages: u64,
+    /// Nothing is known.
+    pub unknown_pages: u64,
+}
+
+/// One mapping with private pages out of color.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutMapping {
+    /// Whose.
+    pub pid: u32,
+    /// First address.
+    #[serde(serialize_with = "hexadecimal")]
+    pub start: u64,
+    /// Address behind the last.
+    #[serde(serialize_with = "hexadecimal")]
+    pub end: u64,
+    /// What the mapping is.
+    pub kind: SegmentKind,
+    /// File or other name; empty for unnamed memory.
+    pub name: String,
+    /// How many of its private pages are out of color.
+    pub pages: u64,
+    /// The first of them; bounded.
+    pub addresses: Vec<OutPage>,
+}
+
+/// One private page out of color.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutPage {
+    /// Where in the program.
+    #[serde(serialize_with = "hexadecimal")]
+    pub address: u64,
+    /// Bank class of its frame; absent outside the platform's regions.
+    pub bank_class: Option<u32>,
+    /// Set color of its frame; absent outside the platform's regions.
+    pub set_color: Option<u32>,
+    /// Node of its frame; absent outside the platform's regions.
+    pub node: Option<u32>,
+}
+
+/// Private pages that more than one address space maps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sharing {
+    /// How many there are: each was shared by a fork and has not been written since.
+    pub pages: u64,
+    /// Whether other processes were searched for them.
+    pub searched: bool,
+    /// Who maps them too.
+    pub with: Vec<SharedWith>,
+    /// Pages for which nobody was found: the other process ended meanwhile, or is in a namespace that we cannot see.
+    pub unexplained_pages: u64,
+}
+
+/// A process that maps the same frames.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SharedWith {
+    /// Process id.
+    pub pid: u32,
+    /// Command name.
+    pub comm: String,
+    /// Frames in common.
+    pub pages: u64,
+    /// Why, as far as can be told: "shared after fork".
+    pub cause: &'static str,
+}
+
+/// Memory that coloring of private pages does not reach.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotColorable {
+    /// What it is.
+    pub what: Uncolored,
+    /// How much of it the program maps or causes.
+    pub bytes: u64,
+}
+
+/// Kinds of memory that coloring of private pages does not reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Uncolored {
+    /// Pages of files, mapped privately and not written: they belong to the page cache and to every program that uses it.
+    PageCache,
+    /// Pages of files mapped shared.
+    SharedFile,
+    /// Shared memory.
+    SharedMemory,
+    /// Reserved huge pages.
+    HugeTlb,
+    /// The page of zeroes that every program shares.
+    ZeroPage,
+    /// vdso and vvar.
+    Vdso,
+    /// Devices, and pages of the kernel mapped into the program.
+    Device,
+    /// Page tables, which the kernel allocates for itself (`VmPTE`).
+    PageTables,
+    /// Kernel stacks of the threads (16 KiB each on this architecture).
+    KernelStacks,
+}
+
+impl Uncolored {
+    /// Name for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::PageCache => "page cache (files mapped privately, not written)",
+            Self::SharedFile => "shared file mappings",
+            Self::SharedMemory => "shared memory",
+            Self::HugeTlb => "hugetlb pages",
+            Self::ZeroPage => "the shared page of zeroes",
+            Self::Vdso => "vdso and vvar",
+            Self::Device => "device and kernel pages",
+            Self::PageTables => "page tables (kernel)",
+            Self::KernelStacks => "kernel stacks",
+        }
+    }
+}
+
+fn hexadecimal<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{address:#x}"))
+}
