@@ -1,0 +1,27 @@
+//! What this machine says of itself.
+//!
+//! Reads sysfs, `/proc/iomem`, SMBIOS and ACPI where the caller may, and `cpuid`; [`Machine`] is the answer. It never guesses
+//! how addresses map to DRAM: [`candidates`] names the catalogue's entries for relatives of this processor, to be confirmed
+//! by probing, and [`assumed_platform`] writes a platform file that says of each fact whether the machine told it or it was
+//! borrowed. Nothing here changes the machine.
+//!
+//! ```no_run
+//! let machine = memtint_detect::Machine::read();
+//! for candidate in memtint_detect::candidates(&machine) {
+//!     println!("{} ({})", candidate.id, candidate.uarch);
+//! }
+//! ```
+
+mod borrow;
+mod cpu;
+mod machine;
+mod smbios;
+mod sysfs;
+mod uarch;
+
+pub use borrow::{BorrowError, assumed_platform};
+pub use cpu::Processor;
+pub use machine::{Firmware, Machine, MemoryRange};
+pub use smbios::{MappedAddress, MemoryDevice, Smbios};
+pub use sysfs::{Cache, CacheKind, Cores, Node};
+pub use uarch::{Candidate, Microarchitecture, candidates, microarchitecture};
