@@ -96,6 +96,9 @@ pub struct FunctionSection {
     pub bit: Option<u32>,
     /// The address bits that are XORed; not empty, no duplicates, each below `address_bits`.
     pub bits: Vec<u32>,
+    /// The bits are not published, and were chosen by whoever wrote the file; default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub assumed: bool,
 }
 
 /// What a bank function selects. The order is the order from the outside of the memory system inwards.
@@ -177,7 +180,7 @@ pub struct RegionSection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interleave: Option<InterleaveSection>,
     /// Base or size is not published, and was chosen by whoever wrote the file; default false.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub assumed: bool,
     /// Where base, size and offset come from; not empty.
     pub source: String,
@@ -226,6 +229,9 @@ pub struct LlcSection {
     /// What of the hash this file leaves out; required unless the hash is `none` or `linear`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_modelled: Option<String>,
+    /// Some of the section is not published, and was chosen by whoever wrote the file; default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub assumed: bool,
     /// Where the facts of this section come from; not empty.
     pub source: String,
 }

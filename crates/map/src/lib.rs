@@ -29,16 +29,20 @@ mod evaluate;
 pub mod file;
 pub mod gf2;
 mod granule;
+pub mod mapfile;
 mod palette;
 mod platform;
 mod select;
+pub mod tint;
 
 pub use enumerate::Granules;
 pub use error::PlatformError;
 pub use file::{PlatformFile, Role, SliceHash};
 pub use granule::{Granule, GranuleError};
+pub use mapfile::MapFileError;
 pub use palette::{FrameColor, Pair, Palette, PaletteError};
 pub use platform::{
     ADDRESS_BITS_MAX, BankFunction, DOMAINS_MAX, Domain, FUNCTIONS_MAX, Interleave, Location, Platform, Region,
 };
 pub use select::{Matcher, Selection, SelectionError};
+pub use tint::{BankRoles, TintBank, TintError, TintNumbering};

@@ -46,6 +46,8 @@ pub struct BankFunction {
     pub role_bit: u32,
     /// The address bits, as a mask.
     pub mask: u64,
+    /// The bits are not published, but chosen by the file's author.
+    pub assumed: bool,
 }
 
 /// A contiguous piece of physical memory.
@@ -402,7 +404,7 @@ impl Check<'_> {
             let field = || format!("dram.functions[{index}].bits");
             let mask = self.mask(field, &section.bits, dram.address_bits)?;
             let role_bit = self.role_bit(&dram.functions, index, section)?;
-            functions.push(BankFunction { role: section.role, role_bit, mask });
+            functions.push(BankFunction { role: section.role, role_bit, mask, assumed: section.assumed });
         }
         let masks: Vec<u64> = functions.iter().map(|function| function.mask).collect();
         self.independent("bank function", &masks)?;
