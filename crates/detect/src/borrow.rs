@@ -38,7 +38,8 @@ impl std::error::Error for BorrowError {
     }
 }
 
-/// Puts together a platform file: memory, cores and caches from the machine, bank functions from `relative`.
+/// Puts together a platform file: memory, cores and caches from the machine, bank functions from `relative`, and, if
+/// `cache_of` is given, the last-level cache of that platform in place of the machine's.
 ///
 /// Each section names its source, and what was borrowed or concluded says "assumed". Addresses are taken as DRAM addresses
 /// without an offset, because the machine does not say which it subtracts. Reading the file back gives a valid platform.
@@ -46,7 +47,11 @@ impl std::error::Error for BorrowError {
 /// # Errors
 ///
 /// [`BorrowError::NoMemory`] for a caller without privileges.
-pub fn assumed_platform(machine: &Machine, relative: &Platform) -> Result<PlatformFile, BorrowError> {
+pub fn assumed_platform(
+    machine: &Machine,
+    relative: &Platform,
+    cache_of: Option<&Platform>,
+) -> Result<PlatformFile, BorrowError> {
     if machine.memory.is_empty() {
         return Err(BorrowError::NoMemory);
     }
@@ -54,6 +59,9 @@ pub fn assumed_platform(machine: &Machine, relative: &Platform) -> Result<Platfo
     let mut dram = borrowed.dram.clone();
     dram.source = format!("assumed: borrowed from platform {}, not measured here ({})", relative.id(), dram.source);
     dram.source_kind = Some("assumed".to_owned());
+    for function in &mut dram.functions {
+        function.assumed = true;
+    }
     let interleave = borrowed.region.first().and_then(|region| region.interleave.clone());
     let pieces = machine.memory.iter().flat_map(|range| pieces(range, relative.address_bits()));
     let regions = pieces.map(|range| RegionSection {
@@ -77,7 +85,10 @@ pub fn assumed_platform(machine: &Machine, relative: &Platform) -> Result<Platfo
         )),
         dram,
         region: regions.collect(),
-        llc: machine.last_level_cache().and_then(|cache| last_level_cache(machine, cache)),
+        llc: match cache_of {
+            Some(other) => other.llc().map(|llc| borrowed_cache(llc, other.id())),
+            None => machine.last_level_cache().and_then(|cache| last_level_cache(machine, cache)),
+        },
         cache: inner_caches(machine),
         cores: cores(machine),
     };
@@ -134,6 +145,11 @@ fn inner_caches(machine: &Machine) -> Vec<CacheSection> {
         .collect()
 }
 
+fn borrowed_cache(llc: &LlcSection, id: &str) -> LlcSection {
+    let source = format!("assumed: borrowed from platform {id}, not this machine's ({})", llc.source);
+    LlcSection { assumed: true, source, ..llc.clone() }
+}
+
 /// Sets of a slice in Intel's sliced caches from Nehalem's successors on, where the index is the bits above the line.
 const INTEL_SLICE_SETS: u32 = 2048;
 
@@ -167,6 +183,7 @@ fn last_level_cache(machine: &Machine, cache: &Cache) -> Option<LlcSection> {
         slice_functions: Vec::new(),
         hash: SliceHash::Unknown,
         formula: None,
+        assumed: slices.is_some(),
         not_modelled: Some("which slice an address is in: the machine does not say".to_owned()),
         source,
     })

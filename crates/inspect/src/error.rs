@@ -14,6 +14,20 @@ pub enum InspectError {
         /// What was refused or read as zero.
         what: String,
     },
+    /// The kernel does not let this caller look into the process.
+    #[error(
+        "process {pid} may not be looked into ({path}: {cause}): that needs CAP_SYS_PTRACE, and a process in a namespace or \
+         under a security module of its own can still refuse"
+    )]
+    Forbidden {
+        /// The process id.
+        pid: u32,
+        /// The file that was refused.
+        path: String,
+        /// The system's answer.
+        #[source]
+        cause: io::Error,
+    },
     /// There is no such process, or it ended while it was read.
     #[error("process {pid} {what}")]
     NoProcess {

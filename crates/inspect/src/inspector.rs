@@ -86,12 +86,14 @@ impl Inspector {
 
     /// Inspects one process: all pages of its address space.
     ///
-    /// Pages that come or go while it is read may or may not be counted. Takes some tens of nanoseconds a page.
+    /// Pages that come or go while it is read may or may not be counted. Takes less than a
+    /// microsecond a page.
     ///
     /// # Errors
     ///
     /// [`InspectError::NoProcess`] when there is none, it ends meanwhile or has no memory of its own;
-    /// [`InspectError::NotPrivileged`] when frame numbers are hidden from the caller.
+    /// [`InspectError::NotPrivileged`] when frame numbers are hidden from the caller; [`InspectError::Forbidden`] when the
+    /// process is.
     pub fn inspect_pid(&self, pid: u32) -> Result<Report, InspectError> {
         let started = Instant::now();
         let mut report = self.empty_report();

@@ -6,9 +6,9 @@ use std::ops::Range;
 ///
 /// The runtime keeps its stock of ready frames, its helper's code and its tables in this range and nowhere else, and
 /// places nothing of the program there. It is a documented contract by address, so that the observer needs no code and
-/// no report from the runtime it judges. Linux hands out addresses this low (61 to 62 TiB) only to a program that asks
+/// no report from the runtime it judges. Linux hands out addresses this low (77 to 78 TiB) only to a program that asks
 /// for them by number, because `mmap` works downwards from the top of the address space.
-pub const POOL_ADDRESSES: Range<u64> = 0x3d00_0000_0000..0x3e00_0000_0000;
+pub const POOL_ADDRESSES: Range<u64> = 0x4d00_0000_0000..0x4e00_0000_0000;
 
 /// Tells whether the whole of `start..end` lies in [`POOL_ADDRESSES`].
 pub(crate) fn is_pool(start: u64, end: u64) -> bool {

@@ -6,6 +6,9 @@ use memtint_units::PAGE_SIZE;
 
 use crate::report::*;
 
+/// A screenful; the JSON form has more.
+const MAPPINGS_SHOWN: usize = 10;
+
 impl Report {
     /// Writes the report as text: lines of at most some 100 columns, ending in the verdict if there is one.
     pub fn to_text(&self) -> String {
@@ -106,7 +109,7 @@ impl Report {
         for (cause, pages) in self.out_of_color.causes.named() {
             writeln!(out, "  {pages:>8} {cause}")?;
         }
-        for mapping in &self.out_of_color.mappings {
+        for mapping in self.out_of_color.mappings.iter().take(MAPPINGS_SHOWN) {
             let name = if mapping.name.is_empty() { mapping.kind.label() } else { &mapping.name };
             writeln!(
                 out,
@@ -117,8 +120,10 @@ impl Report {
             let more = if mapping.pages > shown.len() as u64 { ", ..." } else { "" };
             writeln!(out, "    {}{more}", shown.join(", "))?;
         }
-        if self.out_of_color.omitted_mappings > 0 {
-            writeln!(out, "  and in {} more mappings", self.out_of_color.omitted_mappings)?;
+        let hidden = self.out_of_color.mappings.len().saturating_sub(MAPPINGS_SHOWN) as u64;
+        let more = hidden + self.out_of_color.omitted_mappings;
+        if more > 0 {
+            writeln!(out, "  and in {more} more mappings, which the JSON form lists up to its bound")?;
         }
         writeln!(out)
     }

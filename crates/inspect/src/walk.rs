@@ -78,7 +78,7 @@ pub(crate) fn process_error(process: &ProcDir, file: &str, cause: io::Error) -> 
             InspectError::NoProcess { pid: process.pid, what }
         }
         Some(libc::EACCES | libc::EPERM) => {
-            InspectError::NotPrivileged { what: format!("/proc/{}/{file}", process.pid) }
+            InspectError::Forbidden { pid: process.pid, path: format!("/proc/{}/{file}", process.pid), cause }
         }
         _ => InspectError::Read { path: format!("/proc/{}/{file}", process.pid), cause },
     }
