@@ -1,2 +1,124 @@
-//! The memtint program.
-fn main() {}
+//! The program `memtint`: one module for each verb.
+//!
+//! Data goes to standard output, words for people to standard error. Exit status: 0 yes, 1 a well-founded no (a verdict
+//! `violated`), 2 failure. `memtint run` ends with the status of the program it ran, or 125 when memtint itself failed,
+//! 126 when the program cannot be executed, 127 when there is none.
+
+mod bench;
+mod choice;
+mod detect;
+mod draw;
+mod inspect;
+mod output;
+mod palette;
+mod platform;
+mod run;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::output::{Failure, Format};
+
+/// Runs programs in their own DRAM banks and cache sets on a stock kernel, and proves it from outside.
+#[derive(Debug, Parser)]
+#[command(name = "memtint", version, max_term_width = 100, propagate_version = false, subcommand_required = true)]
+struct Arguments {
+    /// Form of what goes to standard output: text for people, or JSON with a schema number.
+    #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Runs a program in colors of its own.
+    Run(run::RunArguments),
+    /// Says where the pages of a process are, and whether that is where they should be.
+    Inspect(inspect::InspectArguments),
+    /// Draws saved reports of inspect (JSON) below each other into one picture.
+    Draw(draw::DrawArguments),
+    /// Says what can be isolated on a platform: its bank classes, set colors and their pairs.
+    Palette(palette::PaletteArguments),
+    /// Lists, shows, detects and converts descriptions of machines.
+    Platform(platform::PlatformArguments),
+    /// Measures what coloring costs.
+    Bench(bench::BenchArguments),
+}
+
+/// Exit status of `run` when memtint itself fails, as of env(1) and timeout(1).
+const RUN_FAILED: u8 = 125;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return misused(&error),
+    };
+    let running = matches!(arguments.verb, Verb::Run(_));
+    let outcome = match arguments.verb {
+        Verb::Run(run) => run::main(&run),
+        Verb::Inspect(inspect) => inspect::main(&inspect, arguments.format),
+        Verb::Draw(draw) => draw::main(&draw),
+        Verb::Palette(palette) => palette::main(&palette, arguments.format),
+        Verb::Platform(platform) => platform::main(&platform, arguments.format),
+        Verb::Bench(bench) => bench::main(&bench, arguments.format),
+    };
+    match outcome {
+        Ok(status) => status,
+        Err(failure) => {
+            eprintln!("memtint: {failure}");
+            ExitCode::from(if running { RUN_FAILED } else { 2 })
+        }
+    }
+}
+
+/// Prints what clap has to say: help and version are no failures.
+fn misused(error: &clap::Error) -> ExitCode {
+    // A closed pipe is not an error.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ if asked_to_run(std::env::args_os()) => ExitCode::from(RUN_FAILED),
+        _ => ExitCode::from(2),
+    }
+}
+
+/// Tells whether the verb is `run`, whatever else is wrong with the command line.
+fn asked_to_run(arguments: impl Iterator<Item = OsString>) -> bool {
+    let mut rest = arguments.skip(1);
+    while let Some(argument) = rest.next() {
+        match argument.to_str() {
+            Some("--format") => drop(rest.next()),
+            Some(option) if option.starts_with('-') => {}
+            verb => return verb == Some("run"),
+        }
+    }
+    false
+}
+
+/// What every verb ends with.
+type Ending = Result<ExitCode, Failure>;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_defined() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_verb_is_found_behind_options() {
+        let asked = |line: &str| asked_to_run(line.split(' ').map(OsString::from));
+        assert!(
+            asked("memtint run --bogus") && asked("memtint --format json run") && asked("memtint --format=json run")
+        );
+        assert!(!asked("memtint inspect run") && !asked("memtint --format run inspect") && !asked("memtint"));
+    }
+}

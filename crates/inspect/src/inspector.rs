@@ -151,7 +151,7 @@ impl Inspector {
         let nodes = selection.and_then(|s| s.node.as_ref());
         Report {
             schema: REPORT_SCHEMA,
-            report: "inspect",
+            report: "inspect".to_owned(),
             taken_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
             elapsed_us: 0,
             processes: Vec::new(),

@@ -1,6 +1,6 @@
 //! What an inspection found, as data.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::maps::SegmentKind;
 
@@ -8,7 +8,7 @@ use crate::maps::SegmentKind;
 pub const REPORT_SCHEMA: u32 = 1;
 
 /// Whether the pages are where they should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Every private page is in color.
@@ -22,12 +22,12 @@ pub enum Verdict {
 /// Identities: `private.pages` is the sum of `private_pages` over `segments`, of `pages` over `bank_classes` plus
 /// `private.outside_platform_pages`, and, with a selection, of `in_color_pages` and `out_of_color_pages`. Pages in
 /// [`Report::pool`] are in none of the other counts.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// [`REPORT_SCHEMA`].
     pub schema: u32,
     /// Always "inspect".
-    pub report: &'static str,
+    pub report: String,
     /// When reading began.
     pub taken_unix_ms: u64,
     /// How long reading took.
@@ -61,7 +61,7 @@ pub struct Report {
 }
 
 /// One inspected process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// Process id.
     pub pid: u32,
@@ -72,7 +72,7 @@ pub struct Process {
 }
 
 /// The machine the frames were judged against.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlatformSummary {
     /// Catalogue id.
     pub id: String,
@@ -89,7 +89,7 @@ pub struct PlatformSummary {
 }
 
 /// The colors asked for, in canonical list syntax; absent parts do not restrict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelectionSummary {
     /// Bank classes.
     pub banks: Option<String>,
@@ -100,7 +100,7 @@ pub struct SelectionSummary {
 }
 
 /// The private pages of the program: in memory, anonymous, not the zero page, not hugetlb.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrivatePages {
     /// All of them.
     pub pages: u64,
@@ -126,7 +126,7 @@ impl PrivatePages {
 }
 
 /// What the segments of one kind hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentRow {
     /// The kind.
     pub kind: SegmentKind,
@@ -153,7 +153,7 @@ pub struct SegmentRow {
 }
 
 /// Private pages of one bank class, set color or node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColorRow {
     /// Number of the class, color or node.
     pub index: u32,
@@ -168,7 +168,7 @@ pub struct ColorRow {
 }
 
 /// memtint's own pages inside the program: its stock of frames, its helper.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolPages {
     /// All of them.
     pub pages: u64,
@@ -179,7 +179,7 @@ pub struct PoolPages {
 }
 
 /// Where the private pages that are not in color lie.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutOfColor {
     /// All of them.
     pub pages: u64,
@@ -192,7 +192,7 @@ pub struct OutOfColor {
 }
 
 /// What an observer can tell of why a page is out of color. Each page is counted once, under the first that applies.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Causes {
     /// In no memory region of the platform file.
     pub outside_platform_pages: u64,
@@ -207,15 +207,15 @@ pub struct Causes {
 }
 
 /// One mapping with private pages out of color.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutMapping {
     /// Whose.
     pub pid: u32,
     /// First address.
-    #[serde(serialize_with = "hexadecimal")]
+    #[serde(with = "hexadecimal")]
     pub start: u64,
     /// Address behind the last.
-    #[serde(serialize_with = "hexadecimal")]
+    #[serde(with = "hexadecimal")]
     pub end: u64,
     /// What the mapping is.
     pub kind: SegmentKind,
@@ -228,10 +228,10 @@ pub struct OutMapping {
 }
 
 /// One private page out of color.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutPage {
     /// Where in the program.
-    #[serde(serialize_with = "hexadecimal")]
+    #[serde(with = "hexadecimal")]
     pub address: u64,
     /// Bank class of its frame; absent outside the platform's regions.
     pub bank_class: Option<u32>,
@@ -242,7 +242,7 @@ pub struct OutPage {
 }
 
 /// Private pages that more than one address space maps.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sharing {
     /// How many there are: each was shared by a fork and has not been written since.
     pub pages: u64,
@@ -255,7 +255,7 @@ pub struct Sharing {
 }
 
 /// A process that maps the same frames.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedWith {
     /// Process id.
     pub pid: u32,
@@ -264,11 +264,11 @@ pub struct SharedWith {
     /// Frames in common.
     pub pages: u64,
     /// Why, as far as can be told: "shared after fork".
-    pub cause: &'static str,
+    pub cause: String,
 }
 
 /// Memory that coloring of private pages does not reach.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotColorable {
     /// What it is.
     pub what: Uncolored,
@@ -277,7 +277,7 @@ pub struct NotColorable {
 }
 
 /// Kinds of memory that coloring of private pages does not reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Uncolored {
     /// Pages of files, mapped privately and not written: they belong to the page cache and to every program that uses it.
@@ -317,6 +317,17 @@ impl Uncolored {
     }
 }
 
-fn hexadecimal<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{address:#x}"))
+/// Addresses as people and `/proc/PID/maps` write them; JSON's numbers are not made for 64 bits anyway.
+mod hexadecimal {
+    use serde::de::Error as _;
+
+    pub(super) fn serialize<S: serde::Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{address:#x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = <std::borrow::Cow<'de, str> as serde::Deserialize>::deserialize(deserializer)?;
+        let digits = text.strip_prefix("0x").unwrap_or(&text);
+        u64::from_str_radix(digits, 16).map_err(|_| D::Error::custom(format!("{text:?} is no address such as 0x7f00")))
+    }
 }

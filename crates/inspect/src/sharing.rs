@@ -54,7 +54,7 @@ fn summarize(candidates: &[ProcDir], hits: &[HashSet<u64>]) -> Found {
             pid: candidate.pid,
             comm: candidate.read("comm").unwrap_or_default().trim_end().to_owned(),
             pages: frames.len() as u64,
-            cause: "shared after fork",
+            cause: "shared after fork".to_owned(),
         })
         .collect();
     with.sort_by_key(|with| (Reverse(with.pages), with.pid));

@@ -13,14 +13,15 @@ const RIGHT: f64 = 24.0;
 const BARS_HEIGHT: f64 = 130.0;
 const PANEL_HEIGHT: f64 = BARS_HEIGHT + 84.0;
 const HEAD_HEIGHT: f64 = 62.0;
-const FOOT_HEIGHT: f64 = 62.0;
+const FOOT_LINES: usize = 5;
+const FOOT_HEIGHT: f64 = 20.0 + 15.0 * FOOT_LINES as f64;
 /// More bars than this cannot be told apart at this width; neighbours are then drawn as one.
 const BARS_MAX: usize = 64;
 
 /// Draws reports below each other, on one scale: private pages by bank class and, where there are several, by set color.
 ///
-/// Pages in color are filled, pages out of color hatched, and colors that are not allowed have a crossed-out number: the
-/// picture needs no color to be read. An empty list gives an empty picture.
+/// Pages in color are filled, pages out of color hatched, and allowed colors have a thick line below the axis: the picture
+/// needs no color to be read. An empty list gives an empty picture.
 pub fn svg(reports: &[Report]) -> String {
     let panels: Vec<Panel<'_>> = reports.iter().flat_map(Panel::of).collect();
     let height = HEAD_HEIGHT + PANEL_HEIGHT * panels.len() as f64 + FOOT_HEIGHT;
@@ -34,6 +35,7 @@ pub fn svg(reports: &[Report]) -> String {
 struct Panel<'a> {
     report: &'a Report,
     dimension: &'static str,
+    first: bool,
     bars: Vec<Bar>,
 }
 
@@ -48,7 +50,13 @@ impl<'a> Panel<'a> {
     fn of(report: &'a Report) -> Vec<Self> {
         let dimensions = [("bank class", &report.bank_classes), ("set color", &report.set_colors)];
         let several = dimensions.into_iter().filter(|(name, rows)| rows.len() > 1 || *name == "bank class");
-        several.map(|(dimension, rows)| Self { report, dimension, bars: bars(rows) }).collect()
+        let panel = |(dimension, rows): (&'static str, &Vec<ColorRow>)| Self {
+            report,
+            dimension,
+            first: dimension == "bank class",
+            bars: bars(rows),
+        };
+        several.map(panel).collect()
     }
 }
 
@@ -95,43 +103,61 @@ fn legend(out: &mut String, judged: bool) -> fmt::Result {
         let x = LEFT + 92.0;
         writeln!(out, r##"<rect x="{x}" y="{y}" width="14" height="12" fill="url(#hatch)" stroke="#000000"/>"##)?;
         text(out, x + 20.0, y + 10.0, "", "out of color")?;
-        text(out, x + 116.0, y + 10.0, "text-decoration=\"line-through\"", "7")?;
-        text(out, x + 130.0, y + 10.0, "", "not allowed")?;
+        allowed_mark(out, x + 116.0, y + 4.0, 20.0)?;
+        text(out, x + 142.0, y + 10.0, "", "allowed")?;
     }
     Ok(())
 }
 
 fn draw_panel(out: &mut String, panel: &Panel<'_>, top: f64) -> fmt::Result {
     let report = panel.report;
-    text(out, LEFT, top + 18.0, "font-size=\"13\" font-weight=\"bold\"", &headline(report))?;
+    text(out, LEFT, top + 18.0, "font-size=\"13\" font-weight=\"bold\"", &panel.headline())?;
     let base = top + 36.0 + BARS_HEIGHT;
     let tallest = panel.bars.iter().map(|bar| bar.in_color + bar.out_of_color).max().unwrap_or(0).max(1);
     let step = (WIDTH - LEFT - RIGHT) / panel.bars.len() as f64;
     let unit = BARS_HEIGHT / tallest as f64;
     axis(out, base, tallest)?;
+    // Numbers that would run into each other are left out at even distances.
+    let longest = panel.bars.iter().map(|bar| bar.label.len()).max().unwrap_or(1);
+    let skip = ((longest as f64 * 7.5 + 8.0) / step).ceil().max(1.0) as usize;
     for (index, bar) in panel.bars.iter().enumerate() {
         let x = LEFT + step * index as f64 + step * 0.12;
         draw_bar(out, bar, x, base, step * 0.76, unit, &format!("{} {}", panel.dimension, bar.label))?;
-        // Numbers that would run into each other are left out at even distances.
-        let skip = (28.0 / step).ceil().max(1.0) as usize;
+        if bar.allowed && report.selection.is_some() {
+            allowed_mark(out, x, base + 2.0, step * 0.76)?;
+        }
         if index % skip == 0 {
-            let strike = if bar.allowed { "" } else { " text-decoration=\"line-through\" fill=\"#555555\"" };
-            text(out, x + step * 0.38, base + 15.0, &format!("text-anchor=\"middle\"{strike}"), &bar.label)?;
+            text(out, x + step * 0.38, base + 19.0, "text-anchor=\"middle\"", &bar.label)?;
         }
     }
     let middle = (LEFT + WIDTH - RIGHT) / 2.0;
-    text(out, middle, base + 32.0, "text-anchor=\"middle\"", panel.dimension)
+    text(out, middle, base + 35.0, "text-anchor=\"middle\"", panel.dimension)
+}
+
+fn allowed_mark(out: &mut String, x: f64, y: f64, width: f64) -> fmt::Result {
+    writeln!(out, r##"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="4" fill="#000000"/>"##)
+}
+
+impl Panel<'_> {
+    /// The first panel of a report says everything, the others only whose they are.
+    fn headline(&self) -> String {
+        if self.first {
+            headline(self.report)
+        } else {
+            format!("{}: the same pages by {}", names(self.report), self.dimension)
+        }
+    }
+}
+
+fn names(report: &Report) -> String {
+    let names: Vec<String> = report.processes.iter().map(|p| format!("{} ({})", p.comm, p.pid)).collect();
+    let more = if names.len() > 3 { format!(" and {} more", names.len() - 3) } else { String::new() };
+    format!("{}{more}", names[..names.len().min(3)].join(", "))
 }
 
 fn headline(report: &Report) -> String {
-    let names: Vec<String> = report.processes.iter().map(|p| format!("{} ({})", p.comm, p.pid)).collect();
-    let more = if names.len() > 3 { format!(" and {} more", names.len() - 3) } else { String::new() };
     let pages = report.private.pages;
-    let who = format!(
-        "{}{more}: {pages} private pages, {}",
-        names[..names.len().min(3)].join(", "),
-        bytes(pages * PAGE_SIZE)
-    );
+    let who = format!("{}: {pages} private pages, {}", names(report), bytes(pages * PAGE_SIZE));
     match report.verdict {
         None => who,
         Some(verdict) => {
@@ -183,8 +209,27 @@ fn foot(out: &mut String, reports: &[Report], height: f64) -> fmt::Result {
         platform.bank_classes,
         platform.set_colors
     );
-    text(out, LEFT, y, "font-size=\"11\"", &machine)?;
-    text(out, LEFT, y + 15.0, "font-size=\"11\"", &platform.caveat)
+    let lines = wrap(&machine).into_iter().chain(wrap(&platform.caveat));
+    for (index, line) in lines.take(FOOT_LINES).enumerate() {
+        text(out, LEFT, y + 15.0 * index as f64, "font-size=\"11\"", &line)?;
+    }
+    Ok(())
+}
+
+/// Breaks a text into lines that fit the picture at the foot's size.
+fn wrap(content: &str) -> Vec<String> {
+    const COLUMNS: usize = 130;
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in content.split_whitespace() {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && lines[last].chars().count() + 1 + word.chars().count() > COLUMNS {
+            lines.push(word.to_owned());
+        } else {
+            let blank = if lines[last].is_empty() { "" } else { " " };
+            lines[last] += &format!("{blank}{word}");
+        }
+    }
+    lines
 }
 
 fn text(out: &mut String, x: f64, y: f64, attributes: &str, content: &str) -> fmt::Result {

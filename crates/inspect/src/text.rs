@@ -8,6 +8,7 @@ use crate::report::*;
 
 /// A screenful; the JSON form has more.
 const MAPPINGS_SHOWN: usize = 10;
+const ROWS_SHOWN: usize = 32;
 
 impl Report {
     /// Writes the report as text: lines of at most some 100 columns, ending in the verdict if there is one.
@@ -105,7 +106,7 @@ impl Report {
         if self.out_of_color.pages == 0 {
             return Ok(());
         }
-        writeln!(out, "out of color: {} pages", self.out_of_color.pages)?;
+        writeln!(out, "out of color: {}", pages(self.out_of_color.pages))?;
         for (cause, pages) in self.out_of_color.causes.named() {
             writeln!(out, "  {pages:>8} {cause}")?;
         }
@@ -113,8 +114,12 @@ impl Report {
             let name = if mapping.name.is_empty() { mapping.kind.label() } else { &mapping.name };
             writeln!(
                 out,
-                "  {:#x}-{:#x} {} (process {}): {} pages",
-                mapping.start, mapping.end, name, mapping.pid, mapping.pages
+                "  {:#x}-{:#x} {} (process {}): {}",
+                mapping.start,
+                mapping.end,
+                name,
+                mapping.pid,
+                pages(mapping.pages)
             )?;
             let shown: Vec<String> = mapping.addresses.iter().take(4).map(OutPage::describe).collect();
             let more = if mapping.pages > shown.len() as u64 { ", ..." } else { "" };
@@ -171,11 +176,18 @@ fn write_colors(out: &mut String, name: &str, rows: &[ColorRow]) -> fmt::Result 
     if rows.len() <= 1 {
         return Ok(());
     }
+    // Hundreds of colors would bury the rest.
+    if rows.len() > ROWS_SHOWN {
+        let (with_pages, last) = (rows.iter().filter(|row| row.pages > 0).count(), rows.len() - 1);
+        let elsewhere: u64 = rows.iter().filter(|row| !row.selected).map(|row| row.pages).sum();
+        return writeln!(
+            out,
+            "{name}s 0-{last}: pages in {with_pages} of them, {elsewhere} pages where they are not allowed; the JSON form lists all\n"
+        );
+    }
     let total: u64 = rows.iter().map(|row| row.pages).sum();
     writeln!(out, "{name:<12}{:>9}{:>9}{:>12}{:>14}", "allowed", "pages", "share", "out of color")?;
-    // Hundreds of set colors, most of them empty, would bury the rest.
-    let shown = rows.iter().filter(|row| rows.len() <= 32 || row.pages > 0);
-    for row in shown {
+    for row in rows {
         let allowed = if row.selected { "yes" } else { "no" };
         let share = row.pages as f64 * 100.0 / total.max(1) as f64;
         writeln!(out, "{:<12}{allowed:>9}{:>9}{share:>8.1} %{:>13}", row.index, row.pages, row.out_of_color_pages)?;
@@ -218,6 +230,10 @@ impl OutPage {
         }
         text
     }
+}
+
+fn pages(count: u64) -> String {
+    if count == 1 { "1 page".to_owned() } else { format!("{count} pages") }
 }
 
 /// Bytes with the largest unit of which there is at least one, to one digit.

@@ -401,6 +401,8 @@ fn the_forms_of_a_report_tell_the_same() {
     assert_eq!((&json["schema"], &json["report"]), (&1.into(), &"inspect".into()));
     assert_eq!(json["private"]["pages"], report.private.pages);
     assert_eq!(json["bank_classes"].as_array().map(Vec::len), Some(8));
+    let again: Report = serde_json::from_value(json.clone()).expect("what was written can be read");
+    assert_eq!(serde_json::to_value(&again).expect("a report has a JSON form"), json);
     let text = report.to_text();
     assert!(text.contains("verdict: violated") && text.contains(&format!("of {} private pages", report.private.pages)));
     let picture = svg(&[report.clone(), report]);

@@ -1,0 +1,84 @@
+//! Which platform, and which of its colors: the options that several verbs share.
+
+use std::path::{Path, PathBuf};
+
+use memtint_map::{Granule, Palette, Platform, Selection};
+use memtint_plan::{Plan, Task, select};
+use memtint_units::IndexList;
+
+use crate::output::Failure;
+
+/// Options that choose a platform and colors.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Colors")]
+pub(crate) struct ChoiceArguments {
+    /// Platform: a name of the catalogue, or a file (a path with a slash or ending in .toml).
+    ///
+    /// Default: what the environment variable MEMTINT_PLATFORM names, or else the file /etc/memtint/platform.toml.
+    #[arg(long, value_name = "PLATFORM")]
+    pub(crate) platform: Option<String>,
+    /// Bank classes, for instance 0-3,8 or !0-1 or all (see memtint palette); default: any.
+    #[arg(long, value_name = "CLASSES")]
+    pub(crate) banks: Option<IndexList>,
+    /// Set colors of the last-level cache, in the same syntax; default: any.
+    #[arg(long, value_name = "COLORS")]
+    pub(crate) sets: Option<IndexList>,
+    /// NUMA nodes, in the same syntax; default: any.
+    #[arg(long, value_name = "NODES")]
+    pub(crate) node: Option<IndexList>,
+    /// Block that is colored as a unit, from 4K to 2M; classes and colors are numbered at this granule. Default: 4K.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) granule: Option<Granule>,
+    /// Plan file that says the platform and the colors of the task named by --task.
+    #[arg(long, value_name = "FILE", requires = "task", conflicts_with_all = ["platform", "banks", "sets", "node", "granule"])]
+    pub(crate) plan: Option<PathBuf>,
+    /// Task of the plan.
+    #[arg(long, value_name = "NAME", requires = "plan")]
+    pub(crate) task: Option<String>,
+}
+
+/// What the options mean.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    /// The platform's colors.
+    pub(crate) palette: Palette,
+    /// The colors chosen; `None` when no option speaks of colors.
+    pub(crate) selection: Option<Selection>,
+    /// The task, when a plan was given.
+    pub(crate) task: Option<Task>,
+}
+
+impl ChoiceArguments {
+    /// Loads what is named and checks that the colors exist.
+    pub(crate) fn resolve(&self) -> Result<Choice, Failure> {
+        if let (Some(plan), Some(task)) = (&self.plan, &self.task) {
+            let plan = Plan::load(plan)?;
+            let task = plan.task(task)?.clone();
+            let (palette, selection) = (plan.palette().clone(), Some(task.selection().clone()));
+            return Ok(Choice { palette, selection, task: Some(task) });
+        }
+        let platform = Platform::load(&self.platform_spec()?)?;
+        let palette = Palette::new(&platform, self.granule.unwrap_or_default())?;
+        let named = self.banks.is_some() || self.sets.is_some() || self.node.is_some();
+        let selection = match named {
+            true => Some(select(&palette, self.banks.as_ref(), self.sets.as_ref(), self.node.as_ref())?),
+            false => None,
+        };
+        if let Some(selection) = &selection {
+            selection.compile(&palette)?;
+        }
+        Ok(Choice { palette, selection, task: None })
+    }
+
+    fn platform_spec(&self) -> Result<String, Failure> {
+        const INSTALLED: &str = "/etc/memtint/platform.toml";
+        let environment = || std::env::var("MEMTINT_PLATFORM").ok().filter(|spec| !spec.is_empty());
+        let installed = || Path::new(INSTALLED).exists().then(|| INSTALLED.to_owned());
+        self.platform.clone().or_else(environment).or_else(installed).ok_or_else(|| {
+            Failure::Sentence(format!(
+                "no platform is named: say --platform PLATFORM, set MEMTINT_PLATFORM, or write {INSTALLED}; memtint platform \
+                 list names the catalogue, memtint platform detect says what this machine is"
+            ))
+        })
+    }
+}

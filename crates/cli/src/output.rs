@@ -1,0 +1,109 @@
+//! Standard output, and why a verb fails.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+/// Form of what goes to standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For people; may change with every version.
+    Text,
+    /// For programs; carries a schema number.
+    Json,
+}
+
+/// Why a verb could not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Platform(#[from] memtint_map::PlatformError),
+    #[error(transparent)]
+    Palette(#[from] memtint_map::PaletteError),
+    #[error(transparent)]
+    Selection(#[from] memtint_map::SelectionError),
+    #[error(transparent)]
+    MapFile(#[from] memtint_map::MapFileError),
+    #[error(transparent)]
+    Plan(#[from] memtint_plan::PlanError),
+    #[error(transparent)]
+    Inspect(#[from] memtint_inspect::InspectError),
+    #[error(transparent)]
+    Borrow(#[from] memtint_detect::BorrowError),
+    /// A file that was named on the command line.
+    #[error("{path:?}: cannot be {done}: {cause}")]
+    File { path: PathBuf, done: &'static str, cause: io::Error },
+    #[error("standard output: {0}")]
+    Output(io::Error),
+    /// Anything that needs no more than a sentence.
+    #[error("{0}")]
+    Sentence(String),
+}
+
+/// Writes text to standard output. A reader that has gone away is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a value as JSON to standard output, one line behind the last brace.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(value).map_err(|error| Failure::Output(error.into()))?;
+    text.push('\n');
+    print(&text)
+}
+
+/// Prints text and ends well.
+pub(crate) fn done(text: &str) -> Result<ExitCode, Failure> {
+    print(text).map(|()| ExitCode::SUCCESS)
+}
+
+/// Prints JSON and ends well.
+pub(crate) fn done_json(value: &impl Serialize) -> Result<ExitCode, Failure> {
+    print_json(value).map(|()| ExitCode::SUCCESS)
+}
+
+/// Writes a file that was named on the command line.
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|cause| Failure::File { path: path.to_owned(), done: "written", cause })
+}
+
+/// Reads a file that was named on the command line.
+pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|cause| Failure::File { path: path.to_owned(), done: "read", cause })
+}
+
+/// Lays rows out in columns as wide as their widest cell, two blanks apart; `right` names the columns of numbers.
+pub(crate) fn table(heads: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([heads[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let mut text = String::new();
+    let head: Vec<String> = heads.iter().map(|&head| head.to_owned()).collect();
+    for row in std::iter::once(&head).chain(rows) {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+            if right.contains(&column) { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [vec!["a".to_owned(), "7".to_owned()], vec!["long".to_owned(), "1234".to_owned()]];
+        assert_eq!(table(&["name", "n"], &[1], &rows), "name     n\na        7\nlong  1234\n");
+    }
+}

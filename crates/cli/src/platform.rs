@@ -1,0 +1,280 @@
+//! `memtint platform`: descriptions of machines.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use memtint_map::{Granule, Palette, Platform, catalogue, mapfile};
+use memtint_units::ByteSize;
+use serde::Serialize;
+
+use crate::output::{Failure, Format, done, done_json, print_json, read_file, table};
+use crate::{Ending, detect};
+
+/// Arguments of `memtint platform`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlatformArguments {
+    #[command(subcommand)]
+    verb: PlatformVerb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum PlatformVerb {
+    /// Lists the catalogue.
+    List,
+    /// Shows what is known of a platform, and where from.
+    Show {
+        /// Name of the catalogue, or a file (a path with a slash or ending in .toml).
+        #[arg(value_name = "PLATFORM")]
+        platform: String,
+        /// Prints the platform file itself.
+        #[arg(long)]
+        toml: bool,
+    },
+    /// Says what this machine says of itself; never guesses how its addresses map to DRAM.
+    Detect(detect::DetectArguments),
+    /// Makes a platform file of another tool's map.txt: one XOR function of address bits a line.
+    Import {
+        /// The map.txt, for instance of DRAMA++.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Id of the new platform: letters, digits, dots and dashes.
+        #[arg(long, value_name = "NAME")]
+        id: String,
+        /// Memory of the machine, for instance 16GiB; taken as one piece from address 0.
+        #[arg(long, value_name = "SIZE")]
+        size: ByteSize,
+    },
+    /// Writes the bank functions of a platform as map.txt; everything else is lost.
+    Export {
+        /// Name of the catalogue, or a file.
+        #[arg(value_name = "PLATFORM")]
+        platform: String,
+    },
+}
+
+pub(crate) fn main(arguments: &PlatformArguments, format: Format) -> Ending {
+    match &arguments.verb {
+        PlatformVerb::List => list(format),
+        PlatformVerb::Show { platform, toml } => show(platform, *toml, format),
+        PlatformVerb::Detect(detect) => detect::main(detect, format),
+        PlatformVerb::Import { file, id, size } => import(file, id, *size, format),
+        PlatformVerb::Export { platform } => export(platform, format),
+    }
+}
+
+#[derive(Serialize)]
+struct ListReport {
+    schema: u32,
+    report: &'static str,
+    platforms: Vec<ListRow>,
+}
+
+#[derive(Serialize)]
+struct ListRow {
+    id: String,
+    name: String,
+    uarch: Option<String>,
+    dram: String,
+    size_bytes: u64,
+    banks: u32,
+    /// At a granule of 4 KiB; absent where granules of that size form no classes.
+    isolation_classes_4k: Option<u32>,
+    /// At a granule of 4 KiB.
+    set_colors_4k: Option<u32>,
+    source: String,
+}
+
+fn list(format: Format) -> Ending {
+    let rows = catalogue::names().map(|name| Ok(ListRow::of(&Platform::load(name)?)));
+    let platforms: Vec<ListRow> = rows.collect::<Result<_, Failure>>()?;
+    match format {
+        Format::Json => done_json(&ListReport { schema: 1, report: "platforms", platforms }),
+        Format::Text => {
+            let rows: Vec<Vec<String>> = platforms.iter().map(ListRow::cells).collect();
+            done(&table(
+                &["platform", "dram", "memory", "banks", "classes", "set colors", "name"],
+                &[2, 3, 4, 5],
+                &rows,
+            ))
+        }
+    }
+}
+
+impl ListRow {
+    fn of(platform: &Platform) -> Self {
+        let palette = Palette::new(platform, Granule::PAGE).ok();
+        Self {
+            id: platform.id().to_owned(),
+            name: platform.name().to_owned(),
+            uarch: platform.file().uarch.clone(),
+            dram: platform.dram().standard.clone(),
+            size_bytes: platform.size_bytes(),
+            banks: platform.banks(),
+            isolation_classes_4k: palette.as_ref().map(Palette::bank_classes),
+            set_colors_4k: palette.as_ref().map(Palette::set_colors),
+            source: platform.dram().source.clone(),
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let count = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        vec![
+            self.id.clone(),
+            self.dram.clone(),
+            ByteSize(self.size_bytes).to_string(),
+            self.banks.to_string(),
+            count(self.isolation_classes_4k),
+            count(self.set_colors_4k),
+            self.name.clone(),
+        ]
+    }
+}
+
+fn show(spec: &str, toml: bool, format: Format) -> Ending {
+    let platform = Platform::load(spec)?;
+    match format {
+        Format::Json => {
+            let value = serde_json::json!({
+                "schema": 1,
+                "report": "platform",
+                "banks": platform.banks(),
+                "size_bytes": platform.size_bytes(),
+                "platform": platform.file(),
+            });
+            done_json(&value)
+        }
+        // The catalogue's own text, where there is one, has comments.
+        Format::Text if toml => match catalogue::text(spec) {
+            Some(text) => done(text),
+            None => done(&platform.file().to_toml()),
+        },
+        Format::Text => done(&description(&platform)),
+    }
+}
+
+fn description(platform: &Platform) -> String {
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let _ = describe(platform, &mut text);
+    text
+}
+
+fn describe(platform: &Platform, out: &mut String) -> std::fmt::Result {
+    let (file, dram) = (platform.file(), platform.dram());
+    writeln!(out, "{}: {}", platform.id(), platform.name())?;
+    if let Some(uarch) = &file.uarch {
+        writeln!(out, "microarchitecture  {uarch}")?;
+    }
+    writeln!(out, "memory             {} {}", ByteSize(platform.size_bytes()), dram.standard)?;
+    let counts = [
+        (dram.channels, "channels"),
+        (dram.dimms, "modules"),
+        (dram.ranks, "ranks a module"),
+        (dram.bank_groups, "bank groups a rank"),
+        (dram.banks, "banks a rank"),
+    ];
+    let known: Vec<String> = counts.iter().filter_map(|(count, what)| Some(format!("{} {what}", (*count)?))).collect();
+    if !known.is_empty() {
+        writeln!(out, "geometry           {}", known.join(", "))?;
+    }
+    writeln!(out, "banks              {}", platform.banks())?;
+    writeln!(
+        out,
+        "\nbank functions (XOR of address bits, known below bit {}); source: {}",
+        dram.address_bits, dram.source
+    )?;
+    for (index, function) in platform.functions().iter().enumerate() {
+        let bits: Vec<String> = memtint_map::gf2::bits(function.mask).map(|bit| bit.to_string()).collect();
+        writeln!(out, "  {index:>2}  {:<11} {}", function.role.name(), bits.join(" "))?;
+    }
+    writeln!(out, "\nmemory regions")?;
+    for region in platform.regions() {
+        let assumed = if region.assumed { " (assumed)" } else { "" };
+        let size = ByteSize(region.size_bytes);
+        writeln!(
+            out,
+            "  {:#x}-{:#x} node {} {size}{assumed}: {}",
+            region.base,
+            region.end(),
+            region.node,
+            one_line(&region.source)
+        )?;
+    }
+    describe_caches(platform, out)?;
+    match &file.notes {
+        Some(notes) => writeln!(out, "\nnotes: {}", one_line(notes)),
+        None => Ok(()),
+    }
+}
+
+fn describe_caches(platform: &Platform, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "\ncaches")?;
+    let size = |size: Option<ByteSize>| size.map_or_else(|| "unknown size".to_owned(), |size| size.to_string());
+    let count =
+        |number: Option<u32>, what: &str| number.map_or_else(String::new, |number| format!(", {number} {what}"));
+    for cache in platform.caches() {
+        writeln!(
+            out,
+            "  level {} {:?}: {}{}: {}",
+            cache.level,
+            cache.kind,
+            cache.size,
+            count(cache.ways, "ways"),
+            one_line(&cache.source)
+        )?;
+    }
+    match platform.llc() {
+        None => writeln!(out, "  last level: nothing is known")?,
+        Some(llc) => {
+            let (ways, slices) = (count(llc.ways, "ways"), count(llc.slices, "slices"));
+            let sets: Vec<String> = llc.set_bits.iter().map(ToString::to_string).collect();
+            writeln!(out, "  last level: {}{ways}{slices}: {}", size(llc.size), one_line(&llc.source))?;
+            let sets = if sets.is_empty() { "unknown".to_owned() } else { sets.join(" ") };
+            writeln!(out, "    set index bits {sets}")?;
+            if let Some(left_out) = &llc.not_modelled {
+                writeln!(out, "    not modelled: {}", one_line(left_out))?;
+            }
+        }
+    }
+    match platform.cores() {
+        Some(cores) => writeln!(out, "cores: {}: {}", cores.count, one_line(&cores.source)),
+        None => Ok(()),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn import(path: &std::path::Path, id: &str, size: ByteSize, format: Format) -> Ending {
+    let origin = path.display().to_string();
+    let masks = mapfile::parse(&read_file(path)?, &origin)?;
+    let file_name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let file = mapfile::to_platform_file(id, &masks, size.bytes(), &format!("imported from {file_name}"));
+    Platform::from_file(file.clone(), &origin)?;
+    match format {
+        Format::Json => done_json(&file),
+        Format::Text => done(&file.to_toml()),
+    }
+}
+
+#[derive(Serialize)]
+struct ExportReport {
+    schema: u32,
+    report: &'static str,
+    /// Address bits of each function.
+    functions: Vec<Vec<u32>>,
+}
+
+fn export(spec: &str, format: Format) -> Ending {
+    let platform = Platform::load(spec)?;
+    match format {
+        Format::Text => done(&mapfile::of_platform(&platform)),
+        Format::Json => {
+            let functions =
+                platform.function_masks().iter().map(|&mask| memtint_map::gf2::bits(mask).collect()).collect();
+            print_json(&ExportReport { schema: 1, report: "map", functions })?;
+            Ok(std::process::ExitCode::SUCCESS)
+        }
+    }
+}
