@@ -18,6 +18,8 @@ pub const FUNCTIONS_MAX: usize = 20;
 /// At most this many pairs of node and modulo channel.
 pub const DOMAINS_MAX: usize = 64;
 const INTERLEAVE_WAYS_MAX: u32 = 64;
+/// Node numbers stay below this, so that what node functions add fits; Linux knows at most 1024 nodes.
+const NODE_LIMIT: u32 = 1 << 30;
 /// Larger files are refused unread: the largest of the catalogue has a few thousand bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -488,8 +490,16 @@ impl Check<'_> {
         }
         self.disjoint(&mut regions)?;
         let mut domains = BTreeSet::new();
+        let node_functions = file.dram.functions.iter().filter(|function| function.role == Role::Node).count();
         for (index, region) in &regions {
             self.same_interleave(*index, region, &regions)?;
+            if region.node % (1 << node_functions) != 0 {
+                let accepted = format!(
+                    "a multiple of {}, because {node_functions} node functions give the lower bits of the node",
+                    1 << node_functions
+                );
+                return self.refuse(format!("region[{index}].node"), region.node, accepted);
+            }
             let ways = region.interleave.map_or(1, |interleave| interleave.ways);
             domains.extend((0..ways).map(|channel| Domain { node: region.node, channel }));
         }
@@ -508,6 +518,9 @@ impl Check<'_> {
     fn region(&self, index: usize, section: &RegionSection, address_bits: u32) -> Checked<Region> {
         let field = |key: &str| format!("region[{index}].{key}");
         self.not_empty(&field("source"), &section.source)?;
+        if section.node >= NODE_LIMIT {
+            return self.refuse(field("node"), section.node, format!("0 to {}", NODE_LIMIT - 1));
+        }
         let dram_base = section.dram_base.unwrap_or(section.base);
         for (key, value) in [("base", section.base), ("size", section.size), ("dram_base", dram_base)] {
             if value.bytes() % PAGE_SIZE != 0 {

@@ -103,13 +103,14 @@ pub(crate) struct Selected {
 impl Selected {
     #[inline]
     pub(crate) fn holds(&self, bank_class: u32, set_color: u32) -> bool {
-        test(&self.classes, bank_class) && test(&self.colors, set_color)
+        // Both are looked at, without a branch between: a frame's color is not predictable.
+        test(&self.classes, bank_class) & test(&self.colors, set_color)
     }
 }
 
 #[inline]
 pub(crate) fn test(bits: &[u64], index: u32) -> bool {
-    bits.get((index / 64) as usize).is_some_and(|word| word >> (index % 64) & 1 == 1)
+    bits.get((index / 64) as usize).copied().unwrap_or(0) >> (index % 64) & 1 == 1
 }
 
 fn bit_table(count: u32, wanted: impl Fn(u32) -> bool) -> Vec<u64> {
