@@ -9,6 +9,9 @@ use crate::error::InspectError;
 use crate::maps::{self, Landmarks, Segment};
 use crate::sys::{self, CHUNK_PAGES, PageRegion, ProcDir};
 
+/// `MAX_SWAPFILES` of include/linux/swap.h with every special type configured; types from here on are no swap files.
+const SWAP_FILES_MAX: u64 = 23;
+
 /// One entry of `/proc/PID/pagemap` (Documentation/admin-guide/mm/pagemap.rst).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageEntry(pub(crate) u64);
@@ -17,8 +20,10 @@ impl PageEntry {
     pub(crate) fn present(self) -> bool {
         self.0 >> 63 & 1 == 1
     }
+    /// In a swap file. The kernel sets the same bit for pages under way between frames, for guard regions and for marks of
+    /// userfaultfd where nothing is; those have a type that no swap file has.
     pub(crate) fn swapped(self) -> bool {
-        self.0 >> 62 & 1 == 1
+        self.0 >> 62 & 1 == 1 && self.0 & 0x1f < SWAP_FILES_MAX
     }
     /// Backs a file or shared memory: not private.
     pub(crate) fn file_or_shared(self) -> bool {
@@ -230,6 +235,13 @@ mod tests {
 5000-6000 rw-p 00000000 00:00 0 \nRss:                   0 kB\nSwap:                  8 kB\n\
 7000-8000 rw-p 00000000 00:00 0 \nRss:                   0 kB\nVmFlags: rd wr\n";
         assert_eq!(empty_segments(smaps), [(0x3000, 0x4000), (0x7000, 0x8000)]);
+    }
+
+    #[test]
+    fn only_swap_files_hold_swapped_pages() {
+        let swap = |kind: u64| PageEntry(1 << 62 | 0x1234 << 5 | kind);
+        assert!(swap(0).swapped() && swap(22).swapped());
+        assert!(!swap(31).swapped() && !swap(27).swapped() && !PageEntry(1 << 63 | 7).swapped());
     }
 
     #[test]
