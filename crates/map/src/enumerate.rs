@@ -170,16 +170,20 @@ fn count_by_block(shape: &Shape, region: &Stretch, counts: &mut BTreeMap<(u32, u
 }
 
 fn count_one_by_one(shape: &Shape, region: &Stretch, evaluator: &Evaluator, counts: &mut BTreeMap<(u32, u32), u64>) {
-    let mut quick: HashMap<(u32, u32), u64> = HashMap::new();
+    let ways = region.interleave.map_or(1, |rule| rule.ways);
+    let first_class = region.first_domain << shape.class_bits;
+    let classes = ways << shape.class_bits;
+    let mut dense = vec![0u64; (classes as usize) << shape.color_bits];
     let mut phys = first_granule(region, shape.granule);
     let end = region.end & !(shape.granule.bytes() - 1);
     while phys < end {
         let color = evaluator.color(PhysAddr(phys).pfn()).expect("the granule lies in a region");
-        *quick.entry((color.bank_class, color.set_color)).or_default() += 1;
+        dense[((color.bank_class - first_class) << shape.color_bits | color.set_color) as usize] += 1;
         phys += shape.granule.bytes();
     }
-    for (pair, granules) in quick {
-        *counts.entry(pair).or_default() += granules;
+    for (index, granules) in dense.into_iter().enumerate().filter(|&(_, granules)| granules > 0) {
+        let (class, color) = (index as u32 >> shape.color_bits, index as u32 & ((1 << shape.color_bits) - 1));
+        *counts.entry((first_class + class, color)).or_default() += granules;
     }
 }
 

@@ -151,3 +151,18 @@ fn granules_that_no_region_can_honor_are_refused() {
     assert!(message.contains("region 1") && message.contains("granule of at most 16 KiB"), "{message}");
     assert!(Palette::new(&platform, "16K".parse().unwrap()).is_ok());
 }
+
+#[test]
+fn a_slice_hash_that_is_not_linear_keeps_its_linear_bits() {
+    use memtint_map::{Granule, Palette, SliceHash};
+    // Six slices: the lowest output bit is linear, the others come from a mixer and are named, not modelled.
+    let text = GOOD
+        .replacen("hash = \"linear\"", "hash = \"mixer\"\nformula = \"L_6b | c3<<1\"\nnot_modelled = \"c3\"", 1)
+        .replacen("slices = 2", "slices = 6", 1)
+        .replacen("size = \"2 MiB\"", "size = \"6 MiB\"", 1);
+    let platform = Platform::parse(&text, "x").unwrap();
+    let llc = platform.llc().unwrap();
+    assert_eq!((llc.hash, llc.formula.as_deref(), llc.slices), (SliceHash::Mixer, Some("L_6b | c3<<1"), Some(6)));
+    // Set bits 12-15, and whether the linear bit of the slice number is that of the first line or the other.
+    assert_eq!(Palette::new(&platform, Granule::PAGE).unwrap().set_colors(), 32);
+}
