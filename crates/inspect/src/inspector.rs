@@ -490,7 +490,8 @@ const KERNEL_STACK_BYTES: u64 = 16 * 1024;
 fn not_colorable(segments: &[SegmentRow], status: &Status) -> Vec<NotColorable> {
     let mut bytes: BTreeMap<Uncolored, u64> = BTreeMap::new();
     let mut add = |what, amount: u64| *bytes.entry(what).or_default() += amount;
-    for row in segments {
+    // The helper's code and control area are memtint's, not the program's.
+    for row in segments.iter().filter(|row| row.kind != SegmentKind::MemtintPool) {
         let file_or_shared = match row.kind {
             SegmentKind::SharedFile => Uncolored::SharedFile,
             SegmentKind::SharedMemory => Uncolored::SharedMemory,

@@ -364,6 +364,57 @@ fn reports_of_several_processes_add_up() {
 }
 
 #[test]
+fn processes_on_one_address_space_are_counted_once() {
+    if !privileged() {
+        return;
+    }
+    extern "C" fn pause(_: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: takes nothing, returns only when a signal is handled, and none is.
+        unsafe { libc::pause() }
+    }
+    let stack_pages = 16;
+    let stack = map(0, stack_pages, READ_WRITE, PRIVATE);
+    // SAFETY: the child runs `pause` on a stack of its own, which is mapped until this process ends, and touches nothing.
+    let child = unsafe {
+        libc::clone(pause, stack.add(stack_pages * PAGE).cast(), libc::CLONE_VM | libc::SIGCHLD, std::ptr::null_mut())
+    };
+    assert!(child > 0, "clone fails");
+    let helper = Stopped(child);
+    let inspector = inspector(None);
+    let report = inspector.inspect_pids(&[std::process::id(), helper.pid()]);
+    let report = report.unwrap_or_else(|error| panic!("{error}")).expect("this process has memory");
+    assert_eq!(report.processes.len(), 1);
+    assert!(report.sharing.with.iter().all(|with| with.pid != helper.pid()), "{:?}", report.sharing);
+}
+
+#[test]
+fn huge_pages_are_counted_and_judged_page_by_page() {
+    if !privileged() {
+        return;
+    }
+    const HUGE: usize = 2 << 20;
+    let child = Stopped::fork(|| {
+        let start = map(0, 4 * HUGE / PAGE, READ_WRITE, PRIVATE);
+        let aligned = (start as usize).next_multiple_of(HUGE) as *mut u8;
+        // SAFETY: three aligned huge pages lie inside the mapping made above.
+        unsafe { libc::madvise(aligned.cast(), 3 * HUGE, libc::MADV_HUGEPAGE) };
+        touch(aligned, 0..3 * HUGE / PAGE);
+    });
+    let smaps = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", child.pid())).expect("the child lives");
+    let huge_kib = smaps.lines().find_map(|line| line.strip_prefix("AnonHugePages:")?.split_whitespace().next());
+    let huge_pages = huge_kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 4;
+    if huge_pages == 0 {
+        eprintln!("skipped: needs transparent huge pages");
+        return;
+    }
+    let report = inspector(banks("0-3")).inspect_pid(child.pid()).unwrap_or_else(|error| panic!("{error}"));
+    assert_identities(&report);
+    assert!(report.private.thp_pages >= huge_pages, "{} of {huge_pages}", report.private.thp_pages);
+    assert!(report.out_of_color.causes.thp_pages >= huge_pages / 2, "half of each huge page is in classes 4-7");
+    assert_eq!(report.private.pages, by_brute_force(child.pid()).len() as u64);
+}
+
+#[test]
 fn what_is_not_a_program_is_refused() {
     if !privileged() {
         return;
