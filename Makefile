@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: build test lint doc demo bench setup help
+.PHONY: build test lint demo bench setup help
 
 help: ## list the goals
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
