@@ -35,7 +35,7 @@ fn draws() -> impl Strategy<Value = Draw> {
         (14u32..=20, prop::collection::vec(any::<u64>(), 0..=6), any::<bool>()),
         (6u32..9, 0u32..=8, prop::collection::vec(any::<u64>(), 0..=3)),
         prop::collection::vec(region, 1..=3),
-        prop::option::weighted(0.25, (prop::sample::select(vec![3u32, 5, 6]), 12u32..=15)),
+        prop::option::weighted(0.4, (prop::sample::select(vec![3u32, 5, 6]), 12u32..=15)),
         12u32..=16,
     )
         .prop_map(
@@ -243,7 +243,7 @@ fn palette_of(draw: &Draw) -> Option<(PlatformFile, Palette)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(320))]
 
     #[test]
     fn classes_are_the_partition_that_brute_force_finds(draw in draws()) {

@@ -65,3 +65,14 @@ fn empty_and_reversed_ranges_are_empty_walks() {
     assert_eq!((count(4 << 30, u64::MAX), count((4 << 30) - 4096, u64::MAX)), (0, 1));
     assert!((matcher.fraction() - 1.0).abs() < f64::EPSILON);
 }
+
+#[test]
+fn a_walk_behind_a_modulo_interleave_misses_no_round() {
+    let palette = palette("skx-open-3ch1r");
+    let range = PhysAddr(5 << 12)..PhysAddr(96 << 20);
+    for (banks, sets) in [(set("0-47"), None), (set("17"), None), (set("0,16,32"), set("3,9-12")), (None, set("31"))] {
+        let matcher = Selection { banks, sets, node: None }.compile(&palette).unwrap();
+        let filtered = (5..(96 << 20) >> 12).map(memtint_units::Pfn).filter(|&pfn| matcher.matches(pfn));
+        assert!(matcher.enumerate(range.clone()).eq(filtered.map(memtint_units::Pfn::addr)));
+    }
+}
