@@ -124,14 +124,6 @@ pub(crate) fn runs(start: u64, backing: &[Backing], wanted: impl Fn(Backing) -> 
     runs
 }
 
-/// Whether any whole 2 MiB of fresh pages came as one huge page: 512 consecutive frames on a 512 boundary.
-pub(crate) fn came_huge(backing: &[Backing]) -> bool {
-    backing.chunks_exact(512).any(|pages| {
-        let Backing::Private(first) = pages[0] else { return false };
-        first.is_multiple_of(512) && pages.iter().zip(first..).all(|(&page, frame)| page == Backing::Private(frame))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,13 +146,6 @@ mod tests {
         let backing = [Backing::Private(1), Backing::Private(2), Backing::Missing, Backing::Private(4)];
         let found = runs(0x1000, &backing, |page| matches!(page, Backing::Private(_)));
         assert_eq!(found, [Run { start: 0x1000, pages: 2 }, Run { start: 0x4000, pages: 1 }]);
-    }
-
-    #[test]
-    fn a_huge_page_is_512_frames_on_a_boundary() {
-        let frames = |first: u64| (0..512).map(|index| Backing::Private(first + index)).collect::<Vec<_>>();
-        assert!(came_huge(&frames(1024)));
-        assert!(!came_huge(&frames(1025)));
     }
 
     #[test]

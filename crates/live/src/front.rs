@@ -2,7 +2,8 @@
 //! terminal.
 
 use crate::report::RunReport;
-use crate::space::Settings;
+use crate::broker::Broker;
+use crate::space::{Settings, Supply};
 use crate::supervisor::{Channels, Supervisor, word};
 use crate::sys::{self, Pid};
 use crate::{FrameChoice, RunError, filter};
@@ -55,19 +56,17 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
     let (launcher, supervisor_launcher) = sys::message_pair()?;
     let identity = options.user.as_deref().map(Identity::find).transpose()?;
     let settings = Settings {
-        choice: options.choice,
         strict: options.strict,
         prefault_pages: options.prefault_bytes.div_ceil(crate::wire::PAGE),
-        intake_huge: huge_pages_are_possible(),
         hold_max: free_pages() / 2,
     };
-    let supervisor = fork()?;
+    let supervisor = sys::fork()?;
     if supervisor == 0 {
         drop((front, launcher));
-        supervise(settings, supervisor_front, &supervisor_launcher);
+        supervise(settings, options.choice, supervisor_front, &supervisor_launcher);
     }
     drop((supervisor_front, supervisor_launcher));
-    let program = fork()?;
+    let program = sys::fork()?;
     if program == 0 {
         drop(front);
         launch(&options.command, options.cores.as_deref(), identity.as_ref(), &launcher);
@@ -91,12 +90,6 @@ fn check_machine() -> Result<(), RunError> {
     Ok(())
 }
 
-/// Whether the kernel gives huge pages to those who ask.
-fn huge_pages_are_possible() -> bool {
-    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    !enabled.is_empty() && !enabled.contains("[never]")
-}
-
 /// Pages the machine could give now.
 fn free_pages() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -105,21 +98,18 @@ fn free_pages() -> u64 {
     kib.unwrap_or(0u64) / 4
 }
 
-fn fork() -> io::Result<Pid> {
-    // SAFETY: the process has one thread (documented on `run`), so the child may do anything.
-    let pid = unsafe { libc::fork() };
-    if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
-}
-
 /// Body of the supervisor process.
-fn supervise(settings: Settings, front: OwnedFd, launcher: &OwnedFd) -> ! {
+fn supervise(settings: Settings, choice: Box<dyn FrameChoice>, front: OwnedFd, launcher: &OwnedFd) -> ! {
     let serve = || -> Result<(), RunError> {
         // SAFETY: takes no arguments.
         unsafe { libc::setsid() };
+        // Started first: it looks for frames while the rest is set up.
+        let broker = Broker::start(&*choice, settings.hold_max)?;
+        let supply = Supply { choice, broker };
         let mut greeting = [0u8; 1];
         let message = sys::receive_message(launcher, &mut greeting, true)?;
         let listener = message.descriptor.ok_or(RunError::ProgramGone)?;
-        let mut supervisor = Supervisor::new(settings, Channels { listener, front })?;
+        let mut supervisor = Supervisor::new(settings, supply, Channels { listener, front })?;
         if std::env::var_os("MEMTINT_DEBUG").is_none() {
             release_terminal();
         }

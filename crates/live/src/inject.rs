@@ -49,11 +49,12 @@ struct Puppet<'a> {
 pub(crate) fn inject(
     kit: &Kit,
     settings: &Settings,
+    looks_per_page: f64,
     listener: &mut Listener,
     pid: Pid,
     id: u64,
 ) -> Result<Space, RunError> {
-    let cradle = Cradle::new(settings, pid)?;
+    let cradle = Cradle::new(settings, looks_per_page, pid)?;
     let mut puppet = Puppet::new(pid, listener)?;
     let result = puppet.give_birth(kit, &cradle);
     // Whatever happened, the program goes on where it was.
@@ -67,7 +68,8 @@ impl<'a> Puppet<'a> {
     fn new(pid: Pid, listener: &'a mut Listener) -> Result<Puppet<'a>, RunError> {
         let saved = sys::registers(pid)?;
         let gadget = find_syscall(pid)?;
-        let saved_mask = sys::swap_signal_mask(pid, u64::MAX)?;
+        // SIGTRAP stays open: the kernel would reset its handler to force it through.
+        let saved_mask = sys::swap_signal_mask(pid, !(1 << (libc::SIGTRAP - 1)))?;
         Ok(Puppet { pid, saved, saved_mask, gadget, listener })
     }
 

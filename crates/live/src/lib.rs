@@ -16,6 +16,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod areas;
+mod broker;
 mod filter;
 mod front;
 mod inject;

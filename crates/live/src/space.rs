@@ -3,6 +3,7 @@
 use crate::areas::{self, Backing, PageMap};
 use crate::sys::{self, Pid, SharedMapping};
 use crate::wire::{self, Control, Counters, PAGE, Reply, Request, Run, op, say};
+use crate::broker::Broker;
 use crate::{FrameChoice, RunError};
 use std::collections::BTreeSet;
 use std::io;
@@ -11,16 +12,20 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// What every address space of a run starts with.
 pub(crate) struct Settings {
-    /// Frames that are in color.
-    pub(crate) choice: Box<dyn FrameChoice>,
     /// Refuse instead of falling back.
     pub(crate) strict: bool,
     /// Pages to have in place ahead of their first touch.
     pub(crate) prefault_pages: u64,
-    /// Take fresh pages as huge pages.
-    pub(crate) intake_huge: bool,
-    /// Most pages of the wrong color an address space may hold while looking for the right ones.
+    /// Most pages of the wrong color to hold while looking for the right ones.
     pub(crate) hold_max: u64,
+}
+
+/// Where frames come from, and which are right.
+pub(crate) struct Supply {
+    /// Frames that are in color.
+    pub(crate) choice: Box<dyn FrameChoice>,
+    /// Frames in stock.
+    pub(crate) broker: Broker,
 }
 
 /// An address space with its helper.
@@ -40,6 +45,8 @@ pub(crate) struct Space {
     control: SharedMapping,
     pages: PageMap,
     next_request: u64,
+    /// CPUs and scheduling of the helper before it was pinned for taking frames.
+    unpinned: Option<([u64; 128], (i32, i32))>,
 }
 
 /// The supervisor's ends of what a helper is born with.
@@ -56,20 +63,17 @@ pub(crate) struct Cradle {
 
 impl Cradle {
     /// Prepares the control area of a new address space.
-    pub(crate) fn new(settings: &Settings, target: Pid) -> io::Result<Cradle> {
+    pub(crate) fn new(settings: &Settings, looks: f64, target: Pid) -> io::Result<Cradle> {
         let control_file = sys::memory_file("memtint-control", wire::CONTROL_LEN)?;
         let control = SharedMapping::new(&control_file, wire::CONTROL_LEN as usize)?;
         let (socket, helper_socket) = sys::message_pair()?;
         sys::want_credentials(&socket)?;
-        let looks = settings.choice.looks_per_page();
         let values = [
             (offset_of!(Control, target), target as u64),
             (offset_of!(Control, strict), u64::from(settings.strict)),
             (offset_of!(Control, prefault_pages), settings.prefault_pages),
             (offset_of!(Control, batch_max), 256),
             (offset_of!(Control, pool_cap), 1 << 18),
-            // Splitting huge pages only pays when most of what comes is of the wrong color.
-            (offset_of!(Control, intake_huge), u64::from(settings.intake_huge && looks > 1.0)),
             (offset_of!(Control, looks_per_page_256), (looks * 256.0) as u64),
             (offset_of!(Control, hold_max), settings.hold_max),
             (offset_of!(Control, state.head), wire::READY_BASE),
@@ -107,6 +111,7 @@ impl Cradle {
             control: self.control,
             pages: PageMap::open(helper)?,
             next_request: 1,
+            unpinned: None,
         })
     }
 }
@@ -151,7 +156,7 @@ impl Space {
 
     /// The helper's next result or refusal, answering its questions on the way. None: nothing there (when not
     /// blocking); an error: the helper is gone or talks nonsense.
-    pub(crate) fn hear(&mut self, choice: &dyn FrameChoice, block: bool) -> Result<Option<Reply>, RunError> {
+    pub(crate) fn hear(&mut self, supply: &Supply, block: bool) -> Result<Option<Reply>, RunError> {
         loop {
             let mut bytes = [0u8; size_of::<Reply>()];
             let message = match sys::receive_message(&self.socket, &mut bytes, block) {
@@ -160,7 +165,8 @@ impl Space {
             };
             let reply = decode(&bytes, message.length).ok_or(RunError::HelperLost)?;
             match reply.kind {
-                say::CLASSIFY => self.classify(&reply, choice)?,
+                say::CLASSIFY => self.classify(&reply, supply)?,
+                say::WANT => self.supply(&reply, supply)?,
                 say::DONE | say::REFUSED => return Ok(Some(reply)),
                 _ => return Err(RunError::HelperLost),
             }
@@ -168,10 +174,10 @@ impl Space {
     }
 
     /// Carries out a request and waits for its result.
-    pub(crate) fn ask(&mut self, choice: &dyn FrameChoice, op: u32, args: [u64; 6]) -> Result<i64, RunError> {
+    pub(crate) fn ask(&mut self, supply: &Supply, op: u32, args: [u64; 6]) -> Result<i64, RunError> {
         let id = self.send(Request { op, args, ..Request::default() }, None)?;
         loop {
-            match self.hear(choice, true)? {
+            match self.hear(supply, true)? {
                 Some(reply) if reply.kind == say::DONE && reply.id == id => return Ok(reply.value),
                 _ => {}
             }
@@ -179,20 +185,36 @@ impl Space {
     }
 
     /// Answers which fresh pages of the helper are in color.
-    fn classify(&mut self, question: &Reply, choice: &dyn FrameChoice) -> Result<(), RunError> {
+    fn classify(&mut self, question: &Reply, supply: &Supply) -> Result<(), RunError> {
         let [start, pages] = question.extra;
-        let intake = wire::INTAKE_BASE..wire::STAGE_BASE;
-        if !intake.contains(&start) || pages > 1 << 16 {
+        let fresh = wire::INTAKE_BASE..wire::POOL_END;
+        if !fresh.contains(&start) || pages > 1 << 16 {
             return Err(RunError::HelperLost);
         }
+        if let Some((cpus, scheduling)) = self.unpinned.take() {
+            sys::set_scheduling(self.helper, scheduling);
+            sys::set_affinity(self.helper, &cpus);
+            supply.broker.go_on();
+        }
         let backing = self.pages.read(start, pages);
-        let runs = areas::runs(start, &backing, |page| in_color(page, choice));
+        let runs = areas::runs(start, &backing, |page| in_color(page, &*supply.choice));
         let count = self.write_runs(wire::ANSWER_OFFSET, &runs);
-        let huge = u64::from(areas::came_huge(&backing));
-        let args = [count, huge, 0, 0, 0, 0];
-        let answer = Request { op: op::CLASSIFIED, id: question.id, args, ..Request::default() };
-        sys::send_message(&self.socket, &encode(&answer), None)?;
-        Ok(())
+        self.answer(op::CLASSIFIED, question.id, count)
+    }
+
+    /// Has the broker put frames on top of the free list of the helper's CPU, and keeps the helper there.
+    fn supply(&mut self, wish: &Reply, supply: &Supply) -> Result<(), RunError> {
+        let [pages, cpu] = wish.extra;
+        self.unpinned = Some((sys::affinity(self.helper), sys::scheduling(self.helper)));
+        sys::pin_to_cpu(self.helper, cpu);
+        sys::set_realtime(self.helper, true);
+        let released = supply.broker.release(pages.min(1 << 16), cpu);
+        self.answer(op::TAKE, wish.id, released)
+    }
+
+    fn answer(&self, op: u32, id: u64, value: u64) -> Result<(), RunError> {
+        let answer = Request { op, id, args: [value, 0, 0, 0, 0, 0], ..Request::default() };
+        Ok(sys::send_message(&self.socket, &encode(&answer), None)?)
     }
 
     /// Writes as many runs as fit and returns how many.

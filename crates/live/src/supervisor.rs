@@ -6,7 +6,7 @@
 use crate::areas;
 use crate::inject::{self, Kit};
 use crate::report::{AddressSpaceReport, RunReport};
-use crate::space::{Settings, Space};
+use crate::space::{Settings, Space, Supply};
 use crate::sys::{self, Change, Notification, Pid, Poller};
 use crate::wire::{self, PAGE, Reply, Request, op, say};
 use crate::RunError;
@@ -137,6 +137,7 @@ const TOKEN_PROCESS: u64 = 2 << 32;
 pub(crate) struct Supervisor {
     kit: Kit,
     settings: Settings,
+    supply: Supply,
     listener: Listener,
     signals: OwnedFd,
     front: Option<OwnedFd>,
@@ -151,7 +152,7 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    pub(crate) fn new(settings: Settings, channels: Channels) -> Result<Supervisor, RunError> {
+    pub(crate) fn new(settings: Settings, supply: Supply, channels: Channels) -> Result<Supervisor, RunError> {
         let poller = Poller::new()?;
         let signals = sys::signals_as_file(&[libc::SIGCHLD])?;
         sys::prefer_same_cpu(&channels.listener);
@@ -161,6 +162,7 @@ impl Supervisor {
         Ok(Supervisor {
             kit: Kit::new()?,
             settings,
+            supply,
             listener: Listener { fd: channels.listener, early: VecDeque::new() },
             signals,
             front: Some(channels.front),
@@ -224,9 +226,10 @@ impl Supervisor {
         match sys::seize(pid, options) {
             Ok(()) => {
                 self.tracing.insert(pid, why);
-                sys::proceed(&self.listener.fd, notification.id);
-                // The thread stops when it leaves the kernel, whether or not the call succeeded.
+                // The thread will stop when it leaves the kernel, whether or not the call succeeded. Asked for first,
+                // so that it cannot get as far as its next call.
                 let _ = sys::interrupt(pid);
+                sys::proceed(&self.listener.fd, notification.id);
             }
             Err(error) => {
                 self.problem(format!("process {pid} is traced by another program ({error}): what it starts is not colored"));
@@ -307,8 +310,12 @@ impl Supervisor {
         let mut a = notification.args;
         let (flags, protection) = (a[3] as i32, a[2] as i32);
         let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0;
-        if fixed && a[0] < wire::POOL_END && a[0].saturating_add(a[1]) > wire::BLOB_BASE {
-            return Plan::Conclude(-i64::from(libc::ENOMEM));
+        if a[0] < wire::POOL_END && a[0].saturating_add(a[1]) > wire::BLOB_BASE {
+            if fixed {
+                return Plan::Conclude(-i64::from(libc::ENOMEM));
+            }
+            // Only a hint: the kernel finds another place.
+            a[0] = 0;
         }
         let lock = flags & libc::MAP_LOCKED != 0;
         let fill = lock || flags & libc::MAP_POPULATE != 0;
@@ -418,7 +425,7 @@ impl Supervisor {
         let Some(Step { mut request, file, counts }) = job.steps.pop_front() else { return self.finish_job(id) };
         // Pages that are about to be given up and are in color go back to the pool.
         let given_up = (request.args[0], request.args[0].saturating_add(request.args[1]));
-        let list = |space: &Space| space.list_pages(&*self.settings.choice, given_up.0, given_up.1, true).0;
+        let list = |space: &Space| space.list_pages(&*self.supply.choice, given_up.0, given_up.1, true).0;
         match request.op {
             op::MUNMAP => request.args[2] = list(&served.space),
             op::MADVISE if request.args[2] == libc::MADV_DONTNEED as u64 => request.args[3] = list(&served.space),
@@ -432,7 +439,7 @@ impl Supervisor {
 
     fn on_helper(&mut self, id: u64) {
         let Some(served) = self.spaces.get_mut(&id) else { return };
-        match served.space.hear(&*self.settings.choice, false) {
+        match served.space.hear(&self.supply, false) {
             Ok(Some(reply)) => self.on_reply(id, &reply),
             Ok(None) => {}
             Err(_) => self.lose(id),
@@ -593,7 +600,8 @@ impl Supervisor {
     fn adopt(&mut self, pid: Pid, began: &'static str) -> Result<u64, RunError> {
         let id = self.next_space;
         self.next_space += 1;
-        let space = inject::inject(&self.kit, &self.settings, &mut self.listener, pid, id)?;
+        let looks = self.supply.choice.looks_per_page();
+        let space = inject::inject(&self.kit, &self.settings, looks, &mut self.listener, pid, id)?;
         self.settings.prefault_pages = 0;
         self.poller.add(&space.socket, TOKEN_SPACE | id)?;
         let served = Served { space, jobs: VecDeque::new(), began, first_pid: pid, shared_by_fork: 0 };
@@ -646,28 +654,26 @@ impl Supervisor {
     /// Puts a freshly loaded program in color: stack, data, text.
     fn color_image(&mut self, id: u64, pid: Pid) -> Result<(), RunError> {
         let image = areas::of(pid)?;
-        let choice = &*self.settings.choice;
         let space = &mut self.spaces.get_mut(&id).ok_or(RunError::HelperLost)?.space;
         let copies: u64 = image.iter().filter(|area| area.is_private_file()).map(|area| area.length() / PAGE).sum();
-        space.ask(choice, op::GROW, [copies + 64 + self.settings.prefault_pages, 0, 0, 0, 0, 0])?;
+        space.ask(&self.supply, op::GROW, [copies + 64 + self.settings.prefault_pages, 0, 0, 0, 0, 0])?;
         for area in image.iter().filter(|area| area.is_private_file() && area.protection & 1 != 0) {
-            space.ask(choice, op::REPLACE, [area.start, area.length(), area.protection, 0, 0, 0])?;
+            space.ask(&self.supply, op::REPLACE, [area.start, area.length(), area.protection, 0, 0, 0])?;
         }
         self.watch_everything(id)
     }
 
     /// Watches all private memory of a stopped process, and puts in color what of it is there.
     fn watch_everything(&mut self, id: u64) -> Result<(), RunError> {
-        let choice = &*self.settings.choice;
         let served = self.spaces.get_mut(&id).ok_or(RunError::HelperLost)?;
         let recolor = served.began == "exec";
         let space = &mut served.space;
         for area in areas::of(space.helper)?.iter().filter(|area| area.is_anonymous()) {
-            space.ask(choice, op::REGISTER, [area.start, area.length(), 0, 0, 0, 0])?;
+            space.ask(&self.supply, op::REGISTER, [area.start, area.length(), 0, 0, 0, 0])?;
             if recolor {
-                let (runs, _) = space.list_pages(choice, area.start, area.end, false);
+                let (runs, _) = space.list_pages(&*self.supply.choice, area.start, area.end, false);
                 if runs > 0 {
-                    space.ask(choice, op::RECOLOR, [runs, 0, 0, 0, 0, 0])?;
+                    space.ask(&self.supply, op::RECOLOR, [runs, 0, 0, 0, 0, 0])?;
                 }
             }
         }

@@ -275,6 +275,115 @@ pub(crate) fn read_memory(pid: Pid, address: u64, into: &mut [u8]) -> bool {
     read == into.len() as isize
 }
 
+/// Starts a copy of this process. The process must have a single thread.
+pub(crate) fn fork() -> io::Result<Pid> {
+    // SAFETY: the process has one thread (documented on `crate::run`), so the child may do anything.
+    check(i64::from(unsafe { libc::fork() })).map(|pid| pid as Pid)
+}
+
+/// Closes every descriptor of this process but one. For a process that has just been forked and uses no other.
+pub(crate) fn close_all_but(kept: &OwnedFd) {
+    let kept = kept.as_raw_fd() as u32;
+    // SAFETY: takes numbers; the caller gives up all other descriptors.
+    unsafe {
+        if kept > 0 {
+            libc::syscall(libc::SYS_close_range, 0, kept - 1, 0);
+        }
+        libc::syscall(libc::SYS_close_range, kept + 1, u32::MAX, 0);
+    }
+}
+
+/// Asks the kernel to kill this process when its parent ends.
+pub(crate) fn die_with_parent() {
+    // SAFETY: takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// Keeps a process (0 = this one) on one CPU; not being able to only makes steering of frames less exact.
+pub(crate) fn pin_to_cpu(pid: Pid, cpu: u64) {
+    let mut set = [0u64; 128];
+    if let Some(word) = set.get_mut(cpu as usize / 64) {
+        *word = 1 << (cpu % 64);
+        set_affinity(pid, &set);
+    }
+}
+
+/// Lets a process (0 = this one) run everywhere.
+pub(crate) fn unpin(pid: Pid) {
+    set_affinity(pid, &[u64::MAX; 128]);
+}
+
+/// CPUs a process may run on.
+pub(crate) fn affinity(pid: Pid) -> [u64; 128] {
+    let mut set = [0u64; 128];
+    // SAFETY: the set is as large as said.
+    unsafe { libc::sched_getaffinity(pid, size_of_val(&set), set.as_mut_ptr().cast()) };
+    set
+}
+
+/// Sets the CPUs a process may run on.
+pub(crate) fn set_affinity(pid: Pid, set: &[u64; 128]) {
+    // SAFETY: the set is as large as said.
+    unsafe { libc::sched_setaffinity(pid, size_of_val(set), set.as_ptr().cast()) };
+}
+
+/// Scheduling policy and priority of a process.
+pub(crate) fn scheduling(pid: Pid) -> (i32, i32) {
+    let mut parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the structure is valid for the call.
+    unsafe {
+        libc::sched_getparam(pid, &raw mut parameters);
+        (libc::sched_getscheduler(pid), parameters.sched_priority)
+    }
+}
+
+/// Sets scheduling policy and priority of a process.
+pub(crate) fn set_scheduling(pid: Pid, (policy, priority): (i32, i32)) {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: the structure is valid for the call.
+    unsafe { libc::sched_setscheduler(pid, policy, &raw const parameters) };
+}
+
+/// Puts a process (0 = this one) before all that are not real-time, or back among them.
+pub(crate) fn set_realtime(pid: Pid, on: bool) {
+    set_scheduling(pid, if on { (libc::SCHED_FIFO, 1) } else { (libc::SCHED_OTHER, 0) });
+}
+
+/// Maps `length` bytes of new memory, all present, without huge pages.
+pub(crate) fn fresh_pages(length: u64) -> io::Result<u64> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), length as usize, protection, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: advice about the mapping just made.
+    let populated = unsafe {
+        libc::madvise(start, length as usize, libc::MADV_NOHUGEPAGE);
+        libc::madvise(start, length as usize, libc::MADV_POPULATE_WRITE)
+    };
+    if populated < 0 {
+        let error = io::Error::last_os_error();
+        unmap(start as u64, length);
+        return Err(error);
+    }
+    Ok(start as u64)
+}
+
+/// Unmaps memory that came from [`fresh_pages`].
+fn unmap(start: u64, length: u64) {
+    // SAFETY: the caller owns the range, and keeps no reference into it.
+    unsafe { libc::munmap(start as *mut libc::c_void, length as usize) };
+}
+
+/// Gives the frames of memory from [`fresh_pages`] back to the kernel, on this CPU; the addresses stay mapped, because
+/// unmapping single pages would split the mapping beyond the number the kernel allows.
+pub(crate) fn give_up(start: u64, length: u64) {
+    // SAFETY: the caller owns the range, and keeps no reference into it.
+    unsafe { libc::madvise(start as *mut libc::c_void, length as usize, libc::MADV_DONTNEED) };
+}
+
 // --- memory shared with a helper ---
 
 /// An anonymous file.

@@ -13,12 +13,13 @@
 
 /// First address of the range that belongs to memtint in every colored address space.
 ///
-/// Chosen outside what loaders, the Go and Java runtimes and the address sanitizer use on x86-64 (47-bit layout).
-pub const BLOB_BASE: u64 = 0x3d00_0000_0000;
+/// Chosen outside what programs choose for themselves on x86-64 (47-bit layout): V8 takes random addresses of 46 bits,
+/// position-independent executables and libraries lie above 0x55.., Go and the sanitizers use fixed places below.
+pub const BLOB_BASE: u64 = 0x4d00_0000_0000;
 /// Bytes reserved for code; the system-call filter exempts calls made from here.
 pub const BLOB_LEN: u64 = 0x2_0000;
 /// Control area of one address space.
-pub const CONTROL_BASE: u64 = 0x3d00_0010_0000;
+pub const CONTROL_BASE: u64 = 0x4d00_0010_0000;
 /// Bytes of the control area: header, run list, stack.
 pub const CONTROL_LEN: u64 = 0x4_0000;
 /// Offset inside the control area of the run list that goes with a request.
@@ -29,18 +30,18 @@ pub const ANSWER_OFFSET: u64 = 0x1_1000;
 pub const RUNS_MAX: usize = 0x1_0000 / size_of::<Run>();
 /// The helper's stack ends (grows down from) here.
 pub const STACK_TOP: u64 = CONTROL_BASE + CONTROL_LEN;
-/// Fresh pages whose color is not known yet.
-pub const INTAKE_BASE: u64 = 0x3d10_0000_0000;
+/// Fresh pages whose color is not known yet, when frames cannot be had through the free list.
+pub const INTAKE_BASE: u64 = 0x4d10_0000_0000;
 /// Colored copies under construction (text and data segments).
-pub const STAGE_BASE: u64 = 0x3d30_0000_0000;
+pub const STAGE_BASE: u64 = 0x4d30_0000_0000;
 /// Ready pages: a ring of chunks.
-pub const READY_BASE: u64 = 0x3d40_0000_0000;
+pub const READY_BASE: u64 = 0x4d40_0000_0000;
 /// Bytes of one chunk of the ready ring.
 pub const READY_CHUNK: u64 = 64 << 20;
 /// Chunks of the ready ring.
 pub const READY_CHUNKS: u64 = 4096;
 /// First address past what belongs to memtint.
-pub const POOL_END: u64 = 0x3e00_0000_0000;
+pub const POOL_END: u64 = 0x4e00_0000_0000;
 
 /// Argument of `prctl` by which the injector asks the supervisor for a file descriptor.
 pub const PRCTL_MAGIC: u64 = 0x6d65_6d74;
@@ -84,8 +85,6 @@ pub struct Control {
     pub batch_max: u64,
     /// Most pages the pool may hold back from the system.
     pub pool_cap: u64,
-    /// 1 = fresh pages may be taken as huge pages and split.
-    pub intake_huge: u64,
     /// Pages to look at for one of the right color, times 256.
     pub looks_per_page_256: u64,
     /// Most pages of the wrong color held at a time while looking.
@@ -191,9 +190,10 @@ pub mod op {
     pub const FILL: u32 = 13;
     /// Have at least `args[0]` pages ready.
     pub const GROW: u32 = 14;
-    /// Answer to a question of the helper: `args[0]` runs of the answer list are in color; `args[1]` is 1 when the
-    /// pages came as huge pages.
+    /// Answer to a question of the helper: `args[0]` runs of the answer list are in color.
     pub const CLASSIFIED: u32 = 15;
+    /// Answer to [`super::say::WANT`]: `args[0]` frames of the right color lie on top of this CPU's free list.
+    pub const TAKE: u32 = 16;
 }
 
 /// Supervisor to helper.
@@ -218,6 +218,9 @@ pub mod say {
     pub const DONE: u32 = 2;
     /// Which pages of `extra[0]`, `extra[1]` pages, are in color? Answer with [`super::op::CLASSIFIED`].
     pub const CLASSIFY: u32 = 3;
+    /// Have `extra[0]` frames of the right color put on top of the free list of CPU `extra[1]`, and keep me on that
+    /// CPU until the next CLASSIFY. Answer with [`super::op::TAKE`].
+    pub const WANT: u32 = 5;
     /// Strict mode refused a page at address `extra[0]`: the pool is dry.
     pub const REFUSED: u32 = 4;
 }

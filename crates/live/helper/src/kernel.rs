@@ -25,6 +25,7 @@ const NR_EXIT_GROUP: u64 = 231;
 const NR_KILL: u64 = 62;
 const NR_SETSID: u64 = 112;
 const NR_PRCTL: u64 = 157;
+const NR_GETCPU: u64 = 309;
 const NR_CLOCK_GETTIME: u64 = 228;
 const NR_DUP3: u64 = 292;
 const NR_PROCESS_VM_READV: u64 = 310;
@@ -40,7 +41,7 @@ pub(crate) const PROT_EXEC: u64 = 4;
 pub(crate) const MREMAP_MAYMOVE: u64 = 1;
 pub(crate) const MREMAP_FIXED: u64 = 2;
 pub(crate) const MADV_DONTFORK: u64 = 10;
-pub(crate) const MADV_HUGEPAGE: u64 = 14;
+pub(crate) const MADV_DONTNEED: u64 = 4;
 pub(crate) const MADV_DONTDUMP: u64 = 16;
 pub(crate) const MADV_POPULATE_WRITE: u64 = 23;
 pub(crate) const MLOCK_ONFAULT: u64 = 1;
@@ -225,6 +226,13 @@ pub(crate) fn register(uffd: i32, start: u64, length: u64) -> Result<(), Errno> 
     call(NR_IOCTL, [uffd as u64, UFFDIO_REGISTER, &raw mut argument as u64, 0, 0, 0]).map(|_| ())
 }
 
+/// Stops watching a range of the pool.
+pub(crate) fn unregister(uffd: i32, start: u64, length: u64) {
+    const UFFDIO_UNREGISTER: u64 = 0x8010_aa01;
+    let mut argument = [start, length];
+    let _ = call(NR_IOCTL, [uffd as u64, UFFDIO_UNREGISTER, argument.as_mut_ptr() as u64, 0, 0, 0]);
+}
+
 #[repr(C)]
 struct UffdioMove {
     destination: u64,
@@ -292,10 +300,11 @@ pub(crate) fn wake(uffd: i32, at: u64) {
     let _ = call(NR_IOCTL, [uffd as u64, UFFDIO_WAKE, argument.as_mut_ptr() as u64, 0, 0, 0]);
 }
 
-/// Lets the kernel give this address space huge pages, or not.
-pub(crate) fn allow_huge(allow: bool) {
-    const PR_SET_THP_DISABLE: u64 = 41;
-    let _ = call(NR_PRCTL, [PR_SET_THP_DISABLE, u64::from(!allow), 0, 0, 0, 0]);
+/// The CPU this process runs on.
+pub(crate) fn cpu() -> u64 {
+    let mut cpu = 0u32;
+    let _ = call(NR_GETCPU, [&raw mut cpu as u64, 0, 0, 0, 0, 0]);
+    u64::from(cpu)
 }
 
 /// Reads memory that may turn out not to be there; returns the bytes read.
@@ -330,12 +339,6 @@ pub(crate) fn clear(at: u64, length: u64) {
         asm!("rep stosb", inout("rcx") length => _, inout("rdi") at => _, in("al") 0u8,
             options(nostack, preserves_flags));
     }
-}
-
-/// Writes one byte of a page of the pool.
-pub(crate) fn write_byte(at: u64, value: u8) {
-    // SAFETY: as in `copy`; volatile because the point is that the page is no longer all zero.
-    unsafe { (at as *mut u8).write_volatile(value) }
 }
 
 // The compiler may call these for block moves.

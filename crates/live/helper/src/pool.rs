@@ -198,21 +198,36 @@ impl Helper {
         }
     }
 
+    /// Where the next pages of the ring go, and how many fit there; maps the chunk when it is new.
+    fn tail(&mut self, pages: u64) -> Option<Run> {
+        let start = self.control.state.tail;
+        let offset = start & (wire::READY_CHUNK - 1);
+        (offset != 0 || map_pool(start, wire::READY_CHUNK, false))
+            .then_some(Run { start, pages: pages.min((wire::READY_CHUNK - offset) / PAGE) })
+    }
+
+    /// Counts pages that were put at the tail.
+    fn push_tail(&mut self, pages: u64) {
+        self.control.counters.pool_pages += pages;
+        let tail = self.control.state.tail + pages * PAGE;
+        self.control.state.tail = if tail == READY_END { wire::READY_BASE } else { tail };
+    }
+
     /// Moves pages to the end of the ring; returns how many went.
+    ///
+    /// The kernel moves pages only into watched memory; the ring is watched just for that, because pages cannot be
+    /// populated in watched memory.
     fn append(&mut self, run: Run) -> (u64, Option<Errno>) {
         let mut done = 0;
         while done < run.pages {
-            let tail = self.control.state.tail;
-            if tail & (wire::READY_CHUNK - 1) == 0 && !map_pool(tail, wire::READY_CHUNK, true) {
-                return (done, Some(Errno::NO_MEMORY));
+            let Some(place) = self.tail(run.pages - done) else { return (done, Some(Errno::NO_MEMORY)) };
+            if let Err(why) = kernel::register(wire::FD_UFFD, place.start, place.pages * PAGE) {
+                return (done, Some(why));
             }
-            let room = (wire::READY_CHUNK - (tail & (wire::READY_CHUNK - 1))) / PAGE;
-            let wanted = room.min(run.pages - done);
-            let (moved, why) = kernel::move_pages(wire::FD_UFFD, tail, run.start + done * PAGE, wanted);
+            let (moved, why) = kernel::move_pages(wire::FD_UFFD, place.start, run.start + done * PAGE, place.pages);
+            kernel::unregister(wire::FD_UFFD, place.start, place.pages * PAGE);
             done += moved;
-            self.control.counters.pool_pages += moved;
-            let tail = tail + moved * PAGE;
-            self.control.state.tail = if tail == READY_END { wire::READY_BASE } else { tail };
+            self.push_tail(moved);
             if why.is_some() {
                 return (done, why);
             }
@@ -222,102 +237,132 @@ impl Helper {
 
     // --- building the pool ---
 
-    /// Adds at least `need` pages of the right color, by taking pages from the kernel and keeping the right ones.
-    ///
-    /// Pages of the wrong color are held until the end: the kernel's free lists are last-in first-out and would
-    /// return them at once. Huge pages do not have this problem, because they come from whole blocks.
+    /// Adds at least `need` pages of the right color.
     pub(crate) fn grow(&mut self, need: u64) -> RawResult {
         let started = kernel::now_ns();
-        let ahead = (self.control.counters.pages_in_color / 8).clamp(256, 8192);
-        let goal = self.control.counters.pool_pages + need.max(ahead);
-        let mut held = 0;
-        while self.control.counters.pool_pages < goal && held < self.control.hold_max {
-            let missing = goal - self.control.counters.pool_pages;
-            let look = (missing * self.control.looks_per_page_256).div_ceil(256);
-            let look = look.next_multiple_of(512).min(LOOK_MAX).min(self.control.hold_max - held).max(1);
-            let at = wire::INTAKE_BASE + held * PAGE;
-            if !self.take_fresh(at, look) {
-                break;
-            }
-            held += look;
-            let huge = self.keep_right(at, look);
-            if huge {
-                let _ = kernel::call(kernel::NR_MUNMAP, [at, look * PAGE, 0, 0, 0, 0]);
-                held -= look;
+        let ahead = (self.control.counters.pages_in_color / 8).clamp(64, 4096);
+        let before = self.control.counters.pool_pages;
+        let goal = before + need.max(ahead);
+        let mut failures = 0;
+        while self.control.counters.pool_pages < goal && failures < 3 {
+            // Taking few at a time makes little use of a free list that others use too.
+            let wanted = (goal - self.control.counters.pool_pages).clamp(64, BULK);
+            match self.take_supplied(wanted) {
+                None => break,
+                Some(kept) if kept * 2 < wanted => failures += 1,
+                Some(_) => failures = 0,
             }
         }
-        if held > 0 {
-            let _ = kernel::call(kernel::NR_MUNMAP, [wire::INTAKE_BASE, held * PAGE, 0, 0, 0, 0]);
+        let least = before + need;
+        if self.control.counters.pool_pages < least {
+            self.search(least);
         }
         self.control.counters.grow_ns += kernel::now_ns() - started;
-        if self.control.counters.pool_pages < need {
-            self.control.counters.missing_pages += need - self.control.counters.pool_pages;
+        if self.control.counters.pool_pages < least {
+            self.control.counters.missing_pages += least - self.control.counters.pool_pages;
             return Err(Errno::NO_MEMORY);
         }
         Ok(self.control.counters.pool_pages)
     }
 
-    /// Maps `pages` new pages at `at`, all present.
-    fn take_fresh(&mut self, at: u64, pages: u64) -> bool {
-        let huge = self.control.intake_huge == 1 && at.is_multiple_of(2 << 20) && pages >= 512;
-        if !map_pool(at, pages * PAGE, false) {
-            return false;
+    /// Takes frames that the supervisor puts on top of this CPU's free list; None when it has none.
+    ///
+    /// The list is last-in first-out: pages populated right away, on the same CPU, get exactly these frames. Now and
+    /// then somebody else is faster; such pages are given back.
+    fn take_supplied(&mut self, wanted: u64) -> Option<u64> {
+        let place = self.tail(wanted)?;
+        self.send(Reply { kind: say::WANT, extra: [place.pages, kernel::cpu()], ..Reply::default() });
+        let pages = self.answer(op::TAKE, 0).args[0].min(place.pages);
+        if pages == 0 {
+            return None;
         }
-        if huge {
-            kernel::allow_huge(true);
-            let _ = kernel::call(kernel::NR_MADVISE, [at, pages * PAGE, kernel::MADV_HUGEPAGE, 0, 0, 0]);
-        }
-        let populated = kernel::call(kernel::NR_MADVISE, [at, pages * PAGE, kernel::MADV_POPULATE_WRITE, 0, 0, 0]);
-        if huge {
-            kernel::allow_huge(false);
-            // A huge page that is split gives up the parts that are all zero; one byte keeps each.
-            for page in 0..pages {
-                kernel::write_byte(at + page * PAGE, 1);
-            }
-        }
-        if populated.is_err() {
-            let _ = kernel::call(kernel::NR_MUNMAP, [at, pages * PAGE, 0, 0, 0, 0]);
-        }
-        populated.is_ok()
+        let length = pages * PAGE;
+        let _ = kernel::call(kernel::NR_MADVISE, [place.start, length, kernel::MADV_POPULATE_WRITE, 0, 0, 0]);
+        let kept = self.keep_in_place(place.start, pages);
+        self.push_tail(kept);
+        Some(kept)
     }
 
-    /// Moves the pages of the right color to the ready ring; true when they came as huge pages.
-    fn keep_right(&mut self, at: u64, pages: u64) -> bool {
+    /// Leaves the pages of the right color of a range, packed to its front, and returns how many.
+    fn keep_in_place(&mut self, at: u64, pages: u64) -> u64 {
         self.control.counters.scanned_pages += pages;
-        let (runs, huge) = self.ask(at, pages);
-        for index in 0..runs {
-            let run = run_at(wire::ANSWER_OFFSET, index);
-            let first = self.control.state.tail;
-            let (moved, _) = self.append(run);
-            self.control.counters.kept_pages += moved;
-            if self.control.intake_huge == 1 {
-                self.unmark(first, moved);
+        let runs = self.ask(at, pages);
+        let discard = |from: u64, to: u64| {
+            if from < to {
+                let _ = kernel::call(kernel::NR_MADVISE, [from, to - from, kernel::MADV_DONTNEED, 0, 0, 0]);
             }
+        };
+        let first = if runs > 0 { run_at(wire::ANSWER_OFFSET, 0) } else { Run::default() };
+        let end = at + pages * PAGE;
+        let mut packed = if first.start == at { at + first.pages * PAGE } else { at };
+        if packed < end {
+            // What is not in the first run is moved up to it; the gaps must be empty and watched for that.
+            let mut gap = packed;
+            for index in 0..runs {
+                let run = run_at(wire::ANSWER_OFFSET, index);
+                discard(gap, run.start.max(gap));
+                gap = run.start + run.pages * PAGE;
+            }
+            discard(gap.max(packed), end);
+            let watched = kernel::register(wire::FD_UFFD, packed, end - packed).is_ok();
+            for index in usize::from(first.start == at)..runs {
+                let run = run_at(wire::ANSWER_OFFSET, index);
+                let target = packed;
+                // The places of a run overlap its target: page by page.
+                for page in 0..run.pages {
+                    let (to, from) = (target + page * PAGE, run.start + page * PAGE);
+                    if watched && kernel::move_pages(wire::FD_UFFD, to, from, 1).0 == 1 && packed == to {
+                        packed += PAGE;
+                    }
+                }
+            }
+            kernel::unregister(wire::FD_UFFD, at, end - at);
+            discard(packed, end);
         }
-        huge
+        let kept = (packed - at) / PAGE;
+        self.control.counters.kept_pages += kept;
+        kept
     }
 
-    /// Takes back the byte that `take_fresh` wrote; the ring may wrap in between.
-    fn unmark(&mut self, first: u64, pages: u64) {
-        let mut at = first;
-        for _ in 0..pages {
-            kernel::write_byte(at, 0);
-            at += PAGE;
-            if at == READY_END {
-                at = wire::READY_BASE;
+    /// Takes pages from the kernel and keeps the right ones, until the pool holds `goal` pages.
+    ///
+    /// The slow way, for when frames cannot be had through the free list. Pages of the wrong color are held until the
+    /// end: the kernel would return them at once.
+    fn search(&mut self, goal: u64) {
+        let mut held = 0;
+        while self.control.counters.pool_pages < goal && held < self.control.hold_max {
+            let missing = goal - self.control.counters.pool_pages;
+            let look = (missing * self.control.looks_per_page_256).div_ceil(256).clamp(512, LOOK_MAX);
+            let look = look.min(self.control.hold_max - held);
+            let at = wire::INTAKE_BASE + held * PAGE;
+            let populate = [at, look * PAGE, kernel::MADV_POPULATE_WRITE, 0, 0, 0];
+            held += look;
+            if !map_pool(at, look * PAGE, false) || kernel::call(kernel::NR_MADVISE, populate).is_err() {
+                break;
+            }
+            self.control.counters.scanned_pages += look;
+            for index in 0..self.ask(at, look) {
+                let (moved, _) = self.append(run_at(wire::ANSWER_OFFSET, index));
+                self.control.counters.kept_pages += moved;
             }
         }
+        let _ = kernel::call(kernel::NR_MUNMAP, [wire::INTAKE_BASE, held.max(1) * PAGE, 0, 0, 0, 0]);
     }
 
-    /// Asks the supervisor which pages are in color: runs in the answer list, and whether they were huge.
-    fn ask(&mut self, at: u64, pages: u64) -> (usize, bool) {
+    /// Asks the supervisor which pages are in color: the number of runs in the answer list.
+    fn ask(&mut self, at: u64, pages: u64) -> usize {
         self.control.state.sequence += 1;
         let id = self.control.state.sequence;
         self.send(Reply { kind: say::CLASSIFY, id, extra: [at, pages], ..Reply::default() });
+        (self.answer(op::CLASSIFIED, id).args[0] as usize).min(wire::RUNS_MAX)
+    }
+
+    /// Waits for the answer to a question; a request that comes in between is kept for later.
+    fn answer(&mut self, op: u32, id: u64) -> Request {
         loop {
             let (request, file) = self.receive();
-            if request.op == op::CLASSIFIED && request.id == id {
-                return ((request.args[0] as usize).min(wire::RUNS_MAX), request.args[1] == 1);
+            if request.op == op && request.id == id {
+                return request;
             }
             self.defer(request, file);
         }

@@ -1,0 +1,194 @@
+//! The broker: a process that keeps frames of the right color in stock and puts them on top of a CPU's free list.
+//!
+//! The kernel's per-CPU free lists are last-in first-out. When the broker gives up frames on a CPU and a helper
+//! populates as many pages on the same CPU right away, the helper gets exactly these frames. Looking for frames thus
+//! happens in an address space of its own, where no thread of the program pays for page-table changes, and in parallel
+//! with the program. What the helper really got is verified against its page map every time.
+
+use crate::areas::{self, Backing, PageMap};
+use crate::sys::{self, Pid};
+use crate::wire::{PAGE, Run};
+use crate::{FrameChoice, RunError};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Pages looked at in one go.
+const LOOK: u64 = 1024;
+/// Pages of stock below which the broker looks for more while it is not asked for anything.
+const LOW: u64 = 2048;
+
+/// The supervisor's side.
+pub(crate) struct Broker {
+    socket: Option<OwnedFd>,
+}
+
+impl Broker {
+    /// Starts the process. Nothing to look for: no process.
+    pub(crate) fn start(choice: &dyn FrameChoice, hold_max: u64) -> Result<Broker, RunError> {
+        if choice.looks_per_page() <= 1.0 {
+            return Ok(Broker { socket: None });
+        }
+        let (socket, theirs) = sys::message_pair()?;
+        if sys::fork()? == 0 {
+            drop(socket);
+            sys::die_with_parent();
+            // It must keep neither the user's pipes nor the supervisor's sockets open.
+            sys::close_all_but(&theirs);
+            let mut stock = Stock { runs: Vec::new(), pages: 0, given: 0, hold_max, choice };
+            let failed = stock.serve(&theirs).is_err();
+            std::process::exit(i32::from(failed));
+        }
+        Ok(Broker { socket: Some(socket) })
+    }
+
+    /// Frames put on top of the free list of `cpu`: at most `pages`, 0 when there are none. The broker touches no
+    /// memory until [`Broker::go_on`]: it would get its own frames back.
+    pub(crate) fn release(&self, pages: u64, cpu: u64) -> u64 {
+        let Some(socket) = &self.socket else { return pages };
+        let mut answer = [0u8; 8];
+        let asked = sys::send_message(socket, &order(pages, cpu), None).is_ok();
+        match sys::receive_message(socket, &mut answer, true) {
+            Ok(message) if asked && message.length == 8 => u64::from_le_bytes(answer),
+            _ => 0,
+        }
+    }
+
+    /// The frames have been taken: the broker may look for more.
+    pub(crate) fn go_on(&self) {
+        if let Some(socket) = &self.socket {
+            let _ = sys::send_message(socket, &order(0, 0), None);
+        }
+    }
+}
+
+fn order(pages: u64, cpu: u64) -> [u8; 16] {
+    let mut order = [0u8; 16];
+    order[..8].copy_from_slice(&pages.to_le_bytes());
+    order[8..].copy_from_slice(&cpu.to_le_bytes());
+    order
+}
+
+/// Frames of the right color, in an address space of their own.
+struct Stock<'a> {
+    /// Pages of the right color, all present.
+    runs: Vec<Run>,
+    /// Pages in `runs`.
+    pages: u64,
+    /// Pages given away so far.
+    given: u64,
+    /// Most pages of the wrong color to hold at a time.
+    hold_max: u64,
+    choice: &'a dyn FrameChoice,
+}
+
+impl Stock<'_> {
+    fn serve(&mut self, socket: &OwnedFd) -> io::Result<()> {
+        let mut may_look = true;
+        loop {
+            let wait = !may_look || self.pages >= LOW;
+            let mut order = [0u8; 16];
+            match sys::receive_message(socket, &mut order, wait) {
+                Ok(message) if message.length == order.len() => {
+                    let word = |at: usize| u64::from_le_bytes(order[at..at + 8].try_into().expect("eight bytes"));
+                    may_look = word(0) == 0;
+                    if !may_look {
+                        let released = self.release(word(0).min(1 << 20), word(8));
+                        sys::send_message(socket, &released.to_le_bytes(), None)?;
+                    }
+                }
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // When there are none, it waits to be asked again.
+                    may_look = self.look_for(LOW - self.pages);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Gives up to `pages` frames to the kernel on `cpu`.
+    fn release(&mut self, pages: u64, cpu: u64) -> u64 {
+        if self.pages < pages {
+            self.look_for(pages - self.pages);
+        }
+        sys::pin_to_cpu(0, cpu);
+        sys::set_realtime(0, true);
+        let mut released = 0;
+        while released < pages
+            && let Some(mut run) = self.runs.pop()
+        {
+            let part = run.pages.min(pages - released);
+            run.pages -= part;
+            sys::give_up(run.start + run.pages * PAGE, part * PAGE);
+            released += part;
+            if run.pages > 0 {
+                self.runs.push(run);
+            }
+        }
+        sys::set_realtime(0, false);
+        sys::unpin(0);
+        self.pages -= released;
+        self.given += released;
+        released
+    }
+
+    /// Looks for at least `need` pages; false when the machine has none.
+    ///
+    /// Every search first meets what earlier ones gave back; the more was needed so far, the further ahead it looks,
+    /// so that all searches together cost at most about twice the last.
+    fn look_for(&mut self, need: u64) -> bool {
+        let goal = self.pages + need.max(self.given / 4);
+        let Ok(map) = PageMap::open(std::process::id() as Pid) else { return false };
+        let (mut wrong, mut held) = (Vec::new(), 0);
+        while self.pages < goal && held < self.hold_max {
+            let Ok(start) = sys::fresh_pages(LOOK * PAGE) else { break };
+            let backing = map.read(start, LOOK);
+            let right = |page| matches!(page, Backing::Private(frame) if self.choice.contains(frame));
+            let found = areas::runs(start, &backing, right);
+            self.pages += found.iter().map(|run| run.pages).sum::<u64>();
+            self.runs.extend(found);
+            let rest = areas::runs(start, &backing, |page| !right(page));
+            held += rest.iter().map(|run| run.pages).sum::<u64>();
+            wrong.extend(rest);
+        }
+        for run in wrong {
+            sys::give_up(run.start, run.pages * PAGE);
+        }
+        self.pages >= goal
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct LowBits;
+
+    impl FrameChoice for LowBits {
+        fn contains(&self, frame: u64) -> bool {
+            frame & 3 == 1
+        }
+
+        fn looks_per_page(&self) -> f64 {
+            4.0
+        }
+    }
+
+    /// The premise of the broker: what is given up on a CPU is what the next populate there gets. Others may take a
+    /// page in between, so the test asks for most, where chance would give a quarter.
+    #[test]
+    fn frames_given_up_on_a_cpu_are_the_next_ones_taken_there() {
+        let mut stock = Stock { runs: Vec::new(), pages: 0, given: 0, hold_max: 1 << 18, choice: &LowBits };
+        let mut best = 0;
+        for _ in 0..5 {
+            assert_eq!(stock.release(256, 0), 256);
+            sys::pin_to_cpu(0, 0);
+            let start = sys::fresh_pages(256 * PAGE).unwrap();
+            sys::unpin(0);
+            let got = PageMap::open(std::process::id() as Pid).unwrap().read(start, 256);
+            let right = |page: &&Backing| matches!(page, Backing::Private(frame) if LowBits.contains(*frame));
+            best = best.max(got.iter().filter(right).count());
+        }
+        assert!(best > 200, "{best} of 256");
+    }
+}
