@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Inspect(#[from] memtint_inspect::InspectError),
     #[error(transparent)]
+    Run(#[from] memtint_live::RunError),
+    #[error(transparent)]
     Borrow(#[from] memtint_detect::BorrowError),
     /// A file that was named on the command line.
     #[error("{path:?}: cannot be {done}: {cause}")]

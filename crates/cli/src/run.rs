@@ -2,12 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
-use memtint_units::{ByteSize, IndexList};
+use memtint_live::{FrameChoice, RunOptions, RunStatus};
+use memtint_map::{Matcher, Selection};
+use memtint_units::{ByteSize, IndexList, Pfn};
+use serde::Serialize;
 
-use crate::Ending;
 use crate::choice::{Choice, ChoiceArguments};
-use crate::output::Failure;
+use crate::output::{Failure, write_file};
+use crate::{Ending, RUN_FAILED};
 
 /// Arguments of `memtint run`.
 #[derive(Debug, clap::Args)]
@@ -41,25 +45,138 @@ pub(crate) struct RunArguments {
 
 /// The options, resolved.
 #[derive(Debug)]
-#[expect(dead_code, reason = "read by the runtime, which is not connected yet")]
 struct Request {
     choice: Choice,
+    selection: Selection,
     strict: bool,
     /// CPU numbers, ascending; `None`: those of the caller.
     cores: Option<Vec<u32>>,
 }
 
+/// What `--report` writes.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    command: Vec<String>,
+    platform: &'a str,
+    granule_bytes: u64,
+    #[serde(flatten)]
+    colors: Colors,
+    mode: &'static str,
+    prefault_bytes: u64,
+    exit_status: i32,
+    signal: Option<i32>,
+    #[serde(flatten)]
+    run: Option<memtint_live::RunReport>,
+}
+
+/// The colors a program was given, in list syntax; absent = any.
+#[derive(Serialize)]
+struct Colors {
+    banks: Option<String>,
+    sets: Option<String>,
+    nodes: Option<String>,
+}
+
+impl Colors {
+    fn of(selection: &Selection) -> Colors {
+        let text = |set: &Option<memtint_units::IndexSet>| set.as_ref().map(ToString::to_string);
+        Colors { banks: text(&selection.banks), sets: text(&selection.sets), nodes: text(&selection.node) }
+    }
+
+    /// For messages: `bank classes 0-3, set colors 1`.
+    fn label(&self) -> String {
+        let named = [("bank classes", &self.banks), ("set colors", &self.sets), ("nodes", &self.nodes)];
+        let parts = named.iter().filter_map(|(name, list)| list.as_ref().map(|list| format!("{name} {list}")));
+        parts.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The frames of a selection, as the runtime wants to know them.
+struct Frames {
+    matcher: Matcher,
+    label: String,
+}
+
+impl FrameChoice for Frames {
+    fn contains(&self, frame: u64) -> bool {
+        self.matcher.matches(Pfn(frame))
+    }
+
+    fn looks_per_page(&self) -> f64 {
+        1.0 / self.matcher.fraction()
+    }
+
+    fn label(&self) -> String {
+        self.label.clone()
+    }
+}
+
 pub(crate) fn main(arguments: &RunArguments) -> Ending {
-    let _request = resolve(arguments)?;
-    Err(Failure::Sentence("run: the runtime is not connected in this build".to_owned()))
+    let request = resolve(arguments)?;
+    let colors = Colors::of(&request.selection);
+    let frames = Frames { matcher: request.selection.compile(&request.choice.palette)?, label: colors.label() };
+    let options = RunOptions {
+        command: arguments.command.clone(),
+        choice: Box::new(frames),
+        strict: request.strict,
+        prefault_bytes: arguments.prefault.bytes(),
+        cores: request.cores.clone(),
+        user: arguments.user.clone(),
+    };
+    // Fails before the program has run rather than after.
+    if let Some(file) = &arguments.report {
+        write_file(file, "")?;
+    }
+    let status = memtint_live::run(options, |line| eprintln!("memtint: {line}"))?;
+    if let Some(file) = &arguments.report {
+        let report = report(arguments, &request, colors, &status);
+        let text = serde_json::to_string_pretty(&report).expect("the report is plain data");
+        write_file(file, &(text + "\n"))?;
+    }
+    Ok(end_like(&status))
+}
+
+fn report<'a>(arguments: &RunArguments, request: &'a Request, colors: Colors, status: &RunStatus) -> Report<'a> {
+    let words = arguments.command.iter().map(|word| word.to_string_lossy().into_owned());
+    Report {
+        schema: 1,
+        command: words.collect(),
+        platform: request.choice.palette.platform().id(),
+        granule_bytes: request.choice.palette.granule().bytes(),
+        colors,
+        mode: if request.strict { "strict" } else { "soft" },
+        prefault_bytes: arguments.prefault.bytes(),
+        exit_status: status.code,
+        signal: status.signal,
+        run: status.report.clone(),
+    }
+}
+
+/// Ends as the program did: by the same signal, or with the same status.
+fn end_like(status: &RunStatus) -> ExitCode {
+    if let Some(signal) = status.signal {
+        // SAFETY: numbers and one valid structure. The program has dumped its core, if any; this process must not.
+        unsafe {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+            let mut open = std::mem::zeroed();
+            libc::sigemptyset(&raw mut open);
+            libc::sigaddset(&raw mut open, signal);
+            libc::signal(signal, libc::SIG_DFL);
+            libc::sigprocmask(libc::SIG_UNBLOCK, &raw const open, std::ptr::null_mut());
+            libc::raise(signal);
+        }
+    }
+    ExitCode::from(u8::try_from(status.code).unwrap_or(RUN_FAILED))
 }
 
 fn resolve(arguments: &RunArguments) -> Result<Request, Failure> {
     let choice = arguments.choice.resolve()?;
-    if choice.selection.is_none() {
+    let Some(selection) = choice.selection.clone() else {
         let sentence = "run: no colors are named: say --banks, --sets or --node, or --plan and --task";
         return Err(Failure::Sentence(sentence.to_owned()));
-    }
+    };
     let planned_soft = choice.task.as_ref().is_some_and(|task| task.mode() == memtint_plan::Mode::Soft);
     let strict = arguments.strict || !(arguments.soft || planned_soft);
     let planned_cores = choice.task.as_ref().and_then(|task| task.cores().map(<[u32]>::to_vec));
@@ -67,7 +184,7 @@ fn resolve(arguments: &RunArguments) -> Result<Request, Failure> {
         Some(list) => cpus(list)?,
         None => planned_cores,
     };
-    Ok(Request { choice, strict, cores })
+    Ok(Request { choice, selection, strict, cores })
 }
 
 /// `all` and `!` are among the CPUs that are configured.

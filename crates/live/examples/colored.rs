@@ -13,6 +13,9 @@ impl FrameChoice for Bits {
     fn looks_per_page(&self) -> f64 {
         f64::from(1u32 << self.mask.count_ones())
     }
+    fn label(&self) -> String {
+        format!("frames with bits {:#x} = {:#x}", self.mask, self.value)
+    }
 }
 
 fn main() {

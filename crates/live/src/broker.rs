@@ -172,6 +172,10 @@ mod tests {
         fn looks_per_page(&self) -> f64 {
             4.0
         }
+
+        fn label(&self) -> String {
+            "frames with bits 0x3 = 0x1".to_owned()
+        }
     }
 
     /// The premise of the broker: what is given up on a CPU is what the next populate there gets. Others may take a

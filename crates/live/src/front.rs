@@ -110,9 +110,7 @@ fn supervise(settings: Settings, choice: Box<dyn FrameChoice>, front: OwnedFd, l
         let message = sys::receive_message(launcher, &mut greeting, true)?;
         let listener = message.descriptor.ok_or(RunError::ProgramGone)?;
         let mut supervisor = Supervisor::new(settings, supply, Channels { listener, front })?;
-        if std::env::var_os("MEMTINT_DEBUG").is_none() {
-            release_terminal();
-        }
+        release_terminal();
         sys::send_message(launcher, b"g", None)?;
         supervisor.serve();
         Ok(())

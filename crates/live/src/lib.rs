@@ -38,6 +38,8 @@ pub trait FrameChoice: Send {
     fn contains(&self, frame: u64) -> bool;
     /// Frames to look at, on average, to find one in color: 1 when all are. Never below 1.
     fn looks_per_page(&self) -> f64;
+    /// The colors in words, for messages: `bank classes 0-3`.
+    fn label(&self) -> String;
 }
 
 /// Why a run could not be carried out.

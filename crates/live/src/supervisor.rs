@@ -206,7 +206,6 @@ impl Supervisor {
     }
 
     fn on_notification(&mut self, notification: &Notification) {
-        if std::env::var_os("MEMTINT_DEBUG").is_some() { eprintln!("DBG notif {} call {} {:x?}", notification.thread, notification.call, notification.args); }
         match i64::from(notification.call) {
             libc::SYS_execve | libc::SYS_execveat => self.trace(notification, Tracing::Exec, sys::TRACE_EXEC),
             libc::SYS_fork | libc::SYS_clone => self.trace(notification, Tracing::Fork, sys::TRACE_FORKS),
@@ -447,12 +446,12 @@ impl Supervisor {
     }
 
     fn on_reply(&mut self, id: u64, reply: &Reply) {
-        if std::env::var_os("MEMTINT_DEBUG").is_some() { eprintln!("DBG reply {reply:?}"); }
         if reply.kind == say::REFUSED {
             let program = self.spaces[&id].space.program.clone();
+            let colors = self.supply.choice.label();
             return self.problem(format!(
-                "{program}: no frame of its color is left for the page at {:#x}; the program gets SIGBUS (strict)",
-                reply.extra[0]
+                "{program}: no frame in {colors} is left, {} missing: the page at {:#x} raises SIGBUS (strict)",
+                reply.extra[1], reply.extra[0]
             ));
         }
         let Some(job) = self.spaces.get_mut(&id).and_then(|served| served.jobs.front_mut()) else { return };
@@ -511,7 +510,6 @@ impl Supervisor {
     }
 
     fn on_change(&mut self, pid: Pid, change: Change) {
-        if std::env::var_os("MEMTINT_DEBUG").is_some() { eprintln!("DBG change {pid} {change:?} state {:?}", self.tracing.get(&pid)); }
         let state = self.tracing.get(&pid).copied();
         match (state, change) {
             (_, Change::Gone) => {
