@@ -19,7 +19,16 @@ fn link(elf: &Path) {
     let status = Command::new(rustc)
         .args(["--edition", "2024", "--crate-type", "bin", "--crate-name", "memtint_helper"])
         .args(["-C", "opt-level=2", "-C", "panic=abort", "-C", "relocation-model=pic", "-C", "debuginfo=0"])
-        .args(["-C", "overflow-checks=off", "-C", "linker=ld", "-C", "linker-flavor=ld", "-C", "link-self-contained=no"])
+        .args([
+            "-C",
+            "overflow-checks=off",
+            "-C",
+            "linker=ld",
+            "-C",
+            "linker-flavor=ld",
+            "-C",
+            "link-self-contained=no",
+        ])
         .args(["-C", "link-arg=-static", "-C", "link-arg=-no-pie", "-C", "link-arg=-Thelper/helper.ld"])
         .args(["-C", "link-arg=--gc-sections", "-C", "link-arg=-nostdlib"])
         .arg("helper/src/main.rs")

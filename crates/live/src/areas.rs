@@ -1,6 +1,6 @@
 //! The mappings of a process and the frames behind them.
 
-use crate::sys::Pid;
+use crate::sys::{self, Pid};
 use crate::wire::{self, PAGE, Run};
 use std::fs::File;
 use std::io;
@@ -106,6 +106,27 @@ impl PageMap {
         };
         bytes[..filled / 8 * 8].chunks_exact(8).map(entry).collect()
     }
+
+    /// Private pages between two addresses that are, or are not, chosen by `contains`; at most `limit` runs.
+    ///
+    /// Empty parts cost nothing, so that a reservation of terabytes can be asked about.
+    pub(crate) fn private(&self, start: u64, end: u64, limit: usize, contains: impl Fn(u64) -> bool) -> Vec<Run> {
+        const PAGES_AT_ONCE: u64 = 1 << 14;
+        // The end of the user half: the kernel refuses to look further.
+        let end = end.min(0x7fff_ffff_f000);
+        let mut found: Vec<Run> = Vec::new();
+        for (from, to) in sys::scan_private(&self.0, start & !(PAGE - 1), end).unwrap_or_default() {
+            for at in (from..to).step_by((PAGES_AT_ONCE * PAGE) as usize) {
+                let backing = self.read(at, ((to - at) / PAGE).min(PAGES_AT_ONCE));
+                found.extend(runs(at, &backing, |page| matches!(page, Backing::Private(frame) if contains(frame))));
+                if found.len() >= limit {
+                    found.truncate(limit);
+                    return found;
+                }
+            }
+        }
+        found
+    }
 }
 
 /// Runs of pages of `backing` (which begins at `start`) that `wanted` chooses.
@@ -153,6 +174,9 @@ mod tests {
         let page = [1u8; 8192];
         let at = (page.as_ptr() as u64).next_multiple_of(PAGE);
         let map = PageMap::open(std::process::id() as Pid).unwrap();
-        assert!(matches!(map.read(at, 1)[..], [Backing::Private(_)]));
+        let [Backing::Private(frame)] = map.read(at, 1)[..] else { panic!("a private page") };
+        let found = map.private(at, at + PAGE, 10, |candidate| candidate == frame);
+        assert_eq!(found, [Run { start: at, pages: 1 }]);
+        assert!(map.private(at, at + PAGE, 10, |candidate| candidate != frame).is_empty());
     }
 }

@@ -129,7 +129,8 @@ fn mmap_rule() -> Vec<sock_filter> {
 /// Advice that gives pages up in bulk, or that makes the kernel choose or merge frames.
 fn madvise_rule() -> Vec<sock_filter> {
     const MADV_COLLAPSE: i32 = 25;
-    let ours = [libc::MADV_HUGEPAGE, libc::MADV_MERGEABLE, libc::MADV_POPULATE_READ, libc::MADV_POPULATE_WRITE, MADV_COLLAPSE];
+    let ours =
+        [libc::MADV_HUGEPAGE, libc::MADV_MERGEABLE, libc::MADV_POPULATE_READ, libc::MADV_POPULATE_WRITE, MADV_COLLAPSE];
     let mut body = vec![low(2)];
     for advice in ours {
         body.extend([when(IF_EQUAL, advice as u32, 1), NOTIFY]);

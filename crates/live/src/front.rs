@@ -1,8 +1,8 @@
 //! The front: the process the user started and waits for. It looks like the program: same status, same signals, same
 //! terminal.
 
-use crate::report::RunReport;
 use crate::broker::Broker;
+use crate::report::RunReport;
 use crate::space::{Settings, Supply};
 use crate::supervisor::{Channels, Supervisor, word};
 use crate::sys::{self, Pid};

@@ -50,18 +50,18 @@ pub(crate) fn inject(
     kit: &Kit,
     settings: &Settings,
     looks_per_page: f64,
+    prefault_pages: u64,
     listener: &mut Listener,
     pid: Pid,
-    id: u64,
 ) -> Result<Space, RunError> {
-    let cradle = Cradle::new(settings, looks_per_page, pid)?;
+    let cradle = Cradle::new(settings, looks_per_page, prefault_pages, pid)?;
     let mut puppet = Puppet::new(pid, listener)?;
     let result = puppet.give_birth(kit, &cradle);
     // Whatever happened, the program goes on where it was.
     puppet.restore()?;
     result?;
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-    cradle.greet(id, pid, program.to_string_lossy().into_owned())
+    cradle.greet(pid, program.to_string_lossy().into_owned())
 }
 
 impl<'a> Puppet<'a> {
@@ -111,7 +111,12 @@ impl<'a> Puppet<'a> {
     /// Gives the thread a copy of `file` and returns its number there.
     fn fetch(&mut self, file: &OwnedFd) -> Result<u64, RunError> {
         self.begin(libc::SYS_prctl, [wire::PRCTL_MAGIC, 0, 0, 0, 0, 0])?;
-        let notification = self.listener.wait_for(self.pid)?;
+        let notification = loop {
+            match self.listener.question_of(self.pid) {
+                Some(notification) => break notification,
+                None => self.nudge()?,
+            }
+        };
         sys::conclude_with_descriptor(self.listener.fd(), notification.id, file.as_raw_fd())?;
         self.finish()
     }
@@ -131,6 +136,15 @@ impl<'a> Puppet<'a> {
         sys::set_registers(self.pid, &registers)?;
         sys::step(self.pid)?;
         Ok(())
+    }
+
+    /// The thread has not asked yet: it may be gone, or have stopped for another reason before it could.
+    fn nudge(&self) -> Result<(), RunError> {
+        match sys::wait(self.pid, false)? {
+            Some((_, Change::Gone)) => Err(RunError::ProgramGone),
+            Some(_) => Ok(sys::step(self.pid)?),
+            None => Ok(()),
+        }
     }
 
     fn finish(&mut self) -> Result<u64, RunError> {

@@ -34,33 +34,37 @@ pub struct AddressSpaceReport {
     pub register_refused: u64,
     /// Pages the kernel would not move.
     pub move_refused: u64,
-    /// Pages shared with a forked child when it began: the first to write gets a frame of the kernel's choice.
+    /// Pages that forks made shared: the first to write one gets a frame of the kernel's choice.
     pub pages_shared_by_fork: u64,
+    /// Private pages in color at the end.
+    pub pages_in_color_at_end: u64,
+    /// Private pages out of color at the end.
+    pub pages_out_of_color_at_end: u64,
+    /// Why pages are out of color, as far as is known: `pool dry`, `copy-on-write after fork`, `moved by the kernel`.
+    pub causes: Vec<String>,
     /// Nanoseconds spent building the pool.
     pub pool_build_ns: u64,
 }
 
-impl AddressSpaceReport {
-    pub(crate) fn new(pid: i32, program: &str, began: &str, shared: u64, counters: &Counters) -> Self {
-        AddressSpaceReport {
-            pid,
-            program: program.to_owned(),
-            began: began.to_owned(),
-            faults: counters.faults,
-            pages_in_color: counters.pages_in_color,
-            pages_out_of_color: counters.pages_out_of_color,
-            pages_refused: counters.pages_refused,
-            scanned_pages: counters.scanned_pages,
-            kept_pages: counters.kept_pages,
-            recycled_pages: counters.recycled_pages,
-            recolored_pages: counters.recolored_pages,
-            copied_pages: counters.copied_pages,
-            register_refused: counters.register_refused,
-            move_refused: counters.move_refused,
-            pages_shared_by_fork: shared,
-            pool_build_ns: counters.grow_ns,
-        }
+/// Causes of pages out of color, in words.
+pub(crate) fn causes(counters: &Counters, shared_by_fork: u64, out_of_color: u64) -> Vec<String> {
+    if out_of_color == 0 && counters.pages_out_of_color == 0 {
+        return Vec::new();
     }
+    let mut causes = Vec::new();
+    if counters.pages_out_of_color > 0 {
+        causes.push("pool dry".to_owned());
+    }
+    if shared_by_fork > 0 {
+        causes.push("copy-on-write after fork".to_owned());
+    }
+    if counters.register_refused > 0 || counters.move_refused > 0 {
+        causes.push("not watched: the kernel refused".to_owned());
+    }
+    if causes.is_empty() {
+        causes.push("moved by the kernel".to_owned());
+    }
+    causes
 }
 
 /// A whole run.

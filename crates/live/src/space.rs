@@ -1,9 +1,9 @@
 //! One colored address space as the supervisor sees it: its helper, its control area, and talking to both.
 
 use crate::areas::{self, Backing, PageMap};
-use crate::sys::{self, Pid, SharedMapping};
-use crate::wire::{self, Control, Counters, PAGE, Reply, Request, Run, op, say};
 use crate::broker::Broker;
+use crate::sys::{self, Pid, SharedMapping};
+use crate::wire::{self, Control, Counters, Reply, Request, Run, op, say};
 use crate::{FrameChoice, RunError};
 use std::collections::BTreeSet;
 use std::io;
@@ -30,8 +30,6 @@ pub(crate) struct Supply {
 
 /// An address space with its helper.
 pub(crate) struct Space {
-    /// Number within the run.
-    pub(crate) id: u64,
     /// The helper's process id.
     pub(crate) helper: Pid,
     /// The helper, to end it.
@@ -63,7 +61,7 @@ pub(crate) struct Cradle {
 
 impl Cradle {
     /// Prepares the control area of a new address space.
-    pub(crate) fn new(settings: &Settings, looks: f64, target: Pid) -> io::Result<Cradle> {
+    pub(crate) fn new(settings: &Settings, looks: f64, prefault_pages: u64, target: Pid) -> io::Result<Cradle> {
         let control_file = sys::memory_file("memtint-control", wire::CONTROL_LEN)?;
         let control = SharedMapping::new(&control_file, wire::CONTROL_LEN as usize)?;
         let (socket, helper_socket) = sys::message_pair()?;
@@ -71,7 +69,7 @@ impl Cradle {
         let values = [
             (offset_of!(Control, target), target as u64),
             (offset_of!(Control, strict), u64::from(settings.strict)),
-            (offset_of!(Control, prefault_pages), settings.prefault_pages),
+            (offset_of!(Control, prefault_pages), prefault_pages),
             (offset_of!(Control, batch_max), 256),
             (offset_of!(Control, pool_cap), 1 << 18),
             (offset_of!(Control, looks_per_page_256), (looks * 256.0) as u64),
@@ -92,7 +90,7 @@ impl Cradle {
     }
 
     /// Waits for the helper's first word.
-    pub(crate) fn greet(self, id: u64, user: Pid, program: String) -> Result<Space, RunError> {
+    pub(crate) fn greet(self, user: Pid, program: String) -> Result<Space, RunError> {
         let mut reply = [0u8; size_of::<Reply>()];
         let message = sys::receive_message(&self.socket, &mut reply, true)?;
         let (Some(hello), Some(helper)) = (decode(&reply, message.length), message.sender) else {
@@ -102,7 +100,6 @@ impl Cradle {
             return Err(RunError::Userfaultfd(io::Error::from_raw_os_error(-hello.value as i32)));
         }
         Ok(Space {
-            id,
             helper,
             helper_process: sys::open_process(helper)?,
             socket: self.socket,
@@ -226,15 +223,21 @@ impl Space {
         fitting.len() as u64
     }
 
-    /// Puts into the request's run list the pages of a range that are, or are not, in color; returns the number of
-    /// runs and of pages.
-    pub(crate) fn list_pages(&self, choice: &dyn FrameChoice, start: u64, end: u64, right: bool) -> (u64, u64) {
-        let start = start & !(PAGE - 1);
-        let backing = self.pages.read(start, end.saturating_sub(start).div_ceil(PAGE));
-        let wanted = |page| matches!(page, Backing::Private(_)) && in_color(page, choice) == right;
-        let runs = areas::runs(start, &backing, wanted);
-        let count = self.write_runs(wire::RUNS_OFFSET, &runs);
-        (count, runs[..count as usize].iter().map(|run| run.pages).sum())
+    /// Puts into the request's run list the private pages of a range that are (`right`), or are not, in color; returns
+    /// the number of runs. What does not fit the list is left out.
+    pub(crate) fn list_pages(&self, choice: &dyn FrameChoice, start: u64, end: u64, right: bool) -> u64 {
+        let runs = self.pages.private(start, end, wire::RUNS_MAX, |frame| choice.contains(frame) == right);
+        self.write_runs(wire::RUNS_OFFSET, &runs)
+    }
+
+    /// Private pages of the program, in color and not, as they are now. The pool is not the program's.
+    pub(crate) fn census(&self, choice: &dyn FrameChoice) -> (u64, u64) {
+        let count = |start, end, right| {
+            let runs = self.pages.private(start, end, usize::MAX, |frame| choice.contains(frame) == right);
+            runs.iter().map(|run| run.pages).sum::<u64>()
+        };
+        let both = |right| count(0, wire::BLOB_BASE, right) + count(wire::POOL_END, u64::MAX, right);
+        (both(true), both(false))
     }
 }
 

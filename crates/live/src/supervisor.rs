@@ -5,11 +5,11 @@
 
 use crate::areas;
 use crate::inject::{self, Kit};
-use crate::report::{AddressSpaceReport, RunReport};
+use crate::report::{self, AddressSpaceReport, RunReport};
 use crate::space::{Settings, Space, Supply};
 use crate::sys::{self, Change, Notification, Pid, Poller};
 use crate::wire::{self, PAGE, Reply, Request, op, say};
-use crate::RunError;
+use crate::{FrameChoice, RunError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -29,15 +29,28 @@ impl Listener {
         &self.fd
     }
 
-    /// Waits for the question of a thread under injection; others are kept for later.
-    pub(crate) fn wait_for(&mut self, pid: Pid) -> io::Result<Notification> {
-        loop {
-            let notification = sys::receive_notification(&self.fd)?;
-            if notification.thread as Pid == pid && inject::is_question(&notification) {
-                return Ok(notification);
-            }
-            self.early.push_back(notification);
+    /// The next notification, if there is one now.
+    ///
+    /// Asked first: taking one would wait, and the one that was announced may have been taken since, or its thread
+    /// killed.
+    fn take(&self) -> Option<Notification> {
+        if !sys::is_readable(&self.fd, 0) {
+            return None;
         }
+        sys::receive_notification(&self.fd).ok()
+    }
+
+    /// The question of a thread under injection, if it comes within a moment; others are kept for later.
+    pub(crate) fn question_of(&mut self, pid: Pid) -> Option<Notification> {
+        const MOMENT_MS: i32 = 20;
+        while sys::is_readable(&self.fd, MOMENT_MS) {
+            match sys::receive_notification(&self.fd) {
+                Ok(found) if found.thread as Pid == pid && inject::is_question(&found) => return Some(found),
+                Ok(found) => self.early.push_back(found),
+                Err(_) => return None,
+            }
+        }
+        None
     }
 }
 
@@ -70,8 +83,8 @@ struct Job {
     after_map: Option<AfterMap>,
     /// Result of the step that counts, once it is done.
     result: i64,
-    /// Id of the request that is under way, and whether its result counts.
-    under_way: (u64, bool),
+    /// The request that is under way: its id, whether its result counts, whether the call fails with it.
+    under_way: (u64, bool, bool),
 }
 
 /// One request to a helper.
@@ -81,12 +94,14 @@ struct Step {
     file: Option<OwnedFd>,
     /// Its result is the result of the call.
     counts: bool,
+    /// When it fails, so does the call.
+    vital: bool,
 }
 
 impl Step {
     /// The program's own call.
     fn call(op: u32, args: [u64; 6]) -> Step {
-        Step { request: Request { op, args, ..Request::default() }, file: None, counts: true }
+        Step { request: Request { op, args, ..Request::default() }, file: None, counts: true, vital: false }
     }
 
     /// Work before or after it.
@@ -148,6 +163,8 @@ pub(crate) struct Supervisor {
     /// Space in which a thread was seen last: a guess, verified before use.
     guesses: BTreeMap<Pid, u64>,
     next_space: u64,
+    /// The process that the front waits for.
+    program: Option<Pid>,
     report: RunReport,
 }
 
@@ -172,6 +189,7 @@ impl Supervisor {
             tracing: BTreeMap::new(),
             guesses: BTreeMap::new(),
             next_space: 1,
+            program: None,
             report: RunReport::default(),
         })
     }
@@ -199,16 +217,15 @@ impl Supervisor {
     // --- stopped system calls ---
 
     fn take_notification(&mut self) {
-        // The thread may have been killed since epoll saw it; then there is nothing to receive.
-        if let Ok(notification) = sys::receive_notification(&self.listener.fd) {
+        if let Some(notification) = self.listener.take() {
             self.on_notification(&notification);
         }
     }
 
     fn on_notification(&mut self, notification: &Notification) {
         match i64::from(notification.call) {
-            libc::SYS_execve | libc::SYS_execveat => self.trace(notification, Tracing::Exec, sys::TRACE_EXEC),
-            libc::SYS_fork | libc::SYS_clone => self.trace(notification, Tracing::Fork, sys::TRACE_FORKS),
+            libc::SYS_execve | libc::SYS_execveat => self.trace(notification, Tracing::Exec),
+            libc::SYS_fork | libc::SYS_clone => self.trace(notification, Tracing::Fork),
             libc::SYS_clone3 => self.on_clone3(notification),
             libc::SYS_prctl => {
                 // Nobody but a thread under injection asks for descriptors; huge pages stay off without a word.
@@ -220,21 +237,27 @@ impl Supervisor {
     }
 
     /// Becomes the tracer of a thread for the time of one call, and lets the call proceed.
-    fn trace(&mut self, notification: &Notification, why: Tracing, options: i32) {
+    fn trace(&mut self, notification: &Notification, why: Tracing) {
         let pid = notification.thread as Pid;
-        match sys::seize(pid, options) {
+        // A thread whose fork failed is still ours.
+        let seized = if self.tracing.contains_key(&pid) { Ok(()) } else { sys::seize(pid) };
+        match seized {
             Ok(()) => {
                 self.tracing.insert(pid, why);
-                // The thread will stop when it leaves the kernel, whether or not the call succeeded. Asked for first,
-                // so that it cannot get as far as its next call.
-                let _ = sys::interrupt(pid);
+                if why == Tracing::Exec {
+                    // It will stop when it leaves the kernel, whether or not the call succeeded. Asked for first, so
+                    // that it cannot get as far as its next call. A fork would see it as a signal and start again;
+                    // that one stops at its own event, and when it fails the thread stays seized until its next call.
+                    let _ = sys::interrupt(pid);
+                }
                 sys::proceed(&self.listener.fd, notification.id);
             }
             Err(error) => {
-                self.problem(format!("process {pid} is traced by another program ({error}): what it starts is not colored"));
-                let refuse = -i64::from(libc::EPERM);
+                self.problem(format!(
+                    "process {pid} is traced by another program ({error}): what it starts is not colored"
+                ));
                 if self.settings.strict {
-                    sys::conclude(&self.listener.fd, notification.id, refuse);
+                    sys::conclude(&self.listener.fd, notification.id, -i64::from(libc::EPERM));
                 } else {
                     sys::proceed(&self.listener.fd, notification.id);
                 }
@@ -252,7 +275,7 @@ impl Supervisor {
         if !known || shares {
             sys::proceed(&self.listener.fd, notification.id);
         } else {
-            self.trace(notification, Tracing::Fork, sys::TRACE_FORKS);
+            self.trace(notification, Tracing::Fork);
         }
     }
 
@@ -270,7 +293,13 @@ impl Supervisor {
                     sys::mirror_limit(limit, notification.thread as Pid, served.space.helper);
                 }
                 let id = Some(notification.id);
-                served.jobs.push_back(Job { notification: id, steps, after_map, result: 0, under_way: (0, false) });
+                served.jobs.push_back(Job {
+                    notification: id,
+                    steps,
+                    after_map,
+                    result: 0,
+                    under_way: (0, false, false),
+                });
                 if served.jobs.len() == 1 {
                     self.advance(space);
                 }
@@ -386,7 +415,7 @@ impl Supervisor {
                 continue;
             }
             steps.push_back(if area.is_anonymous() && area.protection & 2 != 0 {
-                Step::aside(op::FILL, [from, to - from, 0, 0, 0, 0])
+                Step { vital: true, ..Step::aside(op::FILL, [from, to - from, 0, 0, 0, 0]) }
             } else {
                 Step::aside(op::MADVISE, [from, to - from, libc::MADV_POPULATE_READ as u64, 0, 0, 0])
             });
@@ -421,17 +450,17 @@ impl Supervisor {
     fn advance(&mut self, id: u64) {
         let Some(served) = self.spaces.get_mut(&id) else { return };
         let Some(job) = served.jobs.front_mut() else { return };
-        let Some(Step { mut request, file, counts }) = job.steps.pop_front() else { return self.finish_job(id) };
+        let Some(Step { mut request, file, counts, vital }) = job.steps.pop_front() else { return self.finish_job(id) };
         // Pages that are about to be given up and are in color go back to the pool.
         let given_up = (request.args[0], request.args[0].saturating_add(request.args[1]));
-        let list = |space: &Space| space.list_pages(&*self.supply.choice, given_up.0, given_up.1, true).0;
+        let list = |space: &Space| space.list_pages(&*self.supply.choice, given_up.0, given_up.1, true);
         match request.op {
             op::MUNMAP => request.args[2] = list(&served.space),
             op::MADVISE if request.args[2] == libc::MADV_DONTNEED as u64 => request.args[3] = list(&served.space),
             _ => {}
         }
         match served.space.send(request, file.as_ref()) {
-            Ok(request) => job.under_way = (request, counts),
+            Ok(request) => job.under_way = (request, counts, vital),
             Err(_) => self.lose(id),
         }
     }
@@ -455,9 +484,13 @@ impl Supervisor {
             ));
         }
         let Some(job) = self.spaces.get_mut(&id).and_then(|served| served.jobs.front_mut()) else { return };
-        let (request, counts) = job.under_way;
+        let (request, counts, vital) = job.under_way;
         if reply.id != request {
             return;
+        }
+        if vital && reply.value < 0 {
+            job.result = reply.value;
+            job.steps.clear();
         }
         if counts {
             job.result = reply.value;
@@ -526,7 +559,10 @@ impl Supervisor {
                 let _ = sys::resume(pid, 0);
             }
             (Some(Tracing::Fresh), Change::Event(libc::PTRACE_EVENT_STOP)) => self.on_fresh_program(pid),
-            (Some(Tracing::Fork), Change::Event(libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE)) => {
+            (
+                Some(Tracing::Fork),
+                Change::Event(libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE),
+            ) => {
                 self.on_forked(pid);
             }
             (Some(Tracing::Child(parent)), Change::Event(libc::PTRACE_EVENT_STOP)) => self.on_child(pid, parent),
@@ -562,8 +598,11 @@ impl Supervisor {
     fn on_forked(&mut self, parent: Pid) {
         let space = self.space_of(parent).unwrap_or(0);
         if let Ok(child) = sys::event_message(parent) {
-            if let Some(served) = self.spaces.get_mut(&space) {
-                served.shared_by_fork += served.space.counters().pages_in_color;
+            if let Some(served) = self.spaces.get_mut(&space)
+                && !sys::same_space(child, served.space.helper)
+            {
+                let (right, wrong) = served.space.census(&*self.supply.choice);
+                served.shared_by_fork = right + wrong;
             }
             let waiting = self.tracing.insert(child, Tracing::Child(space)) == Some(Tracing::Child(0));
             if waiting {
@@ -599,8 +638,9 @@ impl Supervisor {
         let id = self.next_space;
         self.next_space += 1;
         let looks = self.supply.choice.looks_per_page();
-        let space = inject::inject(&self.kit, &self.settings, looks, &mut self.listener, pid, id)?;
-        self.settings.prefault_pages = 0;
+        let program = *self.program.get_or_insert(pid);
+        let prefault = if began == "exec" && pid == program { self.settings.prefault_pages } else { 0 };
+        let space = inject::inject(&self.kit, &self.settings, looks, prefault, &mut self.listener, pid)?;
         self.poller.add(&space.socket, TOKEN_SPACE | id)?;
         let served = Served { space, jobs: VecDeque::new(), began, first_pid: pid, shared_by_fork: 0 };
         self.spaces.insert(id, served);
@@ -638,7 +678,8 @@ impl Supervisor {
     }
 
     fn close_space(&mut self, served: Served) {
-        self.report.address_spaces.push(served.report());
+        let report = served.report(&*self.supply.choice);
+        self.report.address_spaces.push(report);
         for job in served.jobs {
             if let Some(notification) = job.notification {
                 sys::conclude(&self.listener.fd, notification, -i64::from(libc::ENOMEM));
@@ -654,7 +695,8 @@ impl Supervisor {
         let image = areas::of(pid)?;
         let space = &mut self.spaces.get_mut(&id).ok_or(RunError::HelperLost)?.space;
         let copies: u64 = image.iter().filter(|area| area.is_private_file()).map(|area| area.length() / PAGE).sum();
-        space.ask(&self.supply, op::GROW, [copies + 64 + self.settings.prefault_pages, 0, 0, 0, 0, 0])?;
+        let prefault = if self.program == Some(pid) { self.settings.prefault_pages } else { 0 };
+        space.ask(&self.supply, op::GROW, [copies + 64 + prefault, 0, 0, 0, 0, 0])?;
         for area in image.iter().filter(|area| area.is_private_file() && area.protection & 1 != 0) {
             space.ask(&self.supply, op::REPLACE, [area.start, area.length(), area.protection, 0, 0, 0])?;
         }
@@ -669,7 +711,7 @@ impl Supervisor {
         for area in areas::of(space.helper)?.iter().filter(|area| area.is_anonymous()) {
             space.ask(&self.supply, op::REGISTER, [area.start, area.length(), 0, 0, 0, 0])?;
             if recolor {
-                let (runs, _) = space.list_pages(&*self.supply.choice, area.start, area.end, false);
+                let runs = space.list_pages(&*self.supply.choice, area.start, area.end, false);
                 if runs > 0 {
                     space.ask(&self.supply, op::RECOLOR, [runs, 0, 0, 0, 0, 0])?;
                 }
@@ -698,9 +740,10 @@ impl Supervisor {
     fn send_report(&mut self) {
         let Some(front) = &self.front else { return };
         let mut report = self.report.clone();
-        let alive: BTreeSet<Pid> = self.processes.iter().filter(|(_, process)| !gone(&process.handle)).map(|(&pid, _)| pid).collect();
+        let alive: BTreeSet<Pid> =
+            self.processes.iter().filter(|(_, process)| !gone(&process.handle)).map(|(&pid, _)| pid).collect();
         report.still_running = alive.len();
-        report.address_spaces.extend(self.spaces.values().map(Served::report));
+        report.address_spaces.extend(self.spaces.values().map(|served| served.report(&*self.supply.choice)));
         let mut message = vec![word::REPORT];
         message.extend(serde_json::to_vec(&report).unwrap_or_default());
         let _ = sys::send_message(front, &message, None);
@@ -737,9 +780,31 @@ enum Plan {
 }
 
 impl Served {
-    fn report(&self) -> AddressSpaceReport {
+    /// What became of the address space; it still exists, through its helper.
+    fn report(&self, choice: &dyn FrameChoice) -> AddressSpaceReport {
         let counters = self.space.counters();
-        AddressSpaceReport::new(self.first_pid, &self.space.program, self.began, self.shared_by_fork, &counters)
+        let (right, wrong) = self.space.census(choice);
+        AddressSpaceReport {
+            pid: self.first_pid,
+            program: self.space.program.clone(),
+            began: self.began.to_owned(),
+            faults: counters.faults,
+            pages_in_color: counters.pages_in_color,
+            pages_out_of_color: counters.pages_out_of_color,
+            pages_refused: counters.pages_refused,
+            scanned_pages: counters.scanned_pages,
+            kept_pages: counters.kept_pages,
+            recycled_pages: counters.recycled_pages,
+            recolored_pages: counters.recolored_pages,
+            copied_pages: counters.copied_pages,
+            register_refused: counters.register_refused,
+            move_refused: counters.move_refused,
+            pages_shared_by_fork: self.shared_by_fork,
+            pages_in_color_at_end: right,
+            pages_out_of_color_at_end: wrong,
+            causes: report::causes(&counters, self.shared_by_fork, wrong),
+            pool_build_ns: counters.grow_ns,
+        }
     }
 }
 

@@ -69,7 +69,8 @@ pub(crate) fn install_filter(program: &[libc::sock_filter]) -> io::Result<OwnedF
     let length = u16::try_from(program.len()).expect("the filter is shorter than 65536 instructions");
     let fprog = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
     // SAFETY: `fprog` names a valid program that the kernel only reads and copies.
-    let fd = check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const fprog) })?;
+    let fd =
+        check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const fprog) })?;
     // SAFETY: the call returned a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
@@ -92,6 +93,13 @@ fn answer(listener: &OwnedFd, mut answer: NotificationAnswer) {
     let _ = ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SEND, (&raw mut answer).cast());
 }
 
+/// Whether a descriptor becomes readable within `timeout_ms`.
+pub(crate) fn is_readable(fd: &OwnedFd, timeout_ms: i32) -> bool {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid structure.
+    unsafe { libc::poll(&raw mut poll, 1, timeout_ms) == 1 && poll.revents & libc::POLLIN != 0 }
+}
+
 /// Lets the call proceed in the kernel.
 pub(crate) fn proceed(listener: &OwnedFd, id: u64) {
     answer(listener, NotificationAnswer { id, value: 0, error: 0, flags: 1 });
@@ -107,25 +115,22 @@ pub(crate) fn conclude(listener: &OwnedFd, id: u64, value: i64) {
 /// Gives the waiting thread a copy of `source`; the call returns its number there.
 pub(crate) fn conclude_with_descriptor(listener: &OwnedFd, id: u64, source: RawFd) -> io::Result<()> {
     const SECCOMP_ADDFD_FLAG_SEND: u32 = 2;
-    let mut argument = AddDescriptor { id, flags: SECCOMP_ADDFD_FLAG_SEND, source: source as u32, target: 0, target_flags: 0 };
+    let mut argument =
+        AddDescriptor { id, flags: SECCOMP_ADDFD_FLAG_SEND, source: source as u32, target: 0, target_flags: 0 };
     ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ADDFD, (&raw mut argument).cast()).map(|_| ())
 }
 
 // --- ptrace ---
-
-/// Events asked for with [`seize`].
-pub(crate) const TRACE_EXEC: i32 = libc::PTRACE_O_TRACEEXEC;
-/// See [`TRACE_EXEC`].
-pub(crate) const TRACE_FORKS: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACECLONE;
 
 fn ptrace(request: libc::c_uint, pid: Pid, address: u64, data: u64) -> io::Result<i64> {
     // SAFETY: the requests used here take numbers, or pointers to structures that the callers keep alive.
     check(unsafe { libc::ptrace(request, pid, address, data) })
 }
 
-/// Becomes the tracer of a running thread without stopping it.
-pub(crate) fn seize(pid: Pid, options: i32) -> io::Result<()> {
-    ptrace(libc::PTRACE_SEIZE, pid, 0, options as u64).map(|_| ())
+/// Becomes the tracer of a running thread without stopping it; it will stop at `execve` and when it creates a process.
+pub(crate) fn seize(pid: Pid) -> io::Result<()> {
+    let creations = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACECLONE;
+    ptrace(libc::PTRACE_SEIZE, pid, 0, (libc::PTRACE_O_TRACEEXEC | creations) as u64).map(|_| ())
 }
 
 /// Asks a seized thread to stop at the next chance.
@@ -176,11 +181,6 @@ pub(crate) fn swap_signal_mask(pid: Pid, mask: u64) -> io::Result<u64> {
     ptrace(PTRACE_GETSIGMASK, pid, 8, &raw mut old as u64)?;
     ptrace(PTRACE_SETSIGMASK, pid, 8, &raw const mask as u64)?;
     Ok(old)
-}
-
-/// Writes a word into a stopped process, whatever the protection of the page.
-pub(crate) fn poke(pid: Pid, address: u64, word: u64) -> io::Result<()> {
-    ptrace(libc::PTRACE_POKEDATA, pid, address, word).map(|_| ())
 }
 
 /// What a traced thread does.
@@ -384,13 +384,71 @@ pub(crate) fn give_up(start: u64, length: u64) {
     unsafe { libc::madvise(start as *mut libc::c_void, length as usize, libc::MADV_DONTNEED) };
 }
 
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct ScanRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ScanArgument {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    regions: u64,
+    regions_length: u64,
+    max_pages: u64,
+    inverted: u64,
+    mask: u64,
+    any_of: u64,
+    returned: u64,
+}
+
+/// Ranges of present private pages (no file, not the shared zero page) between two addresses of the address space
+/// behind a page map, however much of it is empty. Linux 6.7.
+pub(crate) fn scan_private(page_map: &std::fs::File, start: u64, end: u64) -> io::Result<Vec<(u64, u64)>> {
+    const PAGEMAP_SCAN: u64 = 0xc060_6610;
+    const FILE: u64 = 1 << 2;
+    const PRESENT: u64 = 1 << 3;
+    const ZERO: u64 = 1 << 5;
+    let mut found = Vec::new();
+    let mut regions = vec![ScanRegion::default(); 1024];
+    let mut from = start;
+    while from < end {
+        let mut argument = ScanArgument {
+            size: size_of::<ScanArgument>() as u64,
+            start: from,
+            end,
+            regions: regions.as_mut_ptr() as u64,
+            regions_length: regions.len() as u64,
+            inverted: FILE | ZERO,
+            mask: FILE | PRESENT | ZERO,
+            returned: PRESENT,
+            ..ScanArgument::default()
+        };
+        let count = ioctl(page_map.as_raw_fd(), PAGEMAP_SCAN, (&raw mut argument).cast())?;
+        found.extend(regions[..count as usize].iter().map(|region| (region.start, region.end)));
+        if argument.walk_end <= from {
+            break;
+        }
+        from = argument.walk_end;
+    }
+    Ok(found)
+}
+
 // --- memory shared with a helper ---
 
 /// An anonymous file.
 pub(crate) fn memory_file(name: &str, length: u64) -> io::Result<OwnedFd> {
     let name = CString::new(name).expect("names given here have no zero byte");
     // SAFETY: `name` is a C string.
-    let fd = check(i64::from(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) }))?;
+    let fd =
+        check(i64::from(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) }))?;
     // SAFETY: a new descriptor nobody else owns.
     let file = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
     // SAFETY: takes numbers.
@@ -416,7 +474,8 @@ impl SharedMapping {
     pub(crate) fn new(file: &OwnedFd, length: usize) -> io::Result<SharedMapping> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -469,7 +528,8 @@ pub(crate) fn want_credentials(socket: &OwnedFd) -> io::Result<()> {
     let on: i32 = 1;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_PASSCRED);
     // SAFETY: `on` is an int, as the option wants.
-    check(i64::from(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), 4) })).map(|_| ())
+    check(i64::from(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), 4) }))
+        .map(|_| ())
 }
 
 /// Sends one message, with a descriptor if any. Does not wait.
@@ -487,8 +547,9 @@ pub(crate) fn send_message(socket: &OwnedFd, bytes: &[u8], descriptor: Option<Bo
     }
     let _ = &control;
     // SAFETY: as above.
-    check(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) } as i64)
-        .map(|_| ())
+    check(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) }
+        as i64)
+    .map(|_| ())
 }
 
 /// A message with what came along.

@@ -74,7 +74,11 @@ impl Helper {
             self.serve(&request, file);
             return;
         }
-        let (fault, message) = kernel::wait(wire::FD_UFFD, wire::FD_SOCKET);
+        let surplus = self.surplus();
+        let (fault, message) = kernel::wait(wire::FD_UFFD, wire::FD_SOCKET, surplus > 0);
+        if !fault && !message {
+            self.shrink(surplus / 2 + 1);
+        }
         if fault {
             self.serve_faults();
         }
@@ -161,15 +165,22 @@ impl Helper {
             return Ok(address);
         }
         if self.watch(address, length) && a[2] & kernel::PROT_WRITE != 0 {
-            let pages = length / PAGE;
-            if self.control.fill_future == 1 {
-                self.fill(address, length)?;
-            } else if pages <= self.control.prefault_pages {
-                self.control.prefault_pages -= pages;
-                self.fill(address, length)?;
-            }
+            self.fill_ahead(address, length)?;
         }
         Ok(address)
+    }
+
+    /// Fills new memory now when the program has locked its future, or the user asked for memory in place.
+    fn fill_ahead(&mut self, address: u64, length: u64) -> RawResult {
+        let pages = length / PAGE;
+        if self.control.fill_future == 1 {
+            return self.fill(address, length);
+        }
+        if pages <= self.control.prefault_pages {
+            self.control.prefault_pages -= pages;
+            return self.fill(address, length);
+        }
+        Ok(0)
     }
 
     /// Registers; a refusal is counted and the memory stays the kernel's.
@@ -187,8 +198,8 @@ impl Helper {
         let new = kernel::call(kernel::NR_BRK, [wanted, 0, 0, 0, 0, 0])?;
         if new == wanted && new_end > old_end {
             let length = new_end - old_end;
-            if self.watch(old_end, length) && self.control.fill_future == 1 {
-                self.fill(old_end, length)?;
+            if self.watch(old_end, length) {
+                self.fill_ahead(old_end, length)?;
             }
         }
         Ok(new)

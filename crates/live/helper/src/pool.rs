@@ -349,6 +349,19 @@ impl Helper {
         let _ = kernel::call(kernel::NR_MUNMAP, [wire::INTAKE_BASE, held.max(1) * PAGE, 0, 0, 0, 0]);
     }
 
+    /// Ready pages that the pool need not keep while nothing happens: it keeps an eighth of what the program has had.
+    pub(crate) fn surplus(&self) -> u64 {
+        let keep = (self.control.counters.pages_in_color / 8).clamp(256, 4096) + self.control.prefault_pages;
+        self.control.counters.pool_pages.saturating_sub(keep)
+    }
+
+    /// Gives ready pages back to the kernel.
+    pub(crate) fn shrink(&mut self, pages: u64) {
+        let run = self.head(pages);
+        let _ = kernel::call(kernel::NR_MADVISE, [run.start, run.pages * PAGE, kernel::MADV_DONTNEED, 0, 0, 0]);
+        self.drop_head(run.pages);
+    }
+
     /// Asks the supervisor which pages are in color: the number of runs in the answer list.
     fn ask(&mut self, at: u64, pages: u64) -> usize {
         self.control.state.sequence += 1;
