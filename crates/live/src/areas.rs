@@ -40,7 +40,8 @@ impl Area {
         self.private && self.inode != 0 && !self.is_ours()
     }
 
-    fn is_ours(&self) -> bool {
+    /// memtint's own: code, control area, pool.
+    pub(crate) fn is_ours(&self) -> bool {
         (wire::BLOB_BASE..wire::POOL_END).contains(&self.start)
     }
 

@@ -250,6 +250,9 @@ fn wait_for(program: Pid, front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Resul
     let mut supervised = true;
     loop {
         if let Some(end) = reap(program) {
+            if !supervised {
+                tell("the supervisor is gone, the program was ended");
+            }
             return Ok(end);
         }
         for (token, _) in poller.wait(if supervised { -1 } else { 100 }) {

@@ -99,6 +99,10 @@ impl Cradle {
         if hello.kind != say::HELLO || hello.value != 0 {
             return Err(RunError::Userfaultfd(io::Error::from_raw_os_error(-hello.value as i32)));
         }
+        // Its own mappings must not count against the program; see `Supervisor::beyond_limits`.
+        for resource in [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_MEMLOCK] {
+            sys::set_limit(resource, helper, None);
+        }
         Ok(Space {
             helper,
             helper_process: sys::open_process(helper)?,

@@ -77,6 +77,8 @@ enum Tracing {
 struct Job {
     /// The waiting call; None for work of the supervisor's own.
     notification: Option<u64>,
+    /// It is a `brk`.
+    is_break: bool,
     /// What is still to be done.
     steps: VecDeque<Step>,
     /// For an `mmap`: fill and lock what was mapped.
@@ -123,6 +125,8 @@ struct Served {
     began: &'static str,
     first_pid: Pid,
     shared_by_fork: u64,
+    /// End of the heap, as far as the program has moved it.
+    program_break: u64,
 }
 
 /// Ends of the channels the supervisor is started with.
@@ -288,23 +292,74 @@ impl Supervisor {
             Plan::Proceed => sys::proceed(&self.listener.fd, notification.id),
             Plan::Conclude(value) => sys::conclude(&self.listener.fd, notification.id, value),
             Plan::Carry(steps, after_map) => {
-                let served = self.spaces.get_mut(&space).expect("found above");
-                for limit in [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_MEMLOCK] {
-                    sys::mirror_limit(limit, notification.thread as Pid, served.space.helper);
+                if let Some(refusal) = self.beyond_limits(space, notification) {
+                    return sys::conclude(&self.listener.fd, notification.id, refusal);
                 }
+                let served = self.spaces.get_mut(&space).expect("found above");
                 let id = Some(notification.id);
-                served.jobs.push_back(Job {
-                    notification: id,
-                    steps,
-                    after_map,
-                    result: 0,
-                    under_way: (0, false, false),
-                });
+                let is_break = i64::from(notification.call) == libc::SYS_brk;
+                let job = Job { notification: id, is_break, steps, after_map, result: 0, under_way: (0, false, false) };
+                served.jobs.push_back(job);
                 if served.jobs.len() == 1 {
                     self.advance(space);
                 }
             }
         }
+    }
+
+    /// The refusal of a call that would exceed the program's resource limits.
+    ///
+    /// The kernel would count the pool, which lies in the same address space, and would look at the helper's limits:
+    /// the helper has none, and what the program may have is checked here. Programs without limits pay nothing.
+    fn beyond_limits(&self, space: u64, notification: &Notification) -> Option<i64> {
+        let (a, thread) = (notification.args, notification.thread as Pid);
+        let served = &self.spaces[&space];
+        let no_memory = Some(-i64::from(libc::ENOMEM));
+        let (grows_by, refusal) = match i64::from(notification.call) {
+            libc::SYS_mmap => (a[1], no_memory),
+            libc::SYS_mremap => (a[2].saturating_sub(a[1]), no_memory),
+            libc::SYS_brk => (a[0].saturating_sub(served.program_break), Some(served.program_break as i64)),
+            libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_mlockall => {
+                return self.beyond_lock_limit(space, notification);
+            }
+            _ => return None,
+        };
+        let (space_limit, data_limit) = (sys::limit(libc::RLIMIT_AS, thread), sys::limit(libc::RLIMIT_DATA, thread));
+        if grows_by == 0 || (space_limit.is_none() && data_limit.is_none()) {
+            return None;
+        }
+        let areas = areas::of(served.space.helper).unwrap_or_default();
+        let total = |wanted: &dyn Fn(&areas::Area) -> bool| {
+            areas.iter().filter(|area| !area.is_ours() && wanted(area)).map(areas::Area::length).sum::<u64>()
+        };
+        let exceeds = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used.saturating_add(grows_by) > limit);
+        let data = |area: &areas::Area| area.private && area.protection & 2 != 0 && area.name != "[stack]";
+        let is_data = i64::from(notification.call) != libc::SYS_mmap || a[2] & libc::PROT_WRITE as u64 != 0;
+        let beyond = exceeds(space_limit, total(&|_| true)) || (is_data && exceeds(data_limit, total(&data)));
+        if beyond { refusal } else { None }
+    }
+
+    /// RLIMIT_MEMLOCK binds programs without CAP_IPC_LOCK; the helper, which locks for them, is not bound.
+    fn beyond_lock_limit(&self, space: u64, notification: &Notification) -> Option<i64> {
+        let thread = notification.thread as Pid;
+        let limit = sys::limit(libc::RLIMIT_MEMLOCK, thread)?;
+        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        const CAP_IPC_LOCK: u64 = 1 << 14;
+        let capabilities = field("CapEff:").and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+        if capabilities & CAP_IPC_LOCK != 0 {
+            return None;
+        }
+        let kib = |name| field(name).and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0);
+        let ours = self.spaces[&space].space.counters().pool_pages * PAGE;
+        let all = i64::from(notification.call) == libc::SYS_mlockall;
+        let wanted = if all {
+            (kib("VmSize:") << 10).saturating_sub(ours)
+        } else {
+            (kib("VmLck:") << 10) + notification.args[1]
+        };
+        let refusal = if limit == 0 { libc::EPERM } else { libc::ENOMEM };
+        (wanted > limit).then_some(-i64::from(refusal))
     }
 
     /// Decides what is done for a call.
@@ -455,12 +510,18 @@ impl Supervisor {
         let given_up = (request.args[0], request.args[0].saturating_add(request.args[1]));
         let list = |space: &Space| space.list_pages(&*self.supply.choice, given_up.0, given_up.1, true);
         match request.op {
+            op::BRK if request.args[0] != 0 && request.args[0] < served.program_break => {
+                let end = request.args[0].next_multiple_of(PAGE);
+                let gone = |space: &Space| space.list_pages(&*self.supply.choice, end, served.program_break, true);
+                request.args[1] = gone(&served.space);
+            }
+            op::BRK => request.args[1] = 0,
             op::MUNMAP => request.args[2] = list(&served.space),
             op::MADVISE if request.args[2] == libc::MADV_DONTNEED as u64 => request.args[3] = list(&served.space),
             _ => {}
         }
         match served.space.send(request, file.as_ref()) {
-            Ok(request) => job.under_way = (request, counts, vital),
+            Ok(id) => job.under_way = (id, counts, vital),
             Err(_) => self.lose(id),
         }
     }
@@ -483,7 +544,8 @@ impl Supervisor {
                 reply.extra[1], reply.extra[0]
             ));
         }
-        let Some(job) = self.spaces.get_mut(&id).and_then(|served| served.jobs.front_mut()) else { return };
+        let Some(served) = self.spaces.get_mut(&id) else { return };
+        let Some(job) = served.jobs.front_mut() else { return };
         let (request, counts, vital) = job.under_way;
         if reply.id != request {
             return;
@@ -494,6 +556,9 @@ impl Supervisor {
         }
         if counts {
             job.result = reply.value;
+            if job.is_break && reply.value > 0 {
+                served.program_break = reply.value as u64;
+            }
             if let Some(after) = job.after_map.take()
                 && reply.value >= 0
             {
@@ -642,7 +707,8 @@ impl Supervisor {
         let prefault = if began == "exec" && pid == program { self.settings.prefault_pages } else { 0 };
         let space = inject::inject(&self.kit, &self.settings, looks, prefault, &mut self.listener, pid)?;
         self.poller.add(&space.socket, TOKEN_SPACE | id)?;
-        let served = Served { space, jobs: VecDeque::new(), began, first_pid: pid, shared_by_fork: 0 };
+        let served =
+            Served { space, jobs: VecDeque::new(), began, first_pid: pid, shared_by_fork: 0, program_break: 0 };
         self.spaces.insert(id, served);
         self.enroll(pid, id);
         Ok(id)

@@ -251,19 +251,20 @@ pub(crate) fn same_space(one: Pid, other: Pid) -> bool {
     unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0 }
 }
 
-/// Copies a resource limit of one process to another when they differ.
-pub(crate) fn mirror_limit(resource: u32, from: Pid, to: Pid) {
-    let mut limits = [libc::rlimit64 { rlim_cur: 0, rlim_max: 0 }; 2];
-    let [source, target] = &mut limits;
-    // SAFETY: both structures are valid for the calls.
-    unsafe {
-        if libc::prlimit64(from, resource, std::ptr::null(), source) == 0
-            && libc::prlimit64(to, resource, std::ptr::null(), target) == 0
-            && (source.rlim_cur != target.rlim_cur || source.rlim_max != target.rlim_max)
-        {
-            libc::prlimit64(to, resource, source, std::ptr::null_mut());
-        }
-    }
+/// A process's soft limit on a resource; None = unlimited.
+pub(crate) fn limit(resource: u32, pid: Pid) -> Option<u64> {
+    let mut limit = libc::rlimit64 { rlim_cur: libc::RLIM64_INFINITY, rlim_max: 0 };
+    // SAFETY: the structure is valid for the call.
+    unsafe { libc::prlimit64(pid, resource, std::ptr::null(), &raw mut limit) };
+    (limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Sets a process's limit on a resource; None = unlimited.
+pub(crate) fn set_limit(resource: u32, pid: Pid, limit: Option<u64>) {
+    let bytes = limit.unwrap_or(libc::RLIM64_INFINITY);
+    let limit = libc::rlimit64 { rlim_cur: bytes, rlim_max: libc::RLIM64_INFINITY };
+    // SAFETY: the structure is valid for the call.
+    unsafe { libc::prlimit64(pid, resource, &raw const limit, std::ptr::null_mut()) };
 }
 
 /// Reads another process's memory; true when all of it could be read.

@@ -36,10 +36,11 @@ pub const INTAKE_BASE: u64 = 0x4d10_0000_0000;
 pub const STAGE_BASE: u64 = 0x4d30_0000_0000;
 /// Ready pages: a ring of chunks.
 pub const READY_BASE: u64 = 0x4d40_0000_0000;
-/// Bytes of one chunk of the ready ring.
-pub const READY_CHUNK: u64 = 64 << 20;
+/// Bytes of one chunk of the ready ring: mapped when the ring reaches it, so that the pool takes little of the
+/// program's address space beyond the pages it holds.
+pub const READY_CHUNK: u64 = 2 << 20;
 /// Chunks of the ready ring.
-pub const READY_CHUNKS: u64 = 4096;
+pub const READY_CHUNKS: u64 = 1 << 17;
 /// First address past what belongs to memtint.
 pub const POOL_END: u64 = 0x4e00_0000_0000;
 
@@ -164,7 +165,7 @@ pub struct Counters {
 pub mod op {
     /// `mmap(args)`; a file, if any, comes along as a descriptor.
     pub const MMAP: u32 = 1;
-    /// `brk(args[0])`.
+    /// `brk(args[0])`; `args[1]` runs of the run list go back to the pool first.
     pub const BRK: u32 = 2;
     /// `mremap(args)`.
     pub const MREMAP: u32 = 3;

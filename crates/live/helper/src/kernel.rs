@@ -162,7 +162,7 @@ struct PollFd {
 
 /// Waits until there is a fault, or a message of the supervisor; not for long when there is `idle_work`.
 pub(crate) fn wait(uffd: i32, socket: i32, idle_work: bool) -> (bool, bool) {
-    const IDLE_MS: u64 = 500;
+    const IDLE_MS: u64 = 5000;
     let timeout = if idle_work { IDLE_MS } else { u64::MAX };
     let mut fds = [PollFd { fd: uffd, events: 1, revents: 0 }, PollFd { fd: socket, events: 1, revents: 0 }];
     let _ = call(NR_POLL, [fds.as_mut_ptr() as u64, 2, timeout, 0, 0, 0]);

@@ -118,7 +118,10 @@ impl Helper {
         let a = request.args;
         let result = match request.op {
             op::MMAP => self.mmap(a, file),
-            op::BRK => self.brk(a[0]),
+            op::BRK => {
+                self.recycle(a[1] as usize);
+                self.brk(a[0])
+            }
             op::MREMAP => self.mremap(a),
             op::MUNMAP => {
                 self.recycle(a[2] as usize);
