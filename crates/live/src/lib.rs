@@ -24,7 +24,7 @@ mod report;
 mod space;
 mod supervisor;
 mod sys;
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub, reason = "shared with the helper, which uses the rest")]
 mod wire;
 
 pub use front::{RunOptions, RunStatus, run};

@@ -512,8 +512,8 @@ impl Supervisor {
         match request.op {
             op::BRK if request.args[0] != 0 && request.args[0] < served.program_break => {
                 let end = request.args[0].next_multiple_of(PAGE);
-                let gone = |space: &Space| space.list_pages(&*self.supply.choice, end, served.program_break, true);
-                request.args[1] = gone(&served.space);
+                let heap_end = served.program_break;
+                request.args[1] = served.space.list_pages(&*self.supply.choice, end, heap_end, true);
             }
             op::BRK => request.args[1] = 0,
             op::MUNMAP => request.args[2] = list(&served.space),

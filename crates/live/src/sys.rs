@@ -1,7 +1,7 @@
 //! All contact with the machine: thin, safe-to-call wrappers of Linux interfaces.
 //!
 //! Preconditions shared by everything here: Linux 6.8 or newer on x86-64; the caller has CAP_SYS_ADMIN and
-//! CAP_SYS_PTRACE (checked once by [`crate::check_machine`]). Wrappers return the error number as [`io::Error`].
+//! CAP_SYS_PTRACE (checked once by [`crate::run`]). Wrappers return the error number as [`io::Error`].
 
 use std::ffi::CString;
 use std::io;
