@@ -58,6 +58,7 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
     let settings = Settings {
         strict: options.strict,
         prefault_pages: options.prefault_bytes.div_ceil(crate::wire::PAGE),
+        lane: identity.is_none(),
         hold_max: free_pages() / 2,
     };
     let supervisor = sys::fork()?;

@@ -2,7 +2,7 @@
 
 use crate::areas::{self, Backing, PageMap};
 use crate::broker::Broker;
-use crate::sys::{self, Pid, SharedMapping};
+use crate::sys::{self, Notification, Pid, SharedMapping};
 use crate::wire::{self, Control, Counters, Reply, Request, Run, op, say};
 use crate::{FrameChoice, RunError};
 use std::collections::BTreeSet;
@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) strict: bool,
     /// Pages to have in place ahead of their first touch.
     pub(crate) prefault_pages: u64,
+    /// Helpers may read the filter's listener: the program has the supervisor's privileges anyway.
+    pub(crate) lane: bool,
     /// Most pages of the wrong color to hold while looking for the right ones.
     pub(crate) hold_max: u64,
 }
@@ -42,6 +44,8 @@ pub(crate) struct Space {
     pub(crate) program: String,
     control: SharedMapping,
     pages: PageMap,
+    /// Stopped calls that the helper passed on.
+    pub(crate) forwarded: Vec<Notification>,
     next_request: u64,
     /// CPUs and scheduling of the helper before it was pinned for taking frames.
     unpinned: Option<([u64; 128], (i32, i32))>,
@@ -111,6 +115,7 @@ impl Cradle {
             program,
             control: self.control,
             pages: PageMap::open(helper)?,
+            forwarded: Vec::new(),
             next_request: 1,
             unpinned: None,
         })
@@ -124,7 +129,7 @@ fn decode(bytes: &[u8; size_of::<Reply>()], length: usize) -> Option<Reply> {
         reserved: 0,
         id: word(8),
         value: word(16) as i64,
-        extra: [word(24), word(32)],
+        extra: std::array::from_fn(|index| word(24 + 8 * index)),
     })
 }
 
@@ -168,6 +173,7 @@ impl Space {
             match reply.kind {
                 say::CLASSIFY => self.classify(&reply, supply)?,
                 say::WANT => self.supply(&reply, supply)?,
+                say::FORWARD => self.forwarded.push(Notification::from_words(reply.extra)),
                 say::DONE | say::REFUSED => return Ok(Some(reply)),
                 _ => return Err(RunError::HelperLost),
             }
@@ -177,6 +183,18 @@ impl Space {
     /// Carries out a request and waits for its result.
     pub(crate) fn ask(&mut self, supply: &Supply, op: u32, args: [u64; 6]) -> Result<i64, RunError> {
         let id = self.send(Request { op, args, ..Request::default() }, None)?;
+        self.wait_for(supply, id)
+    }
+
+    /// Lets the helper answer simple calls of the program itself, with the filter's listener, or no longer.
+    pub(crate) fn set_lane(&mut self, supply: &Supply, listener: Option<&OwnedFd>) -> Result<(), RunError> {
+        let args = [u64::from(listener.is_some()), 0, 0, 0, 0, 0];
+        let id = self.send(Request { op: op::LANE, args, ..Request::default() }, listener)?;
+        self.wait_for(supply, id).map(|_| ())
+    }
+
+    /// Waits for the result of a request.
+    fn wait_for(&mut self, supply: &Supply, id: u64) -> Result<i64, RunError> {
         loop {
             match self.hear(supply, true)? {
                 Some(reply) if reply.kind == say::DONE && reply.id == id => return Ok(reply.value),
@@ -187,7 +205,7 @@ impl Space {
 
     /// Answers which fresh pages of the helper are in color.
     fn classify(&mut self, question: &Reply, supply: &Supply) -> Result<(), RunError> {
-        let [start, pages] = question.extra;
+        let [start, pages, ..] = question.extra;
         let fresh = wire::INTAKE_BASE..wire::POOL_END;
         if !fresh.contains(&start) || pages > 1 << 16 {
             return Err(RunError::HelperLost);
@@ -205,7 +223,7 @@ impl Space {
 
     /// Has the broker put frames on top of the free list of the helper's CPU, and keeps the helper there.
     fn supply(&mut self, wish: &Reply, supply: &Supply) -> Result<(), RunError> {
-        let [pages, cpu] = wish.extra;
+        let [pages, cpu, ..] = wish.extra;
         self.unpinned = Some((sys::affinity(self.helper), sys::scheduling(self.helper)));
         sys::pin_to_cpu(self.helper, cpu);
         sys::set_realtime(self.helper, true);

@@ -169,6 +169,8 @@ pub(crate) struct Supervisor {
     next_space: u64,
     /// The process that the front waits for.
     program: Option<Pid>,
+    /// The address space whose helper reads the listener.
+    lane: Option<u64>,
     report: RunReport,
 }
 
@@ -194,6 +196,7 @@ impl Supervisor {
             guesses: BTreeMap::new(),
             next_space: 1,
             program: None,
+            lane: None,
             report: RunReport::default(),
         })
     }
@@ -201,9 +204,10 @@ impl Supervisor {
     /// Serves until nobody is left who could ask.
     pub(crate) fn serve(&mut self) {
         while self.front.is_some() || !self.processes.is_empty() {
-            while let Some(notification) = self.listener.early.pop_front() {
+            while let Some(notification) = self.next_passed_on() {
                 self.on_notification(&notification);
             }
+            self.assign_lane();
             for (token, hung) in self.poller.wait(-1) {
                 match token {
                     // Nobody with the filter is left; the front may still want the report.
@@ -215,6 +219,36 @@ impl Supervisor {
                     token => self.on_helper(token & 0xffff_ffff),
                 }
             }
+        }
+    }
+
+    /// A notification that was taken by somebody who could not serve it.
+    fn next_passed_on(&mut self) -> Option<Notification> {
+        let early = self.listener.early.pop_front();
+        early.or_else(|| self.spaces.values_mut().find_map(|served| served.space.forwarded.pop()))
+    }
+
+    /// With one address space in the run, its helper reads the listener and answers simple calls at once, without the
+    /// detour through this process. Only for programs that have this process's privileges anyway: whoever holds the
+    /// listener can act on every process of the run.
+    fn assign_lane(&mut self) {
+        if self.lane.is_some() || !self.settings.lane || self.spaces.len() != 1 || !self.tracing.is_empty() {
+            return;
+        }
+        let Some((&id, served)) = self.spaces.iter_mut().next() else { return };
+        if served.jobs.is_empty() && served.space.set_lane(&self.supply, Some(&self.listener.fd)).is_ok() {
+            self.poller.remove(&self.listener.fd);
+            self.lane = Some(id);
+        }
+    }
+
+    /// Takes the listener back.
+    fn end_lane(&mut self) {
+        let Some(id) = self.lane.take() else { return };
+        let _ = self.poller.add(&self.listener.fd, TOKEN_LISTENER);
+        let lost = self.spaces.get_mut(&id).is_some_and(|served| served.space.set_lane(&self.supply, None).is_err());
+        if lost {
+            self.lose(id);
         }
     }
 
@@ -587,6 +621,9 @@ impl Supervisor {
     /// A helper is gone while its program lives: its faults and calls cannot be served any more.
     fn lose(&mut self, id: u64) {
         let Some(served) = self.spaces.remove(&id) else { return };
+        if self.lane == Some(id) {
+            self.end_lane();
+        }
         if !served.space.users.is_empty() {
             self.problem(format!("{}: the helper is lost, the program is ended", served.space.program));
         }
@@ -702,6 +739,8 @@ impl Supervisor {
     fn adopt(&mut self, pid: Pid, began: &'static str) -> Result<u64, RunError> {
         let id = self.next_space;
         self.next_space += 1;
+        // The injected thread asks for descriptors through the listener.
+        self.end_lane();
         let looks = self.supply.choice.looks_per_page();
         let program = *self.program.get_or_insert(pid);
         let prefault = if began == "exec" && pid == program { self.settings.prefault_pages } else { 0 };
@@ -740,6 +779,9 @@ impl Supervisor {
             && let Some(served) = self.spaces.remove(&id)
         {
             self.close_space(served);
+            if self.lane == Some(id) {
+                self.end_lane();
+            }
         }
     }
 

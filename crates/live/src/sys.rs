@@ -34,6 +34,22 @@ pub(crate) struct Notification {
     pub(crate) args: [u64; 6],
 }
 
+impl Notification {
+    /// From the words of the kernel's structure, as a helper passes it on. A helper that lies harms its own program.
+    pub(crate) fn from_words(words: [u64; 10]) -> Notification {
+        let [id, thread_flags, call_arch, instruction, args @ ..] = words;
+        Notification {
+            id,
+            thread: thread_flags as u32,
+            flags: 0,
+            call: call_arch as u32 as i32,
+            arch: (call_arch >> 32) as u32,
+            instruction,
+            args,
+        }
+    }
+}
+
 #[repr(C)]
 struct NotificationAnswer {
     id: u64,

@@ -51,6 +51,8 @@ pub const PRCTL_MAGIC: u64 = 0x6d65_6d74;
 pub const FD_SOCKET: i32 = 3;
 /// See [`FD_SOCKET`].
 pub const FD_UFFD: i32 = 4;
+/// The filter's listener, while the helper answers the program itself ([`op::LANE`]).
+pub const FD_LISTENER: i32 = 5;
 
 /// Page size of every machine memtint runs on.
 pub const PAGE: u64 = 4096;
@@ -113,6 +115,8 @@ pub struct State {
     pub has_deferred: u64,
     /// File that came with it, or -1.
     pub deferred_fd: i64,
+    /// 1 while the helper reads the filter's listener.
+    pub lane: u64,
 }
 
 /// A run of faults at neighbouring addresses.
@@ -193,6 +197,9 @@ pub mod op {
     pub const GROW: u32 = 14;
     /// Answer to a question of the helper: `args[0]` runs of the answer list are in color.
     pub const CLASSIFIED: u32 = 15;
+    /// Take the filter's listener, which comes along, and answer simple calls of this address space yourself
+    /// (`args[0]` = 1), or give it back (0).
+    pub const LANE: u32 = 17;
     /// Answer to [`super::say::WANT`]: `args[0]` frames of the right color lie on top of this CPU's free list.
     pub const TAKE: u32 = 16;
 }
@@ -222,6 +229,8 @@ pub mod say {
     /// Have `extra[0]` frames of the right color put on top of the free list of CPU `extra[1]`, and keep me on that
     /// CPU until the next CLASSIFY. Answer with [`super::op::TAKE`].
     pub const WANT: u32 = 5;
+    /// A stopped call for the supervisor: `extra` is the kernel's `struct seccomp_notif`.
+    pub const FORWARD: u32 = 6;
     /// Strict mode refused a page at address `extra[0]`: the pool is dry.
     pub const REFUSED: u32 = 4;
 }
@@ -239,5 +248,5 @@ pub struct Reply {
     /// Result.
     pub value: i64,
     /// See [`say`].
-    pub extra: [u64; 2],
+    pub extra: [u64; 10],
 }

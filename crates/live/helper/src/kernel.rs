@@ -28,13 +28,17 @@ const NR_PRCTL: u64 = 157;
 const NR_GETCPU: u64 = 309;
 const NR_CLOCK_GETTIME: u64 = 228;
 const NR_DUP3: u64 = 292;
+const NR_PRLIMIT64: u64 = 302;
 const NR_PROCESS_VM_READV: u64 = 310;
+const NR_KCMP: u64 = 312;
 const NR_CLOSE_RANGE: u64 = 436;
 
 pub(crate) const MAP_PRIVATE: u64 = 2;
 pub(crate) const MAP_FIXED: u64 = 0x10;
 pub(crate) const MAP_ANONYMOUS: u64 = 0x20;
+pub(crate) const MAP_LOCKED: u64 = 0x2000;
 pub(crate) const MAP_NORESERVE: u64 = 0x4000;
+pub(crate) const MAP_POPULATE: u64 = 0x8000;
 pub(crate) const PROT_READ: u64 = 1;
 pub(crate) const PROT_WRITE: u64 = 2;
 pub(crate) const PROT_EXEC: u64 = 4;
@@ -160,13 +164,83 @@ struct PollFd {
     revents: i16,
 }
 
-/// Waits until there is a fault, or a message of the supervisor; not for long when there is `idle_work`.
-pub(crate) fn wait(uffd: i32, socket: i32, idle_work: bool) -> (bool, bool) {
+/// What the helper waits for.
+pub(crate) struct Ready {
+    pub(crate) fault: bool,
+    pub(crate) message: bool,
+    pub(crate) call: bool,
+}
+
+/// Waits until there is something to do; not for long when there is `idle_work`.
+pub(crate) fn wait(uffd: i32, socket: i32, listener: Option<i32>, idle_work: bool) -> Ready {
     const IDLE_MS: u64 = 5000;
     let timeout = if idle_work { IDLE_MS } else { u64::MAX };
-    let mut fds = [PollFd { fd: uffd, events: 1, revents: 0 }, PollFd { fd: socket, events: 1, revents: 0 }];
-    let _ = call(NR_POLL, [fds.as_mut_ptr() as u64, 2, timeout, 0, 0, 0]);
-    (fds[0].revents != 0, fds[1].revents != 0)
+    let watch = |fd| PollFd { fd, events: 1, revents: 0 };
+    // The kernel passes over negative descriptors.
+    let mut fds = [watch(uffd), watch(socket), watch(listener.unwrap_or(-1))];
+    let _ = call(NR_POLL, [fds.as_mut_ptr() as u64, 3, timeout, 0, 0, 0]);
+    Ready { fault: fds[0].revents != 0, message: fds[1].revents != 0, call: fds[2].revents & 1 != 0 }
+}
+
+/// A thread that waits in a system call. Layout of `struct seccomp_notif`, as words.
+#[derive(Clone, Copy)]
+pub(crate) struct Stopped(pub(crate) [u64; 10]);
+
+impl Stopped {
+    pub(crate) fn thread(&self) -> u64 {
+        self.0[1] & 0xffff_ffff
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.0[2] & 0xffff_ffff
+    }
+
+    pub(crate) fn arguments(&self) -> [u64; 6] {
+        [self.0[4], self.0[5], self.0[6], self.0[7], self.0[8], self.0[9]]
+    }
+}
+
+/// Takes a stopped call.
+pub(crate) fn receive_call(listener: i32) -> Option<Stopped> {
+    const SECCOMP_IOCTL_NOTIF_RECV: u64 = 0xc050_2100;
+    let mut words = [0u64; 10];
+    let argument = words.as_mut_ptr() as u64;
+    call(NR_IOCTL, [listener as u64, SECCOMP_IOCTL_NOTIF_RECV, argument, 0, 0, 0]).ok()?;
+    Some(Stopped(words))
+}
+
+/// Ends a stopped call.
+pub(crate) fn conclude(listener: i32, stopped: &Stopped, result: RawResult) {
+    const SECCOMP_IOCTL_NOTIF_SEND: u64 = 0xc018_2101;
+    let (value, error) = match result {
+        Ok(value) => (value, 0),
+        Err(Errno(number)) => (0, u64::from(-number as u32)),
+    };
+    let mut answer = [stopped.0[0], value, error];
+    let _ = call(NR_IOCTL, [listener as u64, SECCOMP_IOCTL_NOTIF_SEND, answer.as_mut_ptr() as u64, 0, 0, 0]);
+}
+
+/// Whether a thread shares this process's memory.
+pub(crate) fn shares_memory(thread: u64) -> bool {
+    const KCMP_VM: u64 = 1;
+    let me = call(NR_GETPID, [0; 6]).unwrap_or(0);
+    call(NR_KCMP, [thread, me, KCMP_VM, 0, 0, 0]) == Ok(0)
+}
+
+/// Whether a thread's process has no limit on its address space and data.
+pub(crate) fn is_unlimited(thread: u64) -> bool {
+    const RLIMIT_DATA: u64 = 2;
+    const RLIMIT_AS: u64 = 9;
+    [RLIMIT_DATA, RLIMIT_AS].iter().all(|&resource| {
+        let mut limit = [0u64; 2];
+        call(NR_PRLIMIT64, [thread, resource, 0, limit.as_mut_ptr() as u64, 0, 0]).is_ok() && limit[0] == u64::MAX
+    })
+}
+
+/// Moves a descriptor to a fixed number.
+pub(crate) fn settle(fd: i32, number: i32) {
+    let _ = call(NR_DUP3, [fd as u64, number as u64, 0, 0, 0, 0]);
+    close(fd);
 }
 
 #[repr(C)]

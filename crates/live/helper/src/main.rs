@@ -75,17 +75,63 @@ impl Helper {
             return;
         }
         let surplus = self.surplus();
-        let (fault, message) = kernel::wait(wire::FD_UFFD, wire::FD_SOCKET, surplus > 0);
-        if !fault && !message {
-            self.shrink(surplus / 2 + 1);
-        }
-        if fault {
+        let listener = (self.control.state.lane == 1).then_some(wire::FD_LISTENER);
+        let ready = kernel::wait(wire::FD_UFFD, wire::FD_SOCKET, listener, surplus > 0);
+        if ready.fault {
             self.serve_faults();
         }
-        if message {
+        if ready.message {
             let (request, file) = self.receive();
             self.serve(&request, file);
+        } else if ready.call {
+            self.serve_call();
+        } else if !ready.fault {
+            self.shrink(surplus / 2 + 1);
         }
+    }
+
+    /// Answers a stopped call of the program, or passes it on to the supervisor.
+    fn serve_call(&mut self) {
+        let Some(stopped) = kernel::receive_call(wire::FD_LISTENER) else { return };
+        let ours = self.is_simple(&stopped) && kernel::shares_memory(stopped.thread());
+        if !ours || !kernel::is_unlimited(stopped.thread()) {
+            return self.send(Reply { kind: say::FORWARD, extra: stopped.0, ..Reply::default() });
+        }
+        let a = stopped.arguments();
+        let result = match stopped.number() {
+            kernel::NR_MMAP => self.mmap(a, -1),
+            kernel::NR_BRK => self.brk(a[0]),
+            _ => self.mremap(a),
+        };
+        kernel::conclude(wire::FD_LISTENER, &stopped, result);
+    }
+
+    /// Whether a call needs nothing but this address space: no file, no frame numbers, no decision.
+    fn is_simple(&self, stopped: &kernel::Stopped) -> bool {
+        let a = stopped.arguments();
+        match stopped.number() {
+            kernel::NR_MMAP => {
+                let anonymous = a[3] & kernel::MAP_ANONYMOUS != 0;
+                let fills = a[3] & (kernel::MAP_LOCKED | kernel::MAP_POPULATE) != 0;
+                let near_pool = a[0] < wire::POOL_END && a[0].saturating_add(a[1]) > wire::BLOB_BASE;
+                anonymous && !fills && !near_pool
+            }
+            // A heap that shrinks gives pages back, whose color the supervisor looks up.
+            kernel::NR_BRK => a[0] == 0 || kernel::call(kernel::NR_BRK, [0; 6]).is_ok_and(|end| a[0] >= end),
+            kernel::NR_MREMAP => true,
+            _ => false,
+        }
+    }
+
+    /// Begins or ends to answer stopped calls.
+    fn set_lane(&mut self, on: bool, file: i32) -> RawResult {
+        self.control.state.lane = u64::from(on);
+        if on {
+            kernel::settle(file, wire::FD_LISTENER);
+        } else {
+            kernel::close(wire::FD_LISTENER);
+        }
+        Ok(0)
     }
 
     fn serve_faults(&mut self) {
@@ -140,9 +186,10 @@ impl Helper {
             op::REPLACE => self.replace(a[0], a[1], a[2]),
             op::FILL => self.fill(a[0], a[1]),
             op::GROW => self.grow(a[0]),
+            op::LANE => self.set_lane(a[0] == 1, file),
             _ => Err(Errno::INVALID),
         };
-        if file >= 0 {
+        if file >= 0 && request.op != op::LANE {
             kernel::close(file);
         }
         let value = match result {

@@ -43,7 +43,7 @@ impl Helper {
             if kernel::poison(wire::FD_UFFD, at).is_err() {
                 kernel::wake(wire::FD_UFFD, at);
             }
-            return self.send(Reply { kind: say::REFUSED, extra: [at, 1], ..Reply::default() });
+            return self.send(Reply { kind: say::REFUSED, extra: words([at, 1]), ..Reply::default() });
         }
         self.give_out_of_color(at);
     }
@@ -271,7 +271,7 @@ impl Helper {
     /// then somebody else is faster; such pages are given back.
     fn take_supplied(&mut self, wanted: u64) -> Option<u64> {
         let place = self.tail(wanted)?;
-        self.send(Reply { kind: say::WANT, extra: [place.pages, kernel::cpu()], ..Reply::default() });
+        self.send(Reply { kind: say::WANT, extra: words([place.pages, kernel::cpu()]), ..Reply::default() });
         let pages = self.answer(op::TAKE, 0).args[0].min(place.pages);
         if pages == 0 {
             return None;
@@ -366,7 +366,7 @@ impl Helper {
     fn ask(&mut self, at: u64, pages: u64) -> usize {
         self.control.state.sequence += 1;
         let id = self.control.state.sequence;
-        self.send(Reply { kind: say::CLASSIFY, id, extra: [at, pages], ..Reply::default() });
+        self.send(Reply { kind: say::CLASSIFY, id, extra: words([at, pages]), ..Reply::default() });
         (self.answer(op::CLASSIFIED, id).args[0] as usize).min(wire::RUNS_MAX)
     }
 
@@ -476,6 +476,11 @@ impl Helper {
         let _ = kernel::call(kernel::NR_MUNMAP, [stage, length, 0, 0, 0, 0]);
         Ok(whole)
     }
+}
+
+/// Two words of a message.
+fn words([first, second]: [u64; 2]) -> [u64; 10] {
+    [first, second, 0, 0, 0, 0, 0, 0, 0, 0]
 }
 
 /// The `index`th run of a list in the control area.
