@@ -34,6 +34,8 @@ pub struct AddressSpaceReport {
     pub register_refused: u64,
     /// Pages the kernel would not move.
     pub move_refused: u64,
+    /// Error number of the last such refusal, 0 = none.
+    pub last_move_error: u64,
     /// Pages that forks made shared: the first to write one gets a frame of the kernel's choice.
     pub pages_shared_by_fork: u64,
     /// Private pages in color at the end.

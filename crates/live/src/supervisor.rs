@@ -907,6 +907,7 @@ impl Served {
             copied_pages: counters.copied_pages,
             register_refused: counters.register_refused,
             move_refused: counters.move_refused,
+            last_move_error: counters.last_move_error,
             pages_shared_by_fork: self.shared_by_fork,
             pages_in_color_at_end: right,
             pages_out_of_color_at_end: wrong,

@@ -159,6 +159,8 @@ pub struct Counters {
     pub register_refused: u64,
     /// Pages the kernel would not move for another reason.
     pub move_refused: u64,
+    /// Error number of the last refusal to move a page.
+    pub last_move_error: u64,
     /// Nanoseconds spent building the pool.
     pub grow_ns: u64,
     /// Largest batch the supervisor was asked to find, unmet.

@@ -5,6 +5,8 @@ use crate::wire::{self, Control, PAGE, Reply, Request, Run, op, say};
 
 /// Pages a fault brings in when it belongs to no stream.
 const FIRST_BATCH: u64 = 4;
+/// Frames tried for one page before giving up.
+const ATTEMPTS: usize = 8;
 /// Pages moved by one system call when areas are filled.
 const BULK: u64 = 512;
 /// Pages looked at by one question.
@@ -23,29 +25,42 @@ impl Helper {
     pub(crate) fn serve_fault(&mut self, at: u64) {
         let (start, pages) = self.batch(at);
         let ready = self.ready(pages);
-        if ready > 0 {
-            let (moved, why) = self.give(start, pages.min(ready));
-            if start + moved * PAGE > at && start <= at {
-                return;
-            }
-            // Going down, the far end of the batch may be taken already; the page asked for comes first.
-            let (moved, why) = if start == at { (moved, why) } else { self.give(at, 1) };
-            if moved > 0 {
-                return;
-            }
-            match why {
-                // There by now, gone by now, or the address space is being changed: let the thread look again.
-                Some(Errno::EXISTS | Errno::NO_ENTRY | Errno::AGAIN) => return kernel::wake(wire::FD_UFFD, at),
-                _ => self.control.counters.move_refused += 1,
-            }
-        } else if self.control.strict == 1 {
-            self.control.counters.pages_refused += 1;
-            if kernel::poison(wire::FD_UFFD, at).is_err() {
-                kernel::wake(wire::FD_UFFD, at);
-            }
-            return self.send(Reply { kind: say::REFUSED, extra: words([at, 1]), ..Reply::default() });
+        let (moved, _) = self.give(start, pages.min(ready));
+        if start <= at && at < start + moved * PAGE {
+            return;
         }
+        // The batch did not get as far as the page asked for: that one by itself.
+        for _ in 0..ATTEMPTS {
+            if self.ready(1) == 0 {
+                return self.refuse(at);
+            }
+            match self.give(at, 1) {
+                (1, _) => return,
+                // There by now, gone by now, or the address space is being changed: let the thread look again.
+                (_, Some(Errno::EXISTS | Errno::NO_ENTRY | Errno::AGAIN)) => return kernel::wake(wire::FD_UFFD, at),
+                // Memory that cannot be written cannot take a page either: it reads as zero until it can.
+                (_, Some(Errno::INVALID)) => break,
+                // Somebody holds on to this very frame for the moment: take another.
+                (_, why) => {
+                    self.control.counters.last_move_error = why.map_or(0, |errno| errno.0 as u64);
+                    self.shrink(1);
+                }
+            }
+        }
+        self.control.counters.move_refused += 1;
         self.give_out_of_color(at);
+    }
+
+    /// The pool is dry: strict programs get SIGBUS, others a frame of the kernel's choice.
+    fn refuse(&mut self, at: u64) {
+        if self.control.strict == 0 {
+            return self.give_out_of_color(at);
+        }
+        self.control.counters.pages_refused += 1;
+        self.send(Reply { kind: say::REFUSED, extra: words([at, 1]), ..Reply::default() });
+        if kernel::poison(wire::FD_UFFD, at).is_err() {
+            kernel::wake(wire::FD_UFFD, at);
+        }
     }
 
     /// Lets the kernel choose the frame: counted, never silent.
