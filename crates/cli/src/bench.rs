@@ -1,7 +1,30 @@
 //! `memtint bench`: what coloring costs.
 
+mod child;
+mod groups;
+mod machine;
+mod programs;
+mod random;
+mod report;
+mod series;
+mod session;
+mod touch;
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use memtint_map::{Palette, Selection};
+use memtint_units::IndexSet;
+
+use self::groups::PoolColors;
+use self::machine::Machine;
+use self::random::Random;
+use self::report::BenchReport;
+use self::series::Results;
+use self::session::{Extent, Session, WorkDirectory};
 use crate::Ending;
-use crate::output::{Failure, Format};
+use crate::choice::{Choice, ChoiceArguments};
+use crate::output::{Failure, Format, done, done_json};
 
 /// Arguments of `memtint bench`.
 #[derive(Debug, clap::Args)]
@@ -13,14 +36,179 @@ pub(crate) struct BenchArguments {
 #[derive(Debug, clap::Subcommand)]
 enum BenchVerb {
     /// Compares programs in color with the same programs without, interleaved.
-    Run(BenchRunArguments),
+    Run(Box<BenchRunArguments>),
+    /// Touches memory and says how long it took: what `run` measures.
+    #[command(hide = true)]
+    Touch(touch::TouchArguments),
+    /// Touches memory and frees it in random order: what `run` does between runs.
+    #[command(hide = true)]
+    Scramble(touch::ScrambleArguments),
 }
 
 /// Arguments of `memtint bench run`.
 #[derive(Debug, clap::Args)]
-struct BenchRunArguments {}
+#[command(after_help = "Exit status: 0 measured (whether or not targets are met: the last lines say so), 2 failure.\n\
+    Example: memtint bench run --platform ./here.toml --banks 0-3 --only startup,touch")]
+struct BenchRunArguments {
+    #[command(flatten)]
+    choice: ChoiceArguments,
+    /// Runs of each kind on each side; start-up is measured three times as often. Default: 7, with --quick 3.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repeat: Option<u16>,
+    /// Small sizes, under a minute: for tests and a first impression.
+    #[arg(long)]
+    quick: bool,
+    /// Seed of inputs and orders.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// What to measure, separated by commas; default: all.
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    only: Vec<Group>,
+}
 
-pub(crate) fn main(arguments: &BenchArguments, _format: Format) -> Ending {
-    let BenchVerb::Run(BenchRunArguments {}) = arguments.what;
-    Err(Failure::Sentence("bench run: the runtime is not connected in this build".to_owned()))
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Group {
+    /// Programs that do nothing.
+    Startup,
+    /// Page faults by order of touches, and memory prefaulted in bulk.
+    Touch,
+    /// Five real programs: time, steady part, memory.
+    Programs,
+    /// Pool building for one, a quarter and all of the classes.
+    Pool,
+}
+
+pub(crate) fn main(arguments: &BenchArguments, format: Format) -> Ending {
+    match &arguments.what {
+        BenchVerb::Run(run) => bench_run(run, format),
+        BenchVerb::Touch(arguments) => touch::touch(arguments),
+        BenchVerb::Scramble(arguments) => touch::scramble(arguments),
+    }
+}
+
+fn bench_run(arguments: &BenchRunArguments, format: Format) -> Ending {
+    let started = Instant::now();
+    let (choice, selection, colors) = resolve(&arguments.choice)?;
+    let matcher = selection.compile(&choice.palette)?;
+    let repeat = arguments.repeat.map_or(if arguments.quick { 3 } else { 7 }, usize::from);
+    let limit = Duration::from_secs(if arguments.quick { 15 } else { 60 });
+    let machine = Machine::read();
+    let me =
+        std::env::current_exe().map_err(|error| Failure::Sentence(format!("bench: this program's file: {error}")))?;
+    child::adopt_orphans();
+    let mut session = Session {
+        me,
+        colors,
+        matcher,
+        extent: Extent { repeat, quick: arguments.quick, limit },
+        seed: arguments.seed,
+        work: WorkDirectory::new()?,
+        random: Random::new(arguments.seed),
+        results: Results::default(),
+    };
+    let memory_as_found = groups::warm(&mut session, machine.memory_available_bytes.unwrap_or(u64::MAX));
+    let wanted = |group| arguments.only.is_empty() || arguments.only.contains(&group);
+    if wanted(Group::Startup) {
+        groups::startup(&mut session);
+    }
+    if wanted(Group::Touch) {
+        groups::touch(&mut session);
+    }
+    if wanted(Group::Programs) {
+        programs::programs(&mut session);
+    }
+    if wanted(Group::Pool) {
+        let choices = pool_colors(&arguments.choice, &choice.palette, &session.colors);
+        groups::pool(&mut session, &choices);
+    }
+    let report = BenchReport {
+        machine,
+        platform: choice.palette.platform().id().to_owned(),
+        granule_bytes: choice.palette.granule().bytes(),
+        colors: label(&selection),
+        share_of_frames: session.matcher.fraction(),
+        seed: arguments.seed,
+        repeat,
+        quick: arguments.quick,
+        duration_s: started.elapsed().as_secs_f64(),
+        memory_as_found,
+        results: &session.results,
+    };
+    match format {
+        Format::Text => done(&report.to_text()),
+        Format::Json => done_json(&report.to_json()),
+    }
+}
+
+/// The colors, and the options of `memtint run` that name them.
+fn resolve(arguments: &ChoiceArguments) -> Result<(Choice, Selection, Vec<OsString>), Failure> {
+    let choice = arguments.resolve()?;
+    let mut options = colors_of(arguments);
+    let selection = match &choice.selection {
+        Some(selection) => selection.clone(),
+        None => {
+            let classes = choice.palette.bank_classes();
+            if classes < 2 {
+                let sentence = "bench run: the platform has one bank class at this granule, so all frames are alike; name \
+                                --sets, another --granule or another platform";
+                return Err(Failure::Sentence(sentence.to_owned()));
+            }
+            let banks = first_classes(classes.min(8) / 2, classes)?;
+            options.extend(["--banks".into(), banks.to_string().into()]);
+            Selection { banks: Some(banks), ..Selection::default() }
+        }
+    };
+    Ok((choice, selection, options))
+}
+
+fn first_classes(count: u32, of: u32) -> Result<IndexSet, Failure> {
+    IndexSet::from_indices(0..count, of).map_err(|error| Failure::Sentence(format!("bench run: {error}")))
+}
+
+/// The options as they were given; what comes from the environment reaches `memtint run` the same way.
+fn colors_of(arguments: &ChoiceArguments) -> Vec<OsString> {
+    let mut options = platform_of(arguments);
+    let mut option = |name: &str, value: Option<OsString>| {
+        if let Some(value) = value {
+            options.extend([name.into(), value]);
+        }
+    };
+    option("--banks", arguments.banks.as_ref().map(|list| list.to_string().into()));
+    option("--sets", arguments.sets.as_ref().map(|list| list.to_string().into()));
+    option("--node", arguments.node.as_ref().map(|list| list.to_string().into()));
+    option("--plan", arguments.plan.as_ref().map(|path| path.clone().into_os_string()));
+    option("--task", arguments.task.as_ref().map(OsString::from));
+    options
+}
+
+fn platform_of(arguments: &ChoiceArguments) -> Vec<OsString> {
+    let platform = arguments.platform.iter().flat_map(|platform| ["--platform".into(), platform.into()]);
+    let granule = arguments.granule.iter().flat_map(|granule| ["--granule".into(), granule.bytes().to_string().into()]);
+    platform.chain(granule).collect()
+}
+
+/// One class, a quarter of them, and all; with a plan, its own colors.
+fn pool_colors(arguments: &ChoiceArguments, palette: &Palette, own: &[OsString]) -> Vec<PoolColors> {
+    if arguments.plan.is_some() {
+        return vec![PoolColors { subject: "the plan's colors".to_owned(), options: own.to_vec() }];
+    }
+    let classes = palette.bank_classes();
+    let mut counts = vec![1, classes / 4, classes];
+    counts.retain(|&count| count > 0);
+    counts.dedup();
+    let choice = |count: u32| {
+        let mut options = platform_of(arguments);
+        let banks = first_classes(count, classes).ok()?;
+        options.extend(["--banks".into(), banks.to_string().into()]);
+        Some(PoolColors { subject: format!("{count} of {classes} classes"), options })
+    };
+    counts.into_iter().filter_map(choice).collect()
+}
+
+/// For people: `bank classes 0-3, set colors 1`.
+fn label(selection: &Selection) -> String {
+    let named = [("bank classes", &selection.banks), ("set colors", &selection.sets), ("nodes", &selection.node)];
+    let parts = named.iter().filter_map(|(name, list)| list.as_ref().map(|list| format!("{name} {list}")));
+    parts.collect::<Vec<_>>().join(", ")
 }

@@ -1,0 +1,348 @@
+//! Five real programs: whole runs, their steady part, their memory, and whether they say the same.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::child::{Ended, Running};
+use super::groups::{PEAK, add_times, scramble_pages};
+use super::random::Random;
+use super::series::{Side, Unit};
+use super::session::{Job, Measured, Session, Trouble};
+
+const GROUP: &str = "programs";
+/// Name of the series that the first target speaks of.
+pub(super) const STEADY: &str = "steady part";
+
+/// The programs, and what their steady part is.
+pub(super) const PROGRAMS: [(&str, &str); 5] = [
+    ("sqlite3", "queries over a filled database, each asked once before (.timer)"),
+    ("python3", "rounds of building, writing and reading a dictionary, after one round (perf_counter)"),
+    ("sort", "merging, from the first byte of output to the last"),
+    ("gzip", "second half of the output"),
+    ("redis-server", "SET and GET after an equal run of both, seen from the client (redis-benchmark)"),
+];
+
+/// Lines that hold times and differ from run to run.
+const TIMES: [&str; 2] = ["Run Time:", "steady_ms:"];
+
+/// Runs all of them.
+pub(super) fn programs(session: &mut Session) {
+    let steps: [(&'static str, &[&str], Prepare, Steady); 4] = [
+        ("sqlite3", &["/usr/bin/sqlite3"], sqlite3, |ended| sum_of_times(ended, "Run Time: real ", 1e3)),
+        ("python3", &["/usr/bin/python3"], python3, |ended| sum_of_times(ended, "steady_ms: ", 1.0)),
+        ("sort", &["/usr/bin/sort"], sort, |ended| milliseconds(ended.output.time_from(0.0))),
+        ("gzip", &["/usr/bin/gzip", "/bin/gzip"], gzip, |ended| milliseconds(ended.output.time_from(0.5))),
+    ];
+    for (name, files, prepare, steady) in steps {
+        let Some(file) = present(session, name, files) else { continue };
+        match prepare(session, file) {
+            Ok(job) => program(session, name, &job, steady),
+            Err(error) => session.results.skipped.push(format!("programs {name}: cannot be prepared: {error}")),
+        }
+    }
+    let server = present(session, "redis-server", &["/usr/bin/redis-server"]);
+    let client = present(session, "redis-benchmark", &["/usr/bin/redis-benchmark"]);
+    if let (Some(server), Some(client)) = (server, client) {
+        redis(session, server, client);
+    }
+}
+
+/// What to run, given the program's file.
+type Prepare = fn(&Session, &str) -> io::Result<Job>;
+/// Duration of the steady part in milliseconds.
+type Steady = fn(&Ended) -> Option<f64>;
+
+fn present<'a>(session: &mut Session, name: &str, files: &[&'a str]) -> Option<&'a str> {
+    let found = files.iter().find(|file| Path::new(file).exists()).copied();
+    if found.is_none() {
+        session.results.skipped.push(format!("programs {name}: there is no {}", files[0]));
+    }
+    found
+}
+
+fn milliseconds(time: Option<Duration>) -> Option<f64> {
+    time.map(|time| time.as_secs_f64() * 1e3)
+}
+
+/// Sum of the first number behind each `lead`, times `scale`.
+fn sum_of_times(ended: &Ended, lead: &str, scale: f64) -> Option<f64> {
+    let text = String::from_utf8_lossy(&ended.output.text);
+    let numbers =
+        text.lines().filter_map(|line| line.strip_prefix(lead)?.split_whitespace().next()?.parse::<f64>().ok());
+    let (count, sum) = numbers.fold((0, 0.0), |(count, sum), number| (count + 1, sum + number));
+    (count > 0).then_some(sum * scale)
+}
+
+/// Fingerprint of what a program said, without the times.
+fn fingerprint(ended: &Ended) -> u64 {
+    let text = &ended.output.text;
+    let timed = |line: &[u8]| TIMES.iter().any(|lead| line.starts_with(lead.as_bytes()));
+    if !text.split(|&byte| byte == b'\n').any(timed) {
+        return ended.output.hash;
+    }
+    let mut hasher = DefaultHasher::new();
+    text.split(|&byte| byte == b'\n').filter(|line| !timed(line)).for_each(|line| hasher.write(line));
+    hasher.finish()
+}
+
+/// Outputs of one program so far.
+#[derive(Default)]
+struct Outputs {
+    native: Option<u64>,
+    compared: bool,
+    differ: bool,
+}
+
+impl Outputs {
+    /// Notes the output of one run; an error when it is not what the first native run said.
+    fn note(&mut self, output: u64) -> Result<(), Trouble> {
+        let first = *self.native.get_or_insert(output);
+        self.compared = true;
+        self.differ |= first != output;
+        if first == output { Ok(()) } else { Err("the output differs from that of the first native run".into()) }
+    }
+
+    fn conclude(self, session: &mut Session, name: &'static str) {
+        if self.compared {
+            session.results.outputs.push((name, !self.differ));
+        }
+    }
+}
+
+fn program(session: &mut Session, name: &'static str, job: &Job, steady: Steady) {
+    let mut outputs = Outputs::default();
+    let extent = (session.extent.repeat, scramble_pages(session.extent.quick));
+    session.alternate((GROUP, name), &Side::BOTH, extent, |session, side| {
+        let done = session.run(job, side)?;
+        outputs.note(fingerprint(&done.ended))?;
+        let time = steady(&done.ended).ok_or("the program did not say how long its steady part took")?;
+        session.results.add(GROUP, name, (STEADY, Unit::Milliseconds), side, time);
+        add_whole(session, name, side, &done);
+        Ok(())
+    });
+    outputs.conclude(session, name);
+}
+
+/// Times and memory of a whole run.
+fn add_whole(session: &mut Session, name: &str, side: Side, done: &Measured) {
+    add_times(session, (GROUP, name), side, done);
+    let mut add = |measure, value| session.results.add("memory", name, (measure, Unit::Mebibytes), side, value);
+    let mib = |kib: u64| kib as f64 / 1024.0;
+    add(PEAK, mib(done.ended.usage.max_rss_kib));
+    if let Some(pool) = &done.pool {
+        add("of it pool, at the end", mib(pool.left_pages() * 4));
+        add("broker, peak resident", mib(done.ended.entourage.broker.max_rss_kib));
+        if let Some(kib) = done.ended.supervisor_rss_kib {
+            add("supervisor, resident (sampled)", mib(kib));
+        }
+    }
+}
+
+// --- what they do ---
+
+fn sqlite3(session: &Session, file: &str) -> io::Result<Job> {
+    let rows = if session.extent.quick { 20_000 } else { 300_000 };
+    let seed = session.seed % 1000;
+    let mut script = format!(
+        "PRAGMA temp_store=MEMORY;\nCREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, s TEXT);\n\
+         WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n<{rows})\n\
+         INSERT INTO t SELECT n, (n*2654435761+{seed})%1000003, printf('row %d of the table', n*7919%{rows}) FROM c;\n\
+         CREATE INDEX tk ON t(k);\n"
+    );
+    let queries = "SELECT count(*), sum(b.id) FROM t a JOIN t b ON b.k=(a.k*7+1)%1000003;\n\
+         SELECT k%977 AS g, count(*), max(s) FROM t GROUP BY g ORDER BY 2 DESC, 1 LIMIT 5;\n\
+         SELECT count(*), sum(id) FROM t WHERE s LIKE '%7 of%';\n";
+    let _ = write!(script, "{queries}.timer on\n{queries}{queries}{queries}");
+    let path = session.work.path("script.sql");
+    std::fs::write(&path, script)?;
+    Ok(Job { input: Some(path), ..Job::new([file, "-batch", ":memory:"]) })
+}
+
+fn python3(session: &Session, file: &str) -> io::Result<Job> {
+    let (words, rounds) = if session.extent.quick { (10_000, 2) } else { (100_000, 6) };
+    let seed = session.seed;
+    let script = format!(
+        "import json, random, time\n\
+         source = random.Random({seed})\n\
+         words = [str(source.random()) for _ in range({words})]\n\
+         def once():\n\
+         \x20   text = json.dumps({{word: at for at, word in enumerate(words)}}, sort_keys=True)\n\
+         \x20   return sum(json.loads(text).values()) + len(text)\n\
+         total = once()\n\
+         start = time.perf_counter()\n\
+         for _ in range({rounds}):\n\
+         \x20   total += once()\n\
+         taken = time.perf_counter() - start\n\
+         print(total)\n\
+         print('steady_ms:', taken * 1e3)\n"
+    );
+    let path = session.work.path("script.py");
+    std::fs::write(&path, script)?;
+    Ok(Job::new([file.into(), path.into_os_string()]))
+}
+
+fn sort(session: &Session, file: &str) -> io::Result<Job> {
+    let input = text_file(session, "sort.txt", if session.extent.quick { 4 << 20 } else { 64 << 20 })?;
+    let buffer = if session.extent.quick { "1M" } else { "16M" };
+    let mut job = Job::new([file, "--parallel=1", "-S", buffer, "-T"]);
+    job.words.extend([session.work.directory().as_os_str().to_owned(), input.into_os_string()]);
+    Ok(job)
+}
+
+fn gzip(session: &Session, file: &str) -> io::Result<Job> {
+    let input = text_file(session, "gzip.txt", if session.extent.quick { 2 << 20 } else { 40 << 20 })?;
+    let mut job = Job::new([file, "-6", "-c"]);
+    job.words.push(input.into_os_string());
+    Ok(job)
+}
+
+/// A file of words in lines, as the seed determines.
+fn text_file(session: &Session, name: &str, bytes: u64) -> io::Result<PathBuf> {
+    const WORDS: usize = 4096;
+    let path = session.work.path(name);
+    let mut random = Random::new(session.seed);
+    let letters = |mut bits: u64, length: usize| {
+        std::iter::repeat_with(move || {
+            let letter = b'a' + (bits % 26) as u8;
+            bits /= 26;
+            letter
+        })
+        .take(length)
+        .collect::<Vec<u8>>()
+    };
+    let words: Vec<Vec<u8>> = (0..WORDS).map(|at| letters(random.next(), 2 + at % 9)).collect();
+    let mut file = BufWriter::new(File::create(&path)?);
+    let mut written = 0;
+    while written < bytes {
+        for at in 0..10 {
+            // Some words are far more frequent than others, as in texts.
+            let limit = 1 + random.below(WORDS);
+            let word = &words[random.below(limit)];
+            file.write_all(word)?;
+            file.write_all(if at == 9 { b"\n" } else { b" " })?;
+            written += word.len() as u64 + 1;
+        }
+    }
+    file.flush()?;
+    Ok(path)
+}
+
+// --- redis ---
+
+fn redis(session: &mut Session, server: &str, client: &str) {
+    const NAME: &str = "redis-server";
+    let socket = session.work.path("redis.sock");
+    let mut job = Job::new([server, "--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]);
+    job.words.push(socket.clone().into_os_string());
+    let mut outputs = Outputs::default();
+    let extent = (session.extent.repeat, scramble_pages(session.extent.quick));
+    session.alternate((GROUP, NAME), &Side::BOTH, extent, |session, side| {
+        // The one before has removed it, unless it was killed.
+        let _ = std::fs::remove_file(&socket);
+        let before = Instant::now();
+        let running = session.start(&job, side)?;
+        let served = serve(session, &socket, client, before);
+        // A server that is told to end may take a moment; one that hears nothing is killed when the limit is over.
+        let ended = served.and_then(|served| Ok((served, session.finish(running)?)));
+        let (served, done) = ended?;
+        outputs.note(served.answers)?;
+        session.results.add(GROUP, NAME, ("start until it answers", Unit::Milliseconds), side, served.ready_ms);
+        session.results.add(GROUP, NAME, (STEADY, Unit::MicrosecondsPerRequest), side, served.us_per_request);
+        add_whole(session, NAME, side, &done);
+        Ok(())
+    });
+    outputs.conclude(session, NAME);
+}
+
+struct Served {
+    ready_ms: f64,
+    us_per_request: f64,
+    /// Fingerprint of the answers to questions with known answers.
+    answers: u64,
+}
+
+/// What is done with a server, until it is told to end.
+fn serve(session: &Session, socket: &Path, client: &str, started: Instant) -> Result<Served, Trouble> {
+    let mut connection = connect(socket, started, session.extent.limit)?;
+    let ready_ms = started.elapsed().as_secs_f64() * 1e3;
+    benchmark(session, socket, client)?;
+    let us_per_request = benchmark(session, socket, client)?;
+    let failed = |error: io::Error| Trouble::from(format!("the server does not answer: {error}"));
+    let answers = question(&mut connection).map_err(failed)?;
+    connection.write_all(b"SHUTDOWN NOSAVE\r\n").map_err(failed)?;
+    Ok(Served { ready_ms, us_per_request, answers })
+}
+
+/// A connection to a server that answers.
+fn connect(socket: &Path, started: Instant, limit: Duration) -> Result<UnixStream, Trouble> {
+    loop {
+        if let Ok(mut connection) = UnixStream::connect(socket) {
+            let wait = Some(Duration::from_secs(10));
+            let set = connection.set_read_timeout(wait).and_then(|()| connection.set_write_timeout(wait));
+            let mut answer = [0; 7];
+            let asked = set.and_then(|()| connection.write_all(b"PING\r\n"));
+            if asked.and_then(|()| connection.read_exact(&mut answer)).is_ok() && &answer == b"+PONG\r\n" {
+                return Ok(connection);
+            }
+        }
+        if started.elapsed() > limit {
+            return Err(Trouble { hung: true, reason: "the server did not answer in time".to_owned() });
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Microseconds for each request, the mean of SET and GET.
+fn benchmark(session: &Session, socket: &Path, client: &str) -> Result<f64, Trouble> {
+    let requests = if session.extent.quick { "20000" } else { "300000" };
+    let mut command = Command::new(client);
+    command.arg("-s").arg(socket).args(["-t", "set,get", "-P", "16", "-d", "256", "-r", "100000", "-n", requests]);
+    command.arg("--csv").stderr(std::process::Stdio::null());
+    let trouble = |error: super::child::ChildError| Trouble::from(format!("redis-benchmark {error}"));
+    let ended =
+        Running::start(command).and_then(|running| running.finish_alone(session.extent.limit)).map_err(trouble)?;
+    let text = String::from_utf8_lossy(&ended.output.text);
+    // "SET","123456.78",... : the second field is requests per second.
+    let rates: Vec<f64> = text
+        .lines()
+        .filter(|line| line.starts_with("\"SET\"") || line.starts_with("\"GET\""))
+        .filter_map(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok())
+        .collect();
+    if rates.len() != 2 || !ended.status.success() {
+        return Err("redis-benchmark did not name two rates".into());
+    }
+    Ok(rates.iter().map(|rate| 1e6 / rate).sum::<f64>() / 2.0)
+}
+
+/// Stores values, asks for them, and hashes the answers.
+fn question(connection: &mut UnixStream) -> io::Result<u64> {
+    const KEYS: u64 = 2000;
+    let mut reader = BufReader::new(connection.try_clone()?);
+    let mut hasher = DefaultHasher::new();
+    let mut line = Vec::new();
+    for key in 0..KEYS {
+        let value = "v".repeat(1 + (key * 37 % 700) as usize);
+        connection.write_all(format!("SET bench:{key} {value}{key}\r\n").as_bytes())?;
+        line.clear();
+        reader.read_until(b'\n', &mut line)?;
+        hasher.write(&line);
+    }
+    for key in 0..KEYS {
+        connection.write_all(format!("GET bench:{key}\r\n").as_bytes())?;
+        // The length, then the value.
+        for _ in 0..2 {
+            line.clear();
+            if reader.read_until(b'\n', &mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            hasher.write(&line);
+        }
+    }
+    Ok(hasher.finish())
+}

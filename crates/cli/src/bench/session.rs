@@ -1,0 +1,297 @@
+//! Runs the same job with and without memtint, one after the other, from equal free lists.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use memtint_map::Matcher;
+use memtint_units::Pfn;
+use serde::Deserialize;
+
+use super::child::{ChildError, Ended, Running};
+use super::random::Random;
+use super::series::{Mishap, Results, Side};
+use super::touch::ScrambleReport;
+use crate::output::Failure;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// Runs of each kind on each side.
+    pub(super) repeat: usize,
+    /// Less of everything.
+    pub(super) quick: bool,
+    /// No run may take longer.
+    pub(super) limit: Duration,
+}
+
+/// A bench under way.
+pub(super) struct Session {
+    /// This program.
+    pub(super) me: PathBuf,
+    /// Options of `memtint run` that name the colors.
+    pub(super) colors: Vec<OsString>,
+    pub(super) matcher: Matcher,
+    pub(super) extent: Extent,
+    pub(super) seed: u64,
+    pub(super) work: WorkDirectory,
+    pub(super) random: Random,
+    pub(super) results: Results,
+}
+
+/// A program with its arguments.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Job {
+    pub(super) words: Vec<OsString>,
+    /// Further options of `memtint run`.
+    pub(super) run_options: Vec<OsString>,
+    /// Colors other than the session's.
+    pub(super) colors: Option<Vec<OsString>>,
+    /// Standard input; nothing when absent.
+    pub(super) input: Option<PathBuf>,
+}
+
+impl Job {
+    pub(super) fn new<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Job {
+        Job { words: words.into_iter().map(|word| word.as_ref().to_owned()).collect(), ..Job::default() }
+    }
+}
+
+/// What a run gave.
+pub(super) struct Measured {
+    pub(super) ended: Ended,
+    /// Sums over all address spaces; native runs have none.
+    pub(super) pool: Option<Pool>,
+}
+
+/// What the report of a colored run says about its pool.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Pool {
+    pub(super) kept_pages: u64,
+    pub(super) scanned_pages: u64,
+    pub(super) pool_build_ns: u64,
+    pages_in_color: u64,
+    pages_out_of_color: u64,
+    pages_refused: u64,
+    recycled_pages: u64,
+}
+
+impl Pool {
+    /// Pages that lay ready when the program ended.
+    pub(super) fn left_pages(&self) -> u64 {
+        (self.kept_pages + self.recycled_pages).saturating_sub(self.pages_in_color)
+    }
+
+    fn add(self, other: &Pool) -> Pool {
+        Pool {
+            kept_pages: self.kept_pages + other.kept_pages,
+            scanned_pages: self.scanned_pages + other.scanned_pages,
+            pool_build_ns: self.pool_build_ns + other.pool_build_ns,
+            pages_in_color: self.pages_in_color + other.pages_in_color,
+            pages_out_of_color: self.pages_out_of_color + other.pages_out_of_color,
+            pages_refused: self.pages_refused + other.pages_refused,
+            recycled_pages: self.recycled_pages + other.recycled_pages,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct RunReport {
+    #[serde(default)]
+    address_spaces: Vec<Pool>,
+    #[serde(default)]
+    problems: Vec<String>,
+}
+
+/// A run under way, with what is needed to understand its end.
+pub(super) struct Started {
+    running: Running,
+    report: Option<PathBuf>,
+    errors: PathBuf,
+}
+
+impl Session {
+    /// The command line of a job on one side, with the file that its report goes to.
+    fn command(&self, job: &Job, side: Side) -> (Command, Option<PathBuf>) {
+        let report = self.work.path("report.json");
+        let (mut command, report) = match side {
+            Side::Native => {
+                let mut command = Command::new(&job.words[0]);
+                command.args(&job.words[1..]);
+                (command, None)
+            }
+            Side::Colored => {
+                let mut command = Command::new(&self.me);
+                command.arg("run").args(job.colors.as_ref().unwrap_or(&self.colors)).args(&job.run_options);
+                command.arg("--report").arg(&report).arg("--").args(&job.words);
+                (command, Some(report))
+            }
+        };
+        command.env("LC_ALL", "C").env("PYTHONHASHSEED", "0");
+        if let Some(report) = &report {
+            let _ = std::fs::remove_file(report);
+        }
+        (command, report)
+    }
+
+    /// Starts a job.
+    pub(super) fn start(&self, job: &Job, side: Side) -> Result<Started, String> {
+        let (mut command, report) = self.command(job, side);
+        let errors = self.work.path("errors.txt");
+        let file = |error: std::io::Error| format!("cannot be started: {error}");
+        command.stdin(match &job.input {
+            Some(path) => Stdio::from(File::open(path).map_err(file)?),
+            None => Stdio::null(),
+        });
+        command.stderr(File::create(&errors).map_err(file)?);
+        let running = Running::start(command).map_err(|error| error.to_string())?;
+        Ok(Started { running, report, errors })
+    }
+
+    /// Waits for its end; anything but success is an error in words.
+    pub(super) fn finish(&mut self, started: Started) -> Result<Measured, Trouble> {
+        let Started { running, report, errors } = started;
+        let ended = running
+            .finish(self.extent.limit)
+            .map_err(|error| Trouble { hung: matches!(error, ChildError::Hung(_)), reason: error.to_string() })?;
+        let said = || std::fs::read_to_string(&errors).unwrap_or_default();
+        if !ended.status.success() {
+            let reason = format!("{}: {}", ended.status, last_line(&said()));
+            return Err(Trouble { hung: false, reason });
+        }
+        let pool = match &report {
+            None => None,
+            Some(path) => Some(self.read_report(path)?),
+        };
+        Ok(Measured { ended, pool })
+    }
+
+    fn read_report(&mut self, path: &Path) -> Result<Pool, Trouble> {
+        let trouble = |reason: String| Trouble { hung: false, reason };
+        let text = std::fs::read_to_string(path).map_err(|error| trouble(format!("no report: {error}")))?;
+        let report: RunReport = serde_json::from_str(&text).map_err(|error| trouble(format!("report: {error}")))?;
+        let pool = report.address_spaces.iter().fold(Pool::default(), Pool::add);
+        self.results.pages_out_of_color += pool.pages_out_of_color;
+        self.results.pages_refused += pool.pages_refused;
+        for problem in report.problems {
+            if !self.results.problems.contains(&problem) && self.results.problems.len() < 20 {
+                self.results.problems.push(problem);
+            }
+        }
+        Ok(pool)
+    }
+
+    /// Starts a job and waits for its end.
+    pub(super) fn run(&mut self, job: &Job, side: Side) -> Result<Measured, Trouble> {
+        let started = self.start(job, side).map_err(|reason| Trouble { hung: false, reason })?;
+        self.finish(started)
+    }
+
+    /// Measures on both sides in turn, each time from scrambled free lists. `measure` is given the side and adds its
+    /// samples; what it cannot do becomes a failure, and after a hang or a second failure the side is left out.
+    pub(super) fn alternate(
+        &mut self,
+        (group, subject): (&'static str, &str),
+        sides: &[Side],
+        (repeat, scramble_pages): (usize, usize),
+        mut measure: impl FnMut(&mut Session, Side) -> Result<(), Trouble>,
+    ) {
+        let mut failed = [0; 2];
+        for round in 1..=repeat {
+            eprintln!("memtint: bench: {group} {subject} {round}/{repeat}");
+            for &side in sides {
+                if failed[side as usize] > 1 {
+                    continue;
+                }
+                self.scramble(scramble_pages);
+                if let Err(trouble) = measure(self, side) {
+                    failed[side as usize] += if trouble.hung { 2 } else { 1 };
+                    eprintln!("memtint: bench: {group} {subject} {}: {}", side.name(), trouble.reason);
+                    let subject = subject.to_owned();
+                    self.results.failures.push(Mishap { group, subject, side: side.name(), reason: trouble.reason });
+                }
+            }
+        }
+    }
+
+    /// Has a process of its own touch memory and give it back in random order.
+    fn scramble(&mut self, pages: usize) {
+        let seed = self.random.next();
+        let mut job = Job::new([self.me.as_os_str()]);
+        job.words.extend(["bench", "scramble", "--pages"].map(OsString::from));
+        job.words.extend([pages.to_string(), "--seed".to_owned(), seed.to_string()].map(OsString::from));
+        let report = self.run(&job, Side::Native).ok();
+        let report = report.and_then(|done| serde_json::from_slice::<ScrambleReport>(&done.ended.output.text).ok());
+        match report {
+            Some(report) => {
+                self.results.scramble_touch_ns_per_page.push(report.touch_ns as f64 / report.pages as f64);
+            }
+            None => eprintln!("memtint: bench: scrambling failed, the next run starts from whatever was left"),
+        }
+    }
+
+    /// Notes how many of these frames are in color.
+    pub(super) fn note_share(&mut self, side: Side, frames: &[u64]) {
+        if frames.is_empty() {
+            return;
+        }
+        let right = frames.iter().filter(|&&frame| self.matcher.matches(Pfn(frame))).count();
+        let share = right as f64 / frames.len() as f64;
+        match side {
+            Side::Native => self.results.native_share_in_color.push(share),
+            Side::Colored => self.results.colored_share_in_color.push(share),
+        }
+    }
+}
+
+/// Why a run gave no figures.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// It was killed for taking too long.
+    pub(super) hung: bool,
+    pub(super) reason: String,
+}
+
+impl From<&str> for Trouble {
+    fn from(reason: &str) -> Self {
+        Trouble { hung: false, reason: reason.to_owned() }
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(reason: String) -> Self {
+        Trouble { hung: false, reason }
+    }
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message")
+}
+
+/// A directory of the bench's own, removed at the end.
+pub(super) struct WorkDirectory(PathBuf);
+
+impl WorkDirectory {
+    pub(super) fn new() -> Result<Self, Failure> {
+        let path = std::env::temp_dir().join(format!("memtint-bench-{}", std::process::id()));
+        std::fs::create_dir(&path).map_err(|cause| Failure::File { path: path.clone(), done: "created", cause })?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for WorkDirectory {
+    fn drop(&mut self) {
+        // What is left behind in the temporary directory does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,138 @@
+//! Does the bench say what it promises? Its form, never its times: those are the machine's.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+fn memtint(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+    command.args(arguments).env_remove("MEMTINT_PLATFORM").stdin(Stdio::null());
+    command
+}
+
+/// Standard output of a call that must succeed, and soon enough.
+fn output(mut command: Command, limit: Duration) -> String {
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary was built for this test");
+    let mut stdout = child.stdout.take().expect("it was asked for");
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).map(|_| text)
+    });
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("the child is ours") {
+            break status;
+        }
+        if started.elapsed() > limit {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("not done after {limit:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let text = reader.join().expect("the reader does not panic").expect("output is UTF-8");
+    assert!(status.success(), "{status}: {text}");
+    text
+}
+
+/// A platform file of this machine, removed at the end.
+struct PlatformFile(PathBuf);
+
+impl PlatformFile {
+    fn new() -> Self {
+        let detect = memtint(&["platform", "detect", "--functions-of", "skl-e3-1220v5-4x4g"]);
+        let text = output(detect, Duration::from_secs(20));
+        let path = std::env::temp_dir().join(format!("memtint-bench-test-{}.toml", std::process::id()));
+        std::fs::write(&path, text).expect("the temporary directory is writable");
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("the temporary directory's name is text")
+    }
+}
+
+impl Drop for PlatformFile {
+    fn drop(&mut self) {
+        // What is left behind in the temporary directory does no harm.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn privileged() -> bool {
+    // SAFETY: takes no arguments.
+    let root = unsafe { libc::geteuid() } == 0;
+    if !root {
+        eprintln!("skipped: needs root (CAP_SYS_ADMIN and CAP_SYS_PTRACE)");
+    }
+    root
+}
+
+/// One side of a series: as many samples as runs, and a median among them.
+fn check_side(series: &Value, side: &str, unit: &str, runs: usize) {
+    let side = &series[side];
+    let samples = side[format!("samples_{unit}")].as_array().unwrap_or_else(|| panic!("no samples: {series}"));
+    assert_eq!(samples.len(), runs, "{series}");
+    let number = |name: &str| side[format!("{name}_{unit}")].as_f64().unwrap_or_else(|| panic!("no {name}: {series}"));
+    let (median, min, max) = (number("median"), number("min"), number("max"));
+    assert!(0.0 <= min && min <= median && median <= max, "{series}");
+    assert!(samples.iter().all(|sample| sample.as_f64().is_some_and(|sample| min <= sample && sample <= max)));
+}
+
+fn unit_of(series: &Value) -> &'static str {
+    match series["measure"].as_str() {
+        Some("wall" | "CPU, all processes") => "ms",
+        Some("program, peak resident") => "mib",
+        _ => "ns_per_page",
+    }
+}
+
+#[test]
+fn the_bench_measures_both_sides_and_judges_its_targets() {
+    if !privileged() {
+        return;
+    }
+    let platform = PlatformFile::new();
+    let arguments = ["--format", "json", "bench", "run", "--quick", "--repeat", "2", "--only", "startup,touch"];
+    let mut command = memtint(&arguments);
+    command.args(["--seed", "7", "--platform", platform.path()]);
+    let text = output(command, Duration::from_secs(150));
+    let json: Value = serde_json::from_str(&text).expect("the output is JSON");
+    assert_eq!((&json["schema"], &json["seed"], &json["repeat"]), (&1.into(), &7.into(), &2.into()));
+    assert!(json["machine"]["cores"].as_u64().is_some_and(|cores| cores > 0));
+    assert!(json["colors"].as_str().is_some_and(|colors| colors.starts_with("bank classes 0-")));
+    assert_eq!(json["failures"], Value::Array(Vec::new()));
+    let series = json["series"].as_array().expect("series are a list");
+    for one in series {
+        let runs = if one["group"] == "touch" { 2 } else { 6 };
+        for side in ["native", "colored"] {
+            check_side(one, side, unit_of(one), runs);
+        }
+        assert!(one["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{one}");
+    }
+    for subject in ["sequential", "random", "single", "populate", "prefault"] {
+        assert!(series.iter().any(|one| one["subject"] == subject), "no {subject}");
+    }
+    let shares = &json["context"]["colored_share_in_color"]["samples"];
+    assert!(shares.as_array().is_some_and(|shares| shares.len() == 2), "{shares}");
+    let targets = json["targets"].as_array().expect("targets are a list");
+    assert_eq!(targets.len(), 3);
+    assert_eq!(targets[0]["verdict"], "not measured");
+    assert!(targets[1..].iter().all(|target| target["met"].is_boolean()), "{targets:?}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_runs() {
+    let refused = |arguments: &[&str]| {
+        let output = memtint(arguments).output().expect("the binary was built for this test");
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty());
+        String::from_utf8(output.stderr).expect("messages are UTF-8")
+    };
+    assert!(refused(&["bench", "run", "--platform", "nowhere"]).contains("nowhere"));
+    assert!(refused(&["bench", "run", "--platform", "skl-e3-1220v5-4x4g", "--banks", "99"]).contains("99"));
+    assert!(refused(&["bench", "run", "--only", "nothing"]).contains("startup"));
+}
