@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_live::{FrameChoice, RunOptions, RunStatus};
-use memtint_map::{Matcher, Selection};
+use memtint_map::{Granule, Matcher, Selection};
 use memtint_units::{ByteSize, IndexList, Pfn};
 use serde::Serialize;
 
@@ -96,6 +96,23 @@ impl Colors {
 struct Frames {
     matcher: Matcher,
     label: String,
+    looks_per_page: f64,
+}
+
+impl Frames {
+    fn new(matcher: Matcher, granule: Granule, label: String) -> Frames {
+        let selected = matcher.granules() * granule.pages();
+        // A platform smaller than the machine makes its colors rarer than they are among themselves.
+        let in_machine = machine_pages() as f64 / selected as f64;
+        let looks_per_page = in_machine.max(1.0 / matcher.fraction());
+        Frames { matcher, label, looks_per_page }
+    }
+}
+
+/// Pages of memory that the kernel manages; 0 when it does not say.
+fn machine_pages() -> u64 {
+    // SAFETY: sysconf takes a number and touches no memory of ours.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or(0)
 }
 
 impl FrameChoice for Frames {
@@ -104,7 +121,7 @@ impl FrameChoice for Frames {
     }
 
     fn looks_per_page(&self) -> f64 {
-        1.0 / self.matcher.fraction()
+        self.looks_per_page
     }
 
     fn label(&self) -> String {
@@ -115,7 +132,8 @@ impl FrameChoice for Frames {
 pub(crate) fn main(arguments: &RunArguments) -> Ending {
     let request = resolve(arguments)?;
     let colors = Colors::of(&request.selection);
-    let frames = Frames { matcher: request.selection.compile(&request.choice.palette)?, label: colors.label() };
+    let palette = &request.choice.palette;
+    let frames = Frames::new(request.selection.compile(palette)?, palette.granule(), colors.label());
     let options = RunOptions {
         command: arguments.command.clone(),
         choice: Box::new(frames),

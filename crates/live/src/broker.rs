@@ -11,9 +11,16 @@ use crate::wire::{PAGE, Run};
 use crate::{FrameChoice, RunError};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 /// Pages looked at in one go.
 const LOOK: u64 = 1024;
+/// A search ends after this many times the pages it should take by the share of the color in memory ...
+const PATIENCE: f64 = 8.0;
+/// ... and these.
+const MANY: u64 = 1 << 16;
+/// How long the broker does not search after it has found too little.
+const BARREN: Duration = Duration::from_secs(5);
 /// Pages of stock below which the broker looks for more while it is not asked for anything.
 const LOW: u64 = 2048;
 
@@ -34,7 +41,7 @@ impl Broker {
             sys::die_with_parent();
             // It must keep neither the user's pipes nor the supervisor's sockets open.
             sys::close_all_but(&theirs);
-            let mut stock = Stock { runs: Vec::new(), pages: 0, given: 0, hold_max, choice };
+            let mut stock = Stock { runs: Vec::new(), pages: 0, given: 0, hold_max, barren: None, choice };
             let failed = stock.serve(&theirs).is_err();
             std::process::exit(i32::from(failed));
         }
@@ -78,6 +85,8 @@ struct Stock<'a> {
     given: u64,
     /// Most pages of the wrong color to hold at a time.
     hold_max: u64,
+    /// When a search last ended without enough.
+    barren: Option<Instant>,
     choice: &'a dyn FrameChoice,
 }
 
@@ -137,10 +146,17 @@ impl Stock<'_> {
     /// Every search first meets what earlier ones gave back; the more was needed so far, the further ahead it looks,
     /// so that all searches together cost at most about twice the last.
     fn look_for(&mut self, need: u64) -> bool {
+        // Memory that had no such frame a moment ago has none now: searching it again would only stall the program.
+        if self.barren.is_some_and(|when| when.elapsed() < BARREN) {
+            return false;
+        }
+        let enough = self.pages + need;
         let goal = self.pages + need.max(self.given / 4);
+        let patience = (PATIENCE * self.choice.looks_per_page() * (goal - self.pages) as f64) as u64 + MANY;
+        let hold_max = self.hold_max.min(patience);
         let Ok(map) = PageMap::open(std::process::id() as Pid) else { return false };
         let (mut wrong, mut held) = (Vec::new(), 0);
-        while self.pages < goal && held < self.hold_max {
+        while self.pages < goal && held < hold_max {
             let Ok(start) = sys::fresh_pages(LOOK * PAGE) else { break };
             let backing = map.read(start, LOOK);
             let right = |page| matches!(page, Backing::Private(frame) if self.choice.contains(frame));
@@ -154,7 +170,8 @@ impl Stock<'_> {
         for run in wrong {
             sys::give_up(run.start, run.pages * PAGE);
         }
-        self.pages >= goal
+        self.barren = (self.pages < enough).then(Instant::now);
+        self.barren.is_none()
     }
 }
 
@@ -182,7 +199,8 @@ mod tests {
     /// page in between, so the test asks for most, where chance would give a quarter.
     #[test]
     fn frames_given_up_on_a_cpu_are_the_next_ones_taken_there() {
-        let mut stock = Stock { runs: Vec::new(), pages: 0, given: 0, hold_max: 1 << 18, choice: &LowBits };
+        let mut stock =
+            Stock { runs: Vec::new(), pages: 0, given: 0, hold_max: 1 << 18, barren: None, choice: &LowBits };
         let mut best = 0;
         for _ in 0..5 {
             assert_eq!(stock.release(256, 0), 256);

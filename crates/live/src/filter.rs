@@ -83,6 +83,12 @@ fn rules() -> Vec<(i64, Vec<sock_filter>)> {
     let mut rules = vec![(libc::SYS_mmap, mmap_rule()), (libc::SYS_madvise, madvise_rule())];
     rules.push((libc::SYS_munmap, notify_when_long(1)));
     rules.push((libc::SYS_clone, clone_rule()));
+    for call in [libc::SYS_mprotect, libc::SYS_pkey_mprotect] {
+        let mut body = vec![low(2)];
+        body.extend(notify_on_bits(libc::PROT_WRITE as u32));
+        body.push(ALLOW);
+        rules.push((call, body));
+    }
     rules.push((libc::SYS_prctl, {
         let mut body = vec![low(0)];
         for option in [wire::PRCTL_MAGIC as u32, libc::PR_SET_THP_DISABLE as u32] {
@@ -217,6 +223,14 @@ mod tests {
         }
         assert_eq!(decide(libc::SYS_madvise, 0, [0, long, libc::MADV_WILLNEED as u64, 0, 0, 0]), ALLOWED);
         assert_eq!(decide(libc::SYS_madvise, 0, [0, 1, libc::MADV_HUGEPAGE as u64, 0, 0, 0]), STOPPED);
+    }
+
+    #[test]
+    fn memory_that_becomes_writable_stops() {
+        for (protection, verdict) in [(libc::PROT_READ, ALLOWED), (libc::PROT_READ | libc::PROT_WRITE, STOPPED)] {
+            assert_eq!(decide(libc::SYS_mprotect, 0, [0x1000, 4096, protection as u64, 0, 0, 0]), verdict);
+            assert_eq!(decide(libc::SYS_pkey_mprotect, 0, [0x1000, 4096, protection as u64, 1, 0, 0]), verdict);
+        }
     }
 
     #[test]

@@ -66,6 +66,14 @@ pub enum RunError {
     /// The program ended while it was being prepared.
     #[error("the program ended while it was being prepared")]
     ProgramGone,
+    /// Strict: there are not enough frames in color for what the program begins with.
+    #[error("no frame in {colors} is left, {missing} missing for text and data (strict)")]
+    Exhausted {
+        /// The colors in words.
+        colors: String,
+        /// Pages that could not be had.
+        missing: u64,
+    },
     /// No such user.
     #[error("there is no user {0:?}")]
     NoUser(String),

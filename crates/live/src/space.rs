@@ -77,7 +77,8 @@ impl Cradle {
             (offset_of!(Control, batch_max), 256),
             (offset_of!(Control, pool_cap), 1 << 18),
             (offset_of!(Control, looks_per_page_256), (looks * 256.0) as u64),
-            (offset_of!(Control, hold_max), settings.hold_max),
+            // While searching, wrong pages are held in the program's own memory: not many.
+            (offset_of!(Control, hold_max), settings.hold_max.min(1 << 16)),
             (offset_of!(Control, state.head), wire::READY_BASE),
             (offset_of!(Control, state.tail), wire::READY_BASE),
         ];
@@ -173,6 +174,12 @@ impl Space {
             match reply.kind {
                 say::CLASSIFY => self.classify(&reply, supply)?,
                 say::WANT => self.supply(&reply, supply)?,
+                say::PROTECTION => {
+                    let areas = areas::of(self.helper).unwrap_or_default();
+                    let area = areas.iter().find(|area| (area.start..area.end).contains(&reply.extra[0]));
+                    let (protection, end) = area.map_or((0, 0), |area| (area.protection, area.end));
+                    self.answer(op::PROTECTED, reply.id, [protection, end])?;
+                }
                 say::FORWARD => self.forwarded.push(Notification::from_words(reply.extra)),
                 say::DONE | say::REFUSED => return Ok(Some(reply)),
                 _ => return Err(RunError::HelperLost),
@@ -218,7 +225,7 @@ impl Space {
         let backing = self.pages.read(start, pages);
         let runs = areas::runs(start, &backing, |page| in_color(page, &*supply.choice));
         let count = self.write_runs(wire::ANSWER_OFFSET, &runs);
-        self.answer(op::CLASSIFIED, question.id, count)
+        self.answer(op::CLASSIFIED, question.id, [count, 0])
     }
 
     /// Has the broker put frames on top of the free list of the helper's CPU, and keeps the helper there.
@@ -228,11 +235,11 @@ impl Space {
         sys::pin_to_cpu(self.helper, cpu);
         sys::set_realtime(self.helper, true);
         let released = supply.broker.release(pages.min(1 << 16), cpu);
-        self.answer(op::TAKE, wish.id, released)
+        self.answer(op::TAKE, wish.id, [released, 0])
     }
 
-    fn answer(&self, op: u32, id: u64, value: u64) -> Result<(), RunError> {
-        let answer = Request { op, id, args: [value, 0, 0, 0, 0, 0], ..Request::default() };
+    fn answer(&self, op: u32, id: u64, [first, second]: [u64; 2]) -> Result<(), RunError> {
+        let answer = Request { op, id, args: [first, second, 0, 0, 0, 0], ..Request::default() };
         Ok(sys::send_message(&self.socket, &encode(&answer), None)?)
     }
 

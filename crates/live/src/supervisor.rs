@@ -79,6 +79,8 @@ struct Job {
     notification: Option<u64>,
     /// It is a `brk`.
     is_break: bool,
+    /// Arguments of its first request.
+    call: [u64; 6],
     /// What is still to be done.
     steps: VecDeque<Step>,
     /// For an `mmap`: fill and lock what was mapped.
@@ -332,7 +334,9 @@ impl Supervisor {
                 let served = self.spaces.get_mut(&space).expect("found above");
                 let id = Some(notification.id);
                 let is_break = i64::from(notification.call) == libc::SYS_brk;
-                let job = Job { notification: id, is_break, steps, after_map, result: 0, under_way: (0, false, false) };
+                let call = steps.front().map_or([0; 6], |step| step.request.args);
+                let job =
+                    Job { notification: id, is_break, call, steps, after_map, result: 0, under_way: (0, false, false) };
                 served.jobs.push_back(job);
                 if served.jobs.len() == 1 {
                     self.advance(space);
@@ -404,6 +408,8 @@ impl Supervisor {
             libc::SYS_mmap => self.plan_mmap(notification),
             libc::SYS_brk => carry(op::BRK, a),
             libc::SYS_mremap => carry(op::MREMAP, a),
+            libc::SYS_mprotect => carry(op::PROTECT, [a[0], a[1], a[2], u64::MAX, 0, 0]),
+            libc::SYS_pkey_mprotect => carry(op::PROTECT, [a[0], a[1], a[2], a[3], 0, 0]),
             libc::SYS_munmap | libc::SYS_madvise => self.plan_release(space, notification),
             libc::SYS_mlock | libc::SYS_mlock2 => {
                 let (start, end) = (a[0] & !(PAGE - 1), a[0].saturating_add(a[1]).next_multiple_of(PAGE));
@@ -584,6 +590,9 @@ impl Supervisor {
         if reply.id != request {
             return;
         }
+        if reply.value == wire::NOT_ANONYMOUS {
+            return self.copy_then_protect(id);
+        }
         if vital && reply.value < 0 {
             job.result = reply.value;
             job.steps.clear();
@@ -603,6 +612,24 @@ impl Supervisor {
                 }
             }
         }
+        self.advance(id);
+    }
+
+    /// A private file mapping becomes writable: it is replaced by a colored copy first.
+    fn copy_then_protect(&mut self, id: u64) {
+        let Some(served) = self.spaces.get_mut(&id) else { return };
+        let Some(job) = served.jobs.front_mut() else { return };
+        let [start, length, ..] = job.call;
+        let end = start.saturating_add(length).next_multiple_of(PAGE);
+        for area in areas::of(served.space.helper).unwrap_or_default() {
+            let (from, to) = (area.start.max(start), area.end.min(end));
+            if from < to && area.is_private_file() && area.protection & 1 != 0 && to - from <= COPY_MAX {
+                job.steps.push_back(Step::aside(op::REPLACE, [from, to - from, area.protection, 0, 0, 0]));
+            }
+        }
+        let mut call = job.call;
+        call[4] = 1;
+        job.steps.push_back(Step::call(op::PROTECT, call));
         self.advance(id);
     }
 
@@ -806,7 +833,11 @@ impl Supervisor {
         let prefault = if self.program == Some(pid) { self.settings.prefault_pages } else { 0 };
         space.ask(&self.supply, op::GROW, [copies + 64 + prefault, 0, 0, 0, 0, 0])?;
         for area in image.iter().filter(|area| area.is_private_file() && area.protection & 1 != 0) {
-            space.ask(&self.supply, op::REPLACE, [area.start, area.length(), area.protection, 0, 0, 0])?;
+            let copied = space.ask(&self.supply, op::REPLACE, [area.start, area.length(), area.protection, 0, 0, 0])?;
+            if copied == -i64::from(libc::ENOMEM) && self.settings.strict {
+                let missing = space.counters().missing_pages.max(1);
+                return Err(RunError::Exhausted { colors: self.supply.choice.label(), missing });
+            }
         }
         self.watch_everything(id)
     }

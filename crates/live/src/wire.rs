@@ -54,6 +54,9 @@ pub const FD_UFFD: i32 = 4;
 /// The filter's listener, while the helper answers the program itself ([`op::LANE`]).
 pub const FD_LISTENER: i32 = 5;
 
+/// Result of [`op::PROTECT`] that is no error number of the kernel.
+pub const NOT_ANONYMOUS: i64 = -4001;
+
 /// Page size of every machine memtint runs on.
 pub const PAGE: u64 = 4096;
 
@@ -202,6 +205,11 @@ pub mod op {
     /// Take the filter's listener, which comes along, and answer simple calls of this address space yourself
     /// (`args[0]` = 1), or give it back (0).
     pub const LANE: u32 = 17;
+    /// `mprotect(args[0], args[1], args[2])`, or `pkey_mprotect` with key `args[3]` unless that is `u64::MAX`, of memory that becomes writable.
+    /// With `args[4]` = 0 the result is [`super::NOT_ANONYMOUS`], and nothing is done, when a file is mapped there.
+    pub const PROTECT: u32 = 18;
+    /// Answer to [`super::say::PROTECTION`]: protection bits in `args[0]`, end of the mapping in `args[1]`.
+    pub const PROTECTED: u32 = 19;
     /// Answer to [`super::say::WANT`]: `args[0]` frames of the right color lie on top of this CPU's free list.
     pub const TAKE: u32 = 16;
 }
@@ -231,6 +239,8 @@ pub mod say {
     /// Have `extra[0]` frames of the right color put on top of the free list of CPU `extra[1]`, and keep me on that
     /// CPU until the next CLASSIFY. Answer with [`super::op::TAKE`].
     pub const WANT: u32 = 5;
+    /// What is the protection of the page at `extra[0]`? Answer with [`super::op::PROTECTED`].
+    pub const PROTECTION: u32 = 7;
     /// A stopped call for the supervisor: `extra` is the kernel's `struct seccomp_notif`.
     pub const FORWARD: u32 = 6;
     /// Strict mode refused a page at address `extra[0]`: the pool is dry.

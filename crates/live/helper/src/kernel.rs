@@ -14,6 +14,7 @@ pub(crate) const NR_MLOCKALL: u64 = 151;
 pub(crate) const NR_MUNLOCKALL: u64 = 152;
 pub(crate) const NR_MUNLOCK: u64 = 150;
 pub(crate) const NR_MLOCK2: u64 = 325;
+pub(crate) const NR_PKEY_MPROTECT: u64 = 329;
 const NR_READ: u64 = 0;
 const NR_POLL: u64 = 7;
 const NR_RT_SIGPROCMASK: u64 = 14;

@@ -64,6 +64,9 @@ extern "C" fn start() -> ! {
     }
 }
 
+/// See [`wire::NOT_ANONYMOUS`].
+const NOT_ANONYMOUS: Errno = Errno(-wire::NOT_ANONYMOUS as i32);
+
 impl Helper {
     /// Waits for a fault or a request and serves it.
     fn turn(&mut self) {
@@ -77,9 +80,8 @@ impl Helper {
         let surplus = self.surplus();
         let listener = (self.control.state.lane == 1).then_some(wire::FD_LISTENER);
         let ready = kernel::wait(wire::FD_UFFD, wire::FD_SOCKET, listener, surplus > 0);
-        if ready.fault {
-            self.serve_faults();
-        }
+        // Serving one thing may take up another: a message is only read when it is certainly there, faults are read
+        // without waiting.
         if ready.message {
             let (request, file) = self.receive();
             self.serve(&request, file);
@@ -87,6 +89,9 @@ impl Helper {
             self.serve_call();
         } else if !ready.fault {
             self.shrink(surplus / 2 + 1);
+        }
+        if ready.fault {
+            self.serve_faults();
         }
     }
 
@@ -101,7 +106,16 @@ impl Helper {
         let result = match stopped.number() {
             kernel::NR_MMAP => self.mmap(a, -1),
             kernel::NR_BRK => self.brk(a[0]),
-            _ => self.mremap(a),
+            kernel::NR_MREMAP => self.mremap(a),
+            _ => {
+                let key = if stopped.number() == kernel::NR_PKEY_MPROTECT { a[3] } else { u64::MAX };
+                match self.protect([a[0], a[1], a[2], key, 0, 0]) {
+                    Err(NOT_ANONYMOUS) => {
+                        return self.send(Reply { kind: say::FORWARD, extra: stopped.0, ..Reply::default() });
+                    }
+                    result => result,
+                }
+            }
         };
         kernel::conclude(wire::FD_LISTENER, &stopped, result);
     }
@@ -118,8 +132,22 @@ impl Helper {
             }
             // A heap that shrinks gives pages back, whose color the supervisor looks up.
             kernel::NR_BRK => a[0] == 0 || kernel::call(kernel::NR_BRK, [0; 6]).is_ok_and(|end| a[0] >= end),
-            kernel::NR_MREMAP => true,
+            kernel::NR_MREMAP | kernel::NR_MPROTECT | kernel::NR_PKEY_MPROTECT => true,
             _ => false,
+        }
+    }
+
+    /// Makes memory writable. A private file mapping among it would take its written pages from anywhere: the supervisor
+    /// has it copied first.
+    fn protect(&mut self, a: [u64; 6]) -> RawResult {
+        let length = a[1].saturating_add(PAGE - 1) & !(PAGE - 1);
+        // Watching what is watched already changes nothing, and is refused for files.
+        if a[4] == 0 && length > 0 && kernel::register(wire::FD_UFFD, a[0], length) == Err(Errno::INVALID) {
+            return Err(NOT_ANONYMOUS);
+        }
+        match a[3] {
+            u64::MAX => kernel::call(kernel::NR_MPROTECT, [a[0], a[1], a[2], 0, 0, 0]),
+            key => kernel::call(kernel::NR_PKEY_MPROTECT, [a[0], a[1], a[2], key, 0, 0]),
         }
     }
 
@@ -187,6 +215,7 @@ impl Helper {
             op::FILL => self.fill(a[0], a[1]),
             op::GROW => self.grow(a[0]),
             op::LANE => self.set_lane(a[0] == 1, file),
+            op::PROTECT => self.protect(a),
             _ => Err(Errno::INVALID),
         };
         if file >= 0 && request.op != op::LANE {

@@ -5,6 +5,8 @@ use crate::wire::{self, Control, PAGE, Reply, Request, Run, op, say};
 
 /// Pages a fault brings in when it belongs to no stream.
 const FIRST_BATCH: u64 = 4;
+/// Pages brought in at a time into memory that cannot be written.
+const READ_ONLY_BATCH: u64 = 16;
 /// Frames tried for one page before giving up.
 const ATTEMPTS: usize = 8;
 /// Pages moved by one system call when areas are filled.
@@ -38,7 +40,7 @@ impl Helper {
                 (1, _) => return,
                 // There by now, gone by now, or the address space is being changed: let the thread look again.
                 (_, Some(Errno::EXISTS | Errno::NO_ENTRY | Errno::AGAIN)) => return kernel::wake(wire::FD_UFFD, at),
-                // Memory that cannot be written cannot take a page either: it reads as zero until it can.
+                (_, Some(Errno::INVALID)) if self.give_read_only(at) => return,
                 (_, Some(Errno::INVALID)) => break,
                 // Somebody holds on to this very frame for the moment: take another.
                 (_, why) => {
@@ -49,6 +51,25 @@ impl Helper {
         }
         self.control.counters.move_refused += 1;
         self.give_out_of_color(at);
+    }
+
+    /// Memory that cannot be written cannot take a page either: it is made writable for the moment.
+    ///
+    /// The shared zero page would do until the memory is made writable, and then the kernel would choose the frame.
+    fn give_read_only(&mut self, at: u64) -> bool {
+        self.send(Reply { kind: say::PROTECTION, extra: words([at, 0]), ..Reply::default() });
+        let answer = self.answer(op::PROTECTED, 0);
+        let (protection, end) = (answer.args[0], answer.args[1]);
+        if protection & kernel::PROT_WRITE != 0 || protection == 0 || end <= at {
+            return false;
+        }
+        let pages = ((end - at) / PAGE).min(READ_ONLY_BATCH);
+        let ready = self.ready(pages);
+        let protect = |flags| kernel::call(kernel::NR_MPROTECT, [at, pages * PAGE, flags, 0, 0, 0]);
+        let _ = protect(protection | kernel::PROT_READ | kernel::PROT_WRITE);
+        let (moved, _) = self.give(at, pages.min(ready));
+        let _ = protect(protection);
+        moved > 0
     }
 
     /// The pool is dry: strict programs get SIGBUS, others a frame of the kernel's choice.
@@ -258,18 +279,20 @@ impl Helper {
         let ahead = (self.control.counters.pages_in_color / 8).clamp(64, 4096);
         let before = self.control.counters.pool_pages;
         let goal = before + need.max(ahead);
+        let least = before + need;
         let mut failures = 0;
-        while self.control.counters.pool_pages < goal && failures < 3 {
+        let mut dry = false;
+        while self.control.counters.pool_pages < goal && failures < 3 && !dry {
             // Taking few at a time makes little use of a free list that others use too.
             let wanted = (goal - self.control.counters.pool_pages).clamp(64, BULK);
             match self.take_supplied(wanted) {
-                None => break,
+                None => dry = true,
                 Some(kept) if kept * 2 < wanted => failures += 1,
                 Some(_) => failures = 0,
             }
         }
-        let least = before + need;
-        if self.control.counters.pool_pages < least {
+        // There are frames, but others are faster.
+        if self.control.counters.pool_pages < least && !dry {
             self.search(least);
         }
         self.control.counters.grow_ns += kernel::now_ns() - started;
