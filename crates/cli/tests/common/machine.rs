@@ -1,0 +1,123 @@
+//! The machine that the tests run on, one test at a time.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::processes::end_descendants;
+use super::skip;
+
+/// Bank functions that this machine is given: they use low and high address bits, and 16 classes follow from them.
+const FUNCTIONS: &str = "skl-e3-1220v5-4x4g";
+
+/// Exclusive use of the machine; ends whatever the test leaves running.
+pub(crate) struct Machine {
+    /// The platform file.
+    pub(crate) platform: PathBuf,
+    lock: File,
+}
+
+impl Machine {
+    /// Waits until no other live test runs. `None`, with a line that says why, when something is missing here.
+    pub(crate) fn take(programs: &[&str]) -> Option<Machine> {
+        if let Some(missing) = missing_capability(programs) {
+            skip(&missing);
+            return None;
+        }
+        let lock = File::create(std::env::temp_dir().join("memtint-live-tests.lock")).expect("a writable directory");
+        lock.lock().expect("locks work on the temporary directory");
+        adopt_orphans();
+        let platform = scratch("here.toml");
+        if is_outdated(&platform, &[Path::new(env!("CARGO_BIN_EXE_memtint"))]) {
+            detect(&platform);
+        }
+        Some(Machine { platform, lock })
+    }
+
+    /// Compiles a program of `tests/programs` and returns its file.
+    pub(crate) fn compile(&self, source: &str, options: &[&str]) -> PathBuf {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+        let name = format!("{source}{}", options.concat()).replace([' ', '/'], "");
+        let (from, to) = (sources.join(format!("{source}.c")), scratch(&name));
+        if is_outdated(&to, &[&from, &sources.join("check.h")]) {
+            let mut compiler = Command::new("cc");
+            compiler.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&to).arg(&from).args(options);
+            let output = compiler.output().expect("cc was found");
+            assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        to
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        end_descendants();
+        // The lock goes with the file.
+        let _ = self.lock.unlock();
+    }
+}
+
+/// A file or directory of the suites' own.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn detect(platform: &Path) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+    let output = command.args(["platform", "detect", "--functions-of", FUNCTIONS]).output().expect("it was built");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::write(platform, output.stdout).expect("cargo made the directory");
+}
+
+fn is_outdated(product: &Path, sources: &[&Path]) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
+    changed(product).is_none_or(|made| sources.iter().any(|source| changed(source).is_none_or(|time| time > made)))
+}
+
+fn missing_capability(programs: &[&str]) -> Option<String> {
+    // SAFETY: takes no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        return Some("root, to read frame numbers and to stop system calls".to_owned());
+    }
+    if !kernel_moves_pages() {
+        return Some("a kernel with userfaultfd and UFFDIO_MOVE (Linux 6.8)".to_owned());
+    }
+    let absent = |program: &&&str| find_program(program).is_none();
+    programs.iter().find(absent).map(|program| format!("the program {program}"))
+}
+
+fn kernel_moves_pages() -> bool {
+    const USERFAULTFD_IOC_NEW: u64 = 0xaa00;
+    const UFFDIO_API: u64 = 0xc018_aa3f;
+    const UFFD_API: u64 = 0xaa;
+    const UFFD_FEATURE_MOVE: u64 = 1 << 16;
+    let Ok(device) = File::options().read(true).write(true).open("/dev/userfaultfd") else { return false };
+    let mut api = [UFFD_API, 0, 0];
+    // SAFETY: the first request takes flags by value; the second the three words of `struct uffdio_api`; the descriptor
+    // is closed once.
+    unsafe {
+        let fd = libc::ioctl(device.as_raw_fd(), USERFAULTFD_IOC_NEW, libc::O_CLOEXEC);
+        let known = fd >= 0 && libc::ioctl(fd, UFFDIO_API, api.as_mut_ptr()) == 0;
+        libc::close(fd);
+        known && api[1] & UFFD_FEATURE_MOVE != 0
+    }
+}
+
+/// Where a program is, in PATH.
+///
+/// The system's directories come first: a version manager's wrapper is a shell script that starts the program later.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = ["/usr/bin", "/bin"].into_iter().map(PathBuf::from).chain(std::env::split_paths(&path));
+    let executable = |file: &PathBuf| file.metadata().is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
+    directories.map(|directory| directory.join(OsStr::new(name))).find(executable)
+}
+
+/// Makes orphans of a run children of this process, where they are found, instead of children of init.
+fn adopt_orphans() {
+    // SAFETY: takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}

@@ -1,0 +1,22 @@
+//! What the live suites share: one program at a time on this machine, started in color or natively, watched while it
+//! runs, ended for certain.
+
+mod machine;
+mod processes;
+mod run;
+mod sample;
+
+pub(crate) use machine::Machine;
+pub(crate) use processes::{Process, alive, descendants, is_alive, within};
+pub(crate) use run::{Ended, Launch, Run};
+pub(crate) use sample::{Colors, assert_held, listing};
+
+/// What of the classes of the platform the suites give a program, unless they say otherwise: a quarter.
+pub(crate) const BANKS: &str = "0-3";
+
+/// `skipped` lines are counted by those who run the suites; the harness would swallow what print macros write.
+pub(crate) fn skip(missing: &str) {
+    use std::io::Write as _;
+    // Nobody is left to tell when standard error is closed.
+    let _ = writeln!(std::io::stderr(), "skipped: needs {missing}");
+}

@@ -1,0 +1,401 @@
+//! Starting a program, in color or natively, and ending it for certain.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::machine::{Machine, find_program, scratch};
+use super::processes::{Process, alive, kill_descendants, within};
+use super::sample::{Colors, Sampler, Samples};
+use super::{BANKS, listing};
+
+/// A run that takes longer is killed, and its test fails.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How long anything of a run may linger after its end.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// A program to be started.
+pub(crate) struct Launch<'a> {
+    machine: &'a Machine,
+    command: Vec<OsString>,
+    options: Vec<OsString>,
+    platform: PathBuf,
+    banks: String,
+    input: Vec<u8>,
+    interactive: bool,
+    sampled: bool,
+    environment: Vec<(String, String)>,
+    directory: PathBuf,
+    limit: Duration,
+}
+
+impl<'a> Launch<'a> {
+    /// A program, found in PATH unless it is a path, and its arguments.
+    pub(crate) fn new<W: AsRef<OsStr>>(machine: &'a Machine, command: &[W]) -> Launch<'a> {
+        let mut command: Vec<OsString> = command.iter().map(|word| word.as_ref().to_owned()).collect();
+        if let Some(file) = command[0].to_str().filter(|name| !name.contains('/')).and_then(find_program) {
+            command[0] = file.into();
+        }
+        Launch {
+            machine,
+            command,
+            options: Vec::new(),
+            platform: machine.platform.clone(),
+            banks: BANKS.to_owned(),
+            input: Vec::new(),
+            interactive: false,
+            sampled: false,
+            environment: Vec::new(),
+            directory: PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
+            limit: LIMIT,
+        }
+    }
+
+    /// More options of `memtint run`.
+    pub(crate) fn options<W: AsRef<OsStr>>(mut self, options: &[W]) -> Self {
+        self.options.extend(options.iter().map(|option| option.as_ref().to_owned()));
+        self
+    }
+
+    pub(crate) fn banks(mut self, banks: &str) -> Self {
+        banks.clone_into(&mut self.banks);
+        self
+    }
+
+    pub(crate) fn platform(mut self, file: &Path) -> Self {
+        file.clone_into(&mut self.platform);
+        self
+    }
+
+    /// What the program reads.
+    pub(crate) fn input(mut self, input: &[u8]) -> Self {
+        input.clone_into(&mut self.input);
+        self
+    }
+
+    /// The program reads what [`Run::say`] says.
+    pub(crate) fn interactive(mut self) -> Self {
+        self.interactive = true;
+        self
+    }
+
+    /// Looks at the pages of all its programs again and again.
+    pub(crate) fn sampled(mut self) -> Self {
+        self.sampled = true;
+        self
+    }
+
+    pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn directory(mut self, directory: &Path) -> Self {
+        directory.clone_into(&mut self.directory);
+        self
+    }
+
+    pub(crate) fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Starts the program as it is.
+    pub(crate) fn native(self) -> Run<'a> {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        self.start(command, None)
+    }
+
+    /// Starts the program with `memtint run`.
+    pub(crate) fn colored(self) -> Run<'a> {
+        let report = unused_file("report", ".json");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+        command.arg("run").arg("--platform").arg(&self.platform).args(["--banks", &self.banks]);
+        command.arg("--report").arg(&report).args(&self.options).arg("--").args(&self.command);
+        self.start(command, Some(report))
+    }
+
+    fn start(self, mut command: Command, report: Option<PathBuf>) -> Run<'a> {
+        command.current_dir(&self.directory).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let stdout = Stream::follow(child.stdout.take().expect("piped"));
+        let stderr = Stream::follow(child.stderr.take().expect("piped"));
+        let mut input = child.stdin.take();
+        if !self.interactive {
+            let (mut pipe, text) = (input.take().expect("piped"), self.input.clone());
+            // A program need not read all of it.
+            std::thread::spawn(move || pipe.write_all(&text));
+        }
+        let colors = || Colors::new(&self.platform, &self.banks);
+        let sampler = self.sampled.then(|| Sampler::start(colors()));
+        let words: Vec<_> = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Run {
+            machine: self.machine,
+            what: words.join(" "),
+            deadline: Instant::now() + self.limit,
+            watchdog: Watchdog::start(self.limit),
+            colors: colors(),
+            child,
+            input,
+            stdout,
+            stderr,
+            report,
+            sampler,
+        }
+    }
+}
+
+/// A program that runs.
+pub(crate) struct Run<'a> {
+    #[expect(dead_code, reason = "nothing runs without it")]
+    machine: &'a Machine,
+    what: String,
+    deadline: Instant,
+    watchdog: Watchdog,
+    /// For [`Colors::inspect`].
+    pub(crate) colors: Colors,
+    child: Child,
+    input: Option<ChildStdin>,
+    stdout: Stream,
+    stderr: Stream,
+    report: Option<PathBuf>,
+    sampler: Option<Sampler>,
+}
+
+/// A program that has ended.
+pub(crate) struct Ended {
+    what: String,
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    /// What `--report` wrote; `Null` for a native run, or when nothing was written.
+    pub(crate) report: Value,
+    pub(crate) samples: Samples,
+}
+
+impl Run<'_> {
+    /// The process that was started: for a run in color, `memtint`.
+    pub(crate) fn front(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// memtint's own processes and those of the program.
+    pub(crate) fn members(&self) -> (Vec<Process>, Vec<Process>) {
+        alive().into_iter().partition(Process::is_memtint)
+    }
+
+    /// The next whole line of standard output.
+    pub(crate) fn line(&mut self) -> String {
+        let line = self.stdout.line(self.deadline);
+        line.unwrap_or_else(|| panic!("{}: no line; {:?}; standard error: {}", self.what, alive(), self.stderr.text()))
+    }
+
+    /// The next whole line of standard output; `None` when there is no more.
+    pub(crate) fn line_or_end(&mut self) -> Option<String> {
+        self.stdout.line(self.deadline)
+    }
+
+    /// The process id in the line `READY PID` that is to come next.
+    pub(crate) fn ready(&mut self) -> u32 {
+        let line = self.line();
+        let pid = line.strip_prefix("READY ").and_then(|pid| pid.parse().ok());
+        pid.unwrap_or_else(|| panic!("{}: {line:?}; standard error: {}", self.what, self.stderr.text()))
+    }
+
+    /// Writes to the program's standard input.
+    pub(crate) fn say(&mut self, text: &str) {
+        let input = self.input.as_mut().expect("an interactive run");
+        input.write_all(text.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", self.what));
+    }
+
+    /// Closes the program's standard input.
+    pub(crate) fn hush(&mut self) {
+        self.input = None;
+    }
+
+    /// Sends a signal to a process of the run.
+    pub(crate) fn signal(&self, pid: u32, signal: i32) {
+        // SAFETY: takes numbers.
+        assert_eq!(unsafe { libc::kill(pid as i32, signal) }, 0, "{}: there is no process {pid}", self.what);
+    }
+
+    /// Waits for the end, after which nothing of the run may be left.
+    pub(crate) fn end(self) -> Ended {
+        let what = self.what.clone();
+        let ended = self.end_with_survivors();
+        let nothing_left = || alive().is_empty();
+        assert!(within(LINGER, nothing_left), "{what}: left behind: {:?}", alive());
+        ended
+    }
+
+    /// Waits for the end of what was started; the program's children may go on.
+    pub(crate) fn end_with_survivors(mut self) -> Ended {
+        let status = self.child.wait().expect("a child can be waited for");
+        let (stdout, stderr) = (self.stdout.rest(self.deadline), self.stderr.rest(self.deadline));
+        let samples = self.sampler.map(Sampler::stop).unwrap_or_default();
+        assert!(!self.watchdog.stop(), "{}: took too long; it said {stdout}{stderr}", self.what);
+        let text = self.report.and_then(|file| {
+            let text = std::fs::read_to_string(&file).ok();
+            // It has been read.
+            let _ = std::fs::remove_file(&file);
+            text
+        });
+        let report = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        Ended { what: self.what, status, stdout, stderr, report, samples }
+    }
+}
+
+impl Ended {
+    /// Fails unless the program ended well and nothing was said.
+    pub(crate) fn assert_success(&self) {
+        assert!(self.status.success(), "{}: {}; {}{}", self.what, self.status, self.stdout, self.stderr);
+    }
+
+    /// Exit status, or 128 + signal.
+    pub(crate) fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| 128 + self.status.signal().expect("it exited or was killed"))
+    }
+
+    /// Fails unless every sample had its pages in color, and there were at least so many.
+    pub(crate) fn assert_held(&self, samples: usize) {
+        let violations: Vec<String> = self.samples.violations.iter().map(listing).collect();
+        assert!(violations.is_empty(), "{}: {}", self.what, violations.join("\n"));
+        assert!(self.samples.count >= samples, "{}: only {} samples", self.what, self.samples.count);
+    }
+
+    /// Sum of a counter over all address spaces of the report.
+    pub(crate) fn total(&self, counter: &str) -> u64 {
+        let spaces = self.report["address_spaces"].as_array();
+        let spaces = spaces.unwrap_or_else(|| panic!("{}: no report; {}", self.what, self.stderr));
+        let of = |space: &Value| space[counter].as_u64();
+        spaces.iter().map(|space| of(space).unwrap_or_else(|| panic!("no {counter} in {space}"))).sum()
+    }
+
+    /// What the report says could not be colored.
+    pub(crate) fn problems(&self) -> Vec<&str> {
+        self.report["problems"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
+    /// Fails unless the report says that every page was in color and nothing went wrong.
+    pub(crate) fn assert_clean_report(&self) {
+        assert_eq!(self.problems(), [""; 0], "{}", self.what);
+        for counter in ["pages_out_of_color", "pages_refused"] {
+            assert_eq!(self.total(counter), 0, "{}: {counter}: {}", self.what, self.report);
+        }
+    }
+}
+
+fn unused_file(stem: &str, extension: &str) -> PathBuf {
+    (0..).map(|number| scratch(&format!("{stem}{number}{extension}"))).find(|path| !path.exists()).expect("endless")
+}
+
+/// What a pipe has brought so far.
+struct Stream {
+    shared: Arc<(Mutex<Held>, Condvar)>,
+    taken: usize,
+}
+
+#[derive(Default)]
+struct Held {
+    bytes: Vec<u8>,
+    ended: bool,
+}
+
+impl Stream {
+    fn follow(mut pipe: impl Read + Send + 'static) -> Stream {
+        let shared = Arc::new((Mutex::new(Held::default()), Condvar::new()));
+        let ours = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            loop {
+                let count = pipe.read(&mut buffer).unwrap_or(0);
+                let mut held = ours.0.lock().expect("nobody panics with it");
+                held.bytes.extend_from_slice(&buffer[..count]);
+                held.ended = count == 0;
+                ours.1.notify_all();
+                if count == 0 {
+                    return;
+                }
+            }
+        });
+        Stream { shared, taken: 0 }
+    }
+
+    /// Waits until `find` finds something in what is new, the pipe is closed or time is up.
+    fn wait<T>(&self, deadline: Instant, find: impl Fn(&Held) -> Option<T>) -> Option<T> {
+        let mut held = self.shared.0.lock().expect("nobody panics with it");
+        loop {
+            let found = find(&held);
+            if found.is_some() || held.ended || Instant::now() >= deadline {
+                return found;
+            }
+            held = self.shared.1.wait_timeout(held, Duration::from_millis(100)).expect("nobody panics with it").0;
+        }
+    }
+
+    fn line(&mut self, deadline: Instant) -> Option<String> {
+        let from = self.taken;
+        let line = self.wait(deadline, |held| {
+            let new = &held.bytes[from..];
+            let end = new.iter().position(|&byte| byte == b'\n')?;
+            Some(new[..end].to_vec())
+        })?;
+        self.taken += line.len() + 1;
+        Some(String::from_utf8_lossy(&line).into_owned())
+    }
+
+    /// Everything that was not taken as a line, once the pipe is closed.
+    fn rest(&self, deadline: Instant) -> String {
+        self.wait(deadline, |held| held.ended.then_some(()));
+        self.text()
+    }
+
+    fn text(&self) -> String {
+        let held = self.shared.0.lock().expect("nobody panics with it");
+        String::from_utf8_lossy(&held.bytes[self.taken..]).into_owned()
+    }
+}
+
+/// Kills everything below this process when time is up.
+struct Watchdog {
+    /// Dropped to stop it.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<bool>>,
+}
+
+impl Watchdog {
+    fn start(limit: Duration) -> Watchdog {
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || {
+            let late = stopped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+            if late {
+                kill_descendants();
+            }
+            late
+        });
+        Watchdog { stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// Whether it had to kill.
+    fn stop(&mut self) -> bool {
+        self.stop = None;
+        self.thread.take().is_some_and(|thread| thread.join().expect("the watchdog does not panic"))
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        // It must not meet the next run.
+        self.stop();
+    }
+}
