@@ -46,7 +46,8 @@ pub(crate) const PROT_EXEC: u64 = 4;
 pub(crate) const MREMAP_MAYMOVE: u64 = 1;
 pub(crate) const MREMAP_FIXED: u64 = 2;
 pub(crate) const MADV_DONTFORK: u64 = 10;
-pub(crate) const MADV_DONTNEED: u64 = 4;
+/// Gives pages up even where the program has locked its memory (Linux 5.18).
+pub(crate) const MADV_DONTNEED_LOCKED: u64 = 24;
 pub(crate) const MADV_DONTDUMP: u64 = 16;
 pub(crate) const MADV_POPULATE_WRITE: u64 = 23;
 pub(crate) const MLOCK_ONFAULT: u64 = 1;

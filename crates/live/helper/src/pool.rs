@@ -327,7 +327,7 @@ impl Helper {
         let runs = self.ask(at, pages);
         let discard = |from: u64, to: u64| {
             if from < to {
-                let _ = kernel::call(kernel::NR_MADVISE, [from, to - from, kernel::MADV_DONTNEED, 0, 0, 0]);
+                let _ = kernel::call(kernel::NR_MADVISE, [from, to - from, kernel::MADV_DONTNEED_LOCKED, 0, 0, 0]);
             }
         };
         let first = if runs > 0 { run_at(wire::ANSWER_OFFSET, 0) } else { Run::default() };
@@ -396,7 +396,7 @@ impl Helper {
     /// Gives ready pages back to the kernel.
     pub(crate) fn shrink(&mut self, pages: u64) {
         let run = self.head(pages);
-        let _ = kernel::call(kernel::NR_MADVISE, [run.start, run.pages * PAGE, kernel::MADV_DONTNEED, 0, 0, 0]);
+        let _ = kernel::call(kernel::NR_MADVISE, [run.start, run.pages * PAGE, kernel::MADV_DONTNEED_LOCKED, 0, 0, 0]);
         self.drop_head(run.pages);
     }
 
