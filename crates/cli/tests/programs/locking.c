@@ -1,0 +1,161 @@
+/* Locked memory: no page fault and the same frame from then on. */
+#include "check.h"
+
+enum { PAGES = 1500 };
+
+static uint64_t frames_before[PAGES];
+
+/* Frame numbers of this process; needs privileges, which the suite has. */
+static void frames(const void *memory, size_t pages, uint64_t *numbers)
+{
+	int file = open("/proc/self/pagemap", O_RDONLY);
+	CHECK(file >= 0);
+	CHECK(pread(file, numbers, pages * 8, (uintptr_t)memory / PAGE * 8) == (ssize_t)(pages * 8));
+	for (size_t page = 0; page < pages; page++) {
+		if (!(numbers[page] >> 63))
+			fprintf(stderr, "page %zu of %zu is not there\n", page, pages);
+		CHECK(numbers[page] >> 63);
+		numbers[page] &= ((uint64_t)1 << 55) - 1;
+		CHECK(numbers[page] != 0);
+	}
+	close(file);
+}
+
+/* Writes for a while; nothing of that faults or moves a page. */
+static void stays_in_place(char *memory, size_t pages)
+{
+	static uint64_t after[PAGES];
+	frames(memory, pages, frames_before);
+	long faults = minor_faults();
+	for (int round = 1; round < 10; round++)
+		fill(memory, pages, round);
+	faults = minor_faults() - faults;
+	if (faults != 0)
+		fprintf(stderr, "%ld faults\n", faults);
+	CHECK(faults == 0);
+	frames(memory, pages, after);
+	CHECK(memcmp(frames_before, after, pages * 8) == 0);
+}
+
+static long locked_kib(void)
+{
+	char line[256];
+	long value = -1;
+	FILE *file = fopen("/proc/self/status", "r");
+	CHECK(file);
+	while (fgets(line, sizeof(line), file))
+		sscanf(line, "VmLck: %ld", &value);
+	fclose(file);
+	return value;
+}
+
+static void mlock_brings_in_and_holds(void)
+{
+	char *memory = map(PAGES);
+	CHECK(mlock(memory, PAGES * PAGE) == 0);
+	stays_in_place(memory, PAGES);
+	CHECK(locked_kib() >= (long)(PAGES * PAGE >> 10));
+	ready();
+	CHECK(holds(memory, PAGES, 9));
+	CHECK(munlock(memory, PAGES * PAGE) == 0);
+	CHECK(locked_kib() < (long)(PAGES * PAGE >> 10));
+	fill(memory, PAGES, 1);
+	CHECK(holds(memory, PAGES, 1));
+}
+
+static void mlock_on_fault_brings_in_nothing(void)
+{
+	char *memory = map(PAGES);
+	CHECK(syscall(SYS_mlock2, memory, PAGES * PAGE, MLOCK_ONFAULT) == 0);
+	unsigned char present[PAGES];
+	CHECK(mincore(memory, PAGES * PAGE, present) == 0);
+	for (int page = 0; page < PAGES; page++)
+		CHECK((present[page] & 1) == 0);
+	fill(memory, PAGES, 1);
+	stays_in_place(memory, PAGES);
+	ready();
+	CHECK(holds(memory, PAGES, 9));
+}
+
+static void map_locked_brings_in(void)
+{
+	char *memory = mmap(NULL, PAGES * PAGE, RW, ANON | MAP_LOCKED, -1, 0);
+	CHECK(memory != MAP_FAILED);
+	stays_in_place(memory, PAGES);
+	CHECK(locked_kib() >= (long)(PAGES * PAGE >> 10));
+	ready();
+	CHECK(holds(memory, PAGES, 9));
+	CHECK(munmap(memory, PAGES * PAGE) == 0);
+}
+
+static char zeroes[64 * 4096], data[64 * 4096] = {1};
+
+static void mlockall_is_all_and_for_ever(void)
+{
+	char *before = map(PAGES);
+	fill(before, PAGES / 2, 1);
+	CHECK(mlockall(MCL_CURRENT | MCL_FUTURE) == 0);
+	CHECK(holds(before, PAGES / 2, 1));
+	stays_in_place(before, PAGES);
+	stays_in_place(zeroes, 64);
+	stays_in_place(data, 64);
+	char *later = map(PAGES);
+	stays_in_place(later, PAGES);
+	char *heap = sbrk(PAGES * PAGE);
+	heap += -(uintptr_t)heap % PAGE;
+	stays_in_place(heap, PAGES - 1);
+	ready();
+	CHECK(holds(later, PAGES, 9) && holds(before, PAGES, 9) && holds(heap, PAGES - 1, 9));
+	CHECK(munlockall() == 0);
+	char *unlocked = map(PAGES);
+	fill(unlocked, PAGES, 1);
+	CHECK(holds(unlocked, PAGES, 1));
+	CHECK(locked_kib() == 0);
+}
+
+static void locked_memory_grows_locked(void)
+{
+	CHECK(mlockall(MCL_CURRENT | MCL_FUTURE) == 0);
+	char *memory = mremap(map(100), 100 * PAGE, PAGES * PAGE, MREMAP_MAYMOVE);
+	CHECK(memory != MAP_FAILED);
+	stays_in_place(memory, PAGES);
+	ready();
+	CHECK(holds(memory, PAGES, 9));
+}
+
+static void locked_memory_can_be_released_and_taken_again(void)
+{
+	CHECK(mlockall(MCL_CURRENT | MCL_FUTURE) == 0);
+	for (int round = 1; round < 30; round++) {
+		char *memory = map(PAGES);
+		CHECK(is_zero(memory, PAGES));
+		fill(memory, PAGES, round);
+		CHECK(holds(memory, PAGES, round));
+		if (round == 15)
+			ready();
+		CHECK(munmap(memory, PAGES * PAGE) == 0);
+	}
+}
+
+static void limits_of_locked_memory_hold(void)
+{
+	struct rlimit limit = {64 << 10, 64 << 10};
+	CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+	char *memory = map(PAGES);
+	if (geteuid() != 0) {
+		CHECK(mlock(memory, PAGES * PAGE) == -1 && errno == ENOMEM);
+		CHECK(mlock(memory, 8 * PAGE) == 0);
+	}
+	CHECK(mlock(memory, (size_t)1 << 46) == -1 && errno == ENOMEM);
+	fill(memory, PAGES, 1);
+	ready();
+	CHECK(holds(memory, PAGES, 1));
+}
+
+CHECKS({"mlock_brings_in_and_holds", mlock_brings_in_and_holds},
+       {"mlock_on_fault_brings_in_nothing", mlock_on_fault_brings_in_nothing},
+       {"map_locked_brings_in", map_locked_brings_in},
+       {"mlockall_is_all_and_for_ever", mlockall_is_all_and_for_ever},
+       {"locked_memory_grows_locked", locked_memory_grows_locked},
+       {"locked_memory_can_be_released_and_taken_again", locked_memory_can_be_released_and_taken_again},
+       {"limits_of_locked_memory_hold", limits_of_locked_memory_hold})
