@@ -5,7 +5,7 @@
 //! anything, and changes nothing. It does not sample over time (ask again for that), and does not say *why* a page is
 //! where it is beyond what the kernel's own flags show.
 //!
-//! The types to know: [`Inspector`] looks, [`Report`] is what it saw, [`Verdict`] the short form, [`svg`] the picture.
+//! The types to know: [`Inspector`] looks, [`Report`] is what it saw, [`Verdict`] the short form, [`svg()`] the picture.
 //!
 //! ```no_run
 //! use memtint_inspect::Inspector;

@@ -6,6 +6,8 @@
 use crate::wire;
 use libc::sock_filter;
 
+/// `prctl` option by which a process asks for all its memory to be merged (Linux 6.4).
+const PR_SET_MEMORY_MERGE: u32 = 67;
 /// Smallest `munmap` or `MADV_DONTNEED`, in bytes, that is worth taking the pages back into the pool.
 pub(crate) const RECYCLE_MIN: u32 = 64 << 10;
 
@@ -91,7 +93,8 @@ fn rules() -> Vec<(i64, Vec<sock_filter>)> {
     }
     rules.push((libc::SYS_prctl, {
         let mut body = vec![low(0)];
-        for option in [wire::PRCTL_MAGIC as u32, libc::PR_SET_THP_DISABLE as u32] {
+        // Huge pages and merging of equal pages would let the kernel choose frames.
+        for option in [wire::PRCTL_MAGIC as u32, libc::PR_SET_THP_DISABLE as u32, PR_SET_MEMORY_MERGE] {
             body.extend([when(IF_EQUAL, option, 1), NOTIFY]);
         }
         body.push(ALLOW);
@@ -254,5 +257,6 @@ mod tests {
         assert_eq!(decide(libc::SYS_read, 0x40_1000, [0; 6]), ALLOWED);
         assert_eq!(decide(libc::SYS_prctl, 0, [wire::PRCTL_MAGIC, 0, 0, 0, 0, 0]), STOPPED);
         assert_eq!(decide(libc::SYS_prctl, 0, [15, 0, 0, 0, 0, 0]), ALLOWED);
+        assert_eq!(decide(libc::SYS_prctl, 0, [67, 1, 0, 0, 0, 0]), STOPPED);
     }
 }

@@ -5,10 +5,11 @@
 //! know, and the supervisor answers with a descriptor. Nothing of the program's memory is written.
 
 use crate::RunError;
+use crate::areas;
+use crate::listener::Listener;
 use crate::space::{Cradle, Settings, Space};
 use crate::sys::{self, Change, Notification, Pid};
 use crate::wire;
-use crate::{areas, supervisor::Listener};
 use libc::user_regs_struct;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

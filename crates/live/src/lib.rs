@@ -20,6 +20,7 @@ mod broker;
 mod filter;
 mod front;
 mod inject;
+mod listener;
 mod report;
 mod space;
 mod supervisor;

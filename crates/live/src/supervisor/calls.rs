@@ -1,0 +1,247 @@
+//! What is done for each stopped call.
+
+use super::{Served, Supervisor, thread_group};
+use crate::areas;
+use crate::sys::{self, Notification, Pid};
+use crate::wire::{self, PAGE, Request, op};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Private file mappings up to this size are copied when they are made; larger ones stay the kernel's.
+pub(super) const COPY_MAX: u64 = 256 << 20;
+
+/// What is done for a stopped call.
+pub(super) enum Plan {
+    /// The kernel carries it out.
+    Proceed,
+    /// It ends with this result.
+    Conclude(i64),
+    /// The helper carries it out.
+    Carry(VecDeque<Step>, Option<AfterMap>),
+}
+
+/// One request to a helper.
+pub(super) struct Step {
+    pub(super) request: Request,
+    /// File that goes with it.
+    pub(super) file: Option<OwnedFd>,
+    /// Its result is the result of the call.
+    pub(super) counts: bool,
+    /// When it fails, so does the call.
+    pub(super) vital: bool,
+}
+
+impl Step {
+    /// The program's own call.
+    pub(super) fn call(op: u32, args: [u64; 6]) -> Step {
+        Step { request: Request { op, args, ..Request::default() }, file: None, counts: true, vital: false }
+    }
+
+    /// Work before or after it.
+    pub(super) fn aside(op: u32, args: [u64; 6]) -> Step {
+        Step { counts: false, ..Step::call(op, args) }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct AfterMap {
+    pub(super) length: u64,
+    pub(super) lock: bool,
+}
+
+impl Supervisor {
+    /// The refusal of a call that would exceed the program's resource limits.
+    ///
+    /// The kernel would count the pool, which lies in the same address space, and would look at the helper's limits:
+    /// the helper has none, and what the program may have is checked here. Programs without limits pay nothing.
+    pub(super) fn beyond_limits(&self, space: u64, notification: &Notification) -> Option<i64> {
+        let (a, thread) = (notification.args, notification.thread as Pid);
+        let served = &self.spaces[&space];
+        let no_memory = Some(-i64::from(libc::ENOMEM));
+        let (grows_by, refusal) = match i64::from(notification.call) {
+            libc::SYS_mmap => (a[1], no_memory),
+            libc::SYS_mremap => (a[2].saturating_sub(a[1]), no_memory),
+            libc::SYS_brk => (a[0].saturating_sub(served.program_break), Some(served.program_break as i64)),
+            libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_mlockall => {
+                return self.beyond_lock_limit(space, notification);
+            }
+            _ => return None,
+        };
+        let (space_limit, data_limit) = (sys::limit(libc::RLIMIT_AS, thread), sys::limit(libc::RLIMIT_DATA, thread));
+        if grows_by == 0 || (space_limit.is_none() && data_limit.is_none()) {
+            return None;
+        }
+        let areas = areas::of(served.space.helper).unwrap_or_default();
+        let total = |wanted: &dyn Fn(&areas::Area) -> bool| {
+            areas.iter().filter(|area| !area.is_ours() && wanted(area)).map(areas::Area::length).sum::<u64>()
+        };
+        let exceeds = |limit: Option<u64>, used: u64| limit.is_some_and(|limit| used.saturating_add(grows_by) > limit);
+        let data = |area: &areas::Area| area.private && area.protection & 2 != 0 && area.name != "[stack]";
+        let is_data = i64::from(notification.call) != libc::SYS_mmap || a[2] & libc::PROT_WRITE as u64 != 0;
+        let beyond = exceeds(space_limit, total(&|_| true)) || (is_data && exceeds(data_limit, total(&data)));
+        if beyond { refusal } else { None }
+    }
+
+    /// RLIMIT_MEMLOCK binds programs without CAP_IPC_LOCK; the helper, which locks for them, is not bound.
+    pub(super) fn beyond_lock_limit(&self, space: u64, notification: &Notification) -> Option<i64> {
+        let thread = notification.thread as Pid;
+        let limit = sys::limit(libc::RLIMIT_MEMLOCK, thread)?;
+        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        const CAP_IPC_LOCK: u64 = 1 << 14;
+        let capabilities = field("CapEff:").and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+        if capabilities & CAP_IPC_LOCK != 0 {
+            return None;
+        }
+        let kib = |name| field(name).and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0);
+        let ours = self.spaces[&space].space.counters().pool_pages * PAGE;
+        let all = i64::from(notification.call) == libc::SYS_mlockall;
+        let wanted = if all {
+            (kib("VmSize:") << 10).saturating_sub(ours)
+        } else {
+            (kib("VmLck:") << 10) + notification.args[1]
+        };
+        let refusal = if limit == 0 { libc::EPERM } else { libc::ENOMEM };
+        (wanted > limit).then_some(-i64::from(refusal))
+    }
+
+    /// Decides what is done for a call.
+    pub(super) fn plan_call(&mut self, space: u64, notification: &Notification) -> Plan {
+        let a = notification.args;
+        let carry = |op, args| Plan::Carry(VecDeque::from([Step::call(op, args)]), None);
+        match i64::from(notification.call) {
+            libc::SYS_mmap => self.plan_mmap(notification),
+            libc::SYS_brk => carry(op::BRK, a),
+            libc::SYS_mremap => carry(op::MREMAP, a),
+            libc::SYS_mprotect => carry(op::PROTECT, [a[0], a[1], a[2], u64::MAX, 0, 0]),
+            libc::SYS_pkey_mprotect => carry(op::PROTECT, [a[0], a[1], a[2], a[3], 0, 0]),
+            libc::SYS_munmap | libc::SYS_madvise => self.plan_release(space, notification),
+            libc::SYS_mlock | libc::SYS_mlock2 => {
+                let (start, end) = (a[0] & !(PAGE - 1), a[0].saturating_add(a[1]).next_multiple_of(PAGE));
+                let flags = if i64::from(notification.call) == libc::SYS_mlock2 { a[2] } else { 0 };
+                let fill = flags & u64::from(libc::MLOCK_ONFAULT) == 0;
+                let mut steps = if fill { self.fills(space, start, end) } else { VecDeque::new() };
+                steps.push_back(Step::call(op::MLOCK, [a[0], a[1], flags, 0, 0, 0]));
+                Plan::Carry(steps, None)
+            }
+            libc::SYS_mlockall => self.plan_mlockall(space, a[0]),
+            libc::SYS_munlock => carry(op::MUNLOCK, a),
+            libc::SYS_munlockall => {
+                self.spaces[&space].space.set_fill_future(false);
+                carry(op::MUNLOCKALL, a)
+            }
+            _ => Plan::Proceed,
+        }
+    }
+
+    pub(super) fn plan_mmap(&mut self, notification: &Notification) -> Plan {
+        let mut a = notification.args;
+        let (flags, protection) = (a[3] as i32, a[2] as i32);
+        let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0;
+        if a[0] < wire::POOL_END && a[0].saturating_add(a[1]) > wire::BLOB_BASE {
+            if fixed {
+                return Plan::Conclude(-i64::from(libc::ENOMEM));
+            }
+            // Only a hint: the kernel finds another place.
+            a[0] = 0;
+        }
+        let lock = flags & libc::MAP_LOCKED != 0;
+        let fill = lock || flags & libc::MAP_POPULATE != 0;
+        a[3] &= !((libc::MAP_LOCKED | libc::MAP_POPULATE) as u64);
+        let mut file = None;
+        if flags & libc::MAP_ANONYMOUS == 0 {
+            // A loader first maps a whole library to reserve its place; the parts follow.
+            let reservation = !fixed && protection & (libc::PROT_WRITE | libc::PROT_EXEC) == 0;
+            if reservation || a[1] > COPY_MAX {
+                return Plan::Proceed;
+            }
+            match self.descriptor(notification.thread as Pid, a[4] as i32) {
+                Ok(found) => file = Some(found),
+                Err(_) => return Plan::Proceed,
+            }
+        }
+        let after_map = fill.then_some(AfterMap { length: a[1].next_multiple_of(PAGE), lock });
+        Plan::Carry(VecDeque::from([Step { file, ..Step::call(op::MMAP, a) }]), after_map)
+    }
+
+    /// `munmap` and `madvise`: pages in color go back to the pool before the program gives them up.
+    pub(super) fn plan_release(&mut self, space: u64, notification: &Notification) -> Plan {
+        let a = notification.args;
+        let unmap = i64::from(notification.call) == libc::SYS_munmap;
+        if !unmap {
+            match a[2] as i32 {
+                libc::MADV_DONTNEED => {}
+                libc::MADV_HUGEPAGE | libc::MADV_MERGEABLE => return Plan::Conclude(0),
+                libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
+                    let mut steps = self.fills(space, a[0], a[0].saturating_add(a[1]));
+                    steps.push_back(Step::call(op::MADVISE, [a[0], a[1], a[2], 0, 0, 0]));
+                    return Plan::Carry(steps, None);
+                }
+                _ => return Plan::Conclude(-i64::from(libc::EINVAL)),
+            }
+        }
+        if a[0] < wire::POOL_END && a[0].saturating_add(a[1]) > wire::BLOB_BASE {
+            return Plan::Conclude(-i64::from(libc::EINVAL));
+        }
+        // The run list is filled when the request is sent; see `advance`.
+        let (op, advice) = if unmap { (op::MUNMAP, 0) } else { (op::MADVISE, a[2]) };
+        Plan::Carry(VecDeque::from([Step::call(op, [a[0], a[1], advice, 0, 0, 0])]), None)
+    }
+
+    pub(super) fn plan_mlockall(&mut self, space: u64, flags: u64) -> Plan {
+        let (current, future) = (libc::MCL_CURRENT as u64, libc::MCL_FUTURE as u64);
+        let on_fault = libc::MCL_ONFAULT as u64;
+        if flags == 0 || flags & !(current | future | on_fault) != 0 || flags == on_fault {
+            return Plan::Conclude(-i64::from(libc::EINVAL));
+        }
+        // The kernel would fill missing pages with frames of its own choice: it only locks, the helper fills.
+        let mut steps = VecDeque::from([Step::call(op::MLOCKALL, [flags | on_fault, 0, 0, 0, 0, 0])]);
+        if flags & on_fault == 0 {
+            self.spaces[&space].space.set_fill_future(flags & future != 0);
+            if flags & current != 0 {
+                steps.extend(self.fills(space, 0, u64::MAX));
+            }
+        }
+        Plan::Carry(steps, None)
+    }
+
+    /// Requests that bring in what is missing between two addresses.
+    pub(super) fn fills(&self, space: u64, start: u64, end: u64) -> VecDeque<Step> {
+        let mut steps = VecDeque::new();
+        for area in areas::of(self.spaces[&space].space.helper).unwrap_or_default() {
+            let (from, to) = (area.start.max(start), area.end.min(end));
+            let accessible = area.protection != 0 && !(wire::BLOB_BASE..wire::POOL_END).contains(&area.start);
+            if from >= to || !accessible || area.name.starts_with("[v") {
+                continue;
+            }
+            steps.push_back(if area.is_anonymous() && area.protection & 2 != 0 {
+                Step { vital: true, ..Step::aside(op::FILL, [from, to - from, 0, 0, 0, 0]) }
+            } else {
+                Step::aside(op::MADVISE, [from, to - from, libc::MADV_POPULATE_READ as u64, 0, 0, 0])
+            });
+        }
+        steps
+    }
+
+    pub(super) fn descriptor(&self, thread: Pid, number: i32) -> io::Result<OwnedFd> {
+        let group = thread_group(thread).ok_or(io::ErrorKind::NotFound)?;
+        match self.processes.get(&group) {
+            Some(process) => sys::descriptor_of(&process.handle, number),
+            None => sys::descriptor_of(&sys::open_process(group)?, number),
+        }
+    }
+
+    /// The address space of a thread.
+    pub(super) fn space_of(&mut self, thread: Pid) -> Option<u64> {
+        let is = |served: &Served| sys::same_space(thread, served.space.helper);
+        if let Some(guess) = self.guesses.get(&thread)
+            && self.spaces.get(guess).is_some_and(is)
+        {
+            return Some(*guess);
+        }
+        let found = self.spaces.iter().find(|(_, served)| is(served)).map(|(&id, _)| id)?;
+        self.guesses.insert(thread, found);
+        Some(found)
+    }
+}

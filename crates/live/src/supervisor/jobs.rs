@@ -1,0 +1,150 @@
+//! Carrying out stopped calls with a helper, one request after the other.
+
+use super::Supervisor;
+use super::calls::{AfterMap, COPY_MAX, Step};
+use crate::areas;
+use crate::space::Space;
+use crate::sys;
+use crate::wire::{self, PAGE, Reply, op, say};
+use std::collections::VecDeque;
+
+/// A stopped call that a helper carries out.
+pub(super) struct Job {
+    /// The waiting call; None for work of the supervisor's own.
+    pub(super) notification: Option<u64>,
+    /// It is a `brk`.
+    pub(super) is_break: bool,
+    /// Arguments of its first request.
+    pub(super) call: [u64; 6],
+    /// What is still to be done.
+    pub(super) steps: VecDeque<Step>,
+    /// For an `mmap`: fill and lock what was mapped.
+    pub(super) after_map: Option<AfterMap>,
+    /// Result of the step that counts, once it is done.
+    pub(super) result: i64,
+    /// The request that is under way: its id, whether its result counts, whether the call fails with it.
+    pub(super) under_way: (u64, bool, bool),
+}
+
+impl Supervisor {
+    /// Sends the next request of the first job of a space.
+    pub(super) fn advance(&mut self, id: u64) {
+        let Some(served) = self.spaces.get_mut(&id) else { return };
+        let Some(job) = served.jobs.front_mut() else { return };
+        let Some(Step { mut request, file, counts, vital }) = job.steps.pop_front() else { return self.finish_job(id) };
+        // Pages that are about to be given up and are in color go back to the pool.
+        let given_up = (request.args[0], request.args[0].saturating_add(request.args[1]));
+        let list = |space: &Space| space.list_pages(&*self.supply.choice, given_up.0, given_up.1, true);
+        match request.op {
+            op::BRK if request.args[0] != 0 && request.args[0] < served.program_break => {
+                let end = request.args[0].next_multiple_of(PAGE);
+                let heap_end = served.program_break;
+                request.args[1] = served.space.list_pages(&*self.supply.choice, end, heap_end, true);
+            }
+            op::BRK => request.args[1] = 0,
+            op::MUNMAP => request.args[2] = list(&served.space),
+            op::MADVISE if request.args[2] == libc::MADV_DONTNEED as u64 => request.args[3] = list(&served.space),
+            _ => {}
+        }
+        match served.space.send(request, file.as_ref()) {
+            Ok(id) => job.under_way = (id, counts, vital),
+            Err(_) => self.lose(id),
+        }
+    }
+
+    pub(super) fn on_helper(&mut self, id: u64) {
+        let Some(served) = self.spaces.get_mut(&id) else { return };
+        match served.space.hear(&self.supply, false) {
+            Ok(Some(reply)) => self.on_reply(id, &reply),
+            Ok(None) => {}
+            Err(_) => self.lose(id),
+        }
+    }
+
+    pub(super) fn on_reply(&mut self, id: u64, reply: &Reply) {
+        if reply.kind == say::REFUSED {
+            let program = self.spaces[&id].space.program.clone();
+            let colors = self.supply.choice.label();
+            return self.problem(format!(
+                "{program}: no frame in {colors} is left, {} missing: the page at {:#x} raises SIGBUS (strict)",
+                reply.extra[1], reply.extra[0]
+            ));
+        }
+        let Some(served) = self.spaces.get_mut(&id) else { return };
+        let Some(job) = served.jobs.front_mut() else { return };
+        let (request, counts, vital) = job.under_way;
+        if reply.id != request {
+            return;
+        }
+        if reply.value == wire::NOT_ANONYMOUS {
+            return self.copy_then_protect(id);
+        }
+        if vital && reply.value < 0 {
+            job.result = reply.value;
+            job.steps.clear();
+        }
+        if counts {
+            job.result = reply.value;
+            if job.is_break && reply.value > 0 {
+                served.program_break = reply.value as u64;
+            }
+            if let Some(after) = job.after_map.take()
+                && reply.value >= 0
+            {
+                let at = reply.value as u64;
+                job.steps.push_back(Step::aside(op::FILL, [at, after.length, 0, 0, 0, 0]));
+                if after.lock {
+                    job.steps.push_back(Step::aside(op::MLOCK, [at, after.length, 0, 0, 0, 0]));
+                }
+            }
+        }
+        self.advance(id);
+    }
+
+    /// A private file mapping becomes writable: it is replaced by a colored copy first.
+    pub(super) fn copy_then_protect(&mut self, id: u64) {
+        let Some(served) = self.spaces.get_mut(&id) else { return };
+        let Some(job) = served.jobs.front_mut() else { return };
+        let [start, length, ..] = job.call;
+        let end = start.saturating_add(length).next_multiple_of(PAGE);
+        for area in areas::of(served.space.helper).unwrap_or_default() {
+            let (from, to) = (area.start.max(start), area.end.min(end));
+            if from < to && area.is_private_file() && area.protection & 1 != 0 && to - from <= COPY_MAX {
+                job.steps.push_back(Step::aside(op::REPLACE, [from, to - from, area.protection, 0, 0, 0]));
+            }
+        }
+        let mut call = job.call;
+        call[4] = 1;
+        job.steps.push_back(Step::call(op::PROTECT, call));
+        self.advance(id);
+    }
+
+    pub(super) fn finish_job(&mut self, id: u64) {
+        let Some(served) = self.spaces.get_mut(&id) else { return };
+        if let Some(job) = served.jobs.pop_front()
+            && let Some(notification) = job.notification
+        {
+            sys::conclude(self.listener.fd(), notification, job.result);
+        }
+        if !served.jobs.is_empty() {
+            self.advance(id);
+        }
+    }
+
+    /// A helper is gone while its program lives: its faults and calls cannot be served any more.
+    pub(super) fn lose(&mut self, id: u64) {
+        let Some(served) = self.spaces.remove(&id) else { return };
+        if self.lane == Some(id) {
+            self.end_lane();
+        }
+        if !served.space.users.is_empty() {
+            self.problem(format!("{}: the helper is lost, the program is ended", served.space.program));
+        }
+        for user in &served.space.users {
+            if let Some(process) = self.processes.get(user) {
+                sys::signal_process(&process.handle, libc::SIGKILL);
+            }
+        }
+        self.close_space(served);
+    }
+}

@@ -1,0 +1,206 @@
+//! Processes of the run: where they come from, what they begin with, where they end.
+
+use super::{Process, Served, Supervisor, TOKEN_PROCESS, TOKEN_SPACE, Tracing};
+use crate::RunError;
+use crate::areas;
+use crate::inject;
+use crate::sys::{self, Change, Pid};
+use crate::wire::{PAGE, op};
+use std::collections::VecDeque;
+
+impl Supervisor {
+    pub(super) fn on_signals(&mut self) {
+        while sys::next_signal(&self.signals).is_some() {}
+        while let Ok(Some((pid, change))) = sys::wait(-1, false) {
+            self.on_change(pid, change);
+        }
+    }
+
+    pub(super) fn on_change(&mut self, pid: Pid, change: Change) {
+        let state = self.tracing.get(&pid).copied();
+        match (state, change) {
+            (_, Change::Gone) => {
+                self.tracing.remove(&pid);
+            }
+            (_, Change::Event(libc::PTRACE_EVENT_EXEC)) => {
+                // After an exec by another thread than the first, the thread has the id of the first.
+                if let Ok(former) = sys::event_message(pid) {
+                    self.tracing.remove(&former);
+                }
+                self.tracing.insert(pid, Tracing::Fresh);
+                // Registers are not final yet: it is stopped once more, on its way to the first instruction.
+                let _ = sys::interrupt(pid);
+                let _ = sys::resume(pid, 0);
+            }
+            (Some(Tracing::Fresh), Change::Event(libc::PTRACE_EVENT_STOP)) => self.on_fresh_program(pid),
+            (
+                Some(Tracing::Fork),
+                Change::Event(libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE),
+            ) => {
+                self.on_forked(pid);
+            }
+            (Some(Tracing::Child(parent)), Change::Event(libc::PTRACE_EVENT_STOP)) => self.on_child(pid, parent),
+            // A child may stop before its parent's event is seen; it waits for it.
+            (None, Change::Event(libc::PTRACE_EVENT_STOP)) => {
+                self.tracing.insert(pid, Tracing::Child(0));
+            }
+            (_, Change::Event(_)) => self.release(pid, 0),
+            (_, Change::Signal(signal)) => self.release(pid, signal),
+        }
+    }
+
+    /// Stops tracing a stopped thread.
+    pub(super) fn release(&mut self, pid: Pid, signal: i32) {
+        self.tracing.remove(&pid);
+        let _ = sys::detach(pid, signal);
+    }
+
+    /// A program has been loaded and has not run an instruction yet.
+    pub(super) fn on_fresh_program(&mut self, pid: Pid) {
+        self.leave_space(pid);
+        match self.adopt(pid, "exec") {
+            Ok(id) => {
+                if let Err(error) = self.color_image(id, pid) {
+                    self.not_colored(pid, &error);
+                }
+            }
+            Err(error) => self.not_colored(pid, &error),
+        }
+        self.release(pid, 0);
+    }
+
+    pub(super) fn on_forked(&mut self, parent: Pid) {
+        let space = self.space_of(parent).unwrap_or(0);
+        if let Ok(child) = sys::event_message(parent) {
+            if let Some(served) = self.spaces.get_mut(&space)
+                && !sys::same_space(child, served.space.helper)
+            {
+                let (right, wrong) = served.space.census(&*self.supply.choice);
+                served.shared_by_fork = right + wrong;
+            }
+            let waiting = self.tracing.insert(child, Tracing::Child(space)) == Some(Tracing::Child(0));
+            if waiting {
+                self.on_child(child, space);
+            }
+        }
+        self.release(parent, 0);
+    }
+
+    /// A forked process has not run an instruction yet.
+    pub(super) fn on_child(&mut self, pid: Pid, parent: u64) {
+        if let Some(served) = self.spaces.get_mut(&parent)
+            && sys::same_space(pid, served.space.helper)
+        {
+            // It shares its parent's memory.
+            served.space.users.insert(pid);
+            self.enroll(pid, parent);
+        } else if parent != 0 {
+            match self.adopt(pid, "fork") {
+                Ok(id) => {
+                    if let Err(error) = self.watch_everything(id) {
+                        self.not_colored(pid, &error);
+                    }
+                }
+                Err(error) => self.not_colored(pid, &error),
+            }
+        }
+        self.release(pid, 0);
+    }
+
+    /// Gives a stopped process a helper.
+    pub(super) fn adopt(&mut self, pid: Pid, began: &'static str) -> Result<u64, RunError> {
+        let id = self.next_space;
+        self.next_space += 1;
+        // The injected thread asks for descriptors through the listener.
+        self.end_lane();
+        let looks = self.supply.choice.looks_per_page();
+        let program = *self.program.get_or_insert(pid);
+        let prefault = if began == "exec" && pid == program { self.settings.prefault_pages } else { 0 };
+        let space = inject::inject(&self.kit, &self.settings, looks, prefault, &mut self.listener, pid)?;
+        self.poller.add(&space.socket, TOKEN_SPACE | id)?;
+        let served =
+            Served { space, jobs: VecDeque::new(), began, first_pid: pid, shared_by_fork: 0, program_break: 0 };
+        self.spaces.insert(id, served);
+        self.enroll(pid, id);
+        Ok(id)
+    }
+
+    pub(super) fn enroll(&mut self, pid: Pid, space: u64) {
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.space = space;
+        } else if let Ok(handle) = sys::open_process(pid)
+            && self.poller.add(&handle, TOKEN_PROCESS | pid as u64).is_ok()
+        {
+            self.processes.insert(pid, Process { handle, space });
+        }
+    }
+
+    pub(super) fn on_exit(&mut self, pid: Pid) {
+        self.leave_space(pid);
+        self.processes.remove(&pid);
+        self.guesses.clear();
+    }
+
+    /// A process no longer uses its address space; the last one ends the helper.
+    pub(super) fn leave_space(&mut self, pid: Pid) {
+        let Some(process) = self.processes.get(&pid) else { return };
+        let id = process.space;
+        let Some(served) = self.spaces.get_mut(&id) else { return };
+        served.space.users.remove(&pid);
+        if served.space.users.is_empty()
+            && let Some(served) = self.spaces.remove(&id)
+        {
+            self.close_space(served);
+            if self.lane == Some(id) {
+                self.end_lane();
+            }
+        }
+    }
+
+    pub(super) fn close_space(&mut self, served: Served) {
+        let report = served.report(&*self.supply.choice);
+        self.report.address_spaces.push(report);
+        for job in served.jobs {
+            if let Some(notification) = job.notification {
+                sys::conclude(self.listener.fd(), notification, -i64::from(libc::ENOMEM));
+            }
+        }
+        sys::signal_process(&served.space.helper_process, libc::SIGKILL);
+    }
+
+    // --- memory that is there already ---
+
+    /// Puts a freshly loaded program in color: stack, data, text.
+    pub(super) fn color_image(&mut self, id: u64, pid: Pid) -> Result<(), RunError> {
+        let image = areas::of(pid)?;
+        let space = &mut self.spaces.get_mut(&id).ok_or(RunError::HelperLost)?.space;
+        let copies: u64 = image.iter().filter(|area| area.is_private_file()).map(|area| area.length() / PAGE).sum();
+        let prefault = if self.program == Some(pid) { self.settings.prefault_pages } else { 0 };
+        space.ask(&self.supply, op::GROW, [copies + 64 + prefault, 0, 0, 0, 0, 0])?;
+        for area in image.iter().filter(|area| area.is_private_file() && area.protection & 1 != 0) {
+            let copied = space.ask(&self.supply, op::REPLACE, [area.start, area.length(), area.protection, 0, 0, 0])?;
+            if copied == -i64::from(libc::ENOMEM) && self.settings.strict {
+                let missing = space.counters().missing_pages.max(1);
+                return Err(RunError::Exhausted { colors: self.supply.choice.label(), missing });
+            }
+        }
+        self.watch_everything(id)
+    }
+
+    /// Watches all private memory of a stopped process, and puts in color what of it is there.
+    pub(super) fn watch_everything(&mut self, id: u64) -> Result<(), RunError> {
+        let served = self.spaces.get_mut(&id).ok_or(RunError::HelperLost)?;
+        let recolor = served.began == "exec";
+        let space = &mut served.space;
+        for area in areas::of(space.helper)?.iter().filter(|area| area.is_anonymous()) {
+            space.ask(&self.supply, op::REGISTER, [area.start, area.length(), 0, 0, 0, 0])?;
+            if recolor {
+                let runs = space.list_pages(&*self.supply.choice, area.start, area.end, false);
+                if runs > 0 {
+                    space.ask(&self.supply, op::RECOLOR, [runs, 0, 0, 0, 0, 0])?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
