@@ -17,7 +17,7 @@ use memtint_map::{Palette, Selection};
 use memtint_units::IndexSet;
 
 use self::groups::PoolColors;
-use self::machine::Machine;
+use self::machine::{Beside, Machine};
 use self::random::Random;
 use self::report::BenchReport;
 use self::series::Results;
@@ -93,7 +93,7 @@ fn bench_run(arguments: &BenchRunArguments, format: Format) -> Ending {
     let matcher = selection.compile(&choice.palette)?;
     let repeat = arguments.repeat.map_or(if arguments.quick { 3 } else { 7 }, usize::from);
     let limit = Duration::from_secs(if arguments.quick { 15 } else { 60 });
-    let machine = Machine::read();
+    let (machine, beside) = (Machine::read(), Beside::since_now());
     let me =
         std::env::current_exe().map_err(|error| Failure::Sentence(format!("bench: this program's file: {error}")))?;
     child::adopt_orphans();
@@ -133,6 +133,7 @@ fn bench_run(arguments: &BenchRunArguments, format: Format) -> Ending {
         quick: arguments.quick,
         duration_s: started.elapsed().as_secs_f64(),
         memory_as_found,
+        disturbance: beside.until_now(child::own_time()),
         results: &session.results,
     };
     match format {

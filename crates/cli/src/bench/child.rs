@@ -114,6 +114,18 @@ pub(super) fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
+/// Processor time of this process and of all that it has waited for.
+pub(super) fn own_time() -> Duration {
+    let time = |who| {
+        // SAFETY: rusage is plain data for which all zeros is a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is valid for the call.
+        unsafe { libc::getrusage(who, &raw mut usage) };
+        Usage::of(&usage).cpu
+    };
+    time(libc::RUSAGE_SELF) + time(libc::RUSAGE_CHILDREN)
+}
+
 /// A program under way. Dropped, it is killed and nothing of it is left.
 pub(super) struct Running {
     child: Child,

@@ -1,6 +1,7 @@
 //! What the figures were taken on.
 
 use std::fs::read_to_string;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -44,6 +45,57 @@ impl Machine {
     }
 }
 
+/// Processor time of the whole machine since it was started, in ticks.
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    all: u64,
+    idle: u64,
+    stolen: u64,
+}
+
+impl Ticks {
+    fn read() -> Option<Ticks> {
+        Ticks::parse(&read_to_string("/proc/stat").ok()?)
+    }
+
+    /// The first line: user, nice, system, idle, iowait, irq, softirq, steal; what follows is contained in these.
+    fn parse(stat: &str) -> Option<Ticks> {
+        let numbers = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8).map(str::parse);
+        let numbers = numbers.collect::<Result<Vec<u64>, _>>().ok()?;
+        let &[_, _, _, idle, iowait, _, _, stolen] = &numbers[..] else { return None };
+        Some(Ticks { all: numbers.iter().sum(), idle: idle + iowait, stolen })
+    }
+}
+
+/// What went on beside the bench.
+pub(super) struct Beside(Option<Ticks>);
+
+/// Shares of the processors' time that were not the bench's and not idle.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Disturbance {
+    /// Used by other programs of this machine, and by the kernel on behalf of nobody.
+    pub(super) other_programs_share: f64,
+    /// Taken by the hypervisor.
+    pub(super) stolen_share: f64,
+}
+
+impl Beside {
+    pub(super) fn since_now() -> Beside {
+        Beside(Ticks::read())
+    }
+
+    /// `own` is what the bench and all that it started and waited for have used.
+    pub(super) fn until_now(&self, own: Duration) -> Option<Disturbance> {
+        let (before, after) = (self.0?, Ticks::read()?);
+        let all = after.all.checked_sub(before.all).filter(|&all| all > 0)? as f64;
+        let (idle, stolen) = (after.idle.saturating_sub(before.idle), after.stolen.saturating_sub(before.stolen));
+        // SAFETY: takes a number and touches no memory of ours.
+        let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
+        let others = all - idle as f64 - stolen as f64 - own.as_secs_f64() * ticks_per_second;
+        Some(Disturbance { other_programs_share: others.max(0.0) / all, stolen_share: stolen as f64 / all })
+    }
+}
+
 fn trimmed(path: &str) -> Option<String> {
     read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
@@ -67,5 +119,12 @@ mod tests {
     fn the_mode_in_brackets_is_the_one() {
         assert_eq!(chosen("always [madvise] never").as_deref(), Some("madvise"));
         assert_eq!(chosen("nonsense"), None);
+    }
+
+    #[test]
+    fn ticks_of_a_line() {
+        let ticks = Ticks::parse("cpu  10 1 20 60 4 2 1 2 50 0\ncpu0 ...\n").unwrap();
+        assert_eq!((ticks.all, ticks.idle, ticks.stolen), (100, 64, 2));
+        assert!(Ticks::parse("cpu  10 1").is_none());
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::groups::MemoryAsFound;
-use super::machine::Machine;
+use super::machine::{Disturbance, Machine};
 use super::programs::{PROGRAMS, STEADY};
 use super::series::{Results, Series, Side, Spread};
 use crate::output::table;
@@ -27,6 +27,7 @@ pub(super) struct BenchReport<'a> {
     pub(super) quick: bool,
     pub(super) duration_s: f64,
     pub(super) memory_as_found: Option<MemoryAsFound>,
+    pub(super) disturbance: Option<Disturbance>,
     pub(super) results: &'a Results,
 }
 
@@ -133,6 +134,7 @@ impl BenchReport<'_> {
             "duration_s": self.duration_s,
             "context": {
                 "memory_as_found": self.memory_as_found,
+                "disturbance": self.disturbance,
                 "scramble_touch_ns_per_page": spread(&results.scramble_touch_ns_per_page),
                 "native_share_in_color": spread(&results.native_share_in_color),
                 "colored_share_in_color": spread(&results.colored_share_in_color),
@@ -230,6 +232,14 @@ impl BenchReport<'_> {
                 spread_text(cost)
             );
         }
+        if let Some(disturbance) = self.disturbance {
+            let _ = writeln!(
+                text,
+                "  of the processors' time during the bench other programs used {:.0} %, the hypervisor took {:.0} %",
+                disturbance.other_programs_share * 100.0,
+                disturbance.stolen_share * 100.0
+            );
+        }
         let chance = self.share_of_frames * 100.0;
         for side in Side::BOTH {
             let samples = match side {
@@ -289,7 +299,7 @@ fn target_lines(targets: &[Target]) -> String {
 
 fn series_table(series: &[Series]) -> String {
     let cell = |samples: &[f64]| Spread::of(samples).map_or_else(String::new, spread_text);
-    // Ratios of what only one of the two has, or of pools, say nothing.
+    let ratio = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}"));
     let rows = series.iter().map(|s| {
         vec![
             s.group.to_owned(),
@@ -298,12 +308,21 @@ fn series_table(series: &[Series]) -> String {
             s.unit.label().to_owned(),
             cell(&s.native),
             cell(&s.colored),
-            s.ratio().map_or_else(String::new, |ratio| format!("{ratio:.3}")),
+            ratio(s.ratio()),
+            ratio(s.ratio_of_min()),
         ]
     });
-    let heads =
-        ["group", "program", "measure", "unit", "native: median (min..max)", "colored: median (min..max)", "ratio"];
-    table(&heads, &[4, 5, 6], &rows.collect::<Vec<_>>())
+    let heads = [
+        "group",
+        "program",
+        "measure",
+        "unit",
+        "native: median (min..max)",
+        "colored: median (min..max)",
+        "ratio",
+        "of min",
+    ];
+    table(&heads, &[4, 5, 6, 7], &rows.collect::<Vec<_>>())
 }
 
 fn spread_text(spread: Spread) -> String {

@@ -72,6 +72,12 @@ impl Series {
         (native.median > 0.0).then(|| colored.median / native.median)
     }
 
+    /// As [`Series::ratio`], of the smallest samples: what other programs disturb least.
+    pub(super) fn ratio_of_min(&self) -> Option<f64> {
+        let (native, colored) = (Spread::of(&self.native)?, Spread::of(&self.colored)?);
+        (native.min > 0.0).then(|| colored.min / native.min)
+    }
+
     pub(super) fn to_json(&self) -> Value {
         json!({
             "group": self.group,
@@ -80,6 +86,7 @@ impl Series {
             "native": side_json(&self.native, self.unit),
             "colored": side_json(&self.colored, self.unit),
             "ratio": self.ratio(),
+            "ratio_of_min": self.ratio_of_min(),
         })
     }
 }
