@@ -68,6 +68,16 @@ pub(crate) fn of(pid: Pid) -> io::Result<Vec<Area>> {
     Ok(String::from_utf8_lossy(&text).lines().filter_map(Area::parse).collect())
 }
 
+/// Whether a mapping is locked in memory.
+pub(crate) fn is_locked(pid: Pid, area: &Area) -> bool {
+    let text = std::fs::read(format!("/proc/{pid}/smaps")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let head = format!("{:x}-{:x} ", area.start, area.end);
+    let lines = text.lines().skip_while(|line| !line.starts_with(&head));
+    let flags = lines.skip(1).find_map(|line| line.strip_prefix("VmFlags:"));
+    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "lo"))
+}
+
 /// Which frame is behind a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backing {

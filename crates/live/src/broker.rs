@@ -9,6 +9,7 @@ use crate::areas::{self, Backing, PageMap};
 use crate::sys::{self, Pid};
 use crate::wire::{PAGE, Run};
 use crate::{FrameChoice, RunError};
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -26,46 +27,63 @@ const LOW: u64 = 2048;
 
 /// The supervisor's side.
 pub(crate) struct Broker {
-    socket: Option<OwnedFd>,
+    /// None when every frame is in color.
+    socket: RefCell<Option<OwnedFd>>,
+    hold_max: u64,
 }
 
 impl Broker {
     /// Starts the process. Nothing to look for: no process.
     pub(crate) fn start(choice: &dyn FrameChoice, hold_max: u64) -> Result<Broker, RunError> {
-        if choice.looks_per_page() <= 1.0 {
-            return Ok(Broker { socket: None });
-        }
-        let (socket, theirs) = sys::message_pair()?;
-        if sys::fork()? == 0 {
-            drop(socket);
-            sys::die_with_parent();
-            // It must keep neither the user's pipes nor the supervisor's sockets open.
-            sys::close_all_but(&theirs);
-            let mut stock = Stock { runs: Vec::new(), pages: 0, given: 0, hold_max, barren: None, choice };
-            let failed = stock.serve(&theirs).is_err();
-            std::process::exit(i32::from(failed));
-        }
-        Ok(Broker { socket: Some(socket) })
+        let socket = if choice.looks_per_page() <= 1.0 { None } else { Some(spawn(choice, hold_max)?) };
+        Ok(Broker { socket: RefCell::new(socket), hold_max })
     }
 
     /// Frames put on top of the free list of `cpu`: at most `pages`, 0 when there are none. The broker touches no
     /// memory until [`Broker::go_on`]: it would get its own frames back.
-    pub(crate) fn release(&self, pages: u64, cpu: u64) -> u64 {
-        let Some(socket) = &self.socket else { return pages };
-        let mut answer = [0u8; 8];
-        let asked = sys::send_message(socket, &order(pages, cpu), None).is_ok();
-        match sys::receive_message(socket, &mut answer, true) {
-            Ok(message) if asked && message.length == 8 => u64::from_le_bytes(answer),
-            _ => 0,
+    pub(crate) fn release(&self, choice: &dyn FrameChoice, pages: u64, cpu: u64) -> u64 {
+        if self.socket.borrow().is_none() {
+            return pages;
         }
+        if let Some(released) = self.try_release(pages, cpu) {
+            return released;
+        }
+        // Somebody has ended it: a new one starts from nothing.
+        let Ok(socket) = spawn(choice, self.hold_max) else { return 0 };
+        self.socket.replace(Some(socket));
+        self.try_release(pages, cpu).unwrap_or(0)
+    }
+
+    fn try_release(&self, pages: u64, cpu: u64) -> Option<u64> {
+        let socket = self.socket.borrow();
+        let socket = socket.as_ref()?;
+        let mut answer = [0u8; 8];
+        sys::send_message(socket, &order(pages, cpu), None).ok()?;
+        let message = sys::receive_message(socket, &mut answer, true).ok()?;
+        (message.length == 8).then(|| u64::from_le_bytes(answer))
     }
 
     /// The frames have been taken: the broker may look for more.
     pub(crate) fn go_on(&self) {
-        if let Some(socket) = &self.socket {
+        if let Some(socket) = &*self.socket.borrow() {
             let _ = sys::send_message(socket, &order(0, 0), None);
         }
     }
+}
+
+/// Starts the broker's process and returns the socket to it.
+fn spawn(choice: &dyn FrameChoice, hold_max: u64) -> Result<OwnedFd, RunError> {
+    let (socket, theirs) = sys::message_pair()?;
+    if sys::fork()? == 0 {
+        drop(socket);
+        sys::die_with_parent();
+        // It must keep neither the user's pipes nor the supervisor's sockets open.
+        sys::close_all_but(&theirs);
+        let mut stock = Stock { runs: Vec::new(), pages: 0, given: 0, hold_max, barren: None, choice };
+        let failed = stock.serve(&theirs).is_err();
+        std::process::exit(i32::from(failed));
+    }
+    Ok(socket)
 }
 
 fn order(pages: u64, cpu: u64) -> [u8; 16] {

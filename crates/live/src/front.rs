@@ -75,6 +75,9 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
     drop(launcher);
     let status = wait_for(program, &front, &mut tell)?;
     let report = fetch_report(&front, &mut tell);
+    if report.is_none() {
+        tell("the supervisor is gone, and the program was ended with it");
+    }
     Ok(RunStatus { code: status.0, signal: status.1, report })
 }
 
@@ -251,9 +254,6 @@ fn wait_for(program: Pid, front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Resul
     let mut supervised = true;
     loop {
         if let Some(end) = reap(program) {
-            if !supervised {
-                tell("the supervisor is gone, the program was ended");
-            }
             return Ok(end);
         }
         for (token, _) in poller.wait(if supervised { -1 } else { 100 }) {

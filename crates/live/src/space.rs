@@ -178,7 +178,8 @@ impl Space {
                     let areas = areas::of(self.helper).unwrap_or_default();
                     let area = areas.iter().find(|area| (area.start..area.end).contains(&reply.extra[0]));
                     let (protection, end) = area.map_or((0, 0), |area| (area.protection, area.end));
-                    self.answer(op::PROTECTED, reply.id, [protection, end])?;
+                    let locked = area.is_some_and(|area| areas::is_locked(self.helper, area));
+                    self.answer(op::PROTECTED, reply.id, [protection, end, u64::from(locked)])?;
                 }
                 say::FORWARD => self.forwarded.push(Notification::from_words(reply.extra)),
                 say::DONE | say::REFUSED => return Ok(Some(reply)),
@@ -225,7 +226,7 @@ impl Space {
         let backing = self.pages.read(start, pages);
         let runs = areas::runs(start, &backing, |page| in_color(page, &*supply.choice));
         let count = self.write_runs(wire::ANSWER_OFFSET, &runs);
-        self.answer(op::CLASSIFIED, question.id, [count, 0])
+        self.answer(op::CLASSIFIED, question.id, [count, 0, 0])
     }
 
     /// Has the broker put frames on top of the free list of the helper's CPU, and keeps the helper there.
@@ -234,12 +235,12 @@ impl Space {
         self.unpinned = Some((sys::affinity(self.helper), sys::scheduling(self.helper)));
         sys::pin_to_cpu(self.helper, cpu);
         sys::set_realtime(self.helper, true);
-        let released = supply.broker.release(pages.min(1 << 16), cpu);
-        self.answer(op::TAKE, wish.id, [released, 0])
+        let released = supply.broker.release(&*supply.choice, pages.min(1 << 16), cpu);
+        self.answer(op::TAKE, wish.id, [released, 0, 0])
     }
 
-    fn answer(&self, op: u32, id: u64, [first, second]: [u64; 2]) -> Result<(), RunError> {
-        let answer = Request { op, id, args: [first, second, 0, 0, 0, 0], ..Request::default() };
+    fn answer(&self, op: u32, id: u64, [first, second, third]: [u64; 3]) -> Result<(), RunError> {
+        let answer = Request { op, id, args: [first, second, third, 0, 0, 0], ..Request::default() };
         Ok(sys::send_message(&self.socket, &encode(&answer), None)?)
     }
 

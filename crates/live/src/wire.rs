@@ -120,6 +120,8 @@ pub struct State {
     pub deferred_fd: i64,
     /// 1 while the helper reads the filter's listener.
     pub lane: u64,
+    /// 1 once the program has locked memory.
+    pub locks: u64,
 }
 
 /// A run of faults at neighbouring addresses.
@@ -208,7 +210,8 @@ pub mod op {
     /// `mprotect(args[0], args[1], args[2])`, or `pkey_mprotect` with key `args[3]` unless that is `u64::MAX`, of memory that becomes writable.
     /// With `args[4]` = 0 the result is [`super::NOT_ANONYMOUS`], and nothing is done, when a file is mapped there.
     pub const PROTECT: u32 = 18;
-    /// Answer to [`super::say::PROTECTION`]: protection bits in `args[0]`, end of the mapping in `args[1]`.
+    /// Answer to [`super::say::PROTECTION`]: protection bits in `args[0]`, end of the mapping in `args[1]`, and
+    /// 1 in `args[2]` when it is locked in memory.
     pub const PROTECTED: u32 = 19;
     /// Answer to [`super::say::WANT`]: `args[0]` frames of the right color lie on top of this CPU's free list.
     pub const TAKE: u32 = 16;

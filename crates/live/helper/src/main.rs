@@ -207,9 +207,15 @@ impl Helper {
             }
             // What is to be locked has been filled. Without this flag the kernel would fill what grows later, and wait
             // for this process to serve it.
-            op::MLOCK => kernel::call(kernel::NR_MLOCK2, [a[0], a[1], a[2] | kernel::MLOCK_ONFAULT, 0, 0, 0]),
+            op::MLOCK => {
+                self.control.state.locks = 1;
+                kernel::call(kernel::NR_MLOCK2, [a[0], a[1], a[2] | kernel::MLOCK_ONFAULT, 0, 0, 0])
+            }
             op::MUNLOCK => kernel::call(kernel::NR_MUNLOCK, [a[0], a[1], 0, 0, 0, 0]),
-            op::MLOCKALL => kernel::call(kernel::NR_MLOCKALL, [a[0], 0, 0, 0, 0, 0]),
+            op::MLOCKALL => {
+                self.control.state.locks = 1;
+                kernel::call(kernel::NR_MLOCKALL, [a[0], 0, 0, 0, 0, 0])
+            }
             op::MUNLOCKALL => kernel::call(kernel::NR_MUNLOCKALL, [0; 6]),
             op::REGISTER => kernel::register(wire::FD_UFFD, a[0], a[1]).map(|()| 0),
             op::RECOLOR => self.recolor(a[0] as usize),
@@ -291,7 +297,9 @@ impl Helper {
         let length = (a[2] + PAGE - 1) & !(PAGE - 1);
         // A move drops the registration, growth in place keeps it; registering again is harmless. Shared and file
         // mappings refuse, which is not a loss of color.
-        if kernel::register(wire::FD_UFFD, new, length).is_ok() && self.control.fill_future == 1 {
+        let watched = kernel::register(wire::FD_UFFD, new, length).is_ok();
+        // The kernel itself brings in what grows in locked memory.
+        if watched && self.control.state.locks == 1 && self.protection(new).locked {
             self.fill(new, length)?;
         }
         Ok(new)

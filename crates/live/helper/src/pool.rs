@@ -20,6 +20,13 @@ pub(crate) struct Helper {
     pub(crate) control: &'static mut Control,
 }
 
+/// What the supervisor knows of a mapping.
+pub(crate) struct Protection {
+    protection: u64,
+    end: u64,
+    pub(crate) locked: bool,
+}
+
 impl Helper {
     // --- faults ---
 
@@ -57,9 +64,7 @@ impl Helper {
     ///
     /// The shared zero page would do until the memory is made writable, and then the kernel would choose the frame.
     fn give_read_only(&mut self, at: u64) -> bool {
-        self.send(Reply { kind: say::PROTECTION, extra: words([at, 0]), ..Reply::default() });
-        let answer = self.answer(op::PROTECTED, 0);
-        let (protection, end) = (answer.args[0], answer.args[1]);
+        let Protection { protection, end, .. } = self.protection(at);
         if protection & kernel::PROT_WRITE != 0 || protection == 0 || end <= at {
             return false;
         }
@@ -70,6 +75,13 @@ impl Helper {
         let (moved, _) = self.give(at, pages.min(ready));
         let _ = protect(protection);
         moved > 0
+    }
+
+    /// Asks what mapping an address is in.
+    pub(crate) fn protection(&mut self, at: u64) -> Protection {
+        self.send(Reply { kind: say::PROTECTION, extra: words([at, 0]), ..Reply::default() });
+        let [protection, end, locked, ..] = self.answer(op::PROTECTED, 0).args;
+        Protection { protection, end, locked: locked == 1 }
     }
 
     /// The pool is dry: strict programs get SIGBUS, others a frame of the kernel's choice.
