@@ -23,9 +23,9 @@ pub const CONTROL_BASE: u64 = 0x4d00_0010_0000;
 /// Bytes of the control area: header, run list, stack.
 pub const CONTROL_LEN: u64 = 0x4_0000;
 /// Offset inside the control area of the run list that goes with a request.
-pub const RUNS_OFFSET: u64 = 0x1000;
+pub const RUNS_OFFSET: u64 = 0x8000;
 /// Offset of the run list that answers a question of the helper.
-pub const ANSWER_OFFSET: u64 = 0x1_1000;
+pub const ANSWER_OFFSET: u64 = 0x1_8000;
 /// Runs that fit either list.
 pub const RUNS_MAX: usize = 0x1_0000 / size_of::<Run>();
 /// The helper's stack ends (grows down from) here.
@@ -53,6 +53,9 @@ pub const FD_SOCKET: i32 = 3;
 pub const FD_UFFD: i32 = 4;
 /// The filter's listener, while the helper answers the program itself ([`op::LANE`]).
 pub const FD_LISTENER: i32 = 5;
+
+/// Blocks of memory in which the helper remembers faults.
+pub const BLOCKS: usize = 2048;
 
 /// Result of [`op::PROTECT`] that is no error number of the kernel.
 pub const NOT_ANONYMOUS: i64 = -4001;
@@ -108,6 +111,8 @@ pub struct State {
     pub tail: u64,
     /// Streams of faults, for batching.
     pub streams: [Stream; 8],
+    /// Blocks of memory hit by the latest faults, by their number; for scattered faults.
+    pub blocks: [u64; BLOCKS],
     /// Next stream slot to replace.
     pub next_stream: u64,
     /// Sequence number of questions to the supervisor.
@@ -265,3 +270,6 @@ pub struct Reply {
     /// See [`say`].
     pub extra: [u64; 10],
 }
+
+const _: () = assert!(size_of::<Control>() as u64 <= RUNS_OFFSET, "the header must end before the run list");
+const _: () = assert!(ANSWER_OFFSET + 0x1_0000 < CONTROL_LEN - 0x1_0000, "the stack needs room");

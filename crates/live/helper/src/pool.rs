@@ -9,6 +9,8 @@ const FIRST_BATCH: u64 = 4;
 const READ_ONLY_BATCH: u64 = 16;
 /// Frames tried for one page before giving up.
 const ATTEMPTS: usize = 8;
+/// Bytes brought in together once two faults, of no stream, have hit them.
+const BLOCK: u64 = 16 * PAGE;
 /// Pages moved by one system call when areas are filled.
 const BULK: u64 = 512;
 /// Pages looked at by one question.
@@ -36,6 +38,11 @@ impl Helper {
         let ready = self.ready(pages);
         let (moved, _) = self.give(start, pages.min(ready));
         if start <= at && at < start + moved * PAGE {
+            // Scattered faults that come close to each other: the block around them is in use.
+            if pages == FIRST_BATCH && self.is_familiar(at) {
+                let block = at & !(BLOCK - 1);
+                let _ = self.bring_in(block, block + BLOCK);
+            }
             return;
         }
         // The batch did not get as far as the page asked for: that one by itself.
@@ -157,8 +164,8 @@ impl Helper {
             done += moved;
             match why {
                 None => {}
-                // The batch reaches past the end of the mapping, or over pages that are there: halve it.
-                Some(_) if moved == 0 && source.pages > 1 => step = source.pages / 2,
+                // The batch reaches past the end of the mapping: halve it. (A page that is there stops it earlier.)
+                Some(Errno::NO_ENTRY | Errno::INVALID) if moved == 0 && source.pages > 1 => step = source.pages / 2,
                 why => return (done, why),
             }
         }
@@ -199,27 +206,45 @@ impl Helper {
 
     /// Brings in every missing page of a range.
     pub(crate) fn fill(&mut self, at: u64, length: u64) -> RawResult {
-        let mut page = at;
-        let end = at + length;
         if self.control.counters.pool_pages < length / PAGE {
             self.grow(length / PAGE - self.control.counters.pool_pages)?;
         }
-        while page < end {
-            let wanted = ((end - page) / PAGE).min(BULK);
-            if self.ready(wanted) == 0 {
-                self.control.counters.missing_pages += (end - page) / PAGE;
-                if self.control.strict == 1 {
-                    return Err(Errno::NO_MEMORY);
-                }
-                return Ok(0);
-            }
-            let (moved, why) = self.give(page, wanted);
-            page += moved * PAGE;
-            if why.is_some() {
-                page += PAGE;
+        let end = at + length;
+        let mut from = at;
+        while from < end {
+            from = self.bring_in(from, end);
+            if from < end && self.ready(1) == 0 {
+                self.control.counters.missing_pages += (end - from) / PAGE;
+                return if self.control.strict == 1 { Err(Errno::NO_MEMORY) } else { Ok(0) };
             }
         }
         Ok(0)
+    }
+
+    /// Brings in missing pages from `from` on while there are ready ones; returns how far it came.
+    fn bring_in(&mut self, from: u64, end: u64) -> u64 {
+        let mut page = from;
+        let mut again = 0;
+        while page < end && self.control.counters.pool_pages > 0 {
+            let (moved, why) = self.give(page, ((end - page) / PAGE).min(BULK));
+            page += moved * PAGE;
+            match why {
+                None => {}
+                // As far as a page that is there; or the address space is being changed.
+                Some(Errno::AGAIN) if moved > 0 => {}
+                Some(Errno::AGAIN) if again < ATTEMPTS => again += 1,
+                // There already, no mapping, or nothing that takes pages.
+                Some(_) => (page, again) = (page + PAGE, 0),
+            }
+        }
+        page
+    }
+
+    /// Whether this is not the first fault of late in the block of memory around `at`.
+    fn is_familiar(&mut self, at: u64) -> bool {
+        let block = at / BLOCK;
+        let slot = &mut self.control.state.blocks[block as usize % wire::BLOCKS];
+        core::mem::replace(slot, block) == block
     }
 
     // --- the ready ring ---
