@@ -188,7 +188,7 @@ fn python3(session: &Session, file: &str) -> io::Result<Job> {
 }
 
 fn sort(session: &Session, file: &str) -> io::Result<Job> {
-    let input = text_file(session, "sort.txt", if session.extent.quick { 4 << 20 } else { 128 << 20 })?;
+    let input = text_file(session, "sort.txt", if session.extent.quick { 4 << 20 } else { 96 << 20 })?;
     let buffer = if session.extent.quick { "1M" } else { "16M" };
     let mut job = Job::new([file, "--parallel=1", "-S", buffer, "-T"]);
     job.words.extend([session.work.directory().as_os_str().to_owned(), input.into_os_string()]);
@@ -304,7 +304,7 @@ fn connect(socket: &Path, started: Instant, limit: Duration) -> Result<UnixStrea
 
 /// Microseconds for each request, the mean of SET and GET.
 fn benchmark(session: &Session, socket: &Path, client: &str) -> Result<f64, Trouble> {
-    let requests = if session.extent.quick { "10000" } else { "250000" };
+    let requests = if session.extent.quick { "10000" } else { "150000" };
     let mut command = Command::new(client);
     command.arg("-s").arg(socket).args(["-t", "set,get", "-P", "16", "-d", "256", "-r", "50000", "-n", requests]);
     command.arg("--csv").stderr(std::process::Stdio::null());
