@@ -20,8 +20,10 @@ const LOOK: u64 = 1024;
 const PATIENCE: f64 = 8.0;
 /// ... and these.
 const MANY: u64 = 1 << 16;
-/// How long the broker does not search after it has found too little.
+/// How long the broker does not search after it has found too little; twice as long each time, up to the second.
 const BARREN: Duration = Duration::from_secs(5);
+/// See [`BARREN`].
+const BARREN_MAX: Duration = Duration::from_secs(300);
 /// Pages of stock below which the broker looks for more while it is not asked for anything.
 const LOW: u64 = 2048;
 
@@ -103,8 +105,8 @@ struct Stock<'a> {
     given: u64,
     /// Most pages of the wrong color to hold at a time.
     hold_max: u64,
-    /// When a search last ended without enough.
-    barren: Option<Instant>,
+    /// When a search last ended without enough, and for how long there will be no other.
+    barren: Option<(Instant, Duration)>,
     choice: &'a dyn FrameChoice,
 }
 
@@ -165,7 +167,7 @@ impl Stock<'_> {
     /// so that all searches together cost at most about twice the last.
     fn look_for(&mut self, need: u64) -> bool {
         // Memory that had no such frame a moment ago has none now: searching it again would only stall the program.
-        if self.barren.is_some_and(|when| when.elapsed() < BARREN) {
+        if self.barren.is_some_and(|(when, pause)| when.elapsed() < pause) {
             return false;
         }
         let enough = self.pages + need;
@@ -188,7 +190,8 @@ impl Stock<'_> {
         for run in wrong {
             sys::give_up(run.start, run.pages * PAGE);
         }
-        self.barren = (self.pages < enough).then(Instant::now);
+        let pause = self.barren.map_or(BARREN, |(_, pause)| (pause * 2).min(BARREN_MAX));
+        self.barren = (self.pages < enough).then(|| (Instant::now(), pause));
         self.barren.is_none()
     }
 }

@@ -102,11 +102,17 @@ impl<'a> Puppet<'a> {
         // The helper is born at the helper's own `clone`, which the filter lets pass.
         let vdso = std::mem::replace(&mut self.gadget, wire::BLOB_BASE + 16);
         let flags = (libc::CLONE_VM | libc::CLONE_UNTRACED) as u64;
-        let helper = self.call(libc::SYS_clone, [flags, wire::STACK_TOP, 0, 0, 0, 0]);
+        let parent = self.call(libc::SYS_clone, [flags, wire::STACK_TOP, 0, 0, 0, 0]);
         self.gadget = vdso;
+        // The helper's parent ends at once, and nobody but this call may learn of it.
+        let reaped = parent.and_then(|parent| {
+            let status = wire::CONTROL_BASE + std::mem::offset_of!(wire::Control, birth) as u64;
+            self.call(libc::SYS_wait4, [parent, status, u64::from(libc::__WALL as u32), 0, 0, 0])
+        });
         self.call(libc::SYS_close, [socket, 0, 0, 0, 0, 0])?;
         self.call(libc::SYS_close, [device, 0, 0, 0, 0, 0])?;
-        helper.map(|_| ())
+        reaped?;
+        if cradle.is_stillborn() { Err(RunError::HelperLost) } else { Ok(()) }
     }
 
     /// Gives the thread a copy of `file` and returns its number there.

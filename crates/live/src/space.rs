@@ -94,6 +94,11 @@ impl Cradle {
         self.control.set(offset_of!(Control, device), device);
     }
 
+    /// Whether the process that was to create the helper could not.
+    pub(crate) fn is_stillborn(&self) -> bool {
+        self.control.get::<u64>(offset_of!(Control, birth)) != 0
+    }
+
     /// Waits for the helper's first word.
     pub(crate) fn greet(self, user: Pid, program: String) -> Result<Space, RunError> {
         let mut reply = [0u8; size_of::<Reply>()];

@@ -91,6 +91,8 @@ pub(crate) struct Supervisor {
     program: Option<Pid>,
     /// The address space whose helper reads the listener.
     lane: Option<u64>,
+    /// The program has ended, and the front waits for the report.
+    ended: bool,
     report: RunReport,
 }
 
@@ -117,17 +119,24 @@ impl Supervisor {
             next_space: 1,
             program: None,
             lane: None,
+            ended: false,
             report: RunReport::default(),
         })
     }
 
     /// Serves until nobody is left who could ask.
     pub(crate) fn serve(&mut self) {
-        while self.front.is_some() || !self.processes.is_empty() {
+        while self.front.is_some() || !self.processes.is_empty() || !self.tracing.is_empty() {
             while let Some(notification) = self.next_passed_on() {
                 self.on_notification(&notification);
             }
             self.assign_lane();
+            if self.ended && self.tracing.is_empty() {
+                self.send_report();
+                self.front = None;
+                self.ended = false;
+                continue;
+            }
             for (token, hung) in self.poller.wait(-1) {
                 match token {
                     // Nobody with the filter is left; the front may still want the report.
@@ -270,14 +279,16 @@ impl Supervisor {
         let mut bytes = [0u8; 16];
         let orderly = matches!(sys::receive_message(front, &mut bytes, false), Ok(message) if message.length > 0 && bytes[0] == word::ENDED);
         if orderly {
-            self.send_report();
+            // A child that is just being born belongs into the report.
+            self.ended = true;
+            self.poller.remove(front);
         } else {
             // The front was killed: so is everything it started.
             for process in self.processes.values() {
                 sys::signal_process(&process.handle, libc::SIGKILL);
             }
+            self.front = None;
         }
-        self.front = None;
     }
 
     fn send_report(&mut self) {
@@ -293,6 +304,10 @@ impl Supervisor {
     }
 
     fn not_colored(&mut self, pid: Pid, error: &RunError) {
+        // One that has ended meanwhile needs no color.
+        if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            return;
+        }
         self.problem(format!("process {pid} is not colored: {error}"));
         if self.settings.strict {
             // A strict program never runs uncolored.

@@ -82,6 +82,8 @@ pub struct Control {
     pub socket: u64,
     /// Descriptor of the userfaultfd device when the helper starts.
     pub device: u64,
+    /// How the process that created the helper ended, as `wait4` has it.
+    pub birth: u64,
     /// Process id of the program, for the helper to end it when the supervisor is gone.
     pub target: u64,
     /// 1 = strict: a fault that cannot be served in color is poisoned.

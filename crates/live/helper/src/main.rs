@@ -24,7 +24,10 @@ use wire::{Control, PAGE, Reply, Request, op, say};
 // The two entry points, in this order at BLOB_BASE.
 //
 // gadget 0 (BLOB_BASE): `syscall; int3` carries out one system call for the injector and stops.
-// gadget 1 (BLOB_BASE + 16): the same for `clone`: the child, which sees 0, becomes the helper.
+// gadget 1 (BLOB_BASE + 16): the same for `clone`. The child, which sees 0, creates the helper and ends at once: the
+// program waits for it, and the helper becomes a child of the system's reaper. A program that waits for all its
+// children, of whatever kind, thus never waits for the helper. The one in between leaves the stack alone, so that the
+// helper can have it.
 core::arch::global_asm!(
     ".section .text.gadgets,\"ax\",@progbits",
     ".globl memtint_gadget_syscall",
@@ -37,7 +40,20 @@ core::arch::global_asm!(
     "test rax, rax",
     "jz 2f",
     "int3",
-    "2: xor ebp, ebp",
+    "2: mov eax, 56",         // clone
+    "mov edi, 0x00800100",    // CLONE_UNTRACED | CLONE_VM, no signal at its end
+    "mov rsi, rsp",
+    "xor edx, edx",
+    "xor r10d, r10d",
+    "xor r8d, r8d",
+    "syscall",
+    "test rax, rax",
+    "jz 3f",
+    "shr rax, 63",            // 1 when there is no helper
+    "mov edi, eax",
+    "mov eax, 60",            // exit
+    "syscall",
+    "3: xor ebp, ebp",
     "and rsp, -16",
     "call {start}",
     "ud2",
