@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 /// Pages looked at in one go.
 const LOOK: u64 = 1024;
-/// A search ends after this many times the pages it should take by the share of the color in memory ...
+/// A color is rare when it takes more looks than this to find a page of it.
+const RARE: f64 = 64.0;
+/// A search for a rare color ends after this many times the pages it should take by the share of the color in memory ...
 const PATIENCE: f64 = 8.0;
 /// ... and these.
 const MANY: u64 = 1 << 16;
@@ -172,8 +174,10 @@ impl Stock<'_> {
         }
         let enough = self.pages + need;
         let goal = self.pages + need.max(self.given / 4);
-        let patience = (PATIENCE * self.choice.looks_per_page() * (goal - self.pages) as f64) as u64 + MANY;
-        let hold_max = self.hold_max.min(patience);
+        let looks = self.choice.looks_per_page();
+        let patience = (PATIENCE * looks * (goal - self.pages) as f64) as u64 + MANY;
+        // A common color is somewhere: what lies on top may be what other searches, of this run or another, gave back.
+        let hold_max = if looks > RARE { self.hold_max.min(patience) } else { self.hold_max };
         let Ok(map) = PageMap::open(std::process::id() as Pid) else { return false };
         let (mut wrong, mut held) = (Vec::new(), 0);
         while self.pages < goal && held < hold_max {

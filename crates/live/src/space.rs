@@ -5,7 +5,7 @@ use crate::broker::Broker;
 use crate::sys::{self, Notification, Pid, SharedMapping};
 use crate::wire::{self, Control, Counters, Reply, Request, Run, op, say};
 use crate::{FrameChoice, RunError};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
@@ -46,6 +46,8 @@ pub(crate) struct Space {
     pages: PageMap,
     /// Stopped calls that the helper passed on.
     pub(crate) forwarded: Vec<Notification>,
+    /// Results that came while another was waited for.
+    pub(crate) unheard: VecDeque<Reply>,
     next_request: u64,
     /// CPUs and scheduling of the helper before it was pinned for taking frames.
     unpinned: Option<([u64; 128], (i32, i32))>,
@@ -122,6 +124,7 @@ impl Cradle {
             control: self.control,
             pages: PageMap::open(helper)?,
             forwarded: Vec::new(),
+            unheard: VecDeque::new(),
             next_request: 1,
             unpinned: None,
         })
@@ -211,7 +214,8 @@ impl Space {
         loop {
             match self.hear(supply, true)? {
                 Some(reply) if reply.kind == say::DONE && reply.id == id => return Ok(reply.value),
-                _ => {}
+                Some(reply) => self.unheard.push_back(reply),
+                None => {}
             }
         }
     }

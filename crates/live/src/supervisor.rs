@@ -12,6 +12,7 @@ use crate::listener::Listener;
 use crate::report::{self, AddressSpaceReport, RunReport};
 use crate::space::{Settings, Space, Supply};
 use crate::sys::{self, Notification, Pid, Poller};
+use crate::wire::Reply;
 use crate::{FrameChoice, RunError};
 use calls::Plan;
 use jobs::Job;
@@ -127,9 +128,7 @@ impl Supervisor {
     /// Serves until nobody is left who could ask.
     pub(crate) fn serve(&mut self) {
         while self.front.is_some() || !self.processes.is_empty() || !self.tracing.is_empty() {
-            while let Some(notification) = self.next_passed_on() {
-                self.on_notification(&notification);
-            }
+            self.catch_up();
             self.assign_lane();
             if self.ended && self.tracing.is_empty() {
                 self.send_report();
@@ -149,6 +148,23 @@ impl Supervisor {
                 }
             }
         }
+    }
+
+    /// Serves what came while something else was waited for.
+    fn catch_up(&mut self) {
+        loop {
+            if let Some(notification) = self.next_passed_on() {
+                self.on_notification(&notification);
+            } else if let Some((id, reply)) = self.next_unheard() {
+                self.on_reply(id, &reply);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn next_unheard(&mut self) -> Option<(u64, Reply)> {
+        self.spaces.iter_mut().find_map(|(&id, served)| Some((id, served.space.unheard.pop_front()?)))
     }
 
     /// A notification that was taken by somebody who could not serve it.

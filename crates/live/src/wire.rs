@@ -54,6 +54,10 @@ pub const FD_UFFD: i32 = 4;
 /// The filter's listener, while the helper answers the program itself ([`op::LANE`]).
 pub const FD_LISTENER: i32 = 5;
 
+/// Requests that the helper can keep for later. The supervisor has at most two under way: one for the program, one of
+/// its own.
+pub const DEFERRED: usize = 4;
+
 /// Blocks of memory in which the helper remembers faults.
 pub const BLOCKS: usize = 2048;
 
@@ -119,12 +123,12 @@ pub struct State {
     pub next_stream: u64,
     /// Sequence number of questions to the supervisor.
     pub sequence: u64,
-    /// A request that came while the helper waited for an answer.
-    pub deferred: Request,
-    /// 1 when `deferred` holds one.
-    pub has_deferred: u64,
-    /// File that came with it, or -1.
-    pub deferred_fd: i64,
+    /// Requests that came while the helper waited for an answer, with the file that came along or -1: a ring.
+    pub deferred: [(Request, i64); DEFERRED],
+    /// Where the oldest of them is.
+    pub deferred_first: u64,
+    /// How many of them there are.
+    pub deferred_count: u64,
     /// 1 while the helper reads the filter's listener.
     pub lane: u64,
     /// 1 once the program has locked memory.
@@ -253,7 +257,8 @@ pub mod say {
     pub const PROTECTION: u32 = 7;
     /// A stopped call for the supervisor: `extra` is the kernel's `struct seccomp_notif`.
     pub const FORWARD: u32 = 6;
-    /// Strict mode refused a page at address `extra[0]`: the pool is dry.
+    /// Strict mode refused a page at address `extra[0]`, or a call that brings in pages (0): the pool is dry, and
+    /// `extra[1]` pages are missing.
     pub const REFUSED: u32 = 4;
 }
 

@@ -86,12 +86,8 @@ const NOT_ANONYMOUS: Errno = Errno(-wire::NOT_ANONYMOUS as i32);
 impl Helper {
     /// Waits for a fault or a request and serves it.
     fn turn(&mut self) {
-        if self.control.state.has_deferred == 1 {
-            self.control.state.has_deferred = 0;
-            let request = self.control.state.deferred;
-            let file = self.control.state.deferred_fd as i32;
-            self.serve(&request, file);
-            return;
+        if let Some((request, file)) = self.next_deferred() {
+            return self.serve(&request, file);
         }
         let surplus = self.surplus();
         let listener = (self.control.state.lane == 1).then_some(wire::FD_LISTENER);

@@ -207,18 +207,27 @@ impl Helper {
     /// Brings in every missing page of a range.
     pub(crate) fn fill(&mut self, at: u64, length: u64) -> RawResult {
         if self.control.counters.pool_pages < length / PAGE {
-            self.grow(length / PAGE - self.control.counters.pool_pages)?;
+            let _ = self.grow(length / PAGE - self.control.counters.pool_pages);
         }
         let end = at + length;
         let mut from = at;
         while from < end {
             from = self.bring_in(from, end);
             if from < end && self.ready(1) == 0 {
-                self.control.counters.missing_pages += (end - from) / PAGE;
-                return if self.control.strict == 1 { Err(Errno::NO_MEMORY) } else { Ok(0) };
+                return self.come_short((end - from) / PAGE);
             }
         }
         Ok(0)
+    }
+
+    /// A range cannot be filled: strict programs' calls fail, others get the rest page by page.
+    fn come_short(&mut self, missing: u64) -> RawResult {
+        self.control.counters.missing_pages += missing;
+        if self.control.strict == 0 {
+            return Ok(0);
+        }
+        self.send(Reply { kind: say::REFUSED, extra: words([0, missing]), ..Reply::default() });
+        Err(Errno::NO_MEMORY)
     }
 
     /// Brings in missing pages from `from` on while there are ready ones; returns how far it came.
@@ -456,11 +465,28 @@ impl Helper {
         }
     }
 
-    /// The supervisor sends one request at a time, so at most one can come in between.
+    /// Keeps a request for later.
     fn defer(&mut self, request: Request, file: i32) {
-        self.control.state.deferred = request;
-        self.control.state.deferred_fd = i64::from(file);
-        self.control.state.has_deferred = 1;
+        let state = &mut self.control.state;
+        // More than the supervisor ever has under way means that the control area has been tampered with.
+        if state.deferred_count >= wire::DEFERRED as u64 {
+            kernel::end_with(self.control.target);
+        }
+        let slot = (state.deferred_first + state.deferred_count) as usize % wire::DEFERRED;
+        state.deferred[slot] = (request, i64::from(file));
+        state.deferred_count += 1;
+    }
+
+    /// The oldest request that was kept.
+    pub(crate) fn next_deferred(&mut self) -> Option<(Request, i32)> {
+        let state = &mut self.control.state;
+        if state.deferred_count == 0 {
+            return None;
+        }
+        let (request, file) = state.deferred[state.deferred_first as usize % wire::DEFERRED];
+        state.deferred_first += 1;
+        state.deferred_count -= 1;
+        Some((request, file as i32))
     }
 
     // --- pages that are there already ---

@@ -64,11 +64,13 @@ impl Supervisor {
     pub(super) fn on_reply(&mut self, id: u64, reply: &Reply) {
         if reply.kind == say::REFUSED {
             let program = self.spaces[&id].space.program.clone();
-            let colors = self.supply.choice.label();
-            return self.problem(format!(
-                "{program}: no frame in {colors} is left, {} missing: the page at {:#x} raises SIGBUS (strict)",
-                reply.extra[1], reply.extra[0]
-            ));
+            let (colors, [at, missing, ..]) = (self.supply.choice.label(), reply.extra);
+            let effect = match at {
+                0 => "the call fails with ENOMEM".to_owned(),
+                at => format!("the page at {at:#x} raises SIGBUS"),
+            };
+            return self
+                .problem(format!("{program}: no frame in {colors} is left, {missing} missing: {effect} (strict)"));
         }
         let Some(served) = self.spaces.get_mut(&id) else { return };
         let Some(job) = served.jobs.front_mut() else { return };
