@@ -7,7 +7,7 @@
 
 use crate::areas::{self, Backing, PageMap};
 use crate::sys::{self, Pid};
-use crate::wire::{PAGE, Run};
+use crate::wire::PAGE;
 use crate::{FrameChoice, RunError};
 use std::cell::RefCell;
 use std::io;
@@ -83,7 +83,7 @@ fn spawn(choice: &dyn FrameChoice, hold_max: u64) -> Result<OwnedFd, RunError> {
         sys::die_with_parent();
         // It must keep neither the user's pipes nor the supervisor's sockets open.
         sys::close_all_but(&theirs);
-        let mut stock = Stock { runs: Vec::new(), pages: 0, given: 0, hold_max, barren: None, choice };
+        let mut stock = Stock { pages: Vec::new(), given: 0, hold_max, barren: None, choice };
         let failed = stock.serve(&theirs).is_err();
         std::process::exit(i32::from(failed));
     }
@@ -99,10 +99,8 @@ fn order(pages: u64, cpu: u64) -> [u8; 16] {
 
 /// Frames of the right color, in an address space of their own.
 struct Stock<'a> {
-    /// Pages of the right color, all present.
-    runs: Vec<Run>,
-    /// Pages in `runs`.
-    pages: u64,
+    /// Pages of the right color, all present: frame number and address, by frame number.
+    pages: Vec<(u64, u64)>,
     /// Pages given away so far.
     given: u64,
     /// Most pages of the wrong color to hold at a time.
@@ -116,7 +114,8 @@ impl Stock<'_> {
     fn serve(&mut self, socket: &OwnedFd) -> io::Result<()> {
         let mut may_look = true;
         loop {
-            let wait = !may_look || self.pages >= LOW;
+            let in_stock = self.pages.len() as u64;
+            let wait = !may_look || in_stock >= LOW;
             let mut order = [0u8; 16];
             match sys::receive_message(socket, &mut order, wait) {
                 Ok(message) if message.length == order.len() => {
@@ -130,7 +129,7 @@ impl Stock<'_> {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // When there are none, it waits to be asked again.
-                    may_look = self.look_for(LOW - self.pages);
+                    may_look = self.look_for(LOW - in_stock);
                 }
                 Err(error) => return Err(error),
             }
@@ -139,26 +138,21 @@ impl Stock<'_> {
 
     /// Gives up to `pages` frames to the kernel on `cpu`.
     fn release(&mut self, pages: u64, cpu: u64) -> u64 {
-        if self.pages < pages {
-            self.look_for(pages - self.pages);
+        let in_stock = self.pages.len() as u64;
+        if in_stock < pages {
+            self.look_for(pages - in_stock);
         }
         sys::pin_to_cpu(0, cpu);
         sys::set_realtime(0, true);
-        let mut released = 0;
-        while released < pages
-            && let Some(mut run) = self.runs.pop()
-        {
-            let part = run.pages.min(pages - released);
-            run.pages -= part;
-            sys::give_up(run.start + run.pages * PAGE, part * PAGE);
-            released += part;
-            if run.pages > 0 {
-                self.runs.push(run);
-            }
+        // The highest first: the helper gets them in the opposite order, so that neighbouring frames become neighbours
+        // in the program's memory, as the kernel's own allocation tends to have them.
+        let kept = self.pages.len().saturating_sub(pages as usize);
+        let released = (self.pages.len() - kept) as u64;
+        for (_, address) in self.pages.drain(kept..).rev() {
+            sys::give_up(address, PAGE);
         }
         sys::set_realtime(0, false);
         sys::unpin(0);
-        self.pages -= released;
         self.given += released;
         released
     }
@@ -172,30 +166,36 @@ impl Stock<'_> {
         if self.barren.is_some_and(|(when, pause)| when.elapsed() < pause) {
             return false;
         }
-        let enough = self.pages + need;
-        let goal = self.pages + need.max(self.given / 4);
+        let in_stock = self.pages.len() as u64;
+        let enough = in_stock + need;
+        let goal = in_stock + need.max(self.given / 4);
         let looks = self.choice.looks_per_page();
-        let patience = (PATIENCE * looks * (goal - self.pages) as f64) as u64 + MANY;
+        let patience = (PATIENCE * looks * (goal - in_stock) as f64) as u64 + MANY;
         // A common color is somewhere: what lies on top may be what other searches, of this run or another, gave back.
         let hold_max = if looks > RARE { self.hold_max.min(patience) } else { self.hold_max };
         let Ok(map) = PageMap::open(std::process::id() as Pid) else { return false };
         let (mut wrong, mut held) = (Vec::new(), 0);
-        while self.pages < goal && held < hold_max {
+        while (self.pages.len() as u64) < goal && held < hold_max {
             let Ok(start) = sys::fresh_pages(LOOK * PAGE) else { break };
             let backing = map.read(start, LOOK);
             let right = |page| matches!(page, Backing::Private(frame) if self.choice.contains(frame));
-            let found = areas::runs(start, &backing, right);
-            self.pages += found.iter().map(|run| run.pages).sum::<u64>();
-            self.runs.extend(found);
+            for (page, address) in backing.iter().zip((start..).step_by(PAGE as usize)) {
+                if let Backing::Private(frame) = *page
+                    && right(*page)
+                {
+                    self.pages.push((frame, address));
+                }
+            }
             let rest = areas::runs(start, &backing, |page| !right(page));
             held += rest.iter().map(|run| run.pages).sum::<u64>();
             wrong.extend(rest);
         }
+        self.pages.sort_unstable();
         for run in wrong {
             sys::give_up(run.start, run.pages * PAGE);
         }
         let pause = self.barren.map_or(BARREN, |(_, pause)| (pause * 2).min(BARREN_MAX));
-        self.barren = (self.pages < enough).then(|| (Instant::now(), pause));
+        self.barren = ((self.pages.len() as u64) < enough).then(|| (Instant::now(), pause));
         self.barren.is_none()
     }
 }
@@ -224,8 +224,7 @@ mod tests {
     /// page in between, so the test asks for most, where chance would give a quarter.
     #[test]
     fn frames_given_up_on_a_cpu_are_the_next_ones_taken_there() {
-        let mut stock =
-            Stock { runs: Vec::new(), pages: 0, given: 0, hold_max: 1 << 18, barren: None, choice: &LowBits };
+        let mut stock = Stock { pages: Vec::new(), given: 0, hold_max: 1 << 18, barren: None, choice: &LowBits };
         let mut best = 0;
         for _ in 0..5 {
             assert_eq!(stock.release(256, 0), 256);
