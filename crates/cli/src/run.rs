@@ -29,6 +29,9 @@ pub(crate) struct RunArguments {
     /// Has this much memory in place before the program begins, for instance 64M.
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub(crate) prefault: ByteSize,
+    /// Leaves the processes that the program starts uncolored.
+    #[arg(long)]
+    pub(crate) no_children: bool,
     /// CPUs the program may run on, for instance 2,3; default: those of the caller, or the plan's.
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<IndexList>,
@@ -139,6 +142,7 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         choice: Box::new(frames),
         strict: request.strict,
         prefault_bytes: arguments.prefault.bytes(),
+        children: !arguments.no_children,
         cores: request.cores.clone(),
         user: arguments.user.clone(),
     };

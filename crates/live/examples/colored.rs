@@ -26,6 +26,7 @@ fn main() {
         choice: Box::new(Bits { mask: number(1), value: number(2) }),
         strict: std::env::var_os("STRICT").is_some(),
         prefault_bytes: 0,
+        children: true,
         cores: None,
         user: std::env::var("AS_USER").ok(),
     };

@@ -22,6 +22,8 @@ pub struct RunOptions {
     pub strict: bool,
     /// Bytes to have in place before `main`.
     pub prefault_bytes: u64,
+    /// Color the processes that the program starts, too.
+    pub children: bool,
     /// CPUs to run on; None = those of the caller.
     pub cores: Option<Vec<u32>>,
     /// User to run the program as.
@@ -58,6 +60,7 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
     let settings = Settings {
         strict: options.strict,
         prefault_pages: options.prefault_bytes.div_ceil(crate::wire::PAGE),
+        children: options.children,
         lane: identity.is_none(),
         hold_max: free_pages() / 2,
     };

@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) strict: bool,
     /// Pages to have in place ahead of their first touch.
     pub(crate) prefault_pages: u64,
+    /// Processes that the program starts are colored too.
+    pub(crate) children: bool,
     /// Helpers may read the filter's listener: the program has the supervisor's privileges anyway.
     pub(crate) lane: bool,
     /// Most pages of the wrong color to hold while looking for the right ones.

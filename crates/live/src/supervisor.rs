@@ -222,6 +222,14 @@ impl Supervisor {
     /// Becomes the tracer of a thread for the time of one call, and lets the call proceed.
     fn trace(&mut self, notification: &Notification, why: Tracing) {
         let pid = notification.thread as Pid;
+        if !self.settings.children && (why == Tracing::Fork || !self.is_the_program(pid)) {
+            if why == Tracing::Fork
+                && let Some(space) = self.space_of(pid)
+            {
+                self.note_sharing(space);
+            }
+            return sys::proceed(self.listener.fd(), notification.id);
+        }
         // A thread whose fork failed is still ours.
         let seized = if self.tracing.contains_key(&pid) { Ok(()) } else { sys::seize(pid) };
         match seized {
@@ -246,6 +254,19 @@ impl Supervisor {
                 }
             }
         }
+    }
+
+    /// A fork shares all private pages of an address space.
+    fn note_sharing(&mut self, space: u64) {
+        if let Some(served) = self.spaces.get_mut(&space) {
+            let (right, wrong) = served.space.census(&*self.supply.choice);
+            served.shared_by_fork = right + wrong;
+        }
+    }
+
+    /// Whether a thread belongs to the program itself, and not to a process that it has started.
+    fn is_the_program(&self, thread: Pid) -> bool {
+        self.program.is_none_or(|program| thread_group(thread) == Some(program))
     }
 
     /// `clone3` keeps its flags in memory, where a filter cannot look.

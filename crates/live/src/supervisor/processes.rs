@@ -72,11 +72,9 @@ impl Supervisor {
     pub(super) fn on_forked(&mut self, parent: Pid) {
         let space = self.space_of(parent).unwrap_or(0);
         if let Ok(child) = sys::event_message(parent) {
-            if let Some(served) = self.spaces.get_mut(&space)
-                && !sys::same_space(child, served.space.helper)
-            {
-                let (right, wrong) = served.space.census(&*self.supply.choice);
-                served.shared_by_fork = right + wrong;
+            let shares = self.spaces.get(&space).is_some_and(|served| sys::same_space(child, served.space.helper));
+            if !shares {
+                self.note_sharing(space);
             }
             let waiting = self.tracing.insert(child, Tracing::Child(space)) == Some(Tracing::Child(0));
             if waiting {
