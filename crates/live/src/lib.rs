@@ -68,7 +68,7 @@ pub enum RunError {
     #[error("the program ended while it was being prepared")]
     ProgramGone,
     /// Strict: there are not enough frames in color for what the program begins with.
-    #[error("no frame in {colors} is left, {missing} missing for text and data (strict)")]
+    #[error("no frame in {colors} is left, {missing} missing for what the program begins with (strict)")]
     Exhausted {
         /// The colors in words.
         colors: String,

@@ -214,20 +214,24 @@ impl Helper {
         while from < end {
             from = self.bring_in(from, end);
             if from < end && self.ready(1) == 0 {
-                return self.come_short((end - from) / PAGE);
+                return self.come_short(from, end);
             }
         }
         Ok(0)
     }
 
-    /// A range cannot be filled: strict programs' calls fail, others get the rest page by page.
-    fn come_short(&mut self, missing: u64) -> RawResult {
+    /// A range cannot be filled in color: strict programs' calls fail, others get the kernel's frames for the rest.
+    fn come_short(&mut self, from: u64, end: u64) -> RawResult {
+        let missing = (end - from) / PAGE;
         self.control.counters.missing_pages += missing;
-        if self.control.strict == 0 {
-            return Ok(0);
+        if self.control.strict == 1 {
+            self.send(Reply { kind: say::REFUSED, extra: words([0, missing]), ..Reply::default() });
+            return Err(Errno::NO_MEMORY);
         }
-        self.send(Reply { kind: say::REFUSED, extra: words([0, missing]), ..Reply::default() });
-        Err(Errno::NO_MEMORY)
+        for index in 0..missing {
+            self.give_out_of_color(from + index * PAGE);
+        }
+        Ok(0)
     }
 
     /// Brings in missing pages from `from` on while there are ready ones; returns how far it came.

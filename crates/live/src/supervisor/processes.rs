@@ -4,6 +4,7 @@ use super::{Process, Served, Supervisor, TOKEN_PROCESS, TOKEN_SPACE, Tracing};
 use crate::RunError;
 use crate::areas;
 use crate::inject;
+use crate::space::Space;
 use crate::sys::{self, Change, Pid};
 use crate::wire::{PAGE, op};
 use std::collections::VecDeque;
@@ -174,12 +175,18 @@ impl Supervisor {
         let space = &mut self.spaces.get_mut(&id).ok_or(RunError::HelperLost)?.space;
         let copies: u64 = image.iter().filter(|area| area.is_private_file()).map(|area| area.length() / PAGE).sum();
         let prefault = if self.program == Some(pid) { self.settings.prefault_pages } else { 0 };
-        space.ask(&self.supply, op::GROW, [copies + 64 + prefault, 0, 0, 0, 0, 0])?;
+        let grown = space.ask(&self.supply, op::GROW, [copies + 64 + prefault, 0, 0, 0, 0, 0])?;
+        let short = |space: &Space| RunError::Exhausted {
+            colors: self.supply.choice.label(),
+            missing: space.counters().missing_pages.max(1),
+        };
+        if grown < 0 && self.settings.strict {
+            return Err(short(space));
+        }
         for area in image.iter().filter(|area| area.is_private_file() && area.protection & 1 != 0) {
             let copied = space.ask(&self.supply, op::REPLACE, [area.start, area.length(), area.protection, 0, 0, 0])?;
             if copied == -i64::from(libc::ENOMEM) && self.settings.strict {
-                let missing = space.counters().missing_pages.max(1);
-                return Err(RunError::Exhausted { colors: self.supply.choice.label(), missing });
+                return Err(short(space));
             }
         }
         self.watch_everything(id)
