@@ -264,9 +264,15 @@ impl Helper {
             return Ok(address);
         }
         if self.watch(address, length) && a[2] & kernel::PROT_WRITE != 0 {
-            self.fill_ahead(address, length)?;
+            self.fill_ahead(address, length).inspect_err(|_| self.undo(address, length))?;
         }
         Ok(address)
+    }
+
+    /// Takes back new memory that could not be filled: its pages go back to the pool.
+    fn undo(&mut self, address: u64, length: u64) {
+        self.take_back(address, length / PAGE);
+        let _ = kernel::call(kernel::NR_MUNMAP, [address, length, 0, 0, 0, 0]);
     }
 
     /// Fills new memory now when the program has locked its future, or the user asked for memory in place.
@@ -298,7 +304,12 @@ impl Helper {
         if new == wanted && new_end > old_end {
             let length = new_end - old_end;
             if self.watch(old_end, length) {
-                self.fill_ahead(old_end, length)?;
+                let filled = self.fill_ahead(old_end, length);
+                if filled.is_err() {
+                    // A break that cannot be had stays where it was.
+                    self.take_back(old_end, length / PAGE);
+                    return kernel::call(kernel::NR_BRK, [old, 0, 0, 0, 0, 0]);
+                }
             }
         }
         Ok(new)
@@ -312,7 +323,8 @@ impl Helper {
         let watched = kernel::register(wire::FD_UFFD, new, length).is_ok();
         // The kernel itself brings in what grows in locked memory.
         if watched && self.control.state.locks == 1 && self.protection(new).locked {
-            self.fill(new, length)?;
+            // Too late to refuse the call: what is missing is missed when it is touched.
+            let _ = self.fill(new, length);
         }
         Ok(new)
     }

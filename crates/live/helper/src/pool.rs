@@ -511,6 +511,12 @@ impl Helper {
         }
     }
 
+    /// Moves the pages at the front of an area that nobody has used yet back into the pool.
+    pub(crate) fn take_back(&mut self, at: u64, pages: u64) {
+        let (moved, _) = self.append(Run { start: at, pages });
+        self.control.counters.recycled_pages += moved;
+    }
+
     /// Gives the pages of `runs` runs frames of the right color; the program's threads are stopped meanwhile.
     pub(crate) fn recolor(&mut self, runs: usize) -> RawResult {
         let mut done = 0;
