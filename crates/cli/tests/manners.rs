@@ -250,6 +250,7 @@ fn the_program_does_not_outlive_those_who_serve_it() {
             assert!(within(SOON, || !is_alive(pid)), "{victim} killed, the program goes on: {:?}", alive());
             let ended = run.end();
             assert!(!ended.status.success(), "{victim} killed, and the run succeeded");
+            assert!(ended.stderr.starts_with("memtint: "), "{victim} killed: {:?}", ended.stderr);
         }
     }
 }

@@ -104,6 +104,7 @@ checks!("locking":
     mlock_on_fault_brings_in_nothing
     map_locked_brings_in
     mlockall_is_all_and_for_ever
+    locked_memory_grows_locked
     locked_memory_can_be_released_and_taken_again
     limits_of_locked_memory_hold
 );

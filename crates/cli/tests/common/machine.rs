@@ -40,15 +40,27 @@ impl Machine {
     /// Compiles a program of `tests/programs` and returns its file.
     pub(crate) fn compile(&self, source: &str, options: &[&str]) -> PathBuf {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-        let name = format!("{source}{}", options.concat()).replace([' ', '/'], "");
-        let (from, to) = (sources.join(format!("{source}.c")), scratch(&name));
-        if is_outdated(&to, &[&from, &sources.join("check.h")]) {
+        let name = format!("{source}{}", options.concat());
+        self.make_from(&name, &[&sources.join(format!("{source}.c")), &sources.join("check.h")], |from, to| {
             let mut compiler = Command::new("cc");
-            compiler.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&to).arg(&from).args(options);
-            let output = compiler.output().expect("cc was found");
-            assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));
+            compiler.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(to).arg(from).args(options);
+            compiler
+        })
+    }
+
+    /// Makes a file of the suites' own from a source by a command, if it is not there or older than its source.
+    pub(crate) fn make(&self, name: &str, source: &Path, command: impl FnOnce(&Path, &Path) -> Command) -> PathBuf {
+        self.make_from(name, &[source], command)
+    }
+
+    fn make_from(&self, name: &str, sources: &[&Path], command: impl FnOnce(&Path, &Path) -> Command) -> PathBuf {
+        let product = scratch(name);
+        if is_outdated(&product, sources) {
+            let mut command = command(sources[0], &product);
+            let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+            assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
-        to
+        product
     }
 }
 

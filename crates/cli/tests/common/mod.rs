@@ -6,9 +6,9 @@ mod processes;
 mod run;
 mod sample;
 
-pub(crate) use machine::Machine;
-pub(crate) use processes::{Process, alive, descendants, is_alive, within};
-pub(crate) use run::{Ended, Launch, Run};
+pub(crate) use machine::{Machine, find_program, scratch};
+pub(crate) use processes::{Process, alive, is_alive, within};
+pub(crate) use run::{Ended, Launch, Run, pipe};
 pub(crate) use sample::{Colors, assert_held, listing};
 
 /// What of the classes of the platform the suites give a program, unless they say otherwise: a quarter.

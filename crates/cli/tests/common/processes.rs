@@ -27,13 +27,13 @@ impl Process {
     }
 }
 
-/// Every process below this one, dead ones too.
-pub(crate) fn descendants() -> Vec<Process> {
+/// Every process below one, dead ones too.
+fn below(ancestor: u32) -> Vec<Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let all: Vec<Process> = pids.filter_map(Process::read).collect();
     let mut found: Vec<Process> = Vec::new();
-    let mut parents = vec![std::process::id()];
+    let mut parents = vec![ancestor];
     while let Some(parent) = parents.pop() {
         for process in all.iter().filter(|process| process.parent == parent) {
             parents.push(process.pid);
@@ -43,9 +43,14 @@ pub(crate) fn descendants() -> Vec<Process> {
     found
 }
 
+/// Every process below one that has not ended.
+pub(crate) fn alive_below(ancestor: u32) -> Vec<Process> {
+    below(ancestor).into_iter().filter(|process| !matches!(process.state, 'Z' | 'X')).collect()
+}
+
 /// Every process below this one that has not ended.
 pub(crate) fn alive() -> Vec<Process> {
-    descendants().into_iter().filter(|process| !matches!(process.state, 'Z' | 'X')).collect()
+    alive_below(std::process::id())
 }
 
 pub(crate) fn is_alive(pid: u32) -> bool {

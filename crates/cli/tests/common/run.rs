@@ -1,8 +1,8 @@
 //! Starting a program, in color or natively, and ending it for certain.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io::{Read, Write as _};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -35,6 +35,7 @@ pub(crate) struct Launch<'a> {
     environment: Vec<(String, String)>,
     directory: PathBuf,
     limit: Duration,
+    available: Option<PathBuf>,
 }
 
 impl<'a> Launch<'a> {
@@ -56,6 +57,7 @@ impl<'a> Launch<'a> {
             environment: Vec::new(),
             directory: PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
             limit: LIMIT,
+            available: None,
         }
     }
 
@@ -108,6 +110,16 @@ impl<'a> Launch<'a> {
         self
     }
 
+    /// Shows the run a machine that has no more than this to give.
+    ///
+    /// Looking through all memory for frames that are not there takes long on a big machine.
+    pub(crate) fn available(mut self, kib: u64) -> Self {
+        let file = scratch("meminfo");
+        std::fs::write(&file, format!("MemAvailable: {kib} kB\n")).expect("cargo made the directory");
+        self.available = Some(file);
+        self
+    }
+
     /// Starts the program as it is.
     pub(crate) fn native(self) -> Run<'a> {
         let mut command = Command::new(&self.command[0]);
@@ -127,6 +139,9 @@ impl<'a> Launch<'a> {
     fn start(self, mut command: Command, report: Option<PathBuf>) -> Run<'a> {
         command.current_dir(&self.directory).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(file) = &self.available {
+            show_instead(&mut command, c"/proc/meminfo", file);
+        }
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let stdout = Stream::follow(child.stdout.take().expect("piped"));
         let stderr = Stream::follow(child.stderr.take().expect("piped"));
@@ -137,7 +152,7 @@ impl<'a> Launch<'a> {
             std::thread::spawn(move || pipe.write_all(&text));
         }
         let colors = || Colors::new(&self.platform, &self.banks);
-        let sampler = self.sampled.then(|| Sampler::start(colors()));
+        let sampler = self.sampled.then(|| Sampler::start(colors(), child.id()));
         let words: Vec<_> = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         Run {
             machine: self.machine,
@@ -177,6 +192,8 @@ pub(crate) struct Ended {
     what: String,
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
+    /// What `stdout` is made of.
+    output: Vec<u8>,
     pub(crate) stderr: String,
     /// What `--report` wrote; `Null` for a native run, or when nothing was written.
     pub(crate) report: Value,
@@ -197,7 +214,9 @@ impl Run<'_> {
     /// The next whole line of standard output.
     pub(crate) fn line(&mut self) -> String {
         let line = self.stdout.line(self.deadline);
-        line.unwrap_or_else(|| panic!("{}: no line; {:?}; standard error: {}", self.what, alive(), self.stderr.text()))
+        line.unwrap_or_else(|| {
+            panic!("{}: no line; {:?}; standard error: {}", self.what, alive(), text(&self.stderr.so_far()))
+        })
     }
 
     /// The next whole line of standard output; `None` when there is no more.
@@ -209,7 +228,7 @@ impl Run<'_> {
     pub(crate) fn ready(&mut self) -> u32 {
         let line = self.line();
         let pid = line.strip_prefix("READY ").and_then(|pid| pid.parse().ok());
-        pid.unwrap_or_else(|| panic!("{}: {line:?}; standard error: {}", self.what, self.stderr.text()))
+        pid.unwrap_or_else(|| panic!("{}: {line:?}; standard error: {}", self.what, text(&self.stderr.so_far())))
     }
 
     /// Writes to the program's standard input.
@@ -241,17 +260,18 @@ impl Run<'_> {
     /// Waits for the end of what was started; the program's children may go on.
     pub(crate) fn end_with_survivors(mut self) -> Ended {
         let status = self.child.wait().expect("a child can be waited for");
-        let (stdout, stderr) = (self.stdout.rest(self.deadline), self.stderr.rest(self.deadline));
+        let (output, stderr) = (self.stdout.rest(self.deadline), self.stderr.rest(self.deadline));
+        let (stdout, stderr) = (text(&output), text(&stderr));
         let samples = self.sampler.map(Sampler::stop).unwrap_or_default();
         assert!(!self.watchdog.stop(), "{}: took too long; it said {stdout}{stderr}", self.what);
-        let text = self.report.and_then(|file| {
-            let text = std::fs::read_to_string(&file).ok();
+        let found = self.report.and_then(|file| {
+            let found = std::fs::read_to_string(&file).ok();
             // It has been read.
             let _ = std::fs::remove_file(&file);
-            text
+            found
         });
-        let report = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        Ended { what: self.what, status, stdout, stderr, report, samples }
+        let report = found.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
+        Ended { what: self.what, status, stdout, output, stderr, report, samples }
     }
 }
 
@@ -259,6 +279,13 @@ impl Ended {
     /// Fails unless the program ended well and nothing was said.
     pub(crate) fn assert_success(&self) {
         assert!(self.status.success(), "{}: {}; {}{}", self.what, self.status, self.stdout, self.stderr);
+    }
+
+    /// Fails unless standard output and standard error are the same, byte by byte.
+    pub(crate) fn assert_said_the_same_as(&self, other: &Ended) {
+        assert_eq!(self.stderr, other.stderr, "{}", self.what);
+        let lengths = (self.output.len(), other.output.len());
+        assert!(self.output == other.output, "{}: the outputs ({lengths:?} bytes) differ", self.what);
     }
 
     /// Exit status, or 128 + signal.
@@ -292,6 +319,39 @@ impl Ended {
         for counter in ["pages_out_of_color", "pages_refused"] {
             assert_eq!(self.total(counter), 0, "{}: {counter}: {}", self.what, self.report);
         }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Standard output of a program that must succeed, given its standard input.
+pub(crate) fn pipe(command: &mut Command, input: &[u8]) -> Vec<u8> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (mut stdin, input) = (child.stdin.take().expect("piped"), input.to_vec());
+    // It need not read all of it.
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().expect("a child can be waited for");
+    assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+    let _ = writer.join();
+    output.stdout
+}
+
+/// Has a program see one file in the place of another.
+fn show_instead(command: &mut Command, place: &'static CStr, file: &Path) {
+    let file = CString::new(file.as_os_str().as_encoded_bytes()).expect("no path holds a zero byte");
+    let recursive = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: only system calls between fork and exec, with C strings that the closure owns; the mount namespace is
+    // the new program's own.
+    unsafe {
+        command.pre_exec(move || {
+            let done = libc::unshare(libc::CLONE_NEWNS) == 0
+                && libc::mount(c"none".as_ptr(), c"/".as_ptr(), std::ptr::null(), recursive, std::ptr::null()) == 0
+                && libc::mount(file.as_ptr(), place.as_ptr(), std::ptr::null(), libc::MS_BIND, std::ptr::null()) == 0;
+            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        });
     }
 }
 
@@ -355,14 +415,13 @@ impl Stream {
     }
 
     /// Everything that was not taken as a line, once the pipe is closed.
-    fn rest(&self, deadline: Instant) -> String {
+    fn rest(&self, deadline: Instant) -> Vec<u8> {
         self.wait(deadline, |held| held.ended.then_some(()));
-        self.text()
+        self.so_far()
     }
 
-    fn text(&self) -> String {
-        let held = self.shared.0.lock().expect("nobody panics with it");
-        String::from_utf8_lossy(&held.bytes[self.taken..]).into_owned()
+    fn so_far(&self) -> Vec<u8> {
+        self.shared.0.lock().expect("nobody panics with it").bytes[self.taken..].to_vec()
     }
 }
 

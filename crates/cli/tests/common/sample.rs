@@ -12,7 +12,7 @@ use memtint_inspect::{InspectError, Inspector, Report, Verdict};
 use memtint_map::{Granule, Palette, Platform, Selection};
 use memtint_units::IndexSet;
 
-use super::processes::alive;
+use super::processes::alive_below;
 
 /// Least share of private pages in color, in percent.
 const SHARE: f64 = 99.9;
@@ -77,13 +77,13 @@ pub(crate) struct Samples {
 }
 
 impl Sampler {
-    pub(crate) fn start(colors: Colors) -> Sampler {
+    pub(crate) fn start(colors: Colors, front: u32) -> Sampler {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let (mut samples, mut images) = (Samples::default(), BTreeMap::new());
             while !stopped.load(Ordering::Relaxed) {
-                images = samples.look(&colors, &images);
+                images = samples.look(&colors, front, &images);
                 std::thread::sleep(PERIOD);
             }
             samples
@@ -109,9 +109,9 @@ impl Samples {
     ///
     /// A program is looked at from the second time on that it is seen: before its first instruction, its pages are
     /// where the kernel has put them.
-    fn look(&mut self, colors: &Colors, before: &BTreeMap<u32, String>) -> BTreeMap<u32, String> {
+    fn look(&mut self, colors: &Colors, front: u32, before: &BTreeMap<u32, String>) -> BTreeMap<u32, String> {
         let mut images = BTreeMap::new();
-        for process in alive().iter().filter(|process| !process.is_memtint()) {
+        for process in alive_below(front).iter().filter(|process| !process.is_memtint()) {
             let Ok(image) = std::fs::read_link(format!("/proc/{}/exe", process.pid)) else { continue };
             let image = image.to_string_lossy().into_owned();
             let settled = before.get(&process.pid) == Some(&image) && process.state != 't';
