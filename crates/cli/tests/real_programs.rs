@@ -67,7 +67,7 @@ fn python3() {
 #[test]
 fn sort() {
     let Some(machine) = Machine::take(&["sort"]) else { return };
-    let file = lines(400_000);
+    let file = lines(800_000);
     let command = ["sort", "--parallel=2", "--buffer-size=64M", text_of(&file)];
     compare(|| Launch::new(&machine, &command).environment("LC_ALL", "C"));
 }

@@ -16,7 +16,7 @@ use super::processes::alive_below;
 
 /// Least share of private pages in color, in percent.
 const SHARE: f64 = 99.9;
-const PERIOD: Duration = Duration::from_millis(40);
+const PERIOD: Duration = Duration::from_millis(15);
 
 /// The colors that pages are judged by.
 pub(crate) struct Colors(Inspector);
