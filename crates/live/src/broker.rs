@@ -7,7 +7,7 @@
 
 use crate::areas::{self, Backing, PageMap};
 use crate::sys::{self, Pid};
-use crate::wire::PAGE;
+use crate::wire::{PAGE, Run};
 use crate::{FrameChoice, RunError};
 use std::cell::RefCell;
 use std::io;
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Pages looked at in one go.
 const LOOK: u64 = 1024;
+/// How long pages of the wrong color are kept while nobody asks for any.
+const IDLE_MS: i32 = 1000;
 /// A color is rare when it takes more looks than this to find a page of it.
 const RARE: f64 = 64.0;
 /// A search for a rare color ends after this many times the pages it should take by the share of the color in memory ...
@@ -28,6 +30,8 @@ const BARREN: Duration = Duration::from_secs(5);
 const BARREN_MAX: Duration = Duration::from_secs(300);
 /// Pages of stock below which the broker looks for more while it is not asked for anything.
 const LOW: u64 = 2048;
+/// The same for a program that has taken many.
+const LOW_MAX: u64 = 1 << 14;
 
 /// The supervisor's side.
 pub(crate) struct Broker {
@@ -83,7 +87,8 @@ fn spawn(choice: &dyn FrameChoice, hold_max: u64) -> Result<OwnedFd, RunError> {
         sys::die_with_parent();
         // It must keep neither the user's pipes nor the supervisor's sockets open.
         sys::close_all_but(&theirs);
-        let mut stock = Stock { pages: Vec::new(), given: 0, hold_max, barren: None, choice };
+        let mut stock =
+            Stock { pages: Vec::new(), given: 0, wrong: Vec::new(), held: 0, hold_max, barren: None, choice };
         let failed = stock.serve(&theirs).is_err();
         std::process::exit(i32::from(failed));
     }
@@ -103,6 +108,10 @@ struct Stock<'a> {
     pages: Vec<(u64, u64)>,
     /// Pages given away so far.
     given: u64,
+    /// Pages of the wrong color that came up in searches, held so that the next search does not meet them again.
+    wrong: Vec<Run>,
+    /// Pages in `wrong`.
+    held: u64,
     /// Most pages of the wrong color to hold at a time.
     hold_max: u64,
     /// When a search last ended without enough, and for how long there will be no other.
@@ -115,7 +124,12 @@ impl Stock<'_> {
         let mut may_look = true;
         loop {
             let in_stock = self.pages.len() as u64;
-            let wait = !may_look || in_stock >= LOW;
+            // The more a program has taken, the more it may take next.
+            let low = (self.given / 8).clamp(LOW, LOW_MAX);
+            let wait = !may_look || in_stock >= low;
+            if wait && may_look && self.held > 0 && !sys::is_readable(socket, IDLE_MS) {
+                self.give_back();
+            }
             let mut order = [0u8; 16];
             match sys::receive_message(socket, &mut order, wait) {
                 Ok(message) if message.length == order.len() => {
@@ -129,7 +143,7 @@ impl Stock<'_> {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // When there are none, it waits to be asked again.
-                    may_look = self.look_for(LOW - in_stock);
+                    may_look = self.look_for(low - in_stock);
                 }
                 Err(error) => return Err(error),
             }
@@ -157,10 +171,19 @@ impl Stock<'_> {
         released
     }
 
+    /// Gives the pages of the wrong color back to the kernel.
+    fn give_back(&mut self) {
+        for run in self.wrong.drain(..) {
+            sys::give_up(run.start, run.pages * PAGE);
+        }
+        self.held = 0;
+    }
+
     /// Looks for at least `need` pages; false when the machine has none.
     ///
-    /// Every search first meets what earlier ones gave back; the more was needed so far, the further ahead it looks,
-    /// so that all searches together cost at most about twice the last.
+    /// A search first meets what earlier ones gave back. As long as pages keep being asked for, nothing much is given
+    /// back; when a search starts anew, it looks the further ahead the more was needed so far, so that all searches
+    /// together cost at most a few times the last.
     fn look_for(&mut self, need: u64) -> bool {
         // Memory that had no such frame a moment ago has none now: searching it again would only stall the program.
         if self.barren.is_some_and(|(when, pause)| when.elapsed() < pause) {
@@ -168,14 +191,14 @@ impl Stock<'_> {
         }
         let in_stock = self.pages.len() as u64;
         let enough = in_stock + need;
-        let goal = in_stock + need.max(self.given / 4);
+        let ahead = if self.held == 0 { self.given / 4 } else { 0 };
+        let goal = in_stock + need.max(ahead);
         let looks = self.choice.looks_per_page();
         let patience = (PATIENCE * looks * (goal - in_stock) as f64) as u64 + MANY;
         // A common color is somewhere: what lies on top may be what other searches, of this run or another, gave back.
         let hold_max = if looks > RARE { self.hold_max.min(patience) } else { self.hold_max };
         let Ok(map) = PageMap::open(std::process::id() as Pid) else { return false };
-        let (mut wrong, mut held) = (Vec::new(), 0);
-        while (self.pages.len() as u64) < goal && held < hold_max {
+        while (self.pages.len() as u64) < goal && self.held < hold_max {
             let Ok(start) = sys::fresh_pages(LOOK * PAGE) else { break };
             let backing = map.read(start, LOOK);
             let right = |page| matches!(page, Backing::Private(frame) if self.choice.contains(frame));
@@ -187,12 +210,12 @@ impl Stock<'_> {
                 }
             }
             let rest = areas::runs(start, &backing, |page| !right(page));
-            held += rest.iter().map(|run| run.pages).sum::<u64>();
-            wrong.extend(rest);
+            self.held += rest.iter().map(|run| run.pages).sum::<u64>();
+            self.wrong.extend(rest);
         }
         self.pages.sort_unstable();
-        for run in wrong {
-            sys::give_up(run.start, run.pages * PAGE);
+        if self.held > self.hold_max / 2 {
+            self.give_back();
         }
         let pause = self.barren.map_or(BARREN, |(_, pause)| (pause * 2).min(BARREN_MAX));
         self.barren = ((self.pages.len() as u64) < enough).then(|| (Instant::now(), pause));
@@ -224,7 +247,15 @@ mod tests {
     /// page in between, so the test asks for most, where chance would give a quarter.
     #[test]
     fn frames_given_up_on_a_cpu_are_the_next_ones_taken_there() {
-        let mut stock = Stock { pages: Vec::new(), given: 0, hold_max: 1 << 18, barren: None, choice: &LowBits };
+        let mut stock = Stock {
+            pages: Vec::new(),
+            given: 0,
+            wrong: Vec::new(),
+            held: 0,
+            hold_max: 1 << 18,
+            barren: None,
+            choice: &LowBits,
+        };
         let mut best = 0;
         for _ in 0..5 {
             assert_eq!(stock.release(256, 0), 256);

@@ -513,6 +513,8 @@ impl Helper {
 
     /// Moves the pages at the front of an area that nobody has used yet back into the pool.
     pub(crate) fn take_back(&mut self, at: u64, pages: u64) {
+        // Pages move only between areas that are locked alike, and the ring is not.
+        let _ = kernel::call(kernel::NR_MUNLOCK, [at, pages * PAGE, 0, 0, 0, 0]);
         let (moved, _) = self.append(Run { start: at, pages });
         self.control.counters.recycled_pages += moved;
     }
