@@ -1,0 +1,82 @@
+/* Wants more memory than there is in its color. */
+#include "check.h"
+
+enum { PAGES = 25600 };
+
+static void touches(void)
+{
+	char *memory = map(PAGES);
+	fill(memory, PAGES, 1);
+	ready();
+	CHECK(holds(memory, PAGES, 1));
+}
+
+static void begins(void)
+{
+}
+
+static volatile sig_atomic_t page;
+
+static void count(int number)
+{
+	char line[] = "signal 0 at page 00000\n";
+	line[7] += number;
+	for (int at = 21, left = page; at > 16; at--, left /= 10)
+		line[at] += left % 10;
+	CHECK(write(1, line, sizeof(line) - 1) == sizeof(line) - 1);
+	_exit(0);
+}
+
+/* What was given before the first refusal is whole. */
+static void touches_until_refused(void)
+{
+	/* The handler must not need a page that is not there. */
+	static char stack[64 << 10];
+	stack_t other = {.ss_sp = memset(stack, 1, sizeof(stack)), .ss_size = sizeof(stack)};
+	struct sigaction action = {.sa_handler = count, .sa_flags = SA_ONSTACK};
+	CHECK(sigaltstack(&other, NULL) == 0 && sigaction(SIGBUS, &action, NULL) == 0);
+	char *memory = map(PAGES);
+	for (page = 0; page < PAGES; page++)
+		fill(memory + page * PAGE, 1, 1);
+}
+
+static void little_is_there(void)
+{
+	char *little = map(50);
+	fill(little, 50, 1);
+	CHECK(holds(little, 50, 1));
+}
+
+/* Calls that bring memory in say that there is none; what was there goes on. */
+static void asks(void)
+{
+	char *memory = map(PAGES);
+	little_is_there();
+	CHECK(mlock(memory, PAGES * PAGE) == -1);
+	CHECK(errno == ENOMEM || errno == EAGAIN);
+	CHECK(munmap(memory, PAGES * PAGE) == 0);
+	little_is_there();
+	CHECK(mlockall(MCL_FUTURE) == 0);
+	CHECK(mmap(NULL, PAGES * PAGE, RW, ANON, -1, 0) == MAP_FAILED);
+	CHECK(errno == ENOMEM || errno == EAGAIN);
+	CHECK(munlockall() == 0);
+	ready();
+}
+
+/* The same calls succeed when any frame will do. */
+static void asks_softly(void)
+{
+	char *memory = map(PAGES);
+	CHECK(mlock(memory, PAGES * PAGE) == 0);
+	long faults = minor_faults();
+	fill(memory, PAGES, 1);
+	CHECK(minor_faults() - faults < 20);
+	CHECK(mlockall(MCL_FUTURE) == 0);
+	char *later = map(PAGES);
+	fill(later, PAGES, 2);
+	ready();
+	CHECK(holds(memory, PAGES, 1) && holds(later, PAGES, 2));
+}
+
+CHECKS({"begins", begins}, {"touches", touches}, {"touches_until_refused", touches_until_refused}, {"asks", asks},
+       {"asks_softly", asks_softly})
