@@ -107,14 +107,14 @@ impl Drop for Sampler {
 impl Samples {
     /// Looks once, and returns which programs there are.
     ///
-    /// A program is looked at from the second time on that it is seen: before its first instruction, its pages are
-    /// where the kernel has put them.
+    /// A program is looked at from the second time on that it is seen, and not while it is traced: before its first
+    /// instruction, its pages are where the kernel has put them.
     fn look(&mut self, colors: &Colors, front: u32, before: &BTreeMap<u32, String>) -> BTreeMap<u32, String> {
         let mut images = BTreeMap::new();
         for process in alive_below(front).iter().filter(|process| !process.is_memtint()) {
             let Ok(image) = std::fs::read_link(format!("/proc/{}/exe", process.pid)) else { continue };
             let image = image.to_string_lossy().into_owned();
-            let settled = before.get(&process.pid) == Some(&image) && process.state != 't';
+            let settled = before.get(&process.pid) == Some(&image);
             images.insert(process.pid, image);
             if settled {
                 self.take(colors, process.pid);
@@ -124,11 +124,15 @@ impl Samples {
     }
 
     fn take(&mut self, colors: &Colors, pid: u32) {
+        let traced_before = is_traced(pid);
         let report = match colors.0.inspect_pid(pid) {
             Ok(report) => report,
             Err(InspectError::NoProcess { .. }) => return,
             Err(error) => panic!("{error}"),
         };
+        if traced_before || is_traced(pid) {
+            return;
+        }
         self.count += 1;
         self.most_pages = self.most_pages.max(report.private.pages);
         let known = self.violations.iter().any(|other| other.processes[0].pid == pid);
@@ -136,4 +140,9 @@ impl Samples {
             self.violations.push(report);
         }
     }
+}
+
+fn is_traced(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|tracer| tracer.trim() == "0"))
 }

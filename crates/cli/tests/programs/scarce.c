@@ -60,6 +60,7 @@ static void asks(void)
 	CHECK(mmap(NULL, PAGES * PAGE, RW, ANON, -1, 0) == MAP_FAILED);
 	CHECK(errno == ENOMEM || errno == EAGAIN);
 	CHECK(munlockall() == 0);
+	little_is_there();
 	ready();
 }
 
