@@ -9,6 +9,7 @@ use crate::file::{
 use crate::gf2;
 use memtint_units::{ByteSize, PAGE_SIZE, PhysAddr};
 use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::path::Path;
 
 /// Addresses have fewer bits than this: the widest physical address of any architecture with 4 KiB pages.
@@ -318,12 +319,15 @@ impl Interleave {
 
 fn read_file(path: &Path) -> Result<String, PlatformError> {
     let failed = |source| PlatformError::Read { path: path.to_owned(), source };
-    let length = std::fs::metadata(path).map_err(failed)?.len();
-    if length > FILE_BYTES_MAX {
-        let text = format!("it has {length} bytes, accepted are up to {FILE_BYTES_MAX}");
+    let mut text = String::new();
+    // Read no further than needed to know: a device has no length, and no end.
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        let text = format!("it has more than {FILE_BYTES_MAX} bytes, which is the most that is accepted");
         return Err(failed(std::io::Error::other(text)));
     }
-    std::fs::read_to_string(path).map_err(failed)
+    Ok(text)
 }
 
 /// Verification of one file, stage by stage.

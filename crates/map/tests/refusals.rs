@@ -166,3 +166,9 @@ fn a_slice_hash_that_is_not_linear_keeps_its_linear_bits() {
     // Set bits 12-15, and whether the linear bit of the slice number is that of the first line or the other.
     assert_eq!(Palette::new(&platform, Granule::PAGE).unwrap().set_colors(), 32);
 }
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let error = memtint_map::Platform::load("/dev/zero").unwrap_err().to_string();
+    assert!(error.contains("/dev/zero") && error.contains("accepted"), "{error}");
+}
