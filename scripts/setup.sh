@@ -20,6 +20,7 @@ need() {
 }
 
 need gcc gcc cc
+need strace strace
 need sqlite3 sqlite3
 need redis-server redis-server
 need redis-tools redis-benchmark
