@@ -184,3 +184,15 @@ fn prefaulted_memory_takes_no_faults() {
     let (without, with) = (faults(&[]), faults(&["--prefault", "32M"]));
     assert!(with < 20 && without > 50, "{with} faults with --prefault, {without} without");
 }
+
+/// Otherwise every heap that breathes would have its frames looked for again and again.
+#[test]
+fn a_heap_that_shrinks_gives_its_pages_to_the_pool() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let check = Check::new(&machine, "memory", "brk_grows_and_shrinks", &[]);
+    let ended = run_through(check.launch().colored(), |_| {});
+    ended.assert_success();
+    let heaps: u64 = (0..20).map(|round| 1 + 97 * round % 512).sum();
+    let recycled = ended.total("recycled_pages");
+    assert!(recycled * 100 >= heaps * 95, "{recycled} of {heaps} pages");
+}

@@ -45,8 +45,6 @@ struct Served {
     began: &'static str,
     first_pid: Pid,
     shared_by_fork: u64,
-    /// End of the heap, as far as the program has moved it.
-    program_break: u64,
 }
 
 /// Ends of the channels the supervisor is started with.
@@ -297,10 +295,8 @@ impl Supervisor {
                 }
                 let served = self.spaces.get_mut(&space).expect("found above");
                 let id = Some(notification.id);
-                let is_break = i64::from(notification.call) == libc::SYS_brk;
                 let call = steps.front().map_or([0; 6], |step| step.request.args);
-                let job =
-                    Job { notification: id, is_break, call, steps, after_map, result: 0, under_way: (0, false, false) };
+                let job = Job { notification: id, call, steps, after_map, result: 0, under_way: (0, false, false) };
                 served.jobs.push_back(job);
                 if served.jobs.len() == 1 {
                     self.advance(space);

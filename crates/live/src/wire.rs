@@ -181,6 +181,8 @@ pub struct Counters {
     pub grow_ns: u64,
     /// Largest batch the supervisor was asked to find, unmet.
     pub missing_pages: u64,
+    /// End of the heap: `brk` as the helper carried it out last.
+    pub program_break: u64,
 }
 
 /// What the supervisor asks. Values are system-call numbers where the program's call is carried out for it.

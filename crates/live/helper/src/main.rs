@@ -69,6 +69,7 @@ extern "C" fn start() -> ! {
     kernel::leave_the_terminal();
     kernel::settle_descriptors(control.socket as i32, control.device as i32);
     let uffd = kernel::new_userfaultfd(wire::FD_UFFD);
+    control.counters.program_break = kernel::call(kernel::NR_BRK, [0; 6]).unwrap_or(0);
     let mut helper = Helper { control };
     let hello = match uffd {
         Ok(()) => 0,
@@ -143,7 +144,7 @@ impl Helper {
                 anonymous && !fills && !near_pool
             }
             // A heap that shrinks gives pages back, whose color the supervisor looks up.
-            kernel::NR_BRK => a[0] == 0 || kernel::call(kernel::NR_BRK, [0; 6]).is_ok_and(|end| a[0] >= end),
+            kernel::NR_BRK => a[0] == 0 || a[0] >= self.control.counters.program_break,
             kernel::NR_MREMAP | kernel::NR_MPROTECT | kernel::NR_PKEY_MPROTECT => true,
             _ => false,
         }
@@ -298,9 +299,9 @@ impl Helper {
     }
 
     fn brk(&mut self, wanted: u64) -> RawResult {
-        let old = kernel::call(kernel::NR_BRK, [0; 6])?;
+        let old = self.control.counters.program_break;
         let (old_end, new_end) = ((old + PAGE - 1) & !(PAGE - 1), wanted.saturating_add(PAGE - 1) & !(PAGE - 1));
-        let new = kernel::call(kernel::NR_BRK, [wanted, 0, 0, 0, 0, 0])?;
+        let new = self.move_break(wanted)?;
         if new == wanted && new_end > old_end {
             let length = new_end - old_end;
             if self.watch(old_end, length) {
@@ -308,11 +309,18 @@ impl Helper {
                 if filled.is_err() {
                     // A break that cannot be had stays where it was.
                     self.take_back(old_end, length / PAGE);
-                    return kernel::call(kernel::NR_BRK, [old, 0, 0, 0, 0, 0]);
+                    return self.move_break(old);
                 }
             }
         }
         Ok(new)
+    }
+
+    /// Moves the end of the heap, and remembers where it is.
+    fn move_break(&mut self, wanted: u64) -> RawResult {
+        let end = kernel::call(kernel::NR_BRK, [wanted, 0, 0, 0, 0, 0])?;
+        self.control.counters.program_break = end;
+        Ok(end)
     }
 
     fn mremap(&mut self, a: [u64; 6]) -> RawResult {

@@ -62,7 +62,10 @@ impl Supervisor {
         let (grows_by, refusal) = match i64::from(notification.call) {
             libc::SYS_mmap => (a[1], no_memory),
             libc::SYS_mremap => (a[2].saturating_sub(a[1]), no_memory),
-            libc::SYS_brk => (a[0].saturating_sub(served.program_break), Some(served.program_break as i64)),
+            libc::SYS_brk => {
+                let heap_end = served.space.counters().program_break;
+                (a[0].saturating_sub(heap_end), Some(heap_end as i64))
+            }
             libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_mlockall => {
                 return self.beyond_lock_limit(space, notification);
             }

@@ -12,8 +12,6 @@ use std::collections::VecDeque;
 pub(super) struct Job {
     /// The waiting call; None for work of the supervisor's own.
     pub(super) notification: Option<u64>,
-    /// It is a `brk`.
-    pub(super) is_break: bool,
     /// Arguments of its first request.
     pub(super) call: [u64; 6],
     /// What is still to be done.
@@ -36,12 +34,13 @@ impl Supervisor {
         let given_up = (request.args[0], request.args[0].saturating_add(request.args[1]));
         let list = |space: &Space| space.list_pages(&*self.supply.choice, given_up.0, given_up.1, true);
         match request.op {
-            op::BRK if request.args[0] != 0 && request.args[0] < served.program_break => {
-                let end = request.args[0].next_multiple_of(PAGE);
-                let heap_end = served.program_break;
-                request.args[1] = served.space.list_pages(&*self.supply.choice, end, heap_end, true);
+            // The helper moves the break on its own as well: only it knows where the heap ends.
+            op::BRK => {
+                let (end, heap_end) = (request.args[0].next_multiple_of(PAGE), served.space.counters().program_break);
+                let shrinks = request.args[0] != 0 && end < heap_end;
+                request.args[1] =
+                    if shrinks { served.space.list_pages(&*self.supply.choice, end, heap_end, true) } else { 0 };
             }
-            op::BRK => request.args[1] = 0,
             op::MUNMAP => request.args[2] = list(&served.space),
             op::MADVISE if request.args[2] == libc::MADV_DONTNEED as u64 => request.args[3] = list(&served.space),
             _ => {}
@@ -87,9 +86,6 @@ impl Supervisor {
         }
         if counts {
             job.result = reply.value;
-            if job.is_break && reply.value > 0 {
-                served.program_break = reply.value as u64;
-            }
             if let Some(after) = job.after_map.take()
                 && reply.value >= 0
             {
