@@ -167,7 +167,7 @@ impl Inspector {
             bank_classes: rows(self.palette.bank_classes(), &|class| banks.is_none_or(|set| set.contains(class))),
             set_colors: rows(self.palette.set_colors(), &|color| sets.is_none_or(|set| set.contains(color))),
             nodes: nodes.into_iter().flat_map(|set| set.iter()).map(|node| ColorRow::new(node, true)).collect(),
-            pool: PoolPages::default(),
+            pool: Tally::default(),
             out_of_color: OutOfColor::default(),
             sharing: Sharing::default(),
             not_colorable: Vec::new(),
@@ -392,9 +392,9 @@ impl Report {
         match judged.color {
             None => private.outside_platform_pages += 1,
             Some(color) => {
-                self.bank_classes[color.bank_class as usize].add(judged.in_color);
-                self.set_colors[color.set_color as usize].add(judged.in_color);
-                row_of(&mut self.nodes, color.node, self.selection.is_none()).add(judged.in_color);
+                self.bank_classes[color.bank_class as usize].tally.add(judged.in_color);
+                self.set_colors[color.set_color as usize].tally.add(judged.in_color);
+                row_of(&mut self.nodes, color.node, self.selection.is_none()).tally.add(judged.in_color);
             }
         }
     }

@@ -22,9 +22,14 @@ impl Report {
         self.processes.extend(other.processes);
         self.private.merge(&other.private);
         merge_rows(&mut self.segments, other.segments, |row| row.kind, SegmentRow::merge);
-        merge_rows(&mut self.bank_classes, other.bank_classes, |row| row.index, ColorRow::merge);
-        merge_rows(&mut self.set_colors, other.set_colors, |row| row.index, ColorRow::merge);
-        merge_rows(&mut self.nodes, other.nodes, |row| row.index, ColorRow::merge);
+        merge_rows(
+            &mut self.bank_classes,
+            other.bank_classes,
+            |row| row.index,
+            |row, more| row.tally.merge(&more.tally),
+        );
+        merge_rows(&mut self.set_colors, other.set_colors, |row| row.index, |row, more| row.tally.merge(&more.tally));
+        merge_rows(&mut self.nodes, other.nodes, |row| row.index, |row, more| row.tally.merge(&more.tally));
         self.pool.merge(&other.pool);
         self.out_of_color.merge(other.out_of_color);
         self.sharing.merge(other.sharing);
@@ -103,22 +108,11 @@ impl SegmentRow {
 
 impl ColorRow {
     pub(crate) fn new(index: u32, selected: bool) -> Self {
-        Self { index, selected, pages: 0, in_color_pages: 0, out_of_color_pages: 0 }
-    }
-
-    pub(crate) fn add(&mut self, in_color: bool) {
-        self.pages += 1;
-        *(if in_color { &mut self.in_color_pages } else { &mut self.out_of_color_pages }) += 1;
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.pages += other.pages;
-        self.in_color_pages += other.in_color_pages;
-        self.out_of_color_pages += other.out_of_color_pages;
+        Self { index, selected, tally: Tally::default() }
     }
 }
 
-impl PoolPages {
+impl Tally {
     pub(crate) fn add(&mut self, in_color: bool) {
         self.pages += 1;
         *(if in_color { &mut self.in_color_pages } else { &mut self.out_of_color_pages }) += 1;

@@ -50,8 +50,9 @@ pub struct Report {
     pub set_colors: Vec<ColorRow>,
     /// Private pages by NUMA node, only nodes that occur or are selected.
     pub nodes: Vec<ColorRow>,
-    /// memtint's own pages inside the program.
-    pub pool: PoolPages,
+    /// memtint's own pages inside the program: its stock of frames, its helper. They do not change the verdict, which is
+    /// about the program.
+    pub pool: Tally,
     /// Private pages that are not in color, and where.
     pub out_of_color: OutOfColor,
     /// Private pages that other processes map too.
@@ -159,22 +160,19 @@ pub struct ColorRow {
     pub index: u32,
     /// Whether the selection allows it, as far as this dimension goes; true without a selection.
     pub selected: bool,
-    /// All private pages of it.
-    pub pages: u64,
-    /// Of these, in color in every dimension.
-    pub in_color_pages: u64,
-    /// The others.
-    pub out_of_color_pages: u64,
+    /// Its private pages.
+    #[serde(flatten)]
+    pub tally: Tally,
 }
 
-/// memtint's own pages inside the program: its stock of frames, its helper.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PoolPages {
+/// Pages, by whether they are in color.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
     /// All of them.
     pub pages: u64,
-    /// In a frame that the selection allows.
+    /// In a frame that the selection allows in every dimension; all, without a selection.
     pub in_color_pages: u64,
-    /// In a frame that it does not allow; does not change the verdict, which is about the program.
+    /// The others.
     pub out_of_color_pages: u64,
 }
 

@@ -69,8 +69,8 @@ fn bars(rows: &[ColorRow]) -> Vec<Bar> {
                 _ => format!("{}-{}", group[0].index, group[group.len() - 1].index),
             },
             allowed: group.iter().any(|row| row.selected),
-            in_color: group.iter().map(|row| row.in_color_pages).sum(),
-            out_of_color: group.iter().map(|row| row.out_of_color_pages).sum(),
+            in_color: group.iter().map(|row| row.tally.in_color_pages).sum(),
+            out_of_color: group.iter().map(|row| row.tally.out_of_color_pages).sum(),
         })
         .collect()
 }
@@ -263,8 +263,12 @@ mod tests {
 
     #[test]
     fn many_colors_are_drawn_as_few_bars() {
-        let rows: Vec<ColorRow> =
-            (0..200).map(|i| ColorRow { pages: 1, in_color_pages: 1, ..ColorRow::new(i, true) }).collect();
+        let rows: Vec<ColorRow> = (0..200)
+            .map(|i| ColorRow {
+                tally: Tally { pages: 1, in_color_pages: 1, ..Tally::default() },
+                ..ColorRow::new(i, true)
+            })
+            .collect();
         let drawn = bars(&rows);
         assert!(drawn.len() <= BARS_MAX);
         assert_eq!(drawn.iter().map(|bar| bar.in_color).sum::<u64>(), 200);

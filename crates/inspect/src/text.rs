@@ -178,19 +178,20 @@ fn write_colors(out: &mut String, name: &str, rows: &[ColorRow]) -> fmt::Result 
     }
     // Hundreds of colors would bury the rest.
     if rows.len() > ROWS_SHOWN {
-        let (with_pages, last) = (rows.iter().filter(|row| row.pages > 0).count(), rows.len() - 1);
-        let elsewhere: u64 = rows.iter().filter(|row| !row.selected).map(|row| row.pages).sum();
+        let (with_pages, last) = (rows.iter().filter(|row| row.tally.pages > 0).count(), rows.len() - 1);
+        let elsewhere: u64 = rows.iter().filter(|row| !row.selected).map(|row| row.tally.pages).sum();
         return writeln!(
             out,
             "{name}s 0-{last}: pages in {with_pages} of them, {elsewhere} pages where they are not allowed; the JSON form lists all\n"
         );
     }
-    let total: u64 = rows.iter().map(|row| row.pages).sum();
+    let total: u64 = rows.iter().map(|row| row.tally.pages).sum();
     writeln!(out, "{name:<12}{:>9}{:>9}{:>12}{:>14}", "allowed", "pages", "share", "out of color")?;
     for row in rows {
         let allowed = if row.selected { "yes" } else { "no" };
-        let share = row.pages as f64 * 100.0 / total.max(1) as f64;
-        writeln!(out, "{:<12}{allowed:>9}{:>9}{share:>8.1} %{:>13}", row.index, row.pages, row.out_of_color_pages)?;
+        let share = row.tally.pages as f64 * 100.0 / total.max(1) as f64;
+        let Tally { pages, out_of_color_pages, .. } = row.tally;
+        writeln!(out, "{:<12}{allowed:>9}{pages:>9}{share:>8.1} %{out_of_color_pages:>13}", row.index)?;
     }
     writeln!(out)
 }

@@ -170,7 +170,7 @@ fn assert_identities(report: &Report) {
     let outside_pool = report.segments.iter().filter(|row| row.kind != SegmentKind::MemtintPool);
     assert_eq!(private.pages, outside_pool.map(|row| row.private_pages).sum::<u64>());
     assert_eq!(private.pages, private.in_color_pages + private.out_of_color_pages);
-    let in_classes: u64 = report.bank_classes.iter().map(|row| row.pages).sum();
+    let in_classes: u64 = report.bank_classes.iter().map(|row| row.tally.pages).sum();
     assert_eq!(private.pages, in_classes + private.outside_platform_pages);
     let causes = &report.out_of_color.causes;
     let caused = causes.outside_platform_pages + causes.ksm_pages + causes.shared_after_fork_pages + causes.thp_pages;
@@ -200,7 +200,7 @@ fn fast_and_slow_reading_agree_page_by_page() {
     let class = |pfn: u64| palette.color_of_frame(Pfn(pfn)).expect("a TiB holds all frames").bank_class;
     for row in &report.bank_classes {
         let pages = slow.values().filter(|&&pfn| class(pfn) == row.index).count() as u64;
-        assert_eq!(row.pages, pages, "class {}", row.index);
+        assert_eq!(row.tally.pages, pages, "class {}", row.index);
         assert_eq!(row.selected, row.index < 4);
     }
     let out: Vec<u64> = slow.iter().filter(|&(_, &pfn)| class(pfn) > 3).map(|(&address, _)| address).collect();
@@ -452,6 +452,7 @@ fn the_forms_of_a_report_tell_the_same() {
     assert_eq!((&json["schema"], &json["report"]), (&1.into(), &"inspect".into()));
     assert_eq!(json["private"]["pages"], report.private.pages);
     assert_eq!(json["bank_classes"].as_array().map(Vec::len), Some(8));
+    assert_eq!(json["bank_classes"][0]["pages"], report.bank_classes[0].tally.pages);
     let again: Report = serde_json::from_value(json.clone()).expect("what was written can be read");
     assert_eq!(serde_json::to_value(&again).expect("a report has a JSON form"), json);
     let text = report.to_text();
