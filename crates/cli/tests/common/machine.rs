@@ -32,9 +32,16 @@ impl Machine {
         adopt_orphans();
         let platform = scratch("here.toml");
         if is_outdated(&platform, &[Path::new(env!("CARGO_BIN_EXE_memtint"))]) {
-            detect(&platform);
+            detect(&platform, &[]);
         }
         Some(Machine { platform, lock })
+    }
+
+    /// The same machine with a cache, whose sets have colors too.
+    pub(crate) fn platform_with_cache(&self) -> PathBuf {
+        let file = scratch("cached.toml");
+        detect(&file, &["--cache-of", FUNCTIONS]);
+        file
     }
 
     /// Compiles a program of `tests/programs` and returns its file.
@@ -77,9 +84,10 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-fn detect(platform: &Path) {
+fn detect(platform: &Path, options: &[&str]) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
-    let output = command.args(["platform", "detect", "--functions-of", FUNCTIONS]).output().expect("it was built");
+    command.args(["platform", "detect", "--functions-of", FUNCTIONS]).args(options);
+    let output = command.output().expect("it was built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::write(platform, output.stdout).expect("cargo made the directory");
 }

@@ -29,6 +29,7 @@ pub(crate) struct Launch<'a> {
     options: Vec<OsString>,
     platform: PathBuf,
     banks: String,
+    colors: Option<Vec<OsString>>,
     input: Vec<u8>,
     interactive: bool,
     sampled: bool,
@@ -51,6 +52,7 @@ impl<'a> Launch<'a> {
             options: Vec::new(),
             platform: machine.platform.clone(),
             banks: BANKS.to_owned(),
+            colors: None,
             input: Vec::new(),
             interactive: false,
             sampled: false,
@@ -69,6 +71,14 @@ impl<'a> Launch<'a> {
 
     pub(crate) fn banks(mut self, banks: &str) -> Self {
         banks.clone_into(&mut self.banks);
+        self
+    }
+
+    /// Options that name platform and colors, in the place of those that the suites usually give.
+    ///
+    /// [`Run::colors`] knows nothing of them: whoever names colors in his own way inspects in his own way.
+    pub(crate) fn colors<W: AsRef<OsStr>>(mut self, options: &[W]) -> Self {
+        self.colors = Some(options.iter().map(|option| option.as_ref().to_owned()).collect());
         self
     }
 
@@ -131,7 +141,11 @@ impl<'a> Launch<'a> {
     pub(crate) fn colored(self) -> Run<'a> {
         let report = unused_file("report", ".json");
         let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
-        command.arg("run").arg("--platform").arg(&self.platform).args(["--banks", &self.banks]);
+        command.arg("run");
+        match &self.colors {
+            Some(options) => command.args(options),
+            None => command.arg("--platform").arg(&self.platform).args(["--banks", &self.banks]),
+        };
         command.arg("--report").arg(&report).args(&self.options).arg("--").args(&self.command);
         self.start(command, Some(report))
     }
