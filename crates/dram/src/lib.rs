@@ -1,0 +1,13 @@
+//! DRAM channels, command by command.
+//!
+//! What it is for: a channel with its devices, its controller and its refresh, right to the clock cycle.
+//!
+//! What it deliberately does not do: it knows no cores, caches or page tables; time inside a channel is counted in
+//! cycles of its own clock, and only the caller turns them into [picoseconds](memtint_units::Picoseconds).
+#![forbid(unsafe_code)]
+
+mod command;
+mod timing;
+
+pub use command::{Command, Kind};
+pub use timing::{Geometry, Timing};
