@@ -33,7 +33,7 @@ impl<'a> Check<'a> {
         ended.assert_success();
     }
 
-    fn colored(&self, options: &[&str]) {
+    fn colored(&self, options: &[&str]) -> Ended {
         let mut looks = 0;
         let ended = run_through(self.launch().options(options).colored(), |report| {
             assert_held(report);
@@ -42,6 +42,7 @@ impl<'a> Check<'a> {
         ended.assert_success();
         ended.assert_clean_report();
         assert!(looks > 0, "it was never looked at");
+        ended
     }
 }
 
@@ -105,6 +106,9 @@ checks!("locking":
     map_locked_brings_in
     mlockall_is_all_and_for_ever
     locked_memory_grows_locked
+    mlocked_memory_grows
+    all_locked_memory_grows
+    locked_on_fault_it_grows
     locked_memory_can_be_released_and_taken_again
     limits_of_locked_memory_hold
 );
@@ -140,6 +144,16 @@ fn static_programs_hold_too() {
             Check::new(&machine, program, check, &[linkage]).colored(&[]);
         }
     }
+}
+
+/// What grows is brought in, and nothing is had ready for what was there before.
+#[test]
+fn locked_memory_grows_page_by_page() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let check = Check::new(&machine, "locking", "locked_memory_grows_page_by_page", &[]);
+    check.native();
+    let kept = check.colored(&[]).total("kept_pages");
+    assert!(kept < 30_000, "{kept} frames for 20200 pages");
 }
 
 /// Natively it would get them.

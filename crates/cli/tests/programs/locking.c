@@ -49,6 +49,27 @@ static long locked_kib(void)
 	return value;
 }
 
+/* Whether every mapping of a range is locked; all of them must be there. */
+static int is_locked(const void *memory, size_t pages)
+{
+	char line[512];
+	uintptr_t at = (uintptr_t)memory, end = at + pages * PAGE, from, to;
+	int inside = 0, locked = 1;
+	FILE *file = fopen("/proc/self/smaps", "r");
+	CHECK(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+			inside = from <= at && at < to && at < end;
+			at = inside ? to : at;
+		} else if (inside && strncmp(line, "VmFlags:", 8) == 0) {
+			locked &= strstr(line, " lo") != NULL;
+		}
+	}
+	fclose(file);
+	CHECK(at >= end);
+	return locked;
+}
+
 static void mlock_brings_in_and_holds(void)
 {
 	char *memory = map(PAGES);
@@ -123,6 +144,99 @@ static void locked_memory_grows_locked(void)
 	CHECK(holds(memory, PAGES, 9));
 }
 
+/* Grows locked memory, there or elsewhere: what was there keeps its frames, what comes is there and locked. */
+static char *grow_locked(char *memory, size_t from, size_t to, int moves)
+{
+	static uint64_t before[PAGES], after[PAGES];
+	fill(memory, from, 3);
+	frames(memory, from, before);
+	char *grown;
+	if (moves) {
+		char *place = map(to);
+		grown = mremap(memory, from * PAGE, to * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+		CHECK(grown == place);
+	} else {
+		grown = mremap(memory, from * PAGE, to * PAGE, 0);
+		CHECK(grown == memory);
+	}
+	frames(grown, to, after);
+	CHECK(memcmp(before, after, from * 8) == 0);
+	CHECK(is_locked(grown, to));
+	CHECK(holds(grown, from, 3) && is_zero(grown + from * PAGE, to - from));
+	stays_in_place(grown, to);
+	return grown;
+}
+
+/* Memory that can grow where it is. */
+static char *map_with_room(size_t pages, size_t room)
+{
+	char *memory = map(pages + room);
+	CHECK(munmap(memory + pages * PAGE, room * PAGE) == 0);
+	return memory;
+}
+
+static void mlocked_memory_grows(void)
+{
+	char *memory = map_with_room(100, 600);
+	CHECK(mlock(memory, 100 * PAGE) == 0);
+	memory = grow_locked(memory, 100, 700, 0);
+	memory = grow_locked(memory, 700, PAGES, 1);
+	CHECK(locked_kib() == (long)(PAGES * PAGE >> 10));
+	ready();
+	CHECK(holds(memory, PAGES, 9));
+	CHECK(munmap(memory, PAGES * PAGE) == 0);
+	CHECK(locked_kib() == 0);
+}
+
+static void all_locked_memory_grows(void)
+{
+	char *before = map_with_room(100, 600);
+	CHECK(mlockall(MCL_CURRENT) == 0);
+	before = grow_locked(before, 100, 700, 0);
+	/* Not mapped yet when all was locked: not locked when it grows either. */
+	char *later = map(10);
+	later = mremap(later, 10 * PAGE, 500 * PAGE, MREMAP_MAYMOVE);
+	CHECK(later != MAP_FAILED && !is_locked(later, 500));
+	unsigned char present[500];
+	CHECK(mincore(later, 500 * PAGE, present) == 0);
+	for (int page = 0; page < 500; page++)
+		CHECK((present[page] & 1) == 0);
+	before = grow_locked(before, 700, PAGES, 1);
+	CHECK(mlockall(MCL_FUTURE) == 0);
+	char *future = grow_locked(map(50), 50, 400, 1);
+	ready();
+	CHECK(holds(before, PAGES, 9) && holds(future, 400, 9));
+}
+
+static void locked_on_fault_it_grows(void)
+{
+	char *memory = map(100);
+	CHECK(syscall(SYS_mlock2, memory, 100 * PAGE, MLOCK_ONFAULT) == 0);
+	memory = mremap(memory, 100 * PAGE, PAGES * PAGE, MREMAP_MAYMOVE);
+	CHECK(memory != MAP_FAILED);
+	CHECK(locked_kib() == (long)(PAGES * PAGE >> 10));
+	fill(memory, PAGES, 1);
+	stays_in_place(memory, PAGES);
+	ready();
+	CHECK(holds(memory, PAGES, 9));
+}
+
+enum { MANY = 20000 };
+
+static void locked_memory_grows_page_by_page(void)
+{
+	size_t pages = MANY;
+	char *memory = map_with_room(pages, 200);
+	CHECK(mlock(memory, pages * PAGE) == 0);
+	for (int round = 0; round < 200; round++, pages++)
+		CHECK(mremap(memory, pages * PAGE, (pages + 1) * PAGE, 0) == memory);
+	long faults = minor_faults();
+	fill(memory, pages, 1);
+	CHECK(minor_faults() == faults);
+	ready();
+	CHECK(holds(memory, pages, 1));
+}
+
 static void locked_memory_can_be_released_and_taken_again(void)
 {
 	CHECK(mlockall(MCL_CURRENT | MCL_FUTURE) == 0);
@@ -157,5 +271,9 @@ CHECKS({"mlock_brings_in_and_holds", mlock_brings_in_and_holds},
        {"map_locked_brings_in", map_locked_brings_in},
        {"mlockall_is_all_and_for_ever", mlockall_is_all_and_for_ever},
        {"locked_memory_grows_locked", locked_memory_grows_locked},
+       {"mlocked_memory_grows", mlocked_memory_grows},
+       {"all_locked_memory_grows", all_locked_memory_grows},
+       {"locked_on_fault_it_grows", locked_on_fault_it_grows},
+       {"locked_memory_grows_page_by_page", locked_memory_grows_page_by_page},
        {"locked_memory_can_be_released_and_taken_again", locked_memory_can_be_released_and_taken_again},
        {"limits_of_locked_memory_hold", limits_of_locked_memory_hold})

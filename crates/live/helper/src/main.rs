@@ -329,10 +329,11 @@ impl Helper {
         // A move drops the registration, growth in place keeps it; registering again is harmless. Shared and file
         // mappings refuse, which is not a loss of color.
         let watched = kernel::register(wire::FD_UFFD, new, length).is_ok();
-        // The kernel itself brings in what grows in locked memory.
-        if watched && self.control.state.locks == 1 && self.protection(new).locked {
+        // The kernel itself brings in what grows in locked memory: that much, and no more.
+        let before = (a[1] + PAGE - 1) & !(PAGE - 1);
+        if watched && length > before && self.control.state.locks == 1 && self.protection(new).locked {
             // Too late to refuse the call: what is missing is missed when it is touched.
-            let _ = self.fill(new, length);
+            let _ = self.fill(new + before, length - before);
         }
         Ok(new)
     }

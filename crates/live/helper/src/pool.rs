@@ -200,7 +200,9 @@ impl Helper {
                 break;
             }
         }
-        // The page has left; what stays behind is an empty place in the ready ring that is unmapped with its chunk.
+        // The page has left; what stays behind is an empty place in the ready ring that is unmapped with its chunk. It
+        // must not count as locked memory of the program until then.
+        let _ = unlock();
         result
     }
 
