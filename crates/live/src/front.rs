@@ -233,7 +233,7 @@ impl Identity {
 }
 
 /// Signals that somebody may send to the front and mean the program.
-const FORWARDED: [i32; 9] = [
+const FORWARDED: [i32; 12] = [
     libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
@@ -241,6 +241,9 @@ const FORWARDED: [i32; 9] = [
     libc::SIGUSR1,
     libc::SIGUSR2,
     libc::SIGALRM,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
     libc::SIGCONT,
     libc::SIGWINCH,
 ];
@@ -249,20 +252,23 @@ const FORWARDED: [i32; 9] = [
 fn wait_for(program: Pid, front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Result<(i32, Option<i32>), RunError> {
     let mut caught = FORWARDED.to_vec();
     caught.push(libc::SIGCHLD);
-    caught.push(libc::SIGTSTP);
     let signals = sys::signals_as_file(&caught)?;
     let poller = sys::Poller::new()?;
     poller.add(&signals, 0)?;
     poller.add(front, 1)?;
-    let mut supervised = true;
+    let (mut supervised, mut stopped) = (true, false);
     loop {
-        if let Some(end) = reap(program) {
+        if let Some(end) = reap(program, &mut stopped) {
             return Ok(end);
         }
         for (token, _) in poller.wait(if supervised { -1 } else { 100 }) {
             if token == 0 {
-                while let Some((signal, from_terminal)) = sys::next_signal(&signals) {
-                    if FORWARDED.contains(&signal) && !from_terminal {
+                while let Some((signal, sender)) = sys::next_signal(&signals) {
+                    // What the terminal or the program itself sends to the job has reached the program. So has, as a
+                    // rule, what brings a stopped job back; a second one would be one too many for who counts them.
+                    let brings_back = signal == libc::SIGCONT && std::mem::take(&mut stopped);
+                    let meant = sender.is_some_and(|sender| sender != program) && (!brings_back || is_stopped(program));
+                    if FORWARDED.contains(&signal) && meant {
                         // SAFETY: takes numbers; the program has not been reaped, so the number is still its own.
                         unsafe { libc::kill(program, signal) };
                     }
@@ -289,8 +295,8 @@ fn hear(front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Option<Option<RunReport
     }
 }
 
-/// The program's end, if it has come; mirrors its stops.
-fn reap(program: Pid) -> Option<(i32, Option<i32>)> {
+/// The program's end, if it has come; mirrors its stops, and notes that there was one.
+fn reap(program: Pid, stopped: &mut bool) -> Option<(i32, Option<i32>)> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is valid for the call.
@@ -300,8 +306,8 @@ fn reap(program: Pid) -> Option<(i32, Option<i32>)> {
         }
         if libc::WIFSTOPPED(status) {
             // The shell must see the front stopped as it would see the program.
-            // SAFETY: takes numbers.
-            unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+            *stopped = true;
+            stop_by(libc::WSTOPSIG(status));
             continue;
         }
         if libc::WIFSIGNALED(status) {
@@ -310,6 +316,27 @@ fn reap(program: Pid) -> Option<(i32, Option<i32>)> {
         }
         return Some((libc::WEXITSTATUS(status), None));
     }
+}
+
+/// Stops this process by a signal; returns when it goes on.
+fn stop_by(signal: i32) {
+    // SAFETY: numbers, and signal sets that are initialized before they are read. SIGSTOP cannot be blocked or caught;
+    // both calls leave it as it is.
+    unsafe {
+        let (mut only, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&raw mut only);
+        libc::sigaddset(&raw mut only, signal);
+        libc::signal(signal, libc::SIG_DFL);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const only, &raw mut before);
+        libc::raise(signal);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+    }
+}
+
+/// Whether the program is stopped now.
+fn is_stopped(program: Pid) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{program}/stat")).unwrap_or_default();
+    text.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
 }
 
 /// Asks the supervisor for its report.

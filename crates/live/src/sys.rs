@@ -668,13 +668,15 @@ pub(crate) fn signals_as_file(signals: &[i32]) -> io::Result<OwnedFd> {
     }
 }
 
-/// Takes one pending signal from such a descriptor; true when the kernel itself sent it, as a terminal does.
-pub(crate) fn next_signal(file: &OwnedFd) -> Option<(i32, bool)> {
+/// Takes one pending signal from such a descriptor, with its sender; None when the kernel itself sent it, as a terminal
+/// does.
+pub(crate) fn next_signal(file: &OwnedFd) -> Option<(i32, Option<Pid>)> {
     const SI_KERNEL: i32 = 0x80;
     // SAFETY: all-zero is valid for this plain structure.
     let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::signalfd_siginfo>();
     // SAFETY: `info` has the size that is read.
     let read = unsafe { libc::read(file.as_raw_fd(), (&raw mut info).cast(), size) };
-    (read == size as isize).then_some((info.ssi_signo as i32, info.ssi_code == SI_KERNEL))
+    let sender = (info.ssi_code != SI_KERNEL).then_some(info.ssi_pid as Pid);
+    (read == size as isize).then_some((info.ssi_signo as i32, sender))
 }

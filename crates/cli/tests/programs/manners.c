@@ -27,6 +27,34 @@ static void listens(void)
 	ready();
 }
 
+static volatile sig_atomic_t continuations;
+
+static void count(int number)
+{
+	(void)number;
+	continuations++;
+}
+
+/* Says how often it was continued, a moment after the last time. */
+static void counts_continuations(void)
+{
+	struct sigaction action = {.sa_handler = count};
+	CHECK(sigaction(SIGCONT, &action, NULL) == 0);
+	printf("READY %d\n", (int)getpid());
+	for (int told = 0;; told = continuations) {
+		fflush(stdout);
+		while (told == continuations)
+			usleep(1000000);
+		/* One that comes twice comes at once. */
+		int before;
+		do {
+			before = continuations;
+			usleep(50000);
+		} while (before != continuations);
+		printf("continued %d\n", (int)continuations);
+	}
+}
+
 static void spins(void)
 {
 	char *memory = map(64);
@@ -79,5 +107,5 @@ static void says_its_cores(void)
 			printf("core %d\n", core);
 }
 
-CHECKS({"stays", stays}, {"listens", listens}, {"spins", spins}, {"limited", limited},
+CHECKS({"stays", stays}, {"counts_continuations", counts_continuations}, {"listens", listens}, {"spins", spins}, {"limited", limited},
        {"knows_no_frames", knows_no_frames}, {"says_its_cores", says_its_cores})
