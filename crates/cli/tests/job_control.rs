@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 struct Shell<'a> {
     #[expect(dead_code, reason = "it ends the shell")]
     machine: &'a Machine,
+    process: Child,
     keyboard: File,
     screen: Receiver<Vec<u8>>,
     /// What was shown and has not been looked at.
@@ -43,7 +44,7 @@ impl<'a> Shell<'a> {
                 if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
             });
         }
-        command.spawn().expect("bash starts");
+        let process = command.spawn().expect("bash starts");
         let keyboard = File::from(master);
         let mut output = keyboard.try_clone().expect("descriptors are left");
         let (send, screen) = channel();
@@ -56,7 +57,7 @@ impl<'a> Shell<'a> {
                 }
             }
         });
-        Shell { machine, keyboard, screen, shown: String::new() }
+        Shell { machine, process, keyboard, screen, shown: String::new() }
     }
 
     fn types(&mut self, keys: &str) {
@@ -90,6 +91,7 @@ impl<'a> Shell<'a> {
     fn ends(mut self) {
         self.types("exit\n");
         assert!(within(PATIENCE, || alive().is_empty()), "left behind: {:?}", alive());
+        self.process.wait().expect("a child can be waited for");
     }
 }
 
