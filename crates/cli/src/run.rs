@@ -1,12 +1,14 @@
 //! `memtint run`: a program in colors of its own.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use memtint_detect::MemoryRange;
 use memtint_live::{FrameChoice, RunOptions, RunStatus};
 use memtint_map::{Granule, Matcher, Selection};
-use memtint_units::{ByteSize, IndexList, Pfn};
+use memtint_units::{ByteSize, IndexList, Pfn, PhysAddr};
 use serde::Serialize;
 
 use crate::choice::{Choice, ChoiceArguments};
@@ -100,6 +102,7 @@ struct Frames {
     matcher: Matcher,
     label: String,
     looks_per_page: f64,
+    nodes: Vec<u32>,
 }
 
 impl Frames {
@@ -108,7 +111,21 @@ impl Frames {
         // A platform smaller than the machine makes its colors rarer than they are among themselves.
         let in_machine = machine_pages() as f64 / selected as f64;
         let looks_per_page = in_machine.max(1.0 / matcher.fraction());
-        Frames { matcher, label, looks_per_page }
+        let nodes = nodes_of(&matcher, &memtint_detect::Machine::read_memory());
+        Frames { matcher, label, looks_per_page, nodes }
+    }
+}
+
+/// Nodes with memory of the selected colors, ascending; empty when there is one node only.
+///
+/// By address, not by the numbers of the platform file: it may name memory controllers, several in a node of Linux's.
+fn nodes_of(matcher: &Matcher, memory: &[MemoryRange]) -> Vec<u32> {
+    let nodes: BTreeSet<u32> = memory.iter().map(|range| range.node).collect();
+    let has_selected =
+        |range: &&MemoryRange| matcher.enumerate(PhysAddr(range.start)..PhysAddr(range.end)).next().is_some();
+    match nodes.len() {
+        0 | 1 => Vec::new(),
+        _ => BTreeSet::from_iter(memory.iter().filter(has_selected).map(|range| range.node)).into_iter().collect(),
     }
 }
 
@@ -129,6 +146,10 @@ impl FrameChoice for Frames {
 
     fn label(&self) -> String {
         self.label.clone()
+    }
+
+    fn nodes(&self) -> Vec<u32> {
+        self.nodes.clone()
     }
 }
 
@@ -219,4 +240,35 @@ fn cpus(list: &IndexList) -> Result<Option<Vec<u32>>, Failure> {
         return Err(Failure::Sentence("--cores: the list is empty, accepted is at least one CPU".to_owned()));
     }
     Ok(Some(set.iter().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memtint_map::{Palette, Platform};
+
+    /// Frames of class 0 are in the first half of each GiB, those of class 1 in the second.
+    fn matcher(banks: &str) -> Matcher {
+        const PLATFORM: &str = r#"
+            schema = 1
+            id = "two-halves"
+            name = "Two halves"
+            dram = { standard = "DDR4", address_bits = 32, functions = [{ role = "bank", bits = [29] }], source = "made up" }
+            region = [{ base = 0, size = "4 GiB", source = "made up" }]
+        "#;
+        let palette = Palette::new(&Platform::parse(PLATFORM, "two-halves").unwrap(), Granule::PAGE).unwrap();
+        let banks = Some(memtint_units::IndexSet::parse(banks, 2).unwrap());
+        Selection { banks, ..Selection::default() }.compile(&palette).unwrap()
+    }
+
+    #[test]
+    fn nodes_are_those_with_memory_in_color() {
+        const HALF: u64 = 512 << 20;
+        let range = |node, start: u64, end: u64| MemoryRange { start: start * HALF, end: end * HALF, node };
+        let memory = [range(0, 0, 1), range(4, 1, 2), range(2, 2, 4), range(0, 4, 5)];
+        assert_eq!(nodes_of(&matcher("0"), &memory), [0, 2]);
+        assert_eq!(nodes_of(&matcher("1"), &memory), [2, 4]);
+        assert!(nodes_of(&matcher("0"), &memory[..1]).is_empty(), "one node needs no choice");
+        assert!(nodes_of(&matcher("0"), &memory[1..2]).is_empty());
+    }
 }

@@ -75,6 +75,13 @@ impl Machine {
         }
     }
 
+    /// Reads only [`Machine::memory`] of this machine.
+    pub fn read_memory() -> Vec<MemoryRange> {
+        let root = Path::new("/");
+        let iomem = std::fs::read_to_string(root.join("proc/iomem")).unwrap_or_default();
+        split_by_node(&system_ram(&iomem), &sysfs::nodes(root))
+    }
+
     /// The last-level cache: the highest level there is.
     pub fn last_level_cache(&self) -> Option<&Cache> {
         self.caches.iter().max_by_key(|cache| cache.level)

@@ -7,7 +7,7 @@
 
 use crate::areas::{self, Backing, PageMap};
 use crate::sys::{self, Pid};
-use crate::wire::{PAGE, Run};
+use crate::wire::{Nodes, PAGE, Run};
 use crate::{FrameChoice, RunError};
 use std::cell::RefCell;
 use std::io;
@@ -38,71 +38,179 @@ pub(crate) struct Broker {
     /// None when every frame is in color.
     socket: RefCell<Option<OwnedFd>>,
     hold_max: u64,
+    /// Nodes with memory in color; empty where the machine has only one.
+    nodes: Nodes,
+}
+
+/// What a helper wants: frames on top of a free list.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish {
+    /// How many, at most.
+    pub(crate) pages: u64,
+    /// Whose free list.
+    pub(crate) cpu: u64,
+    /// The NUMA node of that CPU: its frames are preferred.
+    pub(crate) near: u64,
+}
+
+/// Frames on top of a free list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Released {
+    /// How many.
+    pub(crate) pages: u64,
+    /// The NUMA node whose free list it is: a CPU has one for each.
+    pub(crate) node: Option<u32>,
+}
+
+/// The nodes of a set, ascending.
+pub(crate) fn listed(nodes: &Nodes) -> impl Iterator<Item = u32> {
+    let nodes = *nodes;
+    (0..8 * size_of::<Nodes>() as u32).filter(move |&node| nodes[node as usize / 64] >> (node % 64) & 1 == 1)
 }
 
 impl Broker {
     /// Starts the process. Nothing to look for: no process.
-    pub(crate) fn start(choice: &dyn FrameChoice, hold_max: u64) -> Result<Broker, RunError> {
-        let socket = if choice.looks_per_page() <= 1.0 { None } else { Some(spawn(choice, hold_max)?) };
-        Ok(Broker { socket: RefCell::new(socket), hold_max })
+    pub(crate) fn start(choice: &dyn FrameChoice, hold_max: u64, nodes: Nodes) -> Result<Broker, RunError> {
+        let socket = if choice.looks_per_page() <= 1.0 { None } else { Some(spawn(choice, hold_max, &nodes)?) };
+        Ok(Broker { socket: RefCell::new(socket), hold_max, nodes })
     }
 
-    /// Frames put on top of the free list of `cpu`: at most `pages`, 0 when there are none. The broker touches no
+    /// Frames put on top of a free list: as many as wished or fewer, none when there are none. The broker touches no
     /// memory until [`Broker::go_on`]: it would get its own frames back.
-    pub(crate) fn release(&self, choice: &dyn FrameChoice, pages: u64, cpu: u64) -> u64 {
+    pub(crate) fn release(&self, choice: &dyn FrameChoice, wish: Wish) -> Released {
         if self.socket.borrow().is_none() {
-            return pages;
+            return Released { pages: wish.pages, node: None };
         }
-        if let Some(released) = self.try_release(pages, cpu) {
+        if let Some(released) = self.try_release(wish) {
             return released;
         }
         // Somebody has ended it: a new one starts from nothing.
-        let Ok(socket) = spawn(choice, self.hold_max) else { return 0 };
+        let Ok(socket) = spawn(choice, self.hold_max, &self.nodes) else { return Released::default() };
         self.socket.replace(Some(socket));
-        self.try_release(pages, cpu).unwrap_or(0)
+        self.try_release(wish).unwrap_or_default()
     }
 
-    fn try_release(&self, pages: u64, cpu: u64) -> Option<u64> {
+    fn try_release(&self, wish: Wish) -> Option<Released> {
         let socket = self.socket.borrow();
         let socket = socket.as_ref()?;
-        let mut answer = [0u8; 8];
-        sys::send_message(socket, &order(pages, cpu), None).ok()?;
-        let message = sys::receive_message(socket, &mut answer, true).ok()?;
-        (message.length == 8).then(|| u64::from_le_bytes(answer))
+        let mut answer = [0u8; 24];
+        sys::send_message(socket, &message([wish.pages, wish.cpu, wish.near]), None).ok()?;
+        let received = sys::receive_message(socket, &mut answer, true).ok()?;
+        let [pages, of_one_node, node] = words(&answer);
+        let node = (of_one_node == 1).then_some(node as u32);
+        (received.length == answer.len()).then_some(Released { pages, node })
     }
 
     /// The frames have been taken: the broker may look for more.
     pub(crate) fn go_on(&self) {
         if let Some(socket) = &*self.socket.borrow() {
-            let _ = sys::send_message(socket, &order(0, 0), None);
+            let _ = sys::send_message(socket, &message([0; 3]), None);
         }
     }
 }
 
 /// Starts the broker's process and returns the socket to it.
-fn spawn(choice: &dyn FrameChoice, hold_max: u64) -> Result<OwnedFd, RunError> {
+fn spawn(choice: &dyn FrameChoice, hold_max: u64, nodes: &Nodes) -> Result<OwnedFd, RunError> {
     let (socket, theirs) = sys::message_pair()?;
     if sys::fork()? == 0 {
         drop(socket);
         sys::die_with_parent();
         // It must keep neither the user's pipes nor the supervisor's sockets open.
         sys::close_all_but(&theirs);
-        let mut stock =
-            Stock { pages: Vec::new(), given: 0, wrong: Vec::new(), held: 0, hold_max, barren: None, choice };
-        let failed = stock.serve(&theirs).is_err();
+        let failed = Store::new(choice, hold_max, nodes).serve(&theirs).is_err();
         std::process::exit(i32::from(failed));
     }
     Ok(socket)
 }
 
-fn order(pages: u64, cpu: u64) -> [u8; 16] {
-    let mut order = [0u8; 16];
-    order[..8].copy_from_slice(&pages.to_le_bytes());
-    order[8..].copy_from_slice(&cpu.to_le_bytes());
-    order
+/// Three numbers as a message: a wish, no pages to go on, or what was released.
+fn message(words: [u64; 3]) -> [u8; 24] {
+    let mut bytes = [0u8; 24];
+    bytes.chunks_exact_mut(8).zip(words).for_each(|(place, word)| place.copy_from_slice(&word.to_le_bytes()));
+    bytes
 }
 
-/// Frames of the right color, in an address space of their own.
+fn words(message: &[u8; 24]) -> [u64; 3] {
+    std::array::from_fn(|index| u64::from_le_bytes(message[8 * index..8 * index + 8].try_into().expect("eight bytes")))
+}
+
+/// What the broker has: a stock for each NUMA node with memory in color.
+///
+/// A CPU has a free list for each node, and what is given up goes to that of the node it came from. The helper can
+/// only take from the top of one of them, so what is released together comes from one node.
+struct Store<'a> {
+    /// Never empty.
+    stocks: Vec<Stock<'a>>,
+    /// The one that served last, and will probably be asked next.
+    latest: usize,
+}
+
+impl<'a> Store<'a> {
+    fn new(choice: &'a dyn FrameChoice, hold_max: u64, nodes: &Nodes) -> Store<'a> {
+        let of_node = |node| Stock::new(choice, hold_max.min(free_pages_of(node) / 2), Some(node));
+        let mut stocks: Vec<Stock> = listed(nodes).map(of_node).collect();
+        if stocks.is_empty() {
+            stocks.push(Stock::new(choice, hold_max, None));
+        }
+        Store { stocks, latest: 0 }
+    }
+
+    fn serve(&mut self, socket: &OwnedFd) -> io::Result<()> {
+        let mut may_look = true;
+        loop {
+            let stock = &self.stocks[self.latest];
+            let (in_stock, low) = (stock.pages.len() as u64, stock.low());
+            let wait = !may_look || in_stock >= low;
+            let holds = self.stocks.iter().any(|stock| stock.held > 0);
+            if wait && may_look && holds && !sys::is_readable(socket, IDLE_MS) {
+                self.stocks.iter_mut().for_each(Stock::give_back);
+            }
+            let mut order = [0u8; 24];
+            match sys::receive_message(socket, &mut order, wait) {
+                Ok(received) if received.length == order.len() => {
+                    let [pages, cpu, near] = words(&order);
+                    may_look = pages == 0;
+                    if !may_look {
+                        let released = self.release(Wish { pages: pages.min(1 << 20), cpu, near });
+                        let node = released.node.map_or([0, 0], |node| [1, u64::from(node)]);
+                        sys::send_message(socket, &message([released.pages, node[0], node[1]]), None)?;
+                    }
+                }
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // When there are none, it waits to be asked again.
+                    may_look = self.stocks[self.latest].look_for(low - in_stock);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Gives frames to the kernel on the CPU of the wish: those of the node near it when it has enough, or else those
+    /// of the node that has most.
+    fn release(&mut self, wish: Wish) -> Released {
+        let near = self.stocks.iter().position(|stock| stock.node.map(u64::from) == Some(wish.near));
+        let order = near.into_iter().chain((0..self.stocks.len()).filter(|&index| Some(index) != near));
+        let enough = order.into_iter().find(|&index| self.stocks[index].has(wish.pages));
+        let fullest = || (0..self.stocks.len()).max_by_key(|&index| self.stocks[index].pages.len()).unwrap_or(0);
+        self.latest = enough.unwrap_or_else(fullest);
+        let stock = &mut self.stocks[self.latest];
+        Released { pages: stock.release(wish.pages, wish.cpu), node: stock.node }
+    }
+}
+
+/// Pages that a node could give now; see `free_pages` in the module `front` for the machine.
+fn free_pages_of(node: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo")).unwrap_or_default();
+    // `Node 0 MemFree:          945348 kB`: the kernel does not say what is available of a node.
+    let kib = |name| {
+        let line = text.lines().find_map(|line| line.split_once(name));
+        line.and_then(|(_, rest)| rest.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or(0u64)
+    };
+    ["MemFree:", "Active(file):", "Inactive(file):"].map(kib).iter().sum::<u64>() / 4
+}
+
+/// Frames of the right color of one node, in the broker's address space.
 struct Stock<'a> {
     /// Pages of the right color, all present: frame number and address, by frame number.
     pages: Vec<(u64, u64)>,
@@ -117,45 +225,29 @@ struct Stock<'a> {
     /// When a search last ended without enough, and for how long there will be no other.
     barren: Option<(Instant, Duration)>,
     choice: &'a dyn FrameChoice,
+    /// The node it takes its pages from; None where the machine has only one.
+    node: Option<u32>,
 }
 
-impl Stock<'_> {
-    fn serve(&mut self, socket: &OwnedFd) -> io::Result<()> {
-        let mut may_look = true;
-        loop {
-            let in_stock = self.pages.len() as u64;
-            // The more a program has taken, the more it may take next.
-            let low = (self.given / 8).clamp(LOW, LOW_MAX);
-            let wait = !may_look || in_stock >= low;
-            if wait && may_look && self.held > 0 && !sys::is_readable(socket, IDLE_MS) {
-                self.give_back();
-            }
-            let mut order = [0u8; 16];
-            match sys::receive_message(socket, &mut order, wait) {
-                Ok(message) if message.length == order.len() => {
-                    let word = |at: usize| u64::from_le_bytes(order[at..at + 8].try_into().expect("eight bytes"));
-                    may_look = word(0) == 0;
-                    if !may_look {
-                        let released = self.release(word(0).min(1 << 20), word(8));
-                        sys::send_message(socket, &released.to_le_bytes(), None)?;
-                    }
-                }
-                Ok(_) => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // When there are none, it waits to be asked again.
-                    may_look = self.look_for(low - in_stock);
-                }
-                Err(error) => return Err(error),
-            }
-        }
+impl<'a> Stock<'a> {
+    fn new(choice: &'a dyn FrameChoice, hold_max: u64, node: Option<u32>) -> Stock<'a> {
+        Stock { pages: Vec::new(), given: 0, wrong: Vec::new(), held: 0, hold_max, barren: None, choice, node }
+    }
+
+    /// Pages below which there should be more: the more a program has taken, the more it may take next.
+    fn low(&self) -> u64 {
+        (self.given / 8).clamp(LOW, LOW_MAX)
+    }
+
+    /// Whether there are so many pages, after a look for what is missing.
+    fn has(&mut self, pages: u64) -> bool {
+        let in_stock = self.pages.len() as u64;
+        in_stock >= pages || self.look_for(pages - in_stock)
     }
 
     /// Gives up to `pages` frames to the kernel on `cpu`.
     fn release(&mut self, pages: u64, cpu: u64) -> u64 {
-        let in_stock = self.pages.len() as u64;
-        if in_stock < pages {
-            self.look_for(pages - in_stock);
-        }
+        self.has(pages);
         sys::pin_to_cpu(0, cpu);
         sys::set_realtime(0, true);
         // The highest first: the helper gets them in the opposite order, so that neighbouring frames become neighbours
@@ -198,6 +290,9 @@ impl Stock<'_> {
         // A common color is somewhere: what lies on top may be what other searches, of this run or another, gave back.
         let hold_max = if looks > RARE { self.hold_max.min(patience) } else { self.hold_max };
         let Ok(map) = PageMap::open(std::process::id() as Pid) else { return false };
+        if let Some(node) = self.node {
+            sys::take_memory_only_from(node);
+        }
         while (self.pages.len() as u64) < goal && self.held < hold_max {
             let Ok(start) = sys::fresh_pages(LOOK * PAGE) else { break };
             let backing = map.read(start, LOOK);
@@ -226,6 +321,7 @@ impl Stock<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire;
 
     struct LowBits;
 
@@ -243,19 +339,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn nodes_are_listed_by_number() {
+        let mut nodes = wire::one_node(3);
+        nodes[1] = wire::one_node(64)[1] | wire::one_node(127)[1];
+        assert_eq!(listed(&nodes).collect::<Vec<_>>(), [3, 64, 127]);
+        assert_eq!(wire::one_node(1024), Nodes::default());
+    }
+
     /// The premise of the broker: what is given up on a CPU is what the next populate there gets. Others may take a
     /// page in between, so the test asks for most, where chance would give a quarter.
     #[test]
     fn frames_given_up_on_a_cpu_are_the_next_ones_taken_there() {
-        let mut stock = Stock {
-            pages: Vec::new(),
-            given: 0,
-            wrong: Vec::new(),
-            held: 0,
-            hold_max: 1 << 18,
-            barren: None,
-            choice: &LowBits,
-        };
+        let mut stock = Stock::new(&LowBits, 1 << 18, None);
         let mut best = 0;
         for _ in 0..5 {
             assert_eq!(stock.release(256, 0), 256);

@@ -1,11 +1,12 @@
 //! The front: the process the user started and waits for. It looks like the program: same status, same signals, same
 //! terminal.
 
-use crate::broker::Broker;
+use crate::broker::{Broker, listed};
 use crate::report::RunReport;
 use crate::space::{Settings, Supply};
 use crate::supervisor::{Channels, Supervisor, word};
 use crate::sys::{self, Pid};
+use crate::wire::{self, Nodes};
 use crate::{FrameChoice, RunError, filter};
 use std::ffi::{CString, OsString};
 use std::io;
@@ -57,12 +58,14 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
     let (front, supervisor_front) = sys::message_pair()?;
     let (launcher, supervisor_launcher) = sys::message_pair()?;
     let identity = options.user.as_deref().map(Identity::find).transpose()?;
+    let nodes = nodes(&*options.choice)?;
     let settings = Settings {
         strict: options.strict,
         prefault_pages: options.prefault_bytes.div_ceil(crate::wire::PAGE),
         children: options.children,
         lane: identity.is_none(),
         hold_max: free_pages() / 2,
+        nodes,
     };
     let supervisor = sys::fork()?;
     if supervisor == 0 {
@@ -73,6 +76,9 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
     let program = sys::fork()?;
     if program == 0 {
         drop(front);
+        if nodes != Nodes::default() {
+            sys::take_memory_first_from(&nodes);
+        }
         launch(&options.command, options.cores.as_deref(), identity.as_ref(), &launcher);
     }
     drop(launcher);
@@ -97,6 +103,22 @@ fn check_machine() -> Result<(), RunError> {
     Ok(())
 }
 
+/// NUMA nodes with memory in color that the caller may use; empty where the machine has only one.
+fn nodes(choice: &dyn FrameChoice) -> Result<Nodes, RunError> {
+    let (in_color, allowed) = (choice.nodes(), sys::allowed_nodes());
+    let mut nodes = Nodes::default();
+    for &node in &in_color {
+        for ((word, one), allowed) in nodes.iter_mut().zip(wire::one_node(node)).zip(allowed) {
+            *word |= one & allowed;
+        }
+    }
+    if !in_color.is_empty() && nodes == Nodes::default() {
+        let (colors, allowed) = (choice.label(), listed(&allowed).collect());
+        return Err(RunError::NodesOutOfBounds { colors, nodes: in_color, allowed });
+    }
+    Ok(nodes)
+}
+
 /// Pages the machine could give now.
 fn free_pages() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -111,7 +133,7 @@ fn supervise(settings: Settings, choice: Box<dyn FrameChoice>, front: OwnedFd, l
         // SAFETY: takes no arguments.
         unsafe { libc::setsid() };
         // Started first: it looks for frames while the rest is set up.
-        let broker = Broker::start(&*choice, settings.hold_max)?;
+        let broker = Broker::start(&*choice, settings.hold_max, settings.nodes)?;
         let supply = Supply { choice, broker };
         let mut greeting = [0u8; 1];
         let message = sys::receive_message(launcher, &mut greeting, true)?;

@@ -41,6 +41,11 @@ pub trait FrameChoice: Send {
     fn looks_per_page(&self) -> f64;
     /// The colors in words, for messages: `bank classes 0-3`.
     fn label(&self) -> String;
+    /// NUMA nodes, by Linux's numbers, that have frames in color. Empty where the machine has only one node, or when it
+    /// is not known.
+    fn nodes(&self) -> Vec<u32> {
+        Vec::new()
+    }
 }
 
 /// Why a run could not be carried out.
@@ -74,6 +79,19 @@ pub enum RunError {
         colors: String,
         /// Pages that could not be had.
         missing: u64,
+    },
+    /// The memory in color is on nodes that are out of bounds.
+    #[error(
+        "{colors}: all of it is on NUMA nodes {nodes:?}, and this process may use memory of nodes {allowed:?} only \
+         (cpuset.mems, or numactl)"
+    )]
+    NodesOutOfBounds {
+        /// The colors in words.
+        colors: String,
+        /// Nodes that have frames in color.
+        nodes: Vec<u32>,
+        /// Nodes that the caller's cpuset and memory policy leave.
+        allowed: Vec<u32>,
     },
     /// No such user.
     #[error("there is no user {0:?}")]

@@ -1,7 +1,7 @@
 //! One colored address space as the supervisor sees it: its helper, its control area, and talking to both.
 
 use crate::areas::{self, Backing, PageMap};
-use crate::broker::Broker;
+use crate::broker::{Broker, Wish};
 use crate::sys::{self, Notification, Pid, SharedMapping};
 use crate::wire::{self, Control, Counters, Reply, Request, Run, op, say};
 use crate::{FrameChoice, RunError};
@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) lane: bool,
     /// Most pages of the wrong color to hold while looking for the right ones.
     pub(crate) hold_max: u64,
+    /// NUMA nodes with memory in color; empty where the machine has only one.
+    pub(crate) nodes: wire::Nodes,
 }
 
 /// Where frames come from, and which are right.
@@ -89,6 +91,7 @@ impl Cradle {
         for (offset, value) in values {
             control.set(offset, value);
         }
+        control.set(offset_of!(Control, nodes), settings.nodes);
         Ok(Cradle { control, control_file, socket, helper_socket })
     }
 
@@ -242,12 +245,13 @@ impl Space {
 
     /// Has the broker put frames on top of the free list of the helper's CPU, and keeps the helper there.
     fn supply(&mut self, wish: &Reply, supply: &Supply) -> Result<(), RunError> {
-        let [pages, cpu, ..] = wish.extra;
+        let [pages, cpu, near, ..] = wish.extra;
         self.unpinned = Some((sys::affinity(self.helper), sys::scheduling(self.helper)));
         sys::pin_to_cpu(self.helper, cpu);
         sys::set_realtime(self.helper, true);
-        let released = supply.broker.release(&*supply.choice, pages.min(1 << 16), cpu);
-        self.answer(op::TAKE, wish.id, [released, 0, 0])
+        let released = supply.broker.release(&*supply.choice, Wish { pages: pages.min(1 << 16), cpu, near });
+        let node = released.node.map_or([0, 0], |node| [1, u64::from(node)]);
+        self.answer(op::TAKE, wish.id, [released.pages, node[0], node[1]])
     }
 
     fn answer(&self, op: u32, id: u64, [first, second, third]: [u64; 3]) -> Result<(), RunError> {

@@ -3,6 +3,7 @@
 //! Preconditions shared by everything here: Linux 6.8 or newer on x86-64; the caller has CAP_SYS_ADMIN and
 //! CAP_SYS_PTRACE (checked once by [`crate::run`]). Wrappers return the error number as [`io::Error`].
 
+use crate::wire::{self, Nodes};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -364,6 +365,51 @@ pub(crate) fn set_scheduling(pid: Pid, (policy, priority): (i32, i32)) {
 /// Puts a process (0 = this one) before all that are not real-time, or back among them.
 pub(crate) fn set_realtime(pid: Pid, on: bool) {
     set_scheduling(pid, if on { (libc::SCHED_FIFO, 1) } else { (libc::SCHED_OTHER, 0) });
+}
+
+/// NUMA nodes that this process may take memory from: what its cpuset and a binding policy leave.
+pub(crate) fn allowed_nodes() -> Nodes {
+    const MPOL_F_MEMS_ALLOWED: libc::c_ulong = 1 << 2;
+    let (mode, bound) = memory_policy(0);
+    if mode == MPOL_BIND { bound } else { memory_policy(MPOL_F_MEMS_ALLOWED).1 }
+}
+
+const MPOL_DEFAULT: i32 = 0;
+const MPOL_BIND: i32 = 2;
+/// Linux 5.15.
+const MPOL_PREFERRED_MANY: i32 = 5;
+
+fn memory_policy(flags: libc::c_ulong) -> (i32, Nodes) {
+    let (mut mode, mut nodes) = (MPOL_DEFAULT, Nodes::default());
+    let no_address = 0;
+    // SAFETY: both structures are valid for the call, and the mask has as many bits as said. A kernel without NUMA
+    // refuses, and leaves them as they are.
+    unsafe {
+        let bits = 8 * size_of::<Nodes>();
+        libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, nodes.as_mut_ptr(), bits, no_address, flags)
+    };
+    (mode, nodes)
+}
+
+fn set_memory_policy(mode: i32, nodes: &Nodes) {
+    // The kernel takes the number of bits plus one.
+    let bits = 8 * size_of::<Nodes>() + 1;
+    // SAFETY: the mask is valid for the call and has as many bits as said. When the kernel refuses, frames come from
+    // other nodes too, and are found to be of the wrong color.
+    unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, nodes.as_ptr(), bits) };
+}
+
+/// Takes this process's memory from one NUMA node only, as long as it has any that could be freed.
+pub(crate) fn take_memory_only_from(node: u32) {
+    set_memory_policy(MPOL_BIND, &wire::one_node(node));
+}
+
+/// Lets the kernel take this process's memory from these NUMA nodes while they have any, unless a policy has been
+/// chosen for it. Any policy at all also keeps the kernel from moving pages to the node that uses them most.
+pub(crate) fn take_memory_first_from(nodes: &Nodes) {
+    if memory_policy(0).0 == MPOL_DEFAULT {
+        set_memory_policy(MPOL_PREFERRED_MANY, nodes);
+    }
 }
 
 /// Maps `length` bytes of new memory, all present, without huge pages.

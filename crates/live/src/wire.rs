@@ -67,6 +67,18 @@ pub const NOT_ANONYMOUS: i64 = -4001;
 /// Page size of every machine memtint runs on.
 pub const PAGE: u64 = 4096;
 
+/// NUMA nodes, one bit each, as the kernel takes them; 1024 is the most a kernel can be built for.
+pub type Nodes = [u64; 16];
+
+/// The set of one node; empty for a number that no node has.
+pub const fn one_node(node: u32) -> Nodes {
+    let mut nodes = [0; 16];
+    if (node as usize) < 64 * nodes.len() {
+        nodes[node as usize / 64] = 1 << (node % 64);
+    }
+    nodes
+}
+
 /// Consecutive pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,6 +116,8 @@ pub struct Control {
     pub looks_per_page_256: u64,
     /// Most pages of the wrong color held at a time while looking.
     pub hold_max: u64,
+    /// NUMA nodes with memory in color; empty where the machine has only one.
+    pub nodes: Nodes,
     /// The helper's own state.
     pub state: State,
 }
@@ -226,7 +240,8 @@ pub mod op {
     /// Answer to [`super::say::PROTECTION`]: protection bits in `args[0]`, end of the mapping in `args[1]`, and
     /// 1 in `args[2]` when it is locked in memory.
     pub const PROTECTED: u32 = 19;
-    /// Answer to [`super::say::WANT`]: `args[0]` frames of the right color lie on top of this CPU's free list.
+    /// Answer to [`super::say::WANT`]: `args[0]` frames of the right color lie on top of this CPU's free list. Each NUMA
+    /// node has such a list: with `args[1]` = 1 it is that of node `args[2]`.
     pub const TAKE: u32 = 16;
 }
 
@@ -252,8 +267,8 @@ pub mod say {
     pub const DONE: u32 = 2;
     /// Which pages of `extra[0]`, `extra[1]` pages, are in color? Answer with [`super::op::CLASSIFIED`].
     pub const CLASSIFY: u32 = 3;
-    /// Have `extra[0]` frames of the right color put on top of the free list of CPU `extra[1]`, and keep me on that
-    /// CPU until the next CLASSIFY. Answer with [`super::op::TAKE`].
+    /// Have `extra[0]` frames of the right color put on top of the free list of CPU `extra[1]`, which is in NUMA node
+    /// `extra[2]`, and keep me on that CPU until the next CLASSIFY. Answer with [`super::op::TAKE`].
     pub const WANT: u32 = 5;
     /// What is the protection of the page at `extra[0]`? Answer with [`super::op::PROTECTED`].
     pub const PROTECTION: u32 = 7;

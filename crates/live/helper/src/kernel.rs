@@ -1,6 +1,6 @@
 //! System calls of the helper, without a C library.
 
-use crate::wire::{Reply, Request};
+use crate::wire::{Nodes, Reply, Request};
 use core::arch::asm;
 
 pub(crate) const NR_CLOSE: u64 = 3;
@@ -28,6 +28,7 @@ const NR_SETSID: u64 = 112;
 const NR_PRCTL: u64 = 157;
 const NR_GETCPU: u64 = 309;
 const NR_CLOCK_GETTIME: u64 = 228;
+const NR_SET_MEMPOLICY: u64 = 238;
 const NR_DUP3: u64 = 292;
 const NR_PRLIMIT64: u64 = 302;
 const NR_PROCESS_VM_READV: u64 = 310;
@@ -378,11 +379,23 @@ pub(crate) fn wake(uffd: i32, at: u64) {
     let _ = call(NR_IOCTL, [uffd as u64, UFFDIO_WAKE, argument.as_mut_ptr() as u64, 0, 0, 0]);
 }
 
-/// The CPU this process runs on.
-pub(crate) fn cpu() -> u64 {
-    let mut cpu = 0u32;
-    let _ = call(NR_GETCPU, [&raw mut cpu as u64, 0, 0, 0, 0, 0]);
-    u64::from(cpu)
+/// The CPU this process runs on, and its NUMA node.
+pub(crate) fn cpu() -> (u64, u64) {
+    let (mut cpu, mut node) = (0u32, 0u32);
+    let _ = call(NR_GETCPU, [&raw mut cpu as u64, &raw mut node as u64, 0, 0, 0, 0]);
+    (u64::from(cpu), u64::from(node))
+}
+
+/// Takes this process's memory from these NUMA nodes while they have any; nothing changes when there are none.
+///
+/// The policy belongs to the task: the program, which shares the memory, keeps its own.
+pub(crate) fn prefer_nodes(nodes: &Nodes) {
+    const MPOL_PREFERRED_MANY: u64 = 5;
+    // The kernel takes the number of bits plus one.
+    let bits = 8 * size_of::<Nodes>() as u64 + 1;
+    if nodes.iter().any(|&word| word != 0) {
+        let _ = call(NR_SET_MEMPOLICY, [MPOL_PREFERRED_MANY, nodes.as_ptr() as u64, bits, 0, 0, 0]);
+    }
 }
 
 /// Reads memory that may turn out not to be there; returns the bytes read.

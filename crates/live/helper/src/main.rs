@@ -68,6 +68,7 @@ extern "C" fn start() -> ! {
     let control = unsafe { &mut *(wire::CONTROL_BASE as *mut Control) };
     kernel::leave_the_terminal();
     kernel::settle_descriptors(control.socket as i32, control.device as i32);
+    kernel::prefer_nodes(&control.nodes);
     let uffd = kernel::new_userfaultfd(wire::FD_UFFD);
     control.counters.program_break = kernel::call(kernel::NR_BRK, [0; 6]).unwrap_or(0);
     let mut helper = Helper { control };

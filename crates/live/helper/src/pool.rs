@@ -361,13 +361,22 @@ impl Helper {
     /// then somebody else is faster; such pages are given back.
     fn take_supplied(&mut self, wanted: u64) -> Option<u64> {
         let place = self.tail(wanted)?;
-        self.send(Reply { kind: say::WANT, extra: words([place.pages, kernel::cpu()]), ..Reply::default() });
-        let pages = self.answer(op::TAKE, 0).args[0].min(place.pages);
+        let (cpu, near) = kernel::cpu();
+        self.send(Reply { kind: say::WANT, extra: words([place.pages, cpu, near]), ..Reply::default() });
+        let [supplied, of_one_node, node, ..] = self.answer(op::TAKE, 0).args;
+        let pages = supplied.min(place.pages);
         if pages == 0 {
             return None;
         }
         let length = pages * PAGE;
+        // Each node has a free list of its own on this CPU.
+        if of_one_node == 1 {
+            kernel::prefer_nodes(&wire::one_node(node as u32));
+        }
         let _ = kernel::call(kernel::NR_MADVISE, [place.start, length, kernel::MADV_POPULATE_WRITE, 0, 0, 0]);
+        if of_one_node == 1 {
+            kernel::prefer_nodes(&self.control.nodes);
+        }
         let kept = self.keep_in_place(place.start, pages);
         self.push_tail(kept);
         Some(kept)
@@ -593,9 +602,11 @@ impl Helper {
     }
 }
 
-/// Two words of a message.
-fn words([first, second]: [u64; 2]) -> [u64; 10] {
-    [first, second, 0, 0, 0, 0, 0, 0, 0, 0]
+/// The words of a message.
+fn words<const N: usize>(first: [u64; N]) -> [u64; 10] {
+    let mut words = [0; 10];
+    words[..N].copy_from_slice(&first);
+    words
 }
 
 /// The `index`th run of a list in the control area.
