@@ -5,6 +5,7 @@ use std::io;
 
 use crate::error::InspectError;
 use crate::sys;
+use crate::walk::PageEntry;
 
 /// Flags of one page frame (include/uapi/linux/kernel-page-flags.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +31,11 @@ impl FrameFlags {
         self.bit(24)
     }
 
+    /// The same without [`FrameFlags::ksm`].
+    pub(crate) fn without_ksm(self) -> Self {
+        Self(self.0 & !(1 << 21))
+    }
+
     fn bit(self, number: u32) -> bool {
         self.0 >> number & 1 == 1
     }
@@ -39,6 +45,8 @@ impl FrameFlags {
 pub(crate) struct FrameTables {
     flags: File,
     counts: File,
+    /// The kernel calls every anonymous frame merged, as Linux 6.12 does.
+    pub(crate) ksm_is_meaningless: bool,
 }
 
 /// Frames closer together than this are read in one go: reading an entry costs tens of nanoseconds, a call some hundreds.
@@ -54,7 +62,21 @@ impl FrameTables {
                 _ => InspectError::Read { path: path.to_owned(), cause },
             })
         };
-        Ok(Self { flags: open("/proc/kpageflags")?, counts: open("/proc/kpagecount")? })
+        let (flags, counts) = (open("/proc/kpageflags")?, open("/proc/kpagecount")?);
+        let mut tables = Self { flags, counts, ksm_is_meaningless: false };
+        tables.ksm_is_meaningless = tables.flags_of_own_page()?.ksm();
+        Ok(tables)
+    }
+
+    /// Flags of a page of this process that has just been written, which nobody has had time to merge.
+    fn flags_of_own_page(&self) -> Result<FrameFlags, InspectError> {
+        let path = "/proc/self/pagemap";
+        let fail = |cause| InspectError::Read { path: path.to_owned(), cause };
+        let written = std::hint::black_box(Box::new(1u8));
+        let mut entry = [0];
+        let page = sys::page_of(std::ptr::from_ref(&*written) as u64);
+        sys::read_entries(&File::open(path).map_err(fail)?, page, &mut entry).map_err(fail)?;
+        Ok(self.flags(&[PageEntry(entry[0]).pfn()])?[0])
     }
 
     /// Flags of each frame in `pfns`, which must ascend; frames beyond the end of memory have none set.

@@ -101,7 +101,10 @@ impl Inspector {
         ensure_alive(&directory)?;
         let space = read_address_space(&directory)?;
         refuse_hidden_frames(&space)?;
-        let pages = self.classify(&space)?;
+        let mut pages = self.classify(&space)?;
+        if self.tables.ksm_is_meaningless && !has_merged_pages(&directory) {
+            pages.iter_mut().for_each(|page| page.flags = page.flags.without_ksm());
+        }
         report.processes.push(describe(&directory)?);
         self.count(&mut report, pid, &space, &pages);
         report.not_colorable = not_colorable(&report.segments, &read_status(&directory));
@@ -443,6 +446,11 @@ fn refuse_hidden_frames(space: &AddressSpace) -> Result<(), InspectError> {
         return Err(InspectError::NotPrivileged { what: "they read as zero".to_owned() });
     }
     Ok(())
+}
+
+/// Whether any page of a process has been merged with an equal one (Linux 5.19, CONFIG_KSM).
+fn has_merged_pages(process: &ProcDir) -> bool {
+    process.read("ksm_merging_pages").is_ok_and(|text| text.trim() != "0")
 }
 
 fn describe(process: &ProcDir) -> Result<Process, InspectError> {
