@@ -1,5 +1,6 @@
 //! `memtint inspect`: where the pages of a process are.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -34,7 +35,7 @@ pub(crate) fn main(arguments: &InspectArguments, format: Format) -> Ending {
     let inspector = Inspector::new(choice.palette, choice.selection)?;
     let report = match (&arguments.cgroup, arguments.pid) {
         (Some(path), _) => inspector
-            .inspect_pids(&cgroup_pids(path)?)?
+            .inspect_pids(&without_memtint(cgroup_pids(path)?))?
             .ok_or_else(|| InspectError::EmptyCgroup { path: path.display().to_string() })?,
         (None, Some(pid)) => inspector.inspect_pid(pid)?,
         (None, None) => return Err(Failure::Sentence("name a process or a cgroup".to_owned())),
@@ -47,6 +48,20 @@ pub(crate) fn main(arguments: &InspectArguments, format: Format) -> Ending {
         Format::Text => print(&report.to_text())?,
     }
     Ok(status(&report))
+}
+
+/// Leaves out the processes of `memtint run` itself, which are in the cgroup that it was started in: they look for frames,
+/// and are no part of the task.
+fn without_memtint(pids: Vec<u32>) -> Vec<u32> {
+    let file = |path: &str| std::fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+    let here = file("/proc/self/exe");
+    let (memtint, others): (Vec<u32>, Vec<u32>) =
+        pids.into_iter().partition(|pid| here.is_some() && file(&format!("/proc/{pid}/exe")) == here);
+    if !memtint.is_empty() {
+        let list: Vec<String> = memtint.iter().map(ToString::to_string).collect();
+        eprintln!("memtint: not judged, being memtint itself: process {}", list.join(", "));
+    }
+    others
 }
 
 fn status(report: &Report) -> ExitCode {
