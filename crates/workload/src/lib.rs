@@ -1,0 +1,63 @@
+//! Sources of memory references: the kernels of the papers, program models, and trace files.
+//!
+//! What it is for: a simulator's core pulls [`Reference`]s from a [`Source`], one or a slice at a time, and knows
+//! nothing of where they come from. Kernels are those of the published benchmarks, with their published parameters:
+//! [`Latency`], [`Bandwidth`], [`Stream`], [`Strides`], [`Periodic`] and [`Uniform`].
+//!
+//! What it deliberately does not do: addresses are virtual; no page table, no cache and no time are known here.
+//!
+//! ```
+//! use memtint_units::ByteSize;
+//! use memtint_workload::{Kind, Latency, LatencyParameters, Source};
+//!
+//! // The pointer chase of PALLOC on a machine with a last-level cache of 8 MiB.
+//! let mut chase = Latency::new(&LatencyParameters::for_cache(ByteSize::mib(8), 1))?;
+//! let first = chase.next().expect("a chase never ends");
+//! assert!(first.depends && first.kind == Kind::Read);
+//! assert_eq!(chase.round(), (16 << 20) / 64);
+//! # Ok::<(), memtint_workload::WorkloadError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod bandwidth;
+mod error;
+mod latency;
+mod periodic;
+pub mod random;
+mod reference;
+mod region;
+mod stream;
+mod strides;
+mod uniform;
+
+pub use bandwidth::{Bandwidth, BandwidthParameters};
+pub use error::WorkloadError;
+pub use latency::{Latency, LatencyParameters};
+pub use periodic::Periodic;
+pub use reference::{Kind, Reference, Source};
+pub use region::{LINE_BYTES, Region};
+pub use stream::{Stream, StreamLoop, StreamParameters};
+pub use strides::{Strides, StridesParameters};
+pub use uniform::{Uniform, UniformParameters};
+
+/// Makes a [`Source`] of a type that has `fn step(&mut self) -> Reference`.
+macro_rules! endless {
+    ($name:ty) => {
+        impl Source for $name {
+            #[inline]
+            fn next(&mut self) -> Option<Reference> {
+                Some(self.step())
+            }
+
+            fn fill(&mut self, into: &mut [Reference]) -> usize {
+                into.iter_mut().for_each(|slot| *slot = self.step());
+                into.len()
+            }
+
+            fn snapshot(&self) -> Box<dyn Source> {
+                Box::new(self.clone())
+            }
+        }
+    };
+}
+use endless;
