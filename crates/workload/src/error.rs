@@ -1,9 +1,31 @@
 //! Why a source, a trace file or a program model is refused.
 
+use std::path::PathBuf;
+
 /// Tells what is wrong, where, and what would be accepted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
+    /// A file cannot be opened, read or written.
+    #[error("{path:?}: cannot be {done}: {cause}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried, as a participle.
+        done: &'static str,
+        /// What the operating system said.
+        cause: std::io::Error,
+    },
+    /// A trace file is not one, is truncated or damaged.
+    #[error("trace {origin:?}: byte {offset}: {problem}")]
+    Damaged {
+        /// The file.
+        origin: String,
+        /// Where in the file the damaged piece begins.
+        offset: u64,
+        /// What was found there, and what would be accepted.
+        problem: String,
+    },
     /// A parameter of a source has a value that is not accepted.
     #[error("{source_name}: {field} is {found}; accepted is {accepted}")]
     Parameter {

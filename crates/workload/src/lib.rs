@@ -28,6 +28,7 @@ mod reference;
 mod region;
 mod stream;
 mod strides;
+pub mod trace;
 mod uniform;
 
 pub use bandwidth::{Bandwidth, BandwidthParameters};
@@ -38,6 +39,7 @@ pub use reference::{Kind, Reference, Source};
 pub use region::{LINE_BYTES, Region};
 pub use stream::{Stream, StreamLoop, StreamParameters};
 pub use strides::{Strides, StridesParameters};
+pub use trace::{TraceFile, TraceHeader, TraceSource, TraceWriter};
 pub use uniform::{Uniform, UniformParameters};
 
 /// Makes a [`Source`] of a type that has `fn step(&mut self) -> Reference`.

@@ -1,0 +1,261 @@
+//! Writing a trace file.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::block::{BlockHead, Context};
+use super::{
+    BLOCK_REFERENCES_MAX, END_MAGIC, FLAG_WINDOW, MAGIC, StreamSummary, TEXT_BYTES_MAX, TRAILER_BYTES, TraceEnding,
+    TraceHeader,
+};
+use crate::{Reference, WorkloadError};
+
+/// Fast; higher levels make files of references little smaller.
+const LEVEL: i32 = 1;
+
+/// Writes a trace file.
+///
+/// Until [`TraceWriter::finish`] the file has another name, in the same directory and hidden; a writer that is dropped
+/// before leaves nothing behind, and a file of that name that was there before stays. Memory: one block (about 1 MiB at
+/// most) for each stream that is being written, and 32 bytes for each 65536 references.
+pub struct TraceWriter {
+    path: PathBuf,
+    partial: PathBuf,
+    out: BufWriter<File>,
+    offset: u64,
+    index: Vec<u8>,
+    blocks: u64,
+    streams: BTreeMap<u32, Stream>,
+    compressor: zstd::bulk::Compressor<'static>,
+    packed: Vec<u8>,
+    finished: bool,
+}
+
+/// What of a stream is not in the file yet, and its counts.
+struct Stream {
+    context: Context,
+    raw: Vec<u8>,
+    references: u32,
+    first_instruction: u64,
+    instructions: u64,
+    begins_window: bool,
+    total: StreamSummary,
+}
+
+impl Stream {
+    fn new(stream: u32) -> Stream {
+        Stream {
+            context: Context::default(),
+            raw: Vec::new(),
+            references: 0,
+            first_instruction: 0,
+            instructions: 0,
+            begins_window: true,
+            total: StreamSummary { stream, references: 0, instructions: 0, executed_instructions: 0, windows: 0 },
+        }
+    }
+
+    fn position(&self) -> u64 {
+        self.first_instruction + self.instructions
+    }
+}
+
+impl std::fmt::Debug for TraceWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TraceWriter").field("path", &self.path).field("offset", &self.offset).finish_non_exhaustive()
+    }
+}
+
+impl TraceWriter {
+    /// Begins a file that will have this name when it is finished.
+    pub fn create(path: &Path, header: &TraceHeader) -> Result<TraceWriter, WorkloadError> {
+        let name = path.file_name().ok_or_else(|| refused(path, "written", io::ErrorKind::InvalidFilename.into()))?;
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}.part", std::process::id()));
+        let partial = path.with_file_name(hidden);
+        let file = File::options().write(true).create_new(true).open(&partial);
+        let file = file.map_err(|cause| refused(&partial, "created", cause))?;
+        let compressor = zstd::bulk::Compressor::new(LEVEL).map_err(|cause| refused(path, "compressed", cause))?;
+        let mut writer = TraceWriter {
+            path: path.to_owned(),
+            partial,
+            out: BufWriter::with_capacity(1 << 18, file),
+            offset: 0,
+            index: Vec::new(),
+            blocks: 0,
+            streams: BTreeMap::new(),
+            compressor,
+            packed: Vec::new(),
+            finished: false,
+        };
+        let text = writer.text(header)?;
+        let length = text.len() as u32;
+        writer.write(&MAGIC)?;
+        writer.write(&length.to_le_bytes())?;
+        writer.write(&text)?;
+        writer.write(&crc32fast::hash(&text).to_le_bytes())?;
+        Ok(writer)
+    }
+
+    /// Begins a window of a stream: `first_instruction` instructions of the thread lie before it. A stream that is
+    /// never given a window begins at instruction 0.
+    pub fn window(&mut self, stream: u32, first_instruction: u64) -> Result<(), WorkloadError> {
+        self.flush(stream)?;
+        let state = self.stream(stream);
+        state.begins_window = true;
+        state.first_instruction = first_instruction;
+        state.instructions = 0;
+        Ok(())
+    }
+
+    /// Adds a reference to a stream.
+    #[inline]
+    pub fn push(&mut self, stream: u32, reference: &Reference) -> Result<(), WorkloadError> {
+        let state = self.stream(stream);
+        state.context.encode(reference, &mut state.raw);
+        state.references += 1;
+        state.instructions += reference.instructions();
+        if state.references == BLOCK_REFERENCES_MAX { self.flush(stream) } else { Ok(()) }
+    }
+
+    /// Ends a window of a stream behind the instruction before `end_instruction`, which counts those without memory
+    /// behind the last reference; a position that is not behind that reference changes nothing.
+    pub fn end_window(&mut self, stream: u32, end_instruction: u64) -> Result<(), WorkloadError> {
+        let state = self.stream(stream);
+        state.instructions = end_instruction.max(state.position()) - state.first_instruction;
+        self.flush(stream)
+    }
+
+    /// Says how many instructions the thread of a stream executed in all, recorded or not.
+    pub fn executed(&mut self, stream: u32, instructions: u64) {
+        self.stream(stream).total.executed_instructions = instructions;
+    }
+
+    /// Counts the references so far.
+    #[must_use]
+    pub fn references(&self) -> u64 {
+        self.streams.values().map(|stream| stream.total.references + u64::from(stream.references)).sum()
+    }
+
+    /// Counts the bytes in the file so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// Writes what is left, the index and the ending, and gives the file its name when all of it is on the disk.
+    pub fn finish(mut self, exit: Option<String>, notes: Vec<String>) -> Result<TraceEnding, WorkloadError> {
+        let streams: Vec<u32> = self.streams.keys().copied().collect();
+        for stream in streams {
+            self.flush(stream)?;
+        }
+        let totals = self.streams.values().map(|stream| StreamSummary {
+            executed_instructions: stream.total.executed_instructions.max(stream.position()),
+            ..stream.total
+        });
+        let ending = TraceEnding { streams: totals.collect(), exit, notes };
+        self.write_tail(&ending)?;
+        let failed = |cause| refused(&self.partial, "written", cause);
+        self.out.flush().map_err(failed)?;
+        self.out.get_ref().sync_all().map_err(failed)?;
+        std::fs::rename(&self.partial, &self.path).map_err(|cause| refused(&self.path, "written", cause))?;
+        self.finished = true;
+        Ok(ending)
+    }
+
+    fn write_tail(&mut self, ending: &TraceEnding) -> Result<(), WorkloadError> {
+        let text = self.text(ending)?;
+        let index_offset = self.offset;
+        let index = std::mem::take(&mut self.index);
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&index);
+        crc.update(&text);
+        self.write(&index)?;
+        self.write(&text)?;
+        let mut trailer = [0; TRAILER_BYTES];
+        trailer[..8].copy_from_slice(&index_offset.to_le_bytes());
+        trailer[8..16].copy_from_slice(&self.blocks.to_le_bytes());
+        trailer[16..20].copy_from_slice(&(text.len() as u32).to_le_bytes());
+        trailer[20..24].copy_from_slice(&crc.finalize().to_le_bytes());
+        trailer[24..32].copy_from_slice(&(self.offset + TRAILER_BYTES as u64).to_le_bytes());
+        trailer[32..].copy_from_slice(&END_MAGIC);
+        self.write(&trailer)
+    }
+
+    fn text(&self, value: &impl serde::Serialize) -> Result<Vec<u8>, WorkloadError> {
+        let text = serde_json::to_vec(value).map_err(|cause| refused(&self.path, "written", cause.into()))?;
+        if text.len() > TEXT_BYTES_MAX as usize {
+            let problem = format!("header or ending of {} bytes; accepted are {TEXT_BYTES_MAX}", text.len());
+            return Err(WorkloadError::Damaged {
+                origin: self.path.display().to_string(),
+                offset: self.offset,
+                problem,
+            });
+        }
+        Ok(text)
+    }
+
+    #[inline]
+    fn stream(&mut self, stream: u32) -> &mut Stream {
+        self.streams.entry(stream).or_insert_with(|| Stream::new(stream))
+    }
+
+    fn flush(&mut self, stream: u32) -> Result<(), WorkloadError> {
+        let Some(state) = self.streams.get_mut(&stream) else { return Ok(()) };
+        if state.references == 0 && state.instructions == 0 {
+            return Ok(());
+        }
+        let raw = std::mem::take(&mut state.raw);
+        self.packed.clear();
+        self.packed.reserve(super::block::packed_bytes_max(raw.len() as u32) as usize);
+        let packing = self.compressor.compress_to_buffer(&raw, &mut self.packed);
+        packing.map_err(|cause| refused(&self.path, "compressed", cause))?;
+        let head = BlockHead {
+            stream,
+            references: state.references,
+            raw_bytes: raw.len() as u32,
+            packed_bytes: self.packed.len() as u32,
+            flags: if state.begins_window { FLAG_WINDOW } else { 0 },
+            first_instruction: state.first_instruction,
+            instructions: state.instructions,
+            packed_crc: crc32fast::hash(&self.packed),
+        };
+        state.total.references += u64::from(state.references);
+        state.total.instructions += state.instructions;
+        state.total.windows += u64::from(state.begins_window);
+        state.first_instruction += state.instructions;
+        (state.references, state.instructions, state.begins_window) = (0, 0, false);
+        state.context = Context::default();
+        state.raw = raw;
+        state.raw.clear();
+        self.index.extend_from_slice(&head.index_entry(self.offset));
+        self.blocks += 1;
+        self.write(&head.to_bytes())?;
+        let packed = std::mem::take(&mut self.packed);
+        let written = self.write(&packed);
+        self.packed = packed;
+        written
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WorkloadError> {
+        self.out.write_all(bytes).map_err(|cause| refused(&self.partial, "written", cause))?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl Drop for TraceWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Nobody is left to tell; the name says what the file is.
+            let _ = std::fs::remove_file(&self.partial);
+        }
+    }
+}
+
+fn refused(path: &Path, done: &'static str, cause: io::Error) -> WorkloadError {
+    WorkloadError::Io { path: path.to_owned(), done, cause }
+}
