@@ -7,7 +7,19 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod controller;
+mod decode;
+mod error;
+mod refresh;
+pub mod replay;
 mod timing;
 
 pub use command::{Command, Kind};
+pub use controller::{
+    BankCounts, CommandSink, Completion, Controller, ControllerConfig, Offer, PagePolicy, QueueSharing, RankCounts,
+    Request, RowOutcome, Scheduler, Step,
+};
+pub use decode::{Decoder, Place};
+pub use error::DramError;
+pub use refresh::{NEVER, Refresh, RefreshEngine, RefreshKind, Scope, Traffic};
 pub use timing::{Geometry, Timing};

@@ -1,0 +1,332 @@
+//! When rows are refreshed: one engine per file would be a page each, so they stand here side by side.
+//!
+//! An engine decides *when* something must be refreshed; the controller closes the banks concerned, obeys the timing
+//! and sends the command. Between two wake-ups an engine costs nothing.
+
+use crate::timing::{Geometry, Timing};
+
+/// No wake-up planned.
+pub const NEVER: u64 = u64::MAX;
+
+/// What one refresh covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// All banks of the rank: REF.
+    AllBanks,
+    /// One bank of the rank: REFpb.
+    Bank(u32),
+    /// The bank of this number in every bank group: REFsb.
+    SameBank(u32),
+}
+
+/// A refresh that is due: no other command to the banks concerned starts before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Refresh {
+    /// Rank.
+    pub rank: u32,
+    /// Banks of the rank.
+    pub scope: Scope,
+    /// Cycles until the next command to these banks (tRFC, tRFC2, tRFC4, tRFCpb, ...).
+    pub duration: u32,
+}
+
+/// What an engine may know of the traffic.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic<'a> {
+    /// Requests waiting for each rank.
+    pub waiting: &'a [u32],
+    /// Cycle of the last read or write of each rank.
+    pub last_access: &'a [u64],
+}
+
+/// Decides when refreshes are due.
+///
+/// The controller calls [`poll`](RefreshEngine::poll) when the cycle of [`wakeup`](RefreshEngine::wakeup) has come, over
+/// and over until it returns `None`; then the next wake-up must lie in the future. A software-scheduled engine (paper
+/// 004, chapters 4 and 5) fits the trait: it is told its schedule and wakes up at its slots.
+pub trait RefreshEngine: Send {
+    /// Name for reports.
+    fn name(&self) -> &'static str;
+
+    /// Cycle at which to ask next; [`NEVER`] when there is nothing to come.
+    fn wakeup(&self) -> u64;
+
+    /// What is due at `now`; `None` when nothing is (any more).
+    fn poll(&mut self, now: u64, traffic: Traffic<'_>) -> Option<Refresh>;
+}
+
+/// Which engine, with its parameters: what files and command lines name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefreshKind {
+    /// No refresh: for comparisons with closed formulas only.
+    None,
+    /// One REF to every rank each tREFI; the ranks together, or evenly staggered.
+    AllBank {
+        /// Ranks at different times.
+        staggered: bool,
+    },
+    /// Fine granularity refresh (DDR4): `factor` (1, 2 or 4) times as often, with a tRFC of its own.
+    FineGranularity {
+        /// How many times as often as tREFI.
+        factor: u32,
+        /// tRFC1, tRFC2 or tRFC4 in cycles.
+        rfc: u32,
+    },
+    /// One bank at a time, round robin, each bank once per tREFI: REFpb.
+    PerBank,
+    /// The same bank of every bank group at a time, round robin: REFsb.
+    SameBank,
+    /// All refreshes of a retention window one after the other, at its start (Bhat and Mueller).
+    Burst {
+        /// REF commands per window and rank.
+        commands: u32,
+        /// Window in cycles.
+        window: u64,
+    },
+    /// Elastic refresh (Stuecheli et al., MICRO 2010): up to eight REF are put off until the rank has been idle for a
+    /// while, the shorter the more have been put off. The published predictor of idle times is not modelled: the
+    /// while falls linearly from tRFC to nothing.
+    Elastic,
+}
+
+impl RefreshKind {
+    /// Makes the engine.
+    #[must_use]
+    pub fn engine(self, geometry: &Geometry, timing: &Timing) -> Box<dyn RefreshEngine> {
+        let ranks = geometry.ranks;
+        let refi = u64::from(timing.refi);
+        match self {
+            RefreshKind::None => Box::new(Periodic::none()),
+            RefreshKind::AllBank { staggered } => {
+                Box::new(Periodic::all_banks("all-bank", ranks, staggered, refi, timing.rfc))
+            }
+            RefreshKind::FineGranularity { factor, rfc } => {
+                Box::new(Periodic::all_banks("fine granularity", ranks, false, refi / u64::from(factor), rfc))
+            }
+            RefreshKind::PerBank => {
+                Box::new(Periodic::banks("per-bank", ranks, geometry.banks_per_rank(), Scope::Bank, timing))
+            }
+            RefreshKind::SameBank => {
+                Box::new(Periodic::banks("same-bank", ranks, geometry.banks_per_group, Scope::SameBank, timing))
+            }
+            RefreshKind::Burst { commands, window } => Box::new(Burst::new(ranks, commands, window, timing.rfc)),
+            RefreshKind::Elastic => Box::new(Elastic::new(ranks, timing)),
+        }
+    }
+}
+
+/// Refreshes at fixed times, round robin over what has to be refreshed.
+#[derive(Debug)]
+struct Periodic {
+    name: &'static str,
+    /// One of these at a time, in this order.
+    rounds: Vec<Refresh>,
+    /// Refreshes that are due together.
+    together: usize,
+    /// The period of a whole round; kept so that times never drift.
+    round_cycles: u64,
+    /// Groups of `together` issued so far.
+    done: u64,
+    /// Position inside the present group.
+    within: usize,
+}
+
+impl Periodic {
+    fn none() -> Periodic {
+        Periodic { name: "none", rounds: Vec::new(), together: 1, round_cycles: 0, done: 0, within: 0 }
+    }
+
+    fn all_banks(name: &'static str, ranks: u32, staggered: bool, refi: u64, duration: u32) -> Periodic {
+        let rounds: Vec<Refresh> = (0..ranks).map(|rank| Refresh { rank, scope: Scope::AllBanks, duration }).collect();
+        let together = if staggered { 1 } else { rounds.len() };
+        Periodic { name, rounds, together, round_cycles: refi, done: 0, within: 0 }
+    }
+
+    fn banks(name: &'static str, ranks: u32, banks: u32, scope: fn(u32) -> Scope, timing: &Timing) -> Periodic {
+        let duration = timing.rfc_pb;
+        let rounds: Vec<Refresh> = (0..banks)
+            .flat_map(|bank| (0..ranks).map(move |rank| Refresh { rank, scope: scope(bank), duration }))
+            .collect();
+        Periodic { name, together: ranks as usize, rounds, round_cycles: u64::from(timing.refi), done: 0, within: 0 }
+    }
+
+    fn groups(&self) -> u64 {
+        (self.rounds.len() / self.together) as u64
+    }
+}
+
+impl RefreshEngine for Periodic {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn wakeup(&self) -> u64 {
+        // The first group is due one interval after the start.
+        if self.rounds.is_empty() { NEVER } else { (self.done + 1) * self.round_cycles / self.groups() }
+    }
+
+    fn poll(&mut self, now: u64, _: Traffic<'_>) -> Option<Refresh> {
+        if now < self.wakeup() {
+            return None;
+        }
+        let group = (self.done % self.groups()) as usize;
+        let refresh = self.rounds[group * self.together + self.within];
+        self.within += 1;
+        if self.within == self.together {
+            (self.within, self.done) = (0, self.done + 1);
+        }
+        Some(refresh)
+    }
+}
+
+/// All refreshes of a window in a row, at its start.
+#[derive(Debug)]
+struct Burst {
+    ranks: u32,
+    commands: u32,
+    window: u64,
+    spacing: u64,
+    duration: u32,
+    windows_done: u64,
+    commands_done: u32,
+    within: u32,
+}
+
+impl Burst {
+    fn new(ranks: u32, commands: u32, window: u64, rfc: u32) -> Burst {
+        let spacing = u64::from(rfc);
+        Burst { ranks, commands, window, spacing, duration: rfc, windows_done: 0, commands_done: 0, within: 0 }
+    }
+}
+
+impl RefreshEngine for Burst {
+    fn name(&self) -> &'static str {
+        "burst"
+    }
+
+    fn wakeup(&self) -> u64 {
+        self.windows_done * self.window + u64::from(self.commands_done) * self.spacing
+    }
+
+    fn poll(&mut self, now: u64, _: Traffic<'_>) -> Option<Refresh> {
+        if now < self.wakeup() {
+            return None;
+        }
+        let refresh = Refresh { rank: self.within, scope: Scope::AllBanks, duration: self.duration };
+        self.within += 1;
+        if self.within == self.ranks {
+            (self.within, self.commands_done) = (0, self.commands_done + 1);
+        }
+        if self.commands_done == self.commands {
+            (self.commands_done, self.windows_done) = (0, self.windows_done + 1);
+        }
+        Some(refresh)
+    }
+}
+
+/// Refreshes put off while there is something better to do.
+#[derive(Debug)]
+struct Elastic {
+    interval: u64,
+    duration: u32,
+    /// Refreshes of each rank so far.
+    done: Vec<u64>,
+    wakeup: u64,
+}
+
+/// JESD79-3 and -4: at most eight REF commands may be put off.
+const POSTPONED_MAX: u64 = 8;
+
+impl Elastic {
+    fn new(ranks: u32, timing: &Timing) -> Elastic {
+        let interval = u64::from(timing.refi);
+        Elastic { interval, duration: timing.rfc, done: vec![0; ranks as usize], wakeup: interval }
+    }
+
+    /// Refreshes that are owed at a time.
+    fn debt(&self, rank: usize, now: u64) -> u64 {
+        (now / self.interval).saturating_sub(self.done[rank])
+    }
+
+    /// How long a rank must have been idle.
+    fn patience(&self, debt: u64) -> u64 {
+        u64::from(self.duration) * POSTPONED_MAX.saturating_sub(debt) / POSTPONED_MAX
+    }
+
+    /// When a rank may be refreshed, if nothing changes; asks again soon when it is busy.
+    fn ripe(&self, rank: usize, now: u64, traffic: Traffic<'_>) -> u64 {
+        let debt = self.debt(rank, now);
+        let next_interval = (now / self.interval + 1) * self.interval;
+        match debt {
+            0 => next_interval,
+            POSTPONED_MAX.. => now,
+            _ if traffic.waiting[rank] > 0 => next_interval.min(now + self.interval / 32 + 1),
+            _ => (traffic.last_access[rank] + self.patience(debt)).max(now).min(next_interval),
+        }
+    }
+}
+
+impl RefreshEngine for Elastic {
+    fn name(&self) -> &'static str {
+        "elastic"
+    }
+
+    fn wakeup(&self) -> u64 {
+        self.wakeup
+    }
+
+    fn poll(&mut self, now: u64, traffic: Traffic<'_>) -> Option<Refresh> {
+        if now < self.wakeup {
+            return None;
+        }
+        let ripe = |engine: &Elastic, rank| engine.ripe(rank, now, traffic);
+        let due = (0..self.done.len()).find(|&rank| self.debt(rank, now) > 0 && ripe(self, rank) <= now);
+        if let Some(rank) = due {
+            self.done[rank] += 1;
+            return Some(Refresh { rank: rank as u32, scope: Scope::AllBanks, duration: self.duration });
+        }
+        self.wakeup = (0..self.done.len()).map(|rank| ripe(self, rank).max(now + 1)).min().unwrap_or(NEVER);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Traffic<'_> = Traffic { waiting: &[0, 0], last_access: &[0, 0] };
+
+    /// Times at which an engine wants something, for a while.
+    fn schedule(engine: &mut dyn RefreshEngine, until: u64) -> Vec<(u64, Refresh)> {
+        let mut seen = Vec::new();
+        while engine.wakeup() < until {
+            let now = engine.wakeup();
+            while let Some(refresh) = engine.poll(now, IDLE) {
+                seen.push((now, refresh));
+            }
+            assert!(engine.wakeup() > now, "it would be asked for ever");
+        }
+        seen
+    }
+
+    #[test]
+    fn staggered_ranks_take_turns_and_never_drift() {
+        let mut engine = Periodic::all_banks("all-bank", 2, true, 101, 7);
+        let times: Vec<_> = schedule(&mut engine, 310).into_iter().map(|(at, refresh)| (at, refresh.rank)).collect();
+        assert_eq!(times, [(50, 0), (101, 1), (151, 0), (202, 1), (252, 0), (303, 1)]);
+    }
+
+    #[test]
+    fn ranks_together_are_due_together() {
+        let mut engine = Periodic::all_banks("all-bank", 2, false, 100, 7);
+        let times: Vec<_> = schedule(&mut engine, 201).into_iter().map(|(at, refresh)| (at, refresh.rank)).collect();
+        assert_eq!(times, [(100, 0), (100, 1), (200, 0), (200, 1)]);
+    }
+
+    #[test]
+    fn a_burst_is_over_before_the_window_is() {
+        let mut engine = Burst::new(1, 3, 1000, 50);
+        let times: Vec<_> = schedule(&mut engine, 1101).into_iter().map(|(at, _)| at).collect();
+        assert_eq!(times, [0, 50, 100, 1000, 1050, 1100]);
+    }
+}

@@ -1,0 +1,182 @@
+//! A trace of independent requests against one channel, by the rule that simulators of DRAM are compared with.
+//!
+//! Memory clock t = 0, 1, 2, ... In each cycle the next request is offered if its time has come (`t >= index * period`)
+//! and the one before it was accepted; a request that finds the queue full is offered again in the next cycle. Then the
+//! controller sends at most one command. The replay ends when every request was accepted and every read has returned.
+//! The latency of a read is the cycle in which its last data arrive minus the cycle in which it was accepted.
+
+use crate::controller::{CommandSink, Completion, Controller, Offer, Request, RowOutcome, Step};
+use crate::refresh::NEVER;
+
+/// What a replay found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayStats {
+    /// Requests accepted.
+    pub requests: u64,
+    /// Reads among them.
+    pub reads: u64,
+    /// Cycles until the last read had returned, counted from 0.
+    pub cycles: u64,
+    /// Read latencies in cycles.
+    pub latency: Latencies,
+    /// Requests that found their row open.
+    pub hits: u64,
+    /// Requests that found their bank closed.
+    pub misses: u64,
+    /// Requests that found another row open.
+    pub conflicts: u64,
+    /// Requests served by a waiting write.
+    pub forwarded: u64,
+}
+
+/// Exact counts of latencies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    counts: Vec<u64>,
+    total: u64,
+    sum: u128,
+}
+
+impl Latencies {
+    /// Counts one.
+    #[inline]
+    pub fn add(&mut self, cycles: u64) {
+        let at = cycles as usize;
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] += 1;
+        self.total += 1;
+        self.sum += u128::from(cycles);
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.total
+    }
+
+    /// Their mean; 0 of none.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        if self.total == 0 { 0.0 } else { self.sum as f64 / self.total as f64 }
+    }
+
+    /// The least latency that at least `share` (0 to 1) of all do not exceed; 0 of none.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> u64 {
+        let wanted = ((share * self.total as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (cycles, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= wanted {
+                return cycles as u64;
+            }
+        }
+        0
+    }
+
+    /// The least; 0 of none.
+    #[must_use]
+    pub fn min(&self) -> u64 {
+        self.quantile(0.0)
+    }
+
+    /// The greatest; 0 of none.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.counts.iter().rposition(|&count| count > 0).unwrap_or(0) as u64
+    }
+}
+
+/// Replays requests against a channel.
+///
+/// Request `i` is offered from cycle `i * period` on; 0 keeps the queues as full as they get.
+pub fn replay<S: CommandSink>(
+    controller: &mut Controller<S>,
+    requests: impl IntoIterator<Item = Request>,
+    period: u64,
+) -> ReplayStats {
+    let mut stats = ReplayStats {
+        requests: 0,
+        reads: 0,
+        cycles: 0,
+        latency: Latencies::default(),
+        hits: 0,
+        misses: 0,
+        conflicts: 0,
+        forwarded: 0,
+    };
+    let mut earliest = 0;
+    let mut cycle = 0;
+    for request in requests {
+        cycle = earliest.max(stats.requests * period);
+        loop {
+            // Everything that happens before this cycle has happened when the request is offered.
+            while let Step::Done(completion) = controller.step(cycle) {
+                stats.note(&completion);
+            }
+            if controller.next_cycle() < cycle {
+                continue;
+            }
+            match controller.offer(cycle, request) {
+                Offer::Queued => break,
+                Offer::Forwarded => {
+                    stats.forwarded += 1;
+                    if !request.write {
+                        stats.latency.add(1);
+                        stats.cycles = stats.cycles.max(cycle + 2);
+                    }
+                    break;
+                }
+                Offer::Full => cycle = stats.wait_for_room(controller, request, cycle),
+            }
+        }
+        stats.requests += 1;
+        stats.reads += u64::from(!request.write);
+        earliest = cycle + 1;
+    }
+    stats.cycles = stats.cycles.max(cycle + 1);
+    // Refreshes never end; the reads do.
+    while controller.waiting()[0] > 0 {
+        if let Step::Done(completion) = controller.step(NEVER) {
+            stats.note(&completion);
+        }
+    }
+    stats
+}
+
+impl ReplayStats {
+    fn note(&mut self, completion: &Completion) {
+        match completion.outcome {
+            RowOutcome::Hit => self.hits += 1,
+            RowOutcome::Miss => self.misses += 1,
+            RowOutcome::Conflict => self.conflicts += 1,
+        }
+        if !completion.write {
+            self.latency.add(completion.done - completion.arrival);
+            self.cycles = self.cycles.max(completion.done + 1);
+        }
+    }
+
+    /// Lets the channel work until there is room; the cycle in which the request can be offered again.
+    fn wait_for_room<S: CommandSink>(&mut self, controller: &mut Controller<S>, request: Request, cycle: u64) -> u64 {
+        loop {
+            if let Step::Done(completion) = controller.step(NEVER) {
+                self.note(&completion);
+                if controller.has_room(request.write, request.bank) {
+                    return cycle.max(completion.issued + 1);
+                }
+            }
+        }
+    }
+}
+
+/// The generator of the shared traces: splitmix64, as a function of seed and index.
+#[must_use]
+pub fn mix(seed: u64, index: u64) -> u64 {
+    let mut z = seed.wrapping_add((index + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
