@@ -19,7 +19,7 @@ use memtint_inspect::Verdict;
 /// Each of these address bits chooses a bank, together with one further up: a class has frames in blocks of every kind.
 const BANK_BITS: std::ops::Range<i64> = 12..20;
 /// What the machine is said to have left.
-const AVAILABLE_KIB: u64 = 4 << 20;
+const AVAILABLE_KIB: u64 = 2 << 20;
 /// Pages that each program wants.
 const WANTED: u64 = 25_600;
 /// Pages that are found in any case, for what the program has besides.
@@ -110,6 +110,21 @@ fn a_strict_program_that_cannot_have_what_is_to_be_prefaulted_does_not_begin() {
     assert_eq!(ended.stdout, "");
     assert!(!ended.status.success(), "{}", ended.report);
     assert_explained(&ended);
+}
+
+/// Of the 2048 frames of the class that are in the memory it may look at, it gets most: half of that memory would not do.
+#[test]
+fn a_strict_program_gets_a_rare_color_as_long_as_there_is_any() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let mut run = launch(&machine, "touches_little", "--strict").colored();
+    let pid = run.ready();
+    let report = run.colors.inspect(pid);
+    assert_eq!(report.verdict, Some(Verdict::Held), "{}", common::listing(&report));
+    assert!(report.private.pages > 1250, "{}", report.private.pages);
+    run.say("x");
+    let ended = run.end();
+    ended.assert_success();
+    ended.assert_clean_report();
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! with the program. What the helper really got is verified against its page map every time.
 
 use crate::areas::{self, Backing, PageMap};
+use crate::memory::{self, Memory};
 use crate::sys::{self, Pid};
 use crate::wire::{Nodes, PAGE, Run};
 use crate::{FrameChoice, RunError};
@@ -16,11 +17,16 @@ use std::time::{Duration, Instant};
 
 /// Pages looked at in one go.
 const LOOK: u64 = 1024;
+/// Pages of a block that is looked at as a whole.
+const BLOCK: u64 = 512;
+/// After so many looks, or blocks, it is asked again how much memory may be taken.
+const LOOKS_UNWATCHED: u64 = 4;
 /// How long pages of the wrong color are kept while nobody asks for any.
 const IDLE_MS: i32 = 1000;
 /// A color is rare when it takes more looks than this to find a page of it.
 const RARE: f64 = 64.0;
-/// A search for a rare color ends after this many times the pages it should take by the share of the color in memory ...
+/// A search for a rare color ends, unless the program is strict and no frame is left otherwise, after this many times the
+/// pages it should take by the share of the color in memory ...
 const PATIENCE: f64 = 8.0;
 /// ... and these.
 const MANY: u64 = 1 << 16;
@@ -37,7 +43,7 @@ const LOW_MAX: u64 = 1 << 14;
 pub(crate) struct Broker {
     /// None when every frame is in color.
     socket: RefCell<Option<OwnedFd>>,
-    hold_max: u64,
+    strict: bool,
     /// Nodes with memory in color; empty where the machine has only one.
     nodes: Nodes,
 }
@@ -70,9 +76,11 @@ pub(crate) fn listed(nodes: &Nodes) -> impl Iterator<Item = u32> {
 
 impl Broker {
     /// Starts the process. Nothing to look for: no process.
-    pub(crate) fn start(choice: &dyn FrameChoice, hold_max: u64, nodes: Nodes) -> Result<Broker, RunError> {
-        let socket = if choice.looks_per_page() <= 1.0 { None } else { Some(spawn(choice, hold_max, &nodes)?) };
-        Ok(Broker { socket: RefCell::new(socket), hold_max, nodes })
+    ///
+    /// For a strict program, all memory is looked at before it is said that there is none.
+    pub(crate) fn start(choice: &dyn FrameChoice, strict: bool, nodes: Nodes) -> Result<Broker, RunError> {
+        let socket = if choice.looks_per_page() <= 1.0 { None } else { Some(spawn(choice, strict, &nodes)?) };
+        Ok(Broker { socket: RefCell::new(socket), strict, nodes })
     }
 
     /// Frames put on top of a free list: as many as wished or fewer, none when there are none. The broker touches no
@@ -85,7 +93,7 @@ impl Broker {
             return released;
         }
         // Somebody has ended it: a new one starts from nothing.
-        let Ok(socket) = spawn(choice, self.hold_max, &self.nodes) else { return Released::default() };
+        let Ok(socket) = spawn(choice, self.strict, &self.nodes) else { return Released::default() };
         self.socket.replace(Some(socket));
         self.try_release(wish).unwrap_or_default()
     }
@@ -110,14 +118,16 @@ impl Broker {
 }
 
 /// Starts the broker's process and returns the socket to it.
-fn spawn(choice: &dyn FrameChoice, hold_max: u64, nodes: &Nodes) -> Result<OwnedFd, RunError> {
+fn spawn(choice: &dyn FrameChoice, strict: bool, nodes: &Nodes) -> Result<OwnedFd, RunError> {
     let (socket, theirs) = sys::message_pair()?;
     if sys::fork()? == 0 {
         drop(socket);
         sys::die_with_parent();
         // It must keep neither the user's pipes nor the supervisor's sockets open.
         sys::close_all_but(&theirs);
-        let failed = Store::new(choice, hold_max, nodes).serve(&theirs).is_err();
+        // When memory runs out after all, it is not the program that has to go.
+        let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+        let failed = Store::new(choice, strict, nodes).serve(&theirs).is_err();
         std::process::exit(i32::from(failed));
     }
     Ok(socket)
@@ -146,11 +156,11 @@ struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    fn new(choice: &'a dyn FrameChoice, hold_max: u64, nodes: &Nodes) -> Store<'a> {
-        let of_node = |node| Stock::new(choice, hold_max.min(free_pages_of(node) / 2), Some(node));
+    fn new(choice: &'a dyn FrameChoice, strict: bool, nodes: &Nodes) -> Store<'a> {
+        let of_node = |node| Stock::new(choice, strict, Some(node));
         let mut stocks: Vec<Stock> = listed(nodes).map(of_node).collect();
         if stocks.is_empty() {
-            stocks.push(Stock::new(choice, hold_max, None));
+            stocks.push(Stock::new(choice, strict, None));
         }
         Store { stocks, latest: 0 }
     }
@@ -179,7 +189,7 @@ impl<'a> Store<'a> {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // When there are none, it waits to be asked again.
-                    may_look = self.stocks[self.latest].look_for(low - in_stock);
+                    may_look = self.stocks[self.latest].look_ahead(low - in_stock);
                 }
                 Err(error) => return Err(error),
             }
@@ -191,23 +201,15 @@ impl<'a> Store<'a> {
     fn release(&mut self, wish: Wish) -> Released {
         let near = self.stocks.iter().position(|stock| stock.node.map(u64::from) == Some(wish.near));
         let order = near.into_iter().chain((0..self.stocks.len()).filter(|&index| Some(index) != near));
-        let enough = order.into_iter().find(|&index| self.stocks[index].has(wish.pages));
+        // All of a node is looked at only when none has enough close by.
+        let order = [false, true].into_iter().flat_map(|all| order.clone().map(move |index| (all, index)));
+        let enough = order.into_iter().find(|&(all, index)| self.stocks[index].has(wish.pages, all));
+        let enough = enough.map(|(_, index)| index);
         let fullest = || (0..self.stocks.len()).max_by_key(|&index| self.stocks[index].pages.len()).unwrap_or(0);
         self.latest = enough.unwrap_or_else(fullest);
         let stock = &mut self.stocks[self.latest];
         Released { pages: stock.release(wish.pages, wish.cpu), node: stock.node }
     }
-}
-
-/// Pages that a node could give now; see `free_pages` in the module `front` for the machine.
-fn free_pages_of(node: u32) -> u64 {
-    let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo")).unwrap_or_default();
-    // `Node 0 MemFree:          945348 kB`: the kernel does not say what is available of a node.
-    let kib = |name| {
-        let line = text.lines().find_map(|line| line.split_once(name));
-        line.and_then(|(_, rest)| rest.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or(0u64)
-    };
-    ["MemFree:", "Active(file):", "Inactive(file):"].map(kib).iter().sum::<u64>() / 4
 }
 
 /// Frames of the right color of one node, in the broker's address space.
@@ -220,18 +222,19 @@ struct Stock<'a> {
     wrong: Vec<Run>,
     /// Pages in `wrong`.
     held: u64,
-    /// Most pages of the wrong color to hold at a time.
-    hold_max: u64,
     /// When a search last ended without enough, and for how long there will be no other.
     barren: Option<(Instant, Duration)>,
     choice: &'a dyn FrameChoice,
     /// The node it takes its pages from; None where the machine has only one.
     node: Option<u32>,
+    strict: bool,
+    memory: Memory,
 }
 
 impl<'a> Stock<'a> {
-    fn new(choice: &'a dyn FrameChoice, hold_max: u64, node: Option<u32>) -> Stock<'a> {
-        Stock { pages: Vec::new(), given: 0, wrong: Vec::new(), held: 0, hold_max, barren: None, choice, node }
+    fn new(choice: &'a dyn FrameChoice, strict: bool, node: Option<u32>) -> Stock<'a> {
+        let (pages, wrong, memory) = (Vec::new(), Vec::new(), Memory::of_this_process());
+        Stock { pages, given: 0, wrong, held: 0, barren: None, choice, node, strict, memory }
     }
 
     /// Pages below which there should be more: the more a program has taken, the more it may take next.
@@ -239,15 +242,20 @@ impl<'a> Stock<'a> {
         (self.given / 8).clamp(LOW, LOW_MAX)
     }
 
-    /// Whether there are so many pages, after a look for what is missing.
-    fn has(&mut self, pages: u64) -> bool {
+    /// Whether there are so many pages, after a look for what is missing: close by, or everywhere.
+    fn has(&mut self, pages: u64, everywhere: bool) -> bool {
         let in_stock = self.pages.len() as u64;
-        in_stock >= pages || self.look_for(pages - in_stock)
+        in_stock >= pages || self.look_for(pages - in_stock, everywhere)
+    }
+
+    /// Looks for pages that nobody has asked for yet. What a limit leaves is for the program first.
+    fn look_ahead(&mut self, pages: u64) -> bool {
+        let few = pages.min(self.memory.room(self.node) / 8);
+        few > 0 && self.look_for(few, false)
     }
 
     /// Gives up to `pages` frames to the kernel on `cpu`.
     fn release(&mut self, pages: u64, cpu: u64) -> u64 {
-        self.has(pages);
         sys::pin_to_cpu(0, cpu);
         sys::set_realtime(0, true);
         // The highest first: the helper gets them in the opposite order, so that neighbouring frames become neighbours
@@ -271,12 +279,12 @@ impl<'a> Stock<'a> {
         self.held = 0;
     }
 
-    /// Looks for at least `need` pages; false when the machine has none.
+    /// Looks for at least `need` pages; false when it does not find them. They are nowhere if `everywhere` was looked.
     ///
     /// A search first meets what earlier ones gave back. As long as pages keep being asked for, nothing much is given
     /// back; when a search starts anew, it looks the further ahead the more was needed so far, so that all searches
     /// together cost at most a few times the last.
-    fn look_for(&mut self, need: u64) -> bool {
+    fn look_for(&mut self, need: u64, everywhere: bool) -> bool {
         // Memory that had no such frame a moment ago has none now: searching it again would only stall the program.
         if self.barren.is_some_and(|(when, pause)| when.elapsed() < pause) {
             return false;
@@ -284,38 +292,119 @@ impl<'a> Stock<'a> {
         let in_stock = self.pages.len() as u64;
         let enough = in_stock + need;
         let ahead = if self.held == 0 { self.given / 4 } else { 0 };
-        let goal = in_stock + need.max(ahead);
+        let room = self.memory.room(self.node);
+        let goal = in_stock + need.max(ahead.min(room / 8));
         let looks = self.choice.looks_per_page();
         let patience = (PATIENCE * looks * (goal - in_stock) as f64) as u64 + MANY;
-        // A common color is somewhere: what lies on top may be what other searches, of this run or another, gave back.
-        let hold_max = if looks > RARE { self.hold_max.min(patience) } else { self.hold_max };
         let Ok(map) = PageMap::open(std::process::id() as Pid) else { return false };
         if let Some(node) = self.node {
             sys::take_memory_only_from(node);
         }
-        while (self.pages.len() as u64) < goal && self.held < hold_max {
-            let Ok(start) = sys::fresh_pages(LOOK * PAGE) else { break };
-            let backing = map.read(start, LOOK);
-            let right = |page| matches!(page, Backing::Private(frame) if self.choice.contains(frame));
-            for (page, address) in backing.iter().zip((start..).step_by(PAGE as usize)) {
-                if let Backing::Private(frame) = *page
-                    && right(*page)
-                {
-                    self.pages.push((frame, address));
-                }
+        // What is held already is part of what may be held.
+        let most = self.held + room;
+        if everywhere {
+            // They may lie where no search comes that holds all it has seen: too far away, or beyond a limit. Blocks of a
+            // rare color cost much for what is in them.
+            let machine = memory::machine_room(self.node);
+            if looks <= RARE || room < machine {
+                self.give_back();
+                self.look_at_blocks(&map, goal, machine);
             }
-            let rest = areas::runs(start, &backing, |page| !right(page));
+            if (self.pages.len() as u64) < enough && self.strict {
+                self.look_at_pages(&map, goal, most);
+            }
+        } else {
+            // A common color is somewhere: what lies on top may be what other searches, of this run or another, gave
+            // back.
+            self.look_at_pages(&map, goal, if looks > RARE { patience.min(most / 2) } else { most / 2 });
+        }
+        self.pages.sort_unstable();
+        if self.held > most / 2 {
+            self.give_back();
+        }
+        let found = self.pages.len() as u64 >= enough;
+        if found {
+            self.barren = None;
+        } else if everywhere {
+            let pause = self.barren.map_or(BARREN, |(_, pause)| (pause * 2).min(BARREN_MAX));
+            self.barren = Some((Instant::now(), pause));
+        }
+        found
+    }
+
+    /// Looks at single pages, which are held when they are of the wrong color, until there are `goal` in stock or
+    /// `hold_max` are held.
+    fn look_at_pages(&mut self, map: &PageMap, goal: u64, hold_max: u64) {
+        for look in 1.. {
+            let watched = look % LOOKS_UNWATCHED == 0;
+            if self.pages.len() as u64 >= goal
+                || self.held + LOOK > hold_max
+                || (watched && self.memory.room(self.node) < LOOK)
+            {
+                return;
+            }
+            let Ok(start) = sys::fresh_pages(LOOK * PAGE) else { return };
+            let backing = map.read(start, LOOK);
+            self.keep(start, &backing);
+            let rest = areas::runs(start, &backing, |page| !is_right(self.choice, page));
             self.held += rest.iter().map(|run| run.pages).sum::<u64>();
             self.wrong.extend(rest);
         }
-        self.pages.sort_unstable();
-        if self.held > self.hold_max / 2 {
-            self.give_back();
-        }
-        let pause = self.barren.map_or(BARREN, |(_, pause)| (pause * 2).min(BARREN_MAX));
-        self.barren = ((self.pages.len() as u64) < enough).then(|| (Instant::now(), pause));
-        self.barren.is_none()
     }
+
+    /// Looks at blocks that nobody uses a page of, at most `pages` pages.
+    ///
+    /// Of each block, at least one page is kept, so that the kernel cannot give it as a whole again: all memory can be
+    /// looked at with next to none of it held. Dearer than looking at single pages.
+    fn look_at_blocks(&mut self, map: &PageMap, goal: u64, pages: u64) {
+        for block in 0..pages / BLOCK {
+            let watched = block % LOOKS_UNWATCHED == 0;
+            let may_go_on =
+                || memory::has_free_blocks(self.node) && self.memory.room(self.node) > LOOKS_UNWATCHED * BLOCK;
+            if self.pages.len() as u64 >= goal || (watched && !may_go_on()) {
+                return;
+            }
+            let Ok(start) = sys::fresh_block() else { return };
+            let backing = map.read(start, BLOCK);
+            if !is_whole(&backing) {
+                // The kernel has none, or gives none: these are single pages.
+                return sys::give_up(start, BLOCK * PAGE);
+            }
+            let before = self.pages.len();
+            self.keep(start, &backing);
+            let mut rest = areas::runs(start, &backing, |page| !is_right(self.choice, page));
+            if self.pages.len() == before {
+                self.wrong.push(Run { start, pages: 1 });
+                self.held += 1;
+                rest = vec![Run { start: start + PAGE, pages: BLOCK - 1 }];
+            }
+            for run in rest {
+                sys::give_up(run.start, run.pages * PAGE);
+            }
+        }
+    }
+
+    /// Takes the pages of the right color into stock.
+    fn keep(&mut self, start: u64, backing: &[Backing]) {
+        for (page, address) in backing.iter().zip((start..).step_by(PAGE as usize)) {
+            if let Backing::Private(frame) = *page
+                && self.choice.contains(frame)
+            {
+                self.pages.push((frame, address));
+            }
+        }
+    }
+}
+
+fn is_right(choice: &dyn FrameChoice, page: Backing) -> bool {
+    matches!(page, Backing::Private(frame) if choice.contains(frame))
+}
+
+/// Whether these frames are one block of the kernel's.
+fn is_whole(backing: &[Backing]) -> bool {
+    let Some(&Backing::Private(first)) = backing.first() else { return false };
+    let next = |(page, frame): (&Backing, u64)| *page == Backing::Private(frame);
+    backing.len() as u64 == BLOCK && first % BLOCK == 0 && backing.iter().zip(first..).all(next)
 }
 
 #[cfg(test)]
@@ -351,9 +440,10 @@ mod tests {
     /// page in between, so the test asks for most, where chance would give a quarter.
     #[test]
     fn frames_given_up_on_a_cpu_are_the_next_ones_taken_there() {
-        let mut stock = Stock::new(&LowBits, 1 << 18, None);
+        let mut stock = Stock::new(&LowBits, true, None);
         let mut best = 0;
         for _ in 0..5 {
+            assert!(stock.has(256, false));
             assert_eq!(stock.release(256, 0), 256);
             sys::pin_to_cpu(0, 0);
             let start = sys::fresh_pages(256 * PAGE).unwrap();
@@ -362,6 +452,33 @@ mod tests {
             let right = |page: &&Backing| matches!(page, Backing::Private(frame) if LowBits.contains(*frame));
             best = best.max(got.iter().filter(right).count());
         }
+        assert!(best > 200, "{best} of 256");
+    }
+
+    /// The premise of looking at blocks: no block comes twice, what is given up is the kernel's again, and what is kept
+    /// can be given up page by page.
+    #[test]
+    fn blocks_are_looked_at_once_and_hardly_held() {
+        if !memory::has_free_blocks(None) {
+            eprintln!("skipped: needs free blocks of 2 MiB");
+            return;
+        }
+        let mut stock = Stock::new(&LowBits, true, None);
+        let map = PageMap::open(std::process::id() as Pid).unwrap();
+        stock.look_at_blocks(&map, 40 * BLOCK / 4, 50 * BLOCK);
+        assert_eq!((stock.pages.len() as u64, stock.held), (40 * BLOCK / 4, 0));
+        assert!(stock.pages.iter().all(|(frame, _)| LowBits.contains(*frame)));
+        let blocks: std::collections::BTreeSet<u64> = stock.pages.iter().map(|(frame, _)| frame / BLOCK).collect();
+        assert_eq!(blocks.len(), 40);
+        let best = (0..5).map(|_| {
+            stock.release(256, 0);
+            sys::pin_to_cpu(0, 0);
+            let start = sys::fresh_pages(256 * PAGE).unwrap();
+            sys::unpin(0);
+            let got = PageMap::open(std::process::id() as Pid).unwrap().read(start, 256);
+            got.iter().filter(|page| is_right(&LowBits, **page)).count()
+        });
+        let best = best.max().unwrap();
         assert!(best > 200, "{best} of 256");
     }
 }

@@ -2,6 +2,7 @@
 //! terminal.
 
 use crate::broker::{Broker, listed};
+use crate::memory::Memory;
 use crate::report::RunReport;
 use crate::space::{Settings, Supply};
 use crate::supervisor::{Channels, Supervisor, word};
@@ -64,7 +65,7 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
         prefault_pages: options.prefault_bytes.div_ceil(crate::wire::PAGE),
         children: options.children,
         lane: identity.is_none(),
-        hold_max: free_pages() / 2,
+        hold_max: Memory::of_this_process().room(None) / 2,
         nodes,
     };
     let supervisor = sys::fork()?;
@@ -119,21 +120,13 @@ fn nodes(choice: &dyn FrameChoice) -> Result<Nodes, RunError> {
     Ok(nodes)
 }
 
-/// Pages the machine could give now.
-fn free_pages() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")).and_then(|number| number.trim().parse().ok());
-    kib.unwrap_or(0u64) / 4
-}
-
 /// Body of the supervisor process.
 fn supervise(settings: Settings, choice: Box<dyn FrameChoice>, front: OwnedFd, launcher: &OwnedFd) -> ! {
     let serve = || -> Result<(), RunError> {
         // SAFETY: takes no arguments.
         unsafe { libc::setsid() };
         // Started first: it looks for frames while the rest is set up.
-        let broker = Broker::start(&*choice, settings.hold_max, settings.nodes)?;
+        let broker = Broker::start(&*choice, settings.strict, settings.nodes)?;
         let supply = Supply { choice, broker };
         let mut greeting = [0u8; 1];
         let message = sys::receive_message(launcher, &mut greeting, true)?;

@@ -21,6 +21,7 @@ mod filter;
 mod front;
 mod inject;
 mod listener;
+mod memory;
 mod report;
 mod space;
 mod supervisor;
@@ -73,10 +74,12 @@ pub enum RunError {
     #[error("the program ended while it was being prepared")]
     ProgramGone,
     /// Strict: there are not enough frames in color for what the program begins with.
-    #[error("no frame in {colors} is left, {missing} missing for what the program begins with (strict)")]
+    #[error("no frame in {colors} is left{limit}, {missing} missing for what the program begins with (strict)")]
     Exhausted {
         /// The colors in words.
         colors: String,
+        /// The limit of a memory cgroup that leaves less than the machine has, in words and in brackets; or empty.
+        limit: String,
         /// Pages that could not be had.
         missing: u64,
     },

@@ -434,6 +434,48 @@ pub(crate) fn fresh_pages(length: u64) -> io::Result<u64> {
     Ok(start as u64)
 }
 
+/// Maps a block of 2 MiB of new memory, aligned, that the kernel has taken in one piece if it could, and splits it into
+/// pages: each of them can be given up by itself from then on.
+pub(crate) fn fresh_block() -> io::Result<u64> {
+    const BLOCK: u64 = 2 << 20;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), 2 * BLOCK as usize, protection, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let (start, block) = (start as u64, (start as u64).next_multiple_of(BLOCK));
+    if start < block {
+        unmap(start, block - start);
+    }
+    if block < start + BLOCK {
+        unmap(block + BLOCK, start + BLOCK - block);
+    }
+    // SAFETY: advice about the mapping just made.
+    let advise = |advice| unsafe { libc::madvise(block as *mut libc::c_void, BLOCK as usize, advice) };
+    advise(libc::MADV_HUGEPAGE);
+    let populated = advise(libc::MADV_POPULATE_WRITE);
+    // What is left of it must not become huge again.
+    advise(libc::MADV_NOHUGEPAGE);
+    if populated < 0 {
+        let error = io::Error::last_os_error();
+        unmap(block, BLOCK);
+        return Err(error);
+    }
+    for page in (block..block + BLOCK).step_by(4096) {
+        // The kernel would not keep pages of zeroes when it splits.
+        // SAFETY: inside the mapping just made, which nothing else uses.
+        unsafe { (page as *mut u64).write_volatile(1) };
+    }
+    // Advice about a part of a huge page splits it; somebody may hold on to it for a moment.
+    for _ in 0..3 {
+        // SAFETY: as above.
+        unsafe { libc::madvise(block as *mut libc::c_void, 4096, libc::MADV_COLD) };
+    }
+    Ok(block)
+}
+
 /// Unmaps memory that came from [`fresh_pages`].
 fn unmap(start: u64, length: u64) {
     // SAFETY: the caller owns the range, and keeps no reference into it.

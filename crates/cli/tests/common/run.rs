@@ -1,6 +1,7 @@
 //! Starting a program, in color or natively, and ending it for certain.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::File;
 use std::io::{Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
@@ -37,6 +38,7 @@ pub(crate) struct Launch<'a> {
     directory: PathBuf,
     limit: Duration,
     available: Option<PathBuf>,
+    group: Option<PathBuf>,
 }
 
 impl<'a> Launch<'a> {
@@ -60,6 +62,7 @@ impl<'a> Launch<'a> {
             directory: PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
             limit: LIMIT,
             available: None,
+            group: None,
         }
     }
 
@@ -130,6 +133,12 @@ impl<'a> Launch<'a> {
         self
     }
 
+    /// Starts it in this cgroup.
+    pub(crate) fn group(mut self, directory: &Path) -> Self {
+        self.group = Some(directory.to_owned());
+        self
+    }
+
     /// Starts the program as it is.
     pub(crate) fn native(self) -> Run<'a> {
         let mut command = Command::new(&self.command[0]);
@@ -155,6 +164,9 @@ impl<'a> Launch<'a> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(file) = &self.available {
             show_instead(&mut command, c"/proc/meminfo", file);
+        }
+        if let Some(directory) = &self.group {
+            join(&mut command, directory);
         }
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let stdout = Stream::follow(child.stdout.take().expect("piped"));
@@ -351,6 +363,15 @@ pub(crate) fn pipe(command: &mut Command, input: &[u8]) -> Vec<u8> {
     assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
     let _ = writer.join();
     output.stdout
+}
+
+/// Has a program begin in a cgroup.
+fn join(command: &mut Command, directory: &Path) {
+    let processes = File::options().write(true).open(directory.join("cgroup.procs")).expect("a cgroup");
+    // SAFETY: one system call between fork and exec, on a descriptor that the closure owns; 0 is the caller.
+    unsafe {
+        command.pre_exec(move || (&processes).write_all(b"0"));
+    }
 }
 
 /// Has a program see one file in the place of another.

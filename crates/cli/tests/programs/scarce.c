@@ -11,6 +11,24 @@ static void touches(void)
 	CHECK(holds(memory, PAGES, 1));
 }
 
+static void touches_pages(size_t pages)
+{
+	char *memory = map(pages);
+	fill(memory, pages, 1);
+	ready();
+	CHECK(holds(memory, pages, 1));
+}
+
+static void touches_200_mib(void)
+{
+	touches_pages(51200);
+}
+
+static void touches_little(void)
+{
+	touches_pages(1600);
+}
+
 static void begins(void)
 {
 }
@@ -79,5 +97,5 @@ static void asks_softly(void)
 	CHECK(holds(memory, PAGES, 1) && holds(later, PAGES, 2));
 }
 
-CHECKS({"begins", begins}, {"touches", touches}, {"touches_until_refused", touches_until_refused}, {"asks", asks},
+CHECKS({"begins", begins}, {"touches_200_mib", touches_200_mib}, {"touches_little", touches_little}, {"touches", touches}, {"touches_until_refused", touches_until_refused}, {"asks", asks},
        {"asks_softly", asks_softly})

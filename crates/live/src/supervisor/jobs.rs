@@ -3,6 +3,7 @@
 use super::Supervisor;
 use super::calls::{AfterMap, COPY_MAX, Step};
 use crate::areas;
+use crate::memory::Memory;
 use crate::space::Space;
 use crate::sys;
 use crate::wire::{self, PAGE, Reply, op, say};
@@ -64,12 +65,14 @@ impl Supervisor {
         if reply.kind == say::REFUSED {
             let program = self.spaces[&id].space.program.clone();
             let (colors, [at, missing, ..]) = (self.supply.choice.label(), reply.extra);
+            let limit = Memory::of_this_process().tight_limit();
             let effect = match at {
                 0 => "the call fails with ENOMEM".to_owned(),
                 at => format!("the page at {at:#x} raises SIGBUS"),
             };
-            return self
-                .problem(format!("{program}: no frame in {colors} is left, {missing} missing: {effect} (strict)"));
+            return self.problem(format!(
+                "{program}: no frame in {colors} is left{limit}, {missing} missing: {effect} (strict)"
+            ));
         }
         let Some(served) = self.spaces.get_mut(&id) else { return };
         let Some(job) = served.jobs.front_mut() else { return };
@@ -136,7 +139,8 @@ impl Supervisor {
             self.end_lane();
         }
         if !served.space.users.is_empty() {
-            self.problem(format!("{}: the helper is lost, the program is ended", served.space.program));
+            let limit = Memory::of_this_process().tight_limit();
+            self.problem(format!("{}: the helper is lost{limit}, the program is ended", served.space.program));
         }
         for user in &served.space.users {
             if let Some(process) = self.processes.get(user) {

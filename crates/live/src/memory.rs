@@ -1,0 +1,210 @@
+//! How much memory may be taken for a while: what the machine has left, and what the memory cgroups of this process leave.
+
+use crate::wire::PAGE;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// This part of the machine's memory, and of each limit, is left to others.
+const RESERVE: u64 = 16;
+/// Free blocks are taken while there is this part of the machine's memory in them: the kernel answers a request for a
+/// block that it does not have by moving other programs' pages together, and out of their colors.
+const RESERVE_OF_BLOCKS: u64 = 32;
+/// Smallest order of a free list that serves blocks of 2 MiB.
+const BLOCK_ORDER: usize = 9;
+
+/// The memory cgroups of this process, from its own up to the root.
+pub(crate) struct Memory {
+    groups: Vec<Group>,
+}
+
+struct Group {
+    name: String,
+    limit: PathBuf,
+    usage: PathBuf,
+    statistics: PathBuf,
+    /// Field of `statistics`: bytes of files that are given up before anything else is refused.
+    reclaimable: &'static str,
+}
+
+impl Memory {
+    pub(crate) fn of_this_process() -> Memory {
+        let text = |path| fs::read_to_string(path).unwrap_or_default();
+        Memory { groups: groups(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo")) }
+    }
+
+    /// Pages that may be taken now, from a NUMA node or from any.
+    pub(crate) fn room(&self, node: Option<u32>) -> u64 {
+        let left = self.groups.iter().filter_map(Group::left).map(|(left, limit)| left.saturating_sub(limit / RESERVE));
+        left.min().map_or(u64::MAX, |bytes| bytes / PAGE).min(machine_room(node))
+    }
+
+    /// The limit that leaves least, in words for the middle of a sentence, when it leaves less than the machine has;
+    /// empty otherwise.
+    pub(crate) fn tight_limit(&self) -> String {
+        let with_limits = self.groups.iter().filter_map(|group| Some((group, group.left()?)));
+        let Some((group, (left, limit))) = with_limits.min_by_key(|(_, (left, _))| *left) else { return String::new() };
+        if left / PAGE >= machine_room(None) {
+            return String::new();
+        }
+        let (name, limit, left) = (&group.name, limit >> 20, left >> 20);
+        format!(" (the memory limit of cgroup {name} is {limit} MiB, of which {left} MiB are left)")
+    }
+}
+
+impl Group {
+    /// Bytes that are left, and of how many; None without a limit.
+    fn left(&self) -> Option<(u64, u64)> {
+        let number = |path: &Path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+        // Version 2 writes "max", version 1 a number that no machine has.
+        let limit = number(&self.limit).filter(|limit| *limit < 1 << 60)?;
+        let statistics = fs::read_to_string(&self.statistics).unwrap_or_default();
+        let reclaimable = statistics.lines().find_map(|line| line.strip_prefix(self.reclaimable)?.trim().parse().ok());
+        let used = number(&self.usage)?.saturating_sub(reclaimable.unwrap_or(0u64));
+        Some((limit.saturating_sub(used), limit))
+    }
+}
+
+/// The memory cgroups that `/proc/PID/cgroup` names, where `/proc/PID/mountinfo` has them.
+fn groups(membership: &str, mounts: &str) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for line in membership.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let second = controllers.is_empty();
+        if !second && !controllers.split(',').any(|controller| controller == "memory") {
+            continue;
+        }
+        for (root, mount) in mounts.lines().filter_map(|mount| cgroup_mount(mount, second)) {
+            // A container may see its own cgroup as the root.
+            let inside = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
+            let all =
+                inside.ancestors().map(|group| Group::new(&mount.join(group), &Path::new("/").join(group), second));
+            groups.extend(all);
+        }
+    }
+    groups
+}
+
+/// Root and place of a line of mountinfo that is a hierarchy with memory limits.
+fn cgroup_mount(line: &str, second: bool) -> Option<(&str, &Path)> {
+    let (place, kind) = line.split_once(" - ")?;
+    let mut kind = kind.split(' ');
+    let wanted = if second {
+        kind.next() == Some("cgroup2")
+    } else {
+        kind.next() == Some("cgroup") && kind.nth(1)?.split(',').any(|option| option == "memory")
+    };
+    let mut place = place.split(' ').skip(3);
+    let (root, mount) = (place.next()?, place.next()?);
+    wanted.then_some((root, Path::new(mount)))
+}
+
+impl Group {
+    fn new(directory: &Path, name: &Path, second: bool) -> Group {
+        let [limit, usage, reclaimable] = if second {
+            ["memory.max", "memory.current", "inactive_file "]
+        } else {
+            ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "]
+        };
+        Group {
+            name: name.display().to_string(),
+            limit: directory.join(limit),
+            usage: directory.join(usage),
+            statistics: directory.join("memory.stat"),
+            reclaimable,
+        }
+    }
+}
+
+/// Pages that the machine, or one of its NUMA nodes, can give without its reserve.
+pub(crate) fn machine_room(node: Option<u32>) -> u64 {
+    let machine = Meminfo::read("/proc/meminfo");
+    let available = machine.kib("MemAvailable:").unwrap_or(0);
+    let total = machine.kib("MemTotal:").unwrap_or(available);
+    let room = available.saturating_sub(total / RESERVE);
+    let Some(node) = node else { return room / (PAGE >> 10) };
+    // The kernel does not say what is available of a node.
+    let node = Meminfo::read(&format!("/sys/devices/system/node/node{node}/meminfo"));
+    let free: u64 = ["MemFree:", "Active(file):", "Inactive(file):"].iter().filter_map(|name| node.kib(name)).sum();
+    let reserve = node.kib("MemTotal:").unwrap_or(free) / RESERVE;
+    room.min(free.saturating_sub(reserve)) / (PAGE >> 10)
+}
+
+/// A file of lines like `MemFree: 945348 kB`, which begin with `Node 0` for a node.
+struct Meminfo(String);
+
+impl Meminfo {
+    fn read(file: &str) -> Meminfo {
+        Meminfo(fs::read_to_string(file).unwrap_or_default())
+    }
+
+    fn kib(&self, name: &str) -> Option<u64> {
+        let (_, rest) = self.0.lines().find_map(|line| line.split_once(name))?;
+        rest.trim().strip_suffix(" kB")?.trim().parse().ok()
+    }
+}
+
+/// Whether the kernel has blocks of 2 MiB to give without making room for them, on a NUMA node or on all.
+pub(crate) fn has_free_blocks(node: Option<u32>) -> bool {
+    let text = fs::read_to_string("/proc/buddyinfo").unwrap_or_default();
+    let mut nodes: BTreeMap<u32, u64> = BTreeMap::new();
+    for line in text.lines() {
+        let Some((name, zones)) = line.split_once(',') else { continue };
+        let Some(name) = name.strip_prefix("Node ").and_then(|number| number.parse().ok()) else { continue };
+        let orders = zones.split_whitespace().skip(2).enumerate().skip(BLOCK_ORDER);
+        let pages = orders.filter_map(|(order, count)| Some(count.parse::<u64>().ok()? << order));
+        *nodes.entry(name).or_default() += pages.sum::<u64>();
+    }
+    // SAFETY: takes a number.
+    let machine = u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or(u64::MAX);
+    let least = machine / RESERVE_OF_BLOCKS / nodes.len().max(1) as u64;
+    let mut wanted = nodes.iter().filter(|(name, _)| node.is_none_or(|node| node == **name)).peekable();
+    wanted.peek().is_some() && wanted.all(|(_, pages)| *pages > least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+        31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
+        32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n\
+        35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n\
+        41 31 0:38 /pod /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+
+    fn limits(membership: &str) -> Vec<String> {
+        groups(membership, MOUNTS).iter().map(|group| group.limit.display().to_string()).collect()
+    }
+
+    #[test]
+    fn both_versions_and_all_ancestors_are_found() {
+        let one = limits("9:name=systemd:/x\n4:memory:/a/b\n1:cpu:/c\n");
+        let at = |group: &str| format!("/sys/fs/cgroup/memory/{group}memory.limit_in_bytes");
+        assert_eq!(one, [at("a/b/"), at("a/"), at("")]);
+        let two = limits("0::/pod/inner\n");
+        let at = |group: &str| format!("/sys/fs/cgroup/unified/{group}memory.max");
+        assert_eq!(two, [at("inner/"), at("")]);
+        assert_eq!(limits("nonsense\n"), [""; 0]);
+    }
+
+    #[test]
+    fn what_a_limit_leaves() {
+        let directory = std::env::temp_dir().join(format!("memtint-cgroup-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let write = |name: &str, text: &str| fs::write(directory.join(name), text).unwrap();
+        let group = Group::new(&directory, Path::new("/g"), true);
+        assert_eq!(group.left(), None, "no files");
+        write("memory.max", "max\n");
+        write("memory.current", "500\n");
+        assert_eq!(group.left(), None, "no limit");
+        write("memory.max", "1000\n");
+        assert_eq!(group.left(), Some((500, 1000)));
+        write("memory.stat", "anon 100\ninactive_file 300\n");
+        assert_eq!(group.left(), Some((800, 1000)));
+        write("memory.current", "2000\n");
+        assert_eq!(group.left(), Some((0, 1000)));
+        // It was this test's own.
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}
