@@ -5,6 +5,8 @@
 #[allow(dead_code, unused_imports, reason = "each suite uses a part of it")]
 mod common;
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use common::{BANKS, Colors, Ended, Launch, Machine, Run, alive, assert_held, is_alive, scratch, within};
@@ -198,6 +200,58 @@ fn a_traced_program_is_reported() {
     let strict = Launch::new(&machine, &command).options(&["--strict"]).colored().end();
     assert!(!strict.status.success() && !strict.stdout.contains("done"), "{}{}", strict.stdout, strict.stderr);
     assert!(strict.stderr.contains("traced"), "{}", strict.stderr);
+}
+
+/// The smallest 32-bit program that says something: it writes a line, 32, and exits with status 7.
+fn program_of_32_bits() -> PathBuf {
+    const BASE: u32 = 0x0804_8000;
+    const HEADERS: u32 = 52 + 32;
+    const CODE: [u8; 34] = [
+        0xb8, 4, 0, 0, 0, 0xbb, 1, 0, 0, 0, 0xb9, 0x76, 0x80, 4, 8, 0xba, 3, 0, 0, 0, 0xcd,
+        0x80, // write(1, text, 3)
+        0xb8, 1, 0, 0, 0, 0xbb, 7, 0, 0, 0, 0xcd, 0x80, // exit(7)
+    ];
+    let text_at = BASE + HEADERS + CODE.len() as u32;
+    assert_eq!(CODE[11..15], text_at.to_le_bytes());
+    let size = HEADERS + CODE.len() as u32 + 3;
+    let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    // Executable, for the 80386, version 1.
+    file.extend([2, 0, 3, 0, 1, 0, 0, 0]);
+    // Entry, where the program header is, no sections, no flags.
+    file.extend([BASE + HEADERS, 52, 0, 0].iter().flat_map(|word| word.to_le_bytes()));
+    // Sizes and numbers of headers.
+    file.extend([52u16, 32, 1, 0, 0, 0].iter().flat_map(|word| word.to_le_bytes()));
+    // To be loaded: all of the file, readable and executable.
+    file.extend([1, 0, BASE, BASE, size, size, 5, 0x1000].iter().flat_map(|word| word.to_le_bytes()));
+    file.extend(CODE);
+    file.extend(b"32\n");
+    let place = scratch("of-32-bits");
+    std::fs::write(&place, file).expect("cargo made the directory");
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    place
+}
+
+/// It cannot be colored: strict, it does not run; soft, it runs as it is. Neither goes without a word.
+#[test]
+fn a_32_bit_program_is_reported() {
+    let Some(machine) = Machine::take(&["sh"]) else { return };
+    let program = program_of_32_bits();
+    let native = std::process::Command::new(&program).output();
+    if !native.is_ok_and(|output| output.status.code() == Some(7) && output.stdout == b"32\n") {
+        return common::skip("a kernel that runs 32-bit programs");
+    }
+    let program = program.to_str().expect("text");
+    let script = format!("{program}; echo $?");
+    for (command, soft_says) in [(vec![program], "32\n"), (vec!["sh", "-c", &script], "32\n7\n")] {
+        let soft = Launch::new(&machine, &command).options(&["--soft"]).colored().end();
+        assert_eq!(soft.stdout, soft_says, "{}", soft.stderr);
+        assert!(soft.stderr.contains("is not colored: it is a 32-bit program"), "{}", soft.stderr);
+        assert_eq!(soft.problems().len(), 1, "{}", soft.report);
+        let strict = Launch::new(&machine, &command).options(&["--strict"]).colored().end();
+        assert!(!strict.stdout.contains("32"), "{}", strict.stdout);
+        assert!(strict.stderr.contains("is not colored: it is a 32-bit program"), "{}", strict.stderr);
+        assert_eq!(strict.problems().len(), 1, "{}", strict.report);
+    }
 }
 
 /// A debugger that comes while the program runs is not in the way, nor in its.

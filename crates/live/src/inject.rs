@@ -55,6 +55,11 @@ pub(crate) fn inject(
     listener: &mut Listener,
     pid: Pid,
 ) -> Result<Space, RunError> {
+    // `__USER32_CS` of the kernel. Such a program has no instruction that could be made to call as a 64-bit one does.
+    const CODE_SEGMENT_32: u64 = 0x23;
+    if sys::registers(pid)?.cs == CODE_SEGMENT_32 {
+        return Err(RunError::NotX86_64);
+    }
     let cradle = Cradle::new(settings, looks_per_page, prefault_pages, pid)?;
     let mut puppet = Puppet::new(pid, listener)?;
     let result = puppet.give_birth(kit, &cradle);

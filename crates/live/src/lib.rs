@@ -64,6 +64,9 @@ pub enum RunError {
     /// No vDSO to make system calls at.
     #[error("the program has no vDSO (kernel started with vdso=0?)")]
     NoVdso,
+    /// A 32-bit program.
+    #[error("it is a 32-bit program; only x86-64 programs, and what they start, can be colored")]
+    NotX86_64,
     /// The addresses that memtint uses are taken.
     #[error("the program has mapped addresses that memtint uses (from {:#x})", wire::BLOB_BASE)]
     AddressTaken,
