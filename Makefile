@@ -18,6 +18,8 @@ lint: ## format, clippy and documentation, warnings denied
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) fmt --manifest-path crates/live/helper/Cargo.toml --check
 	$(CARGO) clippy --manifest-path crates/live/helper/Cargo.toml --target-dir target/helper -- -D warnings
+	$(CARGO) fmt --manifest-path crates/recorder/plugin/Cargo.toml --check
+	$(CARGO) clippy --manifest-path crates/recorder/plugin/Cargo.toml --target-dir target/plugin -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
 test: setup lint ## everything that CI checks; as root, because live tests read frame numbers

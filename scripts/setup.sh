@@ -29,6 +29,7 @@ need sqlite3 sqlite3
 need redis-server redis-server
 need redis-tools redis-benchmark
 need gzip gzip
+need qemu-user qemu-x86_64
 need coreutils sort
 need python3 python3
 need golang-go go

@@ -71,13 +71,7 @@ impl std::fmt::Debug for TraceWriter {
 impl TraceWriter {
     /// Begins a file that will have this name when it is finished.
     pub fn create(path: &Path, header: &TraceHeader) -> Result<TraceWriter, WorkloadError> {
-        let name = path.file_name().ok_or_else(|| refused(path, "written", io::ErrorKind::InvalidFilename.into()))?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.part", std::process::id()));
-        let partial = path.with_file_name(hidden);
-        let file = File::options().write(true).create_new(true).open(&partial);
-        let file = file.map_err(|cause| refused(&partial, "created", cause))?;
+        let (partial, file) = create_hidden(path)?;
         let compressor = zstd::bulk::Compressor::new(LEVEL).map_err(|cause| refused(path, "compressed", cause))?;
         let mut writer = TraceWriter {
             path: path.to_owned(),
@@ -254,6 +248,23 @@ impl Drop for TraceWriter {
             let _ = std::fs::remove_file(&self.partial);
         }
     }
+}
+
+/// Makes a file beside the final one that nobody else has: two writers, or one that was killed, may be there.
+fn create_hidden(path: &Path) -> Result<(PathBuf, File), WorkloadError> {
+    let name = path.file_name().ok_or_else(|| refused(path, "written", io::ErrorKind::InvalidFilename.into()))?;
+    for number in 0u32.. {
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}-{number}.part", std::process::id()));
+        let partial = path.with_file_name(hidden);
+        match File::options().write(true).create_new(true).open(&partial) {
+            Ok(file) => return Ok((partial, file)),
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(cause) => return Err(refused(&partial, "created", cause)),
+        }
+    }
+    Err(refused(path, "created", io::ErrorKind::AlreadyExists.into()))
 }
 
 fn refused(path: &Path, done: &'static str, cause: io::Error) -> WorkloadError {
