@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
 use common::{Ended, Launch, Machine, Run, assert_held};
-use memtint_inspect::Report;
+use memtint_inspect::{OutMapping, Report, SegmentKind};
 
 /// One check of a program.
 struct Check<'a> {
@@ -154,6 +154,29 @@ fn locked_memory_grows_page_by_page() {
     check.native();
     let kept = check.colored(&[]).total("kept_pages");
     assert!(kept < 30_000, "{kept} frames for 20200 pages");
+}
+
+/// Too large to be copied: they stay the kernel's, and both the run and the observer say how much that is.
+#[test]
+fn large_private_files_are_listed() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let check = Check::new(&machine, "memory", "large_private_files", &[]);
+    let ended = run_through(check.launch().colored(), |report| {
+        assert!(report.private.out_of_color_pages > 500, "{}", common::listing(report));
+        let large = |mapping: &&OutMapping| mapping.end - mapping.start == 300 << 20;
+        let listed: Vec<_> = report.out_of_color.mappings.iter().filter(large).collect();
+        assert_eq!(listed.len(), 2, "{}", common::listing(report));
+        assert!(listed.iter().all(|mapping| mapping.kind == SegmentKind::Data && !mapping.name.is_empty()));
+        // Nothing else is out of color.
+        let pages: u64 = listed.iter().map(|mapping| mapping.pages).sum();
+        assert_eq!(pages, report.out_of_color.pages, "{}", common::listing(report));
+    });
+    ended.assert_success();
+    assert_eq!((ended.total("file_mappings_not_copied"), ended.total("file_bytes_not_copied")), (2, 600 << 20));
+    let told = |line: &&str| line.contains("has 300 MiB") && line.contains("not in color");
+    assert_eq!(ended.problems().iter().filter(|line| told(line)).count(), 2, "{}", ended.report);
+    assert_eq!(ended.stderr.lines().filter(told).count(), 2, "{}", ended.stderr);
+    assert!(ended.report.to_string().contains("large private file mapping"), "{}", ended.report);
 }
 
 /// Natively it would get them.

@@ -38,18 +38,23 @@ pub struct AddressSpaceReport {
     pub last_move_error: u64,
     /// Pages that forks made shared: the first to write one gets a frame of the kernel's choice.
     pub pages_shared_by_fork: u64,
+    /// Private file mappings, of code or to be written, that were too large to be copied into color.
+    pub file_mappings_not_copied: u64,
+    /// Their bytes.
+    pub file_bytes_not_copied: u64,
     /// Private pages in color at the end.
     pub pages_in_color_at_end: u64,
     /// Private pages out of color at the end.
     pub pages_out_of_color_at_end: u64,
-    /// Why pages are out of color, as far as is known: `pool dry`, `copy-on-write after fork`, `moved by the kernel`.
+    /// Why pages are out of color, as far as is known: `pool dry`, `copy-on-write after fork`,
+    /// `large private file mapping`, `moved by the kernel`.
     pub causes: Vec<String>,
     /// Nanoseconds spent building the pool.
     pub pool_build_ns: u64,
 }
 
 /// Causes of pages out of color, in words.
-pub(crate) fn causes(counters: &Counters, shared_by_fork: u64, out_of_color: u64) -> Vec<String> {
+pub(crate) fn causes(counters: &Counters, shared_by_fork: u64, not_copied: u64, out_of_color: u64) -> Vec<String> {
     if out_of_color == 0 && counters.pages_out_of_color == 0 {
         return Vec::new();
     }
@@ -59,6 +64,9 @@ pub(crate) fn causes(counters: &Counters, shared_by_fork: u64, out_of_color: u64
     }
     if shared_by_fork > 0 {
         causes.push("copy-on-write after fork".to_owned());
+    }
+    if not_copied > 0 {
+        causes.push("large private file mapping".to_owned());
     }
     if counters.register_refused > 0 || counters.move_refused > 0 {
         causes.push("not watched: the kernel refused".to_owned());

@@ -45,6 +45,8 @@ struct Served {
     began: &'static str,
     first_pid: Pid,
     shared_by_fork: u64,
+    /// Private file mappings that were too large to be copied, and their bytes.
+    not_copied: (u64, u64),
 }
 
 /// Ends of the channels the supervisor is started with.
@@ -382,9 +384,11 @@ impl Served {
             move_refused: counters.move_refused,
             last_move_error: counters.last_move_error,
             pages_shared_by_fork: self.shared_by_fork,
+            file_mappings_not_copied: self.not_copied.0,
+            file_bytes_not_copied: self.not_copied.1,
             pages_in_color_at_end: right,
             pages_out_of_color_at_end: wrong,
-            causes: report::causes(&counters, self.shared_by_fork, wrong),
+            causes: report::causes(&counters, self.shared_by_fork, self.not_copied.0, wrong),
             pool_build_ns: counters.grow_ns,
         }
     }

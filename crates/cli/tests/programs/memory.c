@@ -360,6 +360,22 @@ static void private_file_is_changed_for_oneself_only(void)
 	}
 }
 
+/* 300 MiB of nothing, mapped privately; the first pages are written. */
+static void large_private_files(void)
+{
+	size_t length = (size_t)300 << 20;
+	FILE *file = tmpfile();
+	CHECK(file && ftruncate(fileno(file), length) == 0);
+	char *at_once = mmap(NULL, length, RW, MAP_PRIVATE, fileno(file), 0);
+	char *later = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fileno(file), 0);
+	CHECK(at_once != MAP_FAILED && later != MAP_FAILED);
+	CHECK(mprotect(later, length, RW) == 0);
+	fill(at_once, 500, 1);
+	fill(later, 500, 2);
+	ready();
+	CHECK(holds(at_once, 500, 1) && holds(later, 500, 2));
+}
+
 static void private_file_is_made_writable_later(void)
 {
 	size_t pages = 50;
@@ -473,6 +489,7 @@ CHECKS({"counts_first_touches", counts_first_touches}, {"grows_when_told", grows
        {"huge_pages_are_asked_for_and_not_given", huge_pages_are_asked_for_and_not_given},
        {"no_huge_pages", no_huge_pages},
        {"private_file_is_changed_for_oneself_only", private_file_is_changed_for_oneself_only},
+       {"large_private_files", large_private_files},
        {"private_file_is_made_writable_later", private_file_is_made_writable_later},
        {"beyond_the_end_of_a_file_is_sigbus", beyond_the_end_of_a_file_is_sigbus},
        {"shared_memory_is_left_alone", shared_memory_is_left_alone},

@@ -114,7 +114,7 @@ impl Supervisor {
         let a = notification.args;
         let carry = |op, args| Plan::Carry(VecDeque::from([Step::call(op, args)]), None);
         match i64::from(notification.call) {
-            libc::SYS_mmap => self.plan_mmap(notification),
+            libc::SYS_mmap => self.plan_mmap(space, notification),
             libc::SYS_brk => carry(op::BRK, a),
             libc::SYS_mremap => carry(op::MREMAP, a),
             libc::SYS_mprotect => carry(op::PROTECT, [a[0], a[1], a[2], u64::MAX, 0, 0]),
@@ -138,7 +138,7 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn plan_mmap(&mut self, notification: &Notification) -> Plan {
+    pub(super) fn plan_mmap(&mut self, space: u64, notification: &Notification) -> Plan {
         let mut a = notification.args;
         let (flags, protection) = (a[3] as i32, a[2] as i32);
         let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0;
@@ -156,7 +156,12 @@ impl Supervisor {
         if flags & libc::MAP_ANONYMOUS == 0 {
             // A loader first maps a whole library to reserve its place; the parts follow.
             let reservation = !fixed && protection & (libc::PROT_WRITE | libc::PROT_EXEC) == 0;
-            if reservation || a[1] > COPY_MAX {
+            if reservation {
+                return Plan::Proceed;
+            }
+            if a[1] > COPY_MAX {
+                let file = std::fs::read_link(format!("/proc/{}/fd/{}", notification.thread, a[4] as i32));
+                self.note_not_copied(space, &file.unwrap_or_default().to_string_lossy(), a[1]);
                 return Plan::Proceed;
             }
             match self.descriptor(notification.thread as Pid, a[4] as i32) {
@@ -166,6 +171,18 @@ impl Supervisor {
         }
         let after_map = fill.then_some(AfterMap { length: a[1].next_multiple_of(PAGE), lock });
         Plan::Carry(VecDeque::from([Step { file, ..Step::call(op::MMAP, a) }]), after_map)
+    }
+
+    /// A private file mapping is too large to be copied: the kernel chooses the frames of what is written of it.
+    pub(super) fn note_not_copied(&mut self, space: u64, file: &str, bytes: u64) {
+        let Some(served) = self.spaces.get_mut(&space) else { return };
+        served.not_copied.0 += 1;
+        served.not_copied.1 += bytes;
+        let (program, size, most) = (served.space.program.clone(), bytes.div_ceil(1 << 20), COPY_MAX >> 20);
+        self.problem(format!(
+            "{program}: the private mapping of {file} has {size} MiB, and only up to {most} MiB are copied into color: \
+             what is written of it is not in color"
+        ));
     }
 
     /// `munmap` and `madvise`: pages in color go back to the pool before the program gives them up.

@@ -108,15 +108,24 @@ impl Supervisor {
         let Some(job) = served.jobs.front_mut() else { return };
         let [start, length, ..] = job.call;
         let end = start.saturating_add(length).next_multiple_of(PAGE);
+        let mut too_large = Vec::new();
         for area in areas::of(served.space.helper).unwrap_or_default() {
             let (from, to) = (area.start.max(start), area.end.min(end));
-            if from < to && area.is_private_file() && area.protection & 1 != 0 && to - from <= COPY_MAX {
+            if from >= to || !area.is_private_file() || area.protection & 1 == 0 {
+                continue;
+            }
+            if to - from > COPY_MAX {
+                too_large.push((area.name, to - from));
+            } else {
                 job.steps.push_back(Step::aside(op::REPLACE, [from, to - from, area.protection, 0, 0, 0]));
             }
         }
         let mut call = job.call;
         call[4] = 1;
         job.steps.push_back(Step::call(op::PROTECT, call));
+        for (file, bytes) in too_large {
+            self.note_not_copied(id, &file, bytes);
+        }
         self.advance(id);
     }
 

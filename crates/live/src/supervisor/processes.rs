@@ -118,7 +118,8 @@ impl Supervisor {
         let prefault = if began == "exec" && pid == program { self.settings.prefault_pages } else { 0 };
         let space = inject::inject(&self.kit, &self.settings, looks, prefault, &mut self.listener, pid)?;
         self.poller.add(&space.socket, TOKEN_SPACE | id)?;
-        let served = Served { space, jobs: VecDeque::new(), began, first_pid: pid, shared_by_fork: 0 };
+        let served =
+            Served { space, jobs: VecDeque::new(), began, first_pid: pid, shared_by_fork: 0, not_copied: (0, 0) };
         self.spaces.insert(id, served);
         self.enroll(pid, id);
         Ok(id)
