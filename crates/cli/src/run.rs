@@ -199,10 +199,13 @@ fn report<'a>(arguments: &RunArguments, request: &'a Request, colors: Colors, st
 /// Ends as the program did: by the same signal, or with the same status.
 fn end_like(status: &RunStatus) -> ExitCode {
     if let Some(signal) = status.signal {
-        // SAFETY: numbers and one valid structure. The program has dumped its core, if any; this process must not.
+        // The program has written its core file, if any. The kernel tells a parent of that only when there is one: this
+        // process writes another where nobody sees it, or none.
+        let core_bytes = if status.core_dumped && hide_core_files() { 1 << 16 } else { 0 };
+        // SAFETY: numbers and valid structures.
         unsafe {
-            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+            let limit = libc::rlimit { rlim_cur: core_bytes, rlim_max: core_bytes };
+            libc::setrlimit(libc::RLIMIT_CORE, &raw const limit);
             let mut open = std::mem::zeroed();
             libc::sigemptyset(&raw mut open);
             libc::sigaddset(&raw mut open, signal);
@@ -212,6 +215,24 @@ fn end_like(status: &RunStatus) -> ExitCode {
         }
     }
     ExitCode::from(u8::try_from(status.code).unwrap_or(RUN_FAILED))
+}
+
+/// Has a core file of this process written into memory that goes with it. False when it would be seen: the kernel
+/// writes it to a fixed place, or hands it to a program.
+fn hide_core_files() -> bool {
+    let pattern = std::fs::read("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    if pattern.first().is_none_or(|first| b"|@".contains(first)) || pattern.contains(&b'/') {
+        return false;
+    }
+    let (place, private) = (c"/proc".as_ptr(), libc::MS_REC | libc::MS_PRIVATE);
+    // SAFETY: C strings that live as long as the program. What is mounted is seen by this process only, which is about
+    // to end and opens no file there any more.
+    unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(c"none".as_ptr(), c"/".as_ptr(), std::ptr::null(), private, std::ptr::null()) == 0
+            && libc::mount(c"none".as_ptr(), place, c"tmpfs".as_ptr(), 0, std::ptr::null()) == 0
+            && libc::chdir(place) == 0
+    }
 }
 
 fn resolve(arguments: &RunArguments) -> Result<Request, Failure> {

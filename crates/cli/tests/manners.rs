@@ -48,6 +48,41 @@ fn death_by_a_signal_is_mirrored() {
     }
 }
 
+/// A shell says "core dumped" when there is a core file: natively and in color alike, and there is one in color too.
+#[test]
+fn a_core_file_is_the_programs() {
+    let Some(machine) = Machine::take(&["sh"]) else { return };
+    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    if pattern.trim() != "core" {
+        return common::skip("core files that the kernel writes where the program is");
+    }
+    let place = common::scratch("cores");
+    std::fs::create_dir_all(&place).expect("cargo made the directory");
+    for signal in [libc::SIGSEGV, libc::SIGABRT] {
+        for limit in ["unlimited", "0"] {
+            let script = format!("ulimit -c {limit}; kill -{signal} $$");
+            let dumped = [false, true].map(|colored| {
+                let launch = shell(&machine, &script).directory(&place);
+                let ended = if colored { launch.colored() } else { launch.native() }.end();
+                assert_eq!(ended.status.signal(), Some(signal), "{}", ended.stderr);
+                let files = std::fs::read_dir(&place).expect("it was made").flatten().map(|entry| entry.path());
+                let sizes: Vec<u64> = files
+                    .map(|file| {
+                        let size = file.metadata().expect("it is there").len();
+                        std::fs::remove_file(&file).expect("it is this test's own");
+                        size
+                    })
+                    .collect();
+                // What memtint writes of itself would be smaller.
+                assert!(sizes.iter().all(|size| *size > 1 << 16), "{sizes:?}");
+                (ended.status.core_dumped(), sizes.len())
+            });
+            assert_eq!(dumped[0], (limit != "0", usize::from(limit != "0")), "signal {signal}, limit {limit}");
+            assert_eq!(dumped[1], dumped[0], "signal {signal}, limit {limit}");
+        }
+    }
+}
+
 #[test]
 fn signals_to_memtint_reach_the_program() {
     let Some(machine) = Machine::take(&["cc"]) else { return };

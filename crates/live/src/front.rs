@@ -38,6 +38,8 @@ pub struct RunStatus {
     pub code: i32,
     /// Signal that ended it.
     pub signal: Option<i32>,
+    /// The kernel has written a core file.
+    pub core_dumped: bool,
     /// The supervisor's report; None when it was lost.
     pub report: Option<RunReport>,
 }
@@ -88,7 +90,7 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
     if report.is_none() {
         tell("the supervisor is gone, and the program was ended with it");
     }
-    Ok(RunStatus { code: status.0, signal: status.1, report })
+    Ok(RunStatus { code: status.code, signal: status.signal, core_dumped: status.core_dumped, report })
 }
 
 /// Checks what every run needs, before anything is started.
@@ -263,8 +265,15 @@ const FORWARDED: [i32; 12] = [
     libc::SIGWINCH,
 ];
 
-/// Waits for the program's end, passing on signals and stops; returns exit code and signal.
-fn wait_for(program: Pid, front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Result<(i32, Option<i32>), RunError> {
+/// How the program ended; see [`RunStatus`].
+struct End {
+    code: i32,
+    signal: Option<i32>,
+    core_dumped: bool,
+}
+
+/// Waits for the program's end, passing on signals and stops.
+fn wait_for(program: Pid, front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Result<End, RunError> {
     let mut caught = FORWARDED.to_vec();
     caught.push(libc::SIGCHLD);
     let signals = sys::signals_as_file(&caught)?;
@@ -311,7 +320,7 @@ fn hear(front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Option<Option<RunReport
 }
 
 /// The program's end, if it has come; mirrors its stops, and notes that there was one.
-fn reap(program: Pid, stopped: &mut bool) -> Option<(i32, Option<i32>)> {
+fn reap(program: Pid, stopped: &mut bool) -> Option<End> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is valid for the call.
@@ -327,9 +336,9 @@ fn reap(program: Pid, stopped: &mut bool) -> Option<(i32, Option<i32>)> {
         }
         if libc::WIFSIGNALED(status) {
             let signal = libc::WTERMSIG(status);
-            return Some((128 + signal, Some(signal)));
+            return Some(End { code: 128 + signal, signal: Some(signal), core_dumped: libc::WCOREDUMP(status) });
         }
-        return Some((libc::WEXITSTATUS(status), None));
+        return Some(End { code: libc::WEXITSTATUS(status), signal: None, core_dumped: false });
     }
 }
 
