@@ -331,7 +331,7 @@ fn promote(ranks: &mut [u64], way: usize) {
     }
     for word in ranks.iter_mut() {
         // Byte by byte, without borrow because ranks are below 128: the high bit stays exactly where rank <= old - 1.
-        let younger = ((old - 1) * ONES | HIGHS) - *word & HIGHS;
+        let younger = ((((old - 1) * ONES) | HIGHS) - *word) & HIGHS;
         *word += younger >> 7;
     }
     ranks[way / GROUP] &= !(0xff << (way % GROUP * 8));
@@ -354,7 +354,7 @@ fn demote(ranks: &mut [u64], way: usize, ways: usize) {
 fn with_rank(ranks: &[u64], rank: usize) -> usize {
     for (group, word) in ranks.iter().enumerate() {
         // The lowest byte that is zero, which borrows cannot fake.
-        let differs = *word ^ rank as u64 * ONES;
+        let differs = *word ^ (rank as u64 * ONES);
         let zero = differs.wrapping_sub(ONES) & !differs & HIGHS;
         if zero != 0 {
             return group * GROUP + zero.trailing_zeros() as usize / 8;

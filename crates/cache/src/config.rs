@@ -330,7 +330,7 @@ impl CacheConfig {
             return refuse(field("mshrs"), 0, "1 or more");
         }
         let line_shift = line.bytes().trailing_zeros();
-        let bytes_per_set = line.bytes() * u64::from(self.ways) << slices.len().min(24);
+        let bytes_per_set = (line.bytes() * u64::from(self.ways)) << slices.len().min(24);
         let sets = self.size.bytes() / bytes_per_set;
         if !self.size.bytes().is_multiple_of(bytes_per_set) || !sets.is_power_of_two() {
             let accepted = format!("a power of two times {} = line x ways x slices", ByteSize(bytes_per_set));

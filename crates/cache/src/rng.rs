@@ -19,6 +19,6 @@ impl Rng {
 
     /// Draws from `0..end`; uneven by less than `end / 2^32`.
     pub(crate) fn below(&mut self, end: u32) -> u32 {
-        ((self.next() >> 32) * u64::from(end) >> 32) as u32
+        (((self.next() >> 32) * u64::from(end)) >> 32) as u32
     }
 }

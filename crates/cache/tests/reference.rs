@@ -168,7 +168,7 @@ fn modulo(sets: u64) -> Vec<u64> {
 }
 
 fn line_masks(config: &HierarchyConfig, cache: &memtint_cache::CacheConfig, slices: &[Vec<u32>]) -> Vec<u64> {
-    let sets = cache.size.bytes() / config.line.bytes() / u64::from(cache.ways) >> slices.len();
+    let sets = (cache.size.bytes() / config.line.bytes() / u64::from(cache.ways)) >> slices.len();
     let own =
         if cache.set_bits.is_empty() { modulo(sets) } else { cache.set_bits.iter().map(|b| 1 << (b - 6)).collect() };
     own.into_iter().chain(slices.iter().map(|bits| bits.iter().map(|bit| 1u64 << (bit - 6)).sum())).collect()
@@ -256,9 +256,9 @@ impl Model {
         let (level, _, dirty) = self.fetch(core, class, number, false);
         let line = Line { number, dirty, owner: class };
         if self.cores[core].l2.is_some() {
-            self.fill_l2(core, line)
+            self.fill_l2(core, line);
         } else {
-            self.fill_l1(core, line, false)
+            self.fill_l1(core, line, false);
         }
         (level, false, self.writebacks.clone())
     }
@@ -420,11 +420,8 @@ fn machines() -> impl Strategy<Value = HierarchyConfig> {
             config.l1_data = cache(2, pow2(l1_ways, inner));
             config.l1_instruction = instruction.then(|| cache(1, pow2(l1_ways, inner)));
             config.l2 = l2.then(|| cache(4, pow2(l2_ways + 1, inner)));
-            for cache in [Some(&mut config.l1_data), config.l1_instruction.as_mut(), config.l2.as_mut()] {
-                if let Some(cache) = cache {
-                    cache.replacement = inner;
-                }
-            }
+            let private = [Some(&mut config.l1_data), config.l1_instruction.as_mut(), config.l2.as_mut()];
+            private.into_iter().flatten().for_each(|cache| cache.replacement = inner);
             config.llc.cache.replacement = outer;
             config.llc.cache.set_bits = vec![6, 8];
             config.llc.slice_functions = vec![vec![7, 9, 11]];

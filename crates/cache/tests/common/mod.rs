@@ -5,13 +5,13 @@ use memtint_cache::{
 };
 use memtint_units::ByteSize;
 
-pub const LINE: u64 = 64;
+pub(crate) const LINE: u64 = 64;
 #[allow(dead_code, reason = "each suite uses a part of this module")]
-pub const A: TaskClass = TaskClass(0);
+pub(crate) const A: TaskClass = TaskClass(0);
 #[allow(dead_code, reason = "each suite uses a part of this module")]
-pub const B: TaskClass = TaskClass(1);
+pub(crate) const B: TaskClass = TaskClass(1);
 
-pub fn cache(sets: u64, ways: u32) -> CacheConfig {
+pub(crate) fn cache(sets: u64, ways: u32) -> CacheConfig {
     CacheConfig {
         size: ByteSize(sets * u64::from(ways) * LINE),
         ways,
@@ -23,7 +23,7 @@ pub fn cache(sets: u64, ways: u32) -> CacheConfig {
 
 /// One core with a direct-mapped first level of one line, no second level, and a last level of `sets` x `ways`: nearly
 /// every access reaches the last level.
-pub fn bare(sets: u64, ways: u32, inclusion: Inclusion) -> HierarchyConfig {
+pub(crate) fn bare(sets: u64, ways: u32, inclusion: Inclusion) -> HierarchyConfig {
     HierarchyConfig {
         line: ByteSize(LINE),
         cores: 1,
