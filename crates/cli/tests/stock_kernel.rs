@@ -13,16 +13,17 @@ use serde_json::Value;
 /// Programs that the guest gets, by where they are here.
 const PROGRAMS: [&str; 3] = [env!("CARGO_BIN_EXE_memtint"), "/usr/bin/sqlite3", "/usr/bin/sort"];
 /// Cases in which a database is looked at while it runs, and the node that all of its pages are on, if it is one.
-const DATABASES: [(&str, Option<usize>); 6] = [
+const DATABASES: [(&str, Option<usize>); 7] = [
     ("banks", Some(0)),
     ("node0", Some(0)),
     ("node1", Some(1)),
     ("spanning", None),
     ("balanced", Some(0)),
     ("cgroup", Some(1)),
+    ("confined", Some(0)),
 ];
 /// Private pages that the database has at least.
-const PAGES: u64 = 2000;
+const PAGES: u64 = 1200;
 
 /// What the guest said: lines `CASE WORD VALUE`.
 struct Guest {
@@ -134,6 +135,9 @@ fn programs_keep_to_their_colors_and_nodes_on_a_stock_kernel() {
         guest.assert_on_node(case, node);
         guest.assert_all_in_color(case);
     }
+    assert_eq!(guest.value("outside", "status"), "125");
+    let refusal = guest.value("outside", "refusal");
+    assert!(refusal.contains("NUMA nodes [1]") && refusal.contains("nodes [0] only"), "{refusal}");
     assert_eq!(guest.value("threads", "sorted"), guest.value("native", "sorted"));
     guest.assert_all_in_color("threads");
     assert_eq!((guest.value("guest", "killed"), guest.value("cgroup", "killed")), ("0", "0"), "{guest}");
