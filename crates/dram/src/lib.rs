@@ -12,6 +12,7 @@ mod decode;
 mod error;
 mod refresh;
 pub mod replay;
+mod standard;
 mod timing;
 
 pub use command::{Command, Kind};
@@ -22,4 +23,5 @@ pub use controller::{
 pub use decode::{Decoder, Place};
 pub use error::DramError;
 pub use refresh::{NEVER, Refresh, RefreshEngine, RefreshKind, Scope, Traffic};
+pub use standard::{BankRefresh, Currents, Device, DeviceChoice, FineRefresh, RefreshTimes, Standard};
 pub use timing::{Geometry, Timing};

@@ -75,7 +75,7 @@ pub struct Timing {
     pub rcd: u32,
     /// tRP (tRPpb): PRE to ACT of the same bank.
     pub rp: u32,
-    /// tRPab: PREA to ACT or REF; equal to `rp` but for LPDDR4.
+    /// tRPab (tRPA): PREA to ACT or REF; equal to `rp` but for LPDDR4, and DDR2 with eight banks.
     pub rp_ab: u32,
     /// tRAS: ACT to PRE of the same bank.
     pub ras: u32,
