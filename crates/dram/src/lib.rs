@@ -6,6 +6,7 @@
 //! cycles of its own clock, and only the caller turns them into [picoseconds](memtint_units::Picoseconds).
 #![forbid(unsafe_code)]
 
+mod check;
 mod command;
 mod controller;
 mod decode;
@@ -15,6 +16,7 @@ pub mod replay;
 mod standard;
 mod timing;
 
+pub use check::{CheckOptions, Checker, CommandReader, Constraint, RefreshCheck, RefreshPace, Violation};
 pub use command::{Command, Kind};
 pub use controller::{
     BankCounts, CommandSink, Completion, Controller, ControllerConfig, Offer, PagePolicy, QueueSharing, RankCounts,
