@@ -10,6 +10,7 @@ mod check;
 mod command;
 mod controller;
 mod decode;
+mod energy;
 mod error;
 mod refresh;
 pub mod replay;
@@ -23,6 +24,7 @@ pub use controller::{
     Request, RowOutcome, Scheduler, Step,
 };
 pub use decode::{Decoder, Place};
+pub use energy::{Energy, EnergyCounts, EnergyMeter};
 pub use error::DramError;
 pub use refresh::{NEVER, Refresh, RefreshEngine, RefreshKind, Scope, Traffic};
 pub use standard::{BankRefresh, Currents, Device, DeviceChoice, FineRefresh, RefreshTimes, Standard};
