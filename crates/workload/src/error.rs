@@ -26,6 +26,18 @@ pub enum WorkloadError {
         /// What was found there, and what would be accepted.
         problem: String,
     },
+    /// A line, or a record, of another tool's trace is not one.
+    #[error("{origin:?}: {unit} {number}: {problem}")]
+    Foreign {
+        /// The file.
+        origin: String,
+        /// `line` or `record`.
+        unit: &'static str,
+        /// Which one, from 1.
+        number: u64,
+        /// What was found, and what would be accepted.
+        problem: String,
+    },
     /// A parameter of a source has a value that is not accepted.
     #[error("{source_name}: {field} is {found}; accepted is {accepted}")]
     Parameter {

@@ -19,7 +19,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod analysis;
 mod bandwidth;
+pub mod convert;
 mod error;
 mod latency;
 mod periodic;
@@ -29,8 +31,10 @@ mod region;
 mod stream;
 mod strides;
 pub mod trace;
+mod unfinished;
 mod uniform;
 
+pub use analysis::{Analysis, AnalysisReport, ReuseBucket, Stride};
 pub use bandwidth::{Bandwidth, BandwidthParameters};
 pub use error::WorkloadError;
 pub use latency::{Latency, LatencyParameters};
@@ -40,6 +44,7 @@ pub use region::{LINE_BYTES, Region};
 pub use stream::{Stream, StreamLoop, StreamParameters};
 pub use strides::{Strides, StridesParameters};
 pub use trace::{TraceFile, TraceHeader, TraceSource, TraceWriter};
+pub use unfinished::UnfinishedFile;
 pub use uniform::{Uniform, UniformParameters};
 
 /// Makes a [`Source`] of a type that has `fn step(&mut self) -> Reference`.

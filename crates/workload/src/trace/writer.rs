@@ -1,16 +1,15 @@
 //! Writing a trace file.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use super::block::{BlockHead, Context};
 use super::{
     BLOCK_REFERENCES_MAX, END_MAGIC, FLAG_WINDOW, MAGIC, StreamSummary, TEXT_BYTES_MAX, TRAILER_BYTES, TraceEnding,
     TraceHeader,
 };
-use crate::{Reference, WorkloadError};
+use crate::{Reference, UnfinishedFile, WorkloadError};
 
 /// Fast; higher levels make files of references little smaller.
 const LEVEL: i32 = 1;
@@ -21,16 +20,13 @@ const LEVEL: i32 = 1;
 /// before leaves nothing behind, and a file of that name that was there before stays. Memory: one block (about 1 MiB at
 /// most) for each stream that is being written, and 32 bytes for each 65536 references.
 pub struct TraceWriter {
-    path: PathBuf,
-    partial: PathBuf,
-    out: BufWriter<File>,
+    out: UnfinishedFile,
     offset: u64,
     index: Vec<u8>,
     blocks: u64,
     streams: BTreeMap<u32, Stream>,
     compressor: zstd::bulk::Compressor<'static>,
     packed: Vec<u8>,
-    finished: bool,
 }
 
 /// What of a stream is not in the file yet, and its counts.
@@ -64,26 +60,26 @@ impl Stream {
 
 impl std::fmt::Debug for TraceWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TraceWriter").field("path", &self.path).field("offset", &self.offset).finish_non_exhaustive()
+        f.debug_struct("TraceWriter")
+            .field("path", &self.out.path())
+            .field("offset", &self.offset)
+            .finish_non_exhaustive()
     }
 }
 
 impl TraceWriter {
     /// Begins a file that will have this name when it is finished.
     pub fn create(path: &Path, header: &TraceHeader) -> Result<TraceWriter, WorkloadError> {
-        let (partial, file) = create_hidden(path)?;
+        let out = UnfinishedFile::create(path)?;
         let compressor = zstd::bulk::Compressor::new(LEVEL).map_err(|cause| refused(path, "compressed", cause))?;
         let mut writer = TraceWriter {
-            path: path.to_owned(),
-            partial,
-            out: BufWriter::with_capacity(1 << 18, file),
+            out,
             offset: 0,
             index: Vec::new(),
             blocks: 0,
             streams: BTreeMap::new(),
             compressor,
             packed: Vec::new(),
-            finished: false,
         };
         let text = writer.text(header)?;
         let length = text.len() as u32;
@@ -152,11 +148,7 @@ impl TraceWriter {
         });
         let ending = TraceEnding { streams: totals.collect(), exit, notes };
         self.write_tail(&ending)?;
-        let failed = |cause| refused(&self.partial, "written", cause);
-        self.out.flush().map_err(failed)?;
-        self.out.get_ref().sync_all().map_err(failed)?;
-        std::fs::rename(&self.partial, &self.path).map_err(|cause| refused(&self.path, "written", cause))?;
-        self.finished = true;
+        self.out.finish()?;
         Ok(ending)
     }
 
@@ -180,11 +172,11 @@ impl TraceWriter {
     }
 
     fn text(&self, value: &impl serde::Serialize) -> Result<Vec<u8>, WorkloadError> {
-        let text = serde_json::to_vec(value).map_err(|cause| refused(&self.path, "written", cause.into()))?;
+        let text = serde_json::to_vec(value).map_err(|cause| refused(self.out.path(), "written", cause.into()))?;
         if text.len() > TEXT_BYTES_MAX as usize {
             let problem = format!("header or ending of {} bytes; accepted are {TEXT_BYTES_MAX}", text.len());
             return Err(WorkloadError::Damaged {
-                origin: self.path.display().to_string(),
+                origin: self.out.path().display().to_string(),
                 offset: self.offset,
                 problem,
             });
@@ -206,7 +198,7 @@ impl TraceWriter {
         self.packed.clear();
         self.packed.reserve(super::block::packed_bytes_max(raw.len() as u32) as usize);
         let packing = self.compressor.compress_to_buffer(&raw, &mut self.packed);
-        packing.map_err(|cause| refused(&self.path, "compressed", cause))?;
+        packing.map_err(|cause| refused(self.out.path(), "compressed", cause))?;
         let head = BlockHead {
             stream,
             references: state.references,
@@ -235,36 +227,10 @@ impl TraceWriter {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), WorkloadError> {
-        self.out.write_all(bytes).map_err(|cause| refused(&self.partial, "written", cause))?;
+        self.out.put(bytes)?;
         self.offset += bytes.len() as u64;
         Ok(())
     }
-}
-
-impl Drop for TraceWriter {
-    fn drop(&mut self) {
-        if !self.finished {
-            // Nobody is left to tell; the name says what the file is.
-            let _ = std::fs::remove_file(&self.partial);
-        }
-    }
-}
-
-/// Makes a file beside the final one that nobody else has: two writers, or one that was killed, may be there.
-fn create_hidden(path: &Path) -> Result<(PathBuf, File), WorkloadError> {
-    let name = path.file_name().ok_or_else(|| refused(path, "written", io::ErrorKind::InvalidFilename.into()))?;
-    for number in 0u32.. {
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}-{number}.part", std::process::id()));
-        let partial = path.with_file_name(hidden);
-        match File::options().write(true).create_new(true).open(&partial) {
-            Ok(file) => return Ok((partial, file)),
-            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(cause) => return Err(refused(&partial, "created", cause)),
-        }
-    }
-    Err(refused(path, "created", io::ErrorKind::AlreadyExists.into()))
 }
 
 fn refused(path: &Path, done: &'static str, cause: io::Error) -> WorkloadError {
