@@ -1,0 +1,123 @@
+//! Color lists of single frames beside the buddy's free blocks: the device that PALLOC, CAMC, TintMalloc and the hybrid
+//! allocator share. What is on a color list is in no block: it merges with nothing and only its color can have it.
+
+use std::fmt;
+
+use crate::blocks::OneShelf;
+use crate::lists::List;
+use crate::memory::ORDER_MAX;
+use crate::office::Office;
+
+/// Which of two readings of a published algorithm is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Line by line. Algorithms 1 and 3 of paper 004 look at no more than one block of each order in a request, so that
+    /// they return nothing although frames of the color are free. Algorithms 2 and 4 count to `2^(order-1)`, last
+    /// included, and forget the rest of a block of order 2 and above.
+    AsPrinted,
+    /// As the text beside the algorithms tells it: the whole free list is traversed, and all frames of a block are kept.
+    #[default]
+    Corrected,
+}
+
+/// Lists of frames by number.
+#[derive(Clone)]
+pub(crate) struct Bins(Vec<List>);
+
+impl fmt::Debug for Bins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let frames: u64 = self.0.iter().map(|list| u64::from(list.len)).sum();
+        write!(f, "Bins({frames} frames on {} lists)", self.0.len())
+    }
+}
+
+impl Bins {
+    pub(crate) fn new(bins: usize) -> Bins {
+        Bins(vec![List::EMPTY; bins])
+    }
+
+    /// Appends a frame.
+    #[inline]
+    pub(crate) fn push<T>(&mut self, office: &mut Office<OneShelf, T>, bin: usize, frame: u32) {
+        office.blocks.links.push_back(&mut self.0[bin], frame);
+        office.blocks.mark_on_color_list(frame);
+        office.blocks.steps.moves += 1;
+        office.on_color_lists += 1;
+    }
+
+    /// Takes the first frame of a list.
+    #[inline]
+    pub(crate) fn pop<T>(&mut self, office: &mut Office<OneShelf, T>, bin: usize) -> Option<u32> {
+        office.blocks.steps.lookups += 1;
+        let frame = office.blocks.links.pop_front(&mut self.0[bin])?;
+        office.blocks.steps.moves += 1;
+        office.on_color_lists -= 1;
+        Some(frame)
+    }
+
+    /// Counts the frames of a list.
+    pub(crate) fn len(&self, bin: usize) -> u32 {
+        self.0[bin].len
+    }
+
+    /// Breaks a block into single frames and sorts them onto the lists: `create_color_list`.
+    pub(crate) fn shatter<T>(
+        &mut self,
+        office: &mut Office<OneShelf, T>,
+        first: u32,
+        order: u32,
+        form: Form,
+        bin_of: impl Fn(&crate::memory::Memory, u32) -> usize,
+    ) {
+        let frames = 1u32 << order;
+        let kept = match form {
+            Form::Corrected => frames,
+            // for i = 0 ... 2^(order-1), last included; half a frame is none.
+            Form::AsPrinted => (frames / 2 + 1).min(frames),
+        };
+        for frame in first..first + kept {
+            let bin = bin_of(&office.blocks.memory, frame);
+            self.push(office, bin, frame);
+        }
+        for frame in first + kept..first + frames {
+            office.lose(frame);
+        }
+    }
+}
+
+/// Algorithms 1 and 3: finds a frame on a color list, or breaks free blocks of a zone until there is one.
+pub(crate) fn select<T>(
+    bins: &mut Bins,
+    office: &mut Office<OneShelf, T>,
+    zone: u8,
+    form: Form,
+    find: impl Fn(&mut Bins, &mut Office<OneShelf, T>) -> Option<u32>,
+    bin_of: impl Fn(&crate::memory::Memory, u32) -> usize,
+) -> Option<u32> {
+    match form {
+        // MAX_ORDER is one more than the largest order, and the loop includes it: lists are looked at one last time.
+        Form::AsPrinted => (0..=ORDER_MAX + 1).find_map(|order| {
+            find(bins, office).or_else(|| {
+                let first = if order > ORDER_MAX { None } else { office.blocks.take_exact(zone, order) };
+                if let Some(first) = first {
+                    bins.shatter(office, first, order, form, &bin_of);
+                }
+                None
+            })
+        }),
+        Form::Corrected => {
+            let mut found = find(bins, office);
+            let mut order = 0;
+            while found.is_none() && order <= ORDER_MAX {
+                match office.blocks.take_exact(zone, order) {
+                    None => order += 1,
+                    Some(first) => {
+                        bins.shatter(office, first, order, form, &bin_of);
+                        found = find(bins, office);
+                    }
+                }
+            }
+            found
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Free blocks of every order, merged with their buddies: the base of every allocator here.
+//!
+//! Each order of each zone has not one free list but several *shelves*, and the system says on which a block belongs:
+//! the buddy allocator has one, BPM one for each class of a block's first frame, memtint's own one for each pattern of
+//! colors. A bitmap knows the shelves that are not empty.
+//!
+//! The state of a frame is one byte. Only the first frame of a block has one; frames inside a block are `INSIDE`, free
+//! or not, so that handing out, splitting and merging take constant time, and freeing something that is not the first
+//! frame of an allocated block is noticed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::allocator::Steps;
+use crate::error::FrameError;
+use crate::lists::{Links, List};
+use crate::memory::{Memory, ORDER_MAX};
+
+/// Says on which shelf a free block belongs.
+pub trait Shelves {
+    /// Counts the shelves of an order; at least 1.
+    fn shelves(&self, order: u32) -> u32;
+    /// Gives the shelf of the whole block of this order whose first frame has this index.
+    fn shelf(&self, memory: &Memory, order: u32, first: u32) -> u32;
+}
+
+/// One shelf for each order: the buddy allocator's free lists.
+#[derive(Clone, Copy, Debug)]
+pub struct OneShelf;
+
+impl Shelves for OneShelf {
+    fn shelves(&self, _: u32) -> u32 {
+        1
+    }
+
+    fn shelf(&self, _: &Memory, _: u32, _: u32) -> u32 {
+        0
+    }
+}
+
+/// Frame inside a block, or none at all.
+const INSIDE: u8 = 0;
+/// First of a free block; the order is in the low bits.
+const FREE: u8 = 0x80;
+/// First of an allocated block; the order is in the low bits.
+const HELD: u8 = 0x40;
+/// On a color list.
+const ON_COLOR_LIST: u8 = 0x20;
+/// On a per-CPU list.
+const ON_CPU_LIST: u8 = 0x21;
+/// Forgotten by an algorithm as it was printed: neither free nor held.
+const LOST: u8 = 0x22;
+
+const ORDERS: usize = ORDER_MAX as usize + 1;
+
+#[derive(Clone)]
+struct ZoneFree {
+    /// One list for each bit of `filled`.
+    lists: Vec<List>,
+    filled: Vec<u64>,
+    blocks: [u32; ORDERS],
+    /// Bit `n`: there are blocks of order `n`.
+    orders: u32,
+}
+
+/// A block found on a shelf.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) order: u32,
+    /// Position of the shelf among all shelves of the zone.
+    bit: u32,
+}
+
+/// All free blocks of a memory.
+#[derive(Clone)]
+pub(crate) struct Blocks<S> {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) shelves: S,
+    pub(crate) links: Links,
+    pub(crate) steps: Steps,
+    state: Vec<u8>,
+    zones: Vec<ZoneFree>,
+    /// First word of each order in `filled`, and the number of all words at the end.
+    first_word: [usize; ORDERS + 1],
+    order_max: u32,
+    /// A system put blocks back without merging: buddies may be free side by side.
+    unmerged: bool,
+}
+
+impl<S> fmt::Debug for Blocks<S> {
+    /// Without the tables: they are as long as the memory.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocks").field("memory", &self.memory).field("steps", &self.steps).finish_non_exhaustive()
+    }
+}
+
+impl<S: Shelves> Blocks<S> {
+    /// Files all frames of the memory as blocks of at most `order_max`.
+    pub(crate) fn new(memory: Arc<Memory>, shelves: S, order_max: u32) -> Blocks<S> {
+        let mut first_word = [0; ORDERS + 1];
+        for order in 0..ORDERS {
+            first_word[order + 1] = first_word[order] + (shelves.shelves(order as u32) as usize).div_ceil(64);
+        }
+        let words = first_word[ORDERS];
+        let empty =
+            ZoneFree { lists: vec![List::EMPTY; words * 64], filled: vec![0; words], blocks: [0; ORDERS], orders: 0 };
+        let indices = memory.indices();
+        let mut blocks = Blocks {
+            links: Links::new(indices),
+            steps: Steps::default(),
+            state: vec![INSIDE; indices as usize],
+            zones: vec![empty; memory.zones().len()],
+            first_word,
+            order_max,
+            unmerged: false,
+            shelves,
+            memory,
+        };
+        let memory = Arc::clone(&blocks.memory);
+        for (first, order) in memory.whole_blocks(order_max) {
+            blocks.file(first, order, true);
+        }
+        blocks.steps = Steps::default();
+        blocks
+    }
+
+    /// Gives the largest order of a block.
+    pub(crate) fn order_max(&self) -> u32 {
+        self.order_max
+    }
+
+    /// Counts the free blocks of each order, over all zones.
+    pub(crate) fn by_order(&self) -> [u64; ORDERS] {
+        let mut counts = [0; ORDERS];
+        for zone in &self.zones {
+            for (count, &blocks) in counts.iter_mut().zip(&zone.blocks) {
+                *count += u64::from(blocks);
+            }
+        }
+        counts
+    }
+
+    /// First words of the orders in masks over shelves, and the number of words behind them.
+    pub(crate) fn first_words(&self) -> &[usize; ORDERS + 1] {
+        &self.first_word
+    }
+
+    /// Finds the smallest block of at least this order in a zone, on any shelf.
+    #[inline]
+    pub(crate) fn find_any(&mut self, zone: u8, order: u32) -> Option<Found> {
+        let orders = self.zones[zone as usize].orders >> order << order;
+        let order = (orders != 0).then(|| orders.trailing_zeros())?;
+        let words = self.first_word[order as usize]..self.first_word[order as usize + 1];
+        for word in words {
+            self.steps.lookups += 1;
+            let filled = self.zones[zone as usize].filled[word];
+            if filled != 0 {
+                return Some(Found { order, bit: word as u32 * 64 + filled.trailing_zeros() });
+            }
+        }
+        unreachable!("an order with blocks has a shelf with blocks")
+    }
+
+    /// Finds the smallest block of at least this order in a zone, on a shelf of the mask; at order 0 the first shelf at or
+    /// behind `from`, then the first at all.
+    #[inline]
+    pub(crate) fn find_in(&mut self, zone: u8, order: u32, mask: &[u64], from: u32) -> Option<Found> {
+        let free = &self.zones[zone as usize];
+        let mut orders = free.orders >> order << order;
+        while orders != 0 {
+            let order = orders.trailing_zeros();
+            orders &= orders - 1;
+            let start = self.first_word[order as usize];
+            let words = self.first_word[order as usize + 1] - start;
+            let (turn, keep) = if order == 0 { ((from / 64) as usize, !0 << (from % 64)) } else { (0, !0) };
+            // The word of `from` is looked at twice: its upper part first, its lower part last.
+            for step in 0..words + usize::from(keep != !0) {
+                let word = start + (turn + step) % words;
+                self.steps.lookups += 1;
+                let both = free.filled[word] & mask[word] & if step == 0 { keep } else { !0 };
+                if both != 0 {
+                    return Some(Found { order, bit: word as u32 * 64 + both.trailing_zeros() });
+                }
+            }
+        }
+        None
+    }
+
+    /// Finds the smallest block of at least this order in a zone, on one of the shelves that `shelves_of` names for each
+    /// order.
+    pub(crate) fn find_on(&mut self, zone: u8, order: u32, shelves_of: impl Fn(&S, u32) -> &[u32]) -> Option<Found> {
+        for order in order..=self.order_max {
+            for &shelf in shelves_of(&self.shelves, order) {
+                self.steps.lookups += 1;
+                let bit = self.first_word[order as usize] as u32 * 64 + shelf;
+                if !self.zones[zone as usize].lists[bit as usize].is_empty() {
+                    return Some(Found { order, bit });
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes the first block off a shelf and halves it down to an order. At each halving `lower(order, first)` says
+    /// whether the lower half, a block of that order at that index, is kept; the other half is filed.
+    ///
+    /// The block that is left has no state: the caller decides what becomes of it.
+    #[inline]
+    pub(crate) fn carve(&mut self, zone: u8, found: Found, order: u32, lower: impl Fn(&Self, u32, u32) -> bool) -> u32 {
+        let mut first = self.unfile_first(zone, found);
+        for half in (order..found.order).rev() {
+            let upper = first + (1 << half);
+            self.steps.splits += 1;
+            if lower(self, half, first) {
+                self.file(upper, half, false);
+            } else {
+                self.file(first, half, false);
+                first = upper;
+            }
+        }
+        first
+    }
+
+    /// Takes the smallest block that will do, as the buddy allocator does; upper halves are filed.
+    #[inline]
+    pub(crate) fn take_any(&mut self, zone: u8, order: u32) -> Option<u32> {
+        let found = self.find_any(zone, order)?;
+        Some(self.carve(zone, found, order, |_, _, _| true))
+    }
+
+    /// Takes the first block of exactly this order, whole.
+    pub(crate) fn take_exact(&mut self, zone: u8, order: u32) -> Option<u32> {
+        let has = self.zones[zone as usize].orders >> order & 1 == 1;
+        self.steps.lookups += 1;
+        has.then(|| self.take_any(zone, order)).flatten()
+    }
+
+    /// Gives a block back and merges it with its free buddies as far as possible.
+    #[inline]
+    pub(crate) fn put(&mut self, mut first: u32, mut order: u32) {
+        while order < self.order_max {
+            let buddy = first ^ (1 << order);
+            if self.state[buddy as usize] != FREE | order as u8 {
+                break;
+            }
+            self.unfile(buddy, order);
+            self.steps.merges += 1;
+            first &= !(1 << order);
+            order += 1;
+        }
+        self.file(first, order, false);
+    }
+
+    /// Files a block of order 0 without merging.
+    pub(crate) fn put_unmerged(&mut self, first: u32) {
+        self.unmerged = true;
+        self.file(first, 0, false);
+    }
+
+    #[inline]
+    fn bit_of(&self, first: u32, order: u32) -> usize {
+        self.first_word[order as usize] * 64 + self.shelves.shelf(&self.memory, order, first) as usize
+    }
+
+    #[inline]
+    fn file(&mut self, first: u32, order: u32, at_back: bool) {
+        let bit = self.bit_of(first, order);
+        let zone = &mut self.zones[self.memory.zone_of(first) as usize];
+        let list = &mut zone.lists[bit];
+        if at_back {
+            self.links.push_back(list, first);
+        } else {
+            self.links.push_front(list, first);
+        }
+        zone.filled[bit / 64] |= 1 << (bit % 64);
+        zone.blocks[order as usize] += 1;
+        zone.orders |= 1 << order;
+        self.state[first as usize] = FREE | order as u8;
+        self.steps.moves += 1;
+    }
+
+    #[inline]
+    fn unfile(&mut self, first: u32, order: u32) {
+        let bit = self.bit_of(first, order);
+        let zone = self.memory.zone_of(first);
+        self.unlink(zone, bit, first, order);
+    }
+
+    #[inline]
+    fn unfile_first(&mut self, zone: u8, found: Found) -> u32 {
+        let first = self.zones[zone as usize].lists[found.bit as usize].first;
+        self.unlink(zone, found.bit as usize, first, found.order);
+        first
+    }
+
+    #[inline]
+    fn unlink(&mut self, zone: u8, bit: usize, first: u32, order: u32) {
+        let zone = &mut self.zones[zone as usize];
+        let list = &mut zone.lists[bit];
+        self.links.remove(list, first);
+        zone.filled[bit / 64] &= !(u64::from(list.is_empty()) << (bit % 64));
+        zone.blocks[order as usize] -= 1;
+        zone.orders &= !(u32::from(zone.blocks[order as usize] == 0) << order);
+        self.state[first as usize] = INSIDE;
+        self.steps.moves += 1;
+    }
+
+    pub(crate) fn mark_held(&mut self, first: u32, order: u32) {
+        self.state[first as usize] = HELD | order as u8;
+    }
+
+    pub(crate) fn mark_on_color_list(&mut self, frame: u32) {
+        self.state[frame as usize] = ON_COLOR_LIST;
+    }
+
+    pub(crate) fn mark_on_cpu_list(&mut self, frame: u32) {
+        self.state[frame as usize] = ON_CPU_LIST;
+    }
+
+    pub(crate) fn mark_lost(&mut self, frame: u32) {
+        self.state[frame as usize] = LOST;
+    }
+
+    /// Ends a holding: the block has no state any more.
+    #[inline]
+    pub(crate) fn release(&mut self, first: u32, order: u32) -> Result<(), FrameError> {
+        let state = self.state[first as usize];
+        if state == HELD | order as u8 {
+            self.state[first as usize] = INSIDE;
+            return Ok(());
+        }
+        let pfn = self.memory.pfn(first);
+        if state & 0xf0 == HELD {
+            return Err(FrameError::WrongOrder { pfn, order, allocated: u32::from(state & 0xf) });
+        }
+        let found = match state {
+            INSIDE => "inside a larger block",
+            ON_COLOR_LIST => "free on a color list",
+            ON_CPU_LIST => "free on a per-cpu list",
+            LOST => "lost",
+            _ => "free",
+        };
+        Err(FrameError::NotAllocated { pfn, found })
+    }
+
+    /// Walks the whole structure and counts what is wrong with it: for tests. Zero: every block is on its shelf, counted
+    /// and marked once; bitmap and counters agree with the lists; no two buddies are free side by side.
+    pub(crate) fn faults(&self) -> usize {
+        let mut faults = 0;
+        let mut seen = 0;
+        for zone in 0..self.zones.len() {
+            let free = &self.zones[zone];
+            for order in 0..=self.order_max {
+                let mut blocks = 0;
+                let bits = self.first_word[order as usize] * 64..self.first_word[order as usize + 1] * 64;
+                for bit in bits {
+                    let list = &free.lists[bit];
+                    faults += usize::from((free.filled[bit / 64] >> (bit % 64) & 1 == 1) == list.is_empty());
+                    for first in self.links.walk(list) {
+                        blocks += 1;
+                        let right = self.bit_of(first, order) == bit
+                            && usize::from(self.memory.zone_of(first)) == zone
+                            && self.state[first as usize] == FREE | order as u8
+                            && first.is_multiple_of(1 << order);
+                        faults += usize::from(!right);
+                        let merges = order < self.order_max && !self.unmerged;
+                        let apart = !merges || self.state[(first ^ (1 << order)) as usize] != FREE | order as u8;
+                        faults += usize::from(!apart);
+                    }
+                }
+                faults += usize::from(blocks != free.blocks[order as usize]);
+                faults += usize::from((free.orders >> order & 1 == 1) != (blocks > 0));
+                seen += blocks as usize;
+            }
+        }
+        let marked = self.state.iter().filter(|&&state| state & FREE != 0).count();
+        faults + seen.abs_diff(marked)
+    }
+}

@@ -1,0 +1,78 @@
+//! Page-frame allocators as pure data structures over simulated memory, behind one trait.
+//!
+//! What it is for: to put the page allocator of an operating system into a simulation, and to compare the published coloring
+//! allocators with each other on equal terms. [`Memory`] says which frames there are, in which zones and of which color;
+//! every system stands behind [`FrameAllocator`], one file each:
+//!
+//! | system | file | finds a frame by | freed frames |
+//! |---|---|---|---|
+//! | [`Buddy`] | `buddy.rs` | the smallest block, per-CPU lists before it; no colors | merge |
+//! | [`Palloc`] | `palloc.rs` | bins by bank; breaks free blocks until one fits | per-CPU lists, buddy |
+//! | [`Bpm`] | `bpm.rs` | free lists by order and bank | merge |
+//! | [`Camc`] | `camc.rs` | color lists; colors given to tasks automatically | their color's list |
+//! | [`TintMalloc`] | `tintmalloc.rs` | a matrix of color lists, bank by cache color | their color's list |
+//! | [`Hybrid`] | `hybrid.rs` | the same, with another free path | by the mode of who frees |
+//! | [`Tinted`] | `tinted.rs` | an index of colors over the buddy's own blocks: constant time | merge |
+//!
+//! The published systems are modelled as published, with their defects (memory trapped on color lists, searches without
+//! bound, merging lost): `tests/published.rs` shows each.
+//!
+//! What it deliberately does not do: it holds no page contents and no page tables, reclaims nothing, and knows neither locks nor
+//! time. Migrate types, watermarks and reserves are not modelled.
+//!
+//! Types to know: [`Memory`], [`Policy`], [`FrameAllocator`], [`FrameError`].
+//!
+//! ```
+//! use memtint_frames::{Caller, FrameAllocator, FrameError, Memory, Policy, Profile, Tinted};
+//! use memtint_map::{Granule, Palette, Platform};
+//! use memtint_units::IndexSet;
+//!
+//! // The 4 GiB machine of the PALLOC paper: 16 banks, one CPU of node 0.
+//! let palette = Palette::new(&Platform::load("xeon-w3530-palloc")?, Granule::PAGE)?;
+//! let memory = Memory::of_palette(&palette, &[0])?;
+//! let mut frames = Tinted::new(&memory);
+//!
+//! let banks = IndexSet::parse("0-3", palette.bank_classes())?;
+//! let task = frames.enter(&Profile::of(Policy::banks(banks.clone())))?;
+//! let caller = Caller { task, cpu: 0 };
+//! let frame = frames.allocate(caller)?;
+//! assert!(banks.contains(palette.bank_class(frame.addr()).unwrap()));
+//!
+//! frames.free(caller, frame)?;
+//! assert!(matches!(frames.free(caller, frame), Err(FrameError::NotAllocated { .. })));
+//! // Everything has merged again: 1024 blocks of 4 MiB.
+//! assert_eq!(frames.counts().blocks[10], 1024);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod allocator;
+mod bins;
+mod blocks;
+mod bpm;
+mod buddy;
+mod camc;
+mod error;
+pub mod hybrid;
+mod lists;
+mod memory;
+mod office;
+mod palloc;
+mod percpu;
+mod task;
+mod tinted;
+mod tintmalloc;
+
+pub use allocator::{Counts, FrameAllocator, Promises, Steps};
+pub use bins::Form;
+pub use bpm::Bpm;
+pub use buddy::Buddy;
+pub use camc::Camc;
+pub use error::FrameError;
+pub use hybrid::Hybrid;
+pub use memory::{COLORS_MAX, ColorBy, FrameColoring, FrameRange, Memory, ORDER_MAX, ZoneKind};
+pub use palloc::{Palloc, Pick};
+pub use percpu::PerCpu;
+pub use task::{Caller, Mode, Policy, Profile, TaskId, Usage};
+pub use tinted::Tinted;
+pub use tintmalloc::{MemIds, TintMalloc};

@@ -1,0 +1,356 @@
+//! What every system does alike: admitting tasks, checking requests, keeping the books.
+//!
+//! A system implements [`System`], which asks for its algorithm and nothing else; [`FrameAllocator`] follows.
+
+use std::fmt;
+use std::sync::Arc;
+
+use memtint_units::Pfn;
+
+use crate::allocator::{Counts, FrameAllocator, Promises, Steps};
+use crate::blocks::{Blocks, Shelves};
+use crate::error::FrameError;
+use crate::memory::{Memory, ORDER_MAX};
+use crate::task::{Caller, Policy, Profile, TaskId, Usage, Wanted};
+
+/// A task that has entered.
+#[derive(Clone, Debug)]
+pub struct Task<T> {
+    pub(crate) profile: Profile,
+    pub(crate) policy: Policy,
+    pub(crate) wanted: Wanted,
+    pub(crate) usage: Usage,
+    /// What the system itself needs to know.
+    pub(crate) own: T,
+}
+
+#[derive(Clone)]
+struct Slot<T> {
+    turn: u32,
+    task: Option<Task<T>>,
+}
+
+/// Tasks by their numbers.
+#[derive(Clone)]
+pub(crate) struct Tasks<T> {
+    slots: Vec<Slot<T>>,
+    vacant: Vec<u32>,
+}
+
+impl<T> Tasks<T> {
+    fn add(&mut self, task: Task<T>) -> TaskId {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { turn: 0, task: None });
+            self.slots.len() as u32 - 1
+        });
+        let place = &mut self.slots[slot as usize];
+        place.task = Some(task);
+        TaskId { slot, turn: place.turn }
+    }
+
+    fn remove(&mut self, id: TaskId) -> Option<Task<T>> {
+        self.get(id)?;
+        let place = &mut self.slots[id.slot as usize];
+        place.turn += 1;
+        self.vacant.push(id.slot);
+        place.task.take()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: TaskId) -> Option<&Task<T>> {
+        self.slots.get(id.slot as usize).filter(|slot| slot.turn == id.turn)?.task.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: TaskId) -> Option<&mut Task<T>> {
+        self.slots.get_mut(id.slot as usize).filter(|slot| slot.turn == id.turn)?.task.as_mut()
+    }
+}
+
+/// Free blocks, tasks and books of a system.
+#[derive(Clone)]
+pub struct Office<S, T> {
+    pub(crate) blocks: Blocks<S>,
+    pub(crate) tasks: Tasks<T>,
+    free_of_color: Vec<u32>,
+    pub(crate) held: u64,
+    pub(crate) on_color_lists: u64,
+    pub(crate) on_cpu_lists: u64,
+    pub(crate) lost: u64,
+    given: Usage,
+}
+
+impl<S, T> fmt::Debug for Office<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Office").field("blocks", &self.blocks).field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+impl<S: Shelves, T> Office<S, T> {
+    pub(crate) fn new(memory: Arc<Memory>, shelves: S, order_max: u32) -> Office<S, T> {
+        Office {
+            free_of_color: memory.frames_of_color().to_vec(),
+            blocks: Blocks::new(memory, shelves, order_max),
+            tasks: Tasks { slots: Vec::new(), vacant: Vec::new() },
+            held: 0,
+            on_color_lists: 0,
+            on_cpu_lists: 0,
+            lost: 0,
+            given: Usage::default(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.blocks.memory
+    }
+
+    /// The task of a caller that has been checked.
+    #[inline]
+    pub(crate) fn task(&self, id: TaskId) -> &Task<T> {
+        self.tasks.get(id).expect("the caller was checked")
+    }
+
+    /// Frames that were forgotten are not free any more.
+    pub(crate) fn lose(&mut self, frame: u32) {
+        self.blocks.mark_lost(frame);
+        self.free_of_color[self.blocks.memory.color_of(frame) as usize] -= 1;
+        self.lost += 1;
+    }
+
+    #[inline]
+    fn check(&self, caller: Caller, order: u32) -> Result<(), FrameError> {
+        if order > ORDER_MAX {
+            return Err(FrameError::OrderTooLarge { order });
+        }
+        if self.tasks.get(caller.task).is_none() {
+            return Err(FrameError::UnknownTask { task: caller.task });
+        }
+        self.check_cpu(caller.cpu)
+    }
+
+    #[inline]
+    fn check_cpu(&self, cpu: u32) -> Result<(), FrameError> {
+        let cpus = self.blocks.memory.cpus();
+        if cpu < cpus { Ok(()) } else { Err(FrameError::UnknownCpu { cpu, cpus }) }
+    }
+
+    /// Enters a block in the books as held.
+    #[inline]
+    fn hand_out(&mut self, id: TaskId, first: u32, order: u32) -> Pfn {
+        self.blocks.mark_held(first, order);
+        self.held += 1 << order;
+        let task = self.tasks.get_mut(id).expect("the caller was checked");
+        let mut given = Usage::default();
+        for frame in first..first + (1 << order) {
+            let color = self.blocks.memory.color_of(frame);
+            self.free_of_color[color as usize] -= 1;
+            if task.wanted.has(u32::from(color)) {
+                given.in_color += 1;
+            } else {
+                given.out_of_color += 1;
+            }
+        }
+        for usage in [&mut task.usage, &mut self.given] {
+            usage.in_color += given.in_color;
+            usage.out_of_color += given.out_of_color;
+        }
+        self.blocks.memory.pfn(first)
+    }
+
+    /// Strikes a block off the books.
+    #[inline]
+    fn take_back(&mut self, pfn: Pfn, order: u32) -> Result<u32, FrameError> {
+        let first = self.blocks.memory.index(pfn).ok_or(FrameError::NoSuchFrame { pfn })?;
+        self.blocks.release(first, order)?;
+        self.held -= 1 << order;
+        for frame in first..first + (1 << order) {
+            self.free_of_color[self.blocks.memory.color_of(frame) as usize] += 1;
+        }
+        Ok(first)
+    }
+
+    /// Frames of each color that are not free.
+    pub(crate) fn used_by_color(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let all = self.memory().frames_of_color().iter();
+        all.zip(&self.free_of_color).map(|(&all, &free)| u64::from(all - free)).enumerate()
+    }
+
+    fn free(&self) -> u64 {
+        self.memory().frames() - self.held - self.lost
+    }
+
+    fn free_in(&self, wanted: &Wanted) -> u64 {
+        let colors = 0..self.free_of_color.len();
+        colors.filter(|&color| wanted.has(color as u32)).map(|color| u64::from(self.free_of_color[color])).sum()
+    }
+
+    fn shortage(&self, id: TaskId, order: u32) -> FrameError {
+        let task = self.task(id);
+        let (free, frames) = (self.free(), self.memory().frames());
+        if task.policy.is_any() {
+            return FrameError::OutOfMemory { task: id, order, free, frames };
+        }
+        let (colors, free_in_color) = (task.policy.to_string(), self.free_in(&task.wanted));
+        FrameError::OutOfColor { task: id, colors, order, free_in_color, free, frames }
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            frames: self.memory().frames(),
+            held: self.held,
+            in_blocks: self.free() - self.on_color_lists - self.on_cpu_lists,
+            on_color_lists: self.on_color_lists,
+            on_cpu_lists: self.on_cpu_lists,
+            lost: self.lost,
+            blocks: self.blocks.by_order(),
+            given_in_color: self.given.in_color,
+            given_out_of_color: self.given.out_of_color,
+        }
+    }
+
+    /// Contradictions in the blocks, and between blocks and books.
+    fn faults(&self) -> usize {
+        let blocks: u64 = self.blocks.by_order().iter().enumerate().map(|(order, count)| count << order).sum();
+        let colors: u64 = self.free_of_color.iter().map(|&count| u64::from(count)).sum();
+        let counts = self.counts();
+        self.blocks.faults() + usize::from(blocks != counts.in_blocks) + usize::from(colors != counts.free())
+    }
+}
+
+/// A system's algorithm. Callers, orders and frees have been checked before these are called.
+pub trait System {
+    /// How free blocks are shelved.
+    type Shelf: Shelves;
+    /// What is kept for each task.
+    type Own;
+
+    /// Name, lower case.
+    const NAME: &'static str;
+    /// What the system promises.
+    const PROMISES: Promises;
+
+    /// Blocks, tasks, books.
+    fn office(&self) -> &Office<Self::Shelf, Self::Own>;
+    /// Blocks, tasks, books.
+    fn office_mut(&mut self) -> &mut Office<Self::Shelf, Self::Own>;
+    /// Accepts a task: its policy as it will hold, and what to keep for it. The policy has been checked against memory.
+    fn accept(&mut self, profile: &Profile) -> Result<(Policy, Self::Own), FrameError>;
+    /// Takes back what belongs to a task that is leaving, or to its former policy.
+    fn dismiss(&mut self, _: Task<Self::Own>) {}
+    /// Finds a block for the caller; its first frame.
+    fn take(&mut self, caller: Caller, order: u32) -> Option<u32>;
+    /// Puts a block away that the caller gave back.
+    fn give(&mut self, caller: Caller, first: u32, order: u32);
+    /// Empties per-CPU lists.
+    fn drain(&mut self) {}
+}
+
+fn admit<A: System>(system: &mut A, profile: &Profile) -> Result<Task<A::Own>, FrameError> {
+    let memory = Arc::clone(system.office().memory());
+    profile.policy.wanted(&memory)?;
+    let (policy, own) = system.accept(profile)?;
+    let wanted = policy.wanted(&memory)?;
+    Ok(Task { profile: profile.clone(), policy, wanted, usage: Usage::default(), own })
+}
+
+impl<A: System> FrameAllocator for A {
+    fn name(&self) -> &'static str {
+        A::NAME
+    }
+
+    fn promises(&self) -> Promises {
+        A::PROMISES
+    }
+
+    fn memory(&self) -> &Memory {
+        self.office().memory()
+    }
+
+    fn enter(&mut self, profile: &Profile) -> Result<TaskId, FrameError> {
+        self.office().check_cpu(profile.cpu)?;
+        let task = admit(self, profile)?;
+        Ok(self.office_mut().tasks.add(task))
+    }
+
+    fn leave(&mut self, id: TaskId) -> Result<(), FrameError> {
+        let task = self.office_mut().tasks.remove(id).ok_or(FrameError::UnknownTask { task: id })?;
+        self.dismiss(task);
+        Ok(())
+    }
+
+    fn set_policy(&mut self, id: TaskId, policy: &Policy) -> Result<(), FrameError> {
+        let task = self.office().tasks.get(id).ok_or(FrameError::UnknownTask { task: id })?;
+        let (profile, usage) = (Profile { policy: policy.clone(), ..task.profile.clone() }, task.usage);
+        let mut next = admit(self, &profile)?;
+        next.usage = usage;
+        let place = self.office_mut().tasks.get_mut(id).expect("it was there a moment ago");
+        let former = std::mem::replace(place, next);
+        self.dismiss(former);
+        Ok(())
+    }
+
+    fn policy(&self, id: TaskId) -> Result<&Policy, FrameError> {
+        self.office().tasks.get(id).map(|task| &task.policy).ok_or(FrameError::UnknownTask { task: id })
+    }
+
+    #[inline]
+    fn allocate_block(&mut self, caller: Caller, order: u32) -> Result<Pfn, FrameError> {
+        self.office().check(caller, order)?;
+        match self.take(caller, order) {
+            Some(first) => Ok(self.office_mut().hand_out(caller.task, first, order)),
+            None => Err(self.office().shortage(caller.task, order)),
+        }
+    }
+
+    #[inline]
+    fn free_block(&mut self, caller: Caller, pfn: Pfn, order: u32) -> Result<(), FrameError> {
+        self.office().check(caller, order)?;
+        let first = self.office_mut().take_back(pfn, order)?;
+        self.give(caller, first, order);
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.drain();
+    }
+
+    fn counts(&self) -> Counts {
+        self.office().counts()
+    }
+
+    fn free_in_color(&self, policy: &Policy) -> Result<u64, FrameError> {
+        Ok(self.office().free_in(&policy.wanted(self.office().memory())?))
+    }
+
+    fn usage(&self, id: TaskId) -> Result<Usage, FrameError> {
+        self.office().tasks.get(id).map(|task| task.usage).ok_or(FrameError::UnknownTask { task: id })
+    }
+
+    fn steps(&self) -> Steps {
+        self.office().blocks.steps
+    }
+
+    fn faults(&self) -> usize {
+        self.office().faults()
+    }
+}
+
+/// Refuses parts of a policy that a system has no word for.
+pub(crate) fn refuse(
+    system: &'static str,
+    promises: &Promises,
+    policy: &Policy,
+    accepted: &'static str,
+) -> Result<(), FrameError> {
+    let soft = policy.mode == crate::task::Mode::Soft;
+    let parts = [
+        (policy.banks.is_some() && !promises.banks, "a choice of bank classes"),
+        (policy.sets.is_some() && !promises.sets, "a choice of set colors"),
+        (policy.nodes.is_some() && !promises.nodes, "a choice of nodes"),
+        (soft && !promises.soft, "soft mode"),
+    ];
+    match parts.iter().find(|(lacking, _)| *lacking) {
+        Some(&(_, what)) => Err(FrameError::Unsupported { system, what, accepted }),
+        None => Ok(()),
+    }
+}

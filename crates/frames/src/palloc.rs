@@ -1,0 +1,198 @@
+//! PALLOC: DRAM bank-aware allocation by bins of single frames.
+//!
+//! Source: Yun, Mancuso, Wu, Pellizzoni, PALLOC, RTAS 2014: Fig. 2 and section III; where the figure simplifies (one free
+//! list of single frames), the authors' kernel patch: free blocks are taken from order 0 upwards, each is broken into
+//! single frames that go to the bins of their banks, and after each block the bins are looked at again.
+//!
+//! Modelled as published, with what follows from it:
+//! - frames of other banks that a search comes by stay in their bins. No later free merges them, and requests of order 1 and
+//!   above fail while they are free: see [`Palloc::flush_bins`];
+//! - frees go to the buddy allocator and its per-CPU lists, never to a bin;
+//! - a search may break every block there is: no bound but the size of memory;
+//! - a task without bins has all of them, and takes from bins first.
+//!
+//! Not modelled: migrate types, and with them the fallback that hands out a frame of any bank when the bins are exhausted
+//! (here the request fails); reclaim; hierarchy of cgroups. Bins are bank classes of the color function, where PALLOC has
+//! raw bank numbers: give it a color function of raw banks to see what those do not isolate.
+
+use std::sync::Arc;
+
+use memtint_units::IndexSet;
+
+use crate::allocator::Promises;
+use crate::bins::{Bins, Form};
+use crate::blocks::OneShelf;
+use crate::error::FrameError;
+use crate::memory::{Memory, ORDER_MAX};
+use crate::office::{Office, System, refuse};
+use crate::percpu::{CpuLists, PerCpu};
+use crate::task::{Caller, Policy, Profile, TaskId};
+
+/// Which of several bins with frames is taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pick {
+    /// The first, as in Fig. 2 of the paper: bank after bank is filled up.
+    InOrder,
+    /// The one after the last: what the counter of the authors' patch comes to, so that a task's frames are spread over its banks.
+    #[default]
+    InTurn,
+}
+
+/// What PALLOC keeps for a task: its line of `palloc.bins`.
+#[derive(Clone, Debug)]
+pub struct Bankmap {
+    bins: Vec<u32>,
+    turn: usize,
+}
+
+/// PALLOC.
+#[derive(Clone, Debug)]
+pub struct Palloc {
+    office: Office<OneShelf, Bankmap>,
+    cpu_lists: CpuLists,
+    /// Bin `bank` of zone `z` has the number `z × banks + bank`.
+    bank_bins: Bins,
+    banks: usize,
+    pick: Pick,
+}
+
+impl Palloc {
+    /// Starts with all memory in free blocks and empty bins.
+    #[must_use]
+    pub fn new(memory: &Arc<Memory>, per_cpu: Option<PerCpu>, pick: Pick) -> Palloc {
+        let banks = memory.bank_classes() as usize;
+        Palloc {
+            office: Office::new(Arc::clone(memory), OneShelf, ORDER_MAX),
+            cpu_lists: CpuLists::new(memory, per_cpu),
+            bank_bins: Bins::new(banks * memory.zones().len()),
+            banks,
+            pick,
+        }
+    }
+
+    /// Writes a task's `palloc.bins`: a list such as `0-3,8`, from the next allocation on. An empty list means every bin.
+    ///
+    /// # Errors
+    /// [`FrameError::NoSuchColor`], [`FrameError::EmptyPolicy`], [`FrameError::UnknownTask`].
+    pub fn write_bins(&mut self, task: TaskId, bins: &IndexSet) -> Result<(), FrameError> {
+        let policy = if bins.is_empty() { Policy::any() } else { Policy::banks(bins.clone()) };
+        crate::allocator::FrameAllocator::set_policy(self, task, &policy)
+    }
+
+    /// Counts the frames in the bin of a bank class, over all zones.
+    #[must_use]
+    pub fn bin_frames(&self, bank: u32) -> u64 {
+        let zones = 0..self.office.memory().zones().len();
+        zones.map(|zone| u64::from(self.bank_bins.len(zone * self.banks + bank as usize))).sum()
+    }
+
+    /// Writes `flush` to the control file: bins go back as single frames, and, as published, unmerged.
+    pub fn flush_bins(&mut self) {
+        for bin in 0..self.banks * self.office.memory().zones().len() {
+            while let Some(frame) = self.bank_bins.pop(&mut self.office, bin) {
+                self.office.blocks.put_unmerged(frame);
+            }
+        }
+    }
+
+    /// `palloc_find_page` of Fig. 2.
+    #[inline]
+    fn find_page(&mut self, zone: u8, task: TaskId) -> Option<u32> {
+        let (count, turn) = {
+            let own = &self.office.task(task).own;
+            (own.bins.len(), if self.pick == Pick::InTurn { own.turn } else { 0 })
+        };
+        for step in 0..count {
+            let place = (turn + step) % count;
+            let bank = self.office.task(task).own.bins[place] as usize;
+            let page = self.bank_bins.pop(&mut self.office, zone as usize * self.banks + bank);
+            if page.is_some() {
+                self.office.tasks.get_mut(task).expect("the caller was checked").own.turn = (place + 1) % count;
+                return page;
+            }
+        }
+        None
+    }
+
+    /// `__rmqueue_smallest` of Fig. 2 on one zone.
+    #[inline]
+    fn smallest(&mut self, zone: u8, task: TaskId) -> Option<u32> {
+        if let Some(page) = self.find_page(zone, task) {
+            return Some(page);
+        }
+        let banks = self.banks;
+        let bin_of = |memory: &Memory, frame| zone as usize * banks + memory.bank_of(frame) as usize;
+        for order in 0..=ORDER_MAX {
+            while let Some(first) = self.office.blocks.take_exact(zone, order) {
+                self.bank_bins.shatter(&mut self.office, first, order, Form::Corrected, bin_of);
+                if let Some(page) = self.find_page(zone, task) {
+                    return Some(page);
+                }
+            }
+        }
+        None
+    }
+}
+
+impl System for Palloc {
+    type Shelf = OneShelf;
+    type Own = Bankmap;
+
+    const NAME: &'static str = "palloc";
+    const PROMISES: Promises = Promises {
+        banks: true,
+        sets: false,
+        nodes: false,
+        soft: false,
+        blocks_in_color: false,
+        merges: false,
+        chooses: false,
+        constant_time: false,
+    };
+
+    fn office(&self) -> &Office<OneShelf, Bankmap> {
+        &self.office
+    }
+
+    fn office_mut(&mut self) -> &mut Office<OneShelf, Bankmap> {
+        &mut self.office
+    }
+
+    fn accept(&mut self, profile: &Profile) -> Result<(Policy, Bankmap), FrameError> {
+        refuse(Self::NAME, &Self::PROMISES, &profile.policy, "a list of bank classes (palloc.bins), strict")?;
+        let bins = match &profile.policy.banks {
+            Some(banks) => banks.iter().collect(),
+            None => (0..self.banks as u32).collect(),
+        };
+        Ok((profile.policy.clone(), Bankmap { bins, turn: 0 }))
+    }
+
+    #[inline]
+    fn take(&mut self, caller: Caller, order: u32) -> Option<u32> {
+        if order > 0 {
+            return self.cpu_lists.take_normal(&mut self.office, caller.cpu, order);
+        }
+        loop {
+            for place in 0..self.office.memory().zone_list(caller.cpu).len() {
+                let zone = self.office.memory().zone_list(caller.cpu)[place];
+                let page = self.smallest(zone, caller.task);
+                if page.is_some() {
+                    return page;
+                }
+            }
+            // Freed frames wait on per-CPU lists, of which allocation knows nothing; the kernel empties them in need.
+            if !self.cpu_lists.drain(&mut self.office) {
+                return None;
+            }
+        }
+    }
+
+    #[inline]
+    fn give(&mut self, caller: Caller, first: u32, order: u32) {
+        self.cpu_lists.give(&mut self.office, caller.cpu, first, order);
+    }
+
+    fn drain(&mut self) {
+        self.cpu_lists.drain(&mut self.office);
+    }
+}
