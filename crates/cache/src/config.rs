@@ -3,6 +3,7 @@
 use crate::array::all_ways;
 use crate::error::{CacheError, refuse};
 use crate::index::SetIndex;
+use crate::stats::Level;
 use crate::uarch;
 use memtint_map::file::{CacheKind, CacheSection};
 use memtint_map::{Platform, SliceHash};
@@ -100,8 +101,23 @@ pub struct Latencies {
     pub peer_cycles: u32,
     /// What a read of memory takes on the chip, beside the time in controller and DRAM.
     pub memory_cycles: u32,
-    /// Where the numbers are from, or `assumed`.
+    /// Where the numbers are from, or `assumed`; from a platform, also where the miss registers' are.
     pub source: String,
+}
+
+impl Latencies {
+    /// Gives the cycles of an answer by a level; for memory, what is on the chip of it.
+    #[inline]
+    #[must_use]
+    pub fn cycles(&self, level: Level) -> u32 {
+        match level {
+            Level::L1 => self.l1_cycles,
+            Level::L2 => self.l2_cycles,
+            Level::Llc => self.llc_cycles,
+            Level::Peer => self.peer_cycles,
+            Level::Memory => self.memory_cycles,
+        }
+    }
 }
 
 /// Prefetchers of each core, trained by the accesses that miss its first level. They bring lines to the second level
@@ -164,7 +180,9 @@ impl HierarchyConfig {
     /// From the file: first and second levels (sections `cache`), last level with its set bits and slice functions
     /// (section `llc`), end of memory. From the table of processors in this crate (`uarch.toml`), by the file's `uarch`:
     /// inclusion, latencies, miss registers, each with its source or the word `assumed`. By default: LRU replacement,
-    /// coherent, no prefetchers, seed 1; a cache without `line` has that of the last level.
+    /// coherent, no prefetchers, seed 1; a cache without `line` has that of the last level. Inclusion is by kind of
+    /// platform: inclusive for Intel's parts up to Skylake's clients, non-inclusive for Skylake-SP, exclusive (a victim
+    /// cache) for AMD, and non-inclusive, assumed, for all others.
     ///
     /// # Errors
     /// [`CacheError::Platform`] with the field that is missing, or that says something this model cannot represent: a

@@ -33,8 +33,7 @@ struct Row {
     latency_source: String,
     l1_mshrs: u32,
     l2_mshrs: u32,
-    #[serde(rename = "mshr_source")]
-    _mshr_source: String,
+    mshr_source: String,
 }
 
 /// Gives the first row one of whose names occurs in `uarch`. The answer of other cores' caches and the way to the memory
@@ -52,7 +51,10 @@ pub(crate) fn facts(uarch: &str) -> Facts {
             llc_cycles: row.llc_cycles,
             peer_cycles: row.llc_cycles,
             memory_cycles: row.llc_cycles,
-            source: format!("{} Peer and memory cycles: assumed.", row.latency_source),
+            source: format!(
+                "{} Peer and memory cycles: assumed. Miss registers: {}",
+                row.latency_source, row.mshr_source
+            ),
         },
         l1_mshrs: row.l1_mshrs,
         l2_mshrs: row.l2_mshrs,

@@ -484,7 +484,7 @@ fn conserve(fast: &Hierarchy, config: &HierarchyConfig) -> Result<(), TestCaseEr
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn every_machine_answers_as_the_obvious_one(config in machines(), steps in steps(10, LINES)) {

@@ -4,7 +4,7 @@ mod common;
 
 use common::{A, bare, cache};
 use memtint_cache::{
-    CacheError, Hierarchy, HierarchyConfig, Inclusion, LlcConfig, Replacement, StrideConfig, TaskClass, WayMask,
+    CacheError, Hierarchy, HierarchyConfig, Inclusion, Level, LlcConfig, Replacement, StrideConfig, TaskClass, WayMask,
 };
 use memtint_map::{Platform, catalogue};
 use memtint_units::{ByteSize, PhysAddr};
@@ -54,6 +54,7 @@ fn what_a_platform_says_is_taken() {
     assert_eq!((config.llc.cache.size, config.llc.cache.ways), (ByteSize(2 << 20), 32));
     assert_eq!(config.llc.slice_functions, [[6]]);
     assert!(config.latencies.source.contains("assumed"));
+    assert_eq!(config.latencies.cycles(Level::Llc), config.latencies.llc_cycles);
     let skylake = LlcConfig::from_platform(&Platform::load("skl-e3-1220v5-4x4g").unwrap()).unwrap();
     assert_eq!((skylake.cache.size, skylake.inclusion), (ByteSize(8 << 20), Inclusion::Inclusive));
     let opteron = LlcConfig::from_platform(&Platform::load("opteron-6128-tintmalloc").unwrap()).unwrap();
