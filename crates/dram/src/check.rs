@@ -9,7 +9,8 @@
 //! if asked, that refreshes come often enough and reach every row.
 //!
 //! What it does not: commands that take several cycles on the command bus (DDR5, LPDDR4) count as one; power-down,
-//! self refresh, mode registers, calibration, interrupted and masked bursts do not exist.
+//! self refresh, mode registers, calibration, interrupted and masked bursts do not exist. The longest time that a row
+//! may stay open (tRAS max, nine tREFI) is not checked on its own: REF closes all rows in time.
 
 use crate::command::{Command, Kind};
 use crate::error::DramError;
