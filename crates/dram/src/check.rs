@@ -19,6 +19,8 @@ use crate::timing::{Geometry, Timing};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{BufRead, Read as _};
+use std::iter::StepBy;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a command can break.
@@ -342,14 +344,23 @@ fn rules(t: &Timing) -> Vec<Rule> {
     .collect()
 }
 
+fn rules_before(kind: Kind, timing: &Timing) -> Vec<Rule> {
+    rules(timing).into_iter().filter(|rule| rule.before.contains(kind)).collect()
+}
+
 /// When each kind of command came last.
 #[derive(Clone, Default)]
 struct Latest([Option<Command>; Kind::ALL.len()]);
 
 impl Latest {
     fn of(&self, kinds: Kinds) -> Option<Command> {
-        let known = Kind::ALL.into_iter().filter(|&kind| kinds.contains(kind));
-        known.filter_map(|kind| self.0[kind as usize]).max_by_key(|command| command.cycle)
+        let (mut left, mut found): (u16, Option<Command>) = (kinds.0, None);
+        while left != 0 {
+            let kind = left.trailing_zeros() as usize;
+            left &= left - 1;
+            found = later(found, self.0[kind]);
+        }
+        found
     }
 
     fn put(&mut self, command: Command) {
@@ -405,7 +416,8 @@ pub struct Checker {
     geometry: Geometry,
     timing: Timing,
     options: CheckOptions,
-    rules: Arc<Vec<Rule>>,
+    /// By the kind of the later command.
+    rules: Arc<[Vec<Rule>; Kind::ALL.len()]>,
     ranks: Vec<Rank>,
     bursts: VecDeque<Burst>,
     last: Option<Command>,
@@ -434,7 +446,7 @@ impl Checker {
             geometry: *geometry,
             timing: *timing,
             options,
-            rules: Arc::new(rules(timing)),
+            rules: Arc::new(Kind::ALL.map(|kind| rules_before(kind, timing))),
             ranks: vec![rank; geometry.ranks as usize],
             bursts: VecDeque::new(),
             last: None,
@@ -493,20 +505,23 @@ impl Checker {
     }
 
     /// The banks of the rank that a command touches.
-    fn touched(&self, command: &Command) -> Vec<usize> {
+    fn touched(&self, command: &Command) -> StepBy<Range<usize>> {
         let banks = self.geometry.banks_per_rank() as usize;
+        let bank = command.bank as usize;
         match command.kind {
-            Kind::PrechargeAll | Kind::Refresh => (0..banks).collect(),
-            Kind::RefreshSameBank => {
-                let per_group = self.geometry.banks_per_group as usize;
-                (command.bank as usize..banks).step_by(per_group).collect()
-            }
-            _ => vec![command.bank as usize],
+            Kind::PrechargeAll | Kind::Refresh => (0..banks).step_by(1),
+            Kind::RefreshSameBank => (bank..banks).step_by(self.geometry.banks_per_group as usize),
+            _ => (bank..bank + 1).step_by(1),
         }
     }
 
-    fn group_of(&self, bank: usize) -> usize {
-        bank / self.geometry.banks_per_group as usize
+    /// The bank groups that a command touches: one or all.
+    fn groups(&self, command: &Command) -> Range<usize> {
+        let group = (command.bank / self.geometry.banks_per_group) as usize;
+        match command.kind {
+            Kind::PrechargeAll | Kind::Refresh | Kind::RefreshSameBank => 0..self.geometry.bank_groups as usize,
+            _ => group..group + 1,
+        }
     }
 
     fn judge(&self, command: Command, report: &mut dyn FnMut(Violation)) {
@@ -553,16 +568,16 @@ impl Checker {
 
     fn judge_state(&self, command: Command, report: &mut dyn FnMut(Violation)) {
         let banks = &self.ranks[command.rank as usize].banks;
-        let touched = self.touched(&command);
-        let open = |bank: &usize| banks[*bank].open_row.is_some();
+        let mut touched = self.touched(&command);
+        let open = |bank: usize| banks[bank].open_row.is_some();
         match command.kind {
             Kind::Activate | Kind::Refresh | Kind::RefreshBank | Kind::RefreshSameBank => {
-                if touched.iter().any(open) {
+                if touched.any(open) {
                     report(stateless(Constraint::BankOpen, command));
                 }
             }
             Kind::Read | Kind::ReadAuto | Kind::Write | Kind::WriteAuto => {
-                if !touched.iter().all(open) {
+                if !touched.all(open) {
                     report(stateless(Constraint::BankClosed, command));
                 }
             }
@@ -573,17 +588,14 @@ impl Checker {
 
     fn judge_rules(&self, command: Command, report: &mut dyn FnMut(Violation)) {
         let rank = &self.ranks[command.rank as usize];
-        let touched = self.touched(&command);
-        let mine = |group: &usize| touched.iter().any(|&bank| self.group_of(bank) == *group);
-        for rule in self.rules.iter().filter(|rule| rule.before.contains(command.kind)) {
-            let groups = 0..rank.groups.len();
+        let (touched, mine) = (self.touched(&command), self.groups(&command));
+        for rule in &self.rules[command.kind as usize] {
+            let of_group = |group: usize| rank.groups[group].of(rule.after);
             let earlier = match rule.reach {
                 Reach::Rank => rank.latest.of(rule.after),
-                Reach::Bank => latest(touched.iter().map(|&bank| rank.banks[bank].latest.of(rule.after))),
-                Reach::Group => latest(groups.filter(mine).map(|group| rank.groups[group].of(rule.after))),
-                Reach::OtherGroup => {
-                    latest(groups.filter(|group| !mine(group)).map(|group| rank.groups[group].of(rule.after)))
-                }
+                Reach::Bank => touched.clone().map(|bank| rank.banks[bank].latest.of(rule.after)).fold(None, later),
+                Reach::Group => mine.clone().map(of_group).fold(None, later),
+                Reach::OtherGroup => (0..mine.start).chain(mine.end..rank.groups.len()).map(of_group).fold(None, later),
             };
             if let Some(earlier) = earlier {
                 apart(rule.constraint, earlier, command, rule.wait, report);
@@ -655,15 +667,14 @@ impl Checker {
 
     fn record(&mut self, command: Command) {
         let burst = self.burst(command);
-        let touched = self.touched(&command);
-        let groups: Vec<usize> = touched.iter().map(|&bank| self.group_of(bank)).collect();
+        let (touched, groups) = (self.touched(&command), self.groups(&command));
         let timing = self.timing;
         let rank = &mut self.ranks[command.rank as usize];
         rank.latest.put(command);
-        for group in groups {
-            rank.groups[group].put(command);
+        for latest in &mut rank.groups[groups] {
+            latest.put(command);
         }
-        for &bank in &touched {
+        for bank in touched {
             rank.banks[bank].see(command, &timing, self.options.refresh);
         }
         if command.kind == Kind::Activate {
@@ -728,8 +739,11 @@ fn is_refresh(kind: Kind) -> bool {
     matches!(kind, Kind::Refresh | Kind::RefreshBank | Kind::RefreshSameBank)
 }
 
-fn latest(commands: impl Iterator<Item = Option<Command>>) -> Option<Command> {
-    commands.flatten().max_by_key(|command| command.cycle)
+fn later(one: Option<Command>, other: Option<Command>) -> Option<Command> {
+    match (one, other) {
+        (Some(a), Some(b)) => Some(if b.cycle >= a.cycle { b } else { a }),
+        (one, other) => one.or(other),
+    }
 }
 
 fn apart(constraint: Constraint, earlier: Command, command: Command, needed: u64, report: &mut dyn FnMut(Violation)) {
