@@ -313,7 +313,10 @@ struct Rank {
     bank_refresh_ready: u64,
 }
 
-/// See [the module](self).
+/// The memory controller of one channel.
+///
+/// Requests are [offered](Controller::offer) in the order of their cycles; [`Controller::step`] carries out what comes
+/// next. `S` sees the commands.
 pub struct Controller<S = ()> {
     geometry: Geometry,
     timing: Timing,
@@ -905,6 +908,8 @@ impl<S: CommandSink> Controller<S> {
         let state = &mut self.banks[bank];
         state.open_row = row;
         state.served = 0;
+        // A row opened just now has not gone unused for long, should the bus turn before its first access.
+        state.last_access = cycle;
         state.ready =
             [cycle + u64::from(t.rc), cycle + u64::from(t.ras), cycle + u64::from(t.rcd), cycle + u64::from(t.rcd)];
         let place = self.places[bank];
@@ -1146,8 +1151,9 @@ impl<S: CommandSink> Controller<S> {
         let first = refresh.rank as usize * self.geometry.banks_per_rank() as usize;
         let limit = self.limits[first_group][PRE];
         if refresh.scope == Scope::AllBanks {
-            let ready = banks.clone().filter(open).map(|bank| self.banks[bank].ready[PRE]).max();
-            if let Some(ready) = ready {
+            if banks.clone().any(|bank| open(&bank)) {
+                // Banks that are about to close by themselves must have begun to.
+                let ready = banks.map(|bank| self.banks[bank].ready[PRE]).max().unwrap_or(0);
                 return (Kind::PrechargeAll, ready.max(limit), first);
             }
             let ready = banks.map(|bank| self.banks[bank].ready[ACT]).max().unwrap_or(0);

@@ -363,7 +363,7 @@ mod tests {
             let shape = decoder.geometry(&device);
             let region = platform.regions().iter().max_by_key(|region| region.size_bytes).unwrap();
             let mut seen = HashSet::new();
-            let starts = [0, region.size_bytes / 2 & !4095, region.size_bytes - (1 << 20)];
+            let starts = [0, (region.size_bytes / 2) & !4095, region.size_bytes - (1 << 20)];
             for start in BTreeSet::from(starts) {
                 for offset in (0..1 << 20).step_by(shape.burst_bytes() as usize) {
                     let place = decoder.place(PhysAddr(region.base.0 + start + offset)).unwrap();

@@ -72,10 +72,16 @@ pub enum RefreshKind {
         /// tRFC1, tRFC2 or tRFC4 in cycles.
         rfc: u32,
     },
-    /// One bank at a time, round robin, each bank once per tREFI: REFpb.
-    PerBank,
+    /// One bank at a time, round robin: REFpb.
+    PerBank {
+        /// Cycles between two refreshes of the same bank: tREFI.
+        interval: u32,
+    },
     /// The same bank of every bank group at a time, round robin: REFsb.
-    SameBank,
+    SameBank {
+        /// Cycles between two refreshes of the same bank: tREFI2, half of tREFI (JESD79-5).
+        interval: u32,
+    },
     /// All refreshes of a retention window one after the other, at its start (Bhat and Mueller).
     Burst {
         /// REF commands per window and rank.
@@ -83,10 +89,13 @@ pub enum RefreshKind {
         /// Window in cycles.
         window: u64,
     },
-    /// Elastic refresh (Stuecheli et al., MICRO 2010): up to eight REF are put off until the rank has been idle for a
-    /// while, the shorter the more have been put off. The published predictor of idle times is not modelled: the
-    /// while falls linearly from tRFC to nothing.
-    Elastic,
+    /// Elastic refresh (Stuecheli et al., MICRO 2010): REF are put off until the rank has been idle for a while, the
+    /// shorter the more have been put off. The published predictor of idle times is not modelled: the while falls
+    /// linearly from tRFC to nothing.
+    Elastic {
+        /// REF that may be put off, at least 1: eight, or four (JESD79-5).
+        postponed_max: u32,
+    },
 }
 
 impl RefreshKind {
@@ -103,14 +112,16 @@ impl RefreshKind {
             RefreshKind::FineGranularity { factor, rfc } => {
                 Box::new(Periodic::all_banks("fine granularity", ranks, false, refi / u64::from(factor), rfc))
             }
-            RefreshKind::PerBank => {
-                Box::new(Periodic::banks("per-bank", ranks, geometry.banks_per_rank(), Scope::Bank, timing))
+            RefreshKind::PerBank { interval } => {
+                let banks = (ranks, geometry.banks_per_rank());
+                Box::new(Periodic::banks("per-bank", banks, Scope::Bank, interval, timing))
             }
-            RefreshKind::SameBank => {
-                Box::new(Periodic::banks("same-bank", ranks, geometry.banks_per_group, Scope::SameBank, timing))
+            RefreshKind::SameBank { interval } => {
+                let banks = (ranks, geometry.banks_per_group);
+                Box::new(Periodic::banks("same-bank", banks, Scope::SameBank, interval, timing))
             }
             RefreshKind::Burst { commands, window } => Box::new(Burst::new(ranks, commands, window, timing.rfc)),
-            RefreshKind::Elastic => Box::new(Elastic::new(ranks, timing)),
+            RefreshKind::Elastic { postponed_max } => Box::new(Elastic::new(ranks, postponed_max, timing)),
         }
     }
 }
@@ -142,12 +153,18 @@ impl Periodic {
         Periodic { name, rounds, together, round_cycles: refi, done: 0, within: 0 }
     }
 
-    fn banks(name: &'static str, ranks: u32, banks: u32, scope: fn(u32) -> Scope, timing: &Timing) -> Periodic {
+    fn banks(
+        name: &'static str,
+        (ranks, banks): (u32, u32),
+        scope: fn(u32) -> Scope,
+        interval: u32,
+        timing: &Timing,
+    ) -> Periodic {
         let duration = timing.rfc_pb;
         let rounds: Vec<Refresh> = (0..banks)
             .flat_map(|bank| (0..ranks).map(move |rank| Refresh { rank, scope: scope(bank), duration }))
             .collect();
-        Periodic { name, together: ranks as usize, rounds, round_cycles: u64::from(timing.refi), done: 0, within: 0 }
+        Periodic { name, together: ranks as usize, rounds, round_cycles: u64::from(interval), done: 0, within: 0 }
     }
 
     fn groups(&self) -> u64 {
@@ -229,18 +246,16 @@ impl RefreshEngine for Burst {
 struct Elastic {
     interval: u64,
     duration: u32,
+    postponed_max: u64,
     /// Refreshes of each rank so far.
     done: Vec<u64>,
     wakeup: u64,
 }
 
-/// JESD79-3 and -4: at most eight REF commands may be put off.
-const POSTPONED_MAX: u64 = 8;
-
 impl Elastic {
-    fn new(ranks: u32, timing: &Timing) -> Elastic {
-        let interval = u64::from(timing.refi);
-        Elastic { interval, duration: timing.rfc, done: vec![0; ranks as usize], wakeup: interval }
+    fn new(ranks: u32, postponed_max: u32, timing: &Timing) -> Elastic {
+        let (interval, postponed_max) = (u64::from(timing.refi), u64::from(postponed_max.max(1)));
+        Elastic { interval, duration: timing.rfc, postponed_max, done: vec![0; ranks as usize], wakeup: interval }
     }
 
     /// Refreshes that are owed at a time.
@@ -250,7 +265,7 @@ impl Elastic {
 
     /// How long a rank must have been idle.
     fn patience(&self, debt: u64) -> u64 {
-        u64::from(self.duration) * POSTPONED_MAX.saturating_sub(debt) / POSTPONED_MAX
+        u64::from(self.duration) * self.postponed_max.saturating_sub(debt) / self.postponed_max
     }
 
     /// When a rank may be refreshed, if nothing changes; asks again soon when it is busy.
@@ -259,7 +274,7 @@ impl Elastic {
         let next_interval = (now / self.interval + 1) * self.interval;
         match debt {
             0 => next_interval,
-            POSTPONED_MAX.. => now,
+            _ if debt >= self.postponed_max => now,
             _ if traffic.waiting[rank] > 0 => next_interval.min(now + self.interval / 32 + 1),
             _ => (traffic.last_access[rank] + self.patience(debt)).max(now).min(next_interval),
         }

@@ -9,7 +9,7 @@ use crate::controller::{CommandSink, Completion, Controller, Offer, Request, Row
 use crate::refresh::NEVER;
 
 /// What a replay found out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayStats {
     /// Requests accepted.
     pub requests: u64,
@@ -97,20 +97,10 @@ pub fn replay<S: CommandSink>(
     requests: impl IntoIterator<Item = Request>,
     period: u64,
 ) -> ReplayStats {
-    let mut stats = ReplayStats {
-        requests: 0,
-        reads: 0,
-        cycles: 0,
-        latency: Latencies::default(),
-        hits: 0,
-        misses: 0,
-        conflicts: 0,
-        forwarded: 0,
-    };
+    let mut stats = ReplayStats::default();
     let mut earliest = 0;
-    let mut cycle = 0;
     for request in requests {
-        cycle = earliest.max(stats.requests * period);
+        let mut cycle = earliest.max(stats.requests * period);
         loop {
             // Everything that happens before this cycle has happened when the request is offered.
             while let Step::Done(completion) = controller.step(cycle) {
@@ -120,23 +110,15 @@ pub fn replay<S: CommandSink>(
                 continue;
             }
             match controller.offer(cycle, request) {
-                Offer::Queued => break,
-                Offer::Forwarded => {
-                    stats.forwarded += 1;
-                    if !request.write {
-                        stats.latency.add(1);
-                        stats.cycles = stats.cycles.max(cycle + 2);
-                    }
+                Offer::Full => cycle = stats.wait_for_room(controller, request, cycle),
+                accepted => {
+                    stats.note_accepted(&request, cycle, accepted);
                     break;
                 }
-                Offer::Full => cycle = stats.wait_for_room(controller, request, cycle),
             }
         }
-        stats.requests += 1;
-        stats.reads += u64::from(!request.write);
         earliest = cycle + 1;
     }
-    stats.cycles = stats.cycles.max(cycle + 1);
     // Refreshes never end; the reads do.
     while controller.waiting()[0] > 0 {
         if let Step::Done(completion) = controller.step(NEVER) {
@@ -147,7 +129,22 @@ pub fn replay<S: CommandSink>(
 }
 
 impl ReplayStats {
-    fn note(&mut self, completion: &Completion) {
+    #[inline]
+    pub(crate) fn note_accepted(&mut self, request: &Request, cycle: u64, offer: Offer) {
+        self.requests += 1;
+        self.reads += u64::from(!request.write);
+        self.cycles = self.cycles.max(cycle + 1);
+        if offer == Offer::Forwarded {
+            self.forwarded += 1;
+            if !request.write {
+                self.latency.add(1);
+                self.cycles = self.cycles.max(cycle + 2);
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn note(&mut self, completion: &Completion) {
         match completion.outcome {
             RowOutcome::Hit => self.hits += 1,
             RowOutcome::Miss => self.misses += 1,
