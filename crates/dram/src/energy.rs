@@ -14,6 +14,7 @@
 //!
 //! Left out: power-down and self refresh, I/O and termination (TN-41-01, "DQ power"), VPP of DDR4.
 
+use crate::controller::RankCounts;
 use crate::error::DramError;
 use crate::standard::{Currents, Device};
 use crate::timing::{Geometry, Timing};
@@ -36,6 +37,26 @@ pub struct EnergyCounts {
     pub cycles_open: u64,
     /// All other cycles.
     pub cycles_closed: u64,
+}
+
+impl EnergyCounts {
+    /// Takes what a controller counted in a number of cycles. The controller counts the cycles of a REF as closed, which
+    /// its rank's rows are; here they become open ones. `timing` is that of the run: with the shorter tRFC of a finer
+    /// granularity, if it had one. A REF that ends after the last cycle is cut off there.
+    #[must_use]
+    pub fn of(rank: &RankCounts, cycles: u64, timing: &Timing) -> EnergyCounts {
+        let refreshing = rank.refreshes.saturating_mul(u64::from(timing.rfc));
+        let cycles_open = rank.cycles_open.saturating_add(refreshing).min(cycles);
+        EnergyCounts {
+            activates: rank.activates,
+            reads: rank.reads,
+            writes: rank.writes,
+            refreshes: rank.refreshes,
+            bank_refreshes: rank.bank_refreshes,
+            cycles_open,
+            cycles_closed: cycles - cycles_open,
+        }
+    }
 }
 
 /// Energy of one rank in picojoules, by what it went into; each rounded to the nearest.

@@ -1,6 +1,6 @@
 //! Energy against values computed by hand from the data sheet's currents.
 
-use memtint_dram::{DeviceChoice, EnergyCounts, EnergyMeter, Standard};
+use memtint_dram::{DeviceChoice, EnergyCounts, EnergyMeter, RankCounts, Standard};
 
 fn meter(standard: &str) -> EnergyMeter {
     let device = Standard::load(standard).unwrap().device(DeviceChoice {
@@ -79,4 +79,16 @@ fn currents_below_their_background_are_refused() {
 fn no_currents_no_meter() {
     let device = Standard::load("lpddr4-3200").unwrap().device(DeviceChoice::default()).unwrap();
     assert_eq!(EnergyMeter::of(&device), None);
+}
+
+/// A rank that does nothing but refresh draws IDD5 in each tRFC and IDD2N between, whatever the formula subtracts.
+#[test]
+fn a_rank_that_only_refreshes() {
+    let device = Standard::load("ddr3-1600").unwrap().device(DeviceChoice::default()).unwrap();
+    let rank = RankCounts { refreshes: 1000, ..RankCounts::default() };
+    let counts = EnergyCounts::of(&rank, 6_240_000, &device.timing);
+    assert_eq!((counts.cycles_open, counts.cycles_closed), (208_000, 6_032_000));
+    // (235 mA x 260 us + 32 mA x 7540 us) x 1.35 V x 8 = 3265704 nJ.
+    assert_eq!(EnergyMeter::of(&device).unwrap().energy(&counts).total_pj(), 3_265_704_000);
+    assert_eq!(EnergyCounts::of(&rank, 100, &device.timing).cycles_closed, 0);
 }
