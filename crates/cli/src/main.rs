@@ -1,8 +1,8 @@
 //! The program `memtint`: one module for each verb.
 //!
 //! Data goes to standard output, words for people to standard error. Exit status: 0 yes, 1 a well-founded no (a verdict
-//! `violated`), 2 failure. `memtint run` ends with the status of the program it ran, or 125 when memtint itself failed,
-//! 126 when the program cannot be executed, 127 when there is none.
+//! `violated`), 2 failure. `memtint run` and `memtint trace record` end with the status of the program they ran, or 125
+//! when memtint itself failed, 126 when the program cannot be executed, 127 when there is none.
 
 mod bench;
 mod choice;
@@ -13,6 +13,7 @@ mod output;
 mod palette;
 mod platform;
 mod run;
+mod trace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -47,6 +48,8 @@ enum Verb {
     Platform(platform::PlatformArguments),
     /// Measures what coloring costs.
     Bench(bench::BenchArguments),
+    /// Records the memory references of programs, and looks at such recordings.
+    Trace(trace::TraceArguments),
 }
 
 /// Exit status of `run` when memtint itself fails, as of env(1) and timeout(1).
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Verb::Palette(palette) => palette::main(&palette, arguments.format),
         Verb::Platform(platform) => platform::main(&platform, arguments.format),
         Verb::Bench(bench) => bench::main(&bench, arguments.format),
+        Verb::Trace(trace) => trace::main(&trace, arguments.format),
     };
     match outcome {
         Ok(status) => status,
@@ -86,14 +90,16 @@ fn misused(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Tells whether the verb is `run`, whatever else is wrong with the command line.
+/// Tells whether the verb is `run` or `trace record`, whatever else is wrong with the command line.
 fn asked_to_run(arguments: impl Iterator<Item = OsString>) -> bool {
     let mut rest = arguments.skip(1);
+    let mut tracing = false;
     while let Some(argument) = rest.next() {
         match argument.to_str() {
             Some("--format") => drop(rest.next()),
             Some(option) if option.starts_with('-') => {}
-            verb => return verb == Some("run"),
+            Some("trace") if !tracing => tracing = true,
+            verb => return verb == Some(if tracing { "record" } else { "run" }),
         }
     }
     false
@@ -119,6 +125,8 @@ mod tests {
         assert!(
             asked("memtint run --bogus") && asked("memtint --format json run") && asked("memtint --format=json run")
         );
+        assert!(asked("memtint trace record --bogus") && asked("memtint trace --format json record"));
+        assert!(!asked("memtint trace info record") && !asked("memtint trace run") && !asked("memtint record"));
         assert!(!asked("memtint inspect run") && !asked("memtint --format run inspect") && !asked("memtint"));
     }
 }

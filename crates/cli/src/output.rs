@@ -34,6 +34,8 @@ pub(crate) enum Failure {
     Run(#[from] memtint_live::RunError),
     #[error(transparent)]
     Borrow(#[from] memtint_detect::BorrowError),
+    #[error(transparent)]
+    Workload(#[from] memtint_workload::WorkloadError),
     /// A file that was named on the command line.
     #[error("{path:?}: cannot be {done}: {cause}")]
     File { path: PathBuf, done: &'static str, cause: io::Error },

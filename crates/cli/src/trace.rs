@@ -1,0 +1,509 @@
+//! `memtint trace`: recorded memory references of programs.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+
+use memtint_recorder::{Progress, RecordError, RecordOptions, Recording, record};
+use memtint_units::ByteSize;
+use memtint_workload::convert::{self, Losses};
+use memtint_workload::trace::{Sampling, TraceEnding};
+use memtint_workload::{
+    Analysis, AnalysisReport, Reference, Source as _, TraceFile, TraceHeader, TraceWriter, UnfinishedFile,
+};
+use serde::Serialize;
+
+use crate::output::{Failure, Format, done, done_json, table};
+use crate::{Ending, RUN_FAILED};
+
+/// Arguments of `memtint trace`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TraceArguments {
+    #[command(subcommand)]
+    verb: TraceVerb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum TraceVerb {
+    /// Runs a program and records its memory references.
+    Record(RecordArguments),
+    /// Says what is in a trace: counts, footprint, strides, reuse.
+    Info {
+        /// The trace file.
+        #[arg(value_name = "TRACE")]
+        trace: PathBuf,
+    },
+    /// Makes a trace of one of another simulator, or the other way round.
+    Convert(ConvertArguments),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit status: that of COMMAND; 125 memtint itself failed, 126 COMMAND cannot be recorded, \
+    127 there is no COMMAND.\nChildren of COMMAND run, but are not recorded. Needs qemu-x86_64 (Debian: qemu-user).\n\
+    Example: memtint trace record -o sort.trace --skip 1G --sample 10M --period 1G -- sort big.txt")]
+struct RecordArguments {
+    /// The trace file to write.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Instructions of each thread before recording begins, for instance 500M (k, M and G are powers of 1000).
+    #[arg(long, value_name = "N", value_parser = count, default_value = "0")]
+    skip: u64,
+    /// Instructions of each thread that are recorded after that; default: all.
+    #[arg(long, value_name = "N", value_parser = count)]
+    sample: Option<u64>,
+    /// Instructions from the beginning of one sample to the beginning of the next; default: one sample only.
+    #[arg(long, value_name = "N", value_parser = count, requires = "sample")]
+    period: Option<u64>,
+    /// References after which no more are recorded; the program runs on.
+    #[arg(long, value_name = "N", value_parser = count)]
+    limit: Option<u64>,
+    /// Records instruction fetches too, a line of 64 bytes at a time.
+    #[arg(long)]
+    fetches: bool,
+    /// The program and its arguments.
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("direction").required(true).args(["from", "to"]))]
+struct ConvertArguments {
+    /// Format of the input; the output is a memtint trace.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    from: Option<Foreign>,
+    /// Format of the output; the input is a memtint trace.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    to: Option<Foreign>,
+    /// The input; - is standard input, with --from only.
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// The file to write.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Stream (thread) to write, with --to; needed when the trace has several.
+    #[arg(long, value_name = "N", conflicts_with = "from")]
+    stream: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Foreign {
+    /// Lines ADDRESS READ|WRITE CYCLE; a cycle is taken for an instruction.
+    Dramsim3,
+    /// Lines LD|ST ADDRESS.
+    Ramulator2,
+    /// Lines BUBBLES LOAD [STORE].
+    Ramulator2Cpu,
+    /// Records of 64 bytes an instruction, uncompressed; only read.
+    Champsim,
+}
+
+impl Foreign {
+    const fn format(self) -> convert::Format {
+        match self {
+            Foreign::Dramsim3 => convert::Format::Dramsim3,
+            Foreign::Ramulator2 => convert::Format::Ramulator2,
+            Foreign::Ramulator2Cpu => convert::Format::Ramulator2Cpu,
+            Foreign::Champsim => convert::Format::Champsim,
+        }
+    }
+}
+
+/// A count with an optional k, M or G.
+fn count(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'k') => (&text[..text.len() - 1], 1000),
+        Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+        Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let number: Option<u64> = digits.parse().ok().filter(|_| !digits.starts_with('+'));
+    let number = number.and_then(|number| number.checked_mul(factor));
+    number.ok_or_else(|| "accepted is a whole number below 2^64, for instance 500000, 500k, 10M or 1G".to_owned())
+}
+
+pub(crate) fn main(arguments: &TraceArguments, format: Format) -> Ending {
+    match &arguments.verb {
+        TraceVerb::Record(arguments) => Ok(record_verb(arguments)),
+        TraceVerb::Info { trace } => info(trace, format),
+        TraceVerb::Convert(arguments) => convert_verb(arguments, format),
+    }
+}
+
+/// Ends as the program does; its standard output is its own, so words go to standard error.
+fn record_verb(arguments: &RecordArguments) -> ExitCode {
+    let sampled = arguments.skip > 0 || arguments.sample.is_some();
+    let sampling = sampled.then(|| Sampling {
+        skip_instructions: arguments.skip,
+        sample_instructions: arguments.sample.unwrap_or(u64::MAX),
+        period_instructions: arguments.period,
+    });
+    let options = RecordOptions {
+        program: arguments.command[0].clone(),
+        arguments: arguments.command[1..].to_vec(),
+        output: arguments.output.clone(),
+        sampling,
+        limit: arguments.limit,
+        fetches: arguments.fetches,
+    };
+    let mut line = ProgressLine::new();
+    let outcome = record(&options, |progress| line.show(&progress_text(progress)));
+    line.end();
+    match outcome {
+        Ok(recording) => {
+            eprint!("{}", recorded(&recording, &arguments.output));
+            end_like(recording.status)
+        }
+        Err(error) => {
+            eprintln!("memtint: {error}");
+            ExitCode::from(match error {
+                RecordError::NoProgram { .. } => 127,
+                RecordError::NotRecordable { .. } => 126,
+                _ => RUN_FAILED,
+            })
+        }
+    }
+}
+
+/// Ends as the program did: by the same signal, or with the same status.
+fn end_like(status: ExitStatus) -> ExitCode {
+    if let Some(signal) = status.signal() {
+        // SAFETY: numbers and one valid structure. The program has dumped its core, if any; this process must not.
+        unsafe {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    ExitCode::from(code.unwrap_or(RUN_FAILED))
+}
+
+fn progress_text(progress: &Progress) -> String {
+    format!(
+        "recording: {} M instructions, {} M references, {} in the file, {} threads so far",
+        progress.instructions / 1_000_000,
+        progress.references / 1_000_000,
+        size(progress.bytes),
+        progress.threads
+    )
+}
+
+fn recorded(recording: &Recording, output: &Path) -> String {
+    let ending = &recording.ending;
+    let bytes = output.metadata().map_or(0, |data| data.len());
+    let mut text = format!(
+        "memtint: {} references, {} of {} instructions, {} streams, {} in {}\n",
+        ending.references(),
+        ending.instructions(),
+        ending.streams.iter().map(|stream| stream.executed_instructions).sum::<u64>(),
+        ending.streams.len(),
+        size(bytes),
+        output.display()
+    );
+    for note in &ending.notes {
+        let _ = writeln!(text, "memtint: {note}");
+    }
+    text
+}
+
+/// A size for people: whole KiB or MiB, rounded down.
+fn size(bytes: u64) -> String {
+    let rounded = match bytes {
+        0..1024 => bytes,
+        1024..10_485_760 => bytes >> 10 << 10,
+        _ => bytes >> 20 << 20,
+    };
+    ByteSize(rounded).to_string()
+}
+
+/// One line on a terminal that is written over; nothing where nobody looks at it while it changes.
+struct ProgressLine {
+    terminal: bool,
+    shown: bool,
+}
+
+impl ProgressLine {
+    fn new() -> ProgressLine {
+        ProgressLine { terminal: io::stderr().is_terminal(), shown: false }
+    }
+
+    fn show(&mut self, text: &str) {
+        if self.terminal {
+            // A terminal that has gone away is no failure.
+            let _ = write!(io::stderr(), "\r\x1b[K{text}");
+            self.shown = true;
+        } else {
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+
+    fn end(&mut self) {
+        if self.shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct InfoReport<'a> {
+    schema: u32,
+    report: &'static str,
+    file_bytes: u64,
+    references: u64,
+    instructions: u64,
+    header: &'a TraceHeader,
+    ending: &'a TraceEnding,
+    analysis: AnalysisReport,
+}
+
+fn info(path: &Path, format: Format) -> Ending {
+    let file = TraceFile::open(path)?;
+    let analysis = analyse(&file)?;
+    let report = InfoReport {
+        schema: 1,
+        report: "trace",
+        file_bytes: file.bytes(),
+        references: file.ending().references(),
+        instructions: file.ending().instructions(),
+        header: file.header(),
+        ending: file.ending(),
+        analysis,
+    };
+    match format {
+        Format::Json => done_json(&report),
+        Format::Text => done(&info_text(&report)),
+    }
+}
+
+/// Reads all streams, one after the other, so that each block is verified.
+fn analyse(file: &TraceFile) -> Result<AnalysisReport, Failure> {
+    file.verify()?;
+    let mut analysis = Analysis::default();
+    let mut batch = vec![Reference::default(); 4096];
+    for stream in file.streams() {
+        let mut source = file.source(stream.stream);
+        analysis.begin_stream();
+        loop {
+            let count = source.fill(&mut batch);
+            batch[..count].iter().for_each(|reference| analysis.add(reference));
+            if count < batch.len() {
+                break;
+            }
+        }
+    }
+    Ok(analysis.report())
+}
+
+fn info_text(report: &InfoReport<'_>) -> String {
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let _ = describe(report, &mut text);
+    text
+}
+
+fn describe(report: &InfoReport<'_>, out: &mut String) -> std::fmt::Result {
+    let (header, ending, analysis) = (report.header, report.ending, &report.analysis);
+    writeln!(out, "program             {} {}", header.program, header.arguments.join(" "))?;
+    writeln!(out, "recorder            {}", header.recorder)?;
+    if !header.machine.is_empty() {
+        writeln!(out, "machine             {}", header.machine)?;
+    }
+    if let Some(exit) = &ending.exit {
+        writeln!(out, "ended with          {exit}")?;
+    }
+    match header.sampling {
+        None => writeln!(out, "sampling            none: everything was recorded")?,
+        Some(sampling) => writeln!(out, "sampling            {}", sampling_text(sampling))?,
+    }
+    let of = |part: u64| percent(part, report.references);
+    writeln!(out, "references          {}", report.references)?;
+    writeln!(out, "  reads             {}{}", analysis.reads, of(analysis.reads))?;
+    writeln!(out, "  writes            {}{}", analysis.writes, of(analysis.writes))?;
+    if header.fetches {
+        writeln!(out, "  fetches           {}{}", analysis.fetches, of(analysis.fetches))?;
+    }
+    writeln!(out, "  dependent         {}{}", analysis.dependent, of(analysis.dependent))?;
+    writeln!(out, "instructions        {}", report.instructions)?;
+    let (bytes, pages) = (size(analysis.footprint_bytes), analysis.footprint_pages);
+    writeln!(out, "footprint           {bytes} in lines of 64 bytes, {pages} pages of 4 KiB")?;
+    writeln!(out, "file                {}", size(report.file_bytes))?;
+    for note in header.notes.iter().chain(&ending.notes) {
+        writeln!(out, "note: {note}")?;
+    }
+    let rows: Vec<Vec<String>> = ending
+        .streams
+        .iter()
+        .map(|stream| {
+            [
+                u64::from(stream.stream),
+                stream.references,
+                stream.instructions,
+                stream.executed_instructions,
+                stream.windows,
+            ]
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+        })
+        .collect();
+    writeln!(
+        out,
+        "\n{}",
+        table(&["stream", "references", "instructions", "executed", "windows"], &[0, 1, 2, 3, 4], &rows)
+    )?;
+    let strides = analysis.strides.iter();
+    let rows: Vec<Vec<String>> =
+        strides.map(|stride| vec![stride.bytes.to_string(), stride.count.to_string()]).collect();
+    writeln!(out, "{}", table(&["stride (bytes)", "at least"], &[0, 1], &rows))?;
+    let buckets = analysis.reuse.iter();
+    let mut rows: Vec<Vec<String>> = buckets
+        .map(|b| vec![format!("{} to {}", b.references_from, b.references_to - 1), b.count.to_string()])
+        .collect();
+    rows.push(vec!["first use".to_owned(), analysis.reuse_first.to_string()]);
+    write!(out, "{}", table(&["reuse of a line after references", "in 1 of 64 lines"], &[1], &rows))
+}
+
+fn sampling_text(sampling: Sampling) -> String {
+    let skip = sampling.skip_instructions;
+    let sample = match sampling.sample_instructions {
+        u64::MAX => "all after that".to_owned(),
+        sample => format!("then {sample}"),
+    };
+    let period = sampling.period_instructions.map_or_else(String::new, |period| format!(" of every {period}"));
+    format!("instructions of each thread: {skip} skipped, {sample}{period}")
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { String::new() } else { format!(" ({:.1} %)", part as f64 * 100.0 / whole as f64) }
+}
+
+#[derive(Serialize)]
+struct ConvertReport {
+    schema: u32,
+    report: &'static str,
+    references: u64,
+    instructions: u64,
+    losses: Losses,
+}
+
+fn convert_verb(arguments: &ConvertArguments, format: Format) -> Ending {
+    let report = match (arguments.from, arguments.to) {
+        (Some(from), _) => convert_from(from, arguments)?,
+        (None, Some(to)) => convert_to(to, arguments)?,
+        (None, None) => return Err(Failure::Sentence("either --from or --to is needed".to_owned())),
+    };
+    match format {
+        Format::Json => done_json(&report),
+        Format::Text => {
+            eprint!("{}", report.text());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+impl ConvertReport {
+    fn new(references: u64, instructions: u64, losses: Losses) -> ConvertReport {
+        ConvertReport { schema: 1, report: "trace conversion", references, instructions, losses }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("memtint: {} references, {} instructions\n", self.references, self.instructions);
+        let losses = &self.losses;
+        for (count, what) in [
+            (losses.fetches, "instruction fetches left out"),
+            (losses.lone_stores, "stores without a load beside them written as a load and a store"),
+            (losses.dependences, "references no longer wait for the load before them"),
+            (losses.sizes, "references of other sizes became lines of 64 bytes"),
+            (losses.instructions, "instructions are not in the output: the format has none"),
+        ] {
+            if count > 0 {
+                let _ = writeln!(text, "memtint: {count} {what}");
+            }
+        }
+        text
+    }
+}
+
+fn convert_from(from: Foreign, arguments: &ConvertArguments) -> Result<ConvertReport, Failure> {
+    let (mut input, origin) = open(&arguments.input)?;
+    let mut header = TraceHeader::named(&origin);
+    header.notes.push(format!("converted from a {from:?} trace"));
+    let mut writer = TraceWriter::create(&arguments.output, &header)?;
+    let mut instructions = 0;
+    let trailing = convert::read(from.format(), input.as_mut(), &origin, &mut |reference| {
+        instructions += reference.instructions();
+        writer.push(0, &reference)
+    })?;
+    writer.end_window(0, instructions + trailing)?;
+    let ending = writer.finish(None, Vec::new())?;
+    Ok(ConvertReport::new(ending.references(), ending.instructions(), Losses::default()))
+}
+
+/// Opens an input, `-` being standard input.
+fn open(path: &Path) -> Result<(Box<dyn BufRead>, String), Failure> {
+    if path == Path::new("-") {
+        return Ok((Box::new(BufReader::new(io::stdin())), "standard input".to_owned()));
+    }
+    let opened = File::open(path);
+    let file = opened.map_err(|cause| Failure::File { path: path.to_owned(), done: "opened", cause })?;
+    Ok((Box::new(BufReader::with_capacity(1 << 18, file)), path.display().to_string()))
+}
+
+fn convert_to(to: Foreign, arguments: &ConvertArguments) -> Result<ConvertReport, Failure> {
+    let file = TraceFile::open(&arguments.input)?;
+    let stream = chosen_stream(&file, arguments.stream)?;
+    let mut source = file.source(stream);
+    let mut out = UnfinishedFile::create(&arguments.output)?;
+    let unwritten = |cause| Failure::File { path: arguments.output.clone(), done: "written", cause };
+    let mut writer = convert::Writer::new(to.format(), &mut out)?;
+    let (mut references, mut instructions) = (0, 0);
+    while let Some(reference) = source.next() {
+        writer.push(&reference).map_err(unwritten)?;
+        references += 1;
+        instructions += reference.instructions();
+    }
+    if let Some(failure) = source.failure() {
+        return Err(Failure::Sentence(failure.to_string()));
+    }
+    let total = file.streams().iter().find(|summary| summary.stream == stream).map_or(0, |s| s.instructions);
+    let losses = writer.finish(total.saturating_sub(instructions)).map_err(unwritten)?;
+    out.finish()?;
+    Ok(ConvertReport::new(references, instructions, losses))
+}
+
+fn chosen_stream(file: &TraceFile, asked: Option<u32>) -> Result<u32, Failure> {
+    let streams: Vec<u32> = file.streams().iter().map(|summary| summary.stream).collect();
+    match (asked, &streams[..]) {
+        (None, [only]) => Ok(*only),
+        (None, []) => Ok(0),
+        (Some(stream), _) if streams.contains(&stream) => Ok(stream),
+        (asked, _) => {
+            let asked =
+                asked.map_or_else(|| "no --stream was given".to_owned(), |stream| format!("--stream is {stream}"));
+            Err(Failure::Sentence(format!(
+                "{asked}; the trace has the streams {}",
+                streams.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_decimal_suffixes() {
+        for (text, number) in [("0", 0), ("77", 77), ("5k", 5000), ("10M", 10_000_000), ("3G", 3_000_000_000)] {
+            assert_eq!(count(text), Ok(number));
+        }
+        for text in ["", "k", "-1", "+1", "1.5M", "1 M", "99999999999999999999", "99999999999999G", "5K", "é"] {
+            assert!(count(text).unwrap_err().contains("500k"), "{text}");
+        }
+    }
+}
