@@ -1,6 +1,7 @@
 //! `memtint bench`: what coloring costs.
 
 mod child;
+mod frames;
 mod groups;
 mod machine;
 mod programs;
@@ -8,6 +9,7 @@ mod random;
 mod report;
 mod series;
 mod session;
+mod sim;
 mod touch;
 
 use std::ffi::OsString;
@@ -37,6 +39,10 @@ pub(crate) struct BenchArguments {
 enum BenchVerb {
     /// Compares programs in color with the same programs without, interleaved.
     Run(Box<BenchRunArguments>),
+    /// Compares simulated page-frame allocators with each other and with PALLOC's published table.
+    Frames(frames::FramesArguments),
+    /// Measures how many requests a second the simulated DRAM channel serves.
+    Sim(sim::SimArguments),
     /// Touches memory and says how long it took: what `run` measures.
     #[command(hide = true)]
     Touch(touch::TouchArguments),
@@ -82,6 +88,8 @@ enum Group {
 pub(crate) fn main(arguments: &BenchArguments, format: Format) -> Ending {
     match &arguments.what {
         BenchVerb::Run(run) => bench_run(run, format),
+        BenchVerb::Frames(frames) => frames::bench_frames(frames, format),
+        BenchVerb::Sim(sim) => sim::bench_sim(sim, format),
         BenchVerb::Touch(arguments) => touch::touch(arguments),
         BenchVerb::Scramble(arguments) => touch::scramble(arguments),
     }

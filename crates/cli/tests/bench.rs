@@ -125,6 +125,41 @@ fn the_bench_measures_both_sides_and_judges_its_targets() {
 }
 
 #[test]
+fn allocators_are_compared_page_by_page_and_equal_seeds_take_equal_steps() {
+    let run = |seed: &str| -> Value {
+        let arguments = ["--format", "json", "bench", "frames", "--quick", "--repeat", "2", "--seed", seed];
+        serde_json::from_str(&output(memtint(&arguments), Duration::from_secs(120))).expect("the output is JSON")
+    };
+    let (json, again) = (run("5"), run("5"));
+    assert_eq!((&json["schema"], &json["bench"], &json["seed"]), (&1.into(), &"frames".into(), &5.into()));
+    assert_eq!((&json["banks"], &json["bank_classes"]), (&"0-3".into(), &16.into()));
+    assert_eq!(json["published"]["rows"].as_array().map(Vec::len), Some(10));
+    let rows = json["rows"].as_array().expect("rows are a list");
+    assert_eq!(rows.len(), 2 * 7 * 6, "states, systems, sizes of 1 to 32 MiB");
+    for (row, other) in rows.iter().zip(again["rows"].as_array().expect("rows are a list")) {
+        let number = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("no {name}: {row}"));
+        assert!(number("average_ns_min") <= number("average_ns_median"), "{row}");
+        assert!(number("average_ns_median") <= number("average_ns_max") && number("average_ns_min") > 0.0, "{row}");
+        assert!(number("p999_ns") <= number("max_ns") && number("max_ns") <= number("max_of_any_repeat_ns"), "{row}");
+        assert!(number("steps_average") >= 1.0 && number("steps_average") <= number("steps_max"), "{row}");
+        for exact in ["system", "state", "pages", "steps_average", "steps_max"] {
+            assert_eq!(row[exact], other[exact], "{exact}");
+        }
+    }
+    let steps_max = |system: &str, state: &str| {
+        let of = rows.iter().filter(|row| row["system"] == system && row["state"] == state);
+        of.filter_map(|row| row["steps_max"].as_u64()).max().expect("there are rows")
+    };
+    // At most ten splits, two moves each, and a few words of the bitmap; PALLOC breaks a block of 1024 frames.
+    assert!(["fresh", "fragmented"].iter().all(|state| steps_max("tinted", state) < 64));
+    assert!(steps_max("palloc", "fresh") > 1024);
+    let systems = json["systems"].as_array().expect("systems are a list");
+    assert!(systems.iter().all(|system| system["pages_out_of_color"] == 0), "{systems:?}");
+    let text = output(memtint(&["bench", "frames", "--quick", "--repeat", "1"]), Duration::from_secs(60));
+    assert!(text.contains("palloc*") && text.contains("published: Yun") && text.contains("11764"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_before_anything_runs() {
     let refused = |arguments: &[&str]| {
         let output = memtint(arguments).output().expect("the binary was built for this test");
