@@ -2,7 +2,8 @@
 //!
 //! What it is for: a simulator's core pulls [`Reference`]s from a [`Source`], one or a slice at a time, and knows
 //! nothing of where they come from. Kernels are those of the published benchmarks, with their published parameters:
-//! [`Latency`], [`Bandwidth`], [`Stream`], [`Strides`], [`Periodic`] and [`Uniform`].
+//! [`Latency`], [`Bandwidth`], [`Stream`], [`Strides`], [`Periodic`] and [`Uniform`]. A [`Program`] has the statistics of a
+//! program of the [`catalogue`]; a [`TraceFile`] holds what a real one did; [`convert`] reads other simulators' traces.
 //!
 //! What it deliberately does not do: addresses are virtual; no page table, no cache and no time are known here.
 //!
@@ -21,10 +22,12 @@
 
 mod analysis;
 mod bandwidth;
+pub mod catalogue;
 pub mod convert;
 mod error;
 mod latency;
 mod periodic;
+mod program;
 pub mod random;
 mod reference;
 mod region;
@@ -39,6 +42,7 @@ pub use bandwidth::{Bandwidth, BandwidthParameters};
 pub use error::WorkloadError;
 pub use latency::{Latency, LatencyParameters};
 pub use periodic::Periodic;
+pub use program::{Program, ProgramParameters, ROW_BYTES};
 pub use reference::{Kind, Reference, Source};
 pub use region::{LINE_BYTES, Region};
 pub use stream::{Stream, StreamLoop, StreamParameters};

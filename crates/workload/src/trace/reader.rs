@@ -464,6 +464,31 @@ impl TraceSource {
         Ok(())
     }
 
+    /// Decodes references of the loaded block until the slice is full or the block is read; returns how many.
+    fn decode_into(&mut self, into: &mut [Reference]) -> Result<usize, WorkloadError> {
+        let block = &mut self.block;
+        let count = into.len().min(block.left as usize);
+        let mut rest = &block.raw[block.at..];
+        for (done, slot) in into[..count].iter_mut().enumerate() {
+            let Some(reference) = block.context.decode(&mut rest) else {
+                (block.at, block.left) = (block.raw.len() - rest.len(), block.left - done as u32);
+                return self.decode().map(|_| done);
+            };
+            block.instruction = block.instruction.saturating_add(reference.instructions());
+            *slot = reference;
+        }
+        block.at = block.raw.len() - rest.len();
+        block.left -= count as u32;
+        Ok(count)
+    }
+
+    fn try_fill(&mut self, into: &mut [Reference], done: &mut usize) -> Result<(), WorkloadError> {
+        while *done < into.len() && (self.block.left > 0 || self.advance()?) {
+            *done += self.decode_into(&mut into[*done..])?;
+        }
+        Ok(())
+    }
+
     fn try_next(&mut self) -> Result<Option<Reference>, WorkloadError> {
         if self.block.left == 0 && !self.advance()? {
             return Ok(None);
@@ -485,6 +510,16 @@ impl Source for TraceSource {
                 None
             }
         }
+    }
+
+    fn fill(&mut self, into: &mut [Reference]) -> usize {
+        let mut done = 0;
+        if self.failure.is_none()
+            && let Err(error) = self.try_fill(into, &mut done)
+        {
+            self.failure = Some(Arc::new(error));
+        }
+        done
     }
 
     fn snapshot(&self) -> Box<dyn Source> {
