@@ -1,0 +1,59 @@
+//! What can be wrong with a scenario.
+
+use memtint_cache::CacheError;
+use memtint_dram::DramError;
+use memtint_frames::FrameError;
+use memtint_map::{PaletteError, PlatformError};
+use memtint_workload::WorkloadError;
+
+/// Tells why a scenario cannot be simulated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// The file cannot be read.
+    #[error("scenario {origin:?}: {reason}")]
+    Unreadable {
+        /// Name of the file.
+        origin: String,
+        /// The system's words.
+        reason: std::io::Error,
+    },
+    /// The file is no TOML, or has a field that nobody knows.
+    #[error("scenario {origin:?}: {reason}")]
+    Syntax {
+        /// Name of the file.
+        origin: String,
+        /// Where and what.
+        reason: String,
+    },
+    /// A field says something that cannot be.
+    #[error("scenario {origin:?}: {field} is {found}; accepted is {accepted}")]
+    Field {
+        /// Name of the file.
+        origin: String,
+        /// The field, with its task.
+        field: String,
+        /// Value found.
+        found: String,
+        /// Value accepted.
+        accepted: String,
+    },
+    /// The platform is refused.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+    /// The platform has no colors at this granule.
+    #[error(transparent)]
+    Palette(#[from] PaletteError),
+    /// Device or controller are refused.
+    #[error(transparent)]
+    Dram(#[from] DramError),
+    /// The caches are refused.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The allocator refuses memory or a task's colors.
+    #[error(transparent)]
+    Frames(#[from] FrameError),
+    /// A workload is refused.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+}

@@ -1,0 +1,28 @@
+//! The machine put together: cores, caches, interconnect, controllers and DRAM, page tables, allocators and tasks.
+//!
+//! What it is for: to see, before a machine exists or without touching it, what a plan does to the tasks that share
+//! its memory.
+//!
+//! What it deliberately does not do: it interprets no instructions. Tasks are [sources of
+//! references](memtint_workload::Source). Translation caches and branch prediction cost nothing, page-table walks cause
+//! no traffic, and a cache's tags change at the time of an access, not when the line arrives.
+#![forbid(unsafe_code)]
+
+mod core;
+mod error;
+mod histogram;
+mod machine;
+mod memory;
+mod page_table;
+pub mod report;
+pub mod scenario;
+mod task;
+
+pub use crate::core::{CoreConfig, CoreModel};
+pub use error::SimError;
+pub use histogram::Histogram;
+pub use machine::{Machine, MachineConfig, Outcome, Scheduling, TaskConfig};
+pub use memory::NumaConfig;
+pub use report::{Report, Watch, simulate};
+pub use scenario::Scenario;
+pub use task::{Barrier, Ending, Release, TaskCounts};

@@ -1,0 +1,662 @@
+//! The machine put together, and its main loop.
+//!
+//! Cores and channels each have their own time. The one that is behind goes on, up to where another could influence it:
+//! what a core does reaches a channel no earlier than [`Machine::reach`] later, so channels see all requests in the order
+//! of time. Cores are kept within the same distance of each other; the tags of a shared cache are therefore touched in an
+//! order that may differ from that of time by less than it takes to reach memory.
+
+use crate::core::{AT_ONCE, Block, Core, CoreConfig, NO_REGISTER, PENDING, Ready};
+use crate::memory::{Memory, Notice, NumaConfig, Ticket};
+use crate::task::{Barrier, Ending, Release, State, Task, TaskCounts};
+use crate::{SimError, page_table::PageTable};
+use memtint_cache::{AccessKind, Hierarchy, HierarchyConfig, Level, TaskClass};
+use memtint_dram::{BankCounts, ControllerConfig, Decoder, Device, RankCounts, RowOutcome};
+use memtint_frames::{Caller, FrameAllocator, Profile};
+use memtint_units::{PhysAddr, Picoseconds};
+use memtint_workload::{Kind, Reference, Source};
+
+/// Which of the ready tasks of a core runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduling {
+    /// The one with the smallest priority number; preemptive.
+    FixedPriority,
+    /// The one with the earliest deadline; preemptive.
+    EarliestDeadline,
+    /// Each in turn, for a quantum.
+    RoundRobin {
+        /// Time that a task keeps the core while others are ready.
+        quantum: Picoseconds,
+    },
+}
+
+/// Hardware and operating system.
+pub struct MachineConfig {
+    /// What the channels hold.
+    pub device: Device,
+    /// Where addresses lie.
+    pub decoder: Decoder,
+    /// Every channel's controller.
+    pub controller: ControllerConfig,
+    /// The caches, with as many cores as the machine has and a class for each task.
+    pub caches: HierarchyConfig,
+    /// Every core.
+    pub core: CoreConfig,
+    /// Node of each core.
+    pub core_nodes: Vec<u32>,
+    /// Between nodes.
+    pub numa: NumaConfig,
+    /// Who hands out frames.
+    pub allocator: Box<dyn FrameAllocator>,
+    /// What a first touch costs, beyond the references of the program itself: time in the kernel.
+    pub fault: Picoseconds,
+    /// Order in which a core's tasks run.
+    pub scheduling: Scheduling,
+}
+
+/// A task of a simulation.
+pub struct TaskConfig {
+    /// Core it is pinned to.
+    pub core: usize,
+    /// What it may be given.
+    pub profile: Profile,
+    /// Smaller is more urgent, for [`Scheduling::FixedPriority`].
+    pub priority: u32,
+    /// When its jobs are released; `None`: one job without end.
+    pub release: Option<Release>,
+    /// Where it waits for others.
+    pub barrier: Option<Barrier>,
+    /// References after which it is done.
+    pub references: Option<u64>,
+    /// 2 MiB pages.
+    pub huge_pages: bool,
+    /// What it executes.
+    pub source: Box<dyn Source>,
+}
+
+/// What a simulation found out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Simulated time.
+    pub duration: Picoseconds,
+    /// Of each task, in order.
+    pub tasks: Vec<TaskCounts>,
+    /// How each task ended.
+    pub endings: Vec<Ending>,
+    /// Slots in which each core had a task.
+    pub core_slots: Vec<u64>,
+    /// Of each channel and bank.
+    pub banks: Vec<Vec<BankCounts>>,
+    /// Of each channel and rank.
+    pub ranks: Vec<Vec<RankCounts>>,
+    /// Lines that tasks of another class displaced from the last level, of each task.
+    pub displaced_by_others: Vec<u64>,
+}
+
+/// A machine in the middle of a simulation.
+pub struct Machine {
+    cores: Vec<Core>,
+    tasks: Vec<Task>,
+    hierarchy: Hierarchy,
+    memory: Memory,
+    allocator: Box<dyn FrameAllocator>,
+    scheduling: Scheduling,
+    /// Slots of the latencies of first level, second level, last level, another core's cache.
+    latency_slots: [u64; 4],
+    fault_slots: u64,
+    quantum_slots: u64,
+    line_mask: u64,
+    reach: Picoseconds,
+    now: Picoseconds,
+    notices: Vec<Notice>,
+    /// Tasks with an end that have not reached it.
+    finite_left: usize,
+    any_finite: bool,
+    /// Tasks that have not ended.
+    running: usize,
+}
+
+const END_OF_TIME: Picoseconds = Picoseconds(u64::MAX);
+
+impl Machine {
+    /// Builds the machine and admits the tasks.
+    ///
+    /// # Errors
+    ///
+    /// Whatever a part refuses, with its own words.
+    ///
+    /// # Panics
+    ///
+    /// When a task's core, or a class for each task, does not exist: scenarios check that.
+    pub fn new(config: MachineConfig, tasks: Vec<TaskConfig>) -> Result<Machine, SimError> {
+        let MachineConfig { device, decoder, controller, caches, core, core_nodes, numa, mut allocator, .. } = config;
+        let line_bytes = caches.line.bytes();
+        let latencies = caches.latencies.clone();
+        let slots = |cycles: u32| u64::from(cycles) * u64::from(core.width);
+        let mut cores: Vec<Core> = core_nodes.iter().map(|&node| Core::new(&core, node)).collect();
+        let mut built = Vec::new();
+        for (index, task) in tasks.into_iter().enumerate() {
+            let TaskConfig { core, profile, priority, release, barrier, references, huge_pages, source } = task;
+            let id = allocator.enter(&Profile { cpu: core as u32, ..profile })?;
+            let table = PageTable::new(Caller { task: id, cpu: core as u32 }, huge_pages);
+            let class = TaskClass(u8::try_from(index).expect("at most 256 tasks"));
+            built.push(Task::new(class, core, priority, release, barrier, references, table, source));
+            cores[core].tasks.push(index);
+        }
+        let first = &cores[0];
+        let quantum = match config.scheduling {
+            Scheduling::RoundRobin { quantum } => first.slot_of(quantum).max(1),
+            _ => 0,
+        };
+        let finite_left = built.iter().filter(|task| task.is_finite).count();
+        Ok(Machine {
+            latency_slots: [latencies.l1_cycles, latencies.l2_cycles, latencies.llc_cycles, latencies.peer_cycles]
+                .map(slots),
+            fault_slots: first.slot_of(config.fault),
+            quantum_slots: quantum,
+            reach: first.time_of(slots(latencies.memory_cycles)).max(Picoseconds(1)),
+            cores,
+            running: built.len(),
+            tasks: built,
+            hierarchy: Hierarchy::new(&caches)?,
+            memory: Memory::new(decoder, &device, controller, numa)?,
+            allocator,
+            scheduling: config.scheduling,
+            line_mask: !(line_bytes - 1),
+            now: Picoseconds(0),
+            notices: Vec::new(),
+            finite_left,
+            any_finite: finite_left > 0,
+        })
+    }
+
+    /// How long a miss takes from a core to the channels of its node.
+    #[must_use]
+    pub fn reach(&self) -> Picoseconds {
+        self.reach
+    }
+
+    /// Simulated time so far.
+    #[must_use]
+    pub fn now(&self) -> Picoseconds {
+        self.now
+    }
+
+    /// Whether every task that has an end has reached it, or every task has ended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        (self.any_finite && self.finite_left == 0) || self.running == 0
+    }
+
+    /// Goes on until a time, or until every task that has an end has reached it; false when it is over.
+    pub fn run_until(&mut self, end: Picoseconds) -> bool {
+        while !self.is_done() {
+            let (core, first, second) = self.behind();
+            let channel = self.memory.next();
+            if first.min(channel) >= end {
+                self.now = end;
+                return true;
+            }
+            let horizon = first.0.saturating_add(self.reach.0).min(end.0);
+            if channel.0 < horizon {
+                self.now = self.now.max(channel.min(first));
+                self.memory.advance(Picoseconds(horizon), &mut self.notices);
+                self.hear();
+            } else {
+                // Others may be reached from here on.
+                let limit =
+                    second.0.saturating_add(self.reach.0).min(channel.0.saturating_sub(self.reach.0).max(first.0));
+                self.now = self.now.max(first);
+                self.run_core(core, Picoseconds(limit).min(end));
+            }
+        }
+        false
+    }
+
+    /// The core that is behind all others, its time, and that of the next.
+    fn behind(&mut self) -> (usize, Picoseconds, Picoseconds) {
+        let (mut at, mut first, mut second) = (0, END_OF_TIME, END_OF_TIME);
+        for (index, core) in self.cores.iter_mut().enumerate() {
+            let time = core.next();
+            if time < first {
+                (at, first, second) = (index, time, first);
+            } else {
+                second = second.min(time);
+            }
+        }
+        (at, first, second)
+    }
+
+    /// Passes on what the channels say.
+    fn hear(&mut self) {
+        let mut notices = std::mem::take(&mut self.notices);
+        for notice in notices.drain(..) {
+            match notice {
+                Notice::Written { ticket, at } => {
+                    if ticket.register != NO_REGISTER {
+                        self.cores[usize::from(ticket.core)].written(ticket.register, at);
+                    }
+                }
+                Notice::Read { ticket, at, completion } => {
+                    let register = self.cores[usize::from(ticket.core)].arrive(ticket.register, at);
+                    let counts = &mut self.tasks[usize::from(ticket.task)].counts;
+                    counts.lines_read += 1;
+                    if let Some(completion) = completion {
+                        counts.rows[match completion.outcome {
+                            RowOutcome::Hit => 0,
+                            RowOutcome::Miss => 1,
+                            RowOutcome::Conflict => 2,
+                        }] += 1;
+                    }
+                    if register.demand {
+                        counts.latency_ps.add((at - register.issued).0);
+                    }
+                }
+            }
+        }
+        self.notices = notices;
+    }
+
+    // --- cores ---
+
+    /// Lets a core execute up to a time.
+    fn run_core(&mut self, core: usize, limit: Picoseconds) {
+        let limit_slot = self.cores[core].slot_of(limit).max(self.cores[core].slot);
+        loop {
+            if self.cores[core].draining || self.cores[core].slot >= self.cores[core].look_at {
+                if !self.schedule(core) {
+                    return;
+                }
+                if self.cores[core].slot > limit_slot {
+                    return;
+                }
+            }
+            let Some(task) = self.cores[core].task else { return };
+            if !self.execute(core, task, limit_slot) {
+                return;
+            }
+        }
+    }
+
+    /// Executes one reference of a task, if it begins by a slot; false when the core has to wait.
+    #[inline]
+    fn execute(&mut self, at: usize, index: usize, limit: u64) -> bool {
+        let Some(reference) = self.next_reference(index) else {
+            self.cores[at].draining = true;
+            return true;
+        };
+        let Some(slot) = self.when(at, &reference) else { return false };
+        if slot > limit {
+            let core = &mut self.cores[at];
+            core.wake = core.wake.max(slot);
+            return false;
+        }
+        let task = &mut self.tasks[index];
+        let (addr, first) = match task.table.translate(reference.addr, self.allocator.as_mut()) {
+            Ok(found) => found,
+            Err(error) => {
+                task.ending = Ending::OutOfMemory(error.to_string());
+                self.finish(index, self.cores[at].time_of(slot));
+                self.cores[at].draining = true;
+                return true;
+            }
+        };
+        let slot = slot + if first { self.fault_slots } else { 0 };
+        if !self.access(at, index, &reference, addr, slot) {
+            return false;
+        }
+        let task = &mut self.tasks[index];
+        let core = &mut self.cores[at];
+        let instructions = reference.instructions();
+        task.counts.references += 1;
+        task.counts.instructions += instructions;
+        task.counts.slots += slot - core.slot;
+        core.busy_slots += slot - core.slot;
+        core.index += instructions;
+        core.slot = slot;
+        task.advance();
+        true
+    }
+
+    /// What a task executes next; `None` when it has to stop here.
+    #[inline]
+    fn next_reference(&mut self, index: usize) -> Option<Reference> {
+        let task = &mut self.tasks[index];
+        if task.left == 0 || task.job_left == 0 {
+            return None;
+        }
+        task.peek()
+    }
+
+    /// The slot in which the core can begin a reference; `None`, and the core is blocked, when that is not known yet.
+    #[inline]
+    fn when(&mut self, at: usize, reference: &Reference) -> Option<u64> {
+        let core = &mut self.cores[at];
+        let instructions = reference.instructions();
+        let slot = (core.slot + instructions).max(core.wake);
+        let mut register = None;
+        let mut slot = match core.enter_window(core.index + instructions, slot) {
+            Ok(slot) => slot,
+            Err(pending) => {
+                register = Some(pending);
+                slot
+            }
+        };
+        let dependence = if reference.depends { core.last_load } else { AT_ONCE };
+        for ready in [core.last_fetch, dependence] {
+            if ready.slot == PENDING {
+                register = Some(ready.register);
+            } else {
+                slot = slot.max(ready.slot);
+            }
+        }
+        if let Some(register) = register {
+            core.block = Block::Register(register);
+            return None;
+        }
+        Some(slot)
+    }
+
+    /// Accesses the caches and what lies behind them; false, and the core is blocked, when it has no register for it.
+    #[inline]
+    fn access(&mut self, at: usize, index: usize, reference: &Reference, addr: PhysAddr, slot: u64) -> bool {
+        let line = addr.0 & self.line_mask;
+        let kind = match reference.kind {
+            Kind::Read => AccessKind::Read,
+            Kind::Write => AccessKind::Write,
+            Kind::Fetch => AccessKind::Fetch,
+        };
+        let core = &mut self.cores[at];
+        let under_way = core.under_way(line, slot);
+        if under_way.is_none()
+            && core.taken as usize == core.registers.len()
+            && core.free_registers(slot) == 0
+            && !self.is_near(at, kind, addr)
+        {
+            let core = &mut self.cores[at];
+            match core.next_free() {
+                Some(free) => core.wake = core.wake.max(free),
+                None => core.block = Block::AnyRegister,
+            }
+            return false;
+        }
+        let class = self.tasks[index].class;
+        let outcome = self.hierarchy.access(at, class, addr, kind);
+        self.tasks[index].counts.answered[level_index(outcome.level)] += 1;
+        let ready = match (under_way, outcome.level) {
+            (Some(ready), _) => ready,
+            (None, Level::Memory) => {
+                let register = self.miss(at, index, line, slot, kind == AccessKind::Read);
+                Ready { slot: PENDING, register }
+            }
+            (None, level) => Ready { slot: slot + self.latency_slots[level_index(level)], register: NO_REGISTER },
+        };
+        let owner = if ready.slot == PENDING && under_way.is_none() { ready.register } else { NO_REGISTER };
+        for &victim in outcome.writebacks.as_slice() {
+            self.write_back(at, index, owner, victim, slot);
+        }
+        let core = &mut self.cores[at];
+        match reference.kind {
+            Kind::Read => {
+                core.last_load = ready;
+                if outcome.level != Level::L1 || under_way.is_some() {
+                    core.remember(core.index + reference.instructions(), ready);
+                }
+            }
+            Kind::Write => {}
+            Kind::Fetch if outcome.level == Level::L1 && under_way.is_none() => {}
+            Kind::Fetch => core.last_fetch = ready,
+        }
+        for &line in outcome.prefetches.as_slice() {
+            self.prefetch(at, index, line, slot);
+        }
+        true
+    }
+
+    /// Whether a line is in a private cache of the core.
+    fn is_near(&self, core: usize, kind: AccessKind, addr: PhysAddr) -> bool {
+        use memtint_cache::CacheId;
+        let first = if kind == AccessKind::Fetch { CacheId::L1Instruction(core) } else { CacheId::L1Data(core) };
+        self.hierarchy.holds(first, addr) || self.hierarchy.holds(CacheId::L2(core), addr)
+    }
+
+    /// Fetches a line from memory.
+    fn miss(&mut self, at: usize, index: usize, line: u64, slot: u64, demand: bool) -> u16 {
+        let core = &mut self.cores[at];
+        let issued = core.time_of(slot);
+        let register = core.take_register(line, issued, demand);
+        let ticket = Ticket { core: at as u16, register, task: index as u16 };
+        self.memory.send(issued + self.reach, core.node, ticket, PhysAddr(line), false);
+        register
+    }
+
+    /// Writes a displaced line; the miss that displaced it keeps its register until the controller has taken it in.
+    fn write_back(&mut self, at: usize, index: usize, register: u16, line: PhysAddr, slot: u64) {
+        let core = &mut self.cores[at];
+        if register != NO_REGISTER {
+            core.registers[usize::from(register)].writebacks += 1;
+        }
+        let ticket = Ticket { core: at as u16, register, task: index as u16 };
+        self.tasks[index].counts.lines_written += 1;
+        let line = PhysAddr(line.0 & self.line_mask);
+        self.memory.send(core.time_of(slot) + self.reach, core.node, ticket, line, true);
+    }
+
+    /// Fetches a line ahead of its use, while half of the registers are free.
+    fn prefetch(&mut self, at: usize, index: usize, line: PhysAddr, slot: u64) {
+        let core = &mut self.cores[at];
+        let half = core.registers.len() / 2;
+        if core.free_registers(slot) <= half || core.under_way(line.0 & self.line_mask, slot).is_some() {
+            return;
+        }
+        let outcome = self.hierarchy.prefetch(at, self.tasks[index].class, line);
+        let mut owner = NO_REGISTER;
+        if outcome.level == Level::Memory {
+            owner = self.miss(at, index, line.0 & self.line_mask, slot, false);
+        }
+        for &victim in outcome.writebacks.as_slice() {
+            self.write_back(at, index, owner, victim, slot);
+        }
+    }
+
+    // --- tasks ---
+
+    /// Decides what a core runs; false when it has to wait for that.
+    fn schedule(&mut self, at: usize) -> bool {
+        // What it has been running ends its loads first.
+        let core = &mut self.cores[at];
+        match core.drain() {
+            Ok(slot) => {
+                if let Some(task) = core.task {
+                    self.tasks[task].counts.slots += slot - core.slot;
+                    core.busy_slots += slot - core.slot;
+                }
+                core.slot = slot;
+                core.draining = false;
+            }
+            Err(register) => {
+                core.draining = true;
+                core.block = Block::Register(register);
+                return false;
+            }
+        }
+        let now = core.time_of(core.slot);
+        if let Some(task) = core.task {
+            self.stop_where_it_has_to(task, now);
+        }
+        for index in self.cores[at].tasks.clone() {
+            if let State::Waiting(release) = self.tasks[index].state
+                && release <= now
+            {
+                self.tasks[index].release_at(release);
+            }
+        }
+        self.choose(at);
+        true
+    }
+
+    /// Ends the job, waits at the barrier, or ends the task.
+    fn stop_where_it_has_to(&mut self, index: usize, now: Picoseconds) {
+        let task = &mut self.tasks[index];
+        if task.state != State::Ready {
+            return;
+        }
+        if task.left == 0 || task.peek().is_none() {
+            task.ending = task.failure().map_or(Ending::Completed, Ending::Failed);
+            if task.release.is_some() && task.job_left == 0 {
+                task.end_job(now);
+            }
+            self.finish(index, now);
+        } else if task.job_left == 0 {
+            match task.barrier {
+                Some(barrier) => {
+                    task.state = State::AtBarrier(now);
+                    self.try_barrier(barrier.group);
+                }
+                None => task.end_job(now),
+            }
+        }
+    }
+
+    fn finish(&mut self, index: usize, now: Picoseconds) {
+        let task = &mut self.tasks[index];
+        if task.state == State::Finished {
+            return;
+        }
+        task.state = State::Finished;
+        task.counts.completed_at = Some(now);
+        self.finite_left -= usize::from(task.is_finite);
+        self.running -= 1;
+        if let Some(barrier) = task.barrier {
+            self.try_barrier(barrier.group);
+        }
+    }
+
+    /// Lets the tasks of a group go on when all of them have arrived.
+    fn try_barrier(&mut self, group: u32) {
+        let of_group = |task: &&mut Task| task.barrier.is_some_and(|barrier| barrier.group == group);
+        let mut latest = Picoseconds(0);
+        for task in self.tasks.iter_mut().filter(of_group) {
+            match task.state {
+                State::AtBarrier(arrived) => latest = latest.max(arrived),
+                State::Finished => {}
+                _ => return,
+            }
+        }
+        let mut cores = Vec::new();
+        for task in self.tasks.iter_mut().filter(of_group) {
+            if let State::AtBarrier(arrived) = task.state {
+                task.pass_barrier(arrived, latest);
+                cores.push(task.core);
+            }
+        }
+        for core in cores {
+            let core = &mut self.cores[core];
+            core.look_at = 0;
+            if core.task.is_none() {
+                core.block = Block::Nothing;
+                core.slot = core.slot.max(core.slot_of(latest));
+                core.wake = core.slot;
+            }
+        }
+    }
+
+    /// Chooses among the ready tasks of a core, and when to look again.
+    fn choose(&mut self, at: usize) {
+        let core = &self.cores[at];
+        let ready = core.tasks.iter().copied().filter(|&index| self.tasks[index].state == State::Ready);
+        let chosen = match self.scheduling {
+            Scheduling::FixedPriority => ready.min_by_key(|&index| (self.tasks[index].priority, index)),
+            Scheduling::EarliestDeadline => ready.min_by_key(|&index| (self.tasks[index].deadline, index)),
+            Scheduling::RoundRobin { .. } => {
+                let after = core.task.map_or(0, |index| index + 1);
+                ready.min_by_key(|&index| (index < after, index))
+            }
+        };
+        let releases = core.tasks.iter().filter_map(|&index| match self.tasks[index].state {
+            State::Waiting(release) => Some(release),
+            _ => None,
+        });
+        let next_release = releases.min().map_or(PENDING, |release| core.slot_of(release));
+        let others = core.tasks.len() > 1;
+        let core = &mut self.cores[at];
+        core.task = chosen;
+        core.look_at = match (chosen, self.scheduling) {
+            (Some(_), Scheduling::RoundRobin { .. }) if others => next_release.min(core.slot + self.quantum_slots),
+            _ => next_release,
+        };
+        if chosen.is_none() {
+            if next_release == PENDING {
+                // Nothing to do until somebody else says so.
+                core.block = Block::Register(NO_REGISTER);
+            } else {
+                core.slot = core.slot.max(next_release);
+            }
+        }
+    }
+
+    // --- results ---
+
+    /// Gives what was found out so far.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let tasks = self.tasks.iter().map(|task| {
+            let mut counts = task.counts.clone();
+            counts.page_faults = task.table.faults;
+            counts.frames = task.table.frames;
+            counts.deadline_misses += u64::from(task.state == State::Ready && self.now > task.deadline);
+            if let State::AtBarrier(since) = task.state {
+                counts.barrier_ps += self.now.saturating_sub(since).0;
+            }
+            counts
+        });
+        Outcome {
+            duration: self.now,
+            tasks: tasks.collect(),
+            endings: self.tasks.iter().map(|task| task.ending.clone()).collect(),
+            core_slots: self.cores.iter().map(|core| core.busy_slots).collect(),
+            banks: self.memory.bank_counts().map(<[BankCounts]>::to_vec).collect(),
+            ranks: self.memory.rank_counts(self.now).collect(),
+            displaced_by_others: self
+                .tasks
+                .iter()
+                .map(|task| self.hierarchy.llc_counts().evictions_by_others(task.class))
+                .collect(),
+        }
+    }
+
+    /// References executed so far by tasks that have an end.
+    #[must_use]
+    pub fn references_done(&self) -> u64 {
+        self.tasks.iter().filter(|task| task.is_finite).map(|task| task.counts.references).sum()
+    }
+
+    /// The allocator, for its counts.
+    #[must_use]
+    pub fn allocator(&self) -> &dyn FrameAllocator {
+        self.allocator.as_ref()
+    }
+
+    /// The caches, for their counts.
+    #[must_use]
+    pub fn caches(&self) -> &Hierarchy {
+        &self.hierarchy
+    }
+
+    /// What of the address mapping was assumed.
+    #[must_use]
+    pub fn assumed(&self) -> &[String] {
+        self.memory.decoder().assumed()
+    }
+}
+
+/// Levels in the order of [`TaskCounts::answered`].
+#[inline]
+fn level_index(level: Level) -> usize {
+    match level {
+        Level::L1 => 0,
+        Level::L2 => 1,
+        Level::Llc => 2,
+        Level::Peer => 3,
+        Level::Memory => 4,
+    }
+}

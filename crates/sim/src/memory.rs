@@ -1,0 +1,258 @@
+//! Memory as cores see it: channels behind an interconnect.
+//!
+//! A request leaves a core's last-level cache, takes the way to the channel's node, waits before the controller while
+//! its queue is full, and is served. Reads of one node's cores to another node's memory share that link's bandwidth.
+
+use crate::error::SimError;
+use memtint_dram::{
+    BankCounts, Completion, Controller, ControllerConfig, Decoder, Device, NEVER, Offer, RankCounts, Request, Step,
+};
+use memtint_units::{Clock, PhysAddr, Picoseconds};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Who waits for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket {
+    pub(crate) core: u16,
+    /// Miss register of the core.
+    pub(crate) register: u16,
+    /// Task on whose behalf.
+    pub(crate) task: u16,
+}
+
+/// What happened to a request of a core.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    /// The data of a read are there at this time.
+    Read { ticket: Ticket, at: Picoseconds, completion: Option<Completion> },
+    /// A write was taken in.
+    Written { ticket: Ticket, at: Picoseconds },
+}
+
+/// The interconnect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumaConfig {
+    /// One way between a core and a channel of another node, beyond what a local access takes.
+    pub hop: Picoseconds,
+    /// Time that a line occupies the link between two nodes, each direction of each pair having one.
+    pub line_time: Picoseconds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Arrival {
+    at: Picoseconds,
+    order: u64,
+    ticket: Ticket,
+    write: bool,
+    bank: u32,
+    row: u32,
+    column: u32,
+    /// Way back.
+    hop: Picoseconds,
+}
+
+/// One channel with what is on its way to it.
+struct Channel {
+    controller: Controller,
+    node: u32,
+    arrivals: BinaryHeap<Reverse<Arrival>>,
+    /// Reads and writes that have arrived and wait for an entry.
+    waiting: [VecDeque<Arrival>; 2],
+    /// Requests in the controller, by their id.
+    inside: Vec<Arrival>,
+    free: Vec<u32>,
+    /// Time of the next event.
+    next: Picoseconds,
+}
+
+/// All channels of the machine.
+pub(crate) struct Memory {
+    decoder: Decoder,
+    channels: Vec<Channel>,
+    clock: Clock,
+    numa: NumaConfig,
+    /// When the link from one node to another is free, by `from * nodes + to`.
+    links: Vec<Picoseconds>,
+    nodes: usize,
+    order: u64,
+    earliest: (Picoseconds, usize),
+}
+
+const LONG_AFTER: Picoseconds = Picoseconds(u64::MAX);
+
+impl Memory {
+    pub(crate) fn new(
+        decoder: Decoder,
+        device: &Device,
+        config: ControllerConfig,
+        numa: NumaConfig,
+    ) -> Result<Memory, SimError> {
+        let geometry = decoder.geometry(&device.geometry);
+        let nodes = decoder.node_of_channel().iter().max().map_or(1, |&last| last as usize + 1);
+        let channels = decoder.node_of_channel().iter().map(|&node| {
+            Ok(Channel {
+                controller: Controller::new(geometry, device.timing, config)?,
+                node,
+                arrivals: BinaryHeap::new(),
+                waiting: [VecDeque::new(), VecDeque::new()],
+                inside: Vec::new(),
+                free: Vec::new(),
+                next: Picoseconds(0),
+            })
+        });
+        let mut memory = Memory {
+            channels: channels.collect::<Result<_, SimError>>()?,
+            clock: device.clock,
+            decoder,
+            numa,
+            links: vec![Picoseconds(0); nodes * nodes],
+            nodes,
+            order: 0,
+            earliest: (LONG_AFTER, 0),
+        };
+        for index in 0..memory.channels.len() {
+            memory.renew(index);
+        }
+        Ok(memory)
+    }
+
+    /// Sends a line's request on its way; `at` is when it leaves the core's node.
+    pub(crate) fn send(&mut self, at: Picoseconds, node: u32, ticket: Ticket, addr: PhysAddr, write: bool) {
+        let place = self.decoder.place(addr).expect("frames come from the platform's regions");
+        let channel = &self.channels[place.channel as usize];
+        let home = channel.node;
+        let hop = if home == node { Picoseconds(0) } else { self.numa.hop };
+        let mut arrives = at + hop;
+        if home != node {
+            // The line crosses with a write, or on the way back of a read: one of the two directions.
+            let (from, to) = if write { (node, home) } else { (home, node) };
+            let link = &mut self.links[from as usize * self.nodes + to as usize];
+            arrives = arrives.max(*link);
+            *link = arrives + self.numa.line_time;
+        }
+        self.order += 1;
+        let index = place.channel as usize;
+        let arrival = Arrival {
+            at: arrives,
+            order: self.order,
+            ticket,
+            write,
+            bank: place.bank,
+            row: place.row,
+            column: place.column,
+            hop,
+        };
+        self.channels[index].arrivals.push(Reverse(arrival));
+        if arrives < self.channels[index].next {
+            self.channels[index].next = arrives;
+            if arrives < self.earliest.0 {
+                self.earliest = (arrives, index);
+            }
+        }
+    }
+
+    /// Time of the next event of any channel.
+    #[inline]
+    pub(crate) fn next(&self) -> Picoseconds {
+        self.earliest.0
+    }
+
+    /// Lets the channel that is next work up to a time (excluded), or until something happens that a core must hear of.
+    pub(crate) fn advance(&mut self, until: Picoseconds, tell: &mut Vec<Notice>) {
+        let index = self.earliest.1;
+        let clock = self.clock;
+        self.channels[index].work(until, clock, tell);
+        self.renew(index);
+    }
+
+    fn renew(&mut self, index: usize) {
+        let clock = self.clock;
+        let channel = &mut self.channels[index];
+        let command = channel.controller.next_cycle();
+        let command = if command == NEVER { LONG_AFTER } else { clock.start(command) };
+        let arrival = channel.arrivals.peek().map_or(LONG_AFTER, |Reverse(arrival)| arrival.at);
+        channel.next = command.min(arrival);
+        let first = self.channels.iter().enumerate().map(|(at, channel)| (channel.next, at)).min();
+        self.earliest = first.unwrap_or((LONG_AFTER, 0));
+    }
+
+    pub(crate) fn bank_counts(&self) -> impl Iterator<Item = &[BankCounts]> {
+        self.channels.iter().map(|channel| channel.controller.bank_counts())
+    }
+
+    pub(crate) fn rank_counts(&self, at: Picoseconds) -> impl Iterator<Item = Vec<RankCounts>> {
+        let cycle = self.clock.cycles_covering(at);
+        self.channels.iter().map(move |channel| channel.controller.rank_counts(cycle))
+    }
+
+    pub(crate) fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+}
+
+impl Channel {
+    fn work(&mut self, until: Picoseconds, clock: Clock, tell: &mut Vec<Notice>) {
+        while tell.is_empty() {
+            let arrival = self.arrivals.peek().map(|Reverse(arrival)| arrival.at).filter(|&at| at < until);
+            let arrival_cycle = arrival.map_or(NEVER, |at| clock.cycles_covering(at));
+            let limit = arrival_cycle.min(clock.cycles_covering(until));
+            if self.controller.next_cycle() < limit {
+                if let Step::Done(completion) = self.controller.step(limit) {
+                    self.done(completion, clock, tell);
+                }
+            } else if arrival.is_some() {
+                let Reverse(arrival) = self.arrivals.pop().expect("peeked");
+                let queue = &mut self.waiting[usize::from(arrival.write)];
+                queue.push_back(arrival);
+                if queue.len() == 1 {
+                    self.enter(arrival_cycle, arrival.write, clock, tell);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn done(&mut self, completion: Completion, clock: Clock, tell: &mut Vec<Notice>) {
+        let id = completion.id as usize;
+        let request = self.inside[id];
+        self.free.push(id as u32);
+        if !completion.write {
+            let at = clock.start(completion.done) + request.hop;
+            tell.push(Notice::Read { ticket: request.ticket, at, completion: Some(completion) });
+        }
+        self.enter(completion.issued + 1, completion.write, clock, tell);
+    }
+
+    /// Offers what waits, as far as there is room.
+    fn enter(&mut self, cycle: u64, write: bool, clock: Clock, tell: &mut Vec<Notice>) {
+        while let Some(&arrival) = self.waiting[usize::from(write)].front() {
+            let id = self.free.pop().unwrap_or_else(|| {
+                self.inside.push(arrival);
+                self.inside.len() as u32 - 1
+            });
+            let Arrival { bank, row, column, ticket, .. } = arrival;
+            let request = Request { id: u64::from(id), source: ticket.task, write, bank, row, column };
+            let at = clock.start(cycle) + arrival.hop;
+            match self.controller.offer(cycle, request) {
+                Offer::Queued => self.inside[id as usize] = arrival,
+                Offer::Forwarded => {
+                    self.free.push(id);
+                    if !write {
+                        let at = clock.start(cycle + 1) + arrival.hop;
+                        tell.push(Notice::Read { ticket, at, completion: None });
+                    }
+                }
+                Offer::Full => {
+                    self.free.push(id);
+                    return;
+                }
+            }
+            self.waiting[usize::from(write)].pop_front();
+            if write {
+                tell.push(Notice::Written { ticket, at });
+            }
+        }
+    }
+}

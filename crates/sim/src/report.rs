@@ -1,0 +1,445 @@
+//! Running scenarios, and what is told of them.
+
+use crate::error::SimError;
+use crate::histogram::Histogram;
+use crate::machine::Outcome;
+use crate::scenario::Scenario;
+use crate::task::{Ending, TaskCounts};
+use memtint_dram::{Energy, EnergyCounts, EnergyMeter};
+use memtint_units::Picoseconds;
+use serde::Serialize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Version of the report's form.
+pub const SCHEMA: u32 = 1;
+/// Steps in which a simulation asks whether to go on.
+const STEPS: u64 = 500;
+
+/// What a scenario came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Version of the form.
+    pub schema: u32,
+    /// File of the scenario.
+    pub scenario: String,
+    /// Platform.
+    pub platform: String,
+    /// Devices on each channel.
+    pub device: String,
+    /// Allocator.
+    pub allocator: String,
+    /// Seed.
+    pub seed: u64,
+    /// What the platform file leaves open, and was filled in.
+    pub assumed: Vec<String>,
+    /// Simulated time.
+    pub simulated_ns: f64,
+    /// False when the simulation was stopped before its end; everything below is as of then.
+    pub complete: bool,
+    /// The tasks, in the scenario's order.
+    pub tasks: Vec<TaskReport>,
+    /// Sum over tasks of speed together by speed alone; with `alone` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weighted_speedup: Option<f64>,
+    /// Greatest speed alone by speed together; with `alone` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maximum_slowdown: Option<f64>,
+    /// Share of time that each core had a task.
+    pub core_utilization: Vec<f64>,
+    /// Each bank that was used.
+    pub banks: Vec<BankReport>,
+    /// Each rank.
+    pub ranks: Vec<RankReport>,
+}
+
+/// What became of a task.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskReport {
+    /// Its name.
+    pub name: String,
+    /// Its core.
+    pub core: u32,
+    /// `running`, `completed`, or why it ended.
+    pub ending: String,
+    /// When it completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed_ns: Option<f64>,
+    /// Instructions executed.
+    pub instructions: u64,
+    /// Memory references executed.
+    pub references: u64,
+    /// Instructions in a cycle, over the cycles in which it had its core.
+    pub ipc: f64,
+    /// Accesses answered by the first level.
+    pub l1_hits: u64,
+    /// Accesses answered by the second level.
+    pub l2_hits: u64,
+    /// Accesses answered by the last level.
+    pub llc_hits: u64,
+    /// Accesses answered by another core's cache.
+    pub peer_hits: u64,
+    /// Accesses answered by memory.
+    pub llc_misses: u64,
+    /// The same by thousand instructions.
+    pub llc_misses_per_kilo_instruction: f64,
+    /// Its lines that other tasks displaced from the last level.
+    pub llc_displaced_by_others: u64,
+    /// Read from memory, prefetches included.
+    pub read_bytes_per_second: f64,
+    /// Written to memory.
+    pub write_bytes_per_second: f64,
+    /// Reads that met their row open.
+    pub row_hits: u64,
+    /// Reads that met the bank closed.
+    pub row_misses: u64,
+    /// Reads that met another row open.
+    pub row_conflicts: u64,
+    /// From access to data of demand reads of memory.
+    pub read_latency_ns: Distribution,
+    /// First touches.
+    pub page_faults: u64,
+    /// Frames it has.
+    pub frames: u64,
+    /// Jobs finished.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub jobs: u64,
+    /// Jobs that were late.
+    pub deadline_misses: u64,
+    /// From release to end of each job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_ns: Option<Distribution>,
+    /// Waited at barriers.
+    pub barrier_idle_ns: f64,
+    /// Speed alone by speed together; with `alone` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<f64>,
+}
+
+/// A distribution of times; quantiles are up to 3.2 % high.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Distribution {
+    /// How many.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Least.
+    pub min: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Greatest.
+    pub max: f64,
+}
+
+/// What a bank did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BankReport {
+    /// Channel.
+    pub channel: u32,
+    /// Bank of the channel.
+    pub bank: u32,
+    /// Requests that met their row open.
+    pub row_hits: u64,
+    /// Requests that met the bank closed.
+    pub row_misses: u64,
+    /// Requests that met another row open.
+    pub row_conflicts: u64,
+}
+
+/// What a rank did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RankReport {
+    /// Channel.
+    pub channel: u32,
+    /// Rank of the channel.
+    pub rank: u32,
+    /// ACT commands.
+    pub activates: u64,
+    /// RD commands.
+    pub reads: u64,
+    /// WR commands.
+    pub writes: u64,
+    /// REF, REFpb and REFsb commands.
+    pub refreshes: u64,
+    /// Energy, where the devices' currents are published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_pj: Option<EnergyReport>,
+}
+
+/// Energy in picojoules.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct EnergyReport {
+    /// Opening and closing rows.
+    pub activate: f64,
+    /// Reading.
+    pub read: f64,
+    /// Writing.
+    pub write: f64,
+    /// Refreshing.
+    pub refresh: f64,
+    /// Standing by.
+    pub background: f64,
+    /// All of it.
+    pub total: f64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+impl Distribution {
+    /// Summarises picoseconds in nanoseconds.
+    #[must_use]
+    pub fn of_ps(histogram: &Histogram) -> Distribution {
+        let ns = |ps: u64| ps as f64 / 1000.0;
+        let quantile = |share| ns(histogram.quantile(share));
+        Distribution {
+            count: histogram.count(),
+            mean: histogram.mean() / 1000.0,
+            min: ns(histogram.min()),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: ns(histogram.max()),
+        }
+    }
+}
+
+impl From<Energy> for EnergyReport {
+    fn from(energy: Energy) -> EnergyReport {
+        EnergyReport {
+            activate: energy.activate_pj as f64,
+            read: energy.read_pj as f64,
+            write: energy.write_pj as f64,
+            refresh: energy.refresh_pj as f64,
+            background: energy.background_pj as f64,
+            total: energy.total_pj() as f64,
+        }
+    }
+}
+
+/// Hears how far simulations are, from 0 to 1 of all there is to do, and says whether to go on.
+pub trait Watch: Sync {
+    /// Called now and then, from any thread.
+    fn go_on(&self, share_done: f64) -> bool;
+}
+
+impl<F: Fn(f64) -> bool + Sync> Watch for F {
+    fn go_on(&self, share_done: f64) -> bool {
+        self(share_done)
+    }
+}
+
+/// One simulation's result.
+struct Run {
+    outcome: Outcome,
+    complete: bool,
+    assumed: Vec<String>,
+    allocator: String,
+}
+
+/// Simulates a scenario, and each of its tasks alone if it says so, on up to `threads` threads. The result does not
+/// depend on their number.
+///
+/// # Errors
+///
+/// What the scenario's parts refuse.
+pub fn simulate(scenario: &Scenario, threads: usize, watch: &dyn Watch) -> Result<Report, SimError> {
+    let alone = if scenario.file().alone { scenario.file().tasks.len() } else { 0 };
+    let jobs = 1 + alone;
+    let shares: Mutex<Vec<f64>> = Mutex::new(vec![0.0; jobs]);
+    let runs: Vec<Mutex<Option<Result<Run, SimError>>>> = (0..jobs).map(|_| Mutex::new(None)).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            if job >= jobs {
+                return;
+            }
+            let told = |share: f64| {
+                let mut shares = shares.lock().unwrap_or_else(PoisonError::into_inner);
+                shares[job] = share;
+                watch.go_on(shares.iter().sum::<f64>() / jobs as f64)
+            };
+            let done = if job == 0 { run(scenario, &told) } else { run(&scenario.alone(job - 1), &told) };
+            *runs[job].lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.clamp(1, jobs) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut runs = runs.into_iter().map(|run| {
+        run.into_inner().unwrap_or_else(PoisonError::into_inner).expect("every job was done by some thread")
+    });
+    let together = runs.next().expect("there is one")?;
+    let alone = runs.collect::<Result<Vec<Run>, SimError>>()?;
+    Ok(report(scenario, &together, &alone))
+}
+
+fn run(scenario: &Scenario, go_on: &dyn Fn(f64) -> bool) -> Result<Run, SimError> {
+    let mut machine = scenario.machine()?;
+    let duration = scenario.file().duration.0.0;
+    let references: u64 = scenario.file().tasks.iter().filter_map(|task| task.references).sum();
+    let mut complete = true;
+    for step in 1..=STEPS {
+        let end = (u128::from(duration) * u128::from(step) / u128::from(STEPS)) as u64;
+        if !machine.run_until(Picoseconds(end)) {
+            break;
+        }
+        let by_time = step as f64 / STEPS as f64;
+        let by_work = if references == 0 { 0.0 } else { machine.references_done() as f64 / references as f64 };
+        if !go_on(by_time.max(by_work)) && step < STEPS {
+            complete = false;
+            break;
+        }
+    }
+    go_on(1.0);
+    Ok(Run {
+        outcome: machine.outcome(),
+        complete,
+        assumed: machine.assumed().to_vec(),
+        allocator: machine.allocator().name().to_owned(),
+    })
+}
+
+fn report(scenario: &Scenario, together: &Run, alone: &[Run]) -> Report {
+    let outcome = &together.outcome;
+    let duration = outcome.duration;
+    let speeds: Vec<f64> = outcome.tasks.iter().map(|task| speed(task, duration)).collect();
+    let slowdowns: Vec<Option<f64>> = speeds
+        .iter()
+        .enumerate()
+        .map(|(index, &together)| {
+            let run = alone.get(index)?;
+            (together > 0.0).then(|| speed(&run.outcome.tasks[0], run.outcome.duration) / together)
+        })
+        .collect();
+    let tasks = (0..outcome.tasks.len()).map(|index| task_report(scenario, outcome, index, slowdowns[index]));
+    let known = !alone.is_empty() && slowdowns.iter().all(Option::is_some);
+    let all = || slowdowns.iter().flatten().copied();
+    let width = f64::from(scenario.file().cores.width);
+    let slots = duration.0 as f64 / 1e6 * f64::from(scenario.file().cores.mhz) * width;
+    Report {
+        schema: SCHEMA,
+        scenario: scenario.origin().to_owned(),
+        platform: scenario.platform().id().to_owned(),
+        device: scenario.device().name.clone(),
+        allocator: together.allocator.clone(),
+        seed: scenario.seed(),
+        assumed: together.assumed.clone(),
+        simulated_ns: duration.as_ns(),
+        complete: together.complete && alone.iter().all(|run| run.complete),
+        tasks: tasks.collect(),
+        weighted_speedup: known.then(|| all().map(|slowdown| 1.0 / slowdown).sum()),
+        maximum_slowdown: known.then(|| all().fold(0.0, f64::max)),
+        core_utilization: outcome.core_slots.iter().map(|&busy| (busy as f64 / slots).min(1.0)).collect(),
+        banks: banks(outcome),
+        ranks: ranks(scenario, outcome),
+    }
+}
+
+/// Instructions a picosecond.
+fn speed(task: &TaskCounts, duration: Picoseconds) -> f64 {
+    let time = task.completed_at.unwrap_or(duration).0;
+    if time == 0 { 0.0 } else { task.instructions as f64 / time as f64 }
+}
+
+fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize, slowdown: Option<f64>) -> TaskReport {
+    let section = &scenario.file().tasks[index];
+    let counts = &outcome.tasks[index];
+    let seconds = counts.completed_at.unwrap_or(outcome.duration).as_seconds();
+    let rate = |lines: u64| if seconds > 0.0 { lines as f64 * 64.0 / seconds } else { 0.0 };
+    let per = |count: u64, of: f64| if of > 0.0 { count as f64 / of } else { 0.0 };
+    let cycles = counts.slots as f64 / f64::from(scenario.file().cores.width);
+    TaskReport {
+        name: section.name.clone(),
+        core: section.core,
+        ending: match &outcome.endings[index] {
+            Ending::Running => "running".to_owned(),
+            Ending::Completed => "completed".to_owned(),
+            Ending::OutOfMemory(reason) | Ending::Failed(reason) => reason.clone(),
+        },
+        completed_ns: counts.completed_at.map(Picoseconds::as_ns),
+        instructions: counts.instructions,
+        references: counts.references,
+        ipc: per(counts.instructions, cycles),
+        l1_hits: counts.answered[0],
+        l2_hits: counts.answered[1],
+        llc_hits: counts.answered[2],
+        peer_hits: counts.answered[3],
+        llc_misses: counts.answered[4],
+        llc_misses_per_kilo_instruction: per(counts.answered[4], counts.instructions as f64 / 1000.0),
+        llc_displaced_by_others: outcome.displaced_by_others[index],
+        read_bytes_per_second: rate(counts.lines_read),
+        write_bytes_per_second: rate(counts.lines_written),
+        row_hits: counts.rows[0],
+        row_misses: counts.rows[1],
+        row_conflicts: counts.rows[2],
+        read_latency_ns: Distribution::of_ps(&counts.latency_ps),
+        page_faults: counts.page_faults,
+        frames: counts.frames,
+        jobs: counts.jobs,
+        deadline_misses: counts.deadline_misses,
+        response_ns: section.job.is_some().then(|| Distribution::of_ps(&counts.response_ps)),
+        barrier_idle_ns: counts.barrier_ps as f64 / 1000.0,
+        slowdown,
+    }
+}
+
+fn banks(outcome: &Outcome) -> Vec<BankReport> {
+    let all = (0..).zip(&outcome.banks).flat_map(|(channel, banks)| {
+        (0..).zip(banks).map(move |(bank, counts)| BankReport {
+            channel,
+            bank,
+            row_hits: counts.hits,
+            row_misses: counts.misses,
+            row_conflicts: counts.conflicts,
+        })
+    });
+    all.filter(|bank| bank.row_hits + bank.row_misses + bank.row_conflicts > 0).collect()
+}
+
+fn ranks(scenario: &Scenario, outcome: &Outcome) -> Vec<RankReport> {
+    let device = scenario.device();
+    let meter = EnergyMeter::of(device);
+    let cycles = device.clock.cycles_covering(outcome.duration);
+    let all = (0..).zip(&outcome.ranks).flat_map(|(channel, ranks)| {
+        (0..).zip(ranks).map(move |(rank, counts)| {
+            // The formula of a REF counts from the current with open rows upwards.
+            let refreshing = counts.refreshes * u64::from(device.timing.rfc);
+            let open = (counts.cycles_open + refreshing).min(cycles);
+            let energy = meter.map(|meter| {
+                meter.energy(&EnergyCounts {
+                    activates: counts.activates,
+                    reads: counts.reads,
+                    writes: counts.writes,
+                    refreshes: counts.refreshes,
+                    bank_refreshes: counts.bank_refreshes,
+                    cycles_open: open,
+                    cycles_closed: cycles - open,
+                })
+            });
+            RankReport {
+                channel,
+                rank,
+                activates: counts.activates,
+                reads: counts.reads,
+                writes: counts.writes,
+                refreshes: counts.refreshes + counts.bank_refreshes,
+                energy_pj: energy.map(EnergyReport::from),
+            }
+        })
+    });
+    all.collect()
+}

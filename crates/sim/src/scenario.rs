@@ -1,0 +1,993 @@
+//! Scenario files: a machine, its tasks, and what is to be found out.
+
+use crate::core::{CoreConfig, CoreModel};
+use crate::error::SimError;
+use crate::machine::{Machine, MachineConfig, Scheduling, TaskConfig};
+use crate::memory::NumaConfig;
+use crate::task::{Barrier, Release};
+use memtint_cache::{
+    CacheConfig, HierarchyConfig, Inclusion, Latencies, LlcConfig, PrefetchConfig, Replacement, StrideConfig, WayMask,
+};
+use memtint_dram::{
+    ControllerConfig, Decoder, Device, DeviceChoice, PagePolicy, QueueSharing, RefreshKind, Scheduler, Standard,
+};
+use memtint_frames::{
+    Bpm, Buddy, Camc, Form, FrameAllocator, FrameRange, Hybrid, MemIds, Memory as FrameMemory, Mode, Palloc, PerCpu,
+    Pick, Policy, Profile, TintMalloc, Tinted, ZoneKind,
+};
+use memtint_map::{Granule, Palette, Platform};
+use memtint_units::{ByteSize, Clock, IndexSet, PAGE_SIZE, Picoseconds};
+use memtint_workload::{
+    Bandwidth, BandwidthParameters, Kind, Latency, LatencyParameters, Region, Source, Stream, StreamParameters,
+    Strides, StridesParameters, TraceFile, Uniform, UniformParameters,
+};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Version of the scenario format.
+pub const SCHEMA: u32 = 1;
+/// Larger files are refused unread.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A scenario as it stands in its file.
+///
+/// Times are texts of a whole number and a unit, `ps`, `ns`, `us`, `ms` or `s`; sizes as everywhere (`64K`, `8 MiB`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioFile {
+    /// Version of the format; 1.
+    pub schema: u32,
+    /// What it is about.
+    #[serde(default)]
+    pub description: String,
+    /// Platform: a name of the catalogue, or a file (relative to the scenario).
+    pub platform: String,
+    /// DRAM standard with its speed: a name of `memtint dram list`, or a file.
+    pub device: String,
+    /// Density of a device in gibibits; default: the standard's.
+    #[serde(default)]
+    pub density_gbit: Option<u32>,
+    /// Width of a device in bits; default: the standard's.
+    #[serde(default)]
+    pub device_bits: Option<u32>,
+    /// Longest simulated time. The simulation ends earlier when every task with `references` has executed them.
+    pub duration: Time,
+    /// Seed of everything random; default 1. The option `--seed` comes before it.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Whether each task is also simulated alone, for slowdowns; default false.
+    #[serde(default)]
+    pub alone: bool,
+    /// The cores.
+    pub cores: CoreSection,
+    /// The caches; default: the platform's, with their usual latencies.
+    #[serde(default)]
+    pub caches: CacheSection,
+    /// The memory controllers.
+    #[serde(default)]
+    pub controller: ControllerSection,
+    /// The interconnect between nodes.
+    #[serde(default)]
+    pub numa: NumaSection,
+    /// The operating system.
+    #[serde(default)]
+    pub system: SystemSection,
+    /// The tasks, 1 to 256.
+    #[serde(rename = "task")]
+    pub tasks: Vec<TaskSection>,
+}
+
+/// A time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time(pub Picoseconds);
+
+/// The cores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreSection {
+    /// How many; default: the platform's.
+    #[serde(default)]
+    pub count: Option<u32>,
+    /// Clock in megahertz.
+    pub mhz: u32,
+    /// Instructions issued in a cycle, 1 to 16; default 4.
+    #[serde(default = "four")]
+    pub width: u32,
+    /// Instructions that may follow an unfinished load (entries of the reorder buffer); 0 waits for every load; default
+    /// 128.
+    #[serde(default = "window")]
+    pub window: u32,
+    /// Misses under way, 1 to 64; default 10.
+    #[serde(default = "ten")]
+    pub mshrs: u32,
+}
+
+/// The caches, where they differ from the platform's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSection {
+    /// Which line makes room, in all caches; default `lru`.
+    #[serde(default)]
+    pub replacement: Replacement,
+    /// Prefetch the next line; default false.
+    #[serde(default)]
+    pub next_line: bool,
+    /// Prefetch along strides; default false.
+    #[serde(default)]
+    pub stride: bool,
+    /// Cycles of a hit in the first level, the second, the last, another core's cache, and on the way to memory and back;
+    /// default: those of the processor.
+    #[serde(default)]
+    pub latency_cycles: Option<[u32; 5]>,
+    /// First-level data cache of each core; default: the platform's. Needed, with `latency_cycles`, where the platform file
+    /// says nothing of private caches.
+    #[serde(default)]
+    pub l1: Option<CacheSize>,
+    /// Second-level cache of each core; default: the platform's. None where `l1` is given without it.
+    #[serde(default)]
+    pub l2: Option<CacheSize>,
+    /// Last-level cache, without slice hash; default: the platform's.
+    #[serde(default)]
+    pub llc: Option<CacheSize>,
+}
+
+/// A cache.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSize {
+    /// Bytes.
+    pub size: ByteSize,
+    /// Associativity.
+    pub ways: u32,
+}
+
+/// The memory controllers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerSection {
+    /// Entries for reads; default 32.
+    pub read_queue: Option<u32>,
+    /// Entries for writes; default 32.
+    pub write_queue: Option<u32>,
+    /// Whether each bank has its share of the entries for itself; default false.
+    #[serde(default)]
+    pub queue_per_bank: bool,
+    /// Waiting writes at which they are drained; default four fifths of the entries.
+    pub drain_at: Option<u32>,
+    /// Waiting writes down to which they are drained; default a fifth of the entries.
+    pub drain_to: Option<u32>,
+    /// `fcfs`, `fr-fcfs` or `par-bs`; default `fr-fcfs`.
+    pub scheduler: Option<SchedulerName>,
+    /// Row hits in a row over an older request (`fr-fcfs`), or requests of a batch for each bank (`par-bs`); default 16,
+    /// and 5.
+    pub cap: Option<u32>,
+    /// `open`, `closed` or `timeout`; default `open`.
+    pub page: Option<PageName>,
+    /// Cycles until an unused row is closed, for `timeout`; default 100.
+    pub timeout_cycles: Option<u32>,
+    /// `all-bank`, `staggered`, `fgr2`, `fgr4`, `per-bank`, `same-bank`, `burst`, `elastic` or `none`; default
+    /// `staggered`.
+    pub refresh: Option<RefreshName>,
+}
+
+/// Order of service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedulerName {
+    /// First come, first served.
+    Fcfs,
+    /// Row hits first.
+    FrFcfs,
+    /// Batches.
+    ParBs,
+}
+
+/// When rows are closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PageName {
+    /// When another is wanted.
+    Open,
+    /// At once.
+    Closed,
+    /// After a while.
+    Timeout,
+}
+
+/// When rows are refreshed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RefreshName {
+    /// Never.
+    None,
+    /// All ranks of a channel together.
+    AllBank,
+    /// Ranks one after the other.
+    Staggered,
+    /// Twice as often, shorter.
+    Fgr2,
+    /// Four times as often, shorter still.
+    Fgr4,
+    /// Bank by bank.
+    PerBank,
+    /// The same bank of all groups.
+    SameBank,
+    /// All at once, each retention window.
+    Burst,
+    /// Put off while the rank is busy.
+    Elastic,
+}
+
+/// The interconnect between nodes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NumaSection {
+    /// One way to another node, beyond what a local access takes; default 50 ns.
+    pub hop: Option<Time>,
+    /// Bandwidth of a link in megabytes a second, each direction; default 12 800.
+    pub link_mb_per_s: Option<u32>,
+    /// Node of each core; default: the cores divided evenly among the nodes.
+    #[serde(default)]
+    pub core_nodes: Option<Vec<u32>>,
+}
+
+/// The operating system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SystemSection {
+    /// Who hands out frames; default `tinted`, memtint's own.
+    #[serde(default)]
+    pub allocator: AllocatorName,
+    /// Block that is colored as a unit; default 4K.
+    #[serde(default = "page")]
+    pub granule: ByteSize,
+    /// Of 1024 frames, so many are taken by others before the tasks begin, at random; default 0.
+    #[serde(default)]
+    pub taken_per_1024: u32,
+    /// Time that a first touch takes in the kernel; default 1 us.
+    #[serde(default = "microsecond")]
+    pub fault: Time,
+    /// `fixed-priority`, `edf` or `round-robin`; default `round-robin`.
+    #[serde(default)]
+    pub scheduling: SchedulingName,
+    /// Quantum of `round-robin`; default 4 ms.
+    #[serde(default = "quantum")]
+    pub quantum: Time,
+}
+
+impl Default for SystemSection {
+    fn default() -> SystemSection {
+        SystemSection {
+            allocator: AllocatorName::default(),
+            granule: page(),
+            taken_per_1024: 0,
+            fault: microsecond(),
+            scheduling: SchedulingName::default(),
+            quantum: quantum(),
+        }
+    }
+}
+
+/// Allocators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AllocatorName {
+    /// Linux, no colors.
+    Buddy,
+    /// PALLOC.
+    Palloc,
+    /// BPM.
+    Bpm,
+    /// CAMC.
+    Camc,
+    /// TintMalloc.
+    Tintmalloc,
+    /// Cache, bank and controller coloring.
+    Hybrid,
+    /// memtint's own.
+    #[default]
+    Tinted,
+}
+
+/// Order of a core's tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedulingName {
+    /// By priority.
+    FixedPriority,
+    /// By deadline.
+    Edf,
+    /// In turn.
+    #[default]
+    RoundRobin,
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskSection {
+    /// Its name; unique.
+    pub name: String,
+    /// Core it is pinned to.
+    pub core: u32,
+    /// What it executes.
+    pub workload: Workload,
+    /// Bank classes it may have; default: any.
+    #[serde(default)]
+    pub banks: Option<String>,
+    /// Set colors it may have; default: any.
+    #[serde(default)]
+    pub sets: Option<String>,
+    /// Nodes it may have memory of; default: any.
+    #[serde(default)]
+    pub nodes: Option<String>,
+    /// Whether frames out of color are given when its colors are exhausted; default false.
+    #[serde(default)]
+    pub soft: bool,
+    /// Ways of the last-level cache it may fill; default: all.
+    #[serde(default)]
+    pub ways: Option<String>,
+    /// 2 MiB pages; default false.
+    #[serde(default)]
+    pub huge_pages: bool,
+    /// Smaller is more urgent, for `fixed-priority`; default 0.
+    #[serde(default)]
+    pub priority: u32,
+    /// References after which it is done; default: none.
+    #[serde(default)]
+    pub references: Option<u64>,
+    /// Jobs, instead of one without end.
+    #[serde(default)]
+    pub job: Option<JobSection>,
+    /// Tasks of the same group wait for each other.
+    #[serde(default)]
+    pub barrier: Option<BarrierSection>,
+}
+
+/// Periodic jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobSection {
+    /// Between two releases.
+    pub period: Time,
+    /// From the release; default: the period.
+    #[serde(default)]
+    pub deadline: Option<Time>,
+    /// Of the first release; default 0.
+    #[serde(default)]
+    pub phase: Option<Time>,
+    /// What a job executes.
+    pub references: u64,
+}
+
+/// Barriers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BarrierSection {
+    /// Group.
+    pub group: u32,
+    /// References between two barriers.
+    pub every: u64,
+}
+
+/// What a task executes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Workload {
+    /// A pointer chase over a randomly shuffled list.
+    Latency {
+        /// The list.
+        size: ByteSize,
+        /// Instructions between two loads; default 2.
+        #[serde(default = "two")]
+        gap: u32,
+    },
+    /// A walk through an array.
+    Bandwidth {
+        /// The array.
+        size: ByteSize,
+        /// Distance of two references; default 64.
+        #[serde(default = "line")]
+        step: ByteSize,
+        /// Writes instead of reads; default false.
+        #[serde(default)]
+        write: bool,
+        /// Instructions between two references; default 2.
+        #[serde(default = "two")]
+        gap: u32,
+    },
+    /// Copy, scale, add and triad over three arrays.
+    Stream {
+        /// All three arrays.
+        size: ByteSize,
+    },
+    /// Growing strides from both ends (CAMC, TintMalloc).
+    Strides {
+        /// The memory.
+        size: ByteSize,
+        /// By how much offsets grow; default 64.
+        #[serde(default = "line")]
+        step: ByteSize,
+        /// Reads instead of writes; default false.
+        #[serde(default)]
+        read: bool,
+    },
+    /// Lines at random, that wait for nothing.
+    Uniform {
+        /// The memory.
+        size: ByteSize,
+        /// Of 1024 references, so many are writes; default 0.
+        #[serde(default)]
+        writes_per_1024: u32,
+        /// Instructions between two references; default 2.
+        #[serde(default = "two")]
+        gap: u32,
+    },
+    /// A recorded program.
+    Trace {
+        /// File of `memtint trace record`, relative to the scenario.
+        file: PathBuf,
+        /// Thread of it; default 0.
+        #[serde(default)]
+        thread: u32,
+    },
+}
+
+fn one() -> u64 {
+    1
+}
+fn two() -> u32 {
+    2
+}
+fn four() -> u32 {
+    4
+}
+fn ten() -> u32 {
+    10
+}
+fn window() -> u32 {
+    128
+}
+fn line() -> ByteSize {
+    ByteSize(64)
+}
+fn page() -> ByteSize {
+    ByteSize(PAGE_SIZE)
+}
+fn microsecond() -> Time {
+    Time(Picoseconds(1_000_000))
+}
+fn quantum() -> Time {
+    Time(Picoseconds(4_000_000_000))
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+        let unit = match text[split..].trim() {
+            "ps" => Some(1),
+            "ns" => Some(1_000),
+            "us" => Some(1_000_000),
+            "ms" => Some(1_000_000_000),
+            "s" => Some(1_000_000_000_000u64),
+            _ => None,
+        };
+        let value = text[..split].parse::<u64>().ok().zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
+        // Sums of a few times must not overflow either.
+        value.filter(|&ps| ps < 1 << 62).map(|ps| Time(Picoseconds(ps))).ok_or_else(|| {
+            serde::de::Error::custom(format!(
+                "time {text:?}; accepted is a whole number with ps, ns, us, ms or s, such as \"10 ms\", below 53 days"
+            ))
+        })
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{} ps", self.0.0))
+    }
+}
+
+/// A verified scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    file: ScenarioFile,
+    origin: String,
+    /// Directory that file names are relative to.
+    base: PathBuf,
+    platform: Platform,
+    device: Device,
+    seed: u64,
+}
+
+impl Scenario {
+    /// Reads a scenario from a file.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError`], with the file, the field, the value and what would be accepted.
+    pub fn load(path: &Path) -> Result<Scenario, SimError> {
+        let origin = path.display().to_string();
+        let unreadable = |reason| SimError::Unreadable { origin: origin.clone(), reason };
+        let length = std::fs::metadata(path).map_err(unreadable)?.len();
+        if length > FILE_BYTES_MAX {
+            let reason = format!("it has {length} bytes; accepted are at most {FILE_BYTES_MAX}");
+            return Err(SimError::Syntax { origin, reason });
+        }
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        Scenario::parse(&text, &origin, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Reads a scenario from text; names of files in it are relative to `base`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scenario::load`].
+    pub fn parse(text: &str, origin: &str, base: &Path) -> Result<Scenario, SimError> {
+        let syntax =
+            |reason: toml::de::Error| SimError::Syntax { origin: origin.to_owned(), reason: reason.to_string() };
+        let file: ScenarioFile = toml::from_str(text).map_err(syntax)?;
+        Scenario::from_file(file, origin, base)
+    }
+
+    /// Verifies a scenario.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scenario::load`].
+    pub fn from_file(file: ScenarioFile, origin: &str, base: &Path) -> Result<Scenario, SimError> {
+        let check = Check { origin };
+        check.that("schema", file.schema == SCHEMA, file.schema, "1")?;
+        let platform = if is_path(&file.platform) {
+            Platform::load(&base.join(&file.platform).display().to_string())?
+        } else {
+            Platform::load(&file.platform)?
+        };
+        let standard = if is_path(&file.device) {
+            Standard::load(&base.join(&file.device).display().to_string())?
+        } else {
+            Standard::load(&file.device)?
+        };
+        let choice = DeviceChoice { density_gbit: file.density_gbit, device_bits: file.device_bits, ranks: 1 };
+        let device = standard.device(choice)?;
+        let seed = file.seed;
+        let scenario = Scenario { file, origin: origin.to_owned(), base: base.to_owned(), platform, device, seed };
+        scenario.verify()?;
+        Ok(scenario)
+    }
+
+    /// The file it came from.
+    #[must_use]
+    pub fn file(&self) -> &ScenarioFile {
+        &self.file
+    }
+
+    /// Name of its file.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// The devices on its channels.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The platform.
+    #[must_use]
+    pub fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    /// Seed of everything random.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The same with another seed.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Scenario {
+        self.seed = seed;
+        self
+    }
+
+    /// The same with one task only, without barriers.
+    #[must_use]
+    pub fn alone(&self, task: usize) -> Scenario {
+        let mut alone = self.clone();
+        alone.file.tasks = vec![TaskSection { barrier: None, ..self.file.tasks[task].clone() }];
+        alone
+    }
+
+    fn cores(&self) -> u32 {
+        let of_platform = self.platform.cores().map(|cores| cores.count);
+        let of_tasks = self.file.tasks.iter().map(|task| task.core + 1).max().unwrap_or(1);
+        self.file.cores.count.or(of_platform).unwrap_or(of_tasks)
+    }
+
+    fn verify(&self) -> Result<(), SimError> {
+        let check = Check { origin: &self.origin };
+        let file = &self.file;
+        check.that("duration", file.duration.0.0 > 0, file.duration.0, "more than 0 ns")?;
+        check.that("cores.mhz", (1..=20_000).contains(&file.cores.mhz), file.cores.mhz, "1 to 20000")?;
+        check.that("cores.width", (1..=16).contains(&file.cores.width), file.cores.width, "1 to 16")?;
+        check.that("cores.window", file.cores.window <= 4096, file.cores.window, "0 to 4096")?;
+        check.that("cores.mshrs", (1..=64).contains(&file.cores.mshrs), file.cores.mshrs, "1 to 64")?;
+        check.that(
+            "system.taken_per_1024",
+            file.system.taken_per_1024 < 1024,
+            file.system.taken_per_1024,
+            "0 to 1023",
+        )?;
+        check.that("system.quantum", file.system.quantum.0.0 > 0, file.system.quantum.0, "more than 0 ns")?;
+        check.that("numa.link_mb_per_s", file.numa.link_mb_per_s != Some(0), 0, "1 or more")?;
+        let count = file.tasks.len();
+        check.that("task", (1..=256).contains(&count), format!("a list of {count}"), "1 to 256 tasks")?;
+        let cores = self.cores();
+        for (index, task) in file.tasks.iter().enumerate() {
+            let of = |field: &str| format!("task {:?}: {field}", task.name);
+            let first = file.tasks.iter().position(|other| other.name == task.name);
+            check.that(&of("name"), first == Some(index), "used twice", "a name of its own")?;
+            check.that(&of("core"), task.core < cores, task.core, format!("0 to {}", cores - 1))?;
+            check.that(&of("references"), task.references != Some(0), 0, "1 or more")?;
+            if let Some(barrier) = &task.barrier {
+                check.that(&of("barrier.every"), barrier.every > 0, 0, "1 or more")?;
+                check.that(&of("barrier"), task.job.is_none(), "given beside a job", "one of the two")?;
+            }
+            if let Some(job) = &task.job {
+                check.that(&of("job.references"), job.references > 0, 0, "1 or more")?;
+                check.that(&of("job.period"), job.period.0.0 > 0, job.period.0, "more than 0 ns")?;
+                let deadline = job.deadline.unwrap_or(job.period).0;
+                check.that(&of("job.deadline"), deadline.0 > 0, deadline, "more than 0 ns")?;
+            }
+        }
+        // Everything else is refused by the part it concerns.
+        self.machine().map(|_| ())
+    }
+
+    /// Builds the machine with its tasks.
+    ///
+    /// # Errors
+    ///
+    /// What a part refuses: a damaged trace file, say.
+    pub fn machine(&self) -> Result<Machine, SimError> {
+        let file = &self.file;
+        let check = Check { origin: &self.origin };
+        let cores = self.cores();
+        let decoder = Decoder::new(&self.platform, &self.device.geometry)?;
+        let nodes = decoder.node_of_channel().iter().max().map_or(1, |&last| last + 1);
+        let core_nodes = match &file.numa.core_nodes {
+            Some(list) => list.clone(),
+            None => (0..cores).map(|core| core * nodes / cores).collect(),
+        };
+        check.that(
+            "numa.core_nodes",
+            core_nodes.len() == cores as usize,
+            core_nodes.len(),
+            format!("a list of {cores}"),
+        )?;
+        if let Some(&bad) = core_nodes.iter().find(|&&node| node >= nodes) {
+            return check.that("numa.core_nodes", false, bad, format!("0 to {}", nodes - 1)).map(|()| unreachable!());
+        }
+        let granule = Granule::from_bytes(file.system.granule.bytes());
+        let granule = granule.map_err(|error| check.refuse("system.granule", file.system.granule, error))?;
+        let palette = Palette::new(&self.platform, granule)?;
+        let mut allocator = self.allocator(&palette, &core_nodes)?;
+        take_some(allocator.as_mut(), file.system.taken_per_1024, self.seed)?;
+        let megahertz = u64::from(file.cores.mhz);
+        let tasks = file.tasks.iter().enumerate();
+        let tasks =
+            tasks.map(|(index, task)| self.task(index, task, &palette)).collect::<Result<Vec<_>, SimError>>()?;
+        let line = u64::from(file.numa.link_mb_per_s.unwrap_or(12_800));
+        Machine::new(
+            MachineConfig {
+                controller: self.controller()?,
+                caches: self.caches(cores)?,
+                core: CoreConfig {
+                    clock: Clock::from_khz(megahertz * 1000).expect("checked above"),
+                    width: file.cores.width,
+                    model: match file.cores.window {
+                        0 => CoreModel::InOrder,
+                        window => CoreModel::Windowed { window },
+                    },
+                    mshrs: file.cores.mshrs,
+                },
+                core_nodes,
+                numa: NumaConfig {
+                    hop: file.numa.hop.map_or(Picoseconds::from_ns(50), |hop| hop.0),
+                    // Bytes over megabytes a second are microseconds.
+                    line_time: Picoseconds((64 * 1_000_000u64).div_ceil(line)),
+                },
+                allocator,
+                fault: file.system.fault.0,
+                scheduling: match file.system.scheduling {
+                    SchedulingName::FixedPriority => Scheduling::FixedPriority,
+                    SchedulingName::Edf => Scheduling::EarliestDeadline,
+                    SchedulingName::RoundRobin => Scheduling::RoundRobin { quantum: file.system.quantum.0 },
+                },
+                decoder,
+                device: self.device.clone(),
+            },
+            tasks,
+        )
+    }
+
+    fn caches(&self, cores: u32) -> Result<HierarchyConfig, SimError> {
+        let file = &self.file;
+        let check = Check { origin: &self.origin };
+        let mut caches = match &file.caches.l1 {
+            None => HierarchyConfig::from_platform(&self.platform, cores)?,
+            Some(l1) => self.caches_of_scenario(l1, cores)?,
+        };
+        caches.classes = file.tasks.len() as u32;
+        caches.seed = self.seed;
+        caches.l1_data.replacement = file.caches.replacement;
+        caches.llc.cache.replacement = file.caches.replacement;
+        for cache in [&mut caches.l1_instruction, &mut caches.l2].into_iter().flatten() {
+            cache.replacement = file.caches.replacement;
+        }
+        caches.prefetch.next_line = file.caches.next_line;
+        caches.prefetch.stride = file.caches.stride.then_some(StrideConfig { streams: 16, confidence: 2, degree: 2 });
+        if let Some([l1, l2, llc, peer, memory]) = file.caches.latency_cycles {
+            let latencies = &mut caches.latencies;
+            (latencies.l1_cycles, latencies.l2_cycles, latencies.llc_cycles) = (l1, l2, llc);
+            (latencies.peer_cycles, latencies.memory_cycles) = (peer, memory);
+            latencies.source = format!("scenario {:?}", self.origin);
+        }
+        if file.tasks.iter().any(|task| task.ways.is_some()) {
+            let ways = caches.llc.cache.ways;
+            let mask = |task: &TaskSection| -> Result<WayMask, SimError> {
+                let text = task.ways.as_deref().unwrap_or("all");
+                let set = IndexSet::parse(text, ways)
+                    .map_err(|error| check.refuse(&format!("task {:?}: ways", task.name), text, error))?;
+                Ok(WayMask((0..ways).filter(|&way| set.contains(way)).fold(0, |mask, way| mask | 1 << way)))
+            };
+            caches.llc.way_masks = file.tasks.iter().map(mask).collect::<Result<_, _>>()?;
+        }
+        Ok(caches)
+    }
+
+    /// Private caches that the scenario describes, and the last level of the scenario or the platform.
+    fn caches_of_scenario(&self, l1: &CacheSize, cores: u32) -> Result<HierarchyConfig, SimError> {
+        let section = &self.file.caches;
+        let cache = |size: &CacheSize| CacheConfig {
+            size: size.size,
+            ways: size.ways,
+            set_bits: Vec::new(),
+            replacement: section.replacement,
+            mshrs: self.file.cores.mshrs,
+        };
+        let llc = match &section.llc {
+            None => LlcConfig::from_platform(&self.platform)?,
+            Some(size) => LlcConfig {
+                cache: cache(size),
+                slice_functions: Vec::new(),
+                instances: 1,
+                inclusion: Inclusion::NonInclusive,
+                inclusion_source: "assumed".to_owned(),
+                way_masks: Vec::new(),
+            },
+        };
+        let check = Check { origin: &self.origin };
+        let Some([l1_cycles, l2_cycles, llc_cycles, peer_cycles, memory_cycles]) = section.latency_cycles else {
+            return Err(check.refuse("caches.latency_cycles", "absent", "five numbers, as caches.l1 is given"));
+        };
+        Ok(HierarchyConfig {
+            line: self.platform.llc().map_or(ByteSize(64), |llc| llc.line),
+            cores,
+            classes: 1,
+            l1_data: cache(l1),
+            l1_instruction: None,
+            l2: section.l2.as_ref().map(cache),
+            llc,
+            coherent: true,
+            prefetch: PrefetchConfig::default(),
+            latencies: Latencies {
+                l1_cycles,
+                l2_cycles,
+                llc_cycles,
+                peer_cycles,
+                memory_cycles,
+                source: format!("scenario {:?}", self.origin),
+            },
+            address_end: self.platform.regions().iter().map(|region| region.end().0).max().unwrap_or_default(),
+            seed: self.seed,
+        })
+    }
+
+    fn controller(&self) -> Result<ControllerConfig, SimError> {
+        let section = &self.file.controller;
+        let check = Check { origin: &self.origin };
+        let refresh = &self.device.refresh;
+        let fine = |factor: u32| {
+            let found = refresh.fine.iter().find(|fine| fine.factor == factor);
+            let accepted = format!("a mode that {} has", self.device.name);
+            found
+                .map(|fine| RefreshKind::FineGranularity { factor, rfc: fine.rfc })
+                .ok_or_else(|| check.refuse("controller.refresh", format!("fgr{factor}"), accepted))
+        };
+        let bank = |same: bool| {
+            let name = if same { "same-bank" } else { "per-bank" };
+            let accepted = format!("a mode that {} has", self.device.name);
+            let bank = refresh.bank.filter(|bank| bank.same_bank == same);
+            bank.map(|bank| bank.interval).ok_or_else(|| check.refuse("controller.refresh", name, accepted))
+        };
+        let refresh = match section.refresh.unwrap_or(RefreshName::Staggered) {
+            RefreshName::None => RefreshKind::None,
+            RefreshName::AllBank => RefreshKind::AllBank { staggered: false },
+            RefreshName::Staggered => RefreshKind::AllBank { staggered: true },
+            RefreshName::Fgr2 => fine(2)?,
+            RefreshName::Fgr4 => fine(4)?,
+            RefreshName::PerBank => RefreshKind::PerBank { interval: bank(false)? },
+            RefreshName::SameBank => RefreshKind::SameBank { interval: bank(true)? },
+            RefreshName::Burst => RefreshKind::Burst { commands: refresh.commands, window: refresh.window_cycles },
+            RefreshName::Elastic => RefreshKind::Elastic { postponed_max: refresh.postponed_max },
+        };
+        let default = ControllerConfig::default();
+        let write_queue = section.write_queue.unwrap_or(default.write_queue);
+        Ok(ControllerConfig {
+            read_queue: section.read_queue.unwrap_or(default.read_queue),
+            write_queue,
+            sharing: if section.queue_per_bank { QueueSharing::PerBank } else { QueueSharing::Shared },
+            drain_at: section.drain_at.unwrap_or((write_queue * 4).div_ceil(5).max(1)),
+            drain_to: section.drain_to.unwrap_or(write_queue / 5),
+            scheduler: match section.scheduler.unwrap_or(SchedulerName::FrFcfs) {
+                SchedulerName::Fcfs => Scheduler::Fcfs,
+                SchedulerName::FrFcfs => Scheduler::FrFcfs { cap: Some(section.cap.unwrap_or(16)) },
+                SchedulerName::ParBs => Scheduler::ParBs { marking_cap: section.cap.unwrap_or(5) },
+            },
+            page_policy: match section.page.unwrap_or(PageName::Open) {
+                PageName::Open => PagePolicy::Open,
+                PageName::Closed => PagePolicy::Closed,
+                PageName::Timeout => PagePolicy::Timeout(section.timeout_cycles.unwrap_or(100)),
+            },
+            refresh,
+        })
+    }
+
+    fn allocator(&self, palette: &Palette, core_nodes: &[u32]) -> Result<Box<dyn FrameAllocator>, SimError> {
+        let ranges = self.platform.regions().iter().flat_map(frame_ranges).collect::<Vec<_>>();
+        let memory: Arc<FrameMemory> = FrameMemory::new(&ranges, core_nodes, palette)?;
+        let per_cpu = Some(PerCpu::LINUX_3_6);
+        Ok(match self.file.system.allocator {
+            AllocatorName::Buddy => Box::new(Buddy::new(&memory, per_cpu)),
+            AllocatorName::Palloc => Box::new(Palloc::new(&memory, per_cpu, Pick::default())),
+            AllocatorName::Bpm => Box::new(Bpm::new(&memory)?),
+            AllocatorName::Camc => Box::new(Camc::new(&memory, per_cpu, Form::default())),
+            AllocatorName::Tintmalloc => Box::new(TintMalloc::new(&memory, MemIds::dense(&memory), Form::default())?),
+            AllocatorName::Hybrid => Box::new(Hybrid::new(&memory, per_cpu)),
+            AllocatorName::Tinted => Box::new(Tinted::new(&memory)),
+        })
+    }
+
+    fn task(&self, index: usize, task: &TaskSection, palette: &Palette) -> Result<TaskConfig, SimError> {
+        let check = Check { origin: &self.origin };
+        let list = |field: &str, text: &Option<String>, count: u32| {
+            let parse = |text: &String| {
+                IndexSet::parse(text, count)
+                    .map_err(|error| check.refuse(&format!("task {:?}: {field}", task.name), text, error))
+            };
+            text.as_ref().map(parse).transpose()
+        };
+        let nodes = self.platform.domains().iter().map(|domain| domain.node + 1).max().unwrap_or(1);
+        let policy = Policy {
+            banks: list("banks", &task.banks, palette.bank_classes())?,
+            sets: list("sets", &task.sets, palette.set_colors())?,
+            nodes: list("nodes", &task.nodes, nodes)?,
+            mode: if task.soft { Mode::Soft } else { Mode::Strict },
+        };
+        Ok(TaskConfig {
+            core: task.core as usize,
+            profile: Profile { policy, path: task.name.clone(), ..Profile::default() },
+            priority: task.priority,
+            release: task.job.as_ref().map(|job| Release {
+                phase: job.phase.map_or(Picoseconds(0), |phase| phase.0),
+                period: job.period.0,
+                deadline: job.deadline.unwrap_or(job.period).0,
+                references_per_job: job.references,
+            }),
+            barrier: task.barrier.as_ref().map(|barrier| Barrier { group: barrier.group, every: barrier.every }),
+            references: task.references,
+            huge_pages: task.huge_pages,
+            source: self.source(&task.workload, self.seed.wrapping_add(index as u64))?,
+        })
+    }
+
+    fn source(&self, workload: &Workload, seed: u64) -> Result<Box<dyn Source>, SimError> {
+        let kind = |write: bool| if write { Kind::Write } else { Kind::Read };
+        Ok(match *workload {
+            Workload::Latency { size, gap } => {
+                Box::new(Latency::new(&LatencyParameters { region: Region::of(size), gap, seed })?)
+            }
+            Workload::Bandwidth { size, step, write, gap } => Box::new(Bandwidth::new(&BandwidthParameters {
+                region: Region::of(size),
+                step_bytes: step.bytes(),
+                kind: kind(write),
+                gap,
+            })?),
+            Workload::Stream { size } => {
+                let parameters =
+                    StreamParameters { region: Region::of(size), ..StreamParameters::for_cache(ByteSize(1)) };
+                Box::new(Stream::new(&parameters)?)
+            }
+            Workload::Strides { size, step, read } => Box::new(Strides::new(&StridesParameters {
+                region: Region::of(size),
+                step_bytes: step.bytes(),
+                kind: kind(!read),
+                ..StridesParameters::camc()
+            })?),
+            Workload::Uniform { size, writes_per_1024, gap } => {
+                Box::new(Uniform::new(&UniformParameters { region: Region::of(size), writes_per_1024, gap, seed })?)
+            }
+            Workload::Trace { ref file, thread } => Box::new(TraceFile::open(&self.base.join(file))?.source(thread)),
+        })
+    }
+}
+
+/// A name with a slash, or one that ends in .toml, is a file.
+fn is_path(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".toml")
+}
+
+/// A region's frames in Linux's zones.
+fn frame_ranges(region: &memtint_map::Region) -> Vec<FrameRange> {
+    const DMA_END: u64 = 16 << 20;
+    const DMA32_END: u64 = 4 << 30;
+    let (start, end) = (region.base.0, region.end().0);
+    let zones =
+        [(ZoneKind::Dma, 0, DMA_END), (ZoneKind::Dma32, DMA_END, DMA32_END), (ZoneKind::Normal, DMA32_END, u64::MAX)];
+    let range = |&(zone, from, to): &(ZoneKind, u64, u64)| {
+        let (from, to) = (start.max(from), end.min(to));
+        let pfn = |addr: u64| memtint_units::PhysAddr(addr).pfn();
+        (from < to).then(|| FrameRange { zone, node: region.node, start: pfn(from), end: pfn(to) })
+    };
+    zones.iter().filter_map(range).collect()
+}
+
+/// Others have some of the memory already.
+fn take_some(allocator: &mut dyn FrameAllocator, per_1024: u32, seed: u64) -> Result<(), SimError> {
+    if per_1024 == 0 {
+        return Ok(());
+    }
+    let others =
+        allocator.enter(&Profile { policy: Policy::any(), path: "others".to_owned(), ..Profile::default() })?;
+    let caller = memtint_frames::Caller { task: others, cpu: 0 };
+    let frames = allocator.counts().frames;
+    // All frames, in the allocator's order, and all but some of them back: what is kept is spread evenly.
+    let mut kept = Vec::new();
+    for index in 0..frames {
+        let Ok(frame) = allocator.allocate(caller) else { break };
+        kept.push((memtint_dram::replay::mix(seed, index) % 1024, frame));
+    }
+    for (draw, frame) in kept {
+        if draw >= u64::from(per_1024) {
+            allocator.free(caller, frame)?;
+        }
+    }
+    allocator.flush();
+    Ok(())
+}
+
+/// Refuses with the name of the file.
+struct Check<'a> {
+    origin: &'a str,
+}
+
+impl Check<'_> {
+    fn that(&self, field: &str, holds: bool, found: impl ToString, accepted: impl ToString) -> Result<(), SimError> {
+        if holds { Ok(()) } else { Err(self.refuse(field, found, accepted)) }
+    }
+
+    fn refuse(&self, field: &str, found: impl ToString, accepted: impl ToString) -> SimError {
+        SimError::Field {
+            origin: self.origin.to_owned(),
+            field: field.to_owned(),
+            found: found.to_string(),
+            accepted: accepted.to_string(),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Tasks: what they execute, when, and what is counted of them.
+
+use crate::histogram::Histogram;
+use crate::page_table::PageTable;
+use memtint_cache::TaskClass;
+use memtint_units::Picoseconds;
+use memtint_workload::{Reference, Source};
+
+/// References pulled from a source at a time.
+const PULL: usize = 256;
+
+/// When jobs of a task are released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Of the first job.
+    pub phase: Picoseconds,
+    /// Between two jobs.
+    pub period: Picoseconds,
+    /// From the release to the time by which the job must be done.
+    pub deadline: Picoseconds,
+    /// What a job executes.
+    pub references_per_job: u64,
+}
+
+/// What a task does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It wants the core.
+    Ready,
+    /// Its next job is released at this time.
+    Waiting(Picoseconds),
+    /// It waits for the other tasks of its group, since this time.
+    AtBarrier(Picoseconds),
+    /// It has no more to do.
+    Finished,
+}
+
+/// What became of a task in the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The simulation was over before the task was.
+    Running,
+    /// It executed all it had to.
+    Completed,
+    /// There was no frame for it; the allocator's words.
+    OutOfMemory(String),
+    /// Its trace file ended early; the reader's words.
+    Failed(String),
+}
+
+/// Counts of one task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskCounts {
+    /// Instructions executed.
+    pub instructions: u64,
+    /// Memory references executed.
+    pub references: u64,
+    /// Core cycles it had a core for, times the issue width.
+    pub slots: u64,
+    /// Accesses answered by first level, second level, last level, another core's cache, memory.
+    pub answered: [u64; 5],
+    /// Lines read from memory, prefetches included.
+    pub lines_read: u64,
+    /// Lines written to memory on its behalf.
+    pub lines_written: u64,
+    /// Reads that met their row open, the bank closed, another row.
+    pub rows: [u64; 3],
+    /// Time from access to data of demand reads of memory, in picoseconds.
+    pub latency_ps: Histogram,
+    /// First touches of a page.
+    pub page_faults: u64,
+    /// Frames it has.
+    pub frames: u64,
+    /// Jobs finished.
+    pub jobs: u64,
+    /// Jobs that were not done by their deadline; those still running at the end that are late count as well.
+    pub deadline_misses: u64,
+    /// From release to end of each finished job, in picoseconds.
+    pub response_ps: Histogram,
+    /// Time waited at barriers, in picoseconds.
+    pub barrier_ps: u64,
+    /// When it completed, if it did.
+    pub completed_at: Option<Picoseconds>,
+}
+
+/// State of one task.
+pub(crate) struct Task {
+    pub(crate) class: TaskClass,
+    pub(crate) core: usize,
+    /// Smaller is more urgent.
+    pub(crate) priority: u32,
+    pub(crate) release: Option<Release>,
+    pub(crate) barrier: Option<Barrier>,
+    /// It has an end of its own: the simulation need not go on when all such have ended.
+    pub(crate) is_finite: bool,
+    /// References until it is done.
+    pub(crate) left: u64,
+    /// References until the job is done.
+    pub(crate) job_left: u64,
+    pub(crate) released: Picoseconds,
+    pub(crate) deadline: Picoseconds,
+    pub(crate) state: State,
+    pub(crate) ending: Ending,
+    pub(crate) table: PageTable,
+    pub(crate) counts: TaskCounts,
+    source: Box<dyn Source>,
+    buffer: Vec<Reference>,
+    at: usize,
+}
+
+/// Tasks of a group wait for each other after every so many references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Barrier {
+    /// Group.
+    pub group: u32,
+    /// References between two barriers.
+    pub every: u64,
+}
+
+impl Task {
+    #[allow(clippy::too_many_arguments, reason = "called once, with what a scenario says of a task")]
+    pub(crate) fn new(
+        class: TaskClass,
+        core: usize,
+        priority: u32,
+        release: Option<Release>,
+        barrier: Option<Barrier>,
+        references: Option<u64>,
+        table: PageTable,
+        source: Box<dyn Source>,
+    ) -> Task {
+        let mut task = Task {
+            class,
+            core,
+            priority,
+            release,
+            barrier,
+            is_finite: references.is_some(),
+            left: references.unwrap_or(u64::MAX),
+            job_left: u64::MAX,
+            released: Picoseconds(0),
+            deadline: Picoseconds(u64::MAX),
+            state: State::Ready,
+            ending: Ending::Running,
+            table,
+            counts: TaskCounts::default(),
+            source,
+            buffer: vec![Reference::default(); PULL],
+            at: PULL,
+        };
+        if let Some(release) = release {
+            task.state = State::Waiting(release.phase);
+        }
+        task.begin_stretch();
+        task
+    }
+
+    /// How far it may go until it has to stop for a job's end or a barrier.
+    fn begin_stretch(&mut self) {
+        let job = self.release.map_or(u64::MAX, |release| release.references_per_job);
+        self.job_left = self.barrier.map_or(job, |barrier| barrier.every);
+    }
+
+    /// The next reference, without going past it.
+    #[inline]
+    pub(crate) fn peek(&mut self) -> Option<Reference> {
+        if self.at == self.buffer.len() {
+            let got = if self.buffer.is_empty() { 0 } else { self.source.fill(&mut self.buffer) };
+            self.buffer.truncate(got);
+            self.at = 0;
+            if got == 0 {
+                return None;
+            }
+        }
+        Some(self.buffer[self.at])
+    }
+
+    /// Goes past it.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        self.at += 1;
+        self.left -= 1;
+        self.job_left -= 1;
+    }
+
+    /// Why the source ended, when it ended before its time.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.source.failure().map(ToString::to_string)
+    }
+
+    /// A job begins.
+    pub(crate) fn release_at(&mut self, at: Picoseconds) {
+        self.released = at;
+        self.deadline = self.release.map_or(Picoseconds(u64::MAX), |release| at + release.deadline);
+        self.state = State::Ready;
+    }
+
+    /// A job ends; the next is released when its time has come.
+    pub(crate) fn end_job(&mut self, at: Picoseconds) {
+        let Some(release) = self.release else { return };
+        self.counts.jobs += 1;
+        self.counts.response_ps.add((at - self.released).0);
+        self.counts.deadline_misses += u64::from(at > self.deadline);
+        self.begin_stretch();
+        self.state = State::Waiting(self.released + release.period);
+    }
+
+    /// Goes on after a barrier.
+    pub(crate) fn pass_barrier(&mut self, arrived: Picoseconds, at: Picoseconds) {
+        self.counts.barrier_ps += (at - arrived).0;
+        self.begin_stretch();
+        self.state = State::Ready;
+    }
+}

@@ -1,0 +1,175 @@
+//! Does the machine as a whole do what arithmetic says of its parts?
+
+use memtint_sim::{Report, Scenario, simulate};
+use std::path::Path;
+
+fn run(text: &str) -> Report {
+    let scenario = Scenario::parse(text, "test", Path::new("")).unwrap();
+    simulate(&scenario, 1, &|_: f64| true).unwrap()
+}
+
+/// Latencies of 4, 14, 40, 60 and 120 cycles at 3 GHz; one task.
+fn scenario(cores: &str, controller: &str, task: &str) -> String {
+    format!(
+        "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"20 ms\"\n\
+         [cores]\ncount = 4\nmhz = 3000\n{cores}\n[caches]\nlatency_cycles = [4, 14, 40, 60, 120]\n\
+         l1 = {{ size = \"32 KiB\", ways = 8 }}\nl2 = {{ size = \"256 KiB\", ways = 4 }}\n\
+         [controller]\n{controller}\n[system]\nfault = \"0 ns\"\n\
+         [[task]]\nname = \"one\"\ncore = 0\n{task}\n"
+    )
+}
+
+fn assert_within_a_percent(name: &str, found: f64, expected: f64) {
+    assert!((found / expected - 1.0).abs() < 0.01, "{name}: {found}, the formula says {expected}");
+}
+
+/// tCK of DDR4-2400 in nanoseconds.
+const CLOCK: f64 = 2.5 / 3.0;
+
+/// A pointer chase through far more memory than caches and open rows: every load misses everything, and its row.
+#[test]
+fn an_unloaded_miss_takes_the_way_and_a_row_conflict() {
+    let task = "workload = { kind = \"latency\", size = \"128 MiB\" }\nreferences = 200000";
+    let report = run(&scenario("window = 128", "refresh = \"none\"", task));
+    let one = &report.tasks[0];
+    let conflict = 120.0 / 3.0 + f64::from(17 + 17 + 17 + 4) * CLOCK;
+    let hit = 120.0 / 3.0 + f64::from(17 + 4) * CLOCK;
+    // Half a clock more on average: cores and channels have clocks of their own. Some loads meet their row.
+    let share = one.row_hits as f64 / (one.row_hits + one.row_conflicts + one.row_misses) as f64;
+    let expected = conflict * (1.0 - share) + hit * share + CLOCK / 2.0;
+    assert!(share < 0.2, "{share} of the loads meet their row");
+    assert_within_a_percent("mean latency", one.read_latency_ns.mean, expected);
+    // With two more instructions for each load, four wide; the time of one load after the other.
+    let per_load = one.completed_ns.unwrap() / one.references as f64;
+    assert_within_a_percent("time for each load", per_load, expected);
+}
+
+/// Independent reads of random lines with ten misses under way: Little's law.
+#[test]
+fn misses_under_way_are_bandwidth_times_latency() {
+    let task = "workload = { kind = \"uniform\", size = \"1 GiB\" }\nreferences = 300000";
+    let report = run(&scenario("window = 1024\nmshrs = 10", "refresh = \"none\"", task));
+    let one = &report.tasks[0];
+    let rate = one.llc_misses as f64 / one.completed_ns.unwrap();
+    assert_within_a_percent("misses under way", rate * one.read_latency_ns.mean, 10.0);
+}
+
+/// A stream over both channels, with enough misses under way, fills the buses but for the refresh.
+#[test]
+fn a_stream_has_the_peak_bandwidth() {
+    let task = "workload = { kind = \"bandwidth\", size = \"256 MiB\", gap = 0 }\nreferences = 1000000";
+    let report = run(&scenario("window = 4096\nmshrs = 64\nwidth = 8", "refresh = \"none\"", task));
+    // Two channels of eight bytes at 2400 million transfers a second. Bank groups change with address bit 7, so that
+    // neighbouring lines alternate between groups.
+    let peak = 2.0 * 8.0 * 2400e6;
+    let found = report.tasks[0].read_bytes_per_second;
+    assert!(found > 0.9 * peak && found <= peak * 1.001, "{found} bytes a second, the peak is {peak}");
+}
+
+/// An in-order core executes what fits the first level at one instruction a slot.
+#[test]
+fn first_level_hits_cost_nothing_but_their_slot() {
+    let task = "workload = { kind = \"bandwidth\", size = \"16 KiB\", gap = 3 }\nreferences = 1000000";
+    let report = run(&scenario("window = 0\nwidth = 2", "", task));
+    assert_within_a_percent("instructions a cycle", report.tasks[0].ipc, 2.0);
+}
+
+#[test]
+fn equal_seeds_give_equal_results_on_any_number_of_threads() {
+    let mut text =
+        scenario("window = 64", "", "workload = { kind = \"uniform\", size = \"64 MiB\" }\nreferences = 50000");
+    text = text.replace("schema = 1", "schema = 1\nalone = true");
+    for core in 1..4 {
+        text += &format!(
+            "[[task]]\nname = \"t{core}\"\ncore = {core}\nreferences = 50000\n\
+             workload = {{ kind = \"uniform\", size = \"64 MiB\", writes_per_1024 = 300 }}\n"
+        );
+    }
+    let scenario = Scenario::parse(&text, "test", Path::new("")).unwrap();
+    let results = [1, 2, 3].map(|threads| simulate(&scenario, threads, &|_: f64| true).unwrap());
+    assert_eq!(results[0], results[1]);
+    assert_eq!(results[0], results[2]);
+    assert!(results[0].maximum_slowdown.unwrap() > 1.0);
+    let other = simulate(&scenario.with_seed(2), 1, &|_: f64| true).unwrap();
+    assert_ne!(results[0].tasks, other.tasks);
+}
+
+/// Frames of every task are of its colors: no two tasks meet in a bank.
+#[test]
+fn tasks_in_disjoint_classes_never_meet_in_a_bank() {
+    let text = |banks: [&str; 2]| {
+        let mut text = scenario(
+            "window = 64",
+            "",
+            &format!(
+                "banks = \"{}\"\nworkload = {{ kind = \"uniform\", size = \"64 MiB\" }}\nreferences = 100000",
+                banks[0]
+            ),
+        );
+        text += &format!(
+            "[[task]]\nname = \"two\"\ncore = 1\nbanks = \"{}\"\nreferences = 100000\n\
+             workload = {{ kind = \"uniform\", size = \"64 MiB\" }}\n",
+            banks[1]
+        );
+        text
+    };
+    let used = |report: &Report| report.banks.iter().map(|bank| (bank.channel, bank.bank)).collect::<Vec<_>>();
+    let low = used(&run(&text(["0-3", "0-3"])));
+    let high = used(&run(&text(["8-11", "8-11"])));
+    let both = used(&run(&text(["0-3", "8-11"])));
+    assert_eq!((low.len(), high.len(), both.len()), (16, 16, 32), "four classes of four banks each");
+    assert!(low.iter().all(|bank| !high.contains(bank)));
+}
+
+#[test]
+fn jobs_are_released_and_judged() {
+    let text = scenario(
+        "window = 0",
+        "refresh = \"none\"",
+        "workload = { kind = \"latency\", size = \"64 MiB\" }\njob = { period = \"1 ms\", references = 5000 }",
+    );
+    let report = run(&text);
+    let one = &report.tasks[0];
+    // 5000 loads of about 86 ns.
+    assert_eq!((one.jobs, one.deadline_misses), (20, 0));
+    let response = one.response_ns.unwrap();
+    assert!((400_000.0..480_000.0).contains(&response.max), "{response:?}");
+    let late = run(&text.replace("references = 5000", "references = 20000"));
+    assert!(late.tasks[0].jobs < 20 && late.tasks[0].deadline_misses >= late.tasks[0].jobs);
+}
+
+#[test]
+fn tasks_of_a_group_wait_for_each_other() {
+    let mut text = scenario(
+        "window = 0",
+        "",
+        "workload = { kind = \"latency\", size = \"64 MiB\" }\nbarrier = { group = 1, every = 1000 }\nreferences = 10000",
+    );
+    text += "[[task]]\nname = \"two\"\ncore = 1\nworkload = { kind = \"latency\", size = \"16 KiB\" }\n\
+             barrier = { group = 1, every = 1000 }\nreferences = 10000\n";
+    let report = run(&text);
+    let [slow, fast] = &report.tasks[..] else { panic!("two tasks") };
+    assert!(fast.barrier_idle_ns > 0.8 * slow.completed_ns.unwrap(), "{}", fast.barrier_idle_ns);
+    assert!(slow.barrier_idle_ns < 0.01 * slow.completed_ns.unwrap(), "{}", slow.barrier_idle_ns);
+    let apart = (slow.completed_ns.unwrap() - fast.completed_ns.unwrap()).abs();
+    assert!(apart < 0.2 * slow.completed_ns.unwrap(), "both end with the slower: {apart} ns apart");
+}
+
+#[test]
+fn priorities_preempt() {
+    let task = |name: &str, priority: u32, job: &str| {
+        format!(
+            "[[task]]\nname = \"{name}\"\ncore = 0\npriority = {priority}\nworkload = {{ kind = \"bandwidth\", size = \
+             \"16 KiB\" }}\n{job}\n"
+        )
+    };
+    let mut text = scenario("window = 0", "", "workload = { kind = \"bandwidth\", size = \"16 KiB\" }\npriority = 9");
+    text = text.replace("fault = \"0 ns\"", "fault = \"0 ns\"\nscheduling = \"fixed-priority\"");
+    text += &task("urgent", 1, "job = { period = \"100 us\", references = 20000 }");
+    let report = run(&text);
+    let urgent = &report.tasks[1];
+    // 20000 references of three instructions, four in a cycle, at 3 GHz: 5 us of each 100.
+    assert_eq!((urgent.jobs, urgent.deadline_misses), (200, 0));
+    assert!(urgent.response_ns.unwrap().p99 < 6_000.0, "{:?}", urgent.response_ns);
+    assert!((report.core_utilization[0] - 1.0).abs() < 0.01, "the other has the rest: {:?}", report.core_utilization);
+}
