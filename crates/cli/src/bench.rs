@@ -9,6 +9,7 @@ mod random;
 mod report;
 mod series;
 mod session;
+mod sim;
 mod touch;
 
 use std::ffi::OsString;
@@ -40,6 +41,8 @@ enum BenchVerb {
     Run(Box<BenchRunArguments>),
     /// Compares simulated page-frame allocators with each other and with PALLOC's published table.
     Frames(frames::FramesArguments),
+    /// Measures how many requests a second the simulated DRAM channel serves.
+    Sim(sim::SimArguments),
     /// Touches memory and says how long it took: what `run` measures.
     #[command(hide = true)]
     Touch(touch::TouchArguments),
@@ -86,6 +89,7 @@ pub(crate) fn main(arguments: &BenchArguments, format: Format) -> Ending {
     match &arguments.what {
         BenchVerb::Run(run) => bench_run(run, format),
         BenchVerb::Frames(frames) => frames::bench_frames(frames, format),
+        BenchVerb::Sim(sim) => sim::bench_sim(sim, format),
         BenchVerb::Touch(arguments) => touch::touch(arguments),
         BenchVerb::Scramble(arguments) => touch::scramble(arguments),
     }

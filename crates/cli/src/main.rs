@@ -7,6 +7,7 @@
 mod bench;
 mod choice;
 mod detect;
+mod dram;
 mod draw;
 mod inspect;
 mod output;
@@ -46,6 +47,8 @@ enum Verb {
     Palette(palette::PaletteArguments),
     /// Lists, shows, detects and converts descriptions of machines.
     Platform(platform::PlatformArguments),
+    /// Simulates one DRAM channel, and checks command traces.
+    Dram(dram::DramArguments),
     /// Measures what coloring costs.
     Bench(bench::BenchArguments),
     /// Records the memory references of programs, and looks at such recordings.
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Draw(draw) => draw::main(&draw),
         Verb::Palette(palette) => palette::main(&palette, arguments.format),
         Verb::Platform(platform) => platform::main(&platform, arguments.format),
+        Verb::Dram(dram) => dram::main(&dram, arguments.format),
         Verb::Bench(bench) => bench::main(&bench, arguments.format),
         Verb::Trace(trace) => trace::main(&trace, arguments.format),
     };

@@ -27,6 +27,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     MapFile(#[from] memtint_map::MapFileError),
     #[error(transparent)]
+    Dram(#[from] memtint_dram::DramError),
+    #[error(transparent)]
     Plan(#[from] memtint_plan::PlanError),
     #[error(transparent)]
     Inspect(#[from] memtint_inspect::InspectError),

@@ -97,10 +97,18 @@ pub fn replay<S: CommandSink>(
     requests: impl IntoIterator<Item = Request>,
     period: u64,
 ) -> ReplayStats {
+    replay_timed(controller, requests.into_iter().zip(0u64..).map(|(request, index)| (index * period, request)))
+}
+
+/// Replays requests against a channel, each offered from a cycle of its own on.
+pub fn replay_timed<S: CommandSink>(
+    controller: &mut Controller<S>,
+    requests: impl IntoIterator<Item = (u64, Request)>,
+) -> ReplayStats {
     let mut stats = ReplayStats::default();
     let mut earliest = 0;
-    for request in requests {
-        let mut cycle = earliest.max(stats.requests * period);
+    for (from, request) in requests {
+        let mut cycle = earliest.max(from);
         loop {
             // Everything that happens before this cycle has happened when the request is offered.
             while let Step::Done(completion) = controller.step(cycle) {
@@ -129,6 +137,16 @@ pub fn replay<S: CommandSink>(
 }
 
 impl ReplayStats {
+    /// Sums everything up in one number (FNV-1a): equal runs have equal ones.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        let totals = [self.requests, self.reads, self.cycles, self.hits, self.misses, self.conflicts, self.forwarded];
+        let numbers = totals.iter().chain(&self.latency.counts);
+        numbers
+            .flat_map(|number| number.to_le_bytes())
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+
     #[inline]
     pub(crate) fn note_accepted(&mut self, request: &Request, cycle: u64, offer: Offer) {
         self.requests += 1;

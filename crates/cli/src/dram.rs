@@ -1,0 +1,385 @@
+//! `memtint dram`: one channel, command by command.
+
+mod mapping;
+mod options;
+mod report;
+mod requests;
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use memtint_dram::replay::{ReplayStats, replay_timed};
+use memtint_dram::{
+    CheckOptions, Checker, Command, CommandReader, CommandSink, Controller, Device, DeviceChoice, Geometry,
+    RefreshPlan, Request, Standard, Violation,
+};
+
+use self::mapping::{Found, Mapping};
+use self::options::{DeviceArguments, MappingArguments, ReplayArguments, SizeArguments};
+use self::report::ReplayReport;
+use self::requests::{Access, TraceFile};
+use crate::Ending;
+use crate::output::{Failure, Format, done, done_json, print, print_json, table};
+
+pub(crate) use self::mapping::Matched;
+pub(crate) use self::requests::{SEED, Shape, Synthetic};
+
+/// Arguments of `memtint dram`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DramArguments {
+    #[command(subcommand)]
+    verb: DramVerb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum DramVerb {
+    /// Lists the standards and the devices of each.
+    List,
+    /// Shows organisation, timing and refresh of a device, with their sources.
+    Show {
+        /// Standard, or a file (a path with a slash or ending in .toml).
+        #[arg(value_name = "STANDARD")]
+        standard: String,
+        #[command(flatten)]
+        size: SizeArguments,
+    },
+    /// Replays independent requests against one channel.
+    Replay(Box<ReplayArguments>),
+    /// Checks a command trace against the standard.
+    #[command(after_help = "Exit status: 0 legal, 1 a command breaks a rule, 2 failure.\n\
+        A line of the trace: cycle, command, rank, bank, row or column; as memtint dram replay --commands writes it.")]
+    Check {
+        /// The command trace.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        #[command(flatten)]
+        device: DeviceArguments,
+        #[command(flatten)]
+        mapping: MappingArguments,
+        /// Refresh that the device must get: all-bank, fgr2, ...; with none, only what is there is checked.
+        #[arg(long, value_name = "ENGINE", default_value = "none")]
+        refresh: String,
+    },
+}
+
+pub(crate) fn main(arguments: &DramArguments, format: Format) -> Ending {
+    match &arguments.verb {
+        DramVerb::List => list(format),
+        DramVerb::Show { standard, size } => show(&size.device(standard)?, format),
+        DramVerb::Replay(replay) => run_replay(replay, format),
+        DramVerb::Check { file, device, mapping, refresh } => check(file, device, mapping, refresh, format),
+    }
+}
+
+fn list(format: Format) -> Ending {
+    let standards: Vec<Standard> = Standard::names().map(Standard::load).collect::<Result<_, _>>()?;
+    let devices = |standard: &Standard| standard.devices().map(|(gbit, bits)| format!("{gbit}Gb x{bits}")).collect();
+    if format == Format::Json {
+        let rows = standards.iter().map(|standard| {
+            let devices =
+                standard.devices().map(|(gbit, bits)| serde_json::json!({ "density_gbit": gbit, "width_bits": bits }));
+            serde_json::json!({
+                "standard": standard.name(),
+                "family": standard.family(),
+                "speed_bin": standard.speed_bin(),
+                "devices": devices.collect::<Vec<_>>(),
+            })
+        });
+        let rows: Vec<_> = rows.collect();
+        return done_json(&serde_json::json!({ "schema": 1, "report": "dram standards", "standards": rows }));
+    }
+    let rows: Vec<Vec<String>> = standards
+        .iter()
+        .map(|standard| {
+            let devices: Vec<String> = devices(standard);
+            vec![standard.name().to_owned(), standard.speed_bin().to_owned(), devices.join(", ")]
+        })
+        .collect();
+    done(&table(&["standard", "speed bin", "devices"], &[], &rows))
+}
+
+fn show(device: &Device, format: Format) -> Ending {
+    match format {
+        Format::Json => done_json(&report::device_json(device)),
+        Format::Text => done(&report::device_text(device)),
+    }
+}
+
+impl SizeArguments {
+    fn device(&self, standard: &str) -> Result<Device, Failure> {
+        let choice =
+            DeviceChoice { density_gbit: self.density, device_bits: self.width, ranks: self.ranks.unwrap_or(1) };
+        Ok(Standard::load(standard)?.device(choice)?)
+    }
+}
+
+impl DeviceArguments {
+    /// The device with the geometry and timing that mapping and refresh give it.
+    fn prepare(&self, mapping: &MappingArguments, refresh: &str) -> Result<(Device, Mapping, RefreshPlan), Failure> {
+        let mut device = self.size.device(&self.device)?;
+        let plan = RefreshPlan::named(refresh, &device)?;
+        let (mapping, geometry) = Mapping::named(&mapping.mapping, mapping.channel, self.size.ranks, &device)?;
+        (device.geometry, device.timing) = (geometry, plan.timing);
+        Ok((device, mapping, plan))
+    }
+}
+
+// --- replay ---
+
+fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
+    let refresh = if arguments.no_refresh { "none" } else { &arguments.refresh };
+    let (device, mapping, plan) = arguments.device.prepare(&arguments.mapping, refresh)?;
+    let config = arguments.controller.config(plan.kind);
+    let mut feed = Feed::new(arguments, &mapping, &device.geometry)?;
+    let watched = arguments.check || arguments.commands.is_some();
+    let (stats, ranks, engine, watch) = if watched {
+        let watch = Watch::new(arguments, &device, &plan)?;
+        let mut controller = Controller::with_sink(device.geometry, device.timing, config, watch)?;
+        let stats = replay_timed(&mut controller, feed.by_ref());
+        let (ranks, engine) = (controller.rank_counts(stats.cycles), controller.refresh_name());
+        (stats, ranks, engine, Some(controller.into_sink()))
+    } else {
+        let mut controller = Controller::new(device.geometry, device.timing, config)?;
+        let stats = replay_timed(&mut controller, feed.by_ref());
+        let (ranks, engine) = (controller.rank_counts(stats.cycles), controller.refresh_name());
+        (stats, ranks, engine, None)
+    };
+    if let Some(failure) = feed.failure {
+        return Err(failure);
+    }
+    let (commands, violation) = watch.map(Watch::finish).transpose()?.unzip();
+    let violation = violation.flatten();
+    let report = ReplayReport {
+        arguments,
+        device: &device,
+        mapping: &mapping,
+        config: &config,
+        engine,
+        stats: &stats,
+        ranks: &ranks,
+        other_channels: feed.other_channels,
+        timed: feed.timed,
+        commands: commands.filter(|_| arguments.check),
+        violation,
+    };
+    match format {
+        Format::Json => print_json(&report.to_json())?,
+        Format::Text => print(&report.to_text())?,
+    }
+    Ok(match violation {
+        None => ExitCode::SUCCESS,
+        Some(violation) => {
+            eprintln!("memtint: dram: {violation}");
+            ExitCode::from(1)
+        }
+    })
+}
+
+/// Where accesses come from.
+enum Source {
+    Synthetic { trace: Synthetic, base: u64, next: u64 },
+    File(Box<TraceFile>),
+}
+
+/// Turns accesses into requests of the channel, one at a time.
+struct Feed<'a> {
+    source: Source,
+    mapping: &'a Mapping,
+    /// Requests still wanted; `None` for all there are.
+    left: Option<u64>,
+    /// Cycles between offers; `None` for the times of the trace.
+    period: Option<u64>,
+    requests: u64,
+    /// Accesses that belong to another channel.
+    other_channels: u64,
+    /// The trace says when its requests come.
+    timed: bool,
+    /// Ends the trace.
+    failure: Option<Failure>,
+    told: Instant,
+}
+
+impl<'a> Feed<'a> {
+    fn new(arguments: &ReplayArguments, mapping: &'a Mapping, geometry: &Geometry) -> Result<Feed<'a>, Failure> {
+        const DEFAULT_REQUESTS: u64 = 100_000;
+        let (base, bytes) = mapping.extent();
+        let burst_bytes = u64::from(geometry.burst_bytes());
+        let shape = Shape::ALL.into_iter().find(|shape| arguments.trace == Path::new(shape.name()));
+        let (source, default) = match shape {
+            Some(shape) => {
+                let (seed, write_percent) = (arguments.seed, u64::from(arguments.writes));
+                let trace = Synthetic { shape, seed, write_percent, bursts: bytes / burst_bytes, burst_bytes };
+                (Source::Synthetic { trace, base, next: 0 }, Some(DEFAULT_REQUESTS))
+            }
+            None => (Source::File(Box::new(TraceFile::open(&arguments.trace)?)), None),
+        };
+        let left = arguments.requests.or(default);
+        let period = arguments.period;
+        Ok(Feed {
+            source,
+            mapping,
+            left,
+            period,
+            requests: 0,
+            other_channels: 0,
+            timed: false,
+            failure: None,
+            told: Instant::now(),
+        })
+    }
+
+    fn access(&mut self) -> Result<Option<Access>, Failure> {
+        match &mut self.source {
+            Source::File(file) => file.next(),
+            Source::Synthetic { trace, base, next } => {
+                let access = trace.access(*next);
+                *next += 1;
+                Ok(Some(Access { addr: access.addr + *base, ..access }))
+            }
+        }
+    }
+
+    fn request(&mut self) -> Result<Option<(u64, Request)>, Failure> {
+        loop {
+            let Some(access) = self.access()? else { return Ok(None) };
+            match self.mapping.find(access.addr) {
+                Found::OtherChannel => self.other_channels += 1,
+                Found::Outside => {
+                    let problem = format!("address {:#x} is outside the memory of the channel's mapping", access.addr);
+                    return Err(match &self.source {
+                        Source::File(file) => file.refuse(&problem),
+                        Source::Synthetic { .. } => Failure::Sentence(problem),
+                    });
+                }
+                Found::Here(spot) => {
+                    self.timed |= access.cycle.is_some();
+                    let id = self.requests;
+                    self.requests += 1;
+                    let from = match (self.period, access.cycle) {
+                        (Some(period), _) => id * period,
+                        (None, cycle) => cycle.unwrap_or(0),
+                    };
+                    let request = Request {
+                        id,
+                        source: 0,
+                        write: access.write,
+                        bank: spot.bank,
+                        row: spot.row,
+                        column: spot.column,
+                    };
+                    return Ok(Some((from, request)));
+                }
+            }
+        }
+    }
+
+    /// Progress, where somebody looks.
+    fn tell(&mut self) {
+        const EACH: Duration = Duration::from_secs(5);
+        if self.requests.is_multiple_of(1 << 20) && self.told.elapsed() > EACH && std::io::stderr().is_terminal() {
+            eprintln!("memtint: dram: {} requests", self.requests);
+            self.told = Instant::now();
+        }
+    }
+}
+
+impl Iterator for Feed<'_> {
+    type Item = (u64, Request);
+
+    fn next(&mut self) -> Option<(u64, Request)> {
+        if self.left == Some(0) || self.failure.is_some() {
+            return None;
+        }
+        self.tell();
+        match self.request() {
+            Ok(request) => {
+                self.left = self.left.map(|left| left - 1);
+                request
+            }
+            Err(failure) => {
+                self.failure = Some(failure);
+                None
+            }
+        }
+    }
+}
+
+/// Writes commands to a file, and has them checked.
+struct Watch {
+    out: Option<(PathBuf, BufWriter<File>)>,
+    checker: Option<Checker>,
+    commands: u64,
+    violation: Option<Violation>,
+    failure: Option<std::io::Error>,
+}
+
+impl Watch {
+    fn new(arguments: &ReplayArguments, device: &Device, plan: &RefreshPlan) -> Result<Watch, Failure> {
+        let create = |path: &PathBuf| match File::create(path) {
+            Ok(file) => Ok((path.clone(), BufWriter::new(file))),
+            Err(cause) => Err(Failure::File { path: path.clone(), done: "written", cause }),
+        };
+        let out = arguments.commands.as_ref().map(create).transpose()?;
+        let checker = || Checker::new(&device.geometry, &device.timing, CheckOptions { refresh: plan.duty });
+        Ok(Watch { out, checker: arguments.check.then(checker), commands: 0, violation: None, failure: None })
+    }
+
+    /// Commands seen, and the first violation.
+    fn finish(mut self) -> Result<(u64, Option<Violation>), Failure> {
+        if let Some((path, out)) = &mut self.out
+            && let Some(cause) = self.failure.take().or_else(|| out.flush().err())
+        {
+            return Err(Failure::File { path: path.clone(), done: "written", cause });
+        }
+        Ok((self.commands, self.violation))
+    }
+}
+
+impl CommandSink for Watch {
+    fn see(&mut self, command: Command) {
+        self.commands += 1;
+        if let Some((_, out)) = &mut self.out
+            && self.failure.is_none()
+        {
+            self.failure = writeln!(out, "{command}").err();
+        }
+        if let Some(checker) = &mut self.checker
+            && self.violation.is_none()
+        {
+            self.violation = checker.see(command).err();
+        }
+    }
+}
+
+// --- check ---
+
+fn check(path: &Path, device: &DeviceArguments, mapping: &MappingArguments, refresh: &str, format: Format) -> Ending {
+    let (device, _, plan) = device.prepare(mapping, refresh)?;
+    let failed = |cause| Failure::File { path: path.to_owned(), done: "read", cause };
+    let file = BufReader::new(File::open(path).map_err(failed)?);
+    let mut checker = Checker::new(&device.geometry, &device.timing, CheckOptions { refresh: plan.duty });
+    let mut reader = CommandReader::new(file, &path.display().to_string());
+    let (mut commands, mut violation) = (0u64, None);
+    while let Some(command) = reader.next() {
+        if let Err(found) = checker.see(command?) {
+            violation = Some((reader.line(), found));
+            break;
+        }
+        commands += 1;
+    }
+    match format {
+        Format::Json => print_json(&report::check_json(path, &device, commands, violation))?,
+        Format::Text => print(&report::check_text(&device, commands, violation))?,
+    }
+    Ok(if violation.is_some() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Bytes that were moved, and the time it took: bytes a second.
+fn bandwidth(stats: &ReplayStats, device: &Device) -> f64 {
+    let moved = (stats.hits + stats.misses + stats.conflicts) * u64::from(device.geometry.burst_bytes());
+    let seconds = device.clock.start(stats.cycles).as_seconds();
+    if seconds > 0.0 { moved as f64 / seconds } else { 0.0 }
+}
