@@ -308,7 +308,8 @@ fn info_text(report: &InfoReport<'_>) -> String {
 
 fn describe(report: &InfoReport<'_>, out: &mut String) -> std::fmt::Result {
     let (header, ending, analysis) = (report.header, report.ending, &report.analysis);
-    writeln!(out, "program             {} {}", header.program, header.arguments.join(" "))?;
+    let arguments: Vec<String> = header.arguments.iter().map(|argument| quoted(argument)).collect();
+    writeln!(out, "program             {} {}", quoted(&header.program), arguments.join(" "))?;
     writeln!(out, "recorder            {}", header.recorder)?;
     if !header.machine.is_empty() {
         writeln!(out, "machine             {}", header.machine)?;
@@ -366,6 +367,12 @@ fn describe(report: &InfoReport<'_>, out: &mut String) -> std::fmt::Result {
         .collect();
     rows.push(vec!["first use".to_owned(), analysis.reuse_first.to_string()]);
     write!(out, "{}", table(&["reuse of a line after references", "in 1 of 64 lines"], &[1], &rows))
+}
+
+/// A word as it is, or in quotes when it would not be seen as one.
+fn quoted(word: &str) -> String {
+    let plain = !word.is_empty() && word.chars().all(|c| !c.is_whitespace() && !c.is_control());
+    if plain { word.to_owned() } else { format!("{word:?}") }
 }
 
 fn sampling_text(sampling: Sampling) -> String {

@@ -1,6 +1,6 @@
 //! Does `memtint trace` record real programs without changing what they do, and convert what others recorded?
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -119,6 +119,45 @@ fn without_qemu_one_sentence_says_what_to_install() {
     assert_eq!(output.status.code(), Some(125));
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.lines().count() == 1 && text.contains("qemu-user"), "{text}");
+}
+
+#[test]
+fn a_qemu_that_does_not_load_the_plugin_is_named() {
+    let directory = Directory::new("unloaded");
+    let qemu = directory.file("qemu-x86_64");
+    std::fs::write(&qemu, "#!/bin/sh\nexit 3\n").unwrap();
+    std::fs::set_permissions(&qemu, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = memtint();
+    command.args(["trace", "record", "-o"]).arg(directory.file("trace")).args(["--", "/bin/true"]);
+    let output = command.env("PATH", &directory.0).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(125) && text.contains("exit status: 3"), "{text}");
+    assert!(text.contains(qemu.to_str().unwrap()) && text.contains("QEMU 5.1 to 8.2"), "{text}");
+    assert_eq!(std::fs::read_dir(&directory.0).unwrap().count(), 1, "no recording, no file");
+}
+
+#[test]
+fn a_signal_ends_the_program_and_not_the_file() {
+    if !has("qemu-x86_64") {
+        return;
+    }
+    let directory = Directory::new("signal");
+    let trace = directory.file("trace");
+    let mut command = memtint();
+    command.args(["trace", "record", "-o"]).arg(&trace).args(["--", "sh", "-c", "echo up; read line"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "up\n");
+    // The keyboard's signal reaches the program by itself; sent to the recorder alone, it changes nothing.
+    for signal in ["-INT", "-TERM"] {
+        assert!(Command::new("kill").arg(signal).arg(child.id().to_string()).status().unwrap().success());
+    }
+    let status = child.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+    let info = info(&trace);
+    assert_eq!(info["ending"]["exit"], "signal 15");
+    assert!(info["references"].as_u64().unwrap() > 10_000, "{info}");
 }
 
 #[test]
