@@ -36,9 +36,9 @@ pub(super) struct FramesArguments {
     #[arg(long, value_name = "CLASSES")]
     banks: Option<IndexList>,
     /// Runs of each allocator in each state.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
     repeat: u16,
-    /// The first 256 MiB and sizes up to 32 MiB only: for tests and a first impression.
+    /// The first 64 MiB and sizes up to 8 MiB only: for tests and a first impression.
     #[arg(long)]
     quick: bool,
     /// Seed of the fragmentation and of the order of runs.
@@ -53,15 +53,18 @@ enum State {
     Fresh,
     /// Filled, and 60 % of the frames freed in random order.
     Fragmented,
+    /// The same frames freed, the task's own colors before all others: whoever searches lists comes by the others first.
+    Adverse,
 }
 
 impl State {
-    const EVERY: [State; 2] = [State::Fresh, State::Fragmented];
+    const EVERY: [State; 3] = [State::Fresh, State::Fragmented, State::Adverse];
 
     fn name(self) -> &'static str {
         match self {
             State::Fresh => "fresh",
             State::Fragmented => "fragmented",
+            State::Adverse => "adverse",
         }
     }
 }
@@ -84,8 +87,10 @@ struct Setting {
     policy: Policy,
     /// Ends of the sizes, in pages, ascending.
     sizes: Vec<usize>,
-    /// Every frame, in the order in which the fragmented state frees the first of them.
+    /// The frames that the fragmented state frees, in its order.
     scattered: Vec<Pfn>,
+    /// The same in the order of the adverse state.
+    own_first: Vec<Pfn>,
     /// What reading the clock costs.
     clock_ns: u64,
     /// What it took to color every frame.
@@ -193,7 +198,7 @@ impl Setting {
             Policy::banks(banks.map_err(|error| Failure::Sentence(format!("bench frames: --banks: {error}")))?);
         // What is left of the color in the fragmented state, less a twentieth for the luck of the draw.
         let room = memory.frames_in_color(&policy).map_err(refused)? as usize * FREED_PERCENT / 100 * 19 / 20;
-        let largest = if arguments.quick { 32 } else { 512 };
+        let largest = if arguments.quick { 8 } else { 512 };
         let mib = std::iter::successors(Some(1), |size| Some(size * 2)).take_while(|&size| size <= largest);
         let sizes: Vec<usize> = mib.map(|size| size * PAGES_PER_MIB).filter(|&pages| pages <= room).collect();
         if sizes.is_empty() {
@@ -202,7 +207,11 @@ impl Setting {
         }
         let mut scattered = every_frame(&memory).map_err(refused)?;
         random.shuffle(&mut scattered);
-        Ok(Setting { memory, policy, sizes, scattered, clock_ns: clock_ns(), color_ms })
+        scattered.truncate(scattered.len() * FREED_PERCENT / 100);
+        let mine = |pfn: &Pfn| memory.color(*pfn).is_some_and(|color| policy.allows(color));
+        let (mut own_first, others): (Vec<Pfn>, Vec<Pfn>) = scattered.iter().copied().partition(mine);
+        own_first.extend(others);
+        Ok(Setting { memory, policy, sizes, scattered, own_first, clock_ns: clock_ns(), color_ms })
     }
 
     fn pages(&self) -> usize {
@@ -215,11 +224,16 @@ impl Setting {
         let started = Instant::now();
         let mut frames = make(system, &self.memory).map_err(refused)?;
         let build = started.elapsed();
-        if state == State::Fragmented {
+        let freed = match state {
+            State::Fresh => None,
+            State::Fragmented => Some(&self.scattered),
+            State::Adverse => Some(&self.own_first),
+        };
+        if let Some(freed) = freed {
             let plain = frames.enter(&Profile { user: PLAIN_USER, ..Profile::default() }).map_err(refused)?;
             let caller = Caller { task: plain, cpu: 0 };
             while frames.allocate(caller).is_ok() {}
-            for &pfn in &self.scattered[..self.scattered.len() * FREED_PERCENT / 100] {
+            for &pfn in freed {
                 frames.free(caller, pfn).map_err(refused)?;
             }
             frames.flush();
@@ -316,13 +330,13 @@ fn make(system: &str, memory: &Arc<Memory>) -> Result<Box<dyn FrameAllocator>, F
     })
 }
 
-/// The platform's memory, or its first 256 MiB in one zone.
+/// The platform's memory, or its first 64 MiB in one zone.
 fn memory_of(palette: &Palette, quick: bool) -> Result<Arc<Memory>, FrameError> {
     let node = |pfn: Pfn| palette.color_of_frame(pfn).map_or(0, |color| color.node);
     let first = palette.platform().regions().first().filter(|_| quick);
     let Some(first) = first else { return Memory::of_palette(palette, &[0]) };
     let start = first.base.pfn();
-    let end = start.offset(1 << 16).min(first.end().pfn());
+    let end = start.offset(1 << 14).min(first.end().pfn());
     Memory::new(&[FrameRange { zone: ZoneKind::Normal, node: node(start), start, end }], &[node(start)], palette)
 }
 

@@ -226,6 +226,8 @@ impl FramesReport<'_> {
              pages      least of {} runs for each page, {} ns of the clock subtracted\n\
              steps      list heads or bitmap words looked at, frames put on or taken off lists, splits, merges\n\
              fragmented memory filled, {FREED_PERCENT} % of its frames freed in random order\n\
+             adverse    the same frames freed, the task's colors before all others: searches come by the others first\n\
+             camc       chooses colors by itself, the least used first, and so is not met by the adverse state\n\
              *          published: {}\n\
              simulated  data structures alone, in user space: no locks, no page clearing, no interrupts\n",
             machine.cpu.clone().unwrap_or_else(unknown),
