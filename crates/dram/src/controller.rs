@@ -330,6 +330,8 @@ pub struct Controller<S = ()> {
     waiting_in_rank: Vec<u32>,
     last_access: Vec<u64>,
     writing: bool,
+    /// Requests of the present direction that go before those of the other, however many of these wait.
+    batch_left: u32,
     sequence: u64,
     banks: Vec<Bank>,
     candidates: Vec<Candidate>,
@@ -439,6 +441,7 @@ impl<S: CommandSink> Controller<S> {
             waiting_in_rank: vec![0; ranks],
             last_access: vec![0; ranks],
             writing: false,
+            batch_left: 0,
             sequence: 0,
             banks: vec![closed; banks],
             candidates: vec![Candidate { ready: NEVER, key: 0, limit_at: 0, slot: NONE }; banks],
@@ -643,16 +646,21 @@ impl<S: CommandSink> Controller<S> {
     }
 
     /// Turns between reading and writing when it is time; every bank then has another candidate.
+    ///
+    /// A turn lasts for as many requests as waited when it began (writes: down to the watermark) and no more while the
+    /// other direction waits as well: otherwise a requester that writes as fast as writes are drained would stop all
+    /// reads.
     #[inline]
     fn turn_direction(&mut self) -> bool {
         let [reads, writes] = self.waiting;
         let turn = if self.writing {
-            writes == 0 || (writes <= self.config.drain_to && reads > 0)
+            writes == 0 || (reads > 0 && (writes <= self.config.drain_to || self.batch_left == 0))
         } else {
-            writes >= self.config.drain_at || (reads == 0 && writes > 0)
+            writes > 0 && (reads == 0 || (writes >= self.config.drain_at && self.batch_left == 0))
         };
         if turn {
             self.writing = !self.writing;
+            self.batch_left = if self.writing { writes.saturating_sub(self.config.drain_to).max(1) } else { reads };
             self.renew(0..self.banks.len());
             self.chosen = None;
         }
@@ -978,6 +986,7 @@ impl<S: CommandSink> Controller<S> {
             self.limit_after_read(cycle, bank);
             cycle + u64::from(self.timing.read_latency())
         };
+        self.batch_left = self.batch_left.saturating_sub(1);
         let state = &mut self.banks[bank];
         state.served += 1;
         state.last_access = cycle;

@@ -66,6 +66,8 @@ pub struct Reference<S = ()> {
     /// All that wait, oldest first.
     waiting: Vec<Waiting>,
     writing: bool,
+    /// Requests that the present direction may still send while the other waits.
+    batch_left: u32,
     banks: Vec<Bank>,
     ranks: Vec<Rank>,
     /// Ranks to be refreshed, the longest due first.
@@ -88,6 +90,7 @@ impl<S: CommandSink> Reference<S> {
         known.then(|| Reference {
             waiting: Vec::new(),
             writing: false,
+            batch_left: 0,
             banks: vec![Bank::default(); geometry.banks() as usize],
             ranks: vec![rank; geometry.ranks as usize],
             due: Vec::new(),
@@ -145,11 +148,23 @@ impl<S: CommandSink> Reference<S> {
     /// Turns between reading and writing, whenever a request has come or gone.
     fn turn_direction(&mut self) {
         let (reads, writes) = (self.count(false), self.count(true));
-        self.writing = if self.writing {
-            writes > self.config.drain_to || (writes > 0 && reads == 0)
-        } else {
-            writes >= self.config.drain_at || (writes > 0 && reads == 0)
+        let spent = self.batch_left == 0;
+        let leave = match (self.writing, reads, writes) {
+            (true, _, 0) => true,
+            (true, 0, _) => false,
+            (true, ..) => spent || writes <= self.config.drain_to,
+            (false, _, 0) => false,
+            (false, 0, _) => true,
+            (false, ..) => spent && writes >= self.config.drain_at,
         };
+        if leave {
+            self.writing = !self.writing;
+            self.batch_left = match self.writing {
+                true if writes > self.config.drain_to => writes - self.config.drain_to,
+                true => 1,
+                false => reads,
+            };
+        }
     }
 
     // --- what is wanted ---
@@ -314,6 +329,7 @@ impl<S: CommandSink> Reference<S> {
 
     fn access(&mut self, now: u64, bank: usize, at: usize) -> Completion {
         let Waiting { request, arrival, outcome } = self.waiting.remove(at);
+        self.batch_left = self.batch_left.saturating_sub(1);
         self.turn_direction();
         let same_row = |waiting: &Waiting| (waiting.request.bank, waiting.request.row) == (request.bank, request.row);
         let close = self.config.page_policy == PagePolicy::Closed && !self.waiting.iter().any(same_row);

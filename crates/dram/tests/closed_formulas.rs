@@ -166,3 +166,30 @@ fn a_cap_lets_conflicts_through() {
     assert_eq!(served_at(Scheduler::FrFcfs { cap: Some(16) }), 16);
     assert_eq!(served_at(Scheduler::FrFcfs { cap: None }), 208);
 }
+
+/// Whoever writes as fast as writes are drained must not stop those who read.
+#[test]
+fn writes_without_end_do_not_stop_reads() {
+    let mut controller = Controller::new(geometry(), timing(), config()).unwrap();
+    let (mut cycle, mut next_write, mut longest) = (0, 0u32, 0);
+    for id in 0..100 {
+        controller.offer(cycle, read(id, 15, id as u32, 0));
+        loop {
+            // Every free entry is taken by a write to a row of its own.
+            while controller.has_room(true, next_write % 8) {
+                let (bank, row) = (next_write % 8, next_write / 8 % 60_000);
+                controller.offer(cycle, Request { write: true, ..read(u64::from(next_write), bank, row, 0) });
+                next_write += 1;
+            }
+            if let memtint_dram::Step::Done(done) = controller.step(u64::MAX) {
+                cycle = done.issued + 1;
+                if !done.write {
+                    longest = longest.max(done.done - done.arrival);
+                    break;
+                }
+            }
+        }
+    }
+    // A batch of 26 writes, each its own row of one of eight banks, and then some.
+    assert!(longest < 26 * u64::from(timing().rc), "a read waited {longest} cycles");
+}
