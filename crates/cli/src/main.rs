@@ -12,8 +12,10 @@ mod draw;
 mod inspect;
 mod output;
 mod palette;
+mod parquet;
 mod platform;
 mod run;
+mod sim;
 mod trace;
 
 use std::ffi::OsString;
@@ -49,6 +51,8 @@ enum Verb {
     Platform(platform::PlatformArguments),
     /// Simulates one DRAM channel, and checks command traces.
     Dram(dram::DramArguments),
+    /// Simulates a machine with its tasks: cores, caches, controllers, DRAM, page allocator, schedulers.
+    Sim(sim::SimArguments),
     /// Measures what coloring costs.
     Bench(bench::BenchArguments),
     /// Records the memory references of programs, and looks at such recordings.
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Verb::Palette(palette) => palette::main(&palette, arguments.format),
         Verb::Platform(platform) => platform::main(&platform, arguments.format),
         Verb::Dram(dram) => dram::main(&dram, arguments.format),
+        Verb::Sim(sim) => sim::main(&sim, arguments.format),
         Verb::Bench(bench) => bench::main(&bench, arguments.format),
         Verb::Trace(trace) => trace::main(&trace, arguments.format),
     };

@@ -29,6 +29,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Dram(#[from] memtint_dram::DramError),
     #[error(transparent)]
+    Sim(#[from] memtint_sim::SimError),
+    #[error(transparent)]
     Plan(#[from] memtint_plan::PlanError),
     #[error(transparent)]
     Inspect(#[from] memtint_inspect::InspectError),
