@@ -199,7 +199,7 @@ impl Machine {
             let horizon = first.0.saturating_add(self.reach.0).min(end.0);
             if channel.0 < horizon {
                 self.now = self.now.max(channel.min(first));
-                self.memory.advance(Picoseconds(horizon), &mut self.notices);
+                self.memory.advance(Picoseconds(horizon), self.reach, &mut self.notices);
                 self.hear();
             } else {
                 // Others may be reached from here on.

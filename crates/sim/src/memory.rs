@@ -159,8 +159,12 @@ impl Memory {
     }
 
     /// Lets the channel that is next work up to a time (excluded), or until something happens that a core must hear of.
-    pub(crate) fn advance(&mut self, until: Picoseconds, tell: &mut Vec<Notice>) {
+    ///
+    /// What another channel does next may wake a core, whose request takes `reach` to get here.
+    pub(crate) fn advance(&mut self, until: Picoseconds, reach: Picoseconds, tell: &mut Vec<Notice>) {
         let index = self.earliest.1;
+        let others = self.channels.iter().enumerate().filter(|&(at, _)| at != index).map(|(_, channel)| channel.next.0);
+        let until = others.min().map_or(until, |next| until.min(Picoseconds(next.saturating_add(reach.0))));
         let clock = self.clock;
         self.channels[index].work(until, clock, tell);
         self.renew(index);

@@ -173,3 +173,33 @@ fn priorities_preempt() {
     assert!(urgent.response_ns.unwrap().p99 < 6_000.0, "{:?}", urgent.response_ns);
     assert!((report.core_utilization[0] - 1.0).abs() < 0.01, "the other has the rest: {:?}", report.core_utilization);
 }
+
+/// A program with one miss at a time takes, for each, the instructions between and the way to memory.
+#[test]
+fn a_program_model_executes_its_published_statistics() {
+    let task = "workload = { kind = \"program\", model = \"palloc/473.astar\" }\nreferences = 20000";
+    let one = &run(&scenario("window = 128", "refresh = \"none\"", task)).tasks[0];
+    assert_within_a_percent("misses", one.llc_misses_per_kilo_instruction, 2.397);
+    let text = scenario("", "", &task.replace("473.astar", "473.astra"));
+    let refused = Scenario::parse(&text, "test", Path::new("")).unwrap_err().to_string();
+    assert!(refused.contains("473.astra") && refused.contains("palloc/473.astar"), "{refused}");
+}
+
+/// Requests reach every channel in time, whatever the other channels do: nobody waits for more than a few refreshes.
+#[test]
+fn no_channel_runs_ahead_of_the_cores() {
+    let mut text =
+        scenario("window = 224", "", "banks = \"0-3\"\nworkload = { kind = \"latency\", size = \"32 MiB\" }");
+    text = text.replace("duration = \"20 ms\"", "duration = \"2 ms\"");
+    let workloads = [
+        "bandwidth\", size = \"32 MiB\"",
+        "bandwidth\", size = \"32 MiB\", write = true",
+        "stream\", size = \"96 MiB\"",
+    ];
+    for (core, workload) in (1..).zip(workloads) {
+        text += &format!("[[task]]\nname = \"t{core}\"\ncore = {core}\nworkload = {{ kind = \"{workload} }}\n");
+    }
+    for task in run(&text).tasks {
+        assert!(task.read_latency_ns.max < 3_000.0, "{}: {:?}", task.name, task.read_latency_ns);
+    }
+}
