@@ -18,8 +18,8 @@ use memtint_frames::{
 use memtint_map::{Granule, Palette, Platform};
 use memtint_units::{ByteSize, Clock, IndexSet, PAGE_SIZE, Picoseconds};
 use memtint_workload::{
-    Bandwidth, BandwidthParameters, Kind, Latency, LatencyParameters, Region, Source, Stream, StreamParameters,
-    Strides, StridesParameters, TraceFile, Uniform, UniformParameters,
+    Bandwidth, BandwidthParameters, Kind, Latency, LatencyParameters, Program, Region, Source, Stream,
+    StreamParameters, Strides, StridesParameters, TraceFile, Uniform, UniformParameters, catalogue,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
@@ -423,6 +423,11 @@ pub enum Workload {
         /// Instructions between two references; default 2.
         #[serde(default = "two")]
         gap: u32,
+    },
+    /// A program with published statistics.
+    Program {
+        /// `SET/NAME` of the catalogue, for instance `palloc/470.lbm`.
+        model: String,
     },
     /// A recorded program.
     Trace {
@@ -923,6 +928,7 @@ impl Scenario {
             Workload::Uniform { size, writes_per_1024, gap } => {
                 Box::new(Uniform::new(&UniformParameters { region: Region::of(size), writes_per_1024, gap, seed })?)
             }
+            Workload::Program { ref model } => Box::new(Program::new(&catalogue::find(model)?.parameters(seed)?)?),
             Workload::Trace { ref file, thread } => Box::new(TraceFile::open(&self.base.join(file))?.source(thread)),
         })
     }
