@@ -102,7 +102,6 @@ pub struct TaskReport {
     /// Frames it has.
     pub frames: u64,
     /// Jobs finished.
-    #[serde(skip_serializing_if = "is_zero")]
     pub jobs: u64,
     /// Jobs that were late.
     pub deadline_misses: u64,
@@ -187,11 +186,6 @@ pub struct EnergyReport {
     pub background: f64,
     /// All of it.
     pub total: f64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 impl Distribution {

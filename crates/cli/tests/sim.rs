@@ -1,0 +1,185 @@
+//! Does `memtint sim` say what it promises, keep what is done when it is interrupted, and refuse what is wrong?
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A directory of this test's own, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("memtint-sim-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the temporary directory is writable");
+        Scratch(path)
+    }
+
+    fn scenario(&self, text: &str) -> String {
+        let path = self.0.join("scenario.toml");
+        std::fs::write(&path, text).expect("the directory is there");
+        path.to_str().expect("the temporary directory's name is text").to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left behind in the temporary directory does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+    command.args(arguments).env_remove("MEMTINT_PLATFORM").stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the binary was built for this test")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = run(&[&["--format", "json"], arguments].concat());
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+}
+
+const SCENARIO: &str = r#"
+schema = 1
+platform = "skl-e3-1220v5-4x4g"
+device = "ddr4-2400"
+duration = "200 us"
+alone = true
+
+[cores]
+count = 4
+mhz = 3000
+
+[caches]
+l1 = { size = "32 KiB", ways = 8 }
+l2 = { size = "256 KiB", ways = 4 }
+latency_cycles = [4, 12, 42, 60, 120]
+
+[system]
+fault = "0 ns"
+
+[[task]]
+name = "reader"
+core = 0
+banks = "0-3"
+workload = { kind = "latency", size = "16 MiB" }
+job = { period = "50 us", references = 200 }
+
+[[task]]
+name = "writer"
+core = 1
+banks = "4-7"
+workload = { kind = "bandwidth", size = "16 MiB", write = true }
+"#;
+
+#[test]
+fn results_do_not_depend_on_threads_and_are_the_same_in_all_forms() {
+    let scratch = Scratch::new("forms");
+    let scenario = scratch.scenario(SCENARIO);
+    let out = scratch.0.join("results");
+    let one = json(&["sim", &scenario, "--threads", "1", "--out", out.to_str().unwrap()]);
+    assert_eq!(one, json(&["sim", &scenario, "--threads", "3"]));
+    assert_ne!(one["tasks"], json(&["sim", &scenario, "--seed", "7"])["tasks"]);
+    assert_eq!((&one["schema"], &one["complete"]), (&Value::from(1), &Value::from(true)));
+    let reader = &one["tasks"][0];
+    assert_eq!((reader["name"].as_str(), reader["jobs"].as_u64()), (Some("reader"), Some(4)));
+    assert!(reader["read_latency_ns"]["mean"].as_f64().unwrap() > 50.0);
+    assert!(one["maximum_slowdown"].as_f64().unwrap() >= 1.0);
+    let stored: Value = serde_json::from_reader(File::open(out.join("report.json")).unwrap()).unwrap();
+    assert_eq!(stored, one);
+    for name in ["tasks", "banks", "ranks"] {
+        let table = std::fs::read(out.join(format!("{name}.parquet"))).unwrap();
+        assert!(table.starts_with(b"PAR1") && table.ends_with(b"PAR1"), "{name}");
+    }
+    let text = String::from_utf8(run(&["sim", &scenario]).stdout).unwrap();
+    assert!(text.contains("reader") && text.contains("maximum slowdown"), "{text}");
+}
+
+#[test]
+fn the_scenario_is_printed_with_its_defaults_and_means_the_same() {
+    let scratch = Scratch::new("config");
+    let scenario = scratch.scenario(SCENARIO);
+    let printed = String::from_utf8(run(&["sim", &scenario, "--print-config"]).stdout).unwrap();
+    assert!(printed.contains("window = 128"), "{printed}");
+    let mut first = json(&["sim", &scenario]);
+    let mut second = json(&["sim", &scratch.scenario(&printed)]);
+    for report in [&mut first, &mut second] {
+        report["scenario"] = Value::Null;
+    }
+    assert_eq!(first, second);
+}
+
+#[test]
+fn an_interrupted_simulation_keeps_what_is_done() {
+    let scratch = Scratch::new("interrupted");
+    let endless = SCENARIO.replace("200 us", "100 s").replace("alone = true", "alone = false");
+    let scenario = scratch.scenario(&endless);
+    let mut running = command(&["--format", "json", "sim", &scenario]).stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    // SAFETY: plain system call; the child is ours and has not been waited for.
+    assert_eq!(unsafe { libc::kill(running.id() as i32, libc::SIGINT) }, 0);
+    let asked = Instant::now();
+    while running.try_wait().unwrap().is_none() {
+        if asked.elapsed() > Duration::from_secs(60) {
+            running.kill().unwrap();
+            panic!("it did not stop");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = running.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["complete"], Value::from(false));
+    assert!(report["tasks"][1]["references"].as_u64().unwrap() > 1000, "{report}");
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_the_field() {
+    let cases = [
+        ("schema = 1", "schema = 2", "schema is 2; accepted is 1"),
+        ("duration", "durations", "unknown field `durations`"),
+        ("\"200 us\"", "\"200 weeks\"", "200 weeks"),
+        ("skl-e3-1220v5-4x4g", "skl-e3", "skl-e3"),
+        ("ddr4-2400", "ddr4-9999", "ddr4-9999"),
+        ("banks = \"0-3\"", "banks = \"16\"", "task \"reader\": banks"),
+        ("core = 1", "core = 4", "task \"writer\": core is 4; accepted is 0 to 3"),
+        ("name = \"writer\"", "name = \"reader\"", "a name of its own"),
+        ("references = 200", "references = 0", "job.references"),
+        ("mhz = 3000", "mhz = 0", "cores.mhz is 0"),
+        ("l2 = { size = \"256 KiB\", ways = 4 }", "l2 = { size = \"255 KiB\", ways = 4 }", "255 KiB"),
+        ("kind = \"latency\"", "kind = \"latencies\"", "latencies"),
+        ("size = \"16 MiB\" }\njob", "size = \"16 TiB\" }\njob", "16 TiB"),
+    ];
+    let scratch = Scratch::new("refused");
+    for (from, to, expected) in cases {
+        assert!(SCENARIO.contains(from), "{from}");
+        let output = run(&["sim", &scratch.scenario(&SCENARIO.replacen(from, to, 1))]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{to}: {message}");
+        assert!(message.contains(expected), "{to}: {message}");
+    }
+    let missing = run(&["sim", "/nonexistent/scenario.toml"]);
+    assert_eq!(missing.status.code(), Some(2));
+}
+
+/// The examples of the repository run.
+#[test]
+fn examples_are_accepted() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let output = run(&["sim", path.to_str().unwrap(), "--print-config"]);
+        assert!(output.status.success(), "{path:?}: {output:?}");
+        seen += 1;
+    }
+    assert!(seen > 0);
+}
