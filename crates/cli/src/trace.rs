@@ -95,7 +95,7 @@ enum Foreign {
     Dramsim3,
     /// Lines LD|ST ADDRESS.
     Ramulator2,
-    /// Lines BUBBLES LOAD [STORE].
+    /// Lines of a number of bubbles, an address to load, and perhaps one to store.
     Ramulator2Cpu,
     /// Records of 64 bytes an instruction, uncompressed; only read.
     Champsim,
