@@ -1,52 +1,17 @@
 //! Is the simulated channel as fast as arithmetic says?
 
 use memtint_dram::replay::{ReplayStats, mix, replay};
-use memtint_dram::{Controller, ControllerConfig, Geometry, PagePolicy, RefreshKind, Request, Scheduler, Timing};
+use memtint_dram::{
+    Controller, ControllerConfig, Device, DeviceChoice, PagePolicy, RefreshKind, Request, Scheduler, Standard, Timing,
+};
 
 /// DDR4-2400 (17-17-17), 8 Gb x8, four groups of four banks.
-fn geometry() -> Geometry {
-    Geometry {
-        ranks: 1,
-        bank_groups: 4,
-        banks_per_group: 4,
-        rows: 65536,
-        columns: 1024,
-        bus_bits: 64,
-        device_bits: 8,
-        burst_length: 8,
-    }
+fn device() -> Device {
+    Standard::load("ddr4-2400").unwrap().device(DeviceChoice::default()).unwrap()
 }
 
 fn timing() -> Timing {
-    Timing {
-        cl: 17,
-        cwl: 12,
-        burst: 4,
-        rcd: 17,
-        rp: 17,
-        rp_ab: 17,
-        ras: 39,
-        rc: 56,
-        ccd_s: 4,
-        ccd_l: 6,
-        ccd_s_wr: 4,
-        ccd_l_wr: 6,
-        rrd_s: 4,
-        rrd_l: 6,
-        faw: 26,
-        wr: 18,
-        wtr_s: 3,
-        wtr_l: 9,
-        rtp: 9,
-        rtrs: 2,
-        rtw: 11,
-        ppd: 1,
-        rfc: 420,
-        rfc_pb: 0,
-        pbr2pbr: 0,
-        pbr2act: 0,
-        refi: 9360,
-    }
+    device().timing
 }
 
 fn config() -> ControllerConfig {
@@ -58,7 +23,7 @@ fn read(id: u64, bank: u32, row: u32, column: u32) -> Request {
 }
 
 fn run(config: ControllerConfig, period: u64, requests: impl IntoIterator<Item = Request>) -> ReplayStats {
-    let mut controller = Controller::new(geometry(), timing(), config).unwrap();
+    let mut controller = Controller::new(device().geometry, timing(), config).unwrap();
     replay(&mut controller, requests, period)
 }
 
@@ -143,7 +108,8 @@ fn a_cap_lets_conflicts_through() {
     let victim = read(9999, 0, 2, 0);
     let requests = || hits(8).chain([victim]).chain(hits(200));
     let served_at = |scheduler| {
-        let mut controller = Controller::new(geometry(), timing(), ControllerConfig { scheduler, ..config() }).unwrap();
+        let mut controller =
+            Controller::new(device().geometry, timing(), ControllerConfig { scheduler, ..config() }).unwrap();
         let mut order = Vec::new();
         let mut cycle = 0;
         for request in requests() {
@@ -170,7 +136,7 @@ fn a_cap_lets_conflicts_through() {
 /// Whoever writes as fast as writes are drained must not stop those who read.
 #[test]
 fn writes_without_end_do_not_stop_reads() {
-    let mut controller = Controller::new(geometry(), timing(), config()).unwrap();
+    let mut controller = Controller::new(device().geometry, timing(), config()).unwrap();
     let (mut cycle, mut next_write, mut longest) = (0, 0u32, 0);
     for id in 0..100 {
         controller.offer(cycle, read(id, 15, id as u32, 0));

@@ -6,48 +6,7 @@
 //! DRAMsim3's latencies hold one cycle more, in which a request moves to its bank's queue.
 
 use memtint_dram::replay::{ReplayStats, mix, replay};
-use memtint_dram::{Controller, ControllerConfig, Geometry, RefreshKind, Request, Timing};
-
-const GEOMETRY: Geometry = Geometry {
-    ranks: 1,
-    bank_groups: 1,
-    banks_per_group: 8,
-    rows: 65536,
-    columns: 1024,
-    bus_bits: 64,
-    device_bits: 8,
-    burst_length: 8,
-};
-
-const TIMING: Timing = Timing {
-    cl: 11,
-    cwl: 8,
-    burst: 4,
-    rcd: 11,
-    rp: 11,
-    rp_ab: 11,
-    ras: 28,
-    rc: 39,
-    ccd_s: 4,
-    ccd_l: 4,
-    ccd_s_wr: 4,
-    ccd_l_wr: 4,
-    rrd_s: 5,
-    rrd_l: 5,
-    faw: 24,
-    wr: 12,
-    wtr_s: 6,
-    wtr_l: 6,
-    rtp: 6,
-    rtrs: 2,
-    rtw: 9,
-    ppd: 1,
-    rfc: 208,
-    rfc_pb: 0,
-    pbr2pbr: 0,
-    pbr2act: 0,
-    refi: 6240,
-};
+use memtint_dram::{Controller, ControllerConfig, DeviceChoice, RefreshKind, Request, Standard};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trace {
@@ -58,7 +17,10 @@ enum Trace {
 fn run(trace: Trace, requests: u64, period: u64, refresh: bool) -> ReplayStats {
     let refresh = if refresh { RefreshKind::AllBank { staggered: false } } else { RefreshKind::None };
     let config = ControllerConfig { refresh, ..ControllerConfig::default() };
-    let mut controller = Controller::new(GEOMETRY, TIMING, config).unwrap();
+    // `tests/standards.rs` holds this device to the recorded configuration.
+    let choice = DeviceChoice { density_gbit: Some(4), device_bits: Some(8), ranks: 1 };
+    let device = Standard::load("ddr3-1600").unwrap().device(choice).unwrap();
+    let mut controller = Controller::new(device.geometry, device.timing, config).unwrap();
     let request = |index: u64| {
         let line = match trace {
             Trace::Stream => index,
