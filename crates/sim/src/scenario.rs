@@ -18,8 +18,8 @@ use memtint_frames::{
 use memtint_map::{Granule, Palette, Platform};
 use memtint_units::{ByteSize, Clock, IndexSet, PAGE_SIZE, Picoseconds};
 use memtint_workload::{
-    Bandwidth, BandwidthParameters, Kind, Latency, LatencyParameters, Program, Region, Source, Stream,
-    StreamParameters, Strides, StridesParameters, TraceFile, Uniform, UniformParameters, catalogue,
+    Bandwidth, BandwidthParameters, Kind, Latency, LatencyParameters, Region, Source, Stream, StreamParameters,
+    Strides, StridesParameters, TraceFile, Uniform, UniformParameters, catalogue,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
@@ -928,7 +928,7 @@ impl Scenario {
             Workload::Uniform { size, writes_per_1024, gap } => {
                 Box::new(Uniform::new(&UniformParameters { region: Region::of(size), writes_per_1024, gap, seed })?)
             }
-            Workload::Program { ref model } => Box::new(Program::new(&catalogue::find(model)?.parameters(seed)?)?),
+            Workload::Program { ref model } => catalogue::find(model)?.source(seed)?,
             Workload::Trace { ref file, thread } => Box::new(TraceFile::open(&self.base.join(file))?.source(thread)),
         })
     }

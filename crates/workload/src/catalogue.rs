@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use crate::program::footprint;
-use crate::{Program, ProgramParameters, Region, WorkloadError};
+use crate::{Program, ProgramParameters, Region, Reuse, ReuseParameters, Source, WorkloadError};
+use memtint_units::ByteSize;
 
 const FILES: [(&str, &str); 2] =
     [("palloc", include_str!("../programs/palloc.toml")), ("bpm", include_str!("../programs/bpm.toml"))];
@@ -49,6 +50,12 @@ pub struct ProgramModel {
     pub writes_per_million: Characteristic,
     /// Misses that do not wait for each other.
     pub parallelism: Characteristic,
+    /// Loads between the misses that the first-level cache answers, one after the other.
+    pub near_loads_per_million_instructions: Option<Characteristic>,
+    /// Loads between the misses that the last-level cache answers when it has room, one after the other.
+    pub llc_loads_per_million_instructions: Option<Characteristic>,
+    /// What those go to, in KiB.
+    pub llc_set_kib: Option<Characteristic>,
 }
 
 #[derive(Deserialize)]
@@ -71,6 +78,9 @@ struct RawProgram {
     row_hits_per_million: RawValue,
     writes_per_million: RawValue,
     parallelism: RawValue,
+    near_loads_per_million_instructions: Option<RawValue>,
+    llc_loads_per_million_instructions: Option<RawValue>,
+    llc_set_kib: Option<RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -113,15 +123,54 @@ impl RawProgram {
             row_hits_per_million: self.row_hits_per_million.check(&name, "row_hits_per_million")?,
             writes_per_million: self.writes_per_million.check(&name, "writes_per_million")?,
             parallelism: self.parallelism.check(&name, "parallelism")?,
+            near_loads_per_million_instructions: self
+                .near_loads_per_million_instructions
+                .map(|raw| raw.check(&name, "near_loads_per_million_instructions"))
+                .transpose()?,
+            llc_loads_per_million_instructions: self
+                .llc_loads_per_million_instructions
+                .map(|raw| raw.check(&name, "llc_loads_per_million_instructions"))
+                .transpose()?,
+            llc_set_kib: self.llc_set_kib.map(|raw| raw.check(&name, "llc_set_kib")).transpose()?,
             name,
         };
         // Says what the generator does not accept.
-        Program::new(&model.parameters(0)?)?;
+        model.source(0)?;
         Ok(model)
     }
 }
 
 impl ProgramModel {
+    /// Gives the program: its misses, and where the model says so the loads between them ([`Reuse`]).
+    pub fn source(&self, seed: u64) -> Result<Box<dyn Source>, WorkloadError> {
+        let misses = Program::new(&self.parameters(seed)?)?;
+        let loads = [&self.near_loads_per_million_instructions, &self.llc_loads_per_million_instructions];
+        let Some(set) = &self.llc_set_kib else {
+            if loads.into_iter().any(Option::is_some) {
+                return Err(WorkloadError::parameter(
+                    &self.name,
+                    "llc_set_kib",
+                    "absent",
+                    "given with loads between misses",
+                ));
+            }
+            return Ok(Box::new(misses));
+        };
+        if !(1..=1 << 24).contains(&set.value) {
+            return Err(WorkloadError::parameter(&self.name, "llc_set_kib", set.value, "1 to 16777216"));
+        }
+        // What does not fit is refused by the source.
+        let rate =
+            |of: &Option<Characteristic>| of.as_ref().map_or(0, |rate| u32::try_from(rate.value).unwrap_or(u32::MAX));
+        let parameters = ReuseParameters {
+            near_per_million_instructions: rate(loads[0]),
+            llc_per_million_instructions: rate(loads[1]),
+            llc_set: ByteSize(set.value << 10),
+            seed,
+        };
+        Ok(Box::new(Reuse::new(misses, &parameters)?))
+    }
+
     /// Gives what a [`Program`] with these characteristics is made from; near references are left out.
     pub fn parameters(&self, seed: u64) -> Result<ProgramParameters, WorkloadError> {
         let small = |field: &'static str, of: &Characteristic| {
