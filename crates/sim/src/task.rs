@@ -135,7 +135,7 @@ impl Task {
             priority,
             release,
             barrier,
-            is_finite: references.is_some(),
+            is_finite: references.is_some() || source.ends(),
             left: references.unwrap_or(u64::MAX),
             job_left: u64::MAX,
             released: Picoseconds(0),

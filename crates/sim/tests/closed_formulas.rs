@@ -203,3 +203,24 @@ fn no_channel_runs_ahead_of_the_cores() {
         assert!(task.read_latency_ns.max < 3_000.0, "{}: {:?}", task.name, task.read_latency_ns);
     }
 }
+
+/// A recorded program ends by itself, and the simulation with it, however long its neighbours could go on.
+#[test]
+fn the_end_of_a_recording_is_the_end() {
+    use memtint_workload::{Reference, TraceHeader, TraceWriter};
+    let folder = std::env::temp_dir().join(format!("memtint-sim-trace-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut writer = TraceWriter::create(&folder.join("t.trace"), &TraceHeader::named("test")).unwrap();
+    for index in 0..5000u64 {
+        writer.push(0, &Reference::read(index * 64, 8, 1)).unwrap();
+    }
+    writer.finish(None, Vec::new()).unwrap();
+    let mut text = scenario("window = 0", "", "workload = { kind = \"trace\", file = \"t.trace\" }");
+    text += "[[task]]\nname = \"endless\"\ncore = 1\nworkload = { kind = \"uniform\", size = \"16 MiB\" }\n";
+    let scenario = Scenario::parse(&text, "test", &folder).unwrap();
+    let report = simulate(&scenario, 1, &|_: f64| true).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!((report.tasks[0].references, report.tasks[0].ending.as_str()), (5000, "completed"));
+    assert!(report.simulated_ns < 2_000_000.0, "{} ns", report.simulated_ns);
+    assert!(report.tasks[1].references > 1000 && report.tasks[1].ending == "running");
+}

@@ -88,6 +88,11 @@ pub trait Source: Send {
     /// Gives an independent source that goes on from the same point.
     fn snapshot(&self) -> Box<dyn Source>;
 
+    /// Tells whether it comes to an end by itself.
+    fn ends(&self) -> bool {
+        false
+    }
+
     /// Tells, after the end, why it came before its time; `None` for a good end. Ask it whenever a source that reads
     /// a file has ended: what was read up to there is right, but it is not all.
     fn failure(&self) -> Option<&WorkloadError> {

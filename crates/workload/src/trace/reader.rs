@@ -498,6 +498,10 @@ impl TraceSource {
 }
 
 impl Source for TraceSource {
+    fn ends(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn next(&mut self) -> Option<Reference> {
         if self.failure.is_some() {
