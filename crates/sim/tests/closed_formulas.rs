@@ -177,12 +177,12 @@ fn priorities_preempt() {
 /// A program with one miss at a time takes, for each, the instructions between and the way to memory.
 #[test]
 fn a_program_model_executes_its_published_statistics() {
-    let task = "workload = { kind = \"program\", model = \"palloc/473.astar\" }\nreferences = 20000";
+    let task = "workload = { kind = \"program\", model = \"bpm/456.hmmer\" }\nreferences = 20000";
     let one = &run(&scenario("window = 128", "refresh = \"none\"", task)).tasks[0];
-    assert_within_a_percent("misses", one.llc_misses_per_kilo_instruction, 2.397);
-    let text = scenario("", "", &task.replace("473.astar", "473.astra"));
+    assert_within_a_percent("misses", one.llc_misses_per_kilo_instruction, 5.7);
+    let text = scenario("", "", &task.replace("456.hmmer", "456.hmmr"));
     let refused = Scenario::parse(&text, "test", Path::new("")).unwrap_err().to_string();
-    assert!(refused.contains("473.astra") && refused.contains("palloc/473.astar"), "{refused}");
+    assert!(refused.contains("456.hmmr") && refused.contains("bpm/456.hmmer"), "{refused}");
 }
 
 /// Requests reach every channel in time, whatever the other channels do: nobody waits for more than a few refreshes.
