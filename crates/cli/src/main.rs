@@ -14,6 +14,7 @@ mod output;
 mod palette;
 mod parquet;
 mod platform;
+mod reproduce;
 mod run;
 mod sim;
 mod trace;
@@ -53,6 +54,8 @@ enum Verb {
     Dram(dram::DramArguments),
     /// Simulates a machine with its tasks: cores, caches, controllers, DRAM, page allocator, schedulers.
     Sim(sim::SimArguments),
+    /// Regenerates published figures and tables, and compares.
+    Reproduce(reproduce::ReproduceArguments),
     /// Measures what coloring costs.
     Bench(bench::BenchArguments),
     /// Records the memory references of programs, and looks at such recordings.
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Verb::Platform(platform) => platform::main(&platform, arguments.format),
         Verb::Dram(dram) => dram::main(&dram, arguments.format),
         Verb::Sim(sim) => sim::main(&sim, arguments.format),
+        Verb::Reproduce(reproduce) => reproduce::main(&reproduce, arguments.format),
         Verb::Bench(bench) => bench::main(&bench, arguments.format),
         Verb::Trace(trace) => trace::main(&trace, arguments.format),
     };

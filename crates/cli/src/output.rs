@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Sim(#[from] memtint_sim::SimError),
     #[error(transparent)]
+    Reproduce(#[from] memtint_reproduce::ReproduceError),
+    #[error(transparent)]
     Plan(#[from] memtint_plan::PlanError),
     #[error(transparent)]
     Inspect(#[from] memtint_inspect::InspectError),

@@ -84,7 +84,7 @@ fn print_config(scenario: &Scenario, format: Format) -> Ending {
 }
 
 /// How far it is, on standard error; and Ctrl-C.
-struct Progress {
+pub(crate) struct Progress {
     interrupted: Arc<AtomicBool>,
     started: Instant,
     told: Mutex<Instant>,
@@ -96,7 +96,7 @@ const OFTEN: Duration = Duration::from_millis(200);
 const SELDOM: Duration = Duration::from_secs(10);
 
 impl Progress {
-    fn new() -> Result<Progress, Failure> {
+    pub(crate) fn new() -> Result<Progress, Failure> {
         let interrupted = Arc::new(AtomicBool::new(false));
         // The second one ends the program at once.
         let flag = |flag: &Arc<AtomicBool>| {
@@ -108,7 +108,7 @@ impl Progress {
         Ok(Progress { interrupted, started: now, told: Mutex::new(now), terminal: std::io::stderr().is_terminal() })
     }
 
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         if self.terminal {
             eprint!("\r\x1b[K");
         }

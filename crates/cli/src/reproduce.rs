@@ -1,0 +1,220 @@
+//! `memtint reproduce`: published figures and tables, regenerated and compared.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use memtint_reproduce::{Comparison, Figure, Options, Regenerated, Verdict, catalogue};
+use serde::Serialize;
+
+use crate::Ending;
+use crate::output::{Failure, Format, done, done_json, print, print_json, table, write_file};
+use crate::sim::Progress;
+
+/// Version of the form of JSON output.
+const SCHEMA: u32 = 1;
+
+/// Options of `memtint reproduce`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReproduceArguments {
+    /// Figures and tables to regenerate. Default: all of which that is possible.
+    ids: Vec<String>,
+    /// List what there is instead: name, paper, title, kind and time.
+    #[arg(long)]
+    list: bool,
+    /// Simulate a tenth as much, and parts of long lists: a first look, in seconds.
+    #[arg(long)]
+    short: bool,
+    /// Seed of everything random. Default: that of each scenario.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Threads; results are the same with any number. Default: the CPUs of this machine.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Directory for a result (ID.json) and the scenarios (ID/*.toml, for `memtint sim`) of each figure; made when it is
+    /// missing.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// What goes to standard output as JSON.
+#[derive(Serialize)]
+struct Output<'a> {
+    schema: u32,
+    figures: Vec<&'a Comparison>,
+}
+
+pub(crate) fn main(arguments: &ReproduceArguments, format: Format) -> Ending {
+    let mut figures = match &arguments.ids[..] {
+        [] => catalogue::figures()?,
+        ids => ids.iter().map(|id| catalogue::find(id)).collect::<Result<_, _>>()?,
+    };
+    if arguments.list {
+        return list(&figures, format);
+    }
+    let all = figures.len();
+    if arguments.ids.is_empty() {
+        figures.retain(Figure::is_regenerated);
+        let left_out = all - figures.len();
+        if left_out > 0 {
+            eprintln!("memtint: {left_out} figures have published values only and are left out, see --list");
+        }
+    }
+    // Not after minutes of work.
+    if let Some(directory) = &arguments.out {
+        make(directory)?;
+    }
+    let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
+    let options = Options {
+        threads: arguments.threads.map_or_else(cpus, usize::from),
+        short: arguments.short,
+        seed: arguments.seed,
+    };
+    let progress = Progress::new()?;
+    let regenerated = memtint_reproduce::reproduce(&figures, options, &progress)?;
+    progress.end();
+    if let Some(directory) = &arguments.out {
+        regenerated.iter().try_for_each(|one| keep(directory, one))?;
+    }
+    match format {
+        Format::Json => {
+            let figures = regenerated.iter().map(|one| &one.comparison).collect();
+            print_json(&Output { schema: SCHEMA, figures })?;
+        }
+        Format::Text => print(&text(&regenerated))?,
+    }
+    if regenerated.len() < figures.len() {
+        return Err(Failure::Sentence(format!(
+            "stopped; {} of {} figures were done",
+            regenerated.len(),
+            figures.len()
+        )));
+    }
+    let as_expected = regenerated.iter().all(|one| one.comparison.is_as_expected());
+    Ok(ExitCode::from(u8::from(!as_expected)))
+}
+
+fn make(directory: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(directory).map_err(|cause| Failure::File {
+        path: directory.to_owned(),
+        done: "made",
+        cause,
+    })
+}
+
+/// Writes a figure's result and its scenarios.
+fn keep(directory: &Path, one: &Regenerated) -> Result<(), Failure> {
+    let id = &one.comparison.id;
+    let json = serde_json::to_string_pretty(&one.comparison).map_err(|error| Failure::Output(error.into()))?;
+    write_file(&directory.join(format!("{id}.json")), &(json + "\n"))?;
+    let folder = directory.join(id);
+    if !one.scenarios.is_empty() {
+        make(&folder)?;
+    }
+    for run in &one.scenarios {
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '.' { letter } else { '-' };
+        let name: String = run.name.chars().map(plain).collect();
+        write_file(&folder.join(format!("{name}.toml")), &run.text)?;
+    }
+    Ok(())
+}
+
+/// A line of the list.
+#[derive(Serialize)]
+struct Listed<'a> {
+    id: &'a str,
+    paper: &'a str,
+    title: &'a str,
+    source: &'a str,
+    kind: memtint_reproduce::figure::FigureKind,
+    regenerated: bool,
+    cpu_seconds_estimated: u32,
+}
+
+fn list(figures: &[Figure], format: Format) -> Ending {
+    let listed = |figure| {
+        let Figure { id, paper, title, source, kind, seconds, .. }: &Figure = figure;
+        let regenerated = figure.is_regenerated();
+        Listed { id, paper, title, source, kind: *kind, regenerated, cpu_seconds_estimated: *seconds }
+    };
+    let all: Vec<Listed> = figures.iter().map(listed).collect();
+    if format == Format::Json {
+        #[derive(Serialize)]
+        struct List<'a> {
+            schema: u32,
+            figures: Vec<Listed<'a>>,
+        }
+        return done_json(&List { schema: SCHEMA, figures: all });
+    }
+    let row = |figure: &Listed| {
+        let kind = format!("{:?}", figure.kind).to_lowercase();
+        let time = match figure.regenerated {
+            true => format!("{} s", figure.cpu_seconds_estimated),
+            false => "published values only, not regenerated yet".to_owned(),
+        };
+        vec![figure.id.to_owned(), kind, time, format!("{}: {}", figure.paper, figure.title)]
+    };
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    done(&table(&["figure", "kind", "cpu time", "what"], &[], &rows))
+}
+
+fn text(all: &[Regenerated]) -> String {
+    let mut text = String::new();
+    for Regenerated { comparison, .. } in all {
+        figure_text(comparison, &mut text);
+        text.push('\n');
+    }
+    let rows: Vec<Vec<String>> =
+        all.iter().map(|one| vec![one.comparison.id.clone(), one.comparison.verdict_text.clone()]).collect();
+    text + &table(&["figure", "verdict"], &[], &rows)
+}
+
+fn figure_text(figure: &Comparison, text: &mut String) {
+    let shorter = if figure.short { " (short form)" } else { "" };
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{}: {}{shorter}\n  {}, {}", figure.id, figure.title, figure.paper, figure.source);
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+    let rows: Vec<Vec<String>> = figure
+        .values
+        .iter()
+        .map(|value| {
+            let ratio = value.ratio.filter(|_| value.compared);
+            vec![
+                format!("  {}", value.name),
+                value.unit.clone(),
+                number(value.published),
+                number(value.simulated),
+                number(ratio),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        text.push_str(&table(&["  value", "unit", "published", "simulated", "ratio"], &[2, 3, 4], &rows));
+    }
+    for claim in &figure.claims {
+        let holds = match claim.holds {
+            Some(true) => "holds",
+            Some(false) => "does not hold",
+            None => "not judged",
+        };
+        let _ = writeln!(text, "  {holds}: {} [{}]", claim.say, claim.source);
+        if !claim.bound.is_empty() {
+            let _ = writeln!(text, "    {}; found {}", claim.bound, claim.found);
+        }
+    }
+    for line in &figure.simplified {
+        let _ = writeln!(text, "  simplified: {line}");
+    }
+    for fitted in &figure.fitted {
+        let _ = writeln!(text, "  fitted: {} = {}: {}", fitted.parameter, fitted.value, fitted.how);
+    }
+    for line in &figure.assumed {
+        let _ = writeln!(text, "  assumed: {line}");
+    }
+    if figure.verdict != Verdict::PublishedOnly
+        && let Some(seed) = figure.seed
+    {
+        let _ = writeln!(text, "  seed: {seed}");
+    }
+    let _ = writeln!(text, "  verdict: {}", figure.verdict_text);
+}

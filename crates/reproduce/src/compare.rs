@@ -1,0 +1,316 @@
+//! What came out, beside what was published.
+
+use crate::catalogue;
+use crate::error::{ReproduceError, refuse};
+use crate::expand::{items, named};
+use crate::figure::{Claim, Expectation, Figure, FigureKind, Fitted, Measured, Point};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A figure, regenerated and compared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The figure.
+    pub id: String,
+    /// Its paper.
+    pub paper: String,
+    /// What it shows.
+    pub title: String,
+    /// Where it stands.
+    pub source: String,
+    /// Whether the paper prints numbers.
+    pub kind: FigureKind,
+    /// Whether this is the short form: a tenth of the work, and parts of long lists.
+    pub short: bool,
+    /// Seed of everything random; `None` where nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Values.
+    pub values: Vec<ComparedValue>,
+    /// Claims.
+    pub claims: Vec<JudgedClaim>,
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// The same in words.
+    pub verdict_text: String,
+    /// Largest distance from a published value, in percent of it, of those that are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_deviation_percent: Option<f64>,
+    /// What its file expects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Expectation>,
+    /// Why it differs; only when it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What the scenarios leave out.
+    pub simplified: Vec<String>,
+    /// Parameters that no source gives.
+    pub fitted: Vec<Fitted>,
+    /// What platform files leave open, and was filled in.
+    pub assumed: Vec<String>,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ComparedValue {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// What the paper says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<f64>,
+    /// Where, beyond the figure's source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// What came out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<f64>,
+    /// What came out by what was published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+    /// Whether it takes part in the comparison within a tolerance.
+    pub compared: bool,
+}
+
+/// A claim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JudgedClaim {
+    /// In words.
+    pub say: String,
+    /// Where.
+    pub source: String,
+    /// The bound, in terms of values.
+    pub bound: String,
+    /// What came out.
+    pub found: String,
+    /// Whether it holds; `None` when a value is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holds: Option<bool>,
+}
+
+/// What a comparison comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Every compared value is within the tolerance of its published one, and every claim holds.
+    Within,
+    /// Every claim holds.
+    SameOrderAndTrend,
+    /// A claim does not hold.
+    Differs,
+    /// Nothing is regenerated.
+    PublishedOnly,
+}
+
+impl Comparison {
+    /// Whether it came out as its file expects, or better.
+    #[must_use]
+    pub fn is_as_expected(&self) -> bool {
+        match (self.verdict, self.expected) {
+            (Verdict::PublishedOnly, _) | (Verdict::Within, _) => true,
+            (Verdict::SameOrderAndTrend, expected) => expected != Some(Expectation::Within) || self.short,
+            (Verdict::Differs, _) => false,
+        }
+    }
+}
+
+/// Takes a measure: run, task, measure.
+pub(crate) type Take<'a> = dyn Fn(&Measured) -> Option<f64> + 'a;
+
+/// Compares a figure's values with what a run says.
+pub(crate) fn compare(figure: &Figure, short: bool, take: &Take) -> Result<Comparison, ReproduceError> {
+    let mut values: Vec<ComparedValue> = Vec::new();
+    // Of a repeated point, by its name with {each}: places of its values.
+    let mut repeated: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for point in &figure.point {
+        for item in items(figure, point.each.as_ref(), short) {
+            let simulated = simulated(figure, point, item, take, &values, &repeated)?;
+            let published = point.published.or_else(|| point.published_each.get(item).copied());
+            let ratio = simulated.zip(published).map(|(simulated, published)| simulated / published);
+            repeated.entry(&point.name).or_default().push(values.len());
+            values.push(ComparedValue {
+                name: named(&point.name, item),
+                unit: point.unit.clone(),
+                published,
+                source: point.source.clone(),
+                simulated,
+                ratio: ratio.filter(|ratio| ratio.is_finite()),
+                compared: point.compared,
+            });
+        }
+    }
+    let judge = |claim: &Claim| judge(figure, claim, &values, &repeated);
+    let claims = figure.claim.iter().map(judge).collect::<Result<Vec<_>, _>>()?;
+    let compared = values.iter().filter(|value| value.compared);
+    let deviations = compared.filter_map(|value| Some(100.0 * (value.ratio? - 1.0).abs()));
+    let largest =
+        deviations.fold(None, |most: Option<f64>, deviation| Some(most.map_or(deviation, |m| m.max(deviation))));
+    let verdict = verdict(figure, &claims, largest);
+    let reason = (verdict == Verdict::Differs).then(|| figure.because.clone()).flatten();
+    Ok(Comparison {
+        id: figure.id.clone(),
+        paper: figure.paper.clone(),
+        title: figure.title.clone(),
+        source: figure.source.clone(),
+        kind: figure.kind,
+        short,
+        seed: None,
+        verdict_text: text(verdict, largest, reason.as_deref()),
+        values,
+        claims,
+        verdict,
+        largest_deviation_percent: largest,
+        expected: figure.expects,
+        reason,
+        simplified: figure.simplified.clone(),
+        fitted: catalogue::fitted(figure)?,
+        assumed: Vec::new(),
+    })
+}
+
+fn simulated(
+    figure: &Figure,
+    point: &Point,
+    item: &str,
+    take: &Take,
+    values: &[ComparedValue],
+    repeated: &BTreeMap<&str, Vec<usize>>,
+) -> Result<Option<f64>, ReproduceError> {
+    let scale = |value: f64| (value - point.less) * point.times;
+    if let Some(of) = &point.mean_of {
+        let places = repeated.get(of.as_str()).ok_or_else(|| {
+            refuse(&figure.id, format!("point {:?}: mean_of", point.name), of, "the name of a point before it")
+        })?;
+        let known: Option<Vec<f64>> = places.iter().map(|&place| values[place].simulated).collect();
+        return Ok(known.map(|known| scale(known.iter().sum::<f64>() / known.len() as f64)));
+    }
+    let take = |measured: &Measured| {
+        let task = measured.task.as_ref().map(|task| named(task, item));
+        take(&Measured { run: named(&measured.run, item), task, measure: measured.measure })
+    };
+    let Some(of) = &point.of else { return Ok(None) };
+    let value = match &point.over {
+        None => take(of),
+        Some(over) => take(of).zip(take(over)).map(|(of, over)| of / over).filter(|ratio| ratio.is_finite()),
+    };
+    Ok(value.map(scale))
+}
+
+fn judge(
+    figure: &Figure,
+    claim: &Claim,
+    values: &[ComparedValue],
+    repeated: &BTreeMap<&str, Vec<usize>>,
+) -> Result<JudgedClaim, ReproduceError> {
+    let value = |name: &str| {
+        let unknown = || refuse(&figure.id, format!("claim {:?}", claim.say), name, "the name of a point");
+        values.iter().find(|value| value.name == name).map(|value| value.simulated).ok_or_else(unknown)
+    };
+    let judged = |bound: String, found: String, holds: Option<bool>| JudgedClaim {
+        say: claim.say.clone(),
+        source: claim.source.clone(),
+        bound,
+        found,
+        holds,
+    };
+    let show = |value: Option<f64>| value.map_or_else(|| "nothing".to_owned(), round);
+    if !claim.falling.is_empty() {
+        let found = claim.falling.iter().map(|name| value(name)).collect::<Result<Vec<_>, _>>()?;
+        let by = if claim.by == 1.0 { String::new() } else { format!(", each at least {} times the next", claim.by) };
+        let bound = format!("{}{by}", claim.falling.join(" > "));
+        let known: Option<Vec<f64>> = found.iter().copied().collect();
+        let falls = |pair: &[f64]| pair[0] > pair[1] && pair[0] >= claim.by * pair[1];
+        let holds = known.map(|known| known.windows(2).all(falls));
+        let shown = found.into_iter().map(show).collect::<Vec<_>>().join(", ");
+        return Ok(judged(bound, shown, holds));
+    }
+    let Some(name) = &claim.point else { return Ok(judged(String::new(), String::new(), None)) };
+    if let Some(least) = claim.rank {
+        let places = repeated.get(name.as_str()).map(Vec::as_slice).unwrap_or_default();
+        let pairs: Option<Vec<(f64, f64)>> =
+            places.iter().map(|&place| values[place].simulated.zip(values[place].published)).collect();
+        let correlation = pairs.and_then(|pairs| spearman(&pairs));
+        let bound = format!("rank correlation with the published values at least {least}");
+        return Ok(judged(bound, show(correlation), correlation.map(|found| found >= least)));
+    }
+    let found = value(name)?;
+    let bound = match (claim.at_least, claim.at_most) {
+        (Some(least), Some(most)) => format!("{name} from {least} to {most}"),
+        (Some(least), None) => format!("{name} at least {least}"),
+        (None, Some(most)) => format!("{name} at most {most}"),
+        (None, None) => String::new(),
+    };
+    let holds = found.map(|found| {
+        claim.at_least.is_none_or(|least| found >= least) && claim.at_most.is_none_or(|most| found <= most)
+    });
+    Ok(judged(bound, show(found), holds))
+}
+
+fn verdict(figure: &Figure, claims: &[JudgedClaim], largest: Option<f64>) -> Verdict {
+    if !figure.is_regenerated() {
+        return Verdict::PublishedOnly;
+    }
+    if claims.iter().any(|claim| claim.holds == Some(false)) {
+        return Verdict::Differs;
+    }
+    match largest {
+        Some(largest) if largest <= figure.tolerance_percent => Verdict::Within,
+        // Without a claim there is nothing a trend could be seen by.
+        _ if claims.iter().any(|claim| claim.holds == Some(true)) => Verdict::SameOrderAndTrend,
+        _ => Verdict::Differs,
+    }
+}
+
+fn text(verdict: Verdict, largest: Option<f64>, reason: Option<&str>) -> String {
+    match verdict {
+        Verdict::Within => format!("within {:.0} %", largest.unwrap_or_default().ceil()),
+        Verdict::SameOrderAndTrend => "same order and trend".to_owned(),
+        Verdict::Differs => format!("differs, because {}", reason.unwrap_or("of something not understood yet")),
+        Verdict::PublishedOnly => "published values only, not regenerated yet".to_owned(),
+    }
+}
+
+/// Three significant digits, or all digits of larger whole parts.
+fn round(value: f64) -> String {
+    let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    format!("{value:.*}", (2 - magnitude).clamp(0, 6) as usize)
+}
+
+/// Spearman's rank correlation; `None` for fewer than two pairs, or when all of one side are equal.
+fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
+    let ranks = |values: Vec<f64>| -> Vec<f64> {
+        let rank = |value: &f64| {
+            let below = values.iter().filter(|other| *other < value).count() as f64;
+            let equal = values.iter().filter(|other| *other == value).count() as f64;
+            below + (equal - 1.0) / 2.0
+        };
+        values.iter().map(rank).collect()
+    };
+    let one = ranks(pairs.iter().map(|pair| pair.0).collect());
+    let other = ranks(pairs.iter().map(|pair| pair.1).collect());
+    let mean = (pairs.len() as f64 - 1.0) / 2.0;
+    let sum = |of: &[f64], with: &[f64]| of.iter().zip(with).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
+    let spread = (sum(&one, &one) * sum(&other, &other)).sqrt();
+    (pairs.len() > 1 && spread > 0.0).then(|| sum(&one, &other) / spread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_correlate() {
+        assert_eq!(spearman(&[(1.0, 10.0), (2.0, 100.0), (3.0, 1000.0)]), Some(1.0));
+        assert_eq!(spearman(&[(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)]), Some(-1.0));
+        // Spearman by hand: ranks 1 2 3 4 against 2 1 4 3, 1 - 6 * 4 / (4 * 15).
+        let found = spearman(&[(1.0, 2.0), (2.0, 1.0), (3.0, 4.0), (4.0, 3.0)]).unwrap();
+        assert!((found - 0.6).abs() < 1e-12);
+        assert_eq!(spearman(&[(1.0, 1.0), (1.0, 2.0)]), None);
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        assert_eq!([3.286, 0.0213, 12345.6, 0.0].map(round), ["3.29", "0.0213", "12346", "0.00"]);
+    }
+}

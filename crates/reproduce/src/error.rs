@@ -1,0 +1,66 @@
+//! What can be wrong with a figure's file.
+
+use memtint_frames::FrameError;
+use memtint_map::{PaletteError, PlatformError};
+use memtint_sim::SimError;
+
+/// Tells why a figure cannot be regenerated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReproduceError {
+    /// There is no such figure.
+    #[error("figure {id:?} is not known; nearest: {nearest}")]
+    Unknown {
+        /// What was asked for.
+        id: String,
+        /// What it may have meant.
+        nearest: String,
+    },
+    /// The file is no TOML, or has a field that nobody knows.
+    #[error("figure {id:?}: {reason}")]
+    Syntax {
+        /// The file.
+        id: String,
+        /// Where and what.
+        reason: String,
+    },
+    /// A field says something that cannot be.
+    #[error("figure {id:?}: {field} is {found}; accepted is {accepted}")]
+    Field {
+        /// The file.
+        id: String,
+        /// The field.
+        field: String,
+        /// Value found.
+        found: String,
+        /// Value accepted.
+        accepted: String,
+    },
+    /// A scenario is refused, or its simulation failed.
+    #[error(transparent)]
+    Sim(#[from] SimError),
+    /// A platform is refused.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+    /// A platform has no colors.
+    #[error(transparent)]
+    Palette(#[from] PaletteError),
+    /// An allocator refuses.
+    #[error(transparent)]
+    Frames(#[from] FrameError),
+}
+
+/// Refuses a field of a file.
+pub(crate) fn refuse(
+    id: &str,
+    field: impl Into<String>,
+    found: impl ToString,
+    accepted: impl ToString,
+) -> ReproduceError {
+    ReproduceError::Field {
+        id: id.to_owned(),
+        field: field.into(),
+        found: found.to_string(),
+        accepted: accepted.to_string(),
+    }
+}

@@ -1,0 +1,122 @@
+//! From a figure's runs to scenarios.
+
+use crate::catalogue;
+use crate::error::{ReproduceError, refuse};
+use crate::figure::{Figure, lay};
+use memtint_sim::Scenario;
+use memtint_sim::scenario::{ScenarioFile, Time};
+use memtint_units::Picoseconds;
+use serde::Deserialize as _;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// By how much the short form simulates less.
+const SHORTER: u64 = 10;
+
+/// Stands for an item of a list.
+const EACH: &str = "{each}";
+
+/// A simulation of a figure.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Its name in the figure.
+    pub name: String,
+    /// What is simulated.
+    pub scenario: Scenario,
+    /// The scenario as `memtint sim` reads it. Equal texts are equal simulations.
+    pub text: String,
+}
+
+/// The items that something is repeated for; one empty item when it is not.
+pub(crate) fn items<'a>(figure: &'a Figure, each: Option<&String>, short: bool) -> Vec<&'a str> {
+    let Some(list) = each else { return vec![""] };
+    let shorter = figure.short.get(list).filter(|_| short);
+    shorter.or_else(|| figure.lists.get(list)).into_iter().flatten().map(String::as_str).collect()
+}
+
+pub(crate) fn named(name: &str, item: &str) -> String {
+    name.replace(EACH, item)
+}
+
+/// Makes the scenarios of a figure.
+///
+/// # Errors
+///
+/// What the files or the simulator refuse.
+pub fn prepare(figure: &Figure, short: bool, seed: Option<u64>) -> Result<Vec<Prepared>, ReproduceError> {
+    let mut shared = Table::new();
+    if let Some(machine) = &figure.machine {
+        shared = catalogue::machine(machine)?.scenario;
+    }
+    lay(&figure.scenario, &mut shared);
+    let mut all: Vec<Prepared> = Vec::new();
+    for run in &figure.run {
+        for item in items(figure, run.each.as_ref(), short) {
+            let name = named(&run.name, item);
+            if all.iter().any(|other| other.name == name) {
+                return Err(refuse(&figure.id, "run.name", name, "a name of its own"));
+            }
+            let mut table = shared.clone();
+            lay(&run.scenario, &mut table);
+            let mut tasks = Vec::new();
+            for task in &run.tasks {
+                tasks.push(Value::Table(expand_task(figure, &name, task)?));
+            }
+            table.insert("task".to_owned(), Value::Array(tasks));
+            let mut value = Value::Table(table);
+            fill(&mut value, item);
+            let origin = format!("{}/{name}", figure.id);
+            all.push(scenario(value, &origin, short, seed).map(|(scenario, text)| Prepared {
+                name,
+                scenario,
+                text,
+            })?);
+        }
+    }
+    Ok(all)
+}
+
+fn expand_task(figure: &Figure, run: &str, task: &Table) -> Result<Table, ReproduceError> {
+    let mut own = task.clone();
+    let Some(template) = own.remove("use") else { return Ok(own) };
+    let known = template.as_str().and_then(|name| figure.task.get(name));
+    let Some(known) = known else {
+        let names: Vec<&str> = figure.task.keys().map(String::as_str).collect();
+        return Err(refuse(&figure.id, format!("run {run:?}: use"), template, names.join(", ")));
+    };
+    let mut table = known.clone();
+    lay(&own, &mut table);
+    Ok(table)
+}
+
+/// Puts an item into every text.
+fn fill(value: &mut Value, item: &str) {
+    match value {
+        Value::String(text) if text.contains(EACH) => *text = named(text, item),
+        Value::Array(list) => list.iter_mut().for_each(|value| fill(value, item)),
+        Value::Table(table) => table.iter_mut().for_each(|(_, value)| fill(value, item)),
+        _ => {}
+    }
+}
+
+fn scenario(value: Value, origin: &str, short: bool, seed: Option<u64>) -> Result<(Scenario, String), ReproduceError> {
+    let syntax = |reason: String| ReproduceError::Syntax { id: origin.to_owned(), reason };
+    let mut file = ScenarioFile::deserialize(value).map_err(|error| syntax(error.to_string()))?;
+    if short {
+        shorten(&mut file);
+    }
+    if let Some(seed) = seed {
+        file.seed = seed;
+    }
+    let text = toml::to_string(&file).map_err(|error| syntax(error.to_string()))?;
+    Ok((Scenario::from_file(file, origin, Path::new(""))?, text))
+}
+
+/// A tenth of the time and of the references, but jobs stay whole.
+fn shorten(file: &mut ScenarioFile) {
+    let least = file.tasks.iter().filter_map(|task| task.job.as_ref()).map(|job| job.period.0.0 * 2).max();
+    file.duration = Time(Picoseconds((file.duration.0.0 / SHORTER).max(least.unwrap_or(1))));
+    for task in &mut file.tasks {
+        task.references = task.references.map(|references| (references / SHORTER).max(1));
+    }
+}
