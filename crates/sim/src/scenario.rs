@@ -27,6 +27,9 @@ use std::sync::Arc;
 
 /// Version of the scenario format.
 pub const SCHEMA: u32 = 1;
+/// At most this many cores.
+pub const CORES_MAX: u32 = 1024;
+const SECOND: Picoseconds = Picoseconds(1_000_000_000_000);
 /// Larger files are refused unread.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -619,6 +622,8 @@ impl Scenario {
         let file = &self.file;
         check.that("duration", file.duration.0.0 > 0, file.duration.0, "more than 0 ns")?;
         check.that("cores.mhz", (1..=20_000).contains(&file.cores.mhz), file.cores.mhz, "1 to 20000")?;
+        let counted = file.cores.count.unwrap_or(1);
+        check.that("cores.count", (1..=CORES_MAX).contains(&counted), counted, format!("1 to {CORES_MAX}"))?;
         check.that("cores.width", (1..=16).contains(&file.cores.width), file.cores.width, "1 to 16")?;
         check.that("cores.window", file.cores.window <= 4096, file.cores.window, "0 to 4096")?;
         check.that("cores.mshrs", (1..=64).contains(&file.cores.mshrs), file.cores.mshrs, "1 to 64")?;
@@ -629,9 +634,17 @@ impl Scenario {
             "0 to 1023",
         )?;
         check.that("system.quantum", file.system.quantum.0.0 > 0, file.system.quantum.0, "more than 0 ns")?;
+        let hop = file.numa.hop.map_or(Picoseconds(0), |hop| hop.0);
+        check.that("numa.hop", hop <= SECOND, hop, "at most 1 s")?;
+        check.that("system.fault", file.system.fault.0 <= SECOND, file.system.fault.0, "at most 1 s")?;
         check.that("numa.link_mb_per_s", file.numa.link_mb_per_s != Some(0), 0, "1 or more")?;
         let count = file.tasks.len();
         check.that("task", (1..=256).contains(&count), format!("a list of {count}"), "1 to 256 tasks")?;
+        let beyond = file.tasks.iter().find(|task| task.core >= CORES_MAX);
+        if let Some(task) = beyond {
+            let field = format!("task {:?}: core", task.name);
+            return Err(check.refuse(&field, task.core, format!("0 to {}", CORES_MAX - 1)));
+        }
         let cores = self.cores();
         for (index, task) in file.tasks.iter().enumerate() {
             let of = |field: &str| format!("task {:?}: {field}", task.name);
@@ -838,7 +851,7 @@ impl Scenario {
             read_queue: section.read_queue.unwrap_or(default.read_queue),
             write_queue,
             sharing: if section.queue_per_bank { QueueSharing::PerBank } else { QueueSharing::Shared },
-            drain_at: section.drain_at.unwrap_or((write_queue * 4).div_ceil(5).max(1)),
+            drain_at: section.drain_at.unwrap_or((write_queue - write_queue / 5).max(1)),
             drain_to: section.drain_to.unwrap_or(write_queue / 5),
             scheduler: match section.scheduler.unwrap_or(SchedulerName::FrFcfs) {
                 SchedulerName::Fcfs => Scheduler::Fcfs,
