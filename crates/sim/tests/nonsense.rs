@@ -1,0 +1,94 @@
+//! Do damaged scenarios end in an error and not in a crash?
+
+use memtint_sim::Scenario;
+use proptest::prelude::*;
+use std::path::Path;
+
+const SCENARIO: &str = r#"schema = 1
+platform = "p4080"
+device = "ddr3-1333"
+duration = "10 us"
+seed = 3
+alone = false
+[cores]
+count = 2
+mhz = 1500
+width = 2
+window = 16
+mshrs = 4
+[caches]
+replacement = "lru"
+next_line = true
+latency_cycles = [3, 11, 40, 60, 60]
+[controller]
+read_queue = 16
+write_queue = 16
+scheduler = "par-bs"
+page = "timeout"
+refresh = "elastic"
+[numa]
+hop = "50 ns"
+link_mb_per_s = 12800
+[system]
+allocator = "palloc"
+granule = "4K"
+taken_per_1024 = 0
+[[task]]
+name = "one"
+core = 0
+banks = "0-1"
+ways = "0-3"
+references = 100
+workload = { kind = "strides", size = "1 MiB", step = "64 B" }
+[[task]]
+name = "two"
+core = 1
+workload = { kind = "uniform", size = "1 MiB", writes_per_1024 = 100 }
+job = { period = "5 us", references = 10 }
+"#;
+
+fn parse(text: &str) -> bool {
+    Scenario::parse(text, "nonsense", Path::new("")).is_ok()
+}
+
+#[test]
+fn the_undamaged_one_is_accepted() {
+    Scenario::parse(SCENARIO, "nonsense", Path::new("")).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn a_number_that_is_replaced_is_accepted_or_refused(which in any::<prop::sample::Index>(), number in prop_oneof![
+        Just(0u64), 1..20u64, any::<u64>(), Just(u64::MAX), Just(1 << 31), Just(1 << 32),
+    ]) {
+        let starts: Vec<usize> = SCENARIO
+            .char_indices()
+            .zip(SCENARIO.chars().skip(1))
+            .filter(|((_, before), here)| !before.is_ascii_digit() && here.is_ascii_digit())
+            .map(|((at, _), _)| at + 1)
+            .collect();
+        let start = starts[which.index(starts.len())];
+        let length = SCENARIO[start..].chars().take_while(char::is_ascii_digit).count();
+        let text = format!("{}{number}{}", &SCENARIO[..start], &SCENARIO[start + length..]);
+        parse(&text);
+    }
+
+    #[test]
+    fn a_piece_that_is_cut_out_or_doubled_is_accepted_or_refused(
+        start in 0..SCENARIO.len(),
+        length in 1..40usize,
+        double in any::<bool>(),
+    ) {
+        let end = (start + length).min(SCENARIO.len());
+        let again = if double { &SCENARIO[start..end] } else { "" };
+        let text = format!("{}{again}{}", &SCENARIO[..if double { end } else { start }], &SCENARIO[end..]);
+        parse(&text);
+    }
+
+    #[test]
+    fn any_text_is_accepted_or_refused(text in ".{0,200}") {
+        prop_assert!(!parse(&text));
+    }
+}
