@@ -50,7 +50,9 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
 }
 
 fn sample() -> Vec<u8> {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("nonsense-{}", std::process::id()));
+    // Tests run side by side: each has a file of its own.
+    let name = format!("nonsense-{}-{:?}", std::process::id(), std::thread::current().id());
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut writer = TraceWriter::create(&path, &TraceHeader::named("nonsense")).unwrap();
     for index in 0..200u64 {
         let kind = if index % 3 == 0 { Kind::Write } else { Kind::Read };
