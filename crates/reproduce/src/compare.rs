@@ -178,12 +178,15 @@ fn simulated(
     repeated: &BTreeMap<&str, Vec<usize>>,
 ) -> Result<Option<f64>, ReproduceError> {
     let scale = |value: f64| (value - point.less) * point.times;
-    if let Some(of) = &point.mean_of {
+    let summaries =
+        [("mean_of", &point.mean_of, mean as fn(&[f64]) -> f64), ("deviation_of", &point.deviation_of, deviation)];
+    for (field, of, summary) in summaries {
+        let Some(of) = of else { continue };
         let places = repeated.get(of.as_str()).ok_or_else(|| {
-            refuse(&figure.id, format!("point {:?}: mean_of", point.name), of, "the name of a point before it")
+            refuse(&figure.id, format!("point {:?}: {field}", point.name), of, "the name of a point before it")
         })?;
         let known: Option<Vec<f64>> = places.iter().map(|&place| values[place].simulated).collect();
-        return Ok(known.map(|known| scale(known.iter().sum::<f64>() / known.len() as f64)));
+        return Ok(known.map(|known| scale(summary(&known))).filter(|value| value.is_finite()));
     }
     let take = |measured: &Measured| {
         let task = measured.task.as_ref().map(|task| named(task, item));
@@ -277,6 +280,16 @@ fn round(value: f64) -> String {
     format!("{value:.*}", (2 - magnitude).clamp(0, 6) as usize)
 }
 
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// As of a sample; not a number for fewer than two values.
+fn deviation(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)).sqrt()
+}
+
 /// Spearman's rank correlation; `None` for fewer than two pairs, or when all of one side are equal.
 fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     let ranks = |values: Vec<f64>| -> Vec<f64> {
@@ -298,6 +311,13 @@ fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_summarised() {
+        assert_eq!(mean(&[1.0, 2.0, 6.0]), 3.0);
+        assert_eq!(deviation(&[1.0, 2.0, 6.0]), 7.0_f64.sqrt());
+        assert!(!deviation(&[1.0]).is_finite());
+    }
 
     #[test]
     fn ranks_correlate() {

@@ -65,6 +65,7 @@ pub fn prepare(figure: &Figure, short: bool, seed: Option<u64>) -> Result<Vec<Pr
             table.insert("task".to_owned(), Value::Array(tasks));
             let mut value = Value::Table(table);
             fill(&mut value, item);
+            number_seed(&mut value);
             let origin = format!("{}/{name}", figure.id);
             all.push(scenario(value, &origin, short, seed).map(|(scenario, text)| Prepared {
                 name,
@@ -96,6 +97,15 @@ fn fill(value: &mut Value, item: &str) {
         Value::Array(list) => list.iter_mut().for_each(|value| fill(value, item)),
         Value::Table(table) => table.iter_mut().for_each(|(_, value)| fill(value, item)),
         _ => {}
+    }
+}
+
+/// A seed out of a list is a text until here.
+fn number_seed(scenario: &mut Value) {
+    if let Some(seed) = scenario.get_mut("seed")
+        && let Some(number) = seed.as_str().and_then(|text| text.parse().ok())
+    {
+        *seed = Value::Integer(number);
     }
 }
 

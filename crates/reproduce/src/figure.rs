@@ -108,7 +108,7 @@ pub struct Fitted {
 pub struct Run {
     /// Name; with `{each}` when it is repeated.
     pub name: String,
-    /// List it is repeated for.
+    /// List it is repeated for. Each `{each}` in its texts stands for the item; `seed = "{each}"` takes numbers.
     #[serde(default)]
     pub each: Option<String>,
     /// Laid over the figure's scenario.
@@ -170,6 +170,9 @@ pub struct Point {
     /// Instead: mean of a repeated point, by its name with `{each}`.
     #[serde(default)]
     pub mean_of: Option<String>,
+    /// Or: standard deviation (as of a sample) of a repeated point, by its name with `{each}`.
+    #[serde(default)]
+    pub deviation_of: Option<String>,
     /// Subtracted from the value; default 0.
     #[serde(default)]
     pub less: f64,
@@ -219,6 +222,8 @@ pub enum Measure {
     ResponseP99Ms,
     /// Longest response, in milliseconds.
     ResponseMaxMs,
+    /// Standard deviation of responses, in milliseconds.
+    ResponseDeviationMs,
     /// Longest less shortest response by the mean, in percent.
     ResponseSpreadPercent,
     /// Jobs that were late, in percent of those finished.

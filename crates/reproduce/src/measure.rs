@@ -34,6 +34,7 @@ fn of_task(task: &TaskReport, report: &Report, measure: Measure) -> Option<f64> 
         Measure::RowMissPercent => 100.0 * share(task.row_misses + task.row_conflicts, task.row_hits)?,
         Measure::ResponseMeanMs => response()?.mean / NS_PER_MS,
         Measure::ResponseP99Ms => response()?.p99 / NS_PER_MS,
+        Measure::ResponseDeviationMs => response().filter(|response| response.count > 1)?.deviation / NS_PER_MS,
         Measure::ResponseMaxMs => response()?.max / NS_PER_MS,
         Measure::ResponseSpreadPercent => {
             let response = response()?;

@@ -7,6 +7,7 @@ pub struct Histogram {
     buckets: Vec<u64>,
     count: u64,
     sum: u128,
+    squares: u128,
     min: u64,
     max: u64,
 }
@@ -27,6 +28,7 @@ impl Histogram {
         self.max = self.max.max(value);
         self.count += 1;
         self.sum += u128::from(value);
+        self.squares = self.squares.saturating_add(u128::from(value) * u128::from(value));
     }
 
     /// How many values there are.
@@ -39,6 +41,21 @@ impl Histogram {
     #[must_use]
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// Their standard deviation, as of a sample (divisor one less than their number); 0 of fewer than two.
+    #[must_use]
+    pub fn deviation(&self) -> f64 {
+        if self.count < 2 {
+            return 0.0;
+        }
+        let count = u128::from(self.count);
+        // In integers while they last: the difference of two large sums would lose its digits.
+        let squares = match (self.squares.checked_mul(count), self.sum.checked_mul(self.sum)) {
+            (Some(more), Some(less)) => more.saturating_sub(less) as f64,
+            _ => (self.squares as f64 * count as f64 - (self.sum as f64).powi(2)).max(0.0),
+        };
+        (squares / (count as f64 * (self.count - 1) as f64)).sqrt()
     }
 
     /// The least; 0 of none.
@@ -109,5 +126,21 @@ mod tests {
             assert!(found >= exact && found as f64 <= exact as f64 * 1.032, "{share}: {found}, exactly {exact}");
         }
         assert_eq!((histogram.min(), histogram.max(), histogram.count()), (37, 370_000, 10_000));
+    }
+
+    #[test]
+    fn deviations_are_those_of_a_sample() {
+        let deviation = |values: &[u64]| {
+            let mut histogram = Histogram::default();
+            values.iter().for_each(|&value| histogram.add(value));
+            histogram.deviation()
+        };
+        assert_eq!(deviation(&[]), 0.0);
+        assert_eq!(deviation(&[7]), 0.0);
+        // Squared distances from 5: 9 + 1 + 1 + 1 + 0 + 0 + 4 + 16 = 32, by 7.
+        assert!((deviation(&[2, 4, 4, 4, 5, 5, 7, 9]) - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
+        // A small spread on large values.
+        let second = 1_000_000_000_000;
+        assert!((deviation(&[second, second + 2]) - 2.0_f64.sqrt()).abs() < 1e-9);
     }
 }

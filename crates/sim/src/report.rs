@@ -122,6 +122,8 @@ pub struct Distribution {
     pub count: u64,
     /// Mean.
     pub mean: f64,
+    /// Standard deviation, as of a sample.
+    pub deviation: f64,
     /// Least.
     pub min: f64,
     /// Median.
@@ -197,6 +199,7 @@ impl Distribution {
         Distribution {
             count: histogram.count(),
             mean: histogram.mean() / 1000.0,
+            deviation: histogram.deviation() / 1000.0,
             min: ns(histogram.min()),
             p50: quantile(0.5),
             p90: quantile(0.9),
