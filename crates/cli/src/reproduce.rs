@@ -8,7 +8,7 @@ use memtint_reproduce::{Comparison, Figure, Options, Regenerated, Verdict, catal
 use serde::Serialize;
 
 use crate::Ending;
-use crate::output::{Failure, Format, done, done_json, print, print_json, table, write_file};
+use crate::output::{Failure, Format, done, done_json, print, print_json, read_file, table, write_file};
 use crate::sim::Progress;
 
 /// Version of the form of JSON output.
@@ -17,8 +17,10 @@ const SCHEMA: u32 = 1;
 /// Options of `memtint reproduce`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReproduceArguments {
-    /// Figures and tables to regenerate. Default: all of which that is possible.
-    ids: Vec<String>,
+    /// Figures and tables to regenerate: names of the list, or files of your own (a path with a slash or ending in .toml;
+    /// the file's id is its name). Default: all of which that is possible.
+    #[arg(value_name = "FIGURES")]
+    figures: Vec<String>,
     /// List what there is instead: name, paper, title, kind and time.
     #[arg(long)]
     list: bool,
@@ -45,15 +47,15 @@ struct Output<'a> {
 }
 
 pub(crate) fn main(arguments: &ReproduceArguments, format: Format) -> Ending {
-    let mut figures = match &arguments.ids[..] {
+    let mut figures = match &arguments.figures[..] {
         [] => catalogue::figures()?,
-        ids => ids.iter().map(|id| catalogue::find(id)).collect::<Result<_, _>>()?,
+        named => named.iter().map(|name| figure(name)).collect::<Result<_, _>>()?,
     };
     if arguments.list {
         return list(&figures, format);
     }
     let all = figures.len();
-    if arguments.ids.is_empty() {
+    if arguments.figures.is_empty() {
         figures.retain(Figure::is_regenerated);
         let left_out = all - figures.len();
         if left_out > 0 {
@@ -92,6 +94,17 @@ pub(crate) fn main(arguments: &ReproduceArguments, format: Format) -> Ending {
     }
     let as_expected = regenerated.iter().all(|one| one.comparison.is_as_expected());
     Ok(ExitCode::from(u8::from(!as_expected)))
+}
+
+/// One of the catalogue, or a file.
+fn figure(name: &str) -> Result<Figure, Failure> {
+    let path = Path::new(name);
+    if !name.contains('/') && path.extension().is_none_or(|extension| extension != "toml") {
+        return Ok(catalogue::find(name)?);
+    }
+    let text = read_file(path)?;
+    let id = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
+    Ok(catalogue::parse(&text, &id)?)
 }
 
 fn make(directory: &Path) -> Result<(), Failure> {
