@@ -28,5 +28,7 @@ test: setup lint ## everything that CI checks; as root, because live tests read 
 demo: setup ## two real programs side by side in disjoint colors, and the verdict (as root)
 	@scripts/demo.sh
 
-bench: setup build ## what coloring costs, against the same programs without it (as root)
-	target/release/memtint bench run
+bench: setup build ## what coloring costs, against the same programs without it (as root); platform as for the demonstration
+	@mkdir -p build
+	target/release/memtint platform detect --functions-of skl-e3-1220v5-4x4g >build/here.toml
+	target/release/memtint bench run --platform "$${MEMTINT_PLATFORM:-build/here.toml}"

@@ -56,7 +56,7 @@ enum Verb {
     Sim(sim::SimArguments),
     /// Regenerates published figures and tables, and compares.
     Reproduce(reproduce::ReproduceArguments),
-    /// Measures what coloring costs.
+    /// Measures what coloring costs, and how fast the simulated allocators and channels are.
     Bench(bench::BenchArguments),
     /// Records the memory references of programs, and looks at such recordings.
     Trace(trace::TraceArguments),

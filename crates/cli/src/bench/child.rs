@@ -21,8 +21,10 @@ const FIRST_LOOK: Duration = Duration::from_millis(20);
 /// What a process used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
-    /// User and system time.
-    pub(super) cpu: Duration,
+    /// Time in the program's own code.
+    pub(super) user: Duration,
+    /// Time in the kernel.
+    pub(super) system: Duration,
     /// Largest resident set.
     pub(super) max_rss_kib: u64,
 }
@@ -32,12 +34,21 @@ impl Usage {
         let time = |value: libc::timeval| {
             Duration::from_secs(value.tv_sec.unsigned_abs()) + Duration::from_micros(value.tv_usec.unsigned_abs())
         };
-        Usage { cpu: time(usage.ru_utime) + time(usage.ru_stime), max_rss_kib: usage.ru_maxrss.unsigned_abs() }
+        let (user, system) = (time(usage.ru_utime), time(usage.ru_stime));
+        Usage { user, system, max_rss_kib: usage.ru_maxrss.unsigned_abs() }
+    }
+
+    pub(super) fn cpu(self) -> Duration {
+        self.user + self.system
     }
 
     /// Times add up; of the resident sets the largest counts.
     fn join(self, other: Usage) -> Usage {
-        Usage { cpu: self.cpu + other.cpu, max_rss_kib: self.max_rss_kib.max(other.max_rss_kib) }
+        Usage {
+            user: self.user + other.user,
+            system: self.system + other.system,
+            max_rss_kib: self.max_rss_kib.max(other.max_rss_kib),
+        }
     }
 }
 
@@ -64,11 +75,10 @@ pub(super) struct Ended {
     pub(super) supervisor_rss_kib: Option<u64>,
 }
 
-impl Ended {
-    /// Processor time of all processes.
+impl Entourage {
+    /// Processor time of all of them.
     pub(super) fn cpu(&self) -> Duration {
-        let Entourage { supervisor, broker, helpers } = self.entourage;
-        self.usage.cpu + supervisor.cpu + broker.cpu + helpers.cpu
+        self.supervisor.cpu() + self.broker.cpu() + self.helpers.cpu()
     }
 }
 
@@ -121,7 +131,7 @@ pub(super) fn own_time() -> Duration {
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: the pointer is valid for the call.
         unsafe { libc::getrusage(who, &raw mut usage) };
-        Usage::of(&usage).cpu
+        Usage::of(&usage).cpu()
     };
     time(libc::RUSAGE_SELF) + time(libc::RUSAGE_CHILDREN)
 }

@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
+use super::child::Ended;
 use super::series::{Side, Spread, Unit};
 use super::session::{Job, Measured, Session, Trouble};
 use super::touch::{Pass, TouchReport};
@@ -66,12 +68,25 @@ pub(super) fn startup(session: &mut Session) {
     }
 }
 
-/// Wall and processor time of a whole run.
+/// Processor time of a whole run in the program's own code: what its frames and translations change.
+pub(super) const USER: &str = "program, user CPU";
+/// Processor time of a whole run in the kernel, on the program's account: calls and the faults it takes itself.
+pub(super) const SYSTEM: &str = "program, system CPU";
+/// Processor time of supervisor, broker and helpers.
+pub(super) const ENTOURAGE: &str = "memtint's processes, CPU";
+
+/// Wall and processor times of a whole run.
 pub(super) fn add_times(session: &mut Session, (group, subject): (&'static str, &str), side: Side, done: &Measured) {
-    let wall = done.ended.wall.as_secs_f64() * 1e3;
-    let cpu = done.ended.cpu().as_secs_f64() * 1e3;
-    session.results.add(group, subject, ("wall", Unit::Milliseconds), side, wall);
-    session.results.add(group, subject, ("CPU, all processes", Unit::Milliseconds), side, cpu);
+    let Ended { usage, entourage, .. } = &done.ended;
+    let mut add = |measure, time: Duration| {
+        session.results.add(group, subject, (measure, Unit::Milliseconds), side, time.as_secs_f64() * 1e3);
+    };
+    add("wall", done.ended.wall);
+    add(USER, usage.user);
+    add(SYSTEM, usage.system);
+    if side == Side::Colored {
+        add(ENTOURAGE, entourage.cpu());
+    }
 }
 
 fn touch_job(session: &Session, options: &[&str], pages: usize) -> Job {
@@ -169,7 +184,7 @@ pub(super) fn pool(session: &mut Session, choices: &[PoolColors]) {
             let per_page = |value: f64| value / pool.kept_pages as f64;
             let mut add = |name, unit, value| session.results.add("pool", subject, (name, unit), side, per_page(value));
             add("building, program waits", Unit::NanosecondsPerPage, pool.pool_build_ns as f64);
-            let broker = done.ended.entourage.broker.cpu.as_nanos() as f64;
+            let broker = done.ended.entourage.broker.cpu().as_nanos() as f64;
             add("broker, CPU", Unit::NanosecondsPerPage, broker);
             add("pages taken by the helper", Unit::PagesPerPage, pool.scanned_pages as f64);
             Ok(())

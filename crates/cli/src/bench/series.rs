@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::random::Random;
+
 /// Unit of a series; the names of JSON fields end in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
@@ -66,13 +68,23 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// Median of the colored samples over that of the native ones; `None` when either is missing or native is 0.
-    pub(super) fn ratio(&self) -> Option<f64> {
-        let (native, colored) = (Spread::of(&self.native)?, Spread::of(&self.colored)?);
-        (native.median > 0.0).then(|| colored.median / native.median)
+    /// Colored by native sample, round by round: what slows the machine down for a while, and with it both sides, cancels.
+    fn ratios(&self) -> Vec<f64> {
+        let rounds = self.native.iter().zip(&self.colored);
+        rounds.filter(|(native, _)| **native > 0.0).map(|(native, colored)| colored / native).collect()
     }
 
-    /// As [`Series::ratio`], of the smallest samples: what other programs disturb least.
+    /// Median of the ratios of all rounds; `None` when a side is missing or native is 0.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        Some(Spread::of(&self.ratios())?.median)
+    }
+
+    /// Where [`Series::ratio`] lies.
+    pub(super) fn ratio_interval(&self) -> Option<Interval> {
+        Interval::of_median(&self.ratios())
+    }
+
+    /// Smallest colored sample by the smallest native one: what other programs disturb least.
     pub(super) fn ratio_of_min(&self) -> Option<f64> {
         let (native, colored) = (Spread::of(&self.native)?, Spread::of(&self.colored)?);
         (native.min > 0.0).then(|| colored.min / native.min)
@@ -86,6 +98,7 @@ impl Series {
             "native": side_json(&self.native, self.unit),
             "colored": side_json(&self.colored, self.unit),
             "ratio": self.ratio(),
+            "ratio_95": self.ratio_interval().map(|interval| [interval.low, interval.high]),
             "ratio_of_min": self.ratio_of_min(),
         })
     }
@@ -118,6 +131,34 @@ impl Spread {
         let (&min, &max) = (sorted.first()?, sorted.last()?);
         let median = (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0;
         Some(Spread { median, min, max })
+    }
+}
+
+/// Where a figure lies with 95 % confidence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Interval {
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Interval {
+    /// Of the median of samples, by the percentile bootstrap (Efron and Tibshirani: An introduction to the bootstrap, 1993,
+    /// chapter 13): medians of as many samples as there are, drawn with replacement. `None` below three samples.
+    pub(super) fn of_median(samples: &[f64]) -> Option<Interval> {
+        const RESAMPLES: usize = 2000;
+        if samples.len() < 3 {
+            return None;
+        }
+        let mut random = Random::new(0);
+        let mut drawn = vec![0.0; samples.len()];
+        let mut medians: Vec<f64> = std::iter::repeat_with(|| {
+            drawn.fill_with(|| samples[random.below(samples.len())]);
+            Spread::of(&drawn).map_or(f64::NAN, |spread| spread.median)
+        })
+        .take(RESAMPLES)
+        .collect();
+        medians.sort_by(f64::total_cmp);
+        Some(Interval { low: medians[RESAMPLES / 40], high: medians[RESAMPLES - 1 - RESAMPLES / 40] })
     }
 }
 
@@ -192,6 +233,26 @@ mod tests {
         assert_eq!(Spread::of(&[]), None);
         assert_eq!(Spread::of(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
         assert_eq!(Spread::of(&[4.0, 1.0]).unwrap().median, 2.5);
+    }
+
+    #[test]
+    fn an_interval_narrows_with_rounds_and_a_slow_machine_cancels() {
+        let series = |rounds: usize| {
+            let mut random = Random::new(3);
+            let native: Vec<f64> = (0..rounds).map(|_| 100.0 + random.below(1000) as f64).collect();
+            let colored = native.iter().map(|sample| sample * 1.1).collect();
+            let (subject, unit) = ("x".to_owned(), Unit::Milliseconds);
+            Series { group: "g", subject, measure: "m", unit, native, colored }
+        };
+        assert_eq!(series(2).ratio_interval(), None);
+        let cancelled = series(15).ratio_interval().unwrap();
+        assert!((cancelled.low - 1.1).abs() < 1e-9 && (cancelled.high - 1.1).abs() < 1e-9, "{cancelled:?}");
+        let width =
+            |rounds| Interval::of_median(&series(rounds).native).map(|i| (i.high - i.low, i.low, i.high)).unwrap();
+        let (few, many) = (width(9), width(900));
+        assert!(many.0 < few.0 / 3.0, "{few:?} {many:?}");
+        // The middle of even numbers from 100 to 1099.
+        assert!(many.1 < 600.0 && 600.0 < many.2, "{many:?}");
     }
 
     #[test]

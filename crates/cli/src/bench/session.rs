@@ -189,8 +189,9 @@ impl Session {
         self.finish(started)
     }
 
-    /// Measures on both sides in turn, each time from scrambled free lists. `measure` is given the side and adds its
-    /// samples; what it cannot do becomes a failure, and after a hang or a second failure the side is left out.
+    /// Measures on both sides in turn, each time from scrambled free lists; the side that comes first changes from round
+    /// to round. `measure` is given the side and adds its samples; what it cannot do becomes a failure, and after a hang
+    /// or a second failure the side is left out.
     pub(super) fn alternate(
         &mut self,
         (group, subject): (&'static str, &str),
@@ -201,7 +202,9 @@ impl Session {
         let mut failed = [0; 2];
         for round in 1..=repeat {
             eprintln!("memtint: bench: {group} {subject} {round}/{repeat}");
-            for &side in sides {
+            let mut order = sides.to_vec();
+            order.rotate_left((round - 1) % sides.len());
+            for side in order {
                 if failed[side as usize] > 1 {
                     continue;
                 }
