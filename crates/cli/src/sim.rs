@@ -145,7 +145,7 @@ fn text(report: &Report) -> String {
         let _ = writeln!(text, "assumed    {assumed}");
     }
     let heads = [
-        "task", "core", "IPC", "LLC MPKI", "MB/s", "row hits", "ns mean", "ns p99", "ns max", "jobs", "late",
+        "task", "cores", "IPC", "LLC MPKI", "MB/s", "row hits", "ns mean", "ns p99", "ns max", "jobs", "late",
         "slowdown",
     ];
     let rows: Vec<Vec<String>> = report.tasks.iter().map(task_row).collect();
@@ -170,7 +170,7 @@ fn task_row(task: &TaskReport) -> Vec<String> {
     let jobs = task.response_ns.is_some();
     vec![
         task.name.clone(),
-        task.core.to_string(),
+        task.cores.clone(),
         format!("{:.3}", task.ipc),
         format!("{:.2}", task.llc_misses_per_kilo_instruction),
         format!("{:.0}", (task.read_bytes_per_second + task.write_bytes_per_second) / 1e6),

@@ -104,7 +104,14 @@ pub(crate) struct Core {
     in_order: bool,
     // --- what it runs ---
     pub(crate) task: Option<usize>,
+    /// What it ran last, if it is idle now.
+    pub(crate) last_task: Option<usize>,
+    /// Those that may run on it.
     pub(crate) tasks: Vec<usize>,
+    /// The quantum of its task ends at this slot ...
+    pub(crate) quantum_end: u64,
+    /// ... which it was given in this turn.
+    pub(crate) turn: u64,
     /// The scheduler looks again at this slot.
     pub(crate) look_at: u64,
     /// All loads must be finished before the scheduler can do what it wants.
@@ -138,7 +145,10 @@ impl Core {
             window,
             in_order,
             task: None,
+            last_task: None,
             tasks: Vec::new(),
+            quantum_end: 0,
+            turn: 0,
             look_at: 0,
             draining: false,
             busy_slots: 0,

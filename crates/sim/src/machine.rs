@@ -5,6 +5,8 @@
 //! of time. Cores are kept within the same distance of each other; the tags of a shared cache are therefore touched in an
 //! order that may differ from that of time by less than it takes to reach memory.
 
+mod dispatch;
+
 use crate::core::{AT_ONCE, Block, Core, CoreConfig, NO_REGISTER, PENDING, Ready};
 use crate::memory::{Memory, Notice, NumaConfig, Ticket};
 use crate::task::{Barrier, Ending, Release, State, Task, TaskCounts};
@@ -15,14 +17,14 @@ use memtint_frames::{Caller, FrameAllocator, Profile};
 use memtint_units::{PhysAddr, Picoseconds};
 use memtint_workload::{Kind, Reference, Source};
 
-/// Which of the ready tasks of a core runs.
+/// Which ready tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduling {
-    /// The one with the smallest priority number; preemptive.
+    /// Those with the smallest priority numbers; preemptive.
     FixedPriority,
-    /// The one with the earliest deadline; preemptive.
+    /// Those with the earliest deadlines; preemptive.
     EarliestDeadline,
-    /// Each in turn, for a quantum.
+    /// First come, first served, each for a quantum.
     RoundRobin {
         /// Time that a task keeps the core while others are ready.
         quantum: Picoseconds,
@@ -49,14 +51,16 @@ pub struct MachineConfig {
     pub allocator: Box<dyn FrameAllocator>,
     /// What a first touch costs, beyond the references of the program itself: time in the kernel.
     pub fault: Picoseconds,
-    /// Order in which a core's tasks run.
+    /// Time it takes a core to go over to another task.
+    pub switch: Picoseconds,
+    /// Order in which tasks run.
     pub scheduling: Scheduling,
 }
 
 /// A task of a simulation.
 pub struct TaskConfig {
-    /// Core it is pinned to.
-    pub core: usize,
+    /// Cores it may run on: one, and it is pinned; several, and it goes where its turn comes first. Not empty; ascending.
+    pub cores: Vec<usize>,
     /// What it may be given.
     pub profile: Profile,
     /// Smaller is more urgent, for [`Scheduling::FixedPriority`].
@@ -104,6 +108,11 @@ pub struct Machine {
     latency_slots: [u64; 4],
     fault_slots: u64,
     quantum_slots: u64,
+    switch_slots: u64,
+    /// Turns given out, for [`Scheduling::RoundRobin`].
+    turns: u64,
+    /// Some task may run on several cores.
+    migratory: bool,
     line_mask: u64,
     reach: Picoseconds,
     now: Picoseconds,
@@ -126,7 +135,7 @@ impl Machine {
     ///
     /// # Panics
     ///
-    /// When a task's core, or a class for each task, does not exist: scenarios check that.
+    /// When a core of a task, or a class for each task, does not exist: scenarios check that.
     pub fn new(config: MachineConfig, tasks: Vec<TaskConfig>) -> Result<Machine, SimError> {
         let MachineConfig { device, decoder, controller, caches, core, core_nodes, numa, mut allocator, .. } = config;
         let line_bytes = caches.line.bytes();
@@ -135,12 +144,15 @@ impl Machine {
         let mut cores: Vec<Core> = core_nodes.iter().map(|&node| Core::new(&core, node)).collect();
         let mut built = Vec::new();
         for (index, task) in tasks.into_iter().enumerate() {
-            let TaskConfig { core, profile, priority, release, barrier, references, huge_pages, source } = task;
-            let id = allocator.enter(&Profile { cpu: core as u32, ..profile })?;
-            let table = PageTable::new(Caller { task: id, cpu: core as u32 }, huge_pages);
+            let TaskConfig { cores: affinity, profile, priority, release, barrier, references, huge_pages, source } =
+                task;
+            let cpu = affinity[0] as u32;
+            let id = allocator.enter(&Profile { cpu, ..profile })?;
+            let table = PageTable::new(Caller { task: id, cpu }, huge_pages);
             let class = TaskClass(u8::try_from(index).expect("at most 256 tasks"));
-            built.push(Task::new(class, core, priority, release, barrier, references, table, source));
-            cores[core].tasks.push(index);
+            affinity.iter().for_each(|&core| cores[core].tasks.push(index));
+            let turn = index as u64;
+            built.push(Task::new(class, affinity, priority, turn, release, barrier, references, table, source));
         }
         let first = &cores[0];
         let quantum = match config.scheduling {
@@ -153,6 +165,9 @@ impl Machine {
                 .map(slots),
             fault_slots: first.slot_of(config.fault),
             quantum_slots: quantum,
+            switch_slots: first.slot_of(config.switch),
+            turns: built.len() as u64,
+            migratory: built.iter().any(|task| task.cores.len() > 1),
             reach: first.time_of(slots(latencies.memory_cycles)).max(Picoseconds(1)),
             cores,
             running: built.len(),
@@ -260,6 +275,10 @@ impl Machine {
 
     /// Lets a core execute up to a time.
     fn run_core(&mut self, core: usize, limit: Picoseconds) {
+        let idle = &mut self.cores[core];
+        if idle.task.is_none() {
+            idle.slot = idle.slot.max(idle.wake);
+        }
         let limit_slot = self.cores[core].slot_of(limit).max(self.cores[core].slot);
         loop {
             if self.cores[core].draining || self.cores[core].slot >= self.cores[core].look_at {
@@ -455,142 +474,6 @@ impl Machine {
         }
         for &victim in outcome.writebacks.as_slice() {
             self.write_back(at, index, owner, victim, slot);
-        }
-    }
-
-    // --- tasks ---
-
-    /// Decides what a core runs; false when it has to wait for that.
-    fn schedule(&mut self, at: usize) -> bool {
-        // What it has been running ends its loads first.
-        let core = &mut self.cores[at];
-        match core.drain() {
-            Ok(slot) => {
-                if let Some(task) = core.task {
-                    self.tasks[task].counts.slots += slot - core.slot;
-                    core.busy_slots += slot - core.slot;
-                }
-                core.slot = slot;
-                core.draining = false;
-            }
-            Err(register) => {
-                core.draining = true;
-                core.block = Block::Register(register);
-                return false;
-            }
-        }
-        let now = core.time_of(core.slot);
-        if let Some(task) = core.task {
-            self.stop_where_it_has_to(task, now);
-        }
-        for index in self.cores[at].tasks.clone() {
-            if let State::Waiting(release) = self.tasks[index].state
-                && release <= now
-            {
-                self.tasks[index].release_at(release);
-            }
-        }
-        self.choose(at);
-        true
-    }
-
-    /// Ends the job, waits at the barrier, or ends the task.
-    fn stop_where_it_has_to(&mut self, index: usize, now: Picoseconds) {
-        let task = &mut self.tasks[index];
-        if task.state != State::Ready {
-            return;
-        }
-        if task.left == 0 || task.peek().is_none() {
-            task.ending = task.failure().map_or(Ending::Completed, Ending::Failed);
-            if task.release.is_some() && task.job_left == 0 {
-                task.end_job(now);
-            }
-            self.finish(index, now);
-        } else if task.job_left == 0 {
-            match task.barrier {
-                Some(barrier) => {
-                    task.state = State::AtBarrier(now);
-                    self.try_barrier(barrier.group);
-                }
-                None => task.end_job(now),
-            }
-        }
-    }
-
-    fn finish(&mut self, index: usize, now: Picoseconds) {
-        let task = &mut self.tasks[index];
-        if task.state == State::Finished {
-            return;
-        }
-        task.state = State::Finished;
-        task.counts.completed_at = Some(now);
-        self.finite_left -= usize::from(task.is_finite);
-        self.running -= 1;
-        if let Some(barrier) = task.barrier {
-            self.try_barrier(barrier.group);
-        }
-    }
-
-    /// Lets the tasks of a group go on when all of them have arrived.
-    fn try_barrier(&mut self, group: u32) {
-        let of_group = |task: &&mut Task| task.barrier.is_some_and(|barrier| barrier.group == group);
-        let mut latest = Picoseconds(0);
-        for task in self.tasks.iter_mut().filter(of_group) {
-            match task.state {
-                State::AtBarrier(arrived) => latest = latest.max(arrived),
-                State::Finished => {}
-                _ => return,
-            }
-        }
-        let mut cores = Vec::new();
-        for task in self.tasks.iter_mut().filter(of_group) {
-            if let State::AtBarrier(arrived) = task.state {
-                task.pass_barrier(arrived, latest);
-                cores.push(task.core);
-            }
-        }
-        for core in cores {
-            let core = &mut self.cores[core];
-            core.look_at = 0;
-            if core.task.is_none() {
-                core.block = Block::Nothing;
-                core.slot = core.slot.max(core.slot_of(latest));
-                core.wake = core.slot;
-            }
-        }
-    }
-
-    /// Chooses among the ready tasks of a core, and when to look again.
-    fn choose(&mut self, at: usize) {
-        let core = &self.cores[at];
-        let ready = core.tasks.iter().copied().filter(|&index| self.tasks[index].state == State::Ready);
-        let chosen = match self.scheduling {
-            Scheduling::FixedPriority => ready.min_by_key(|&index| (self.tasks[index].priority, index)),
-            Scheduling::EarliestDeadline => ready.min_by_key(|&index| (self.tasks[index].deadline, index)),
-            Scheduling::RoundRobin { .. } => {
-                let after = core.task.map_or(0, |index| index + 1);
-                ready.min_by_key(|&index| (index < after, index))
-            }
-        };
-        let releases = core.tasks.iter().filter_map(|&index| match self.tasks[index].state {
-            State::Waiting(release) => Some(release),
-            _ => None,
-        });
-        let next_release = releases.min().map_or(PENDING, |release| core.slot_of(release));
-        let others = core.tasks.len() > 1;
-        let core = &mut self.cores[at];
-        core.task = chosen;
-        core.look_at = match (chosen, self.scheduling) {
-            (Some(_), Scheduling::RoundRobin { .. }) if others => next_release.min(core.slot + self.quantum_slots),
-            _ => next_release,
-        };
-        if chosen.is_none() {
-            if next_release == PENDING {
-                // Nothing to do until somebody else says so.
-                core.block = Block::Register(NO_REGISTER);
-            } else {
-                core.slot = core.slot.max(next_release);
-            }
         }
     }
 

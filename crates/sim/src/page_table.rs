@@ -37,6 +37,11 @@ impl PageTable {
         }
     }
 
+    /// First touches are made from this core from now on.
+    pub(crate) fn run_on(&mut self, cpu: u32) {
+        self.caller.cpu = cpu;
+    }
+
     /// The physical address behind a virtual one, and whether this was the first touch of its page.
     #[inline]
     pub(crate) fn translate(

@@ -58,8 +58,8 @@ pub struct Report {
 pub struct TaskReport {
     /// Its name.
     pub name: String,
-    /// Its core.
-    pub core: u32,
+    /// Its core, or those it may run on, as a list.
+    pub cores: String,
     /// `running`, `completed`, or why it ended.
     pub ending: String,
     /// When it completed.
@@ -108,6 +108,10 @@ pub struct TaskReport {
     /// From release to end of each job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_ns: Option<Distribution>,
+    /// Times it lost its core before it had to stop.
+    pub preemptions: u64,
+    /// Times it went on on another core.
+    pub migrations: u64,
     /// Waited at barriers.
     pub barrier_idle_ns: f64,
     /// Speed alone by speed together; with `alone` only.
@@ -361,7 +365,7 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize, slowdown: O
     let cycles = counts.slots as f64 / f64::from(scenario.file().cores.width);
     TaskReport {
         name: section.name.clone(),
-        core: section.core,
+        cores: scenario.cores_of(section).map_or_else(|_| String::new(), |cores| cores.to_string()),
         ending: match &outcome.endings[index] {
             Ending::Running => "running".to_owned(),
             Ending::Completed => "completed".to_owned(),
@@ -389,6 +393,8 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize, slowdown: O
         jobs: counts.jobs,
         deadline_misses: counts.deadline_misses,
         response_ns: section.job.is_some().then(|| Distribution::of_ps(&counts.response_ps)),
+        preemptions: counts.preemptions,
+        migrations: counts.migrations,
         barrier_idle_ns: counts.barrier_ps as f64 / 1000.0,
         slowdown,
     }

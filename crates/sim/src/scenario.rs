@@ -82,7 +82,7 @@ pub struct ScenarioFile {
 }
 
 /// A time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Time(pub Picoseconds);
 
 /// The cores.
@@ -251,9 +251,13 @@ pub struct SystemSection {
     /// Time that a first touch takes in the kernel; default 1 us.
     #[serde(default = "microsecond")]
     pub fault: Time,
-    /// `fixed-priority`, `edf` or `round-robin`; default `round-robin`.
+    /// `fixed-priority`, `edf` or `round-robin`; default `round-robin`. Core by core for tasks that are pinned, global for
+    /// those that may run on several cores.
     #[serde(default)]
     pub scheduling: SchedulingName,
+    /// Time a core takes to go over to another task; default 0 ns: what a switch costs is what its caches lose.
+    #[serde(default)]
+    pub switch: Time,
     /// Quantum of `round-robin`; default 4 ms.
     #[serde(default = "quantum")]
     pub quantum: Time,
@@ -267,6 +271,7 @@ impl Default for SystemSection {
             taken_per_1024: 0,
             fault: microsecond(),
             scheduling: SchedulingName::default(),
+            switch: Time::default(),
             quantum: quantum(),
         }
     }
@@ -313,7 +318,11 @@ pub struct TaskSection {
     /// Its name; unique.
     pub name: String,
     /// Core it is pinned to.
-    pub core: u32,
+    #[serde(default)]
+    pub core: Option<u32>,
+    /// Or: cores it may run on, and move between; default: all.
+    #[serde(default)]
+    pub cores: Option<String>,
     /// What it executes.
     pub workload: Workload,
     /// Bank classes it may have; default: any.
@@ -613,8 +622,25 @@ impl Scenario {
 
     fn cores(&self) -> u32 {
         let of_platform = self.platform.cores().map(|cores| cores.count);
-        let of_tasks = self.file.tasks.iter().map(|task| task.core + 1).max().unwrap_or(1);
+        let of_tasks = self.file.tasks.iter().filter_map(|task| task.core).max().map_or(1, |last| last + 1);
         self.file.cores.count.or(of_platform).unwrap_or(of_tasks)
+    }
+
+    /// The cores a task may run on.
+    pub(crate) fn cores_of(&self, task: &TaskSection) -> Result<IndexSet, SimError> {
+        let check = Check { origin: &self.origin };
+        let refuse = |found: &str, error: &dyn std::fmt::Display| {
+            check.refuse(&format!("task {:?}: cores", task.name), found, error.to_string())
+        };
+        let all = self.cores();
+        let set = match (&task.core, &task.cores) {
+            (Some(core), _) => {
+                IndexSet::from_indices([*core], all).map_err(|error| refuse(&core.to_string(), &error))?
+            }
+            (None, None) => IndexSet::all(all),
+            (None, Some(text)) => IndexSet::parse(text, all).map_err(|error| refuse(text, &error))?,
+        };
+        if set.is_empty() { Err(refuse("no core", &format!("one or more of 0 to {}", all - 1))) } else { Ok(set) }
     }
 
     fn verify(&self) -> Result<(), SimError> {
@@ -640,17 +666,20 @@ impl Scenario {
         check.that("numa.link_mb_per_s", file.numa.link_mb_per_s != Some(0), 0, "1 or more")?;
         let count = file.tasks.len();
         check.that("task", (1..=256).contains(&count), format!("a list of {count}"), "1 to 256 tasks")?;
-        let beyond = file.tasks.iter().find(|task| task.core >= CORES_MAX);
-        if let Some(task) = beyond {
+        check.that("system.switch", file.system.switch.0 <= SECOND, file.system.switch.0, "at most 1 s")?;
+        for task in &file.tasks {
             let field = format!("task {:?}: core", task.name);
-            return Err(check.refuse(&field, task.core, format!("0 to {}", CORES_MAX - 1)));
+            let core = task.core.unwrap_or(0);
+            check.that(&field, core < CORES_MAX, core, format!("0 to {}", CORES_MAX - 1))?;
+            check.that(&field, task.core.is_none() || task.cores.is_none(), "given beside cores", "one of the two")?;
         }
         let cores = self.cores();
         for (index, task) in file.tasks.iter().enumerate() {
             let of = |field: &str| format!("task {:?}: {field}", task.name);
             let first = file.tasks.iter().position(|other| other.name == task.name);
             check.that(&of("name"), first == Some(index), "used twice", "a name of its own")?;
-            check.that(&of("core"), task.core < cores, task.core, format!("0 to {}", cores - 1))?;
+            let core = task.core.unwrap_or(0);
+            check.that(&of("core"), core < cores, core, format!("0 to {}", cores - 1))?;
             check.that(&of("references"), task.references != Some(0), 0, "1 or more")?;
             if let Some(barrier) = &task.barrier {
                 check.that(&of("barrier.every"), barrier.every > 0, 0, "1 or more")?;
@@ -722,6 +751,7 @@ impl Scenario {
                 },
                 allocator,
                 fault: file.system.fault.0,
+                switch: file.system.switch.0,
                 scheduling: match file.system.scheduling {
                     SchedulingName::FixedPriority => Scheduling::FixedPriority,
                     SchedulingName::Edf => Scheduling::EarliestDeadline,
@@ -899,7 +929,7 @@ impl Scenario {
             mode: if task.soft { Mode::Soft } else { Mode::Strict },
         };
         Ok(TaskConfig {
-            core: task.core as usize,
+            cores: self.cores_of(task)?.iter().map(|core| core as usize).collect(),
             profile: Profile { policy, path: task.name.clone(), ..Profile::default() },
             priority: task.priority,
             release: task.job.as_ref().map(|job| Release {

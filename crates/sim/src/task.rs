@@ -79,6 +79,10 @@ pub struct TaskCounts {
     pub response_ps: Histogram,
     /// Time waited at barriers, in picoseconds.
     pub barrier_ps: u64,
+    /// Times it lost its core before it had to stop.
+    pub preemptions: u64,
+    /// Times it went on on another core.
+    pub migrations: u64,
     /// When it completed, if it did.
     pub completed_at: Option<Picoseconds>,
 }
@@ -86,9 +90,17 @@ pub struct TaskCounts {
 /// State of one task.
 pub(crate) struct Task {
     pub(crate) class: TaskClass,
-    pub(crate) core: usize,
+    /// Those it may run on.
+    pub(crate) cores: Vec<usize>,
+    /// The one it runs on.
+    pub(crate) running_on: Option<usize>,
+    pub(crate) last_core: Option<usize>,
+    /// Nothing of it runs before this time.
+    pub(crate) ready_since: Picoseconds,
     /// Smaller is more urgent.
     pub(crate) priority: u32,
+    /// Place in the queue of those that wait for a core.
+    pub(crate) turn: u64,
     pub(crate) release: Option<Release>,
     pub(crate) barrier: Option<Barrier>,
     /// It has an end of its own: the simulation need not go on when all such have ended.
@@ -121,8 +133,9 @@ impl Task {
     #[allow(clippy::too_many_arguments, reason = "called once, with what a scenario says of a task")]
     pub(crate) fn new(
         class: TaskClass,
-        core: usize,
+        cores: Vec<usize>,
         priority: u32,
+        turn: u64,
         release: Option<Release>,
         barrier: Option<Barrier>,
         references: Option<u64>,
@@ -131,8 +144,12 @@ impl Task {
     ) -> Task {
         let mut task = Task {
             class,
-            core,
+            cores,
+            running_on: None,
+            last_core: None,
+            ready_since: Picoseconds(0),
             priority,
+            turn,
             release,
             barrier,
             is_finite: references.is_some() || source.ends(),
@@ -191,6 +208,7 @@ impl Task {
     /// A job begins.
     pub(crate) fn release_at(&mut self, at: Picoseconds) {
         self.released = at;
+        self.ready_since = at;
         self.deadline = self.release.map_or(Picoseconds(u64::MAX), |release| at + release.deadline);
         self.state = State::Ready;
     }
@@ -208,6 +226,7 @@ impl Task {
     /// Goes on after a barrier.
     pub(crate) fn pass_barrier(&mut self, arrived: Picoseconds, at: Picoseconds) {
         self.counts.barrier_ps += (at - arrived).0;
+        self.ready_since = at;
         self.begin_stretch();
         self.state = State::Ready;
     }

@@ -1,0 +1,225 @@
+//! Do tasks get the cores that partitioned and global scheduling promise them?
+
+use memtint_sim::{Report, Scenario, SimError, simulate};
+use std::path::Path;
+
+/// References of a loop in the first level that take a microsecond: thirty instructions each, four in a cycle, at 3 GHz.
+const PER_MICROSECOND: u64 = 400;
+
+fn text(cores: u32, system: &str, duration_us: u64, tasks: &[String]) -> String {
+    format!(
+        "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"{duration_us} us\"\n\
+         [cores]\ncount = {cores}\nmhz = 3000\nwindow = 0\n[caches]\nlatency_cycles = [4, 14, 40, 60, 120]\n\
+         l1 = {{ size = \"32 KiB\", ways = 8 }}\nl2 = {{ size = \"256 KiB\", ways = 4 }}\n\
+         [system]\nfault = \"0 ns\"\n{system}\n{}",
+        tasks.concat()
+    )
+}
+
+/// A task that computes, with further lines.
+fn task(name: &str, lines: &str) -> String {
+    format!("[[task]]\nname = \"{name}\"\nworkload = {{ kind = \"bandwidth\", size = \"128\", gap = 29 }}\n{lines}\n")
+}
+
+/// One with jobs, in microseconds.
+fn periodic(name: &str, lines: &str, cost_us: u64, period_us: u64) -> String {
+    let references = cost_us * PER_MICROSECOND;
+    task(name, &format!("{lines}\njob = {{ period = \"{period_us} us\", references = {references} }}"))
+}
+
+fn run(text: &str) -> Report {
+    simulate(&parse(text).unwrap(), 1, &|_: f64| true).unwrap()
+}
+
+fn parse(text: &str) -> Result<Scenario, SimError> {
+    Scenario::parse(text, "test", Path::new(""))
+}
+
+/// Longest response in microseconds.
+fn longest(report: &Report, task: usize) -> f64 {
+    report.tasks[task].response_ns.unwrap().max / 1000.0
+}
+
+#[track_caller]
+fn assert_near(found: f64, expected: f64) {
+    assert!((found / expected - 1.0).abs() < 0.01, "{found}, expected {expected}");
+}
+
+/// S. K. Dhall and C. L. Liu: On a real-time scheduling problem, Operations Research 26(1), 1978: global EDF misses deadlines
+/// at a utilization that partitions meet.
+#[test]
+fn the_effect_of_dhall_and_liu_appears_in_global_scheduling_only() {
+    let tasks = |light: &str, heavy: &str| {
+        [periodic("light1", light, 40, 200), periodic("light2", light, 40, 200), periodic("heavy", heavy, 195, 210)]
+    };
+    let edf = "scheduling = \"edf\"";
+    let global = run(&text(2, edf, 1050, &tasks("", "")));
+    assert!(global.tasks[2].deadline_misses > 0, "{:?}", global.tasks[2]);
+    assert!(longest(&global, 2) > 230.0, "{:?}", global.tasks[2]);
+    let partitioned = run(&text(2, edf, 1050, &tasks("core = 0", "core = 1")));
+    assert!(partitioned.tasks.iter().all(|task| task.deadline_misses == 0 && task.migrations == 0));
+    // Deadlines of the light ones are the same as under EDF, but the heavy one comes first.
+    let tasks = tasks("priority = 2", "priority = 1");
+    let priority = run(&text(2, "scheduling = \"fixed-priority\"", 1050, &tasks));
+    assert!(priority.tasks.iter().all(|task| task.deadline_misses == 0), "{:?}", priority.tasks);
+}
+
+/// Two cores, three tasks released together: the third begins when the first two are done.
+#[test]
+fn global_priorities_give_the_response_times_of_the_schedule() {
+    let system = "scheduling = \"fixed-priority\"";
+    let tasks = [
+        periodic("first", "priority = 1", 50, 100),
+        periodic("second", "priority = 2", 30, 100),
+        periodic("third", "priority = 3", 40, 100),
+    ];
+    let report = run(&text(2, system, 1000, &tasks));
+    for (task, response) in [(0, 50.0), (1, 30.0), (2, 70.0)] {
+        assert_near(longest(&report, task), response);
+        assert_eq!((report.tasks[task].jobs, report.tasks[task].deadline_misses), (10, 0));
+    }
+}
+
+#[test]
+fn who_is_least_urgent_gives_way() {
+    let system = "scheduling = \"fixed-priority\"";
+    let tasks = [
+        task("urgent", "priority = 1"),
+        task("background", "priority = 9"),
+        periodic("between", "priority = 5", 20, 100),
+    ];
+    let report = run(&text(2, system, 990, &tasks));
+    let [urgent, background, between] = &report.tasks[..] else { panic!("three tasks") };
+    assert_eq!((urgent.preemptions, between.preemptions, between.deadline_misses), (0, 0, 0));
+    // At the first release nothing ran yet.
+    assert_eq!((between.jobs, background.preemptions), (10, 9));
+    assert_near(longest(&report, 2), 20.0);
+    assert_near(background.instructions as f64, 0.8 * urgent.instructions as f64);
+}
+
+#[test]
+fn no_core_is_idle_while_a_task_waits() {
+    let work = format!("references = {}", 600 * PER_MICROSECOND);
+    let system = "quantum = \"20 us\"";
+    let tasks = ["one", "two", "three"].map(|name| task(name, &work));
+    let report = run(&text(2, system, 5000, &tasks));
+    // Three times 600 us on two cores.
+    for task in &report.tasks {
+        assert!((850.0..925.0).contains(&(task.completed_ns.unwrap() / 1000.0)), "{task:?}");
+        assert!(task.migrations > 0 && task.preemptions > 0, "{task:?}");
+    }
+    assert!(report.core_utilization.iter().all(|&busy| busy > 0.95), "{:?}", report.core_utilization);
+}
+
+#[test]
+fn tasks_stay_on_the_cores_they_are_given() {
+    let tasks = ["a", "b", "c"].map(|name| task(name, "cores = \"1-2\""));
+    let report = run(&text(4, "quantum = \"20 us\"", 400, &tasks));
+    assert_eq!(report.tasks[0].cores, "1-2");
+    let [unused, one, two, last] = report.core_utilization[..] else { panic!("four cores") };
+    assert_eq!((unused, last), (0.0, 0.0));
+    assert!(one > 0.99 && two > 0.99, "{one} {two}");
+}
+
+#[test]
+fn a_switch_takes_its_time() {
+    let work = format!("core = 0\nreferences = {}", 390 * PER_MICROSECOND);
+    let tasks = [task("one", &work), task("two", &work)];
+    let ended = |system: &str| {
+        let report = run(&text(1, system, 5000, &tasks));
+        report.tasks.iter().map(|task| task.completed_ns.unwrap() / 1000.0).fold(0.0, f64::max)
+    };
+    assert_near(ended("quantum = \"50 us\""), 780.0);
+    // Every quantum begins with a switch, eight of each task; the first two as well.
+    assert_near(ended("quantum = \"50 us\"\nswitch = \"5 us\""), 780.0 + 16.0 * 5.0);
+}
+
+#[test]
+fn cores_that_contradict_each_other_are_refused() {
+    let refused = |lines: &str| parse(&text(2, "", 100, &[task("one", lines)])).unwrap_err().to_string();
+    assert!(refused("core = 0\ncores = \"0-1\"").contains("one of the two"));
+    assert!(refused("cores = \"0-2\"").contains("cores"));
+    assert!(refused("cores = \"\"").contains("cores"));
+    assert!(refused("core = 2").contains("0 to 1"));
+}
+
+/// A task of the ideal schedule: cost, period and priority, in tenths of microseconds where they are times.
+struct Ideal {
+    cost: u64,
+    period: u64,
+    priority: u64,
+}
+
+/// Longest responses when, in every tenth of a microsecond, the most urgent ready jobs have the cores; nothing costs time
+/// but what each job takes longer. Jobs released by the end count once they are finished.
+fn ideal(tasks: &[Ideal], longer: u64, cores: usize, earliest_deadline: bool, end: u64) -> Vec<u64> {
+    let mut released = vec![0; tasks.len()];
+    let mut left: Vec<u64> = tasks.iter().map(|task| task.cost + longer).collect();
+    let mut longest = vec![0; tasks.len()];
+    for now in 0..end {
+        let mut ready: Vec<usize> = (0..tasks.len()).filter(|&task| released[task] <= now).collect();
+        let urgency =
+            |task: usize| if earliest_deadline { released[task] + tasks[task].period } else { tasks[task].priority };
+        ready.sort_by_key(|&task| (urgency(task), task));
+        for task in ready.into_iter().take(cores) {
+            left[task] -= 1;
+            if left[task] == 0 {
+                longest[task] = longest[task].max(now + 1 - released[task]);
+                released[task] += tasks[task].period;
+                left[task] = tasks[task].cost + longer;
+            }
+        }
+    }
+    longest
+}
+
+#[test]
+fn random_task_sets_respond_as_in_the_ideal_schedule() {
+    const END_US: u64 = 3000;
+    let mut state = 7u64;
+    let mut below = |limit: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % limit
+    };
+    let mut compared = 0;
+    for round in 0..20 {
+        let (cores, edf) = (1 + round % 3, round % 2 == 0);
+        let count = cores + 2 + below(2) as usize;
+        let tasks: Vec<Ideal> = (0..count as u64)
+            .map(|task| {
+                let period = 1000 + below(3000);
+                // Together they need nine tenths of the cores.
+                let cost = period * cores as u64 * 9 / 10 / count as u64 * (80 + below(41)) / 100;
+                Ideal { cost, period, priority: (task * 7 + 3) % 11 }
+            })
+            .collect();
+        let sections: Vec<String> = (0..)
+            .zip(&tasks)
+            .map(|(index, Ideal { cost, period, priority })| {
+                let (references, period) = (cost * PER_MICROSECOND / 10, period * 100);
+                let job = format!("job = {{ period = \"{period} ns\", references = {references} }}");
+                task(&format!("t{index}"), &format!("priority = {priority}\n{job}"))
+            })
+            .collect();
+        let system = if edf { "scheduling = \"edf\"" } else { "scheduling = \"fixed-priority\"" };
+        let near = |found: u64, expected: u64, tenths: u64| found.abs_diff(expected) < tenths + expected / 100;
+        let ideal = |longer| ideal(&tasks, longer, cores, edf, END_US * 10);
+        let expected = ideal(0);
+        // Where a job ends just before another is released, a little more makes it end much later: nothing to compare.
+        let moved = |longer| ideal(longer).iter().zip(&expected).any(|(&later, &expected)| !near(later, expected, 50));
+        if (1..=6).any(moved) {
+            continue;
+        }
+        compared += 1;
+        let report = run(&text(cores as u32, system, END_US, &sections));
+        for (task, &expected) in expected.iter().enumerate() {
+            let found = longest(&report, task);
+            let tenths = (found * 10.0).round() as u64;
+            assert!(
+                near(tenths, expected, 10),
+                "round {round}, {cores} cores, task {task}: {found} us, ideally {expected} / 10"
+            );
+        }
+    }
+    assert!(compared >= 6, "{compared} sets were compared");
+}
