@@ -1,6 +1,7 @@
 //! Do damaged scenarios end in an error and not in a crash?
 
 use memtint_sim::Scenario;
+use memtint_units::Picoseconds;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -33,9 +34,11 @@ link_mb_per_s = 12800
 allocator = "palloc"
 granule = "4K"
 taken_per_1024 = 0
+switch = "1 us"
+scheduling = "edf"
 [[task]]
 name = "one"
-core = 0
+cores = "0-1"
 banks = "0-1"
 ways = "0-3"
 references = 100
@@ -47,8 +50,13 @@ workload = { kind = "uniform", size = "1 MiB", writes_per_1024 = 100 }
 job = { period = "5 us", references = 10 }
 "#;
 
+/// Whether it is accepted; what is accepted runs.
 fn parse(text: &str) -> bool {
-    Scenario::parse(text, "nonsense", Path::new("")).is_ok()
+    let Ok(scenario) = Scenario::parse(text, "nonsense", Path::new("")) else { return false };
+    let mut machine = scenario.machine().expect("it was accepted");
+    machine.run_until(Picoseconds::from_ns(1000));
+    let _ = machine.outcome();
+    true
 }
 
 #[test]
