@@ -9,7 +9,8 @@ use memtint_cache::{
     CacheConfig, HierarchyConfig, Inclusion, Latencies, LlcConfig, PrefetchConfig, Replacement, StrideConfig, WayMask,
 };
 use memtint_dram::{
-    ControllerConfig, Decoder, Device, DeviceChoice, PagePolicy, QueueSharing, RefreshKind, Scheduler, Standard,
+    ControllerConfig, Decoder, Device, DeviceChoice, DramError, PagePolicy, QueueSharing, RefreshPlan, Scheduler,
+    Standard,
 };
 use memtint_frames::{
     Bpm, Buddy, Camc, Form, FrameAllocator, FrameRange, Hybrid, MemIds, Memory as FrameMemory, Mode, Palloc, PerCpu,
@@ -171,7 +172,7 @@ pub struct ControllerSection {
     pub timeout_cycles: Option<u32>,
     /// `all-bank`, `staggered`, `fgr2`, `fgr4`, `per-bank`, `same-bank`, `burst`, `elastic` or `none`; default
     /// `staggered`.
-    pub refresh: Option<RefreshName>,
+    pub refresh: Option<String>,
 }
 
 /// Order of service.
@@ -196,30 +197,6 @@ pub enum PageName {
     Closed,
     /// After a while.
     Timeout,
-}
-
-/// When rows are refreshed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RefreshName {
-    /// Never.
-    None,
-    /// All ranks of a channel together.
-    AllBank,
-    /// Ranks one after the other.
-    Staggered,
-    /// Twice as often, shorter.
-    Fgr2,
-    /// Four times as often, shorter still.
-    Fgr4,
-    /// Bank by bank.
-    PerBank,
-    /// The same bank of all groups.
-    SameBank,
-    /// All at once, each retention window.
-    Burst,
-    /// Put off while the rank is busy.
-    Elastic,
 }
 
 /// The interconnect between nodes.
@@ -729,10 +706,11 @@ impl Scenario {
         let tasks = file.tasks.iter().enumerate();
         let tasks =
             tasks.map(|(index, task)| self.task(index, task, &palette)).collect::<Result<Vec<_>, SimError>>()?;
+        let (controller, device) = self.controller()?;
         let line = u64::from(file.numa.link_mb_per_s.unwrap_or(12_800));
         Machine::new(
             MachineConfig {
-                controller: self.controller()?,
+                controller,
                 caches: self.caches(cores)?,
                 core: CoreConfig {
                     clock: Clock::from_khz(megahertz * 1000).expect("checked above"),
@@ -758,7 +736,7 @@ impl Scenario {
                     SchedulingName::RoundRobin => Scheduling::RoundRobin { quantum: file.system.quantum.0 },
                 },
                 decoder,
-                device: self.device.clone(),
+                device,
             },
             tasks,
         )
@@ -847,37 +825,19 @@ impl Scenario {
         })
     }
 
-    fn controller(&self) -> Result<ControllerConfig, SimError> {
+    /// The controllers, and the devices with the timing that goes with their refresh.
+    fn controller(&self) -> Result<(ControllerConfig, Device), SimError> {
         let section = &self.file.controller;
         let check = Check { origin: &self.origin };
-        let refresh = &self.device.refresh;
-        let fine = |factor: u32| {
-            let found = refresh.fine.iter().find(|fine| fine.factor == factor);
-            let accepted = format!("a mode that {} has", self.device.name);
-            found
-                .map(|fine| RefreshKind::FineGranularity { factor, rfc: fine.rfc })
-                .ok_or_else(|| check.refuse("controller.refresh", format!("fgr{factor}"), accepted))
-        };
-        let bank = |same: bool| {
-            let name = if same { "same-bank" } else { "per-bank" };
-            let accepted = format!("a mode that {} has", self.device.name);
-            let bank = refresh.bank.filter(|bank| bank.same_bank == same);
-            bank.map(|bank| bank.interval).ok_or_else(|| check.refuse("controller.refresh", name, accepted))
-        };
-        let refresh = match section.refresh.unwrap_or(RefreshName::Staggered) {
-            RefreshName::None => RefreshKind::None,
-            RefreshName::AllBank => RefreshKind::AllBank { staggered: false },
-            RefreshName::Staggered => RefreshKind::AllBank { staggered: true },
-            RefreshName::Fgr2 => fine(2)?,
-            RefreshName::Fgr4 => fine(4)?,
-            RefreshName::PerBank => RefreshKind::PerBank { interval: bank(false)? },
-            RefreshName::SameBank => RefreshKind::SameBank { interval: bank(true)? },
-            RefreshName::Burst => RefreshKind::Burst { commands: refresh.commands, window: refresh.window_cycles },
-            RefreshName::Elastic => RefreshKind::Elastic { postponed_max: refresh.postponed_max },
-        };
+        let name = section.refresh.as_deref().unwrap_or("staggered");
+        let plan = RefreshPlan::named(name, &self.device).map_err(|error| match error {
+            DramError::Field { found, accepted, .. } => check.refuse("controller.refresh", found, accepted),
+            other => other.into(),
+        })?;
+        let device = Device { timing: plan.timing, ..self.device.clone() };
         let default = ControllerConfig::default();
         let write_queue = section.write_queue.unwrap_or(default.write_queue);
-        Ok(ControllerConfig {
+        let config = ControllerConfig {
             read_queue: section.read_queue.unwrap_or(default.read_queue),
             write_queue,
             sharing: if section.queue_per_bank { QueueSharing::PerBank } else { QueueSharing::Shared },
@@ -893,8 +853,9 @@ impl Scenario {
                 PageName::Closed => PagePolicy::Closed,
                 PageName::Timeout => PagePolicy::Timeout(section.timeout_cycles.unwrap_or(100)),
             },
-            refresh,
-        })
+            refresh: plan.kind,
+        };
+        Ok((config, device))
     }
 
     fn allocator(&self, palette: &Palette, core_nodes: &[u32]) -> Result<Box<dyn FrameAllocator>, SimError> {
