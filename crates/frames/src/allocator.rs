@@ -27,6 +27,20 @@ pub struct Promises {
     pub constant_time: bool,
 }
 
+impl Promises {
+    /// None of them; what a system does promise is named beside it.
+    pub const NONE: Promises = Promises {
+        banks: false,
+        sets: false,
+        nodes: false,
+        soft: false,
+        blocks_in_color: false,
+        merges: false,
+        chooses: false,
+        constant_time: false,
+    };
+}
+
 /// Where the frames are. `held + lost + the others = frames` at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {

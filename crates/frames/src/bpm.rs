@@ -148,16 +148,7 @@ impl System for Bpm {
     type Own = OwnColors;
 
     const NAME: &'static str = "bpm";
-    const PROMISES: Promises = Promises {
-        banks: true,
-        sets: false,
-        nodes: false,
-        soft: false,
-        blocks_in_color: false,
-        merges: true,
-        chooses: false,
-        constant_time: true,
-    };
+    const PROMISES: Promises = Promises { banks: true, merges: true, constant_time: true, ..Promises::NONE };
 
     fn office(&self) -> &Office<ByFirstFrame, OwnColors> {
         &self.office

@@ -38,16 +38,7 @@ impl System for Buddy {
     type Own = ();
 
     const NAME: &'static str = "buddy";
-    const PROMISES: Promises = Promises {
-        banks: false,
-        sets: false,
-        nodes: false,
-        soft: true,
-        blocks_in_color: false,
-        merges: true,
-        chooses: false,
-        constant_time: true,
-    };
+    const PROMISES: Promises = Promises { soft: true, merges: true, constant_time: true, ..Promises::NONE };
 
     fn office(&self) -> &Office<OneShelf, ()> {
         &self.office

@@ -162,16 +162,7 @@ impl System for Camc {
     type Own = Assigned;
 
     const NAME: &'static str = "camc";
-    const PROMISES: Promises = Promises {
-        banks: true,
-        sets: false,
-        nodes: false,
-        soft: false,
-        blocks_in_color: false,
-        merges: false,
-        chooses: true,
-        constant_time: false,
-    };
+    const PROMISES: Promises = Promises { banks: true, chooses: true, ..Promises::NONE };
 
     fn office(&self) -> &Office<OneShelf, Assigned> {
         &self.office

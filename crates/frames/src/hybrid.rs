@@ -98,16 +98,7 @@ impl System for Hybrid {
     type Own = HybridColors;
 
     const NAME: &'static str = "hybrid";
-    const PROMISES: Promises = Promises {
-        banks: true,
-        sets: true,
-        nodes: false,
-        soft: false,
-        blocks_in_color: false,
-        merges: false,
-        chooses: false,
-        constant_time: false,
-    };
+    const PROMISES: Promises = Promises { banks: true, sets: true, ..Promises::NONE };
 
     fn office(&self) -> &Office<OneShelf, HybridColors> {
         &self.office

@@ -139,16 +139,7 @@ impl System for Palloc {
     type Own = Bankmap;
 
     const NAME: &'static str = "palloc";
-    const PROMISES: Promises = Promises {
-        banks: true,
-        sets: false,
-        nodes: false,
-        soft: false,
-        blocks_in_color: false,
-        merges: false,
-        chooses: false,
-        constant_time: false,
-    };
+    const PROMISES: Promises = Promises { banks: true, ..Promises::NONE };
 
     fn office(&self) -> &Office<OneShelf, Bankmap> {
         &self.office

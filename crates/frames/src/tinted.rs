@@ -274,8 +274,8 @@ impl System for Tinted {
         soft: true,
         blocks_in_color: true,
         merges: true,
-        chooses: false,
         constant_time: true,
+        ..Promises::NONE
     };
 
     fn office(&self) -> &Office<Patterns, Tint> {

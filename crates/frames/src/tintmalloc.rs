@@ -147,16 +147,7 @@ impl System for TintMalloc {
     type Own = Tints;
 
     const NAME: &'static str = "tintmalloc";
-    const PROMISES: Promises = Promises {
-        banks: true,
-        sets: true,
-        nodes: false,
-        soft: false,
-        blocks_in_color: false,
-        merges: false,
-        chooses: false,
-        constant_time: false,
-    };
+    const PROMISES: Promises = Promises { banks: true, sets: true, ..Promises::NONE };
 
     fn office(&self) -> &Office<OneShelf, Tints> {
         &self.office
