@@ -1,0 +1,130 @@
+//! Nodes, ways and huge pages: does the machine give what a scenario asks for, at the price that arithmetic says?
+
+use memtint_sim::report::TaskReport;
+use memtint_sim::{Report, Scenario, simulate};
+use std::path::Path;
+
+fn run(text: &str) -> Report {
+    let scenario = Scenario::parse(text, "test", Path::new("")).unwrap();
+    simulate(&scenario, 1, &|_: f64| true).unwrap()
+}
+
+/// Four nodes of 4 GiB and four cores each; a way to another node takes 40 ns, a link carries 6400 MB a second.
+fn nodes(window: u32, tasks: &str) -> Report {
+    run(&format!(
+        "schema = 1\nplatform = \"opteron-6128-tintmalloc\"\ndevice = \"ddr3-1333\"\nduration = \"5 ms\"\n\
+         [cores]\ncount = 16\nmhz = 2000\nwindow = {window}\nmshrs = 48\n[controller]\nrefresh = \"none\"\n\
+         [caches]\nlatency_cycles = [3, 12, 40, 60, 80]\nl1 = {{ size = \"64 KiB\", ways = 2 }}\n\
+         l2 = {{ size = \"512 KiB\", ways = 16 }}\nllc = {{ size = \"2 MiB\", ways = 16 }}\n\
+         [numa]\nhop = \"40 ns\"\nlink_mb_per_s = 6400\n[system]\nfault = \"0 ns\"\n{tasks}"
+    ))
+}
+
+fn on(name: &str, core: u32, node: u32, workload: &str) -> String {
+    format!(
+        "[[task]]\nname = \"{name}\"\ncore = {core}\nnodes = \"{node}\"\nreferences = 60000\nworkload = {workload}\n"
+    )
+}
+
+#[track_caller]
+fn assert_within_a_percent(name: &str, found: f64, expected: f64) {
+    assert!((found / expected - 1.0).abs() < 0.01, "{name}: {found}, expected {expected}");
+}
+
+#[test]
+fn memory_of_another_node_is_two_hops_further() {
+    let chase = "{ kind = \"latency\", size = \"64 MiB\" }";
+    let latency = |node| nodes(0, &on("one", 0, node, chase)).tasks[0].read_latency_ns.mean;
+    let local = latency(0);
+    for node in 1..4 {
+        // A chase keeps step with the memory's clock of 1.5 ns.
+        let remote = latency(node);
+        assert!((remote - local - 80.0).abs() < 2.0, "{remote} {local}");
+    }
+}
+
+#[test]
+fn a_link_carries_what_it_can_and_others_go_beside_it() {
+    // One write in two lines crosses a link the other way.
+    let lines = "{ kind = \"uniform\", size = \"64 MiB\" }";
+    let rates = |tasks: &[String]| -> Vec<f64> {
+        nodes(1024, &tasks.concat()).tasks.iter().map(|task| task.read_bytes_per_second).collect()
+    };
+    let total = |tasks: &[String]| rates(tasks).iter().sum::<f64>();
+    let link = 6400e6;
+    let one = total(&[on("a", 0, 1, lines)]);
+    assert_within_a_percent("one reader", one, link);
+    let shared = total(&[on("a", 0, 1, lines), on("b", 1, 1, lines)]);
+    assert_within_a_percent("two readers over one link", shared, link);
+    // From nodes of their own, over two links, the memory of node 1 gives more.
+    let apart = total(&[on("a", 0, 1, lines), on("b", 8, 1, lines)]);
+    assert!(apart > 1.5 * link && apart <= 2.01 * link, "{apart}");
+    assert!(rates(&[on("a", 0, 0, lines)])[0] > 1.05 * link, "no link to one's own node");
+}
+
+/// A desktop with a last level of 8 MiB and 16 ways.
+fn desktop(tasks: &str) -> Report {
+    run(&format!(
+        "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"20 ms\"\n\
+         [cores]\ncount = 4\nmhz = 3000\n[caches]\nlatency_cycles = [4, 14, 40, 60, 120]\n\
+         l1 = {{ size = \"32 KiB\", ways = 8 }}\nl2 = {{ size = \"256 KiB\", ways = 4 }}\n\
+         llc = {{ size = \"8 MiB\", ways = 16 }}\n[system]\nfault = \"0 ns\"\n{tasks}"
+    ))
+}
+
+#[test]
+fn ways_limit_what_a_task_fills_and_protect_what_others_have() {
+    let reader = |ways: &str| {
+        format!(
+            "[[task]]\nname = \"reader\"\ncore = 0\n{ways}\nreferences = 600000\n\
+             workload = {{ kind = \"uniform\", size = \"6 MiB\" }}\n"
+        )
+    };
+    let stream = |ways: &str| {
+        format!(
+            "[[task]]\nname = \"stream\"\ncore = 1\n{ways}\nworkload = {{ kind = \"bandwidth\", size = \"64 MiB\", gap = 0 }}\n"
+        )
+    };
+    let misses = |tasks: String| desktop(&tasks).tasks[0].llc_misses;
+    // 6 MiB are 98304 lines, each missed once; in four of 16 ways a third of them have room.
+    let alone = misses(reader(""));
+    assert!((97_000..103_000).contains(&alone), "{alone}");
+    let confined = misses(reader("ways = \"0-3\""));
+    assert!(confined > 2 * alone, "{confined}");
+    let beside = misses(reader("") + &stream(""));
+    let protected = misses(reader("ways = \"2-15\"") + &stream("ways = \"0-1\""));
+    assert!(beside > alone * 5 / 4, "{beside} {alone}");
+    assert!(protected < alone * 21 / 20, "{protected} {alone}");
+}
+
+#[test]
+fn huge_pages_fault_once_in_two_megabytes() {
+    let task = |huge: bool| {
+        format!(
+            "[[task]]\nname = \"one\"\ncore = 0\nhuge_pages = {huge}\nreferences = 600000\n\
+             workload = {{ kind = \"bandwidth\", size = \"32 MiB\" }}\n"
+        )
+    };
+    let faults = |huge| {
+        let TaskReport { page_faults, frames, .. } = desktop(&task(huge)).tasks.remove(0);
+        (page_faults, frames)
+    };
+    assert_eq!(faults(false), (8192, 8192));
+    assert_eq!(faults(true), (16, 8192));
+}
+
+/// The time of a first touch belongs to whoever touches.
+#[test]
+fn a_first_touch_takes_its_time() {
+    let text = |fault: &str| {
+        format!(
+            "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"50 ms\"\n\
+             [cores]\ncount = 1\nmhz = 3000\nwindow = 0\n[caches]\nlatency_cycles = [4, 14, 40, 60, 120]\n\
+             l1 = {{ size = \"32 KiB\", ways = 8 }}\n[system]\nfault = \"{fault}\"\n\
+             [[task]]\nname = \"one\"\ncore = 0\nreferences = 4096\n\
+             workload = {{ kind = \"bandwidth\", size = \"16 MiB\", step = \"4 KiB\" }}\n"
+        )
+    };
+    let time = |fault: &str| run(&text(fault)).tasks[0].completed_ns.unwrap();
+    assert_within_a_percent("4096 first touches", time("2 us") - time("0 ns"), 4096.0 * 2000.0);
+}
