@@ -6,15 +6,14 @@ mod report;
 mod requests;
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, IsTerminal as _, Write as _};
+use std::io::{BufReader, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use memtint_dram::replay::{ReplayStats, replay_timed};
 use memtint_dram::{
-    CheckOptions, Checker, Command, CommandReader, CommandSink, Controller, Device, DeviceChoice, Geometry,
-    RefreshPlan, Request, Standard, Violation,
+    CheckOptions, Checker, CommandReader, Controller, Device, DeviceChoice, Geometry, RefreshPlan, Request, Standard,
 };
 
 use self::mapping::{Found, Mapping};
@@ -22,6 +21,7 @@ use self::options::{DeviceArguments, MappingArguments, ReplayArguments, SizeArgu
 use self::report::ReplayReport;
 use self::requests::{Access, TraceFile};
 use crate::Ending;
+use crate::command_watch::CommandWatch;
 use crate::output::{Failure, Format, done, done_json, print, print_json, table};
 
 pub(crate) use self::mapping::Matched;
@@ -136,7 +136,8 @@ fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
     let mut feed = Feed::new(arguments, &mapping, &device.geometry)?;
     let watched = arguments.check || arguments.commands.is_some();
     let (stats, ranks, engine, watch) = if watched {
-        let watch = Watch::new(arguments, &device, &plan)?;
+        let checker = || Checker::new(&device.geometry, &device.timing, CheckOptions { refresh: plan.duty });
+        let watch = CommandWatch::new(arguments.commands.as_deref(), arguments.check.then(checker))?;
         let mut controller = Controller::with_sink(device.geometry, device.timing, config, watch)?;
         let stats = replay_timed(&mut controller, feed.by_ref());
         let (ranks, engine) = (controller.rank_counts(stats.cycles), controller.refresh_name());
@@ -150,7 +151,7 @@ fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
     if let Some(failure) = feed.failure {
         return Err(failure);
     }
-    let (commands, violation) = watch.map(Watch::finish).transpose()?.unzip();
+    let (commands, violation) = watch.map(CommandWatch::finish).transpose()?.unzip();
     let violation = violation.flatten();
     let report = ReplayReport {
         arguments,
@@ -303,53 +304,6 @@ impl Iterator for Feed<'_> {
                 self.failure = Some(failure);
                 None
             }
-        }
-    }
-}
-
-/// Writes commands to a file, and has them checked.
-struct Watch {
-    out: Option<(PathBuf, BufWriter<File>)>,
-    checker: Option<Checker>,
-    commands: u64,
-    violation: Option<Violation>,
-    failure: Option<std::io::Error>,
-}
-
-impl Watch {
-    fn new(arguments: &ReplayArguments, device: &Device, plan: &RefreshPlan) -> Result<Watch, Failure> {
-        let create = |path: &PathBuf| match File::create(path) {
-            Ok(file) => Ok((path.clone(), BufWriter::new(file))),
-            Err(cause) => Err(Failure::File { path: path.clone(), done: "written", cause }),
-        };
-        let out = arguments.commands.as_ref().map(create).transpose()?;
-        let checker = || Checker::new(&device.geometry, &device.timing, CheckOptions { refresh: plan.duty });
-        Ok(Watch { out, checker: arguments.check.then(checker), commands: 0, violation: None, failure: None })
-    }
-
-    /// Commands seen, and the first violation.
-    fn finish(mut self) -> Result<(u64, Option<Violation>), Failure> {
-        if let Some((path, out)) = &mut self.out
-            && let Some(cause) = self.failure.take().or_else(|| out.flush().err())
-        {
-            return Err(Failure::File { path: path.clone(), done: "written", cause });
-        }
-        Ok((self.commands, self.violation))
-    }
-}
-
-impl CommandSink for Watch {
-    fn see(&mut self, command: Command) {
-        self.commands += 1;
-        if let Some((_, out)) = &mut self.out
-            && self.failure.is_none()
-        {
-            self.failure = writeln!(out, "{command}").err();
-        }
-        if let Some(checker) = &mut self.checker
-            && self.violation.is_none()
-        {
-            self.violation = checker.see(command).err();
         }
     }
 }

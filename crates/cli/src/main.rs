@@ -6,6 +6,7 @@
 
 mod bench;
 mod choice;
+mod command_watch;
 mod detect;
 mod dram;
 mod draw;

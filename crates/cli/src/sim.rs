@@ -3,14 +3,19 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use memtint_dram::{CheckOptions, Checker};
 use memtint_sim::report::TaskReport;
-use memtint_sim::{Report, Scenario, Watch, simulate};
+use memtint_sim::{Report, Scenario, Watch, simulate, simulate_watched};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::Ending;
+use crate::command_watch::{CommandWatch, violation_json};
 use crate::output::{Failure, Format, print, print_json, table, write_file};
 use crate::parquet;
 
@@ -29,6 +34,13 @@ pub(crate) struct SimArguments {
     /// Directory for report.json, tasks.parquet, banks.parquet and ranks.parquet; made when it is missing.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Directory for the DRAM commands of each channel (channel-0.commands and so on, in the form of `memtint dram check`);
+    /// made when it is missing. Of all tasks together, not of those that are simulated alone.
+    #[arg(long, value_name = "DIR")]
+    commands: Option<PathBuf>,
+    /// Hold every DRAM command against the standard; ends with status 1 when one is not legal.
+    #[arg(long)]
+    check: bool,
     /// Print the scenario as it was understood, with all defaults, instead of simulating it.
     #[arg(long)]
     print_config: bool,
@@ -43,17 +55,20 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
         return print_config(&scenario, format);
     }
     // Not after minutes of work.
-    if let Some(directory) = &arguments.out {
-        std::fs::create_dir_all(directory).map_err(|cause| Failure::File {
-            path: directory.clone(),
-            done: "made",
-            cause,
-        })?;
+    for directory in [&arguments.out, &arguments.commands].into_iter().flatten() {
+        let path = directory.clone();
+        std::fs::create_dir_all(directory).map_err(|cause| Failure::File { path, done: "made", cause })?;
     }
     let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = arguments.threads.map_or_else(cpus, usize::from);
     let progress = Progress::new()?;
-    let report = simulate(&scenario, threads, &progress)?;
+    let (report, commands) = if arguments.check || arguments.commands.is_some() {
+        let watches = watches(arguments, &scenario)?;
+        let (report, watches) = simulate_watched(&scenario, threads, &progress, watches)?;
+        (report, Some(Commands::of(watches, arguments.check)?))
+    } else {
+        (simulate(&scenario, threads, &progress)?, None)
+    };
     progress.end();
     if !report.complete {
         eprintln!("memtint: stopped; what follows is as of {:.3} ms", report.simulated_ns / 1e6);
@@ -65,11 +80,71 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
         parquet::write(&directory.join("banks.parquet"), &report.banks)?;
         parquet::write(&directory.join("ranks.parquet"), &report.ranks)?;
     }
+    let legal = commands.as_ref().is_none_or(|commands| commands.legal != Some(false));
     match format {
-        Format::Json => print_json(&report)?,
-        Format::Text => print(&text(&report))?,
+        Format::Json => print_json(&Output { report: &report, commands })?,
+        Format::Text => print(&(text(&report) + &commands.map_or_else(String::new, |commands| commands.text())))?,
     }
-    Ok(std::process::ExitCode::SUCCESS)
+    Ok(ExitCode::from(u8::from(!legal)))
+}
+
+/// What goes to standard output as JSON.
+#[derive(Serialize)]
+struct Output<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commands: Option<Commands>,
+}
+
+/// Of all channels.
+#[derive(Serialize)]
+struct Commands {
+    channels: usize,
+    commands: u64,
+    /// Absent when they were not checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    legal: Option<bool>,
+    /// The first of each channel that has one.
+    violations: Vec<Value>,
+}
+
+impl Commands {
+    fn of(watches: Vec<CommandWatch>, checked: bool) -> Result<Commands, Failure> {
+        let channels = watches.len();
+        let (mut commands, mut violations) = (0, Vec::new());
+        for (channel, watch) in watches.into_iter().enumerate() {
+            let (seen, violation) = watch.finish()?;
+            commands += seen;
+            violations.extend(violation.map(|violation| {
+                let text = violation.to_string();
+                json!({ "channel": channel, "text": text, "violation": violation_json(&violation) })
+            }));
+        }
+        Ok(Commands { channels, commands, legal: checked.then_some(violations.is_empty()), violations })
+    }
+
+    fn text(&self) -> String {
+        let legal = match self.legal {
+            None => "",
+            Some(true) => ", all legal",
+            Some(false) => ", not all legal",
+        };
+        let mut text = format!("commands   {} on {} channels{legal}\n", self.commands, self.channels);
+        for violation in &self.violations {
+            let _ = writeln!(text, "           channel {}: {}", violation["channel"], violation["text"]);
+        }
+        text
+    }
+}
+
+/// What sees the commands of each channel.
+fn watches(arguments: &SimArguments, scenario: &Scenario) -> Result<Vec<CommandWatch>, Failure> {
+    let channels = scenario.channels()?;
+    let checker = || Checker::new(&channels.geometry, &channels.timing, CheckOptions { refresh: channels.duty });
+    let file = |channel| arguments.commands.as_ref().map(|folder| folder.join(format!("channel-{channel}.commands")));
+    let watch = |channel| CommandWatch::new(file(channel).as_deref(), arguments.check.then(checker));
+    (0..channels.count).map(watch).collect()
 }
 
 fn print_config(scenario: &Scenario, format: Format) -> Ending {
@@ -80,7 +155,7 @@ fn print_config(scenario: &Scenario, format: Format) -> Ending {
             print(&text.map_err(|error| Failure::Sentence(error.to_string()))?)?;
         }
     }
-    Ok(std::process::ExitCode::SUCCESS)
+    Ok(ExitCode::SUCCESS)
 }
 
 /// How far it is, on standard error; and Ctrl-C.

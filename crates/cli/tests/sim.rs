@@ -183,3 +183,32 @@ fn examples_are_accepted() {
     }
     assert!(seen > 0);
 }
+
+#[test]
+fn commands_are_kept_and_legal() {
+    let scratch = Scratch::new("commands");
+    let scenario = scratch.scenario(SCENARIO);
+    let folder = scratch.0.join("commands");
+    let plain = json(&["sim", &scenario]);
+    let watched = json(&["sim", "--check", "--commands", folder.to_str().unwrap(), &scenario]);
+    let found = &watched["commands"];
+    assert_eq!((&found["channels"], &found["legal"]), (&2.into(), &true.into()), "{found}");
+    // Watching changes nothing.
+    assert_eq!((&plain["tasks"], &plain["banks"]), (&watched["tasks"], &watched["banks"]));
+    let mut lines = 0;
+    for channel in 0..2 {
+        let file = folder.join(format!("channel-{channel}.commands"));
+        let text = std::fs::read_to_string(&file).expect("every channel has a file");
+        lines += text.lines().count() as u64;
+        // The checker that reads files is of the same mind, and not about a slower device.
+        let check = |device: &str| {
+            let mapping = ["--mapping", "skl-e3-1220v5-4x4g", "--channel", "0", "--refresh", "staggered"];
+            let file = file.to_str().unwrap();
+            run(&[&["dram", "check", "--device", device], &mapping[..], &[file]].concat()).status.code()
+        };
+        assert_eq!((check("ddr4-2400"), check("ddr4-3200")), (Some(0), Some(1)));
+    }
+    assert_eq!(found["commands"], lines);
+    let text = String::from_utf8(run(&["sim", "--check", &scenario]).stdout).unwrap();
+    assert!(text.contains(&format!("commands   {lines} on 2 channels, all legal")), "{text}");
+}

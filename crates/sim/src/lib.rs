@@ -23,6 +23,6 @@ pub use error::SimError;
 pub use histogram::Histogram;
 pub use machine::{Machine, MachineConfig, Outcome, Scheduling, TaskConfig};
 pub use memory::NumaConfig;
-pub use report::{Report, Watch, simulate};
-pub use scenario::Scenario;
+pub use report::{Report, Watch, simulate, simulate_watched};
+pub use scenario::{Channels, Scenario};
 pub use task::{Barrier, Ending, Release, TaskCounts};

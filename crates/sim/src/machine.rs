@@ -12,7 +12,7 @@ use crate::memory::{Memory, Notice, NumaConfig, Ticket};
 use crate::task::{Barrier, Ending, Release, State, Task, TaskCounts};
 use crate::{SimError, page_table::PageTable};
 use memtint_cache::{AccessKind, Hierarchy, HierarchyConfig, Level, TaskClass};
-use memtint_dram::{BankCounts, ControllerConfig, Decoder, Device, RankCounts, RowOutcome};
+use memtint_dram::{BankCounts, CommandSink, ControllerConfig, Decoder, Device, RankCounts, RowOutcome};
 use memtint_frames::{Caller, FrameAllocator, Profile};
 use memtint_units::{PhysAddr, Picoseconds};
 use memtint_workload::{Kind, Reference, Source};
@@ -96,12 +96,12 @@ pub struct Outcome {
     pub displaced_by_others: Vec<u64>,
 }
 
-/// A machine in the middle of a simulation.
-pub struct Machine {
+/// A machine in the middle of a simulation; every channel's commands go to a sink.
+pub struct Machine<S = ()> {
     cores: Vec<Core>,
     tasks: Vec<Task>,
     hierarchy: Hierarchy,
-    memory: Memory,
+    memory: Memory<S>,
     allocator: Box<dyn FrameAllocator>,
     scheduling: Scheduling,
     /// Slots of the latencies of first level, second level, last level, another core's cache.
@@ -126,8 +126,8 @@ pub struct Machine {
 
 const END_OF_TIME: Picoseconds = Picoseconds(u64::MAX);
 
-impl Machine {
-    /// Builds the machine and admits the tasks.
+impl<S: CommandSink> Machine<S> {
+    /// Builds the machine and admits the tasks; `sinks` has one for each channel.
     ///
     /// # Errors
     ///
@@ -135,8 +135,8 @@ impl Machine {
     ///
     /// # Panics
     ///
-    /// When a core of a task, or a class for each task, does not exist: scenarios check that.
-    pub fn new(config: MachineConfig, tasks: Vec<TaskConfig>) -> Result<Machine, SimError> {
+    /// When a core of a task, a class for each task, or a sink for each channel does not exist: scenarios check that.
+    pub fn new(config: MachineConfig, tasks: Vec<TaskConfig>, sinks: Vec<S>) -> Result<Machine<S>, SimError> {
         let MachineConfig { device, decoder, controller, caches, core, core_nodes, numa, mut allocator, .. } = config;
         let line_bytes = caches.line.bytes();
         let latencies = caches.latencies.clone();
@@ -173,7 +173,7 @@ impl Machine {
             running: built.len(),
             tasks: built,
             hierarchy: Hierarchy::new(&caches)?,
-            memory: Memory::new(decoder, &device, controller, numa)?,
+            memory: Memory::new(decoder, &device, controller, numa, sinks)?,
             allocator,
             scheduling: config.scheduling,
             line_mask: !(line_bytes - 1),
@@ -523,6 +523,12 @@ impl Machine {
     #[must_use]
     pub fn caches(&self) -> &Hierarchy {
         &self.hierarchy
+    }
+
+    /// Ends the simulation and gives the sinks back, channel by channel.
+    #[must_use]
+    pub fn into_sinks(self) -> Vec<S> {
+        self.memory.into_sinks()
     }
 
     /// What of the address mapping was assumed.

@@ -5,7 +5,8 @@
 
 use crate::error::SimError;
 use memtint_dram::{
-    BankCounts, Completion, Controller, ControllerConfig, Decoder, Device, NEVER, Offer, RankCounts, Request, Step,
+    BankCounts, CommandSink, Completion, Controller, ControllerConfig, Decoder, Device, NEVER, Offer, RankCounts,
+    Request, Step,
 };
 use memtint_units::{Clock, PhysAddr, Picoseconds};
 use std::cmp::Reverse;
@@ -53,8 +54,8 @@ struct Arrival {
 }
 
 /// One channel with what is on its way to it.
-struct Channel {
-    controller: Controller,
+struct Channel<S> {
+    controller: Controller<S>,
     node: u32,
     arrivals: BinaryHeap<Reverse<Arrival>>,
     /// Reads and writes that have arrived and wait for an entry.
@@ -66,10 +67,10 @@ struct Channel {
     next: Picoseconds,
 }
 
-/// All channels of the machine.
-pub(crate) struct Memory {
+/// All channels of the machine, each with a sink for its commands.
+pub(crate) struct Memory<S> {
     decoder: Decoder,
-    channels: Vec<Channel>,
+    channels: Vec<Channel<S>>,
     clock: Clock,
     numa: NumaConfig,
     /// When the link from one node to another is free, by `from * nodes + to`.
@@ -81,18 +82,21 @@ pub(crate) struct Memory {
 
 const LONG_AFTER: Picoseconds = Picoseconds(u64::MAX);
 
-impl Memory {
+impl<S: CommandSink> Memory<S> {
+    /// There must be a sink for each channel.
     pub(crate) fn new(
         decoder: Decoder,
         device: &Device,
         config: ControllerConfig,
         numa: NumaConfig,
-    ) -> Result<Memory, SimError> {
+        sinks: Vec<S>,
+    ) -> Result<Memory<S>, SimError> {
         let geometry = decoder.geometry(&device.geometry);
         let nodes = decoder.node_of_channel().iter().max().map_or(1, |&last| last as usize + 1);
-        let channels = decoder.node_of_channel().iter().map(|&node| {
+        assert_eq!(sinks.len(), decoder.node_of_channel().len(), "a sink for each channel");
+        let channels = decoder.node_of_channel().iter().zip(sinks).map(|(&node, sink)| {
             Ok(Channel {
-                controller: Controller::new(geometry, device.timing, config)?,
+                controller: Controller::with_sink(geometry, device.timing, config, sink)?,
                 node,
                 arrivals: BinaryHeap::new(),
                 waiting: [VecDeque::new(), VecDeque::new()],
@@ -193,9 +197,13 @@ impl Memory {
     pub(crate) fn decoder(&self) -> &Decoder {
         &self.decoder
     }
+
+    pub(crate) fn into_sinks(self) -> Vec<S> {
+        self.channels.into_iter().map(|channel| channel.controller.into_sink()).collect()
+    }
 }
 
-impl Channel {
+impl<S: CommandSink> Channel<S> {
     fn work(&mut self, until: Picoseconds, clock: Clock, tell: &mut Vec<Notice>) {
         while tell.is_empty() {
             let arrival = self.arrivals.peek().map(|Reverse(arrival)| arrival.at).filter(|&at| at < until);

@@ -2,10 +2,10 @@
 
 use crate::error::SimError;
 use crate::histogram::Histogram;
-use crate::machine::Outcome;
+use crate::machine::{Machine, Outcome};
 use crate::scenario::Scenario;
 use crate::task::{Ending, TaskCounts};
-use memtint_dram::{Energy, EnergyCounts, EnergyMeter};
+use memtint_dram::{CommandSink, Energy, EnergyCounts, EnergyMeter};
 use memtint_units::Picoseconds;
 use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -254,10 +254,31 @@ struct Run {
 ///
 /// What the scenario's parts refuse.
 pub fn simulate(scenario: &Scenario, threads: usize, watch: &dyn Watch) -> Result<Report, SimError> {
+    let sinks = vec![(); scenario.channels()?.count];
+    Ok(simulate_watched(scenario, threads, watch, sinks)?.0)
+}
+
+/// As [`simulate`], with a sink for the commands of each channel of [`Scenario::channels`]; they see all tasks together, not
+/// those that are simulated alone, and come back in order.
+///
+/// # Errors
+///
+/// As [`simulate`].
+///
+/// # Panics
+///
+/// When there is not one sink for each channel.
+pub fn simulate_watched<S: CommandSink + Send>(
+    scenario: &Scenario,
+    threads: usize,
+    watch: &dyn Watch,
+    sinks: Vec<S>,
+) -> Result<(Report, Vec<S>), SimError> {
     let alone = if scenario.file().alone { scenario.file().tasks.len() } else { 0 };
     let jobs = 1 + alone;
     let shares: Mutex<Vec<f64>> = Mutex::new(vec![0.0; jobs]);
     let runs: Vec<Mutex<Option<Result<Run, SimError>>>> = (0..jobs).map(|_| Mutex::new(None)).collect();
+    let sinks = Mutex::new(sinks);
     let next = AtomicUsize::new(0);
     let work = || {
         loop {
@@ -270,7 +291,17 @@ pub fn simulate(scenario: &Scenario, threads: usize, watch: &dyn Watch) -> Resul
                 shares[job] = share;
                 watch.go_on(shares.iter().sum::<f64>() / jobs as f64)
             };
-            let done = if job == 0 { run(scenario, &told) } else { run(&scenario.alone(job - 1), &told) };
+            let done = if job == 0 {
+                let mut sinks = sinks.lock().unwrap_or_else(PoisonError::into_inner);
+                let machine = scenario.watched_machine(std::mem::take(&mut *sinks));
+                machine.map(|machine| run(scenario, machine, &told)).map(|(run, seen)| {
+                    *sinks = seen;
+                    run
+                })
+            } else {
+                let scenario = scenario.alone(job - 1);
+                scenario.machine().map(|machine| run(&scenario, machine, &told).0)
+            };
             *runs[job].lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         }
     };
@@ -285,11 +316,10 @@ pub fn simulate(scenario: &Scenario, threads: usize, watch: &dyn Watch) -> Resul
     });
     let together = runs.next().expect("there is one")?;
     let alone = runs.collect::<Result<Vec<Run>, SimError>>()?;
-    Ok(report(scenario, &together, &alone))
+    Ok((report(scenario, &together, &alone), sinks.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
-fn run(scenario: &Scenario, go_on: &dyn Fn(f64) -> bool) -> Result<Run, SimError> {
-    let mut machine = scenario.machine()?;
+fn run<S: CommandSink>(scenario: &Scenario, mut machine: Machine<S>, go_on: &dyn Fn(f64) -> bool) -> (Run, Vec<S>) {
     let duration = scenario.file().duration.0.0;
     let references: u64 = scenario.file().tasks.iter().filter_map(|task| task.references).sum();
     let mut complete = true;
@@ -306,12 +336,13 @@ fn run(scenario: &Scenario, go_on: &dyn Fn(f64) -> bool) -> Result<Run, SimError
         }
     }
     go_on(1.0);
-    Ok(Run {
+    let run = Run {
         outcome: machine.outcome(),
         complete,
         assumed: machine.assumed().to_vec(),
         allocator: machine.allocator().name().to_owned(),
-    })
+    };
+    (run, machine.into_sinks())
 }
 
 fn report(scenario: &Scenario, together: &Run, alone: &[Run]) -> Report {

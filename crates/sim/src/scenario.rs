@@ -9,8 +9,8 @@ use memtint_cache::{
     CacheConfig, HierarchyConfig, Inclusion, Latencies, LlcConfig, PrefetchConfig, Replacement, StrideConfig, WayMask,
 };
 use memtint_dram::{
-    ControllerConfig, Decoder, Device, DeviceChoice, DramError, PagePolicy, QueueSharing, RefreshPlan, Scheduler,
-    Standard,
+    CommandSink, ControllerConfig, Decoder, Device, DeviceChoice, DramError, Geometry, PagePolicy, QueueSharing,
+    RefreshCheck, RefreshPlan, Scheduler, Standard, Timing,
 };
 use memtint_frames::{
     Bpm, Buddy, Camc, Form, FrameAllocator, FrameRange, Hybrid, MemIds, Memory as FrameMemory, Mode, Palloc, PerCpu,
@@ -484,6 +484,19 @@ impl Serialize for Time {
     }
 }
 
+/// What the channels of a machine have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Channels {
+    /// How many there are.
+    pub count: usize,
+    /// Ranks, banks and rows of each.
+    pub geometry: Geometry,
+    /// Their timing.
+    pub timing: Timing,
+    /// The refresh that a checker can hold them to.
+    pub duty: Option<RefreshCheck>,
+}
+
 /// A verified scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -673,12 +686,42 @@ impl Scenario {
         self.machine().map(|_| ())
     }
 
-    /// Builds the machine with its tasks.
+    /// The machine's channels, for those who watch their commands.
+    ///
+    /// # Errors
+    ///
+    /// What the platform's mapping or the devices refuse.
+    pub fn channels(&self) -> Result<Channels, SimError> {
+        let decoder = Decoder::new(&self.platform, &self.device.geometry)?;
+        let refresh = self.refresh()?;
+        Ok(Channels {
+            count: decoder.node_of_channel().len(),
+            geometry: decoder.geometry(&self.device.geometry),
+            timing: refresh.timing,
+            duty: refresh.duty,
+        })
+    }
+
+    /// Builds the machine with its tasks; nobody sees the commands.
     ///
     /// # Errors
     ///
     /// What a part refuses: a damaged trace file, say.
     pub fn machine(&self) -> Result<Machine, SimError> {
+        let channels = Decoder::new(&self.platform, &self.device.geometry)?.node_of_channel().len();
+        self.watched_machine(vec![(); channels])
+    }
+
+    /// Builds the machine with its tasks, and sinks for the commands of its [`Scenario::channels`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Scenario::machine`].
+    ///
+    /// # Panics
+    ///
+    /// When there is not one sink for each channel.
+    pub fn watched_machine<S: CommandSink>(&self, sinks: Vec<S>) -> Result<Machine<S>, SimError> {
         let file = &self.file;
         let check = Check { origin: &self.origin };
         let cores = self.cores();
@@ -739,6 +782,7 @@ impl Scenario {
                 device,
             },
             tasks,
+            sinks,
         )
     }
 
@@ -825,15 +869,19 @@ impl Scenario {
         })
     }
 
+    fn refresh(&self) -> Result<RefreshPlan, SimError> {
+        let check = Check { origin: &self.origin };
+        let name = self.file.controller.refresh.as_deref().unwrap_or("staggered");
+        RefreshPlan::named(name, &self.device).map_err(|error| match error {
+            DramError::Field { found, accepted, .. } => check.refuse("controller.refresh", found, accepted),
+            other => other.into(),
+        })
+    }
+
     /// The controllers, and the devices with the timing that goes with their refresh.
     fn controller(&self) -> Result<(ControllerConfig, Device), SimError> {
         let section = &self.file.controller;
-        let check = Check { origin: &self.origin };
-        let name = section.refresh.as_deref().unwrap_or("staggered");
-        let plan = RefreshPlan::named(name, &self.device).map_err(|error| match error {
-            DramError::Field { found, accepted, .. } => check.refuse("controller.refresh", found, accepted),
-            other => other.into(),
-        })?;
+        let plan = self.refresh()?;
         let device = Device { timing: plan.timing, ..self.device.clone() };
         let default = ControllerConfig::default();
         let write_queue = section.write_queue.unwrap_or(default.write_queue);

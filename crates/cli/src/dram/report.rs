@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::bandwidth;
 use super::mapping::Mapping;
 use super::options::ReplayArguments;
+use crate::command_watch::violation_json;
 use crate::output::table;
 
 /// Everything a replay has to say.
@@ -207,16 +208,6 @@ fn page_policy(config: &ControllerConfig) -> String {
         PagePolicy::Closed => "closed".to_owned(),
         PagePolicy::Timeout(cycles) => format!("timeout:{cycles}"),
     }
-}
-
-fn violation_json(violation: &Violation) -> Value {
-    json!({
-        "constraint": violation.constraint.name(),
-        "command": violation.command.to_string(),
-        "earlier_command": violation.earlier.map(|command| command.to_string()),
-        "needed_cycles": violation.needed,
-        "found_cycles": violation.found,
-    })
 }
 
 pub(super) fn check_json(path: &Path, device: &Device, commands: u64, violation: Option<(u64, Violation)>) -> Value {

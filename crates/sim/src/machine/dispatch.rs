@@ -8,12 +8,13 @@
 use super::{Machine, Scheduling};
 use crate::core::{Block, NO_REGISTER, PENDING};
 use crate::task::{Ending, State};
+use memtint_dram::CommandSink;
 use memtint_units::Picoseconds;
 
 /// Smaller is more urgent; no two tasks have the same.
 type Urgency = (u64, usize);
 
-impl Machine {
+impl<S: CommandSink> Machine<S> {
     /// Decides what a core runs; false when it has to wait for that.
     pub(super) fn schedule(&mut self, at: usize) -> bool {
         let core = &self.cores[at];
