@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 pub const SCHEMA: u32 = 1;
 /// Steps in which a simulation asks whether to go on.
 const STEPS: u64 = 500;
+const PS_PER_SECOND: f64 = 1e12;
 
 /// What a scenario came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -114,9 +115,31 @@ pub struct TaskReport {
     pub migrations: u64,
     /// Waited at barriers.
     pub barrier_idle_ns: f64,
+    /// Instructions a second, over all the time until it completed or the simulation ended.
+    pub instructions_per_second: f64,
     /// Speed alone by speed together; with `alone` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<f64>,
+    /// What it did alone; with `alone` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alone: Option<AloneReport>,
+}
+
+/// What a task does on the machine alone.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct AloneReport {
+    /// Instructions a second, over all the time until it completed or the simulation ended.
+    pub instructions_per_second: f64,
+    /// Read from memory, prefetches included.
+    pub read_bytes_per_second: f64,
+    /// Written to memory.
+    pub write_bytes_per_second: f64,
+    /// Reads that met their row open.
+    pub row_hits: u64,
+    /// Reads that met the bank closed.
+    pub row_misses: u64,
+    /// Reads that met another row open.
+    pub row_conflicts: u64,
 }
 
 /// A distribution of times; quantiles are up to 3.2 % high.
@@ -357,7 +380,11 @@ fn report(scenario: &Scenario, together: &Run, alone: &[Run]) -> Report {
             (together > 0.0).then(|| speed(&run.outcome.tasks[0], run.outcome.duration) / together)
         })
         .collect();
-    let tasks = (0..outcome.tasks.len()).map(|index| task_report(scenario, outcome, index, slowdowns[index]));
+    let tasks = (0..outcome.tasks.len()).map(|index| TaskReport {
+        slowdown: slowdowns[index],
+        alone: alone.get(index).map(|run| alone_report(&run.outcome)),
+        ..task_report(scenario, outcome, index)
+    });
     let known = !alone.is_empty() && slowdowns.iter().all(Option::is_some);
     let all = || slowdowns.iter().flatten().copied();
     let width = f64::from(scenario.file().cores.width);
@@ -387,11 +414,28 @@ fn speed(task: &TaskCounts, duration: Picoseconds) -> f64 {
     if time == 0 { 0.0 } else { task.instructions as f64 / time as f64 }
 }
 
-fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize, slowdown: Option<f64>) -> TaskReport {
+/// Bytes a second that so many lines of a task are.
+fn rate(task: &TaskCounts, duration: Picoseconds, lines: u64) -> f64 {
+    let seconds = task.completed_at.unwrap_or(duration).as_seconds();
+    if seconds > 0.0 { lines as f64 * 64.0 / seconds } else { 0.0 }
+}
+
+fn alone_report(outcome: &Outcome) -> AloneReport {
+    let counts = &outcome.tasks[0];
+    AloneReport {
+        instructions_per_second: speed(counts, outcome.duration) * PS_PER_SECOND,
+        read_bytes_per_second: rate(counts, outcome.duration, counts.lines_read),
+        write_bytes_per_second: rate(counts, outcome.duration, counts.lines_written),
+        row_hits: counts.rows[0],
+        row_misses: counts.rows[1],
+        row_conflicts: counts.rows[2],
+    }
+}
+
+fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskReport {
     let section = &scenario.file().tasks[index];
     let counts = &outcome.tasks[index];
-    let seconds = counts.completed_at.unwrap_or(outcome.duration).as_seconds();
-    let rate = |lines: u64| if seconds > 0.0 { lines as f64 * 64.0 / seconds } else { 0.0 };
+    let rate = |lines: u64| rate(counts, outcome.duration, lines);
     let per = |count: u64, of: f64| if of > 0.0 { count as f64 / of } else { 0.0 };
     let cycles = counts.slots as f64 / f64::from(scenario.file().cores.width);
     TaskReport {
@@ -427,7 +471,9 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize, slowdown: O
         preemptions: counts.preemptions,
         migrations: counts.migrations,
         barrier_idle_ns: counts.barrier_ps as f64 / 1000.0,
-        slowdown,
+        instructions_per_second: speed(counts, outcome.duration) * PS_PER_SECOND,
+        slowdown: None,
+        alone: None,
     }
 }
 
