@@ -1,7 +1,8 @@
 //! The data files that come with memtint, embedded at build time.
 
 use crate::error::{ReproduceError, refuse};
-use crate::figure::{Figure, Fitted, MachineFile, SCHEMA, leaves};
+use crate::expand::{items, named};
+use crate::figure::{Figure, Fitted, MachineFile, Measure, SCHEMA, leaves};
 
 static FIGURES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/figures.rs"));
 static MACHINES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/machines.rs"));
@@ -91,6 +92,7 @@ pub fn parse(text: &str, id: &str) -> Result<Figure, ReproduceError> {
             return Err(refuse(id, field, format!("{each:?}"), "a list, exactly where the name has {each}"));
         }
     }
+    check_references(&figure)?;
     for claim in &figure.claim {
         let forms = [
             !claim.falling.is_empty(),
@@ -104,6 +106,36 @@ pub fn parse(text: &str, id: &str) -> Result<Figure, ReproduceError> {
         }
     }
     Ok(figure)
+}
+
+/// Refuses a reference for speeds alone that is no run, or stands beside another measure.
+fn check_references(figure: &Figure) -> Result<(), ReproduceError> {
+    let runs: Vec<String> = figure
+        .run
+        .iter()
+        .flat_map(|run| items(figure, run.each.as_ref(), false).into_iter().map(|item| named(&run.name, item)))
+        .collect();
+    for point in &figure.point {
+        for measured in [&point.of, &point.over].into_iter().flatten() {
+            let Some(alone_in) = &measured.alone_in else { continue };
+            let field = format!("point {:?}: alone_in", point.name);
+            if !matches!(measured.measure, Measure::WeightedSpeedup | Measure::MaximumSlowdown) {
+                return Err(refuse(
+                    &figure.id,
+                    field,
+                    alone_in,
+                    "given with weighted-speedup or maximum-slowdown only",
+                ));
+            }
+            for item in items(figure, point.each.as_ref(), false) {
+                let name = named(alone_in, item);
+                if !runs.contains(&name) {
+                    return Err(refuse(&figure.id, field, name, "the name of a run"));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Finds a machine.

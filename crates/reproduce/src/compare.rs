@@ -188,9 +188,22 @@ fn simulated(
         let known: Option<Vec<f64>> = places.iter().map(|&place| values[place].simulated).collect();
         return Ok(known.map(|known| scale(summary(&known))).filter(|value| value.is_finite()));
     }
+    if let Some([one, other]) = &point.rank_correlation_of {
+        let of = |name: &String| -> Result<Option<Vec<f64>>, ReproduceError> {
+            let places = repeated.get(name.as_str()).ok_or_else(|| {
+                let field = format!("point {:?}: rank_correlation_of", point.name);
+                refuse(&figure.id, field, name, "the name of a point before it")
+            })?;
+            Ok(places.iter().map(|&place| values[place].simulated).collect())
+        };
+        let pairs = of(one)?.zip(of(other)?).filter(|(one, other)| one.len() == other.len());
+        let pairs = pairs.map(|(one, other)| one.into_iter().zip(other).collect::<Vec<_>>());
+        return Ok(pairs.and_then(|pairs| spearman(&pairs)).map(scale));
+    }
     let take = |measured: &Measured| {
         let task = measured.task.as_ref().map(|task| named(task, item));
-        take(&Measured { run: named(&measured.run, item), task, measure: measured.measure })
+        let alone_in = measured.alone_in.as_ref().map(|run| named(run, item));
+        take(&Measured { run: named(&measured.run, item), task, measure: measured.measure, alone_in })
     };
     let Some(of) = &point.of else { return Ok(None) };
     let value = match &point.over {

@@ -173,6 +173,9 @@ pub struct Point {
     /// Or: standard deviation (as of a sample) of a repeated point, by its name with `{each}`.
     #[serde(default)]
     pub deviation_of: Option<String>,
+    /// Or: rank correlation (Spearman) of two repeated points of the same list, by their names with `{each}`.
+    #[serde(default)]
+    pub rank_correlation_of: Option<[String; 2]>,
     /// Subtracted from the value; default 0.
     #[serde(default)]
     pub less: f64,
@@ -192,6 +195,10 @@ pub struct Measured {
     pub task: Option<String>,
     /// What.
     pub measure: Measure,
+    /// For `weighted-speedup` and `maximum-slowdown`: the run whose tasks alone, by their names, are the reference; default:
+    /// the run itself, in which a task alone keeps its colors.
+    #[serde(default)]
+    pub alone_in: Option<String>,
 }
 
 /// What can be measured.
@@ -238,6 +245,14 @@ pub enum Measure {
     WeightedSpeedup,
     /// Slowdown of the task that suffers most.
     MaximumSlowdown,
+    /// Bytes read and written a second by each task alone, in 10^6, all together.
+    AloneBandwidthMbPerS,
+    /// Row hits of the tasks alone in percent: their mean, weighted with the bandwidth of each alone (BPM, section 5.3).
+    AloneRowHitPercent,
+    /// The same: weighted standard deviation.
+    AloneRowHitDeviationPercent,
+    /// `alone-bandwidth-mb-per-s` times `alone-row-hit-deviation-percent`.
+    AloneBandwidthTimesDeviation,
     /// Energy of all ranks a byte read or written, in picojoules.
     EnergyPjPerByte,
     /// Mean steps of an allocation.

@@ -71,11 +71,63 @@ fn of_all(report: &Report, measure: Measure) -> Option<f64> {
         Measure::BarrierIdleMs => report.tasks.iter().map(|task| task.barrier_idle_ns).sum::<f64>() / NS_PER_MS,
         Measure::WeightedSpeedup => report.weighted_speedup?,
         Measure::MaximumSlowdown => report.maximum_slowdown?,
+        Measure::AloneBandwidthMbPerS => Alone::of(report)?.bandwidth / 1e6,
+        Measure::AloneRowHitPercent => 100.0 * Alone::of(report)?.mean,
+        Measure::AloneRowHitDeviationPercent => 100.0 * Alone::of(report)?.deviation,
+        Measure::AloneBandwidthTimesDeviation => {
+            let alone = Alone::of(report)?;
+            alone.bandwidth / 1e6 * 100.0 * alone.deviation
+        }
         Measure::EnergyPjPerByte => {
             let energy: Option<Vec<f64>> = report.ranks.iter().map(|rank| Some(rank.energy_pj?.total)).collect();
             let lines: u64 = report.ranks.iter().map(|rank| rank.reads + rank.writes).sum();
             energy?.iter().sum::<f64>() / (lines * 64) as f64
         }
+        _ => return None,
+    };
+    value.is_finite().then_some(value)
+}
+
+/// What a workload's programs are like alone (BPM, section 5.3).
+struct Alone {
+    /// Bytes a second, all together.
+    bandwidth: f64,
+    /// Share of row hits: mean, weighted with bandwidth, and standard deviation.
+    mean: f64,
+    deviation: f64,
+}
+
+impl Alone {
+    fn of(report: &Report) -> Option<Alone> {
+        let of_task = |task: &TaskReport| {
+            let alone = task.alone?;
+            let weight = alone.read_bytes_per_second + alone.write_bytes_per_second;
+            // A task that read nothing weighs nothing.
+            let hits = share(alone.row_hits, alone.row_misses + alone.row_conflicts).unwrap_or_default();
+            Some((weight, hits))
+        };
+        Alone::of_weighted(&report.tasks.iter().map(of_task).collect::<Option<Vec<_>>>()?)
+    }
+
+    fn of_weighted(weights_and_values: &[(f64, f64)]) -> Option<Alone> {
+        let weight: f64 = weights_and_values.iter().map(|(weight, _)| weight).sum();
+        let mean = weights_and_values.iter().map(|(weight, value)| weight * value).sum::<f64>() / weight;
+        let squares = weights_and_values.iter().map(|(weight, value)| weight * (value - mean).powi(2)).sum::<f64>();
+        (weight > 0.0).then(|| Alone { bandwidth: weight, mean, deviation: (squares / weight).sqrt() })
+    }
+}
+
+/// Takes weighted speedup or maximum slowdown of a run, with the speeds alone of another; `None` for other measures, and
+/// where a task has none alone there.
+pub(crate) fn beside(report: &Report, alone_in: &Report, measure: Measure) -> Option<f64> {
+    let relative = |task: &TaskReport| {
+        let alone = alone_in.tasks.iter().find(|other| other.name == task.name)?.alone?;
+        Some(task.instructions_per_second / alone.instructions_per_second)
+    };
+    let speeds = report.tasks.iter().map(relative).collect::<Option<Vec<f64>>>()?;
+    let value = match measure {
+        Measure::WeightedSpeedup => speeds.into_iter().sum(),
+        Measure::MaximumSlowdown => 1.0 / speeds.into_iter().fold(f64::INFINITY, f64::min),
         _ => return None,
     };
     value.is_finite().then_some(value)
@@ -87,5 +139,68 @@ pub(crate) fn of_allocation(steps: &Steps, measure: Measure) -> Option<f64> {
         Measure::AllocationStepsMean => Some(steps.total as f64 / f64::from(steps.frames)),
         Measure::AllocationStepsMax => Some(steps.most as f64),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memtint_sim::{Scenario, simulate};
+
+    #[test]
+    fn indicators_are_weighted() {
+        let alone = Alone::of_weighted(&[(3.0, 0.9), (1.0, 0.5)]).unwrap();
+        assert_eq!(alone.bandwidth, 4.0);
+        assert!((alone.mean - 0.8).abs() < 1e-12);
+        // (3 * 0.1^2 + 1 * 0.3^2) / 4 = 0.03.
+        assert!((alone.deviation - 0.03_f64.sqrt()).abs() < 1e-12);
+        assert!(Alone::of_weighted(&[(0.0, 0.9)]).is_none());
+    }
+
+    const TWO: &str = r#"
+        schema = 1
+        platform = "xeon-w3530-palloc"
+        device = "ddr3-1333"
+        duration = "200 us"
+        alone = ALONE
+        cores = { count = 2, mhz = 2800 }
+        [[task]]
+        name = "chase"
+        core = 0
+        BANKS
+        workload = { kind = "latency", size = "16 MiB" }
+        [[task]]
+        name = "walk"
+        core = 1
+        workload = { kind = "bandwidth", size = "16 MiB" }
+    "#;
+
+    fn run(alone: &str, banks: &str) -> Report {
+        let text = TWO.replace("ALONE", alone).replace("BANKS", banks);
+        let scenario = Scenario::parse(&text, "two", std::path::Path::new("")).unwrap();
+        simulate(&scenario, 1, &|_: f64| true).unwrap()
+    }
+
+    #[test]
+    fn speeds_alone_of_another_run_are_the_reference() {
+        let whole = run("true", "");
+        for (measure, own) in
+            [(Measure::WeightedSpeedup, whole.weighted_speedup), (Measure::MaximumSlowdown, whole.maximum_slowdown)]
+        {
+            let found = beside(&whole, &whole, measure).unwrap();
+            assert!((found / own.unwrap() - 1.0).abs() < 1e-12, "{measure:?}: {found}, {own:?}");
+        }
+        // With one bank for the chase, both are slower than alone with all; the slowest counts.
+        let one_bank = run("false", "banks = \"0\"");
+        let slowdown = |task: usize| {
+            let alone = whole.tasks[task].alone.unwrap().instructions_per_second;
+            alone / one_bank.tasks[task].instructions_per_second
+        };
+        let found = beside(&one_bank, &whole, Measure::MaximumSlowdown).unwrap();
+        assert!((found / slowdown(0).max(slowdown(1)) - 1.0).abs() < 1e-12 && found > 1.0, "{found}");
+        let found = beside(&one_bank, &whole, Measure::WeightedSpeedup).unwrap();
+        assert!((found - 1.0 / slowdown(0) - 1.0 / slowdown(1)).abs() < 1e-12, "{found}");
+        assert!(one_bank.weighted_speedup.is_none() && beside(&whole, &one_bank, Measure::WeightedSpeedup).is_none());
+        assert!(beside(&whole, &whole, Measure::Ipc).is_none());
     }
 }

@@ -58,9 +58,10 @@ pub fn reproduce(figures: &[Figure], options: Options, watch: &dyn Watch) -> Res
             scenarios.iter().map(|run| Some((run.name.as_str(), found(run)?))).collect();
         let Some(done) = done else { continue };
         let steps = allocation::run(&figure.id, &figure.allocation)?;
-        let take = |measured: &Measured| match done.get(measured.run.as_str()) {
-            Some(report) => measure::of_report(report, measured.task.as_deref(), measured.measure),
-            None => measure::of_allocation(steps.get(measured.run.as_str())?, measured.measure),
+        let take = |measured: &Measured| match (done.get(measured.run.as_str()), &measured.alone_in) {
+            (Some(report), None) => measure::of_report(report, measured.task.as_deref(), measured.measure),
+            (Some(report), Some(alone_in)) => measure::beside(report, done.get(alone_in.as_str())?, measured.measure),
+            (None, _) => measure::of_allocation(steps.get(measured.run.as_str())?, measured.measure),
         };
         let mut comparison = compare(figure, options.short, &take)?;
         comparison.seed = scenarios.first().map(|run| run.scenario.seed());

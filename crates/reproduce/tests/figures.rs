@@ -63,6 +63,62 @@ fn the_short_form_of_bank_sharing_comes_out() {
     }
 }
 
+const LADDER: &str = r#"
+    schema = 1
+    id = "ladder"
+    paper = "none"
+    title = "steps of more and more frames"
+    source = "none"
+    kind = "claim"
+    expects = "trend"
+    lists = { frames = ["1", "2", "3"] }
+    allocation = [
+        { name = "1", platform = "xeon-w3530-palloc", allocator = "buddy", frames = 10 },
+        { name = "2", platform = "xeon-w3530-palloc", allocator = "palloc", banks = "0-3", frames = 10 },
+        { name = "3", platform = "xeon-w3530-palloc", allocator = "palloc", banks = "0-3", frames = 4000 },
+    ]
+    [[point]]
+    name = "{each}, steps"
+    each = "frames"
+    unit = "steps"
+    of = { run = "{each}", measure = "allocation-steps-max" }
+    [[point]]
+    name = "{each}, the other way"
+    each = "frames"
+    unit = "steps"
+    of = { run = "{each}", measure = "allocation-steps-max" }
+    times = -1
+    [[point]]
+    name = "with itself"
+    unit = "rank correlation"
+    rank_correlation_of = ["{each}, steps", "{each}, steps"]
+    [[point]]
+    name = "with its opposite"
+    unit = "rank correlation"
+    rank_correlation_of = ["{each}, steps", "{each}, the other way"]
+    [[claim]]
+    say = "they agree"
+    source = "none"
+    falling = ["with itself", "with its opposite"]
+"#;
+
+#[test]
+fn points_correlate_and_references_are_checked() {
+    let figure = catalogue::parse(LADDER, "ladder").unwrap();
+    let all = reproduce(&[figure], SHORT, &|_: f64| true).unwrap();
+    let value = |name: &str| all[0].comparison.values.iter().find(|value| value.name == name).unwrap().simulated;
+    assert_eq!((value("with itself"), value("with its opposite")), (Some(1.0), Some(-1.0)));
+    let unknown = LADDER.replace("[\"{each}, steps\", \"{each}, the other way\"]", "[\"{each}, steps\", \"nothing\"]");
+    let figure = catalogue::parse(&unknown, "ladder").unwrap();
+    assert!(reproduce(&[figure], SHORT, &|_: f64| true).unwrap_err().to_string().contains("rank_correlation_of"));
+    for (measure, found) in [("weighted-speedup", "1, alone"), ("ipc", "weighted-speedup or maximum-slowdown")] {
+        let text =
+            LADDER.replacen("\"allocation-steps-max\"", &format!("\"{measure}\", alone_in = \"{{each}}, alone\""), 1);
+        let error = catalogue::parse(&text, "ladder").unwrap_err().to_string();
+        assert!(error.contains("alone_in") && error.contains(found), "{error}");
+    }
+}
+
 #[test]
 fn a_contradicted_claim_is_a_difference_with_its_reason() {
     let mut figure = catalogue::find("palloc-table1").unwrap();
