@@ -44,8 +44,10 @@ pub struct ProgramModel {
     pub footprint_mib: Characteristic,
     /// Misses of the last-level cache.
     pub misses_per_million_instructions: Characteristic,
-    /// Of a million misses those to the row of the miss before.
+    /// Of a million misses those to the row of the miss before, of their stream.
     pub row_hits_per_million: Characteristic,
+    /// Rows that are walked through at once; one where absent.
+    pub streams: Option<Characteristic>,
     /// Of a million misses those that are stores.
     pub writes_per_million: Characteristic,
     /// Misses that do not wait for each other.
@@ -76,6 +78,7 @@ struct RawProgram {
     footprint_mib: RawValue,
     misses_per_million_instructions: RawValue,
     row_hits_per_million: RawValue,
+    streams: Option<RawValue>,
     writes_per_million: RawValue,
     parallelism: RawValue,
     near_loads_per_million_instructions: Option<RawValue>,
@@ -121,6 +124,7 @@ impl RawProgram {
                 .misses_per_million_instructions
                 .check(&name, "misses_per_million_instructions")?,
             row_hits_per_million: self.row_hits_per_million.check(&name, "row_hits_per_million")?,
+            streams: self.streams.map(|raw| raw.check(&name, "streams")).transpose()?,
             writes_per_million: self.writes_per_million.check(&name, "writes_per_million")?,
             parallelism: self.parallelism.check(&name, "parallelism")?,
             near_loads_per_million_instructions: self
@@ -187,6 +191,7 @@ impl ProgramModel {
                 &self.misses_per_million_instructions,
             )?,
             row_hits_per_million: small("row_hits_per_million", &self.row_hits_per_million)?,
+            streams: self.streams.as_ref().map_or(Ok(1), |streams| small("streams", streams))?,
             writes_per_million: small("writes_per_million", &self.writes_per_million)?,
             parallelism: small("parallelism", &self.parallelism)?,
             near_per_million_instructions: 0,

@@ -21,8 +21,10 @@ pub struct ProgramParameters {
     pub region: Region,
     /// References that miss the last-level cache, of a million instructions: 1 to 500,000.
     pub misses_per_million_instructions: u32,
-    /// Of a million misses, those to the same 8 KiB as the miss before: 0 to 992,187, which is 127 of 128.
+    /// Of a million misses, those to the same 8 KiB as the miss before of their stream: 0 to 992,187, which is 127 of 128.
     pub row_hits_per_million: u32,
+    /// Rows that are walked through at once, a line of each in turn: 1 to 64.
+    pub streams: u32,
     /// Of a million misses, those that are stores: 0 to 1,000,000.
     pub writes_per_million: u32,
     /// Misses that do not wait for each other: 1 to 64.
@@ -40,8 +42,8 @@ pub struct ProgramParameters {
 /// that each row is visited once a round; runs in later rounds begin elsewhere in the row. A line is not touched again
 /// before a whole round is over, so a cache that is small beside the memory holds none of them; memory that is not
 /// larger than the cache cannot miss as often as asked. Runs have the lengths that give the row hits, `1/(1 - share)` lines
-/// on average, and vary around that. Misses come in groups of [`ProgramParameters::parallelism`]; the first of a group
-/// needs the value of the load before it.
+/// on average, and vary around that. With several streams, as many runs are under way, and misses are of each in turn.
+/// Misses come in groups of [`ProgramParameters::parallelism`]; the first of a group needs the value of the load before it.
 ///
 /// Counts are exact in the long run: no rate is approached by chance but that of stores.
 ///
@@ -66,7 +68,9 @@ pub struct Program {
     /// The next near reference, and the instructions from one to the next; none when there are none.
     near_at: u64,
     near_steps: Option<Steps>,
-    run: Run,
+    /// One of each stream, and that of the next miss.
+    runs: Vec<Run>,
+    stream: usize,
     run_steps: Steps,
     /// Number of the next run: which round, and which of the round.
     round: u64,
@@ -91,6 +95,7 @@ impl Program {
         for (field, value, from, to) in [
             ("misses_per_million_instructions", p.misses_per_million_instructions, 1, 500_000),
             ("row_hits_per_million", p.row_hits_per_million, 0, 992_187),
+            ("streams", p.streams, 1, 64),
             ("writes_per_million", p.writes_per_million, 0, 1_000_000),
             ("parallelism", p.parallelism, 1, 64),
             ("near_per_million_instructions", p.near_per_million_instructions, 0, 400_000),
@@ -113,7 +118,8 @@ impl Program {
             left_in_group: 0,
             near_at: if near == 0 { u64::MAX } else { 0 },
             near_steps: (near > 0).then(|| Steps::new(MILLION, near)),
-            run: Run::default(),
+            runs: vec![Run::default(); p.streams as usize],
+            stream: 0,
             // So many lines in so many runs: the mean is exact.
             run_steps: Steps::new(MILLION, MILLION - u64::from(p.row_hits_per_million)),
             round: 0,
@@ -173,16 +179,21 @@ impl Program {
 
     #[inline]
     fn miss(&mut self) -> u64 {
-        if self.run.left == 0 {
-            self.begin_run();
+        if self.runs[self.stream].left == 0 {
+            self.runs[self.stream] = self.begin_run();
         }
-        let line = self.run.line % ROW_LINES;
-        self.run.line += 1;
-        self.run.left -= 1;
-        self.parameters.region.base + self.run.row * ROW_BYTES + line * LINE_BYTES
+        let run = &mut self.runs[self.stream];
+        let addr = self.parameters.region.base + run.row * ROW_BYTES + run.line % ROW_LINES * LINE_BYTES;
+        run.line += 1;
+        run.left -= 1;
+        self.stream += 1;
+        if self.stream == self.runs.len() {
+            self.stream = 0;
+        }
+        addr
     }
 
-    fn begin_run(&mut self) {
+    fn begin_run(&mut self) -> Run {
         let mean = self.run_steps.next();
         // Of two runs one is longer by what the other is shorter.
         let length = match self.varied_by.take() {
@@ -199,12 +210,12 @@ impl Program {
         // Runs of later rounds lie beside those of earlier ones: twice the mean is more than the longest.
         let step = (2 * (mean + 1)).min(ROW_LINES);
         let begin = if self.round == 0 { 0 } else { self.round * step + self.round / (ROW_LINES / step) };
-        self.run = Run { row, line: (mix(row) % ROW_LINES + begin) % ROW_LINES, left: length };
         self.in_round += 1;
         if self.in_round == self.order.count {
             self.in_round = 0;
             self.round += 1;
         }
+        Run { row, line: (mix(row) % ROW_LINES + begin) % ROW_LINES, left: length }
     }
 }
 

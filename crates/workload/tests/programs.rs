@@ -20,10 +20,11 @@ struct Measured {
     reuse_min: Option<usize>,
 }
 
-fn measure(references: &[Reference], base: u64) -> Measured {
+/// `streams`: how many rows are walked through in turn.
+fn measure(references: &[Reference], base: u64, streams: usize) -> Measured {
     let instructions: u64 = references.iter().map(|r| u64::from(r.gap) + 1).sum();
     let misses: Vec<&Reference> = references.iter().filter(|r| r.addr >= base).collect();
-    let row_hits = misses.windows(2).filter(|pair| pair[0].addr / ROW == pair[1].addr / ROW).count();
+    let row_hits = misses.windows(streams + 1).filter(|turn| turn[0].addr / ROW == turn[streams].addr / ROW).count();
     let share = |part: usize| part as f64 * 1e6 / misses.len() as f64;
     let mut groups = Vec::new();
     for miss in &misses {
@@ -68,6 +69,7 @@ proptest! {
             region,
             misses_per_million_instructions: misses,
             row_hits_per_million: row_hits,
+            streams: 1,
             writes_per_million: writes,
             parallelism,
             near_per_million_instructions: near,
@@ -77,7 +79,7 @@ proptest! {
         let count = far + (far as u64 * u64::from(near) / u64::from(misses)).min(200_000) as usize;
         let references = take(&parameters, count);
         prop_assert!(references.iter().all(|r| r.addr < region.base + region.size.bytes() && r.bytes == 8));
-        let found = measure(&references, region.base);
+        let found = measure(&references, region.base, 1);
         let runs = found.groups.iter().sum::<usize>() as f64 * (1.0 - f64::from(row_hits) / 1e6);
         let many = found.groups.len() > 200;
         if many {
@@ -103,12 +105,13 @@ fn no_line_comes_again_before_a_round_is_over() {
             region,
             misses_per_million_instructions: 20_000,
             row_hits_per_million: row_hits,
+            streams: 1,
             writes_per_million: 300_000,
             parallelism: 4,
             near_per_million_instructions: 0,
             seed: 5,
         };
-        let found = measure(&take(&parameters, 400_000), region.base);
+        let found = measure(&take(&parameters, 400_000), region.base, 1);
         assert_eq!(found.rows.len(), 1000);
         // A round has 1000 runs; runs vary, so a line's place in two rounds does too.
         let round = 1000.0 / (1.0 - f64::from(row_hits) / 1e6);
@@ -118,12 +121,35 @@ fn no_line_comes_again_before_a_round_is_over() {
 }
 
 #[test]
+fn streams_take_turns() {
+    let region = Region { base: 1 << 30, size: ByteSize(1000 * ROW) };
+    let parameters = ProgramParameters {
+        region,
+        misses_per_million_instructions: 20_000,
+        row_hits_per_million: 984_375,
+        streams: 20,
+        writes_per_million: 0,
+        parallelism: 4,
+        near_per_million_instructions: 0,
+        seed: 5,
+    };
+    let references = take(&parameters, 100_000);
+    let of_a_stream = measure(&references, region.base, 20);
+    assert!(close(of_a_stream.row_hits_per_million, 984_375, 0.001, 0.0), "{}", of_a_stream.row_hits_per_million);
+    // One after the other they are of different rows.
+    assert_eq!(measure(&references, region.base, 1).row_hits_per_million, 0.0);
+    assert!(references.windows(20).all(|turn| turn.iter().map(|r| r.addr / ROW).collect::<HashSet<_>>().len() == 20));
+    assert!(Program::new(&ProgramParameters { streams: 0, ..parameters.clone() }).is_err());
+    assert!(Program::new(&ProgramParameters { streams: 65, ..parameters }).is_err());
+}
+
+#[test]
 fn every_published_program_has_its_characteristics() {
     let all = catalogue::all().unwrap();
     assert_eq!(all.iter().filter(|model| model.set == "palloc").count(), 15);
     for model in all {
         let parameters = model.parameters(7).unwrap();
-        let found = measure(&take(&parameters, 100_000), parameters.region.base);
+        let found = measure(&take(&parameters, 100_000), parameters.region.base, parameters.streams as usize);
         let asked = parameters.misses_per_million_instructions;
         assert!(close(found.misses_per_million, asked, 0.005, 1.0), "{}: {}", model.name, found.misses_per_million);
         let hits = found.row_hits_per_million;
