@@ -6,8 +6,11 @@ use crate::program::footprint;
 use crate::{Program, ProgramParameters, Region, Reuse, ReuseParameters, Source, WorkloadError};
 use memtint_units::ByteSize;
 
-const FILES: [(&str, &str); 2] =
-    [("palloc", include_str!("../programs/palloc.toml")), ("bpm", include_str!("../programs/bpm.toml"))];
+const FILES: [(&str, &str); 3] = [
+    ("palloc", include_str!("../programs/palloc.toml")),
+    ("bpm", include_str!("../programs/bpm.toml")),
+    ("opteron", include_str!("../programs/opteron.toml")),
+];
 
 /// A number, and where it is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +33,7 @@ pub enum Origin {
 /// What is known of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramModel {
-    /// The collection: `palloc` or `bpm`.
+    /// The collection: `palloc`, `bpm` or `opteron`.
     pub set: String,
     /// The machine that the published numbers were taken on.
     pub machine: String,
