@@ -82,6 +82,8 @@ pub struct TaskConfig {
 pub struct Outcome {
     /// Simulated time.
     pub duration: Picoseconds,
+    /// Bytes of a line.
+    pub line_bytes: u64,
     /// Of each task, in order.
     pub tasks: Vec<TaskCounts>,
     /// How each task ended.
@@ -173,7 +175,7 @@ impl<S: CommandSink> Machine<S> {
             running: built.len(),
             tasks: built,
             hierarchy: Hierarchy::new(&caches)?,
-            memory: Memory::new(decoder, &device, controller, numa, sinks)?,
+            memory: Memory::new(decoder, &device, controller, numa, line_bytes, sinks)?,
             allocator,
             scheduling: config.scheduling,
             line_mask: !(line_bytes - 1),
@@ -494,6 +496,7 @@ impl<S: CommandSink> Machine<S> {
         });
         Outcome {
             duration: self.now,
+            line_bytes: self.line_mask.wrapping_neg(),
             tasks: tasks.collect(),
             endings: self.tasks.iter().map(|task| task.ending.clone()).collect(),
             core_slots: self.cores.iter().map(|core| core.busy_slots).collect(),

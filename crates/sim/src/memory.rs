@@ -1,7 +1,8 @@
 //! Memory as cores see it: channels behind an interconnect.
 //!
 //! A request leaves a core's last-level cache, takes the way to the channel's node, waits before the controller while
-//! its queue is full, and is served. Reads of one node's cores to another node's memory share that link's bandwidth.
+//! its queue is full, and is served. Reads of one node's cores to another node's memory share that link's bandwidth. A line
+//! that is longer than a burst is so many requests, and there when the last of them is.
 
 use crate::error::SimError;
 use memtint_dram::{
@@ -31,13 +32,27 @@ pub(crate) enum Notice {
     Written { ticket: Ticket, at: Picoseconds },
 }
 
+/// A line of several bursts on its way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parted {
+    /// Bursts that have not been heard of.
+    left: u64,
+    /// When the last so far is there.
+    at: Picoseconds,
+    /// What the first one met.
+    first: Option<Completion>,
+}
+
+/// Place of a line that is one burst.
+const WHOLE: u32 = u32::MAX;
+
 /// The interconnect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumaConfig {
     /// One way between a core and a channel of another node, beyond what a local access takes.
     pub hop: Picoseconds,
-    /// Time that a line occupies the link between two nodes, each direction of each pair having one.
-    pub line_time: Picoseconds,
+    /// Time that a burst occupies the link between two nodes, each direction of each pair having one.
+    pub burst_time: Picoseconds,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +66,8 @@ struct Arrival {
     column: u32,
     /// Way back.
     hop: Picoseconds,
+    /// The line it is a part of, or [`WHOLE`].
+    parted: u32,
 }
 
 /// One channel with what is on its way to it.
@@ -78,17 +95,24 @@ pub(crate) struct Memory<S> {
     nodes: usize,
     order: u64,
     earliest: (Picoseconds, usize),
+    burst_bytes: u64,
+    bursts_per_line: u64,
+    parted: Vec<Parted>,
+    parted_free: Vec<u32>,
+    /// What a channel says of bursts, with the lines they are parts of.
+    heard: Vec<(u32, Notice)>,
 }
 
 const LONG_AFTER: Picoseconds = Picoseconds(u64::MAX);
 
 impl<S: CommandSink> Memory<S> {
-    /// There must be a sink for each channel.
+    /// There must be a sink for each channel; lines have a power of two of bytes.
     pub(crate) fn new(
         decoder: Decoder,
         device: &Device,
         config: ControllerConfig,
         numa: NumaConfig,
+        line_bytes: u64,
         sinks: Vec<S>,
     ) -> Result<Memory<S>, SimError> {
         let geometry = decoder.geometry(&device.geometry);
@@ -114,6 +138,11 @@ impl<S: CommandSink> Memory<S> {
             nodes,
             order: 0,
             earliest: (LONG_AFTER, 0),
+            burst_bytes: u64::from(geometry.burst_bytes()),
+            bursts_per_line: (line_bytes / u64::from(geometry.burst_bytes())).max(1),
+            parted: Vec::new(),
+            parted_free: Vec::new(),
+            heard: Vec::new(),
         };
         for index in 0..memory.channels.len() {
             memory.renew(index);
@@ -123,17 +152,31 @@ impl<S: CommandSink> Memory<S> {
 
     /// Sends a line's request on its way; `at` is when it leaves the core's node.
     pub(crate) fn send(&mut self, at: Picoseconds, node: u32, ticket: Ticket, addr: PhysAddr, write: bool) {
+        if self.bursts_per_line == 1 {
+            return self.send_burst(at, node, ticket, addr, write, WHOLE);
+        }
+        let line = self.parted_free.pop().unwrap_or_else(|| {
+            self.parted.push(Parted::default());
+            self.parted.len() as u32 - 1
+        });
+        self.parted[line as usize] = Parted { left: self.bursts_per_line, ..Parted::default() };
+        for burst in 0..self.bursts_per_line {
+            self.send_burst(at, node, ticket, PhysAddr(addr.0 + burst * self.burst_bytes), write, line);
+        }
+    }
+
+    fn send_burst(&mut self, at: Picoseconds, node: u32, ticket: Ticket, addr: PhysAddr, write: bool, parted: u32) {
         let place = self.decoder.place(addr).expect("frames come from the platform's regions");
         let channel = &self.channels[place.channel as usize];
         let home = channel.node;
         let hop = if home == node { Picoseconds(0) } else { self.numa.hop };
         let mut arrives = at + hop;
         if home != node {
-            // The line crosses with a write, or on the way back of a read: one of the two directions.
+            // It crosses with a write, or on the way back of a read: one of the two directions.
             let (from, to) = if write { (node, home) } else { (home, node) };
             let link = &mut self.links[from as usize * self.nodes + to as usize];
             arrives = arrives.max(*link);
-            *link = arrives + self.numa.line_time;
+            *link = arrives + self.numa.burst_time;
         }
         self.order += 1;
         let index = place.channel as usize;
@@ -146,6 +189,7 @@ impl<S: CommandSink> Memory<S> {
             row: place.row,
             column: place.column,
             hop,
+            parted,
         };
         self.channels[index].arrivals.push(Reverse(arrival));
         if arrives < self.channels[index].next {
@@ -170,8 +214,36 @@ impl<S: CommandSink> Memory<S> {
         let others = self.channels.iter().enumerate().filter(|&(at, _)| at != index).map(|(_, channel)| channel.next.0);
         let until = others.min().map_or(until, |next| until.min(Picoseconds(next.saturating_add(reach.0))));
         let clock = self.clock;
-        self.channels[index].work(until, clock, tell);
+        let mut heard = std::mem::take(&mut self.heard);
+        self.channels[index].work(until, clock, &mut heard);
+        tell.extend(heard.drain(..).filter_map(|(line, notice)| self.whole(line, notice)));
+        self.heard = heard;
         self.renew(index);
+    }
+
+    /// What is said of a burst, said of its line, once all its bursts have been heard of.
+    #[inline]
+    fn whole(&mut self, line: u32, notice: Notice) -> Option<Notice> {
+        if line == WHOLE {
+            return Some(notice);
+        }
+        let parted = &mut self.parted[line as usize];
+        let (at, completion) = match notice {
+            Notice::Read { at, completion, .. } => (at, completion),
+            Notice::Written { at, .. } => (at, None),
+        };
+        parted.at = parted.at.max(at);
+        parted.first = parted.first.or(completion);
+        parted.left -= 1;
+        if parted.left > 0 {
+            return None;
+        }
+        self.parted_free.push(line);
+        let Parted { at, first, .. } = *parted;
+        Some(match notice {
+            Notice::Read { ticket, .. } => Notice::Read { ticket, at, completion: first },
+            Notice::Written { ticket, .. } => Notice::Written { ticket, at },
+        })
     }
 
     fn renew(&mut self, index: usize) {
@@ -204,7 +276,7 @@ impl<S: CommandSink> Memory<S> {
 }
 
 impl<S: CommandSink> Channel<S> {
-    fn work(&mut self, until: Picoseconds, clock: Clock, tell: &mut Vec<Notice>) {
+    fn work(&mut self, until: Picoseconds, clock: Clock, tell: &mut Vec<(u32, Notice)>) {
         while tell.is_empty() {
             let arrival = self.arrivals.peek().map(|Reverse(arrival)| arrival.at).filter(|&at| at < until);
             let arrival_cycle = arrival.map_or(NEVER, |at| clock.cycles_covering(at));
@@ -226,19 +298,19 @@ impl<S: CommandSink> Channel<S> {
         }
     }
 
-    fn done(&mut self, completion: Completion, clock: Clock, tell: &mut Vec<Notice>) {
+    fn done(&mut self, completion: Completion, clock: Clock, tell: &mut Vec<(u32, Notice)>) {
         let id = completion.id as usize;
         let request = self.inside[id];
         self.free.push(id as u32);
         if !completion.write {
             let at = clock.start(completion.done) + request.hop;
-            tell.push(Notice::Read { ticket: request.ticket, at, completion: Some(completion) });
+            tell.push((request.parted, Notice::Read { ticket: request.ticket, at, completion: Some(completion) }));
         }
         self.enter(completion.issued + 1, completion.write, clock, tell);
     }
 
     /// Offers what waits, as far as there is room.
-    fn enter(&mut self, cycle: u64, write: bool, clock: Clock, tell: &mut Vec<Notice>) {
+    fn enter(&mut self, cycle: u64, write: bool, clock: Clock, tell: &mut Vec<(u32, Notice)>) {
         while let Some(&arrival) = self.waiting[usize::from(write)].front() {
             let id = self.free.pop().unwrap_or_else(|| {
                 self.inside.push(arrival);
@@ -253,7 +325,7 @@ impl<S: CommandSink> Channel<S> {
                     self.free.push(id);
                     if !write {
                         let at = clock.start(cycle + 1) + arrival.hop;
-                        tell.push(Notice::Read { ticket, at, completion: None });
+                        tell.push((arrival.parted, Notice::Read { ticket, at, completion: None }));
                     }
                 }
                 Offer::Full => {
@@ -263,7 +335,7 @@ impl<S: CommandSink> Channel<S> {
             }
             self.waiting[usize::from(write)].pop_front();
             if write {
-                tell.push(Notice::Written { ticket, at });
+                tell.push((arrival.parted, Notice::Written { ticket, at }));
             }
         }
     }

@@ -415,17 +415,17 @@ fn speed(task: &TaskCounts, duration: Picoseconds) -> f64 {
 }
 
 /// Bytes a second that so many lines of a task are.
-fn rate(task: &TaskCounts, duration: Picoseconds, lines: u64) -> f64 {
-    let seconds = task.completed_at.unwrap_or(duration).as_seconds();
-    if seconds > 0.0 { lines as f64 * 64.0 / seconds } else { 0.0 }
+fn rate(outcome: &Outcome, task: &TaskCounts, lines: u64) -> f64 {
+    let seconds = task.completed_at.unwrap_or(outcome.duration).as_seconds();
+    if seconds > 0.0 { (lines * outcome.line_bytes) as f64 / seconds } else { 0.0 }
 }
 
 fn alone_report(outcome: &Outcome) -> AloneReport {
     let counts = &outcome.tasks[0];
     AloneReport {
         instructions_per_second: speed(counts, outcome.duration) * PS_PER_SECOND,
-        read_bytes_per_second: rate(counts, outcome.duration, counts.lines_read),
-        write_bytes_per_second: rate(counts, outcome.duration, counts.lines_written),
+        read_bytes_per_second: rate(outcome, counts, counts.lines_read),
+        write_bytes_per_second: rate(outcome, counts, counts.lines_written),
         row_hits: counts.rows[0],
         row_misses: counts.rows[1],
         row_conflicts: counts.rows[2],
@@ -435,7 +435,7 @@ fn alone_report(outcome: &Outcome) -> AloneReport {
 fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskReport {
     let section = &scenario.file().tasks[index];
     let counts = &outcome.tasks[index];
-    let rate = |lines: u64| rate(counts, outcome.duration, lines);
+    let rate = |lines: u64| rate(outcome, counts, lines);
     let per = |count: u64, of: f64| if of > 0.0 { count as f64 / of } else { 0.0 };
     let cycles = counts.slots as f64 / f64::from(scenario.file().cores.width);
     TaskReport {

@@ -750,7 +750,8 @@ impl Scenario {
         let tasks =
             tasks.map(|(index, task)| self.task(index, task, &palette)).collect::<Result<Vec<_>, SimError>>()?;
         let (controller, device) = self.controller()?;
-        let line = u64::from(file.numa.link_mb_per_s.unwrap_or(12_800));
+        let link = u64::from(file.numa.link_mb_per_s.unwrap_or(12_800));
+        let burst_bytes = u64::from(decoder.geometry(&device.geometry).burst_bytes());
         Machine::new(
             MachineConfig {
                 controller,
@@ -768,7 +769,7 @@ impl Scenario {
                 numa: NumaConfig {
                     hop: file.numa.hop.map_or(Picoseconds::from_ns(50), |hop| hop.0),
                     // Bytes over megabytes a second are microseconds.
-                    line_time: Picoseconds((64 * 1_000_000u64).div_ceil(line)),
+                    burst_time: Picoseconds((burst_bytes * 1_000_000).div_ceil(link)),
                 },
                 allocator,
                 fault: file.system.fault.0,

@@ -12,7 +12,7 @@ fn run(text: &str) -> Report {
 /// Four nodes of 4 GiB and four cores each; a way to another node takes 40 ns, a link carries 6400 MB a second.
 fn nodes(window: u32, tasks: &str) -> Report {
     run(&format!(
-        "schema = 1\nplatform = \"opteron-6128-tintmalloc\"\ndevice = \"ddr3-1333\"\nduration = \"5 ms\"\n\
+        "schema = 1\nplatform = \"opteron-6128-tintmalloc\"\ndevice = \"ddr3-1333\"\nduration = \"10 ms\"\n\
          [cores]\ncount = 16\nmhz = 2000\nwindow = {window}\nmshrs = 48\n[controller]\nrefresh = \"none\"\n\
          [caches]\nlatency_cycles = [3, 12, 40, 60, 80]\nl1 = {{ size = \"64 KiB\", ways = 2 }}\n\
          l2 = {{ size = \"512 KiB\", ways = 16 }}\nllc = {{ size = \"2 MiB\", ways = 16 }}\n\
@@ -127,4 +127,23 @@ fn a_first_touch_takes_its_time() {
     };
     let time = |fault: &str| run(&text(fault)).tasks[0].completed_ns.unwrap();
     assert_within_a_percent("4096 first touches", time("2 us") - time("0 ns"), 4096.0 * 2000.0);
+}
+
+/// The Opteron of the theses has lines of 128 bytes: two bursts of DDR3, of which the second waits for the bus.
+#[test]
+fn a_line_of_two_bursts_takes_both() {
+    let chase = "{ kind = \"latency\", size = \"64 MiB\" }";
+    let report = nodes(0, &on("one", 0, 0, chase));
+    let one = &report.tasks[0];
+    let reads = report.ranks.iter().map(|rank| rank.reads).sum::<u64>();
+    assert_eq!(reads, 2 * one.llc_misses, "{one:?}");
+    // DDR3-1333: 9-9-9, four clocks of 1.5 ns for a burst, 40 ns the way; half a clock more, as cores have their own.
+    let hit = 40.0 + 1.5 * (f64::from(9 + 4 + 4) + 0.5);
+    let (rows, opened) = (1.5 * 9.0, one.row_hits + one.row_misses + one.row_conflicts);
+    let share = |count: u64| count as f64 / opened as f64;
+    let expected = hit + share(one.row_misses) * rows + share(one.row_conflicts) * 2.0 * rows;
+    assert_within_a_percent("latency", one.read_latency_ns.mean, expected);
+    // Both bursts count as what was read.
+    let bytes = one.read_bytes_per_second * one.completed_ns.unwrap() / 1e9;
+    assert_within_a_percent("bytes", bytes, 128.0 * one.llc_misses as f64);
 }
