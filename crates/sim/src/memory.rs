@@ -49,8 +49,10 @@ const WHOLE: u32 = u32::MAX;
 /// The interconnect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumaConfig {
-    /// One way between a core and a channel of another node, beyond what a local access takes.
+    /// A hop, one way, beyond what a local access takes.
     pub hop: Picoseconds,
+    /// Hops from one node to another, by `from * nodes + to`.
+    pub hops: Vec<u32>,
     /// Time that a burst occupies the link between two nodes, each direction of each pair having one.
     pub burst_time: Picoseconds,
 }
@@ -169,7 +171,8 @@ impl<S: CommandSink> Memory<S> {
         let place = self.decoder.place(addr).expect("frames come from the platform's regions");
         let channel = &self.channels[place.channel as usize];
         let home = channel.node;
-        let hop = if home == node { Picoseconds(0) } else { self.numa.hop };
+        let hops = self.numa.hops[node as usize * self.nodes + home as usize];
+        let hop = Picoseconds(self.numa.hop.0 * u64::from(hops));
         let mut arrives = at + hop;
         if home != node {
             // It crosses with a write, or on the way back of a read: one of the two directions.

@@ -106,9 +106,14 @@ pub struct TaskReport {
     pub jobs: u64,
     /// Jobs that were late.
     pub deadline_misses: u64,
+    /// Jobs that were given up at their deadline; they are among the late ones.
+    pub jobs_given_up: u64,
     /// From release to end of each job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_ns: Option<Distribution>,
+    /// How long each job had its core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_ns: Option<Distribution>,
     /// Times it lost its core before it had to stop.
     pub preemptions: u64,
     /// Times it went on on another core.
@@ -221,12 +226,17 @@ impl Distribution {
     /// Summarises picoseconds in nanoseconds.
     #[must_use]
     pub fn of_ps(histogram: &Histogram) -> Distribution {
-        let ns = |ps: u64| ps as f64 / 1000.0;
+        Distribution::of(histogram, 1e-3)
+    }
+
+    /// Summarises values of so many nanoseconds each.
+    fn of(histogram: &Histogram, ns_of_one: f64) -> Distribution {
+        let ns = |value: u64| value as f64 * ns_of_one;
         let quantile = |share| ns(histogram.quantile(share));
         Distribution {
             count: histogram.count(),
-            mean: histogram.mean() / 1000.0,
-            deviation: histogram.deviation() / 1000.0,
+            mean: histogram.mean() * ns_of_one,
+            deviation: histogram.deviation() * ns_of_one,
             min: ns(histogram.min()),
             p50: quantile(0.5),
             p90: quantile(0.9),
@@ -438,6 +448,7 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskRepo
     let rate = |lines: u64| rate(outcome, counts, lines);
     let per = |count: u64, of: f64| if of > 0.0 { count as f64 / of } else { 0.0 };
     let cycles = counts.slots as f64 / f64::from(scenario.file().cores.width);
+    let slot_ns = 1000.0 / f64::from(scenario.file().cores.mhz * scenario.file().cores.width);
     TaskReport {
         name: section.name.clone(),
         cores: scenario.cores_of(section).map_or_else(|_| String::new(), |cores| cores.to_string()),
@@ -467,7 +478,9 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskRepo
         frames: counts.frames,
         jobs: counts.jobs,
         deadline_misses: counts.deadline_misses,
+        jobs_given_up: counts.jobs_given_up,
         response_ns: section.job.is_some().then(|| Distribution::of_ps(&counts.response_ps)),
+        execution_ns: section.job.is_some().then(|| Distribution::of(&counts.execution_slots, slot_ns)),
         preemptions: counts.preemptions,
         migrations: counts.migrations,
         barrier_idle_ns: counts.barrier_ps as f64 / 1000.0,

@@ -31,6 +31,8 @@ pub const SCHEMA: u32 = 1;
 /// At most this many cores.
 pub const CORES_MAX: u32 = 1024;
 const SECOND: Picoseconds = Picoseconds(1_000_000_000_000);
+/// At most this many hops between two nodes.
+const HOPS_MAX: u32 = 16;
 /// Larger files are refused unread.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -124,6 +126,10 @@ pub struct CacheSection {
     /// default: those of the processor.
     #[serde(default)]
     pub latency_cycles: Option<[u32; 5]>,
+    /// Bytes of a line of all caches, where `l1` and `llc` are given; default: the platform's. A line is as many
+    /// bursts of memory as it takes.
+    #[serde(default)]
+    pub line: Option<ByteSize>,
     /// First-level data cache of each core; default: the platform's. Needed, with `latency_cycles`, where the platform file
     /// says nothing of private caches.
     #[serde(default)]
@@ -133,7 +139,23 @@ pub struct CacheSection {
     pub l2: Option<CacheSize>,
     /// Last-level cache, without slice hash; default: the platform's.
     #[serde(default)]
-    pub llc: Option<CacheSize>,
+    pub llc: Option<LastLevelSize>,
+}
+
+/// A last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LastLevelSize {
+    /// Bytes of each.
+    pub size: ByteSize,
+    /// Associativity.
+    pub ways: u32,
+    /// How many there are, each for as many neighbouring cores; default 1.
+    #[serde(default = "one_cache")]
+    pub instances: u32,
+    /// `inclusive`, `non_inclusive` or `exclusive`; default `non_inclusive`.
+    #[serde(default = "non_inclusive")]
+    pub inclusion: Inclusion,
 }
 
 /// A cache.
@@ -205,6 +227,9 @@ pub enum PageName {
 pub struct NumaSection {
     /// One way to another node, beyond what a local access takes; default 50 ns.
     pub hop: Option<Time>,
+    /// Hops from each node (a list) to each; default: one to every other. A node is none away from itself.
+    #[serde(default)]
+    pub hops: Option<Vec<Vec<u32>>>,
     /// Bandwidth of a link in megabytes a second, each direction; default 12 800.
     pub link_mb_per_s: Option<u32>,
     /// Node of each core; default: the cores divided evenly among the nodes.
@@ -348,6 +373,23 @@ pub struct JobSection {
     pub phase: Option<Time>,
     /// What a job executes.
     pub references: u64,
+    /// Jobs at the beginning that are left out of all counts of jobs, for caches to fill; default 0.
+    #[serde(default)]
+    pub uncounted: u64,
+    /// What becomes of a job that is not done by its deadline; default `finish`.
+    #[serde(default)]
+    pub late: Late,
+}
+
+/// What becomes of late jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Late {
+    /// They are finished, and the next begins after them.
+    #[default]
+    Finish,
+    /// They are given up at their deadline.
+    GiveUp,
 }
 
 /// Barriers.
@@ -430,6 +472,12 @@ pub enum Workload {
 
 fn one() -> u64 {
     1
+}
+fn one_cache() -> u32 {
+    1
+}
+fn non_inclusive() -> Inclusion {
+    Inclusion::NonInclusive
 }
 fn two() -> u32 {
     2
@@ -740,6 +788,15 @@ impl Scenario {
         if let Some(&bad) = core_nodes.iter().find(|&&node| node >= nodes) {
             return check.that("numa.core_nodes", false, bad, format!("0 to {}", nodes - 1)).map(|()| unreachable!());
         }
+        let one_apart = (0..nodes).map(|from| (0..nodes).map(|to| u32::from(from != to)).collect()).collect();
+        let hops: Vec<Vec<u32>> = file.numa.hops.clone().unwrap_or(one_apart);
+        let square = hops.len() == nodes as usize && hops.iter().all(|row| row.len() == nodes as usize);
+        let sound = square
+            && (0..)
+                .zip(&hops)
+                .all(|(from, row)| (0..).zip(row).all(|(to, &hops)| (hops == 0) == (from == to) && hops <= HOPS_MAX));
+        let accepted = format!("{nodes} lists of {nodes} numbers, 0 for itself, 1 to {HOPS_MAX} for others");
+        check.that("numa.hops", sound, format!("{hops:?}"), accepted)?;
         let granule = Granule::from_bytes(file.system.granule.bytes());
         let granule = granule.map_err(|error| check.refuse("system.granule", file.system.granule, error))?;
         let palette = Palette::new(&self.platform, granule)?;
@@ -768,6 +825,7 @@ impl Scenario {
                 core_nodes,
                 numa: NumaConfig {
                     hop: file.numa.hop.map_or(Picoseconds::from_ns(50), |hop| hop.0),
+                    hops: hops.into_iter().flatten().collect(),
                     // Bytes over megabytes a second are microseconds.
                     burst_time: Picoseconds((burst_bytes * 1_000_000).div_ceil(link)),
                 },
@@ -790,6 +848,9 @@ impl Scenario {
     fn caches(&self, cores: u32) -> Result<HierarchyConfig, SimError> {
         let file = &self.file;
         let check = Check { origin: &self.origin };
+        if let Some(line) = file.caches.line.filter(|_| file.caches.l1.is_none() || file.caches.llc.is_none()) {
+            return Err(check.refuse("caches.line", line, "nothing, unless caches.l1 and caches.llc are given"));
+        }
         let mut caches = match &file.caches.l1 {
             None => HierarchyConfig::from_platform(&self.platform, cores)?,
             Some(l1) => self.caches_of_scenario(l1, cores)?,
@@ -835,11 +896,11 @@ impl Scenario {
         let llc = match &section.llc {
             None => LlcConfig::from_platform(&self.platform)?,
             Some(size) => LlcConfig {
-                cache: cache(size),
+                cache: cache(&CacheSize { size: size.size, ways: size.ways }),
                 slice_functions: Vec::new(),
-                instances: 1,
-                inclusion: Inclusion::NonInclusive,
-                inclusion_source: "assumed".to_owned(),
+                instances: size.instances,
+                inclusion: size.inclusion,
+                inclusion_source: format!("scenario {:?}", self.origin),
                 way_masks: Vec::new(),
             },
         };
@@ -848,7 +909,7 @@ impl Scenario {
             return Err(check.refuse("caches.latency_cycles", "absent", "five numbers, as caches.l1 is given"));
         };
         Ok(HierarchyConfig {
-            line: self.platform.llc().map_or(ByteSize(64), |llc| llc.line),
+            line: section.line.unwrap_or(self.platform.llc().map_or(ByteSize(64), |llc| llc.line)),
             cores,
             classes: 1,
             l1_data: cache(l1),
@@ -947,6 +1008,8 @@ impl Scenario {
                 period: job.period.0,
                 deadline: job.deadline.unwrap_or(job.period).0,
                 references_per_job: job.references,
+                gives_up: job.late == Late::GiveUp,
+                uncounted: job.uncounted,
             }),
             barrier: task.barrier.as_ref().map(|barrier| Barrier { group: barrier.group, every: barrier.every }),
             references: task.references,

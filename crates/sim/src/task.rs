@@ -20,6 +20,10 @@ pub struct Release {
     pub deadline: Picoseconds,
     /// What a job executes.
     pub references_per_job: u64,
+    /// Whether a job that is not done by its deadline is given up.
+    pub gives_up: bool,
+    /// Jobs at the beginning that are not counted.
+    pub uncounted: u64,
 }
 
 /// What a task does at the moment.
@@ -75,8 +79,12 @@ pub struct TaskCounts {
     pub jobs: u64,
     /// Jobs that were not done by their deadline; those still running at the end that are late count as well.
     pub deadline_misses: u64,
+    /// Jobs that were given up at their deadline; they count as misses, too.
+    pub jobs_given_up: u64,
     /// From release to end of each finished job, in picoseconds.
     pub response_ps: Histogram,
+    /// Core cycles that each finished job had, times the issue width.
+    pub execution_slots: Histogram,
     /// Time waited at barriers, in picoseconds.
     pub barrier_ps: u64,
     /// Times it lost its core before it had to stop.
@@ -110,6 +118,10 @@ pub(crate) struct Task {
     /// References until the job is done.
     pub(crate) job_left: u64,
     pub(crate) released: Picoseconds,
+    /// Jobs at the beginning that are still to be left out of the counts.
+    uncounted: u64,
+    /// Slots it had before this job.
+    slots_before: u64,
     pub(crate) deadline: Picoseconds,
     pub(crate) state: State,
     pub(crate) ending: Ending,
@@ -156,6 +168,8 @@ impl Task {
             left: references.unwrap_or(u64::MAX),
             job_left: u64::MAX,
             released: Picoseconds(0),
+            uncounted: release.map_or(0, |release| release.uncounted),
+            slots_before: 0,
             deadline: Picoseconds(u64::MAX),
             state: State::Ready,
             ending: Ending::Running,
@@ -209,6 +223,7 @@ impl Task {
     pub(crate) fn release_at(&mut self, at: Picoseconds) {
         self.released = at;
         self.ready_since = at;
+        self.slots_before = self.counts.slots;
         self.deadline = self.release.map_or(Picoseconds(u64::MAX), |release| at + release.deadline);
         self.state = State::Ready;
     }
@@ -216,9 +231,35 @@ impl Task {
     /// A job ends; the next is released when its time has come.
     pub(crate) fn end_job(&mut self, at: Picoseconds) {
         let Some(release) = self.release else { return };
-        self.counts.jobs += 1;
-        self.counts.response_ps.add((at - self.released).0);
-        self.counts.deadline_misses += u64::from(at > self.deadline);
+        if self.counts_job() {
+            self.counts.jobs += 1;
+            self.counts.response_ps.add((at - self.released).0);
+            self.counts.execution_slots.add(self.counts.slots - self.slots_before);
+            self.counts.deadline_misses += u64::from(at > self.deadline);
+        }
+        self.begin_stretch();
+        self.state = State::Waiting(self.released + release.period);
+    }
+
+    /// Whether the job that ends is one of those that count.
+    fn counts_job(&mut self) -> bool {
+        let counts = self.uncounted == 0;
+        self.uncounted = self.uncounted.saturating_sub(1);
+        counts
+    }
+
+    /// When the job will be given up, if it is not done by then.
+    pub(crate) fn gives_up_at(&self) -> Option<Picoseconds> {
+        (self.state == State::Ready && self.release?.gives_up).then_some(self.deadline)
+    }
+
+    /// Gives up the job; the next is released when its time has come.
+    pub(crate) fn give_up_job(&mut self) {
+        let Some(release) = self.release else { return };
+        if self.counts_job() {
+            self.counts.jobs_given_up += 1;
+            self.counts.deadline_misses += 1;
+        }
         self.begin_stretch();
         self.state = State::Waiting(self.released + release.period);
     }

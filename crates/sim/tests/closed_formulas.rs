@@ -66,6 +66,29 @@ fn a_stream_has_the_peak_bandwidth() {
     assert!(found > 0.9 * peak && found <= peak * 1.001, "{found} bytes a second, the peak is {peak}");
 }
 
+/// A node's channels are as many hops away as the scenario says, there and back.
+#[test]
+fn every_hop_takes_its_time() {
+    let text = |hops: &str, banks: &str| {
+        let task =
+            format!("banks = \"{banks}\"\nworkload = {{ kind = \"latency\", size = \"64 MiB\" }}\nreferences = 20000");
+        scenario("window = 0", "refresh = \"none\"", &task)
+            .replace("skl-e3-1220v5-4x4g", "opteron-6128-camc")
+            .replace("ddr4-2400", "ddr3-1333")
+            .replace("[controller]", &format!("[numa]\nhop = \"20 ns\"\n{hops}\n[controller]"))
+    };
+    let hops = "hops = [[0, 1, 2, 2], [1, 0, 2, 2], [2, 2, 0, 1], [2, 2, 1, 0]]";
+    let latency = |banks: &str| run(&text(hops, banks)).tasks[0].read_latency_ns.mean;
+    let local = latency("0-7");
+    for (banks, hops) in [("8-15", 1.0), ("16-23", 2.0), ("24-31", 2.0)] {
+        assert_within_a_percent(banks, latency(banks), local + 2.0 * 20.0 * hops);
+    }
+    for wrong in ["hops = [[0, 1], [1, 0]]", "hops = [[0, 0, 1, 1], [1, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]]"] {
+        let refused = Scenario::parse(&text(wrong, "0"), "test", Path::new("")).unwrap_err().to_string();
+        assert!(refused.contains("numa.hops"), "{refused}");
+    }
+}
+
 /// An in-order core executes what fits the first level at one instruction a slot.
 #[test]
 fn first_level_hits_cost_nothing_but_their_slot() {
@@ -136,6 +159,64 @@ fn jobs_are_released_and_judged() {
     assert!((400_000.0..480_000.0).contains(&response.max), "{response:?}");
     let late = run(&text.replace("references = 5000", "references = 20000"));
     assert!(late.tasks[0].jobs < 20 && late.tasks[0].deadline_misses >= late.tasks[0].jobs);
+}
+
+#[test]
+fn late_jobs_are_given_up_at_their_deadline() {
+    let job = "job = { period = \"1 ms\", references = 20000, late = \"give-up\" }";
+    let text = scenario(
+        "window = 0",
+        "refresh = \"none\"",
+        &format!("workload = {{ kind = \"latency\", size = \"64 MiB\" }}\n{job}"),
+    );
+    let report = run(&text);
+    let one = &report.tasks[0];
+    // 20000 loads of about 86 ns take 1.7 ms. The last job is given up when the simulation ends, or is not yet.
+    assert_eq!(one.jobs, 0);
+    assert!((19..=20).contains(&one.jobs_given_up), "{}", one.jobs_given_up);
+    assert_eq!(one.deadline_misses, one.jobs_given_up);
+    assert!(report.core_utilization[0] > 0.99, "it runs all the time: {:?}", report.core_utilization);
+    // A job that is preempted is given up as well, and leaves nothing to the one after it.
+    let mut text = scenario(
+        "window = 0",
+        "refresh = \"none\"",
+        "workload = { kind = \"latency\", size = \"64 MiB\" }\npriority = 1\n\
+         job = { period = \"1 ms\", references = 10000, late = \"give-up\" }",
+    );
+    text = text.replace("fault = \"0 ns\"", "fault = \"0 ns\"\nscheduling = \"fixed-priority\"");
+    text += "[[task]]\nname = \"urgent\"\ncore = 0\npriority = 0\nworkload = { kind = \"latency\", size = \"64 MiB\" }\n\
+             job = { period = \"2 ms\", references = 9000 }\n";
+    let report = run(&text);
+    // Every second job has what 0.77 ms of 1 ms leave, less than the 0.86 ms that it needs.
+    let jobs = (report.tasks[0].jobs, report.tasks[0].jobs_given_up);
+    assert_eq!((jobs, report.tasks[1].deadline_misses), ((10, 10), 0));
+    // The first is left out when the scenario says so.
+    let later = run(&text.replacen("late = ", "uncounted = 1, late = ", 1));
+    assert_eq!(later.tasks[0].jobs + later.tasks[0].jobs_given_up, 19);
+    let execution = report.tasks[0].execution_ns.unwrap();
+    let response = report.tasks[0].response_ns.unwrap();
+    assert!((execution.mean - response.mean).abs() < 0.01 * response.mean, "{execution:?} {response:?}");
+}
+
+#[test]
+fn execution_is_response_without_preemption() {
+    let mut text = scenario(
+        "window = 0",
+        "refresh = \"none\"",
+        "workload = { kind = \"latency\", size = \"64 MiB\" }\npriority = 1\n\
+         job = { period = \"2 ms\", references = 10000 }",
+    );
+    text = text.replace("fault = \"0 ns\"", "fault = \"0 ns\"\nscheduling = \"fixed-priority\"");
+    text += "[[task]]\nname = \"urgent\"\ncore = 0\npriority = 0\nworkload = { kind = \"latency\", size = \"64 MiB\" }\n\
+             job = { period = \"1 ms\", references = 2000 }\n";
+    let report = run(&text);
+    let [slow, urgent] = &report.tasks[..] else { panic!("two tasks") };
+    let (execution, response) = (slow.execution_ns.unwrap(), slow.response_ns.unwrap());
+    let other = urgent.execution_ns.unwrap();
+    // One job of the urgent task comes first, and another in the middle.
+    let expected = execution.mean + 2.0 * other.mean;
+    assert!((response.mean - expected).abs() < 0.01 * expected, "{execution:?} {response:?} {other:?}");
+    assert!((execution.mean - 5.0 * other.mean).abs() < 0.05 * execution.mean, "{execution:?} {other:?}");
 }
 
 #[test]

@@ -118,12 +118,16 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// Releases the jobs whose time has come, of tasks that may run on a core.
+    /// Gives up the jobs whose time is over, and releases those whose time has come, of tasks that may run on a core.
     fn release_what_is_due(&mut self, at: usize) {
         let core = &self.cores[at];
         let now = core.time_of(core.slot);
         for place in 0..core.tasks.len() {
             let task = &mut self.tasks[self.cores[at].tasks[place]];
+            let is_elsewhere = task.running_on.is_some_and(|core| core != at);
+            if !is_elsewhere && task.gives_up_at().is_some_and(|deadline| deadline <= now) {
+                task.give_up_job();
+            }
             if let State::Waiting(release) = task.state
                 && release <= now
             {
@@ -232,7 +236,10 @@ impl<S: CommandSink> Machine<S> {
             State::Waiting(release) => Some(release),
             _ => None,
         });
-        let next_release = releases.min().map_or(PENDING, |release| core.slot_of(release));
+        let given_up = core.tasks.iter().filter_map(|&index| self.tasks[index].gives_up_at());
+        // What runs elsewhere is given up there; here it would be looked at again and again once its time is over.
+        let here = given_up.filter(|&deadline| deadline > core.time_of(core.slot));
+        let next_release = releases.chain(here).min().map_or(PENDING, |time| core.slot_of(time));
         let others = core.tasks.len() > 1;
         let core = &mut self.cores[at];
         core.look_at = match (core.task, self.scheduling) {
