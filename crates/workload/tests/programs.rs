@@ -147,7 +147,7 @@ fn streams_take_turns() {
 fn every_published_program_has_its_characteristics() {
     let all = catalogue::all().unwrap();
     assert_eq!(all.iter().filter(|model| model.set == "palloc").count(), 15);
-    assert_eq!(all.iter().filter(|model| model.set == "opteron").count(), 17);
+    assert_eq!(all.iter().filter(|model| model.set == "opteron").count(), 18);
     for model in all {
         let parameters = model.parameters(7).unwrap();
         let found = measure(&take(&parameters, 100_000), parameters.region.base, parameters.streams as usize);
