@@ -254,7 +254,15 @@ impl<S: CommandSink> Machine<S> {
                     }
                 }
                 Notice::Read { ticket, at, completion } => {
-                    let register = self.cores[usize::from(ticket.core)].arrive(ticket.register, at);
+                    let core = &mut self.cores[usize::from(ticket.core)];
+                    let blocked_at = core.slot;
+                    let register = core.arrive(ticket.register, at);
+                    // A core in order has stood still for it: so long it had its task, too.
+                    let waited = core.slot - blocked_at;
+                    if let Some(task) = core.task {
+                        core.busy_slots += waited;
+                        self.tasks[task].counts.slots += waited;
+                    }
                     let counts = &mut self.tasks[usize::from(ticket.task)].counts;
                     counts.lines_read += 1;
                     if let Some(completion) = completion {

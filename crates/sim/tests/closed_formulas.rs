@@ -92,7 +92,7 @@ fn every_hop_takes_its_time() {
 /// An in-order core executes what fits the first level at one instruction a slot.
 #[test]
 fn first_level_hits_cost_nothing_but_their_slot() {
-    let task = "workload = { kind = \"bandwidth\", size = \"16 KiB\", gap = 3 }\nreferences = 1000000";
+    let task = "workload = { kind = \"bandwidth\", size = \"16 KiB\", gap = 3 }\nreferences = 10000000";
     let report = run(&scenario("window = 0\nwidth = 2", "", task));
     assert_within_a_percent("instructions a cycle", report.tasks[0].ipc, 2.0);
 }
@@ -213,10 +213,10 @@ fn execution_is_response_without_preemption() {
     let [slow, urgent] = &report.tasks[..] else { panic!("two tasks") };
     let (execution, response) = (slow.execution_ns.unwrap(), slow.response_ns.unwrap());
     let other = urgent.execution_ns.unwrap();
-    // One job of the urgent task comes first, and another in the middle.
-    let expected = execution.mean + 2.0 * other.mean;
-    assert!((response.mean - expected).abs() < 0.01 * expected, "{execution:?} {response:?} {other:?}");
-    assert!((execution.mean - 5.0 * other.mean).abs() < 0.05 * execution.mean, "{execution:?} {other:?}");
+    // One job of the urgent task comes first, and in the longest another in the middle.
+    let expected = execution.max + 2.0 * other.max;
+    assert!((response.max - expected).abs() < 0.01 * expected, "{execution:?} {response:?} {other:?}");
+    assert!((execution.mean - 5.0 * other.mean).abs() < 0.1 * execution.mean, "{execution:?} {other:?}");
 }
 
 #[test]
