@@ -122,9 +122,14 @@ fn scenario(value: Value, origin: &str, short: bool, seed: Option<u64>) -> Resul
     Ok((Scenario::from_file(file, origin, Path::new(""))?, text))
 }
 
-/// A tenth of the time and of the references, but jobs stay whole.
+/// A tenth of the time and of the references, but jobs stay whole, and two of those that count are left.
 fn shorten(file: &mut ScenarioFile) {
-    let least = file.tasks.iter().filter_map(|task| task.job.as_ref()).map(|job| job.period.0.0 * 2).max();
+    let jobs = file.tasks.iter().filter_map(|task| task.job.as_ref());
+    let least = jobs
+        .map(|job| {
+            (job.period.0.0.saturating_mul(job.uncounted + 2)).saturating_add(job.phase.map_or(0, |phase| phase.0.0))
+        })
+        .max();
     file.duration = Time(Picoseconds((file.duration.0.0 / SHORTER).max(least.unwrap_or(1))));
     for task in &mut file.tasks {
         task.references = task.references.map(|references| (references / SHORTER).max(1));

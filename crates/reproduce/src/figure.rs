@@ -231,9 +231,17 @@ pub enum Measure {
     ResponseMaxMs,
     /// Standard deviation of responses, in milliseconds.
     ResponseDeviationMs,
+    /// Mean time that jobs had their core, in milliseconds.
+    ExecutionMeanMs,
+    /// Shortest time that a job had its core, in milliseconds.
+    ExecutionMinMs,
+    /// Longest time that a job had its core, in milliseconds.
+    ExecutionMaxMs,
+    /// Standard deviation of the times that jobs had their core, in milliseconds.
+    ExecutionDeviationMs,
     /// Longest less shortest response by the mean, in percent.
     ResponseSpreadPercent,
-    /// Jobs that were late, in percent of those finished.
+    /// Jobs that were late, in percent of those finished or given up.
     DeadlineMissPercent,
     /// When the task was done, in milliseconds.
     CompletedMs,
@@ -241,6 +249,14 @@ pub enum Measure {
     AllCompletedMs,
     /// Waited at barriers, all tasks together, in milliseconds.
     BarrierIdleMs,
+    /// The slowest thread between barriers: its time without what it waited, in milliseconds.
+    ThreadsSlowestMs,
+    /// The slowest thread less the fastest, in milliseconds.
+    ThreadsSpreadMs,
+    /// Waited at barriers and, at the end, for the last thread: all threads together, in milliseconds.
+    ThreadsIdleMs,
+    /// The same of the thread that waited longest, in milliseconds.
+    ThreadsIdleLongestMs,
     /// Sum of relative speeds.
     WeightedSpeedup,
     /// Slowdown of the task that suffers most.

@@ -22,6 +22,7 @@ fn share(part: u64, rest: u64) -> Option<f64> {
 
 fn of_task(task: &TaskReport, report: &Report, measure: Measure) -> Option<f64> {
     let response = || task.response_ns.filter(|response| response.count > 0);
+    let execution = || task.execution_ns.filter(|execution| execution.count > 0);
     let value = match measure {
         Measure::ReadLatencyNs => Some(task.read_latency_ns).filter(|latency| latency.count > 0)?.mean,
         Measure::ReferenceNs => task.completed_ns.unwrap_or(report.simulated_ns) / task.references as f64,
@@ -40,7 +41,13 @@ fn of_task(task: &TaskReport, report: &Report, measure: Measure) -> Option<f64> 
             let response = response()?;
             100.0 * (response.max - response.min) / response.mean
         }
-        Measure::DeadlineMissPercent => 100.0 * task.deadline_misses as f64 / response()?.count as f64,
+        Measure::ExecutionMeanMs => execution()?.mean / NS_PER_MS,
+        Measure::ExecutionMinMs => execution()?.min / NS_PER_MS,
+        Measure::ExecutionMaxMs => execution()?.max / NS_PER_MS,
+        Measure::ExecutionDeviationMs => execution().filter(|execution| execution.count > 1)?.deviation / NS_PER_MS,
+        Measure::DeadlineMissPercent => {
+            100.0 * task.deadline_misses as f64 / (task.response_ns?.count + task.jobs_given_up) as f64
+        }
         Measure::CompletedMs => task.completed_ns? / NS_PER_MS,
         Measure::BarrierIdleMs => task.barrier_idle_ns / NS_PER_MS,
         _ => return None,
@@ -69,6 +76,16 @@ fn of_all(report: &Report, measure: Measure) -> Option<f64> {
             ends?.into_iter().fold(0.0, f64::max) / NS_PER_MS
         }
         Measure::BarrierIdleMs => report.tasks.iter().map(|task| task.barrier_idle_ns).sum::<f64>() / NS_PER_MS,
+        Measure::ThreadsSlowestMs => threads(report)?.slowest / NS_PER_MS,
+        Measure::ThreadsSpreadMs => {
+            let threads = threads(report)?;
+            (threads.slowest - threads.fastest) / NS_PER_MS
+        }
+        Measure::ThreadsIdleMs => threads(report)?.idle / NS_PER_MS,
+        Measure::ThreadsIdleLongestMs => {
+            let threads = threads(report)?;
+            (threads.end - threads.fastest) / NS_PER_MS
+        }
         Measure::WeightedSpeedup => report.weighted_speedup?,
         Measure::MaximumSlowdown => report.maximum_slowdown?,
         Measure::AloneBandwidthMbPerS => Alone::of(report)?.bandwidth / 1e6,
@@ -131,6 +148,29 @@ pub(crate) fn beside(report: &Report, alone_in: &Report, measure: Measure) -> Op
         _ => return None,
     };
     value.is_finite().then_some(value)
+}
+
+/// Tasks as threads of a program, which the last of them ends; in nanoseconds.
+struct Threads {
+    end: f64,
+    /// Longest and shortest time without what was waited at barriers.
+    slowest: f64,
+    fastest: f64,
+    /// Waited at barriers and for the end, all together.
+    idle: f64,
+}
+
+fn threads(report: &Report) -> Option<Threads> {
+    let times = |task: &TaskReport| Some((task.completed_ns?, task.completed_ns? - task.barrier_idle_ns));
+    let times: Vec<(f64, f64)> = report.tasks.iter().map(times).collect::<Option<_>>()?;
+    let end = times.iter().map(|&(completed, _)| completed).fold(0.0, f64::max);
+    let busy = || times.iter().map(|&(_, busy)| busy);
+    Some(Threads {
+        end,
+        slowest: busy().fold(0.0, f64::max),
+        fastest: busy().fold(f64::INFINITY, f64::min),
+        idle: busy().map(|busy| end - busy).sum(),
+    })
 }
 
 /// Takes a measure from an allocation.
