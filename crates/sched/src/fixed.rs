@@ -1,0 +1,391 @@
+//! Fixed priority: worst-case response times, preemptive and not, for any deadlines.
+//!
+//! Preemptive: Joseph and Pandya 1986 for the first job, Lehoczky 1990 for deadlines beyond the period (every job of the
+//! busy window is looked at), Tindell, Burns and Wellings 1994 for release jitter and blocking. Not preemptive: George,
+//! Rivierre and Spuri 1996, in the form of Davis, Burns, Bril and Lukkien 2007, who showed that looking at the first job
+//! alone, as was done for CAN from 1994 on, is wrong even when no deadline exceeds its period.
+//!
+//! Both are exact for sporadic tasks without blocking: a pattern of arrivals exists in which a job takes just as long.
+//! Time is discrete, 1 ps: a job of lower priority that cannot be preempted has begun at least 1 ps before the critical
+//! window, and so blocks for its `C` less 1 ps.
+
+use crate::error::SchedError;
+use crate::task::{Task, TaskSet, load, utilization};
+use crate::verdict::{Cause, Effort, Overload, Response, Steps, Unsupported, Verdict, window};
+use memtint_units::Picoseconds;
+use num_bigint::{BigInt, BigUint};
+use num_integer::Integer;
+use num_rational::Ratio;
+use std::cmp::Ordering;
+
+/// Who goes first: indices of tasks, the highest priority first, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Priorities {
+    order: Vec<usize>,
+}
+
+impl Priorities {
+    /// Orders by period, shortest first; among equals, the first of the set (Liu and Layland 1973).
+    #[must_use]
+    pub fn rate_monotonic(set: &TaskSet) -> Priorities {
+        Priorities::by(set, |task| task.period())
+    }
+
+    /// Orders by deadline, shortest first; among equals, the first of the set (Leung and Whitehead 1982).
+    #[must_use]
+    pub fn deadline_monotonic(set: &TaskSet) -> Priorities {
+        Priorities::by(set, |task| task.deadline())
+    }
+
+    /// Takes an order as given, the highest priority first.
+    ///
+    /// # Errors
+    ///
+    /// [`SchedError::Order`] unless each index of the set is there once.
+    pub fn given(set: &TaskSet, order: Vec<usize>) -> Result<Priorities, SchedError> {
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        if sorted.iter().copied().eq(0..set.tasks().len()) {
+            Ok(Priorities { order })
+        } else {
+            Err(SchedError::Order { found: order, last: set.tasks().len() - 1 })
+        }
+    }
+
+    fn by(set: &TaskSet, key: impl Fn(&Task) -> Picoseconds) -> Priorities {
+        let mut order: Vec<usize> = (0..set.tasks().len()).collect();
+        order.sort_by_key(|&index| key(&set.tasks()[index]));
+        Priorities { order }
+    }
+
+    /// Gives the indices, the highest priority first.
+    #[must_use]
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+}
+
+/// Whether a job that has begun can be interrupted by one of higher priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Preemption {
+    /// At any time, at no cost.
+    Full,
+    /// Never.
+    None,
+}
+
+/// The worst response time of a task, or that there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorstCase {
+    /// No job takes longer.
+    Bounded(Response),
+    /// The tasks of this and higher priority need this part of the processor, more than 1: response times grow without bound.
+    Unbounded(Ratio<BigUint>),
+}
+
+/// Finds the worst response time of one task, whatever its deadline. Phases are not used.
+///
+/// # Errors
+///
+/// [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy window is too long to be looked at.
+///
+/// # Panics
+///
+/// When the set has no task of this index, or `priorities` are those of another set.
+///
+/// ```
+/// use memtint_sched::{Effort, Preemption, Priorities, TaskSet, TaskSpec, WorstCase, worst_response};
+/// use memtint_units::Picoseconds as Ps;
+///
+/// // Lehoczky 1990: the first job of the second task takes 114, the worst is the fifth with 118.
+/// let set = TaskSet::new([
+///     TaskSpec::new("one", Ps(70), Ps(26)),
+///     TaskSpec::new("two", Ps(100), Ps(62)).deadline(Ps(118)),
+/// ])?;
+/// let order = Priorities::rate_monotonic(&set);
+/// let WorstCase::Bounded(worst) = worst_response(&set, &order, Preemption::Full, 1, Effort::default()).unwrap() else {
+///     panic!("the utilization is below 1")
+/// };
+/// assert_eq!((worst.response, worst.job, worst.jobs), (Ps(118), 4, 7));
+/// # Ok::<(), memtint_sched::SchedError>(())
+/// ```
+pub fn worst_response(
+    set: &TaskSet,
+    priorities: &Priorities,
+    preemption: Preemption,
+    task: usize,
+    effort: Effort,
+) -> Result<WorstCase, Unsupported> {
+    let level = Level::new(set, priorities, preemption, task);
+    if level.load() == Ordering::Greater {
+        return Ok(WorstCase::Unbounded(level.utilization()));
+    }
+    let mut worst: Option<Response> = None;
+    let jobs = level.each_job(effort, |job| {
+        if worst.is_none_or(|worst| job.response > worst.response) {
+            worst = Some(job);
+        }
+        true
+    })?;
+    let worst = worst.expect("a busy window holds a job");
+    Ok(WorstCase::Bounded(Response { jobs, ..worst }))
+}
+
+/// Decides whether every job meets its deadline; a yes comes with the worst response time of every task, in the set's order.
+///
+/// Exact for sporadic tasks without blocking; with blocking, a no means that the blocking given can make a job late, if it
+/// really happens. When phases differ, a no becomes [`Unsupported::Phases`], unless it is the utilization's.
+///
+/// # Panics
+///
+/// When `priorities` are those of another set.
+pub fn fixed_priority(
+    set: &TaskSet,
+    priorities: &Priorities,
+    preemption: Preemption,
+    effort: Effort,
+) -> Verdict<Vec<Response>> {
+    let mut responses = vec![None; set.tasks().len()];
+    let mut unanswered = None;
+    for &task in priorities.order() {
+        match Level::new(set, priorities, preemption, task).decide(effort) {
+            Verdict::Schedulable(response) => responses[task] = Some(response),
+            Verdict::Unschedulable(late) if set.synchronous() || matches!(late.cause, Cause::Utilization(_)) => {
+                return Verdict::Unschedulable(late);
+            }
+            Verdict::Unschedulable(late) => unanswered = unanswered.or(Some(Unsupported::Phases(Box::new(late)))),
+            // A lower priority may still give a no, which is worth more than not to know.
+            Verdict::Unsupported(reason) => unanswered = unanswered.or(Some(reason)),
+        }
+    }
+    match unanswered {
+        Some(reason) => Verdict::Unsupported(reason),
+        None => Verdict::Schedulable(responses.into_iter().flatten().collect()),
+    }
+}
+
+/// A task with those that interfere with it.
+struct Level<'a> {
+    index: usize,
+    task: &'a Task,
+    higher: Vec<&'a Task>,
+    preemption: Preemption,
+    /// The task's own blocking, and that by a job that cannot be preempted.
+    blocking: u64,
+}
+
+impl<'a> Level<'a> {
+    fn new(set: &'a TaskSet, priorities: &Priorities, preemption: Preemption, index: usize) -> Level<'a> {
+        assert_eq!(priorities.order.len(), set.tasks().len(), "priorities of another task set");
+        let rank = priorities.order.iter().position(|&other| other == index).expect("a task of this set");
+        let tasks = |order: &[usize]| order.iter().map(|&other| &set.tasks()[other]).collect::<Vec<_>>();
+        let task = &set.tasks()[index];
+        let lower = tasks(&priorities.order[rank + 1..]);
+        let begun = match preemption {
+            Preemption::Full => 0,
+            Preemption::None => lower.iter().map(|task| task.wcet().0 - 1).max().unwrap_or(0),
+        };
+        let higher = tasks(&priorities.order[..rank]);
+        Level { index, task, higher, preemption, blocking: task.blocking().0 + begun }
+    }
+
+    fn members(&self) -> impl Iterator<Item = &'a Task> + Clone {
+        self.higher.iter().copied().chain([self.task])
+    }
+
+    fn load(&self) -> Ordering {
+        load(self.members())
+    }
+
+    fn utilization(&self) -> Ratio<BigUint> {
+        utilization(self.members())
+    }
+
+    /// Work of higher priority that arrives in a window of this length; its end is included when jobs cannot be preempted,
+    /// because who arrives as the job would start goes first.
+    fn interference(&self, window: u64) -> u128 {
+        let jobs = |task: &Task| {
+            let reach = window + task.jitter().0;
+            match self.preemption {
+                Preemption::Full => reach.div_ceil(task.period().0),
+                Preemption::None => reach / task.period().0 + 1,
+            }
+        };
+        self.higher.iter().map(|task| u128::from(jobs(task)) * u128::from(task.wcet().0)).fold(0, u128::saturating_add)
+    }
+
+    /// Own work and blocking that must be served before job `q` is complete or, if it cannot be preempted, starts.
+    fn own(&self, q: u64) -> u128 {
+        let jobs = match self.preemption {
+            Preemption::Full => u128::from(q) + 1,
+            Preemption::None => u128::from(q),
+        };
+        u128::from(self.blocking) + jobs * u128::from(self.task.wcet().0)
+    }
+
+    /// Completion of job `q`, from the beginning of the window. `from` is at most the fixed point looked for.
+    fn completion(&self, q: u64, from: u64, steps: &mut Steps) -> Result<(u64, u64), Unsupported> {
+        let own = self.own(q);
+        let mut reached = from;
+        loop {
+            steps.step()?;
+            let next = window(own.saturating_add(self.interference(reached)), self.index)?;
+            debug_assert!(next >= reached, "a demand that shrinks as the window grows");
+            if next == reached {
+                break;
+            }
+            reached = next;
+        }
+        let rest = match self.preemption {
+            Preemption::Full => 0,
+            Preemption::None => self.task.wcet().0,
+        };
+        Ok((reached, window(u128::from(reached) + u128::from(rest), self.index)?))
+    }
+
+    /// Looks at the jobs of the busy window in order, until all are seen or `see` says no; gives their number.
+    fn each_job(&self, effort: Effort, mut see: impl FnMut(Response) -> bool) -> Result<u64, Unsupported> {
+        let mut steps = Steps::new(self.index, effort);
+        let jobs = self.jobs(&mut steps)?;
+        let (period, jitter) = (self.task.period().0, self.task.jitter().0);
+        let (mut q, mut from) = (0u64, 0u64);
+        loop {
+            let (fixed, completion) = self.completion(q, from, &mut steps)?;
+            // Job q arrives at q T - J.
+            let arrived = window(u128::from(q) * u128::from(period), self.index)?;
+            let response = Picoseconds(completion + jitter - arrived);
+            let job = Response { task: self.index, response, job: q, window: Picoseconds(completion), jobs: q + 1 };
+            q += 1;
+            let idle = self.preemption == Preemption::Full && completion + jitter <= arrived + period;
+            if !see(job) || idle || q >= jobs {
+                return Ok(q);
+            }
+            from = fixed;
+        }
+    }
+
+    /// An upper limit of the jobs that need to be looked at.
+    ///
+    /// With a utilization of 1 and any blocking or jitter the busy window never ends, but then
+    /// `completion(q + H / T) = completion(q) + H`, with `H` the hyperperiod of the level, so one hyperperiod is all.
+    fn jobs(&self, steps: &mut Steps) -> Result<u64, Unsupported> {
+        if self.load() == Ordering::Equal {
+            let hyperperiod = self.members().fold(BigUint::from(1u8), |lcm, task| lcm.lcm(&task.period().0.into()));
+            return Ok(u64::try_from(hyperperiod / self.task.period().0).unwrap_or(u64::MAX));
+        }
+        if self.preemption == Preemption::Full {
+            return Ok(u64::MAX); // The end of the busy window shows.
+        }
+        let busy = self.busy_window(steps)?;
+        Ok((busy + self.task.jitter().0).div_ceil(self.task.period().0))
+    }
+
+    /// Length of the longest window in which this and higher priorities leave no time (Davis et al. 2007, equation 9).
+    fn busy_window(&self, steps: &mut Steps) -> Result<u64, Unsupported> {
+        let work = |length: u64| {
+            let jobs = |task: &Task| (length + task.jitter().0).div_ceil(task.period().0).max(1);
+            let work = |task: &Task| u128::from(jobs(task)) * u128::from(task.wcet().0);
+            self.members().map(work).fold(u128::from(self.blocking), u128::saturating_add)
+        };
+        let mut length = 0;
+        loop {
+            steps.step()?;
+            let next = window(work(length), self.index)?;
+            if next == length {
+                return Ok(length);
+            }
+            length = next;
+        }
+    }
+
+    fn decide(&self, effort: Effort) -> Verdict<Response> {
+        if self.load() == Ordering::Greater {
+            return Verdict::Unschedulable(self.overrun());
+        }
+        let (mut worst, mut late) = (None::<Response>, None);
+        let seen = self.each_job(effort, |job| {
+            if job.response > self.task.deadline() {
+                late = Some(job);
+            }
+            if worst.is_none_or(|worst| job.response > worst.response) {
+                worst = Some(job);
+            }
+            late.is_none()
+        });
+        match (seen, late, worst) {
+            (Ok(_), Some(late), _) => Verdict::Unschedulable(self.lateness(late.job)),
+            (Ok(jobs), None, Some(worst)) => Verdict::Schedulable(Response { jobs, ..worst }),
+            (Ok(_), None, None) => unreachable!("a busy window holds a job"),
+            (Err(reason), ..) => Verdict::Unsupported(reason),
+        }
+    }
+
+    /// Describes the window in which job `q` comes too late.
+    fn lateness(&self, q: u64) -> Overload {
+        self.overload(BigUint::from(q), Cause::Deadline)
+    }
+
+    /// Finds a window that shows a utilization above 1.
+    ///
+    /// With `t = q T + D - J` the demand of a level is more than `U t + C (1 - (D - J) / T)` less rounding, so it exceeds
+    /// `t` as soon as `(U - 1) t > C ((D - J) / T - 1)`; a job that cannot be preempted likewise, with `D - J - C` for `D - J`
+    /// and nothing subtracted.
+    fn overrun(&self) -> Overload {
+        let utilization = self.utilization();
+        let signed =
+            |ratio: &Ratio<BigUint>| Ratio::new(BigInt::from(ratio.numer().clone()), ratio.denom().clone().into());
+        let whole = |number: i128| Ratio::from_integer(BigInt::from(number));
+        let period = whole(self.task.period().0.into());
+        let slack = whole(self.slack());
+        let excess = signed(&utilization) - whole(1);
+        let own = match self.preemption {
+            Preemption::Full => &slack / &period - whole(1),
+            Preemption::None => &slack / &period,
+        };
+        let beyond = own * whole(self.task.wcet().0.into()) / excess;
+        let q = ((beyond - slack) / period).floor() + whole(1);
+        let q = q.to_integer().to_biguint().unwrap_or_default();
+        self.overload(q, Cause::Utilization(utilization))
+    }
+
+    /// From the beginning of the window to where job 0 must be complete or, if it cannot be preempted, must have started.
+    fn slack(&self) -> i128 {
+        let rest = if self.preemption == Preemption::None { self.task.wcet().0 } else { 0 };
+        i128::from(self.task.deadline().0) - i128::from(self.task.jitter().0) - i128::from(rest)
+    }
+
+    fn overload(&self, job: BigUint, cause: Cause) -> Overload {
+        let end = BigInt::from(job.clone()) * self.task.period().0 + self.slack();
+        let own = |count: BigUint| count * self.task.wcet().0 + self.blocking;
+        let (window_ps, demand_ps, cause) = match end.to_biguint() {
+            // Not even the job alone fits between its release and its deadline.
+            None => (BigUint::from(self.alone()), BigUint::from(self.task.wcet().0), Cause::Deadline),
+            Some(end) if self.preemption == Preemption::Full => {
+                let demand = own(&job + 1u8) + self.interference_exact(&end);
+                (end, demand, cause)
+            }
+            Some(end) => {
+                let demand = own(job.clone()) + self.interference_exact(&end);
+                let cause = if cause == Cause::Deadline { Cause::Start } else { cause };
+                (end, demand, cause)
+            }
+        };
+        debug_assert!(demand_ps > window_ps, "an overload that is none");
+        Overload { task: self.index, job, window_ps, demand_ps, cause }
+    }
+
+    fn alone(&self) -> u64 {
+        self.task.deadline().0.saturating_sub(self.task.jitter().0)
+    }
+
+    fn interference_exact(&self, window: &BigUint) -> BigUint {
+        let jobs = |task: &Task| {
+            let reach = window + task.jitter().0;
+            match self.preemption {
+                Preemption::Full => reach.div_ceil(&task.period().0.into()),
+                Preemption::None => reach / task.period().0 + 1u8,
+            }
+        };
+        self.higher.iter().map(|task| jobs(task) * task.wcet().0).sum()
+    }
+}

@@ -1,0 +1,39 @@
+//! Real-time analysis: whether every job meets its deadline, and why.
+//!
+//! What it is for: task sets on one processor, judged exactly. All arithmetic is on integers and exact rationals; no
+//! floating-point number takes part in a verdict. A [`Verdict`] is yes with its evidence, no with the task, the window
+//! and the demand that exceeds it, or *unsupported* with the reason, which is never reported as a no.
+//!
+//! What it deliberately does not do: it never looks at a simulation, neither memtint's nor its own tests', which exist to
+//! contradict it; it reads no files and prints nothing. A processor here switches jobs at no cost.
+//!
+//! Arrivals: tasks are sporadic, that is, periods are least distances, and any phases can happen. Where phases are given
+//! and differ, a yes still holds, and a no becomes [`Unsupported::Phases`].
+//!
+//! Types to know: [`TaskSpec`] and [`TaskSet`] (what to judge), [`Priorities`], [`Verdict`].
+//!
+//! ```
+//! use memtint_sched::{Effort, Preemption, Priorities, TaskSet, TaskSpec, Verdict, fixed_priority};
+//! use memtint_units::Picoseconds;
+//!
+//! let ms = |value: u64| Picoseconds::from_ns(value * 1_000_000);
+//! let set = TaskSet::new([TaskSpec::new("control", ms(5), ms(2)), TaskSpec::new("vision", ms(7), ms(4))])?;
+//! let order = Priorities::rate_monotonic(&set);
+//! let Verdict::Unschedulable(late) = fixed_priority(&set, &order, Preemption::Full, Effort::default()) else {
+//!     panic!("vision would need 8 ms")
+//! };
+//! assert_eq!(set.tasks()[late.task].name(), "vision");
+//! assert!(late.demand_ps > late.window_ps);
+//! # Ok::<(), memtint_sched::SchedError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod error;
+mod fixed;
+mod task;
+mod verdict;
+
+pub use error::SchedError;
+pub use fixed::{Preemption, Priorities, WorstCase, fixed_priority, worst_response};
+pub use task::{TIME_MAX, Task, TaskSet, TaskSpec};
+pub use verdict::{Cause, Effort, Overload, Response, Unsupported, Verdict};

@@ -1,0 +1,167 @@
+//! The three answers of an analysis, and what stands behind each.
+
+use memtint_units::Picoseconds;
+use num_bigint::BigUint;
+use num_rational::Ratio;
+
+/// An answer: yes with its witness, no with the demand that exceeds the supply, or that this analysis cannot say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a verdict that nobody reads protects nothing"]
+pub enum Verdict<W> {
+    /// Every job meets its deadline.
+    Schedulable(W),
+    /// A job can miss its deadline: here is which, and why.
+    Unschedulable(Overload),
+    /// This analysis does not answer for this set; that says nothing about the set.
+    Unsupported(Unsupported),
+}
+
+impl<W> Verdict<W> {
+    /// Tells whether the answer is yes.
+    pub fn is_schedulable(&self) -> bool {
+        matches!(self, Verdict::Schedulable(_))
+    }
+
+    /// Tells whether the answer is no.
+    pub fn is_unschedulable(&self) -> bool {
+        matches!(self, Verdict::Unschedulable(_))
+    }
+
+    /// Replaces the witness of a yes.
+    pub fn map<V>(self, witness: impl FnOnce(W) -> V) -> Verdict<V> {
+        match self {
+            Verdict::Schedulable(found) => Verdict::Schedulable(witness(found)),
+            Verdict::Unschedulable(overload) => Verdict::Unschedulable(overload),
+            Verdict::Unsupported(reason) => Verdict::Unsupported(reason),
+        }
+    }
+}
+
+/// A window in which more must be served than can be.
+///
+/// The window begins at a critical instant and is as long as the processor has time; `demand_ps` is the work that must
+/// be complete at its end for the job to meet its deadline, and is more than `window_ps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overload {
+    /// Index of the task that misses, from 0; when a whole set is too much, the one whose deadline ends the window.
+    pub task: usize,
+    /// The job that misses, from 0, counted from the beginning of the window.
+    pub job: BigUint,
+    /// Length of the window in picoseconds.
+    pub window_ps: BigUint,
+    /// Work due in the window in picoseconds.
+    pub demand_ps: BigUint,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a window is overloaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The window ends at the deadline of the job.
+    Deadline,
+    /// The window ends where the job, which cannot be preempted, would have to start; the demand is what goes before it.
+    Start,
+    /// The tasks that count need more than the whole processor, so that response times grow without bound; the window
+    /// is one of those in which it shows.
+    Utilization(Ratio<BigUint>),
+}
+
+/// Why an analysis does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// With the worst phases a job misses its deadline, but the phases differ, and this analysis does not use them.
+    Phases(Box<Overload>),
+    /// More steps would be needed than allowed.
+    Effort {
+        /// Index of the task at which it ended, from 0.
+        task: usize,
+        /// The steps allowed.
+        steps_max: u64,
+    },
+    /// The window has grown beyond what fits.
+    Window {
+        /// Index of the task, from 0.
+        task: usize,
+        /// The longest window that fits, in picoseconds.
+        window_ps_max: u64,
+    },
+    /// The theorem is not about such a task.
+    Precondition {
+        /// Index of the task, from 0.
+        task: usize,
+        /// What the theorem asks for.
+        needs: &'static str,
+    },
+    /// A test that is only sufficient does not say yes.
+    Inconclusive {
+        /// What the test compares, exact.
+        found: Ratio<BigUint>,
+        /// The bound that it would have to keep below, exact.
+        most: Ratio<BigUint>,
+    },
+}
+
+/// How much work an analysis may put into one answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Evaluations of a demand function, for each task or test.
+    pub steps_max: u64,
+}
+
+impl Default for Effort {
+    /// Ten million, a few seconds.
+    fn default() -> Effort {
+        Effort { steps_max: 10_000_000 }
+    }
+}
+
+/// Counts down what an [`Effort`] allows.
+pub(crate) struct Steps {
+    task: usize,
+    steps_max: u64,
+    left: u64,
+}
+
+impl Steps {
+    pub(crate) fn new(task: usize, effort: Effort) -> Steps {
+        Steps { task, steps_max: effort.steps_max, left: effort.steps_max }
+    }
+
+    /// Takes one step.
+    pub(crate) fn step(&mut self) -> Result<(), Unsupported> {
+        if self.left == 0 {
+            return Err(Unsupported::Effort { task: self.task, steps_max: self.steps_max });
+        }
+        self.left -= 1;
+        Ok(())
+    }
+}
+
+/// The longest window that is looked at, 2^62 ps: with a jitter added it still fits 64 bits.
+pub(crate) const WINDOW_MAX: u64 = 1 << 62;
+
+/// Narrows a demand to a window's type.
+pub(crate) fn window(demand_ps: u128, task: usize) -> Result<u64, Unsupported> {
+    match u64::try_from(demand_ps) {
+        Ok(fits) if fits <= WINDOW_MAX => Ok(fits),
+        _ => Err(Unsupported::Window { task, window_ps_max: WINDOW_MAX }),
+    }
+}
+
+/// The worst response time of a task, and where it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Index of the task, from 0.
+    pub task: usize,
+    /// Longest time from arrival to completion.
+    pub response: Picoseconds,
+    /// The job of the critical window that has it, from 0 for the first whose release is in it.
+    pub job: u64,
+    /// Time from the beginning of the critical window to the completion of that job.
+    pub window: Picoseconds,
+    /// Jobs of the task that were looked at.
+    pub jobs: u64,
+}
