@@ -10,7 +10,8 @@
 //! Arrivals: tasks are sporadic, that is, periods are least distances, and any phases can happen. Where phases are given
 //! and differ, a yes still holds, and a no becomes [`Unsupported::Phases`].
 //!
-//! Types to know: [`TaskSpec`] and [`TaskSet`] (what to judge), [`Priorities`], [`Verdict`].
+//! Types to know: [`TaskSpec`] and [`TaskSet`] (what to judge), [`Verdict`]. Start at [`fixed_priority`] or
+//! [`quick_processor_demand`].
 //!
 //! ```
 //! use memtint_sched::{Effort, Preemption, Priorities, TaskSet, TaskSpec, Verdict, fixed_priority};
@@ -28,11 +29,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod edf;
 mod error;
 mod fixed;
 mod task;
 mod verdict;
 
+pub use edf::{DemandTest, processor_demand, quick_processor_demand, worst_response_edf};
 pub use error::SchedError;
 pub use fixed::{Preemption, Priorities, WorstCase, fixed_priority, worst_response};
 pub use task::{TIME_MAX, Task, TaskSet, TaskSpec};

@@ -1,0 +1,325 @@
+//! Earliest deadline first, preemptive: the processor demand criterion, its quick form, and worst-case response times.
+//!
+//! A job that arrives at `a` has the absolute deadline `a + D`; because it may be released `J` later, the most work meets
+//! the shortest time to its deadline when first jobs are released together, each after its full jitter: then deadlines of
+//! a task are at `k T + D - J`. Criterion: Baruah, Rosier and Howell 1990; with deadlines beyond periods and jitter, Spuri
+//! 1996 (INRIA RR-2873), who also gives the response times; quick form (QPA): Zhang and Burns 2009, theorem 5.
+//!
+//! Blocking: a job of a task with blocking `B` can be held up for `B` by one of a later deadline. In a window that ends at
+//! `t` this happens to one task whose deadline fits the window, so the largest `B` of those is added (what Zhang and
+//! Burns 2013 do for the stack resource policy, from whose blocking times a sharper value could be had).
+//!
+//! Without blocking everything here is exact for sporadic tasks.
+
+use crate::fixed::WorstCase;
+use crate::task::{Task, TaskSet, load};
+use crate::verdict::{Cause, Effort, Overload, Response, Steps, Unsupported, Verdict, window};
+use memtint_units::Picoseconds;
+use num_bigint::{BigInt, BigUint};
+use num_rational::Ratio;
+use std::cmp::Ordering;
+
+/// What a demand test has looked at before it said yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DemandTest {
+    /// No window longer than this can be the first that is overloaded.
+    pub window: Picoseconds,
+    /// Windows whose demand was computed.
+    pub windows: u64,
+}
+
+/// Decides by the processor demand criterion: at every deadline of the longest busy window, the work due fits. A no names the
+/// shortest window that is overloaded.
+///
+/// When phases differ, a no becomes [`Unsupported::Phases`], unless it is the utilization's.
+pub fn processor_demand(set: &TaskSet, effort: Effort) -> Verdict<DemandTest> {
+    Demand::new(set).decide(effort, Demand::each_deadline)
+}
+
+/// Decides the same as [`processor_demand`] in far fewer steps, backwards from the end of the busy window (QPA). A no names an
+/// overloaded window, not the shortest.
+///
+/// ```
+/// use memtint_sched::{Effort, TaskSet, TaskSpec, quick_processor_demand};
+/// use memtint_units::Picoseconds as Ps;
+///
+/// let set = TaskSet::new([TaskSpec::new("a", Ps(4), Ps(2)), TaskSpec::new("b", Ps(6), Ps(3))])?;
+/// assert!(quick_processor_demand(&set, Effort::default()).is_schedulable(), "U = 1 is enough for EDF");
+/// # Ok::<(), memtint_sched::SchedError>(())
+/// ```
+pub fn quick_processor_demand(set: &TaskSet, effort: Effort) -> Verdict<DemandTest> {
+    Demand::new(set).decide(effort, Demand::backwards)
+}
+
+/// Finds the worst response time of one task under EDF, whatever its deadline does to itself. Phases are not used.
+///
+/// Jobs with equal deadlines go in the order that is worst for this task.
+///
+/// # Errors
+///
+/// [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy window is too long to be looked at.
+///
+/// # Panics
+///
+/// When the set has no task of this index.
+pub fn worst_response_edf(set: &TaskSet, task: usize, effort: Effort) -> Result<WorstCase, Unsupported> {
+    let demand = Demand::new(set);
+    if load(set.tasks().iter()) == Ordering::Greater {
+        return Ok(WorstCase::Unbounded(set.utilization()));
+    }
+    let mut steps = Steps::new(task, effort);
+    let last = demand.horizon(&mut steps)?;
+    demand.worst_response(task, last, &mut steps).map(WorstCase::Bounded)
+}
+
+/// The demand of a whole set, for windows that begin at a critical instant.
+struct Demand<'a> {
+    set: &'a TaskSet,
+}
+
+/// A window that does not fit, by its length.
+type Overfull = Option<u64>;
+
+impl<'a> Demand<'a> {
+    fn new(set: &'a TaskSet) -> Demand<'a> {
+        Demand { set }
+    }
+
+    fn tasks(&self) -> &'a [Task] {
+        self.set.tasks()
+    }
+
+    /// Deadline of the first job, from the beginning of the window; `None` when it is before the release.
+    fn first(task: &Task) -> Option<u64> {
+        task.deadline().0.checked_sub(task.jitter().0)
+    }
+
+    /// Jobs whose deadline is before or at the end of a window; one that ends before it begins can have some too, when a
+    /// deadline is shorter than the jitter.
+    fn due(task: &Task, end: i64) -> u64 {
+        match u64::try_from(end + task.jitter().0 as i64 - task.deadline().0 as i64) {
+            Ok(rest) => rest / task.period().0 + 1,
+            Err(_) => 0,
+        }
+    }
+
+    fn blocking(&self, window: i64) -> u64 {
+        self.tasks()
+            .iter()
+            .filter(|task| Demand::due(task, window) > 0)
+            .map(|task| task.blocking().0)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Work that must be complete at the end of a window, and the blocking that may come first.
+    fn work(&self, window: u64) -> u128 {
+        let window = window as i64;
+        let due = self.tasks().iter().map(|task| u128::from(Demand::due(task, window)) * u128::from(task.wcet().0));
+        due.fold(u128::from(self.blocking(window)), u128::saturating_add)
+    }
+
+    /// Last deadline at or before a point; `None` when there is none.
+    fn last_deadline(&self, until: u64) -> Option<u64> {
+        let last = |task: &Task| {
+            let first = Demand::first(task)?;
+            Some(first + until.checked_sub(first)? / task.period().0 * task.period().0)
+        };
+        self.tasks().iter().filter_map(last).max()
+    }
+
+    /// First deadline after a point.
+    fn next_deadline(&self, after: u64) -> u64 {
+        let next = |task: &Task| {
+            let first = Demand::first(task).unwrap_or(0);
+            match after.checked_sub(first) {
+                Some(rest) => first + (rest / task.period().0 + 1) * task.period().0,
+                None => first,
+            }
+        };
+        self.tasks().iter().map(next).min().expect("a set has a task")
+    }
+
+    /// No first overload is beyond this, and no response is longer after it than before.
+    ///
+    /// Below a utilization of 1 it is the longest busy window. At 1 with jitter or blocking that window never ends; then
+    /// demand and responses repeat with the hyperperiod once each task has a deadline behind it.
+    fn horizon(&self, steps: &mut Steps) -> Result<u64, Unsupported> {
+        let quiet = self.tasks().iter().all(|task| task.jitter().0 == 0 && task.blocking().0 == 0);
+        if load(self.tasks().iter()) == Ordering::Equal && !quiet {
+            let first = self.tasks().iter().filter_map(Demand::first).max().unwrap_or(0);
+            let end = self.set.hyperperiod() + first;
+            return window(u128::try_from(end).unwrap_or(u128::MAX), 0);
+        }
+        let blocking = self.tasks().iter().map(|task| task.blocking().0).max().unwrap_or(0);
+        let work = |length: u64| {
+            let jobs = |task: &Task| (length + task.jitter().0).div_ceil(task.period().0).max(1);
+            let work = self.tasks().iter().map(|task| u128::from(jobs(task)) * u128::from(task.wcet().0));
+            work.fold(u128::from(blocking), u128::saturating_add)
+        };
+        let mut length = 0;
+        loop {
+            steps.step()?;
+            let next = window(work(length), 0)?;
+            if next == length {
+                return Ok(length);
+            }
+            length = next;
+        }
+    }
+
+    fn decide(
+        &self,
+        effort: Effort,
+        search: impl Fn(&Self, u64, &mut Steps, &mut u64) -> Result<Overfull, Unsupported>,
+    ) -> Verdict<DemandTest> {
+        if let Some(task) = self.tasks().iter().position(|task| Demand::first(task).is_none()) {
+            // Released, at the latest, after its deadline, whatever the phases.
+            let demand_ps = self.tasks()[task].wcet().0.into();
+            let (job, window_ps, cause) = (0u8.into(), 0u8.into(), Cause::Deadline);
+            return Verdict::Unschedulable(Overload { task, job, window_ps, demand_ps, cause });
+        }
+        if load(self.tasks().iter()) == Ordering::Greater {
+            return Verdict::Unschedulable(self.overrun());
+        }
+        let mut steps = Steps::new(0, effort);
+        let mut windows = 0;
+        let searched = self
+            .horizon(&mut steps)
+            .and_then(|last| search(self, last, &mut steps, &mut windows).map(|overfull| (last, overfull)));
+        match searched {
+            Ok((_, Some(length))) => self.no(self.overload(&length.into(), Cause::Deadline)),
+            Ok((last, None)) => Verdict::Schedulable(DemandTest { window: Picoseconds(last), windows }),
+            Err(reason) => Verdict::Unsupported(reason),
+        }
+    }
+
+    fn no(&self, late: Overload) -> Verdict<DemandTest> {
+        if self.set.synchronous() {
+            Verdict::Unschedulable(late)
+        } else {
+            Verdict::Unsupported(Unsupported::Phases(Box::new(late)))
+        }
+    }
+
+    fn each_deadline(&self, last: u64, steps: &mut Steps, windows: &mut u64) -> Result<Overfull, Unsupported> {
+        // A deadline at 0 leaves no time for its job.
+        let mut length = self.last_deadline(0).unwrap_or_else(|| self.next_deadline(0));
+        while length <= last {
+            steps.step()?;
+            *windows += 1;
+            if self.work(length) > u128::from(length) {
+                return Ok(Some(length));
+            }
+            length = self.next_deadline(length);
+        }
+        Ok(None)
+    }
+
+    fn backwards(&self, last: u64, steps: &mut Steps, windows: &mut u64) -> Result<Overfull, Unsupported> {
+        let shortest = self.tasks().iter().filter_map(Demand::first).min().unwrap_or(0);
+        let Some(mut length) = self.last_deadline(last) else { return Ok(None) };
+        loop {
+            steps.step()?;
+            *windows += 1;
+            let work = self.work(length);
+            match work.cmp(&u128::from(length)) {
+                Ordering::Greater => return Ok(self.last_deadline(length)),
+                _ if work <= u128::from(shortest) => return Ok(None),
+                // What is due in any window between the two is no more than the shorter of them.
+                Ordering::Less => length = work as u64,
+                Ordering::Equal => match self.last_deadline(length - 1) {
+                    Some(before) => length = before,
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+
+    /// Finds a window that shows a utilization above 1: the demand is more than `U t` less the sum of `(D - J) C / T`.
+    fn overrun(&self) -> Overload {
+        let utilization = self.set.utilization();
+        let first = |task: &Task| Demand::first(task).unwrap_or(0);
+        let behind: Ratio<BigUint> =
+            self.tasks().iter().map(|task| task.utilization() * BigUint::from(first(task))).sum();
+        let excess = &utilization - Ratio::from_integer(BigUint::from(1u8));
+        let shows = (behind / excess).ceil().to_integer();
+        let all = self.tasks().iter().map(first).max().unwrap_or(0);
+        self.overload(&shows.max(all.into()), Cause::Utilization(utilization))
+    }
+
+    /// Describes the window that ends at the last deadline at or before this length.
+    fn overload(&self, length: &BigUint, cause: Cause) -> Overload {
+        let due = |task: &Task| {
+            let rest = BigInt::from(length.clone()) - Demand::first(task).unwrap_or(0);
+            rest.to_biguint().map(|rest| rest / task.period().0 + 1u8)
+        };
+        let jobs: Vec<Option<BigUint>> = self.tasks().iter().map(due).collect();
+        let end = |(task, jobs): (usize, &Option<BigUint>)| {
+            let own = &self.tasks()[task];
+            let job = jobs.as_ref()? - 1u8;
+            Some((&job * own.period().0 + Demand::first(own).unwrap_or(0), task, job))
+        };
+        let ends = jobs.iter().enumerate().filter_map(end);
+        let (window_ps, task, job) = ends.max_by(|a, b| a.0.cmp(&b.0)).expect("a deadline in the window");
+        let pairs = || self.tasks().iter().zip(&jobs).filter_map(|(task, jobs)| Some((task, jobs.as_ref()?)));
+        let blocking = pairs().map(|(task, _)| task.blocking().0).max().unwrap_or(0);
+        let demand_ps = pairs().map(|(task, jobs)| jobs * task.wcet().0).sum::<BigUint>() + blocking;
+        debug_assert!(demand_ps > window_ps, "an overload that is none");
+        Overload { task, job, window_ps, demand_ps, cause }
+    }
+
+    /// Looks at every job of the task whose deadline coincides with one of the others' or that is released at a multiple of
+    /// its period after the beginning: between those the interference is the same and the response shorter (Spuri 1996,
+    /// lemma 4.1 and theorem 4.1).
+    fn worst_response(&self, index: usize, last: u64, steps: &mut Steps) -> Result<Response, Unsupported> {
+        let task = &self.tasks()[index];
+        let jitter = task.jitter().0;
+        let alone = Picoseconds(jitter + task.wcet().0);
+        let mut worst = Response { task: index, response: alone, job: 0, window: Picoseconds(task.wcet().0), jobs: 0 };
+        let mut released = 0;
+        while released <= last {
+            let (job, completion) = self.completion(index, released, steps)?;
+            let response = Picoseconds((completion + jitter).saturating_sub(released));
+            worst.jobs += 1;
+            if response > worst.response {
+                worst = Response { response, job, window: Picoseconds(completion), ..worst };
+            }
+            // The next point where a deadline of anybody is that of the job: x = released - J + D.
+            let own = (released / task.period().0 + 1) * task.period().0;
+            let after = |other: &Task| {
+                let first = |task: &Task| task.deadline().0 as i64 - task.jitter().0 as i64;
+                let (first, period) = (first(other) - first(task), other.period().0 as i64);
+                let past = released as i64 - first;
+                if past < 0 { first as u64 } else { released + (period - past % period) as u64 }
+            };
+            let next = self.tasks().iter().map(after);
+            released = next.min().unwrap_or(own).min(own);
+        }
+        Ok(worst)
+    }
+
+    /// Completion, in the window, of the job that may be released at `released`, its jitter used up, and its number among the
+    /// jobs of its task in the window.
+    fn completion(&self, index: usize, released: u64, steps: &mut Steps) -> Result<(u64, u64), Unsupported> {
+        let task = &self.tasks()[index];
+        let job = released / task.period().0;
+        let end = released as i64 + task.deadline().0 as i64 - task.jitter().0 as i64;
+        let own = (u128::from(job) + 1) * u128::from(task.wcet().0) + u128::from(self.blocking(end));
+        let others = || self.tasks().iter().enumerate().filter(|&(other, _)| other != index).map(|(_, other)| other);
+        let mut reached = 0;
+        loop {
+            steps.step()?;
+            let jobs = |other: &Task| {
+                let arrived = (reached + other.jitter().0).div_ceil(other.period().0).max(1);
+                arrived.min(Demand::due(other, end))
+            };
+            let work = others().map(|other| u128::from(jobs(other)) * u128::from(other.wcet().0));
+            let next = window(work.fold(own, u128::saturating_add), index)?;
+            if next == reached {
+                return Ok((job, reached));
+            }
+            reached = next;
+        }
+    }
+}
