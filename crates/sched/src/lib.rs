@@ -29,12 +29,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod edf;
 mod error;
 mod fixed;
 mod task;
 mod verdict;
 
+pub use bounds::{Within, edf_density, hyperbolic, liu_layland};
 pub use edf::{DemandTest, processor_demand, quick_processor_demand, worst_response_edf};
 pub use error::SchedError;
 pub use fixed::{Preemption, Priorities, WorstCase, fixed_priority, worst_response};
