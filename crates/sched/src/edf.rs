@@ -73,7 +73,7 @@ pub fn worst_response_edf(set: &TaskSet, task: usize, effort: Effort) -> Result<
 }
 
 /// The demand of a whole set, for windows that begin at a critical instant.
-struct Demand<'a> {
+pub(crate) struct Demand<'a> {
     set: &'a TaskSet,
 }
 
@@ -81,7 +81,7 @@ struct Demand<'a> {
 type Overfull = Option<u64>;
 
 impl<'a> Demand<'a> {
-    fn new(set: &'a TaskSet) -> Demand<'a> {
+    pub(crate) fn new(set: &'a TaskSet) -> Demand<'a> {
         Demand { set }
     }
 
@@ -90,20 +90,20 @@ impl<'a> Demand<'a> {
     }
 
     /// Deadline of the first job, from the beginning of the window; `None` when it is before the release.
-    fn first(task: &Task) -> Option<u64> {
+    pub(crate) fn first(task: &Task) -> Option<u64> {
         task.deadline().0.checked_sub(task.jitter().0)
     }
 
     /// Jobs whose deadline is before or at the end of a window; one that ends before it begins can have some too, when a
     /// deadline is shorter than the jitter.
-    fn due(task: &Task, end: i64) -> u64 {
+    pub(crate) fn due(task: &Task, end: i64) -> u64 {
         match u64::try_from(end + task.jitter().0 as i64 - task.deadline().0 as i64) {
             Ok(rest) => rest / task.period().0 + 1,
             Err(_) => 0,
         }
     }
 
-    fn blocking(&self, window: i64) -> u64 {
+    pub(crate) fn blocking(&self, window: i64) -> u64 {
         self.tasks()
             .iter()
             .filter(|task| Demand::due(task, window) > 0)
@@ -113,14 +113,14 @@ impl<'a> Demand<'a> {
     }
 
     /// Work that must be complete at the end of a window, and the blocking that may come first.
-    fn work(&self, window: u64) -> u128 {
+    pub(crate) fn work(&self, window: u64) -> u128 {
         let window = window as i64;
         let due = self.tasks().iter().map(|task| u128::from(Demand::due(task, window)) * u128::from(task.wcet().0));
         due.fold(u128::from(self.blocking(window)), u128::saturating_add)
     }
 
     /// Last deadline at or before a point; `None` when there is none.
-    fn last_deadline(&self, until: u64) -> Option<u64> {
+    pub(crate) fn last_deadline(&self, until: u64) -> Option<u64> {
         let last = |task: &Task| {
             let first = Demand::first(task)?;
             Some(first + until.checked_sub(first)? / task.period().0 * task.period().0)
@@ -129,7 +129,7 @@ impl<'a> Demand<'a> {
     }
 
     /// First deadline after a point.
-    fn next_deadline(&self, after: u64) -> u64 {
+    pub(crate) fn next_deadline(&self, after: u64) -> u64 {
         let next = |task: &Task| {
             let first = Demand::first(task).unwrap_or(0);
             match after.checked_sub(first) {
@@ -144,7 +144,7 @@ impl<'a> Demand<'a> {
     ///
     /// Below a utilization of 1 it is the longest busy window. At 1 with jitter or blocking that window never ends; then
     /// demand and responses repeat with the hyperperiod once each task has a deadline behind it.
-    fn horizon(&self, steps: &mut Steps) -> Result<u64, Unsupported> {
+    pub(crate) fn horizon(&self, steps: &mut Steps) -> Result<u64, Unsupported> {
         let quiet = self.tasks().iter().all(|task| task.jitter().0 == 0 && task.blocking().0 == 0);
         if load(self.tasks().iter()) == Ordering::Equal && !quiet {
             let first = self.tasks().iter().filter_map(Demand::first).max().unwrap_or(0);
@@ -237,7 +237,7 @@ impl<'a> Demand<'a> {
     }
 
     /// Finds a window that shows a utilization above 1: the demand is more than `U t` less the sum of `(D - J) C / T`.
-    fn overrun(&self) -> Overload {
+    pub(crate) fn overrun(&self) -> Overload {
         let utilization = self.set.utilization();
         let first = |task: &Task| Demand::first(task).unwrap_or(0);
         let behind: Ratio<BigUint> =
@@ -249,7 +249,7 @@ impl<'a> Demand<'a> {
     }
 
     /// Describes the window that ends at the last deadline at or before this length.
-    fn overload(&self, length: &BigUint, cause: Cause) -> Overload {
+    pub(crate) fn overload(&self, length: &BigUint, cause: Cause) -> Overload {
         let due = |task: &Task| {
             let rest = BigInt::from(length.clone()) - Demand::first(task).unwrap_or(0);
             rest.to_biguint().map(|rest| rest / task.period().0 + 1u8)
@@ -265,7 +265,7 @@ impl<'a> Demand<'a> {
         let pairs = || self.tasks().iter().zip(&jobs).filter_map(|(task, jobs)| Some((task, jobs.as_ref()?)));
         let blocking = pairs().map(|(task, _)| task.blocking().0).max().unwrap_or(0);
         let demand_ps = pairs().map(|(task, jobs)| jobs * task.wcet().0).sum::<BigUint>() + blocking;
-        debug_assert!(demand_ps > window_ps, "an overload that is none");
+        debug_assert!(demand_ps > window_ps || matches!(cause, Cause::Supply(_)), "an overload that is none");
         Overload { task, job, window_ps, demand_ps, cause }
     }
 

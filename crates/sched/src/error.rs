@@ -51,6 +51,16 @@ pub enum SchedError {
         /// The last index of the set.
         last: usize,
     },
+    /// A periodic resource has a period or a budget outside its range.
+    #[error("periodic resource: {field} is {found} ps; accepted is {accepted}")]
+    Resource {
+        /// The field.
+        field: &'static str,
+        /// What it holds, exact.
+        found: String,
+        /// What would be accepted.
+        accepted: String,
+    },
     /// A number of the hyperperiod's size is needed, and it does not fit.
     #[error("task set: hyperperiod is {found} ps; accepted where it is needed is at most {most} ps")]
     Hyperperiod {

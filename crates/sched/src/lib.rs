@@ -10,8 +10,8 @@
 //! Arrivals: tasks are sporadic, that is, periods are least distances, and any phases can happen. Where phases are given
 //! and differ, a yes still holds, and a no becomes [`Unsupported::Phases`].
 //!
-//! Types to know: [`TaskSpec`] and [`TaskSet`] (what to judge), [`Verdict`]. Start at [`fixed_priority`] or
-//! [`quick_processor_demand`].
+//! Types to know: [`TaskSpec`] and [`TaskSet`] (what to judge), [`Verdict`]. Start at [`judge`](judge()), which
+//! adds to each yes a schedule that an independent [checker](check()) has replayed.
 //!
 //! ```
 //! use memtint_sched::{Effort, Preemption, Priorities, TaskSet, TaskSpec, Verdict, fixed_priority};
@@ -30,15 +30,21 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod check;
 mod edf;
 mod error;
 mod fixed;
+mod judge;
+mod schedule;
 mod task;
 mod verdict;
 
 pub use bounds::{Within, edf_density, hyperbolic, liu_layland};
+pub use check::{Accepted, Violation, check};
 pub use edf::{DemandTest, processor_demand, quick_processor_demand, worst_response_edf};
 pub use error::SchedError;
 pub use fixed::{Preemption, Priorities, WorstCase, fixed_priority, worst_response};
+pub use judge::{Evidence, Witness, judge};
+pub use schedule::{Coverage, Policy, Run, Schedule, schedule};
 pub use task::{TIME_MAX, Task, TaskSet, TaskSpec};
 pub use verdict::{Cause, Effort, Overload, Response, Unsupported, Verdict};

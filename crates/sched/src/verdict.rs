@@ -1,5 +1,6 @@
 //! The three answers of an analysis, and what stands behind each.
 
+use crate::check::Violation;
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -40,7 +41,8 @@ impl<W> Verdict<W> {
 /// A window in which more must be served than can be.
 ///
 /// The window begins at a critical instant and is as long as the processor has time; `demand_ps` is the work that must
-/// be complete at its end for the job to meet its deadline, and is more than `window_ps`.
+/// be complete at its end for the job to meet its deadline, and is more than `window_ps` or, where the processor is not
+/// there all the time, more than what [`Cause::Supply`] says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overload {
     /// Index of the task that misses, from 0; when a whole set is too much, the one whose deadline ends the window.
@@ -63,6 +65,8 @@ pub enum Cause {
     Deadline,
     /// The window ends where the job, which cannot be preempted, would have to start; the demand is what goes before it.
     Start,
+    /// The window ends at the deadline of the job, and a resource supplies no more than this in it, in picoseconds.
+    Supply(Ratio<BigUint>),
     /// The tasks that count need more than the whole processor, so that response times grow without bound; the window
     /// is one of those in which it shows.
     Utilization(Ratio<BigUint>),
@@ -95,6 +99,8 @@ pub enum Unsupported {
         /// What the theorem asks for.
         needs: &'static str,
     },
+    /// The checker refuses the schedule of a set that the analysis accepts: a defect of one of them.
+    Contradiction(Box<Violation>),
     /// A test that is only sufficient does not say yes.
     Inconclusive {
         /// What the test compares, exact.

@@ -93,6 +93,16 @@ fn worst_simulated(set: &TaskSet, task: usize, ticks: i64) -> i64 {
 }
 
 #[test]
+fn spuri_1996_four_tasks() {
+    // As the examples of pycpa give it; the values compared are the simulation's. (C, D, T) = (1, 4, 4), (2, 9, 6), (2, 6, 8), (2, 12, 16), U = 23/24.
+    let four = set(&[(4, 1, 4), (6, 2, 9), (8, 2, 6), (16, 2, 12)]);
+    assert!(both(&four));
+    for task in 0..4 {
+        assert_eq!(response(&four, task) as i64, worst_simulated(&four, task, 200), "task {task}");
+    }
+}
+
+#[test]
 fn responses_are_reached_exactly_on_random_sets() {
     let mut random = Random(11);
     let mut bounded = 0;

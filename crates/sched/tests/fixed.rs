@@ -4,8 +4,8 @@ mod common;
 
 use common::{Job, Random, Shape, arrivals, longest, ps, random_set, simulate};
 use memtint_sched::{
-    Cause, Effort, Preemption, Priorities, SchedError, TIME_MAX, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase,
-    fixed_priority, worst_response,
+    Cause, Effort, Overload, Preemption, Priorities, SchedError, TIME_MAX, Task, TaskSet, TaskSpec, Unsupported,
+    Verdict, WorstCase, fixed_priority, worst_response,
 };
 use memtint_units::Picoseconds as Ps;
 use num_bigint::BigUint;
@@ -276,6 +276,25 @@ fn no_phases_exceed_the_bound_and_some_reach_it() {
     }
 }
 
+/// The work that goes before the end of a window of an overload, from the task set alone.
+fn demand(set: &TaskSet, order: &Priorities, preemption: Preemption, late: &Overload) -> u64 {
+    let own = &set.tasks()[late.task];
+    let (window, job) = (u64::try_from(&late.window_ps).unwrap(), u64::try_from(&late.job).unwrap());
+    let rank = order.order().iter().position(|&task| task == late.task).unwrap();
+    let tasks = |order: &[usize]| order.iter().map(|&task| set.tasks()[task].clone()).collect::<Vec<_>>();
+    let (higher, lower) = (tasks(&order.order()[..rank]), tasks(&order.order()[rank + 1..]));
+    let begun = lower.iter().map(|task| task.wcet().0 - 1).max().unwrap_or(0);
+    let arrivals = |task: &Task, last: u64| {
+        // Released at max(0, k T - J), counted one by one.
+        (0..).map(|k| (k * task.period().0).saturating_sub(task.jitter().0)).take_while(|&at| at <= last).count() as u64
+    };
+    let interference = |last: u64| higher.iter().map(|task| arrivals(task, last) * task.wcet().0).sum::<u64>();
+    match preemption {
+        Preemption::Full => own.blocking().0 + (job + 1) * own.wcet().0 + interference(window - 1),
+        Preemption::None => own.blocking().0 + begun + job * own.wcet().0 + interference(window),
+    }
+}
+
 #[test]
 fn verdicts_agree_with_response_times() {
     let mut random = Random(3);
@@ -298,6 +317,11 @@ fn verdicts_agree_with_response_times() {
                     no += 1;
                     assert!(!fits(late.task), "round {round}: {set:?}");
                     assert!(late.demand_ps > late.window_ps, "round {round}: {late:?} {set:?}");
+                    let alone = late.cause == Cause::Deadline && preemption == Preemption::None;
+                    if late.window_ps > BigUint::ZERO && !alone {
+                        let counted = BigUint::from(demand(&set, &order, preemption, &late));
+                        assert_eq!(late.demand_ps, counted, "round {round}: {late:?} {set:?}");
+                    }
                 }
                 Verdict::Unsupported(reason) => panic!("round {round}: {reason:?}"),
             }
