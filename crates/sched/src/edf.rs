@@ -140,6 +140,16 @@ impl<'a> Demand<'a> {
         self.tasks().iter().map(next).min().expect("a set has a task")
     }
 
+    /// A task with a deadline at this point, and its job.
+    pub(crate) fn ends(&self, point: u64) -> (usize, u64) {
+        let job = |task: &Task| {
+            let rest = point.checked_sub(Demand::first(task)?)?;
+            (rest % task.period().0 == 0).then_some(rest / task.period().0)
+        };
+        let mut found = self.tasks().iter().enumerate().filter_map(|(index, task)| Some((index, job(task)?)));
+        found.next().expect("a deadline")
+    }
+
     /// No first overload is beyond this, and no response is longer after it than before.
     ///
     /// Below a utilization of 1 it is the longest busy window. At 1 with jitter or blocking that window never ends; then

@@ -36,6 +36,7 @@ mod error;
 mod fixed;
 mod judge;
 mod schedule;
+mod sensitivity;
 mod task;
 mod verdict;
 
@@ -46,5 +47,6 @@ pub use error::SchedError;
 pub use fixed::{Preemption, Priorities, WorstCase, fixed_priority, worst_response};
 pub use judge::{Evidence, Witness, judge};
 pub use schedule::{Coverage, Policy, Run, Schedule, schedule};
+pub use sensitivity::{Limit, Scaled, Scaling, edf_scaling, fixed_priority_scaling};
 pub use task::{TIME_MAX, Task, TaskSet, TaskSpec};
 pub use verdict::{Cause, Effort, Overload, Response, Unsupported, Verdict};

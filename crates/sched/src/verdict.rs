@@ -1,6 +1,7 @@
 //! The three answers of an analysis, and what stands behind each.
 
 use crate::check::Violation;
+use crate::task::TaskSet;
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -170,4 +171,19 @@ pub struct Response {
     pub window: Picoseconds,
     /// Jobs of the task that were looked at.
     pub jobs: u64,
+}
+
+impl Response {
+    /// Gives the slack: the time from the latest completion to the deadline; `None` when the completion is later.
+    ///
+    /// How much longer jobs may execute is another question, because that delays others too: see
+    /// [`Scaling`](crate::Scaling).
+    ///
+    /// # Panics
+    ///
+    /// When the set has no task of this index.
+    #[must_use]
+    pub fn slack(&self, set: &TaskSet) -> Option<Picoseconds> {
+        set.tasks()[self.task].deadline().0.checked_sub(self.response.0).map(Picoseconds)
+    }
 }

@@ -296,6 +296,15 @@ fn demand(set: &TaskSet, order: &Priorities, preemption: Preemption, late: &Over
 }
 
 #[test]
+fn slack_is_what_is_left() {
+    let set = set(&[(7, 3, 7), (12, 3, 12), (20, 5, 20)]);
+    let Verdict::Schedulable(all) = fixed_priority(&set, &in_order(&set), Preemption::Full, Effort::default()) else {
+        panic!("Burns and Wellings")
+    };
+    assert_eq!(all.iter().map(|one| one.slack(&set)).collect::<Vec<_>>(), [4, 6, 0].map(|slack| Some(Ps(slack))));
+}
+
+#[test]
 fn verdicts_agree_with_response_times() {
     let mut random = Random(3);
     let (mut yes, mut no) = (0, 0);
