@@ -35,6 +35,7 @@ mod edf;
 mod error;
 mod fixed;
 mod judge;
+mod resource;
 mod schedule;
 mod sensitivity;
 mod task;
@@ -46,6 +47,7 @@ pub use edf::{DemandTest, processor_demand, quick_processor_demand, worst_respon
 pub use error::SchedError;
 pub use fixed::{Preemption, Priorities, WorstCase, fixed_priority, worst_response};
 pub use judge::{Evidence, Witness, judge};
+pub use resource::{Budget, PeriodicResource, Supply, budget_curve, schedulable_on, smallest_budget};
 pub use schedule::{Coverage, Policy, Run, Schedule, schedule};
 pub use sensitivity::{Limit, Scaled, Scaling, edf_scaling, fixed_priority_scaling};
 pub use task::{TIME_MAX, Task, TaskSet, TaskSpec};
