@@ -10,7 +10,7 @@ mod dispatch;
 use crate::core::{AT_ONCE, Block, Core, CoreConfig, NO_REGISTER, PENDING, Ready};
 use crate::memory::{Memory, Notice, NumaConfig, Ticket};
 use crate::task::{Barrier, Ending, Release, State, Task, TaskCounts};
-use crate::{SimError, page_table::PageTable};
+use crate::{Histogram, SimError, page_table::PageTable};
 use memtint_cache::{AccessKind, Hierarchy, HierarchyConfig, Level, TaskClass};
 use memtint_dram::{BankCounts, CommandSink, ControllerConfig, Decoder, Device, RankCounts, RowOutcome};
 use memtint_frames::{Caller, FrameAllocator, Profile};
@@ -92,6 +92,8 @@ pub struct Outcome {
     pub core_slots: Vec<u64>,
     /// Of each channel and bank.
     pub banks: Vec<Vec<BankCounts>>,
+    /// Of each channel and bank: from the arrival of a read at the channel to its data, in picoseconds.
+    pub bank_latencies_ps: Vec<Vec<Histogram>>,
     /// Of each channel and rank.
     pub ranks: Vec<Vec<RankCounts>>,
     /// Lines that tasks of another class displaced from the last level, of each task.
@@ -509,6 +511,7 @@ impl<S: CommandSink> Machine<S> {
             endings: self.tasks.iter().map(|task| task.ending.clone()).collect(),
             core_slots: self.cores.iter().map(|core| core.busy_slots).collect(),
             banks: self.memory.bank_counts().map(<[BankCounts]>::to_vec).collect(),
+            bank_latencies_ps: self.memory.bank_latencies().map(<[Histogram]>::to_vec).collect(),
             ranks: self.memory.rank_counts(self.now).collect(),
             displaced_by_others: self
                 .tasks

@@ -5,6 +5,7 @@
 //! that is longer than a burst is so many requests, and there when the last of them is.
 
 use crate::error::SimError;
+use crate::histogram::Histogram;
 use memtint_dram::{
     BankCounts, CommandSink, Completion, Controller, ControllerConfig, Decoder, Device, NEVER, Offer, RankCounts,
     Request, Step,
@@ -82,6 +83,8 @@ struct Channel<S> {
     /// Requests in the controller, by their id.
     inside: Vec<Arrival>,
     free: Vec<u32>,
+    /// From the arrival of a read to its data, bank by bank.
+    latency_ps: Vec<Histogram>,
     /// Time of the next event.
     next: Picoseconds,
 }
@@ -128,6 +131,7 @@ impl<S: CommandSink> Memory<S> {
                 waiting: [VecDeque::new(), VecDeque::new()],
                 inside: Vec::new(),
                 free: Vec::new(),
+                latency_ps: vec![Histogram::default(); (geometry.ranks * geometry.banks_per_rank()) as usize],
                 next: Picoseconds(0),
             })
         });
@@ -264,6 +268,10 @@ impl<S: CommandSink> Memory<S> {
         self.channels.iter().map(|channel| channel.controller.bank_counts())
     }
 
+    pub(crate) fn bank_latencies(&self) -> impl Iterator<Item = &[Histogram]> {
+        self.channels.iter().map(|channel| channel.latency_ps.as_slice())
+    }
+
     pub(crate) fn rank_counts(&self, at: Picoseconds) -> impl Iterator<Item = Vec<RankCounts>> {
         let cycle = self.clock.cycles_covering(at);
         self.channels.iter().map(move |channel| channel.controller.rank_counts(cycle))
@@ -306,7 +314,9 @@ impl<S: CommandSink> Channel<S> {
         let request = self.inside[id];
         self.free.push(id as u32);
         if !completion.write {
-            let at = clock.start(completion.done) + request.hop;
+            let done = clock.start(completion.done);
+            self.latency_ps[completion.bank as usize].add((done - request.at).0);
+            let at = done + request.hop;
             tell.push((request.parted, Notice::Read { ticket: request.ticket, at, completion: Some(completion) }));
         }
         self.enter(completion.issued + 1, completion.write, clock, tell);

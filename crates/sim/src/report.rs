@@ -5,7 +5,7 @@ use crate::histogram::Histogram;
 use crate::machine::{Machine, Outcome};
 use crate::scenario::Scenario;
 use crate::task::{Ending, TaskCounts};
-use memtint_dram::{CommandSink, Energy, EnergyCounts, EnergyMeter};
+use memtint_dram::{CommandSink, Device, Energy, EnergyCounts, EnergyMeter};
 use memtint_units::Picoseconds;
 use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +13,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// Version of the report's form.
 pub const SCHEMA: u32 = 1;
-/// Steps in which a simulation asks whether to go on.
+/// A simulation asks at least so often whether to go on ...
 const STEPS: u64 = 500;
+/// ... and after so much simulated time, in picoseconds, which is a fraction of a second to wait for.
+const STEP_MAX: u64 = 1_000_000_000;
 const PS_PER_SECOND: f64 = 1e12;
 
 /// What a scenario came to.
@@ -183,6 +185,10 @@ pub struct BankReport {
     pub row_misses: u64,
     /// Requests that met another row open.
     pub row_conflicts: u64,
+    /// Read and written.
+    pub bytes_per_second: f64,
+    /// From the arrival of a read at the channel to its data.
+    pub read_latency_ns: Distribution,
 }
 
 /// What a rank did.
@@ -356,14 +362,16 @@ fn run<S: CommandSink>(scenario: &Scenario, mut machine: Machine<S>, go_on: &dyn
     let duration = scenario.file().duration.0.0;
     let references: u64 = scenario.file().tasks.iter().filter_map(|task| task.references).sum();
     let mut complete = true;
-    for step in 1..=STEPS {
-        let end = (u128::from(duration) * u128::from(step) / u128::from(STEPS)) as u64;
+    let step = duration.div_ceil(STEPS).min(STEP_MAX);
+    let mut end = 0;
+    while end < duration {
+        end = (end + step).min(duration);
         if !machine.run_until(Picoseconds(end)) {
             break;
         }
-        let by_time = step as f64 / STEPS as f64;
+        let by_time = end as f64 / duration as f64;
         let by_work = if references == 0 { 0.0 } else { machine.references_done() as f64 / references as f64 };
-        if !go_on(by_time.max(by_work)) && step < STEPS {
+        if !go_on(by_time.max(by_work)) && end < duration {
             complete = false;
             break;
         }
@@ -413,7 +421,7 @@ fn report(scenario: &Scenario, together: &Run, alone: &[Run]) -> Report {
         weighted_speedup: known.then(|| all().map(|slowdown| 1.0 / slowdown).sum()),
         maximum_slowdown: known.then(|| all().fold(0.0, f64::max)),
         core_utilization: outcome.core_slots.iter().map(|&busy| (busy as f64 / slots).min(1.0)).collect(),
-        banks: banks(outcome),
+        banks: banks(scenario, outcome),
         ranks: ranks(scenario, outcome),
     }
 }
@@ -490,21 +498,33 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskRepo
     }
 }
 
-fn banks(outcome: &Outcome) -> Vec<BankReport> {
-    let all = (0..).zip(&outcome.banks).flat_map(|(channel, banks)| {
-        (0..).zip(banks).map(move |(bank, counts)| BankReport {
-            channel,
-            bank,
-            row_hits: counts.hits,
-            row_misses: counts.misses,
-            row_conflicts: counts.conflicts,
-        })
-    });
-    all.filter(|bank| bank.row_hits + bank.row_misses + bank.row_conflicts > 0).collect()
+fn banks(scenario: &Scenario, outcome: &Outcome) -> Vec<BankReport> {
+    let burst_bytes = f64::from(scenario.device().geometry.burst_bytes());
+    let seconds = outcome.duration.as_seconds();
+    let mut used = Vec::new();
+    for (channel, (banks, latencies)) in (0..).zip(outcome.banks.iter().zip(&outcome.bank_latencies_ps)) {
+        for (bank, (counts, latency)) in (0..).zip(banks.iter().zip(latencies)) {
+            let bursts = counts.hits + counts.misses + counts.conflicts;
+            if bursts > 0 {
+                used.push(BankReport {
+                    channel,
+                    bank,
+                    row_hits: counts.hits,
+                    row_misses: counts.misses,
+                    row_conflicts: counts.conflicts,
+                    bytes_per_second: if seconds > 0.0 { bursts as f64 * burst_bytes / seconds } else { 0.0 },
+                    read_latency_ns: Distribution::of_ps(latency),
+                });
+            }
+        }
+    }
+    used
 }
 
 fn ranks(scenario: &Scenario, outcome: &Outcome) -> Vec<RankReport> {
-    let device = scenario.device();
+    // A finer granularity has a tRFC of its own.
+    let timing = scenario.channels().map_or(scenario.device().timing, |channels| channels.timing);
+    let device = &Device { timing, ..scenario.device().clone() };
     let meter = EnergyMeter::of(device);
     let cycles = device.clock.cycles_covering(outcome.duration);
     let all = (0..).zip(&outcome.ranks).flat_map(|(channel, ranks)| {
