@@ -147,3 +147,29 @@ fn a_line_of_two_bursts_takes_both() {
     let bytes = one.read_bytes_per_second * one.completed_ns.unwrap() / 1e9;
     assert_within_a_percent("bytes", bytes, 128.0 * one.llc_misses as f64);
 }
+
+#[test]
+fn last_levels_of_their_own_keep_sockets_apart() {
+    let misses = |llc: &str, core: u32| {
+        let task = |name: &str, core: u32, rest: &str| format!("[[task]]\nname = \"{name}\"\ncore = {core}\n{rest}\n");
+        let reader = "references = 400000\nworkload = { kind = \"uniform\", size = \"1536 KiB\" }";
+        let stream = "workload = { kind = \"bandwidth\", size = \"64 MiB\", gap = 0 }";
+        let text = format!(
+            "schema = 1\nplatform = \"opteron-6128-tintmalloc\"\ndevice = \"ddr3-1333\"\nduration = \"10 ms\"\n\
+             [cores]\ncount = 16\nmhz = 2000\n[caches]\nlatency_cycles = [3, 12, 40, 60, 80]\nline = \"64\"\n\
+             l1 = {{ size = \"64 KiB\", ways = 2 }}\nl2 = {{ size = \"128 KiB\", ways = 16 }}\nllc = {llc}\n\
+             [system]\nfault = \"0 ns\"\n{}{}",
+            task("reader", 0, reader),
+            task("stream", core, stream)
+        );
+        run(&text).tasks[0].llc_misses
+    };
+    let (one, two) = ("{ size = \"2 MiB\", ways = 16 }", "{ size = \"2 MiB\", ways = 16, instances = 2 }");
+    // 24576 lines, each missed once where nobody displaces them.
+    let apart = misses(two, 8);
+    assert!((24_000..25_500).contains(&apart), "{apart}");
+    for (llc, core) in [(one, 8), (two, 1)] {
+        let together = misses(llc, core);
+        assert!(together > apart * 5 / 4, "{llc}, core {core}: {together} {apart}");
+    }
+}
