@@ -110,6 +110,7 @@ checks!("locking":
     all_locked_memory_grows
     locked_on_fault_it_grows
     locked_memory_can_be_released_and_taken_again
+    locked_memory_is_not_given_up
     limits_of_locked_memory_hold
 );
 

@@ -23,6 +23,9 @@ pub(crate) struct Area {
     pub(crate) name: String,
 }
 
+/// The end of the user half of the address space: the kernel refuses to look further.
+pub(crate) const USER_END: u64 = 0x7fff_ffff_f000;
+
 impl Area {
     /// Bytes.
     pub(crate) fn length(&self) -> u64 {
@@ -123,8 +126,7 @@ impl PageMap {
     /// Empty parts cost nothing, so that a reservation of terabytes can be asked about.
     pub(crate) fn private(&self, start: u64, end: u64, limit: usize, contains: impl Fn(u64) -> bool) -> Vec<Run> {
         const PAGES_AT_ONCE: u64 = 1 << 14;
-        // The end of the user half: the kernel refuses to look further.
-        let end = end.min(0x7fff_ffff_f000);
+        let end = end.min(USER_END);
         let mut found: Vec<Run> = Vec::new();
         for (from, to) in sys::scan_private(&self.0, start & !(PAGE - 1), end).unwrap_or_default() {
             for at in (from..to).step_by((PAGES_AT_ONCE * PAGE) as usize) {

@@ -147,6 +147,8 @@ pub struct State {
     pub lane: u64,
     /// 1 once the program has locked memory.
     pub locks: u64,
+    /// 1 when there was too little the last time the pool was to grow.
+    pub scarce: u64,
 }
 
 /// A run of faults at neighbouring addresses.

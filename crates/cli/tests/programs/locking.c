@@ -251,6 +251,24 @@ static void locked_memory_can_be_released_and_taken_again(void)
 	}
 }
 
+/* What the kernel refuses has done nothing. */
+static void locked_memory_is_not_given_up(void)
+{
+	CHECK(mlockall(MCL_FUTURE) == 0);
+	char *memory = map(PAGES);
+	fill(memory, PAGES, 5);
+	CHECK(madvise(memory, PAGES * PAGE, MADV_DONTNEED) == -1 && errno == EINVAL);
+	CHECK(holds(memory, PAGES, 5));
+	CHECK(munlock(memory + 10 * PAGE, 10 * PAGE) == 0);
+	CHECK(madvise(memory + 10 * PAGE, (PAGES - 10) * PAGE, MADV_DONTNEED) == -1 && errno == EINVAL);
+	CHECK(is_zero(memory + 10 * PAGE, 10) && holds_from(memory + 20 * PAGE, PAGES - 20, 5, 20));
+	ready();
+	CHECK(holds_from(memory + 20 * PAGE, PAGES - 20, 5, 20));
+	CHECK(munlockall() == 0);
+	CHECK(madvise(memory, PAGES * PAGE, MADV_DONTNEED) == 0);
+	CHECK(is_zero(memory, PAGES));
+}
+
 static void limits_of_locked_memory_hold(void)
 {
 	struct rlimit limit = {64 << 10, 64 << 10};
@@ -276,4 +294,5 @@ CHECKS({"mlock_brings_in_and_holds", mlock_brings_in_and_holds},
        {"locked_on_fault_it_grows", locked_on_fault_it_grows},
        {"locked_memory_grows_page_by_page", locked_memory_grows_page_by_page},
        {"locked_memory_can_be_released_and_taken_again", locked_memory_can_be_released_and_taken_again},
+       {"locked_memory_is_not_given_up", locked_memory_is_not_given_up},
        {"limits_of_locked_memory_hold", limits_of_locked_memory_hold})

@@ -129,6 +129,14 @@ static void mmap_fails_as_ever(void)
 	CHECK(mremap(memory, 4 * PAGE, 8 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED && errno == EFAULT);
 	CHECK(madvise(memory, 4 * PAGE, 9999) == -1 && errno == EINVAL);
 	CHECK(madvise(memory, 4 * PAGE, MADV_DONTNEED) == -1 && errno == ENOMEM);
+	enum { PAGES = 300 };
+	memory = map(PAGES);
+	fill(memory, PAGES, 1);
+	CHECK(munmap(memory + 1, PAGES * PAGE) == -1 && errno == EINVAL);
+	CHECK(munmap(memory, SIZE_MAX - PAGE) == -1 && errno == EINVAL);
+	CHECK(madvise(memory + 1, PAGES * PAGE, MADV_DONTNEED) == -1 && errno == EINVAL);
+	CHECK(madvise(memory, SIZE_MAX - PAGE, MADV_DONTNEED) == -1 && errno == EINVAL);
+	CHECK(holds(memory, PAGES, 1));
 	/* An odd length counts whole pages. */
 	memory = mmap(NULL, 2 * PAGE + 1, RW, ANON, -1, 0);
 	CHECK(memory != MAP_FAILED);

@@ -1,6 +1,6 @@
 //! System calls of the helper, without a C library.
 
-use crate::wire::{Nodes, Reply, Request};
+use crate::wire::{Nodes, PAGE, Reply, Request};
 use core::arch::asm;
 
 pub(crate) const NR_CLOSE: u64 = 3;
@@ -16,6 +16,7 @@ pub(crate) const NR_MUNLOCK: u64 = 150;
 pub(crate) const NR_MLOCK2: u64 = 325;
 pub(crate) const NR_PKEY_MPROTECT: u64 = 329;
 const NR_READ: u64 = 0;
+const NR_MINCORE: u64 = 27;
 const NR_POLL: u64 = 7;
 const NR_RT_SIGPROCMASK: u64 = 14;
 const NR_IOCTL: u64 = 16;
@@ -321,13 +322,28 @@ struct UffdioMove {
     moved: i64,
 }
 
+/// Pages of private memory that are not there; those of a range that is not mapped as a whole.
+pub(crate) fn absent_pages(at: u64, length: u64) -> u64 {
+    let mut present = [0u8; 1024];
+    let (mut absent, mut done) = (0, 0);
+    while done < length {
+        let part = (length - done).min(present.len() as u64 * PAGE);
+        let pages = &mut present[..(part / PAGE) as usize];
+        pages.fill(0);
+        let _ = call(NR_MINCORE, [at + done, part, pages.as_mut_ptr() as u64, 0, 0, 0]);
+        absent += pages.iter().filter(|&&page| page & 1 == 0).count() as u64;
+        done += part;
+    }
+    absent
+}
+
 /// Moves pages; returns how many were moved and why not more.
 pub(crate) fn move_pages(uffd: i32, destination: u64, source: u64, pages: u64) -> (u64, Option<Errno>) {
     const UFFDIO_MOVE: u64 = 0xc028_aa05;
-    let length = pages * crate::wire::PAGE;
+    let length = pages * PAGE;
     let mut argument = UffdioMove { destination, source, length, mode: 0, moved: 0 };
     let result = call(NR_IOCTL, [uffd as u64, UFFDIO_MOVE, &raw mut argument as u64, 0, 0, 0]);
-    let moved = if argument.moved > 0 { argument.moved as u64 / crate::wire::PAGE } else { 0 };
+    let moved = if argument.moved > 0 { argument.moved as u64 / PAGE } else { 0 };
     match result {
         Ok(_) => (pages, None),
         Err(errno) => (moved, Some(errno)),
@@ -345,14 +361,14 @@ struct UffdioRange4 {
 /// Maps the shared zero page; for memory that cannot be written.
 pub(crate) fn zero_page(uffd: i32, at: u64) -> RawResult {
     const UFFDIO_ZEROPAGE: u64 = 0xc020_aa04;
-    let mut argument = UffdioRange4 { start: at, length: crate::wire::PAGE, mode: 0, done: 0 };
+    let mut argument = UffdioRange4 { start: at, length: PAGE, mode: 0, done: 0 };
     call(NR_IOCTL, [uffd as u64, UFFDIO_ZEROPAGE, &raw mut argument as u64, 0, 0, 0])
 }
 
 /// Makes an access to the page raise SIGBUS.
 pub(crate) fn poison(uffd: i32, at: u64) -> RawResult {
     const UFFDIO_POISON: u64 = 0xc020_aa08;
-    let mut argument = UffdioRange4 { start: at, length: crate::wire::PAGE, mode: 0, done: 0 };
+    let mut argument = UffdioRange4 { start: at, length: PAGE, mode: 0, done: 0 };
     call(NR_IOCTL, [uffd as u64, UFFDIO_POISON, &raw mut argument as u64, 0, 0, 0])
 }
 
@@ -368,14 +384,14 @@ struct UffdioCopy {
 /// Lets the kernel choose a frame for the page and fills it from `source`.
 pub(crate) fn copy_page(uffd: i32, at: u64, source: u64) -> RawResult {
     const UFFDIO_COPY: u64 = 0xc028_aa03;
-    let mut argument = UffdioCopy { destination: at, source, length: crate::wire::PAGE, mode: 0, copied: 0 };
+    let mut argument = UffdioCopy { destination: at, source, length: PAGE, mode: 0, copied: 0 };
     call(NR_IOCTL, [uffd as u64, UFFDIO_COPY, &raw mut argument as u64, 0, 0, 0])
 }
 
 /// Wakes threads that wait for a page that is there by now.
 pub(crate) fn wake(uffd: i32, at: u64) {
     const UFFDIO_WAKE: u64 = 0x8010_aa02;
-    let mut argument = [at, crate::wire::PAGE];
+    let mut argument = [at, PAGE];
     let _ = call(NR_IOCTL, [uffd as u64, UFFDIO_WAKE, argument.as_mut_ptr() as u64, 0, 0, 0]);
 }
 

@@ -216,7 +216,10 @@ impl Helper {
                 kernel::call(kernel::NR_MUNMAP, [a[0], a[1], 0, 0, 0, 0])
             }
             op::MADVISE => {
-                self.recycle(a[3] as usize);
+                // Locked memory is not given up: the kernel refuses.
+                if self.control.state.locks == 0 || self.is_unlocked(a[0], a[1]) {
+                    self.recycle(a[3] as usize);
+                }
                 kernel::call(kernel::NR_MADVISE, [a[0], a[1], a[2], 0, 0, 0])
             }
             // What is to be locked has been filled. Without this flag the kernel would fill what grows later, and wait
@@ -266,15 +269,11 @@ impl Helper {
             return Ok(address);
         }
         if self.watch(address, length) && a[2] & kernel::PROT_WRITE != 0 {
-            self.fill_ahead(address, length).inspect_err(|_| self.undo(address, length))?;
+            self.fill_ahead(address, length).inspect_err(|_| {
+                let _ = kernel::call(kernel::NR_MUNMAP, [address, length, 0, 0, 0, 0]);
+            })?;
         }
         Ok(address)
-    }
-
-    /// Takes back new memory that could not be filled: its pages go back to the pool.
-    fn undo(&mut self, address: u64, length: u64) {
-        self.take_back(address, length / PAGE);
-        let _ = kernel::call(kernel::NR_MUNMAP, [address, length, 0, 0, 0, 0]);
     }
 
     /// Fills new memory now when the program has locked its future, or the user asked for memory in place.
@@ -306,12 +305,8 @@ impl Helper {
         if new == wanted && new_end > old_end {
             let length = new_end - old_end;
             if self.watch(old_end, length) {
-                let filled = self.fill_ahead(old_end, length);
-                if filled.is_err() {
-                    // A break that cannot be had stays where it was.
-                    self.take_back(old_end, length / PAGE);
-                    return self.move_break(old);
-                }
+                // A break that cannot be had stays where it was.
+                return self.fill_ahead(old_end, length).map(|_| new).or_else(|_| self.move_break(old));
             }
         }
         Ok(new)
@@ -322,6 +317,12 @@ impl Helper {
         let end = kernel::call(kernel::NR_BRK, [wanted, 0, 0, 0, 0, 0])?;
         self.control.counters.program_break = end;
         Ok(end)
+    }
+
+    /// Whether memory lies in one mapping that is not locked.
+    fn is_unlocked(&mut self, at: u64, length: u64) -> bool {
+        let mapping = self.protection(at);
+        !mapping.locked && at.saturating_add(length) <= mapping.end
     }
 
     fn mremap(&mut self, a: [u64; 6]) -> RawResult {

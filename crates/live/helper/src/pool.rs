@@ -25,7 +25,7 @@ pub(crate) struct Helper {
 /// What the supervisor knows of a mapping.
 pub(crate) struct Protection {
     protection: u64,
-    end: u64,
+    pub(crate) end: u64,
     pub(crate) locked: bool,
 }
 
@@ -206,10 +206,14 @@ impl Helper {
         result
     }
 
-    /// Brings in every missing page of a range.
+    /// Brings in every missing page of a range; for a strict program, none of them when there are not enough.
     pub(crate) fn fill(&mut self, at: u64, length: u64) -> RawResult {
-        if self.control.counters.pool_pages < length / PAGE {
-            let _ = self.grow(length / PAGE - self.control.counters.pool_pages);
+        let ready = self.control.counters.pool_pages;
+        if ready < length / PAGE && self.grow(length / PAGE - ready).is_err() && self.control.strict == 1 {
+            let missing = kernel::absent_pages(at, length).saturating_sub(self.control.counters.pool_pages);
+            if missing > 0 {
+                return self.refuse_call(missing);
+            }
         }
         let end = at + length;
         let mut from = at;
@@ -225,15 +229,20 @@ impl Helper {
     /// A range cannot be filled in color: strict programs' calls fail, others get the kernel's frames for the rest.
     fn come_short(&mut self, from: u64, end: u64) -> RawResult {
         let missing = (end - from) / PAGE;
-        self.control.counters.missing_pages += missing;
         if self.control.strict == 1 {
-            self.send(Reply { kind: say::REFUSED, extra: words([0, missing]), ..Reply::default() });
-            return Err(Errno::NO_MEMORY);
+            return self.refuse_call(missing);
         }
+        self.control.counters.missing_pages += missing;
         for index in 0..missing {
             self.give_out_of_color(from + index * PAGE);
         }
         Ok(0)
+    }
+
+    fn refuse_call(&mut self, missing: u64) -> RawResult {
+        self.control.counters.missing_pages += missing;
+        self.send(Reply { kind: say::REFUSED, extra: words([0, missing]), ..Reply::default() });
+        Err(Errno::NO_MEMORY)
     }
 
     /// Brings in missing pages from `from` on while there are ready ones; returns how far it came.
@@ -312,11 +321,11 @@ impl Helper {
             if let Err(why) = kernel::register(wire::FD_UFFD, place.start, place.pages * PAGE) {
                 return (done, Some(why));
             }
-            let (moved, why) = kernel::move_pages(wire::FD_UFFD, place.start, run.start + done * PAGE, place.pages);
+            let (moved, why) = take_alike(place, run.start + done * PAGE);
             kernel::unregister(wire::FD_UFFD, place.start, place.pages * PAGE);
             done += moved;
             self.push_tail(moved);
-            if why.is_some() {
+            if moved == 0 {
                 return (done, why);
             }
         }
@@ -348,7 +357,8 @@ impl Helper {
             self.search(least);
         }
         self.control.counters.grow_ns += kernel::now_ns() - started;
-        if self.control.counters.pool_pages < least {
+        self.control.state.scarce = u64::from(self.control.counters.pool_pages < least);
+        if self.control.state.scarce == 1 {
             self.control.counters.missing_pages += least - self.control.counters.pool_pages;
             return Err(Errno::NO_MEMORY);
         }
@@ -448,8 +458,12 @@ impl Helper {
         let _ = kernel::call(kernel::NR_MUNMAP, [wire::INTAKE_BASE, held.max(1) * PAGE, 0, 0, 0, 0]);
     }
 
-    /// Ready pages that the pool need not keep while nothing happens: it keeps an eighth of what the program has had.
+    /// Ready pages that the pool need not keep while nothing happens: it keeps an eighth of what the program has had,
+    /// and everything when there was too little the last time.
     pub(crate) fn surplus(&self) -> u64 {
+        if self.control.state.scarce == 1 {
+            return 0;
+        }
         let keep = (self.control.counters.pages_in_color / 8).clamp(256, 4096) + self.control.prefault_pages;
         self.control.counters.pool_pages.saturating_sub(keep)
     }
@@ -522,14 +536,6 @@ impl Helper {
         }
     }
 
-    /// Moves the pages at the front of an area that nobody has used yet back into the pool.
-    pub(crate) fn take_back(&mut self, at: u64, pages: u64) {
-        // Pages move only between areas that are locked alike, and the ring is not.
-        let _ = kernel::call(kernel::NR_MUNLOCK, [at, pages * PAGE, 0, 0, 0, 0]);
-        let (moved, _) = self.append(Run { start: at, pages });
-        self.control.counters.recycled_pages += moved;
-    }
-
     /// Gives the pages of `runs` runs frames of the right color; the program's threads are stopped meanwhile.
     pub(crate) fn recolor(&mut self, runs: usize) -> RawResult {
         let mut done = 0;
@@ -600,6 +606,21 @@ impl Helper {
         let _ = kernel::call(kernel::NR_MUNMAP, [stage, length, 0, 0, 0, 0]);
         Ok(whole)
     }
+}
+
+/// Moves pages, which will not be needed where they are, to a place in the ring.
+///
+/// The kernel moves pages only between areas that are locked alike. The ring is as the program's calls of `mlockall`
+/// have left it: when the two differ, neither stays locked.
+fn take_alike(place: Run, from: u64) -> (u64, Option<Errno>) {
+    let result = kernel::move_pages(wire::FD_UFFD, place.start, from, place.pages);
+    if result != (0, Some(Errno::INVALID)) {
+        return result;
+    }
+    for start in [place.start, from] {
+        let _ = kernel::call(kernel::NR_MUNLOCK, [start, place.pages * PAGE, 0, 0, 0, 0]);
+    }
+    kernel::move_pages(wire::FD_UFFD, place.start, from, place.pages)
 }
 
 /// The words of a message.

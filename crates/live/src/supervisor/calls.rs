@@ -204,6 +204,10 @@ impl Supervisor {
         if a[0] < wire::POOL_END && a[0].saturating_add(a[1]) > wire::BLOB_BASE {
             return Plan::Conclude(-i64::from(libc::EINVAL));
         }
+        // What the kernel refuses must not have given up anything.
+        if !a[0].is_multiple_of(PAGE) || a[0].saturating_add(a[1]) > areas::USER_END {
+            return Plan::Proceed;
+        }
         // The run list is filled when the request is sent; see `advance`.
         let (op, advice) = if unmap { (op::MUNMAP, 0) } else { (op::MADVISE, a[2]) };
         Plan::Carry(VecDeque::from([Step::call(op, [a[0], a[1], advice, 0, 0, 0])]), None)
