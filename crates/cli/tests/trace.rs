@@ -146,6 +146,8 @@ fn a_signal_ends_the_program_and_not_the_file() {
     let mut command = memtint();
     command.args(["trace", "record", "-o"]).arg(&trace).args(["--", "sh", "-c", "echo up; read line"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    // Waiting for a child closes its input, and the program would end by itself.
+    let _input = child.stdin.take();
     let mut line = String::new();
     std::io::BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "up\n");
