@@ -3,6 +3,7 @@
 mod child;
 mod frames;
 mod groups;
+mod lockstep;
 mod machine;
 mod programs;
 mod random;

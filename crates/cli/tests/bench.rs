@@ -135,6 +135,43 @@ fn the_bench_measures_both_sides_and_judges_its_targets() {
     assert!(parts.into_iter().all(|part| part["certain"] == false), "{targets:?}");
 }
 
+/// Of the programs those that are installed; with what two native runs differ by.
+#[test]
+fn steady_parts_are_measured_side_by_side_with_a_control() {
+    if !privileged() {
+        return;
+    }
+    let platform = PlatformFile::new();
+    let arguments = ["--format", "json", "bench", "run", "--quick", "--repeat", "1", "--only", "programs"];
+    let mut command = memtint(&arguments);
+    command.args(["--platform", platform.path()]);
+    let text = output(command, Duration::from_secs(200));
+    let json: Value = serde_json::from_str(&text).expect("the output is JSON");
+    assert_eq!(json["failures"], Value::Array(Vec::new()));
+    let outputs = json["outputs"].as_array().expect("outputs are a list");
+    assert!(outputs.iter().all(|output| output["equal"] == true), "{outputs:?}");
+    let parts = json["targets"][0]["parts"].as_array().expect("parts are a list");
+    assert_eq!(parts.len(), outputs.len());
+    for part in parts {
+        let (value, made_of) = (part["value_ratio"].as_f64(), &part["made_of"]);
+        assert!(value.is_some_and(|ratio| ratio > 0.0), "{part}");
+        for field in ["control_ratio", "cpu_ratio"] {
+            assert!(made_of[field].as_f64().is_some_and(|ratio| ratio > 0.0), "{part}");
+        }
+        for field in ["native_waiting_share", "colored_waiting_share"] {
+            // What several threads ran may be more than the time.
+            assert!(made_of[field].as_f64().is_some_and(|share| share < 1.0), "{part}");
+        }
+    }
+    let steady = json["series"].as_array().expect("series are a list").iter();
+    for series in steady.filter(|series| series["measure"].as_str().is_some_and(|name| name.starts_with("steady"))) {
+        let unit = if series["subject"] == "redis-server" { "us_per_request" } else { "ms" };
+        for side in ["native", "control", "colored"] {
+            check_side(series, side, unit, 1);
+        }
+    }
+}
+
 #[test]
 fn allocators_are_compared_page_by_page_and_equal_seeds_take_equal_steps() {
     let run = |seed: &str| -> Value {

@@ -89,22 +89,32 @@ pub(super) struct Output {
     pub(super) text: Vec<u8>,
     /// Of all bytes.
     pub(super) hash: u64,
-    /// When how many bytes had come in total, one entry for each read.
-    pub(super) marks: Vec<(Duration, u64)>,
+    /// So many.
+    bytes: u64,
 }
 
 impl Output {
-    /// Bytes in total.
-    pub(super) fn bytes(&self) -> u64 {
-        self.marks.last().map_or(0, |mark| mark.1)
+    fn has_reached(&self, mark: Mark) -> bool {
+        match mark {
+            Mark::Line(line) => self
+                .text
+                .split_inclusive(|&byte| byte == b'\n')
+                .any(|found| found.strip_suffix(b"\n") == Some(line.as_bytes())),
+            Mark::Bytes(bytes) => self.bytes >= bytes,
+            Mark::End => false,
+        }
     }
+}
 
-    /// Time from the first read that reached this share of all bytes to the last read; `None` when nothing came.
-    pub(super) fn time_from(&self, share: f64) -> Option<Duration> {
-        let goal = self.bytes() as f64 * share;
-        let from = self.marks.iter().find(|mark| mark.1 as f64 >= goal)?;
-        Some(self.marks.last()?.0 - from.0)
-    }
+/// A place in the output of a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mark {
+    /// Behind this line, which must be among the first [`KEPT_BYTES`].
+    Line(&'static str),
+    /// Behind so many bytes.
+    Bytes(u64),
+    /// Its end.
+    End,
 }
 
 /// Why a program gave no figures.
@@ -114,6 +124,8 @@ pub(super) enum ChildError {
     Start(io::Error),
     #[error("did not end within {} s and was killed", .0.as_secs())]
     Hung(Duration),
+    #[error("ended its output before {0:?}")]
+    Short(Mark),
     #[error("cannot be waited for: {0}")]
     Wait(io::Error),
 }
@@ -141,6 +153,8 @@ pub(super) struct Running {
     child: Child,
     started: Instant,
     pidfd: OwnedFd,
+    /// Of the program itself, once [`Running::program`] was asked for.
+    program: Option<OwnedFd>,
     stdout: Option<ChildStdout>,
     reading: Reading,
     reaped: bool,
@@ -151,7 +165,6 @@ pub(super) struct Running {
 struct Reading {
     output: Output,
     hasher: DefaultHasher,
-    bytes: u64,
 }
 
 impl Running {
@@ -167,17 +180,14 @@ impl Running {
         }
         let started = Instant::now();
         let mut child = command.spawn().map_err(ChildError::Start)?;
-        // SAFETY: takes numbers; the child has not been waited for, so the number is its own.
-        let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
-        let pidfd = i32::try_from(pidfd).unwrap_or(-1);
-        if pidfd < 0 {
-            let error = io::Error::last_os_error();
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(ChildError::Wait(error));
-        }
-        // SAFETY: the kernel has just made this descriptor and nobody else knows it.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        let pidfd = match open_process(child.id().cast_signed()) {
+            Ok(pidfd) => pidfd,
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(ChildError::Wait(error));
+            }
+        };
         let stdout = child.stdout.take();
         if let Some(stdout) = &stdout {
             // SAFETY: takes numbers; the descriptor is open and is the bench's end of the pipe only.
@@ -187,6 +197,7 @@ impl Running {
             child,
             started,
             pidfd,
+            program: None,
             stdout,
             reading: Reading::default(),
             reaped: false,
@@ -194,15 +205,8 @@ impl Running {
         })
     }
 
-    /// Waits for the end of the program and of what belongs to it; kills both when `limit` is over. No other child
-    /// may be under way: it would be taken for an orphan.
-    pub(super) fn finish(self, limit: Duration) -> Result<Ended, ChildError> {
-        let mut ended = self.finish_alone(limit)?;
-        ended.entourage = reap_orphans(AFTERLIFE);
-        Ok(ended)
-    }
-
-    /// Waits for the end of the program only.
+    /// Waits for the end of the program, and kills it when `limit` is over; what belongs to it is left to
+    /// [`finish_entourage`].
     pub(super) fn finish_alone(mut self, limit: Duration) -> Result<Ended, ChildError> {
         let Some(wall) = self.watch(limit) else { return Err(ChildError::Hung(limit)) };
         let (status, usage) =
@@ -256,24 +260,78 @@ impl Running {
 
     /// Takes what is in the pipe now.
     fn read(&mut self) {
+        while self.read_once() {}
+    }
+
+    /// Takes a piece of what is in the pipe now; whether there was any.
+    fn read_once(&mut self) -> bool {
         let mut buffer = [0u8; 1 << 16];
-        while let Some(stdout) = &mut self.stdout {
-            match stdout.read(&mut buffer) {
-                Ok(0) => self.stdout = None,
-                Ok(count) => self.reading.take(&buffer[..count], self.started.elapsed()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => self.stdout = None,
-            }
+        let Some(stdout) = &mut self.stdout else { return false };
+        match stdout.read(&mut buffer) {
+            Ok(0) => self.stdout = None,
+            Ok(count) => self.reading.take(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(_) => self.stdout = None,
         }
+        true
+    }
+
+    /// Reads until the output has come to a mark, so long at most; whether it has.
+    pub(super) fn reads_to(&mut self, mark: Mark, limit: Duration) -> Result<bool, ChildError> {
+        let until = Instant::now() + limit;
+        loop {
+            match (&self.stdout, mark) {
+                (None, Mark::End) => return Ok(true),
+                _ if self.reading.output.has_reached(mark) => return Ok(true),
+                (None, _) => return Err(ChildError::Short(mark)),
+                (Some(stdout), _) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    let program = self.program.as_ref().map_or(-1, |program| program.as_raw_fd());
+                    let [output, ended] = wait_for([stdout.as_raw_fd(), program], left);
+                    // The front of `memtint run` holds the output open while it is stopped.
+                    if ended && !output && matches!(mark, Mark::End) {
+                        return Ok(true);
+                    }
+                    if left.is_zero() {
+                        return Ok(false);
+                    }
+                }
+            }
+            self.read_once();
+        }
+    }
+
+    /// Whether the program ends before the time is over.
+    pub(super) fn ends_within(&self, limit: Duration) -> bool {
+        wait_for([self.pidfd.as_raw_fd(), -1], limit)[0]
+    }
+
+    /// Starts again what [`Program::halt`] has stopped, and the front of `memtint run`, which stops with its program.
+    pub(super) fn go_on(&self, program: Program) {
+        program.go();
+        Program(self.child.id().cast_signed()).go();
+    }
+
+    /// The program itself: of `memtint run`, the child that does not lead a session.
+    pub(super) fn program(&mut self, colored: bool) -> Option<Program> {
+        let front = self.child.id().cast_signed();
+        let pid = if colored {
+            let children = std::fs::read_to_string(format!("/proc/{front}/task/{front}/children")).ok()?;
+            let mut children = children.split_whitespace().filter_map(|word| word.parse().ok());
+            children.find(|&child: &i32| session_of(child) != Some(child))?
+        } else {
+            front
+        };
+        self.program = Some(open_process(pid).ok()?);
+        Some(Program(pid))
     }
 }
 
 impl Reading {
-    fn take(&mut self, bytes: &[u8], when: Duration) {
+    fn take(&mut self, bytes: &[u8]) {
         self.hasher.write(bytes);
-        self.bytes += bytes.len() as u64;
-        self.output.marks.push((when, self.bytes));
+        self.output.bytes += bytes.len() as u64;
         let room = KEPT_BYTES - self.output.text.len().min(KEPT_BYTES);
         self.output.text.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
@@ -291,6 +349,63 @@ impl Drop for Running {
             reap_orphans(AFTERLIFE);
         }
     }
+}
+
+/// A process that can be stopped and started again. It has not been waited for, so that its number is its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Program(i32);
+
+impl Program {
+    pub(super) fn halt(self) {
+        self.signal(libc::SIGSTOP);
+    }
+
+    pub(super) fn go(self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    fn signal(self, signal: i32) {
+        // SAFETY: takes numbers.
+        unsafe { libc::kill(self.0, signal) };
+    }
+
+    /// Processor time of all its threads that are there; `None` when the kernel does not say.
+    pub(super) fn cpu(self) -> Option<Duration> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
+        let of = |thread: io::Result<std::fs::DirEntry>| {
+            let text = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+            text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+        };
+        threads.map(of).sum()
+    }
+}
+
+/// A descriptor that is readable when the process has ended, which must not have been waited for.
+fn open_process(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    match i32::try_from(fd) {
+        // SAFETY: the kernel has just made this descriptor and nobody else knows it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Waits until one of two descriptors can be read, so long at most; which can. Negative ones are skipped.
+fn wait_for(descriptors: [i32; 2], limit: Duration) -> [bool; 2] {
+    let mut entries = descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    let time = libc::timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    // SAFETY: two entries and one time, valid for the call.
+    unsafe { libc::ppoll(entries.as_mut_ptr(), 2, &raw const time, std::ptr::null()) };
+    entries.map(|entry| entry.revents != 0)
+}
+
+/// Waits for the end of what programs leave behind that have ended. No other child may be under way.
+pub(super) fn finish_entourage() -> Entourage {
+    reap_orphans(AFTERLIFE)
 }
 
 /// Takes the end of a child, if it has ended.
@@ -382,21 +497,45 @@ mod tests {
     fn shell(script: &str, limit: Duration) -> Result<Ended, ChildError> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Running::start(command)?.finish(limit)
+        Running::start(command)?.finish_alone(limit)
     }
 
     /// One test: each bench takes the end of every child of its process.
     #[test]
-    fn output_is_kept_and_timed_and_what_hangs_is_killed() {
+    fn output_is_kept_and_what_hangs_is_killed_and_a_stopped_program_waits() {
         let ended = shell("echo one; sleep 0.05; echo two; exit 3", Duration::from_secs(10)).unwrap();
         assert_eq!(ended.status.code(), Some(3));
         assert_eq!(ended.output.text, b"one\ntwo\n");
-        assert!(ended.output.time_from(0.0).unwrap() >= Duration::from_millis(40));
         assert!(ended.wall >= Duration::from_millis(50));
 
         let before = Instant::now();
         let error = shell("sleep 60", Duration::from_millis(100)).unwrap_err();
         assert!(matches!(error, ChildError::Hung(_)));
         assert!(before.elapsed() < Duration::from_secs(20));
+
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo begin; while read line; do :; done </dev/zero; echo never"]);
+        let mut running = Running::start(command).unwrap();
+        let second = Duration::from_secs(1);
+        assert!(running.reads_to(Mark::Bytes(3), 20 * second).unwrap());
+        assert!(running.reads_to(Mark::Line("begin"), second).unwrap());
+        assert!(!running.reads_to(Mark::Line("beg"), second / 100).unwrap());
+        assert!(!running.reads_to(Mark::End, second / 100).unwrap());
+        let program = running.program(false).unwrap();
+        program.halt();
+        // It may be on its way into the stop.
+        std::thread::sleep(second / 100);
+        let stopped = program.cpu().unwrap();
+        std::thread::sleep(second / 10);
+        assert_eq!(program.cpu().unwrap(), stopped);
+        running.go_on(program);
+        let until = Instant::now() + 20 * second;
+        while program.cpu().unwrap() == stopped {
+            assert!(Instant::now() < until, "it does not go on");
+        }
+        assert!(!running.ends_within(second / 100));
+        drop(running);
+        let ended = shell("echo end", 20 * second).unwrap();
+        assert!(!ended.output.has_reached(Mark::Line("begin")));
     }
 }

@@ -68,13 +68,6 @@ pub(super) fn startup(session: &mut Session) {
     }
 }
 
-/// Processor time of a whole run in the program's own code: what its frames and translations change.
-pub(super) const USER: &str = "program, user CPU";
-/// Processor time of a whole run in the kernel, on the program's account: calls and the faults it takes itself.
-pub(super) const SYSTEM: &str = "program, system CPU";
-/// Processor time of supervisor, broker and helpers.
-pub(super) const ENTOURAGE: &str = "memtint's processes, CPU";
-
 /// Wall and processor times of a whole run.
 pub(super) fn add_times(session: &mut Session, (group, subject): (&'static str, &str), side: Side, done: &Measured) {
     let Ended { usage, entourage, .. } = &done.ended;
@@ -82,10 +75,10 @@ pub(super) fn add_times(session: &mut Session, (group, subject): (&'static str, 
         session.results.add(group, subject, (measure, Unit::Milliseconds), side, time.as_secs_f64() * 1e3);
     };
     add("wall", done.ended.wall);
-    add(USER, usage.user);
-    add(SYSTEM, usage.system);
+    add("program, user CPU", usage.user);
+    add("program, system CPU", usage.system);
     if side == Side::Colored {
-        add(ENTOURAGE, entourage.cpu());
+        add("memtint's processes, CPU", entourage.cpu());
     }
 }
 

@@ -9,40 +9,46 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::child::{Ended, Running};
+use super::child::{Ended, Mark, Running};
 use super::groups::{PEAK, add_times, scramble_pages};
+use super::lockstep::{Finished, Stretch, finish, line_up, race, take_turns};
 use super::random::Random;
-use super::series::{Side, Spread, Unit};
+use super::series::{Side, Unit};
 use super::session::{Job, Measured, Session, Trouble};
 
 const GROUP: &str = "programs";
 /// Name of the series that the first target speaks of.
 pub(super) const STEADY: &str = "steady part";
+/// Of it, time on a processor.
+pub(super) const STEADY_CPU: &str = "steady part, program's CPU";
+/// Lines between which programs that can be told to say them are steady.
+const BEGINS: &str = "steady part begins";
+const ENDS: &str = "steady part ends";
 
 /// The programs, and what their steady part is.
 pub(super) const PROGRAMS: [(&str, &str); 5] = [
-    ("sqlite3", "queries over a filled database, each asked once before (.timer)"),
-    ("python3", "rounds of building, writing and reading a dictionary, after one round (perf_counter)"),
+    ("sqlite3", "queries over a filled database, each asked once before"),
+    ("python3", "rounds of building, writing and reading a dictionary, after one round"),
     ("sort", "merging, from the first byte of output to the last; pieces in /dev/shm if there is one"),
-    ("gzip", "second half of the output"),
-    ("redis-server", "SET and GET after an equal run of both, seen from the client (redis-benchmark), median of three"),
+    ("gzip", "from the first 2 MiB of output (--quick: 64 KiB) to the last"),
+    ("redis-server", "SET and GET after an equal run of both (redis-benchmark)"),
 ];
-
-/// Lines that hold times and differ from run to run.
-const TIMES: [&str; 2] = ["Run Time:", "steady_ms:"];
 
 /// Runs all of them.
 pub(super) fn programs(session: &mut Session) {
-    let steps: [(&'static str, &[&str], Prepare, Steady); 4] = [
-        ("sqlite3", &["/usr/bin/sqlite3"], sqlite3, |ended| sum_of_times(ended, "Run Time: real ", 1e3)),
-        ("python3", &["/usr/bin/python3"], python3, |ended| sum_of_times(ended, "steady_ms: ", 1.0)),
-        ("sort", &["/usr/bin/sort"], sort, |ended| milliseconds(ended.output.time_from(0.0))),
-        ("gzip", &["/usr/bin/gzip", "/bin/gzip"], gzip, |ended| milliseconds(ended.output.time_from(0.5))),
+    let said = Stretch { begin: Mark::Line(BEGINS), end: Mark::Line(ENDS) };
+    let behind = |bytes| Stretch { begin: Mark::Bytes(bytes), end: Mark::End };
+    let half = behind(if session.extent.quick { 64 << 10 } else { 2 << 20 });
+    let steps: [(&'static str, &[&str], Prepare, Stretch); 4] = [
+        ("sqlite3", &["/usr/bin/sqlite3"], sqlite3, said),
+        ("python3", &["/usr/bin/python3"], python3, said),
+        ("sort", &["/usr/bin/sort"], sort, behind(1)),
+        ("gzip", &["/usr/bin/gzip", "/bin/gzip"], gzip, half),
     ];
-    for (name, files, prepare, steady) in steps {
+    for (name, files, prepare, stretch) in steps {
         let Some(file) = present(session, name, files) else { continue };
         match prepare(session, file) {
-            Ok(job) => program(session, name, &job, steady),
+            Ok(job) => program(session, name, &job, stretch),
             Err(error) => session.results.skipped.push(format!("programs {name}: cannot be prepared: {error}")),
         }
     }
@@ -55,8 +61,6 @@ pub(super) fn programs(session: &mut Session) {
 
 /// What to run, given the program's file.
 type Prepare = fn(&Session, &str) -> io::Result<Job>;
-/// Duration of the steady part in milliseconds.
-type Steady = fn(&Ended) -> Option<f64>;
 
 fn present<'a>(session: &mut Session, name: &str, files: &[&'a str]) -> Option<&'a str> {
     let found = files.iter().find(|file| Path::new(file).exists()).copied();
@@ -66,29 +70,12 @@ fn present<'a>(session: &mut Session, name: &str, files: &[&'a str]) -> Option<&
     found
 }
 
-fn milliseconds(time: Option<Duration>) -> Option<f64> {
-    time.map(|time| time.as_secs_f64() * 1e3)
-}
-
-/// Sum of the first number behind each `lead`, times `scale`.
-fn sum_of_times(ended: &Ended, lead: &str, scale: f64) -> Option<f64> {
-    let text = String::from_utf8_lossy(&ended.output.text);
-    let numbers =
-        text.lines().filter_map(|line| line.strip_prefix(lead)?.split_whitespace().next()?.parse::<f64>().ok());
-    let (count, sum) = numbers.fold((0, 0.0), |(count, sum), number| (count + 1, sum + number));
-    (count > 0).then_some(sum * scale)
-}
-
-/// Fingerprint of what a program said, without the times.
-fn fingerprint(ended: &Ended) -> u64 {
-    let text = &ended.output.text;
-    let timed = |line: &[u8]| TIMES.iter().any(|lead| line.starts_with(lead.as_bytes()));
-    if !text.split(|&byte| byte == b'\n').any(timed) {
-        return ended.output.hash;
+/// Adds what the steady part took on one side.
+fn add_steady(session: &mut Session, name: &str, unit: Unit, scale: f64, lane: &Finished) {
+    session.results.add(GROUP, name, (STEADY, unit), lane.side, lane.wall.as_secs_f64() * scale);
+    if let Some(cpu) = lane.cpu {
+        session.results.add(GROUP, name, (STEADY_CPU, unit), lane.side, cpu.as_secs_f64() * scale);
     }
-    let mut hasher = DefaultHasher::new();
-    text.split(|&byte| byte == b'\n').filter(|line| !timed(line)).for_each(|line| hasher.write(line));
-    hasher.finish()
 }
 
 /// Outputs of one program so far.
@@ -115,15 +102,20 @@ impl Outputs {
     }
 }
 
-fn program(session: &mut Session, name: &'static str, job: &Job, steady: Steady) {
+fn program(session: &mut Session, name: &'static str, job: &Job, stretch: Stretch) {
     let mut outputs = Outputs::default();
     let extent = (session.extent.repeat, scramble_pages(session.extent.quick));
     session.alternate((GROUP, name), &Side::BOTH, extent, |session, side| {
         let done = session.run(job, side)?;
-        outputs.note(fingerprint(&done.ended))?;
-        let time = steady(&done.ended).ok_or("the program did not say how long its steady part took")?;
-        session.results.add(GROUP, name, (STEADY, Unit::Milliseconds), side, time);
+        outputs.note(done.ended.output.hash)?;
         add_whole(session, name, side, &done);
+        Ok(())
+    });
+    session.side_by_side((GROUP, name), extent, |session| {
+        for lane in race(session, job, stretch)? {
+            outputs.note(lane.done.ended.output.hash)?;
+            add_steady(session, name, Unit::Milliseconds, 1e3, &lane);
+        }
         Ok(())
     });
     outputs.conclude(session, name);
@@ -158,7 +150,7 @@ fn sqlite3(session: &Session, file: &str) -> io::Result<Job> {
     let queries = "SELECT count(*), sum(b.id) FROM t a JOIN t b ON b.k=(a.k*7+1)%1000003;\n\
          SELECT k%977 AS g, count(*), max(s) FROM t GROUP BY g ORDER BY 2 DESC, 1 LIMIT 5;\n\
          SELECT count(*), sum(id) FROM t WHERE s LIKE '%7 of%';\n";
-    let _ = write!(script, "{queries}.timer on\n{queries}{queries}{queries}");
+    let _ = write!(script, "{queries}.print {BEGINS}\n{queries}{queries}{queries}.print {ENDS}\n");
     let path = session.work.path("script.sql");
     std::fs::write(&path, script)?;
     Ok(Job { input: Some(path), ..Job::new([file, "-batch", ":memory:"]) })
@@ -168,19 +160,18 @@ fn python3(session: &Session, file: &str) -> io::Result<Job> {
     let (words, rounds) = if session.extent.quick { (10_000, 2) } else { (100_000, 6) };
     let seed = session.seed;
     let script = format!(
-        "import json, random, time\n\
+        "import json, random\n\
          source = random.Random({seed})\n\
          words = [str(source.random()) for _ in range({words})]\n\
          def once():\n\
          \x20   text = json.dumps({{word: at for at, word in enumerate(words)}}, sort_keys=True)\n\
          \x20   return sum(json.loads(text).values()) + len(text)\n\
          total = once()\n\
-         start = time.perf_counter()\n\
+         print('{BEGINS}', flush=True)\n\
          for _ in range({rounds}):\n\
          \x20   total += once()\n\
-         taken = time.perf_counter() - start\n\
-         print(total)\n\
-         print('steady_ms:', taken * 1e3)\n"
+         print('{ENDS}', flush=True)\n\
+         print(total)\n"
     );
     let path = session.work.path("script.py");
     std::fs::write(&path, script)?;
@@ -240,14 +231,19 @@ fn text_file(session: &Session, name: &str, bytes: u64) -> io::Result<PathBuf> {
 
 fn redis(session: &mut Session, server: &str, client: &str) {
     const NAME: &str = "redis-server";
-    let socket = session.work.path("redis.sock");
-    let mut job = Job::new([server, "--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]);
-    job.words.push(socket.clone().into_os_string());
+    let socket_of = |session: &Session, side: Side| session.work.path(&format!("redis-{}.sock", side.name()));
+    let job_of = |socket: &Path| {
+        let mut job = Job::new([server, "--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]);
+        job.words.push(socket.as_os_str().to_owned());
+        // The one before has removed it, unless it was killed.
+        let _ = std::fs::remove_file(socket);
+        job
+    };
     let mut outputs = Outputs::default();
     let extent = (session.extent.repeat, scramble_pages(session.extent.quick));
     session.alternate((GROUP, NAME), &Side::BOTH, extent, |session, side| {
-        // The one before has removed it, unless it was killed.
-        let _ = std::fs::remove_file(&socket);
+        let socket = socket_of(session, side);
+        let job = job_of(&socket);
         let before = Instant::now();
         let running = session.start(&job, side)?;
         let served = serve(session, &socket, client, before);
@@ -256,8 +252,37 @@ fn redis(session: &mut Session, server: &str, client: &str) {
         let (served, done) = ended?;
         outputs.note(served.answers)?;
         session.results.add(GROUP, NAME, ("start until it answers", Unit::Milliseconds), side, served.ready_ms);
-        session.results.add(GROUP, NAME, (STEADY, Unit::MicrosecondsPerRequest), side, served.us_per_request);
         add_whole(session, NAME, side, &done);
+        Ok(())
+    });
+    session.side_by_side((GROUP, NAME), extent, |session| {
+        let sockets = Side::ALL.map(|side| socket_of(session, side));
+        let socket = |side: Side| &sockets[side as usize];
+        let mut lanes = line_up(
+            session,
+            |side| job_of(socket(side)),
+            |session, side, _| {
+                connect(socket(side), Instant::now(), session.extent.limit)?;
+                ask(session, socket(side), client)?.finish_alone(session.extent.limit)?;
+                Ok(())
+            },
+        )?;
+        let mut clients = Vec::new();
+        for side in Side::ALL {
+            clients.push(ask(session, socket(side), client)?);
+        }
+        take_turns(session, &mut lanes, |lane, limit| Ok(clients[lane.side as usize].ends_within(limit)))?;
+        for client in clients {
+            answered(client.finish_alone(session.extent.limit)?)?;
+        }
+        for lane in &lanes {
+            lane.release();
+            let mut connection = connect(socket(lane.side), Instant::now(), session.extent.limit)?;
+            outputs.note(answers(&mut connection)?)?;
+        }
+        for lane in finish(session, lanes)? {
+            add_steady(session, NAME, Unit::MicrosecondsPerRequest, 1e6 / (2 * requests(session)) as f64, &lane);
+        }
         Ok(())
     });
     outputs.conclude(session, NAME);
@@ -265,7 +290,6 @@ fn redis(session: &mut Session, server: &str, client: &str) {
 
 struct Served {
     ready_ms: f64,
-    us_per_request: f64,
     /// Fingerprint of the answers to questions with known answers.
     answers: u64,
 }
@@ -274,16 +298,16 @@ struct Served {
 fn serve(session: &Session, socket: &Path, client: &str, started: Instant) -> Result<Served, Trouble> {
     let mut connection = connect(socket, started, session.extent.limit)?;
     let ready_ms = started.elapsed().as_secs_f64() * 1e3;
-    benchmark(session, socket, client)?;
-    let mut rounds = Vec::new();
-    for _ in 0..3 {
-        rounds.push(benchmark(session, socket, client)?);
-    }
-    let us_per_request = Spread::of(&rounds).expect("there are rounds").median;
+    answered(ask(session, socket, client)?.finish_alone(session.extent.limit)?)?;
+    Ok(Served { ready_ms, answers: answers(&mut connection)? })
+}
+
+/// What a server answers to questions with known answers; it is told to end.
+fn answers(connection: &mut UnixStream) -> Result<u64, Trouble> {
     let failed = |error: io::Error| Trouble::from(format!("the server does not answer: {error}"));
-    let answers = question(&mut connection).map_err(failed)?;
+    let answers = question(connection).map_err(failed)?;
     connection.write_all(b"SHUTDOWN NOSAVE\r\n").map_err(failed)?;
-    Ok(Served { ready_ms, us_per_request, answers })
+    Ok(answers)
 }
 
 /// A connection to a server that answers.
@@ -305,26 +329,27 @@ fn connect(socket: &Path, started: Instant, limit: Duration) -> Result<UnixStrea
     }
 }
 
-/// Microseconds for each request, the mean of SET and GET.
-fn benchmark(session: &Session, socket: &Path, client: &str) -> Result<f64, Trouble> {
-    let requests = if session.extent.quick { "10000" } else { "150000" };
+/// Requests of each kind.
+fn requests(session: &Session) -> u64 {
+    if session.extent.quick { 10_000 } else { 150_000 }
+}
+
+/// Starts a client that stores and reads values.
+fn ask(session: &Session, socket: &Path, client: &str) -> Result<Running, Trouble> {
     let mut command = Command::new(client);
-    command.arg("-s").arg(socket).args(["-t", "set,get", "-P", "16", "-d", "256", "-r", "50000", "-n", requests]);
-    command.arg("--csv").stderr(std::process::Stdio::null());
-    let trouble = |error: super::child::ChildError| Trouble::from(format!("redis-benchmark {error}"));
-    let ended =
-        Running::start(command).and_then(|running| running.finish_alone(session.extent.limit)).map_err(trouble)?;
-    let text = String::from_utf8_lossy(&ended.output.text);
-    // "SET","123456.78",... : the second field is requests per second.
-    let rates: Vec<f64> = text
-        .lines()
-        .filter(|line| line.starts_with("\"SET\"") || line.starts_with("\"GET\""))
-        .filter_map(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok())
-        .collect();
-    if rates.len() != 2 || !ended.status.success() {
-        return Err("redis-benchmark did not name two rates".into());
+    command.arg("-s").arg(socket).args(["-t", "set,get", "-P", "16", "-d", "256", "-r", "50000", "--csv", "-n"]);
+    command.arg(requests(session).to_string()).stderr(std::process::Stdio::null());
+    Ok(Running::start(command)?)
+}
+
+/// Whether a client has done both.
+fn answered(client: Ended) -> Result<(), Trouble> {
+    let text = String::from_utf8_lossy(&client.output.text);
+    let done = |what: &str| text.lines().any(|line| line.starts_with(what));
+    match client.status.success() && done("\"SET\"") && done("\"GET\"") {
+        true => Ok(()),
+        false => Err("redis-benchmark did not get through".into()),
     }
-    Ok(rates.iter().map(|rate| 1e6 / rate).sum::<f64>() / 2.0)
 }
 
 /// Stores values, asks for them, and hashes the answers.

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::groups::{ENTOURAGE, MemoryAsFound, SYSTEM, USER};
+use super::groups::MemoryAsFound;
+use super::lockstep::SLICE;
 use super::machine::{Disturbance, Machine};
-use super::programs::{PROGRAMS, STEADY};
+use super::programs::{PROGRAMS, STEADY, STEADY_CPU};
 use super::series::{Interval, Results, Series, Side, Spread};
 use crate::output::table;
 
@@ -49,32 +50,63 @@ struct Part {
     name: String,
     value: f64,
     interval: Option<Interval>,
-    /// Where the processor time of whole runs went, native and colored; only real programs are asked.
-    times: Option<Times>,
+    /// What it is made of; only the steady parts of real programs are asked.
+    made_of: Option<MadeOf>,
 }
 
-/// Medians, in milliseconds.
-struct Times {
-    user: [f64; 2],
-    system: [f64; 2],
-    entourage: f64,
+/// Where the ratio of a steady part comes from.
+struct MadeOf {
+    /// The ratio of two native runs in the same slices of time.
+    chance: (f64, Option<Interval>),
+    /// Ratio of the processor time of the programs themselves.
+    cpu: (f64, Option<Interval>),
+    /// Share of its steady part for which the program did not run, native and colored: memtint served it, or others.
+    waiting: [f64; 2],
 }
 
-impl Times {
-    fn of(results: &Results, program: &str) -> Option<Times> {
-        let median = |samples: &[f64]| Some(Spread::of(samples)?.median);
-        let both = |measure| {
-            let series = results.find("programs", program, measure)?;
-            Some([median(&series.native)?, median(&series.colored)?])
+impl MadeOf {
+    fn of(results: &Results, program: &str) -> Option<MadeOf> {
+        let (wall, cpu) = (results.find("programs", program, STEADY)?, results.find("programs", program, STEADY_CPU)?);
+        let waiting = |wall: &[f64], cpu: &[f64]| {
+            let shares: Vec<f64> = wall.iter().zip(cpu).map(|(wall, cpu)| 1.0 - cpu / wall).collect();
+            Some(Spread::of(&shares)?.median)
         };
-        let entourage = median(&results.find("programs", program, ENTOURAGE)?.colored)?;
-        Some(Times { user: both(USER)?, system: both(SYSTEM)?, entourage })
+        Some(MadeOf {
+            chance: wall.control_ratio()?,
+            cpu: (cpu.ratio()?, cpu.ratio_interval()),
+            waiting: [waiting(&wall.native, &cpu.native)?, waiting(&wall.colored, &cpu.colored)?],
+        })
     }
 
     fn to_json(&self) -> Value {
-        let sides = |[native, colored]: [f64; 2]| json!({ "native_ms": native, "colored_ms": colored });
-        json!({ "user": sides(self.user), "system": sides(self.system), "memtint": { "colored_ms": self.entourage } })
+        let at = |interval: Option<Interval>| interval.map(|interval| [interval.low, interval.high]);
+        json!({
+            "control_ratio": self.chance.0,
+            "control_ratio_95": at(self.chance.1),
+            "cpu_ratio": self.cpu.0,
+            "cpu_ratio_95": at(self.cpu.1),
+            "native_waiting_share": self.waiting[0],
+            "colored_waiting_share": self.waiting[1],
+        })
     }
+
+    fn to_text(&self) -> String {
+        let ratio = |(value, interval): (f64, Option<Interval>)| format!("{}{}", number(value), bracket(interval));
+        format!(
+            "native beside native {}; program's own CPU {}; not running {:.1} % -> {:.1} % of the time",
+            ratio(self.chance),
+            ratio(self.cpu),
+            self.waiting[0] * 100.0,
+            self.waiting[1] * 100.0
+        )
+    }
+}
+
+fn bracket(interval: Option<Interval>) -> String {
+    interval.map_or_else(
+        || " (too few runs to tell from chance)".to_owned(),
+        |interval| format!(" [{}..{}]", number(interval.low), number(interval.high)),
+    )
 }
 
 impl Part {
@@ -117,7 +149,7 @@ impl Target {
                 format!("value_95_{}", self.unit): part.interval.map(|interval| [interval.low, interval.high]),
                 "met": part.within(self.limit),
                 "certain": !part.uncertain(self.limit),
-                "cpu_of_whole_runs": part.times.as_ref().map(Times::to_json),
+                "made_of": part.made_of.as_ref().map(MadeOf::to_json),
             })
         };
         json!({
@@ -137,12 +169,12 @@ fn targets(results: &Results) -> [Target; 3] {
         let series = results.find(group, subject, measure)?;
         let (value, interval) = (series.ratio()?, series.ratio_interval());
         let name = if group == "programs" { subject.to_owned() } else { format!("{subject}: {measure}") };
-        Some(Part { name, value, interval, times: Times::of(results, subject) })
+        Some(Part { name, value, interval, made_of: MadeOf::of(results, subject) })
     };
     let colored = |subject: &str, measure: &str| {
         let samples = &results.find("touch", subject, measure)?.colored;
         let (value, interval) = (Spread::of(samples)?.median, Interval::of_median(samples));
-        Some(Part { name: format!("{subject}: {measure}"), value, interval, times: None })
+        Some(Part { name: format!("{subject}: {measure}"), value, interval, made_of: None })
     };
     let warm = "map and touch, warm";
     [
@@ -272,7 +304,14 @@ impl BenchReport<'_> {
         let lines =
             PROGRAMS.iter().filter(|(name, _)| measured(name)).map(|(name, what)| format!("  {name}: {what}\n"));
         let lines: String = lines.collect();
-        if lines.is_empty() { lines } else { format!("\nsteady parts\n{lines}") }
+        if lines.is_empty() {
+            return lines;
+        }
+        format!(
+            "\nsteady parts: in color, natively, and natively once more (the control) at the same time, in turn, {} ms \
+             each\n{lines}",
+            SLICE.as_millis()
+        )
     }
 
     fn context(&self) -> String {
@@ -302,11 +341,8 @@ impl BenchReport<'_> {
             );
         }
         let chance = self.share_of_frames * 100.0;
-        for side in Side::BOTH {
-            let samples = match side {
-                Side::Native => &self.results.native_share_in_color,
-                Side::Colored => &self.results.colored_share_in_color,
-            };
+        let shares = [&self.results.native_share_in_color, &self.results.colored_share_in_color];
+        for (side, samples) in Side::BOTH.into_iter().zip(shares) {
             if let Some(share) = Spread::of(&samples.iter().map(|share| share * 100.0).collect::<Vec<_>>()) {
                 let name = side.name();
                 let _ = writeln!(
@@ -352,21 +388,12 @@ fn target_lines(targets: &[Target]) -> String {
         let _ = writeln!(text, "  {}: {}", target.text, target.verdict());
         for part in &target.parts {
             let sign = if part.within(target.limit) { "<=" } else { "> " };
-            let interval = part.interval.map_or_else(
-                || " (too few runs to tell from chance)".to_owned(),
-                |interval| format!(" [{}..{}]", number(interval.low), number(interval.high)),
-            );
+            let interval = bracket(part.interval);
             let _ =
                 writeln!(text, "    {}: {} {sign} {}{interval}", part.name, number(part.value), number(target.limit));
-            let Some(times) = part.times.as_ref().filter(|_| !part.within(target.limit)) else { continue };
-            let pair = |[native, colored]: [f64; 2]| format!("{} -> {}", number(native), number(colored));
-            let _ = writeln!(
-                text,
-                "      CPU ms of whole runs, native -> colored: user {}, system {}, memtint's processes 0 -> {}",
-                pair(times.user),
-                pair(times.system),
-                number(times.entourage)
-            );
+            if let Some(made_of) = &part.made_of {
+                let _ = writeln!(text, "      {}", made_of.to_text());
+            }
         }
     }
     text

@@ -43,15 +43,19 @@ impl Unit {
 pub(super) enum Side {
     Native,
     Colored,
+    /// A second run without memtint beside the first: what chance makes of two equal runs.
+    Control,
 }
 
 impl Side {
     pub(super) const BOTH: [Side; 2] = [Side::Native, Side::Colored];
+    pub(super) const ALL: [Side; 3] = [Side::Native, Side::Colored, Side::Control];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Side::Native => "native",
             Side::Colored => "colored",
+            Side::Control => "control",
         }
     }
 }
@@ -65,13 +69,26 @@ pub(super) struct Series {
     pub(super) unit: Unit,
     pub(super) native: Vec<f64>,
     pub(super) colored: Vec<f64>,
+    /// Empty where native runs have no other beside them.
+    pub(super) control: Vec<f64>,
 }
 
 impl Series {
-    /// Colored by native sample, round by round: what slows the machine down for a while, and with it both sides, cancels.
+    /// Colored by native sample, or the mean of both native ones, round by round: what slows the machine down for a while,
+    /// and with it all sides, cancels.
     fn ratios(&self) -> Vec<f64> {
-        let rounds = self.native.iter().zip(&self.colored);
-        rounds.filter(|(native, _)| **native > 0.0).map(|(native, colored)| colored / native).collect()
+        if self.control.len() == self.native.len() {
+            let means = self.native.iter().zip(&self.control).map(|(native, control)| f64::midpoint(*native, *control));
+            return quotients(&self.colored, means);
+        }
+        quotients(&self.colored, self.native.iter().copied())
+    }
+
+    /// What [`Series::ratio`] would be of a second native run in the place of the colored one, and where it lies: the
+    /// share of chance. `None` without a control.
+    pub(super) fn control_ratio(&self) -> Option<(f64, Option<Interval>)> {
+        let ratios = quotients(&self.control, self.native.iter().copied());
+        Some((Spread::of(&ratios)?.median, Interval::of_median(&ratios)))
     }
 
     /// Median of the ratios of all rounds; `None` when a side is missing or native is 0.
@@ -97,11 +114,19 @@ impl Series {
             "measure": self.measure,
             "native": side_json(&self.native, self.unit),
             "colored": side_json(&self.colored, self.unit),
+            "control": side_json(&self.control, self.unit),
             "ratio": self.ratio(),
             "ratio_95": self.ratio_interval().map(|interval| [interval.low, interval.high]),
             "ratio_of_min": self.ratio_of_min(),
+            "control_ratio": self.control_ratio().map(|(ratio, _)| ratio),
+            "control_ratio_95": self.control_ratio().and_then(|(_, at)| at).map(|at| [at.low, at.high]),
         })
     }
+}
+
+/// Round by round.
+fn quotients(samples: &[f64], by: impl Iterator<Item = f64>) -> Vec<f64> {
+    by.zip(samples).filter(|(by, _)| *by > 0.0).map(|(by, sample)| sample / by).collect()
 }
 
 fn side_json(samples: &[f64], unit: Unit) -> Value {
@@ -208,13 +233,14 @@ impl Results {
             series.group == group && series.subject == subject && series.measure == measure && series.unit == unit
         });
         let place = place.unwrap_or_else(|| {
-            let (native, colored) = (Vec::new(), Vec::new());
-            self.series.push(Series { group, subject: subject.to_owned(), measure, unit, native, colored });
+            let (native, colored, control) = (Vec::new(), Vec::new(), Vec::new());
+            self.series.push(Series { group, subject: subject.to_owned(), measure, unit, native, colored, control });
             self.series.len() - 1
         });
         match side {
             Side::Native => self.series[place].native.push(value),
             Side::Colored => self.series[place].colored.push(value),
+            Side::Control => self.series[place].control.push(value),
         }
     }
 
@@ -242,7 +268,7 @@ mod tests {
             let native: Vec<f64> = (0..rounds).map(|_| 100.0 + random.below(1000) as f64).collect();
             let colored = native.iter().map(|sample| sample * 1.1).collect();
             let (subject, unit) = ("x".to_owned(), Unit::Milliseconds);
-            Series { group: "g", subject, measure: "m", unit, native, colored }
+            Series { group: "g", subject, measure: "m", unit, native, colored, control: Vec::new() }
         };
         assert_eq!(series(2).ratio_interval(), None);
         let cancelled = series(15).ratio_interval().unwrap();
@@ -253,6 +279,16 @@ mod tests {
         assert!(many.0 < few.0 / 3.0, "{few:?} {many:?}");
         // The middle of even numbers from 100 to 1099.
         assert!(many.1 < 600.0 && 600.0 < many.2, "{many:?}");
+    }
+
+    #[test]
+    fn a_control_is_a_second_native_side() {
+        let mut results = Results::default();
+        for (side, value) in [(Side::Native, 1.0), (Side::Control, 3.0), (Side::Colored, 3.0)] {
+            results.add("g", "x", ("m", Unit::Milliseconds), side, value);
+        }
+        let series = &results.series[0];
+        assert_eq!((series.ratio(), series.control_ratio()), (Some(1.5), Some((3.0, None))));
     }
 
     #[test]

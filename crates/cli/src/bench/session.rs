@@ -10,7 +10,7 @@ use memtint_map::Matcher;
 use memtint_units::Pfn;
 use serde::Deserialize;
 
-use super::child::{ChildError, Ended, Running};
+use super::child::{ChildError, Ended, Running, finish_entourage};
 use super::random::Random;
 use super::series::{Mishap, Results, Side};
 use super::touch::ScrambleReport;
@@ -107,7 +107,7 @@ struct RunReport {
 
 /// A run under way, with what is needed to understand its end.
 pub(super) struct Started {
-    running: Running,
+    pub(super) running: Running,
     report: Option<PathBuf>,
     errors: PathBuf,
 }
@@ -117,7 +117,7 @@ impl Session {
     fn command(&self, job: &Job, side: Side) -> (Command, Option<PathBuf>) {
         let report = self.work.path("report.json");
         let (mut command, report) = match side {
-            Side::Native => {
+            Side::Native | Side::Control => {
                 let mut command = Command::new(&job.words[0]);
                 command.args(&job.words[1..]);
                 (command, None)
@@ -139,7 +139,7 @@ impl Session {
     /// Starts a job.
     pub(super) fn start(&self, job: &Job, side: Side) -> Result<Started, String> {
         let (mut command, report) = self.command(job, side);
-        let errors = self.work.path("errors.txt");
+        let errors = self.work.path(&format!("errors-{}.txt", side.name()));
         let file = |error: std::io::Error| format!("cannot be started: {error}");
         command.stdin(match &job.input {
             Some(path) => Stdio::from(File::open(path).map_err(file)?),
@@ -152,10 +152,15 @@ impl Session {
 
     /// Waits for its end; anything but success is an error in words.
     pub(super) fn finish(&mut self, started: Started) -> Result<Measured, Trouble> {
+        let mut done = self.finish_alone(started)?;
+        done.ended.entourage = finish_entourage();
+        Ok(done)
+    }
+
+    /// The same when others are under way: what belongs to the program is not waited for.
+    pub(super) fn finish_alone(&mut self, started: Started) -> Result<Measured, Trouble> {
         let Started { running, report, errors } = started;
-        let ended = running
-            .finish(self.extent.limit)
-            .map_err(|error| Trouble { hung: matches!(error, ChildError::Hung(_)), reason: error.to_string() })?;
+        let ended = running.finish_alone(self.extent.limit)?;
         let said = || std::fs::read_to_string(&errors).unwrap_or_default();
         if !ended.status.success() {
             let reason = format!("{}: {}", ended.status, last_line(&said()));
@@ -199,7 +204,7 @@ impl Session {
         (repeat, scramble_pages): (usize, usize),
         mut measure: impl FnMut(&mut Session, Side) -> Result<(), Trouble>,
     ) {
-        let mut failed = [0; 2];
+        let mut failed = [0; Side::ALL.len()];
         for round in 1..=repeat {
             eprintln!("memtint: bench: {group} {subject} {round}/{repeat}");
             let mut order = sides.to_vec();
@@ -211,12 +216,37 @@ impl Session {
                 self.scramble(scramble_pages);
                 if let Err(trouble) = measure(self, side) {
                     failed[side as usize] += if trouble.hung { 2 } else { 1 };
-                    eprintln!("memtint: bench: {group} {subject} {}: {}", side.name(), trouble.reason);
-                    let subject = subject.to_owned();
-                    self.results.failures.push(Mishap { group, subject, side: side.name(), reason: trouble.reason });
+                    self.note_failure((group, subject), side.name(), trouble);
                 }
             }
         }
+    }
+
+    /// Measures on all sides at the same time, each time from scrambled free lists. After a hang or a second failure no
+    /// more rounds are tried.
+    pub(super) fn side_by_side(
+        &mut self,
+        (group, subject): (&'static str, &str),
+        (repeat, scramble_pages): (usize, usize),
+        mut measure: impl FnMut(&mut Session) -> Result<(), Trouble>,
+    ) {
+        let mut failed = 0;
+        for round in 1..=repeat {
+            eprintln!("memtint: bench: {group} {subject}, side by side {round}/{repeat}");
+            self.scramble(scramble_pages);
+            if let Err(trouble) = measure(self) {
+                failed += if trouble.hung { 2 } else { 1 };
+                self.note_failure((group, subject), "side by side", trouble);
+            }
+            if failed > 1 {
+                return;
+            }
+        }
+    }
+
+    fn note_failure(&mut self, (group, subject): (&'static str, &str), side: &'static str, trouble: Trouble) {
+        eprintln!("memtint: bench: {group} {subject} {side}: {}", trouble.reason);
+        self.results.failures.push(Mishap { group, subject: subject.to_owned(), side, reason: trouble.reason });
     }
 
     /// Has a process of its own touch memory and give it back in random order.
@@ -243,7 +273,7 @@ impl Session {
         let right = frames.iter().filter(|&&frame| self.matcher.matches(Pfn(frame))).count();
         let share = right as f64 / frames.len() as f64;
         match side {
-            Side::Native => self.results.native_share_in_color.push(share),
+            Side::Native | Side::Control => self.results.native_share_in_color.push(share),
             Side::Colored => self.results.colored_share_in_color.push(share),
         }
     }
@@ -260,6 +290,12 @@ pub(super) struct Trouble {
 impl From<&str> for Trouble {
     fn from(reason: &str) -> Self {
         Trouble { hung: false, reason: reason.to_owned() }
+    }
+}
+
+impl From<ChildError> for Trouble {
+    fn from(error: ChildError) -> Self {
+        Trouble { hung: matches!(error, ChildError::Hung(_)), reason: error.to_string() }
     }
 }
 
