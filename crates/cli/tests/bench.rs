@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -45,7 +46,9 @@ impl PlatformFile {
     fn new() -> Self {
         let detect = memtint(&["platform", "detect", "--functions-of", "skl-e3-1220v5-4x4g"]);
         let text = output(detect, Duration::from_secs(20));
-        let path = std::env::temp_dir().join(format!("memtint-bench-test-{}.toml", std::process::id()));
+        static FILES: AtomicU32 = AtomicU32::new(0);
+        let number = FILES.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("memtint-bench-test-{}-{number}.toml", std::process::id()));
         std::fs::write(&path, text).expect("the temporary directory is writable");
         Self(path)
     }
@@ -100,7 +103,7 @@ fn the_bench_measures_both_sides_and_judges_its_targets() {
     let arguments = ["--format", "json", "bench", "run", "--quick", "--repeat", "2", "--only", "startup,touch"];
     let mut command = memtint(&arguments);
     command.args(["--seed", "7", "--platform", platform.path()]);
-    let text = output(command, Duration::from_secs(150));
+    let text = output(command, Duration::from_secs(400));
     let json: Value = serde_json::from_str(&text).expect("the output is JSON");
     assert_eq!((&json["schema"], &json["seed"], &json["repeat"]), (&1.into(), &7.into(), &2.into()));
     assert!(json["machine"]["cores"].as_u64().is_some_and(|cores| cores > 0));
@@ -145,7 +148,7 @@ fn steady_parts_are_measured_side_by_side_with_a_control() {
     let arguments = ["--format", "json", "bench", "run", "--quick", "--repeat", "1", "--only", "programs"];
     let mut command = memtint(&arguments);
     command.args(["--platform", platform.path()]);
-    let text = output(command, Duration::from_secs(200));
+    let text = output(command, Duration::from_secs(400));
     let json: Value = serde_json::from_str(&text).expect("the output is JSON");
     assert_eq!(json["failures"], Value::Array(Vec::new()));
     let outputs = json["outputs"].as_array().expect("outputs are a list");
@@ -176,7 +179,7 @@ fn steady_parts_are_measured_side_by_side_with_a_control() {
 fn allocators_are_compared_page_by_page_and_equal_seeds_take_equal_steps() {
     let run = |seed: &str| -> Value {
         let arguments = ["--format", "json", "bench", "frames", "--quick", "--repeat", "2", "--seed", seed];
-        serde_json::from_str(&output(memtint(&arguments), Duration::from_secs(120))).expect("the output is JSON")
+        serde_json::from_str(&output(memtint(&arguments), Duration::from_secs(400))).expect("the output is JSON")
     };
     let (json, again) = (run("5"), run("5"));
     assert_eq!((&json["schema"], &json["bench"], &json["seed"]), (&1.into(), &"frames".into(), &5.into()));
@@ -205,7 +208,7 @@ fn allocators_are_compared_page_by_page_and_equal_seeds_take_equal_steps() {
     assert!(steps_max("palloc", "adverse") > 7_000);
     let systems = json["systems"].as_array().expect("systems are a list");
     assert!(systems.iter().all(|system| system["pages_out_of_color"] == 0), "{systems:?}");
-    let text = output(memtint(&["bench", "frames", "--quick", "--repeat", "1"]), Duration::from_secs(60));
+    let text = output(memtint(&["bench", "frames", "--quick", "--repeat", "1"]), Duration::from_secs(400));
     assert!(text.contains("palloc*") && text.contains("published: Yun") && text.contains("11764"), "{text}");
 }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use common::{BANKS, Machine, alive, find_program, within};
 
 /// No answer of the shell takes longer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An interactive shell on a terminal.
 struct Shell<'a> {

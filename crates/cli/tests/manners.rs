@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::{BANKS, Colors, Launch, Machine, Process, Run, alive, assert_held, is_alive, within};
 
-const SOON: Duration = Duration::from_secs(2);
+const SOON: Duration = Duration::from_secs(30);
 
 /// A program that waits, in color.
 fn waiting<'a>(machine: &'a Machine, check: &str) -> (Run<'a>, u32) {

@@ -25,7 +25,7 @@ impl<'a> Check<'a> {
     }
 
     fn launch(&self) -> Launch<'a> {
-        Launch::new(self.machine, &self.command).interactive().limit(Duration::from_secs(60))
+        Launch::new(self.machine, &self.command).interactive().limit(Duration::from_secs(180))
     }
 
     fn native(&self) {
@@ -80,6 +80,7 @@ macro_rules! checks {
 
 checks!("memory":
     brk_grows_and_shrinks
+    brk_stays_where_it_cannot_go
     recycled_memory_is_zero
     fixed_maps_replace_what_was_there
     mmap_fails_as_ever

@@ -117,18 +117,34 @@ fn the_scenario_is_printed_with_its_defaults_and_means_the_same() {
     assert_eq!(first, second);
 }
 
+fn catches_interrupts(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the child has not been waited for");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.expect("the kernel says it").trim(), 16).expect("a number");
+    caught & (1 << (libc::SIGINT - 1)) != 0
+}
+
+/// Of the first thread.
+fn processor_time(pid: u32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("the child has not been waited for");
+    Duration::from_nanos(text.split(' ').next().and_then(|time| time.parse().ok()).expect("a number"))
+}
+
 #[test]
 fn an_interrupted_simulation_keeps_what_is_done() {
     let scratch = Scratch::new("interrupted");
     let endless = SCENARIO.replace("200 us", "100 s").replace("alone = true", "alone = false");
     let scenario = scratch.scenario(&endless);
     let mut running = command(&["--format", "json", "sim", &scenario]).stdout(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(3));
+    // On a busy machine it may take a while until it listens and has come somewhere.
+    while !catches_interrupts(running.id()) || processor_time(running.id()) < Duration::from_secs(3) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     // SAFETY: plain system call; the child is ours and has not been waited for.
     assert_eq!(unsafe { libc::kill(running.id() as i32, libc::SIGINT) }, 0);
     let asked = Instant::now();
     while running.try_wait().unwrap().is_none() {
-        if asked.elapsed() > Duration::from_secs(60) {
+        if asked.elapsed() > Duration::from_secs(300) {
             running.kill().unwrap();
             panic!("it did not stop");
         }

@@ -104,6 +104,17 @@ fn a_strict_program_that_asks_for_too_much_gets_enomem() {
 }
 
 #[test]
+fn what_a_process_had_that_has_ended_is_there_for_the_others() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let mut run = launch(&machine, "inherits", "--strict").colored();
+    run.ready();
+    run.say("x");
+    let ended = run.end();
+    ended.assert_success();
+    assert_explained(&ended);
+}
+
+#[test]
 fn a_strict_program_that_cannot_have_what_is_to_be_prefaulted_does_not_begin() {
     let Some(machine) = Machine::take(&["cc"]) else { return };
     let ended = launch(&machine, "begins", "--strict").options(&["--prefault", "100M"]).colored().end();

@@ -26,6 +26,13 @@ pub(crate) struct Area {
 /// The end of the user half of the address space: the kernel refuses to look further.
 pub(crate) const USER_END: u64 = 0x7fff_ffff_f000;
 
+/// Where the heap of a process begins.
+pub(crate) fn heap_start(pid: Pid) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Field 47, of which the third is the first behind the name in brackets.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(44)?.parse().ok()
+}
+
 impl Area {
     /// Bytes.
     pub(crate) fn length(&self) -> u64 {

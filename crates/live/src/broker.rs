@@ -32,6 +32,8 @@ const PATIENCE: f64 = 8.0;
 const MANY: u64 = 1 << 16;
 /// How long the broker does not search after it has found too little; twice as long each time, up to the second.
 const BARREN: Duration = Duration::from_secs(5);
+/// How long an address space may take to give its frames back once its processes have ended.
+const SETTLED: Duration = Duration::from_millis(300);
 /// See [`BARREN`].
 const BARREN_MAX: Duration = Duration::from_secs(300);
 /// Pages of stock below which the broker looks for more while it is not asked for anything.
@@ -111,8 +113,17 @@ impl Broker {
 
     /// The frames have been taken: the broker may look for more.
     pub(crate) fn go_on(&self) {
+        self.tell([0; 3]);
+    }
+
+    /// An address space has gone: there may be frames where there were none.
+    pub(crate) fn stir(&self) {
+        self.tell(STIR);
+    }
+
+    fn tell(&self, words: [u64; 3]) {
         if let Some(socket) = &*self.socket.borrow() {
-            let _ = sys::send_message(socket, &message([0; 3]), None);
+            let _ = sys::send_message(socket, &message(words), None);
         }
     }
 }
@@ -132,6 +143,9 @@ fn spawn(choice: &dyn FrameChoice, strict: bool, nodes: &Nodes) -> Result<OwnedF
     }
     Ok(socket)
 }
+
+/// The message of [`Broker::stir`].
+const STIR: [u64; 3] = [0, 1, 0];
 
 /// Three numbers as a message: a wish, no pages to go on, or what was released.
 fn message(words: [u64; 3]) -> [u8; 24] {
@@ -177,6 +191,9 @@ impl<'a> Store<'a> {
             }
             let mut order = [0u8; 24];
             match sys::receive_message(socket, &mut order, wait) {
+                Ok(received) if received.length == order.len() && words(&order) == STIR => {
+                    self.stocks.iter_mut().for_each(Stock::hope);
+                }
                 Ok(received) if received.length == order.len() => {
                     let [pages, cpu, near] = words(&order);
                     may_look = pages == 0;
@@ -235,6 +252,11 @@ impl<'a> Stock<'a> {
     fn new(choice: &'a dyn FrameChoice, strict: bool, node: Option<u32>) -> Stock<'a> {
         let (pages, wrong, memory) = (Vec::new(), Vec::new(), Memory::of_this_process());
         Stock { pages, given: 0, wrong, held: 0, barren: None, choice, node, strict, memory }
+    }
+
+    /// Shortens the pause after a search that found too little: soon there will be more.
+    fn hope(&mut self) {
+        self.barren = self.barren.map(|_| (Instant::now(), SETTLED));
     }
 
     /// Pages below which there should be more: the more a program has taken, the more it may take next.
@@ -326,7 +348,7 @@ impl<'a> Stock<'a> {
         if found {
             self.barren = None;
         } else if everywhere {
-            let pause = self.barren.map_or(BARREN, |(_, pause)| (pause * 2).min(BARREN_MAX));
+            let pause = self.barren.map_or(BARREN, |(_, pause)| (pause * 2).clamp(BARREN, BARREN_MAX));
             self.barren = Some((Instant::now(), pause));
         }
         found

@@ -79,7 +79,7 @@ pub(crate) fn kill_descendants() {
         });
         left.is_empty()
     };
-    within(Duration::from_secs(10), nothing_left);
+    within(Duration::from_secs(60), nothing_left);
 }
 
 /// Kills everything below this process and forgets the dead.

@@ -19,9 +19,9 @@ use super::sample::{Colors, Sampler, Samples};
 use super::{BANKS, listing};
 
 /// A run that takes longer is killed, and its test fails.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(120);
 /// How long anything of a run may linger after its end.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER: Duration = Duration::from_secs(30);
 
 /// A program to be started.
 pub(crate) struct Launch<'a> {

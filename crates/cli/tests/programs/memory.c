@@ -70,6 +70,24 @@ static void brk_grows_and_shrinks(void)
 	CHECK(sbrk(0) == start + 3 * PAGE + 200);
 }
 
+/* The heap cannot end before it begins: nothing of data and text is given up. */
+static void brk_stays_where_it_cannot_go(void)
+{
+	static char data[64 * 4096] = {1};
+	char *end = sbrk(0);
+	fill(data, 64, 1);
+	for (int round = 0; round < 3; round++) {
+		char *places[] = {(char *)1, (char *)PAGE, data, data + 32 * PAGE};
+		for (int place = 0; place < 4; place++)
+			CHECK((char *)syscall(SYS_brk, places[place]) == end);
+		CHECK(holds(data, 64, 1));
+		if (round == 1)
+			ready();
+	}
+	CHECK(brk(end + 5 * PAGE) == 0 && brk(end) == 0);
+	CHECK(holds(data, 64, 1));
+}
+
 /* --- mmap and munmap --- */
 
 static void recycled_memory_is_zero(void)
@@ -482,7 +500,7 @@ static void kernel_writes_into_fresh_memory(void)
 		CHECK(page % 2 ? holds(sink + page * PAGE, 1, page) : is_zero(sink + page * PAGE, 1));
 }
 
-CHECKS({"counts_first_touches", counts_first_touches}, {"grows_when_told", grows_when_told}, {"brk_grows_and_shrinks", brk_grows_and_shrinks},
+CHECKS({"counts_first_touches", counts_first_touches}, {"grows_when_told", grows_when_told}, {"brk_grows_and_shrinks", brk_grows_and_shrinks}, {"brk_stays_where_it_cannot_go", brk_stays_where_it_cannot_go},
        {"recycled_memory_is_zero", recycled_memory_is_zero},
        {"fixed_maps_replace_what_was_there", fixed_maps_replace_what_was_there},
        {"mmap_fails_as_ever", mmap_fails_as_ever}, {"ten_thousand_small_maps", ten_thousand_small_maps},

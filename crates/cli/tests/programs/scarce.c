@@ -112,6 +112,37 @@ static void asks(void)
 	ready();
 }
 
+/* What a process had that has ended can be had at once: long before memory without such frames is searched again. */
+static void inherits(void)
+{
+	int had[2], may_end[2];
+	CHECK(pipe(had) == 0 && pipe(may_end) == 0);
+	size_t found = PAGES;
+	char byte;
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		while (!can_have(found))
+			found -= found / 4;
+		CHECK(mlock(map(found), found * PAGE) == 0);
+		CHECK(write(had[1], &found, sizeof(found)) == sizeof(found));
+		CHECK(read(may_end[0], &byte, 1) == 1);
+		_exit(0);
+	}
+	CHECK(read(had[0], &found, sizeof(found)) == sizeof(found));
+	CHECK(!can_have(found));
+	CHECK(write(may_end[1], "x", 1) == 1);
+	int status;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	int again = 0;
+	for (int round = 0; round < 30 && !again; round++) {
+		usleep(100000);
+		again = can_have(found * 3 / 4);
+	}
+	CHECK(again);
+	ready();
+}
+
 /* The same calls succeed when any frame will do. */
 static void asks_softly(void)
 {
@@ -127,5 +158,5 @@ static void asks_softly(void)
 	CHECK(holds(memory, PAGES, 1) && holds(later, PAGES, 2));
 }
 
-CHECKS({"begins", begins}, {"touches_200_mib", touches_200_mib}, {"touches_little", touches_little}, {"touches", touches}, {"touches_until_refused", touches_until_refused}, {"asks", asks},
+CHECKS({"begins", begins}, {"touches_200_mib", touches_200_mib}, {"touches_little", touches_little}, {"touches", touches}, {"touches_until_refused", touches_until_refused}, {"asks", asks}, {"inherits", inherits},
        {"asks_softly", asks_softly})

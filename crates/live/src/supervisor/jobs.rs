@@ -38,7 +38,9 @@ impl Supervisor {
             // The helper moves the break on its own as well: only it knows where the heap ends.
             op::BRK => {
                 let (end, heap_end) = (request.args[0].next_multiple_of(PAGE), served.space.counters().program_break);
-                let shrinks = request.args[0] != 0 && end < heap_end;
+                // Below its start the heap does not shrink: the kernel leaves it as it is.
+                let start = areas::heap_start(served.space.helper).unwrap_or(heap_end);
+                let shrinks = end >= start && end < heap_end;
                 request.args[1] =
                     if shrinks { served.space.list_pages(&*self.supply.choice, end, heap_end, true) } else { 0 };
             }

@@ -166,6 +166,7 @@ impl Supervisor {
             }
         }
         sys::signal_process(&served.space.helper_process, libc::SIGKILL);
+        self.supply.broker.stir();
     }
 
     // --- memory that is there already ---
