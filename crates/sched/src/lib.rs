@@ -11,7 +11,8 @@
 //! and differ, a yes still holds, and a no becomes [`Unsupported::Phases`].
 //!
 //! Types to know: [`TaskSpec`] and [`TaskSet`] (what to judge), [`Verdict`]. Start at [`judge`](judge()), which
-//! adds to each yes a schedule that an independent [checker](check()) has replayed.
+//! adds to each yes a schedule that an independent [checker](check()) has replayed. Tables in place of a policy, around
+//! the refreshes of memory, are in [`cyclic`].
 //!
 //! ```
 //! use memtint_sched::{Effort, Preemption, Priorities, TaskSet, TaskSpec, Verdict, fixed_priority};
@@ -31,9 +32,11 @@
 
 mod bounds;
 mod check;
+pub mod cyclic;
 mod edf;
 mod error;
 mod fixed;
+mod form;
 mod judge;
 mod resource;
 mod schedule;
@@ -46,6 +49,7 @@ pub use check::{Accepted, Violation, check};
 pub use edf::{DemandTest, processor_demand, quick_processor_demand, worst_response_edf};
 pub use error::SchedError;
 pub use fixed::{Preemption, Priorities, WorstCase, fixed_priority, worst_response};
+pub use form::Form;
 pub use judge::{Evidence, Witness, judge};
 pub use resource::{Budget, PeriodicResource, Supply, budget_curve, schedulable_on, smallest_budget};
 pub use schedule::{Coverage, Policy, Run, Schedule, schedule};

@@ -1,0 +1,388 @@
+//! Which lengths of a frame will do: rules (1) to (5) of section 4.3.2, and Algorithm 6.
+
+use crate::error::SchedError;
+use crate::form::Form;
+use crate::task::{TIME_MAX, Task, TaskSet};
+use memtint_units::Picoseconds;
+use num_integer::Integer;
+
+/// REF commands that refresh one rank in full: rows over rows in a refresh bin, in each line of Table 4.1.
+pub const REF_COMMANDS: u64 = 8192;
+
+/// Chip density in Gbit and tRFC, from Table 4.1; for 32 and 64 Gbit the table gives least values.
+pub const T_RFC: [(u32, Picoseconds); 7] = [
+    (1, Picoseconds::from_ns(110)),
+    (2, Picoseconds::from_ns(160)),
+    (4, Picoseconds::from_ns(260)),
+    (8, Picoseconds::from_ns(350)),
+    (16, Picoseconds::from_ns(550)),
+    (32, Picoseconds::from_ns(1000)),
+    (64, Picoseconds::from_ns(2000)),
+];
+
+/// How the ranks of one color are refreshed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bursts {
+    /// All at once.
+    Parallel,
+    /// One after another.
+    Serial,
+}
+
+/// The ranks, and what it takes to refresh them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    retention: Picoseconds,
+    ranks: u32,
+    t_rfc: Picoseconds,
+    bursts: Bursts,
+}
+
+impl Memory {
+    /// Describes memory of `ranks` ranks (`K` of the dissertation, at least 1), each of which has to be refreshed by
+    /// [`REF_COMMANDS`] commands of `t_rfc` each within `retention` (`R`).
+    ///
+    /// # Errors
+    ///
+    /// [`SchedError::Memory`] when a value is zero or above [`TIME_MAX`], or the retention is not a multiple of the ranks.
+    pub fn new(retention: Picoseconds, ranks: u32, t_rfc: Picoseconds, bursts: Bursts) -> Result<Memory, SchedError> {
+        let refuse = |field, found: u64, accepted: String| Err(SchedError::Memory { field, found, accepted });
+        if ranks == 0 {
+            return refuse("ranks", 0, "1 or more".to_owned());
+        }
+        if retention.0 == 0 || retention > TIME_MAX || !retention.0.is_multiple_of(u64::from(ranks)) {
+            let accepted = format!("a multiple of the {ranks} ranks, {ranks} to {} ps", TIME_MAX.0);
+            return refuse("retention", retention.0, accepted);
+        }
+        if t_rfc.0 == 0 || t_rfc.0 > TIME_MAX.0 / REF_COMMANDS / u64::from(ranks) {
+            let most = TIME_MAX.0 / REF_COMMANDS / u64::from(ranks);
+            return refuse("t_rfc", t_rfc.0, format!("1 to {most} ps"));
+        }
+        Ok(Memory { retention, ranks, t_rfc, bursts })
+    }
+
+    /// Gives the retention time `R`, in which each rank must be refreshed.
+    #[must_use]
+    pub fn retention(&self) -> Picoseconds {
+        self.retention
+    }
+
+    /// Gives the number of ranks `K`.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// Gives tRFC.
+    #[must_use]
+    pub fn t_rfc(&self) -> Picoseconds {
+        self.t_rfc
+    }
+
+    /// Gives the time that each rank has when they are refreshed in turn, `R / K`; exact.
+    #[must_use]
+    pub fn grain(&self) -> Picoseconds {
+        Picoseconds(self.retention.0 / u64::from(self.ranks))
+    }
+
+    /// Gives how long the ranks of one color are being refreshed, when a color has so many.
+    #[must_use]
+    pub fn burst(&self, ranks: u32) -> Picoseconds {
+        let one_after_another = if self.bursts == Bursts::Serial { u64::from(ranks) } else { 1 };
+        Picoseconds(self.t_rfc.0 * REF_COMMANDS * one_after_another)
+    }
+}
+
+/// Lengths of frames: `size` is `f`, by which jobs are placed, and `color` is `f'`, by which memory is colored. They are equal
+/// unless frames are fused (4.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frames {
+    /// `f`.
+    pub size: Picoseconds,
+    /// `f'`, a multiple of `size`.
+    pub color: Picoseconds,
+}
+
+impl Frames {
+    /// Gives frames that are not fused.
+    #[must_use]
+    pub fn plain(size: Picoseconds) -> Frames {
+        Frames { size, color: size }
+    }
+}
+
+/// Why a frame is refused, with the numbers that say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Rule (1): the frame exceeds half of the task's period. Only as printed: it is copies that need it ([`Note::Copies`]).
+    Alternation {
+        /// Index of the task, from 0.
+        task: usize,
+        /// Its period; the frame is longer than half of it.
+        period: Picoseconds,
+    },
+    /// Rule (2): the colored frame does not divide the retention time.
+    Retention {
+        /// What is left over of the retention time.
+        remainder: Picoseconds,
+    },
+    /// Rule (3): as printed, `2 f - gcd(p, f)` exceeds the deadline. Corrected, which holds with phases and jitter: a job
+    /// released so long after the beginning of a frame has no whole frame until its deadline,
+    /// `floor((r + D) / f) - ceil(r / f) < 1`.
+    WholeFrame {
+        /// Index of the task, from 0.
+        task: usize,
+        /// As printed, `2 f - gcd(p, f)`; corrected, the offset of the release in its frame.
+        found: Picoseconds,
+        /// As printed the deadline; corrected the time from latest release to deadline.
+        window: Picoseconds,
+    },
+    /// Rule (4): the colored frame is not a multiple of `R / K` (as printed: the formula, which subtracts `K` from a time,
+    /// is not zero; the time is taken in the chapter's milliseconds).
+    Grain {
+        /// `R / K`.
+        grain: Picoseconds,
+    },
+    /// Rule (5): a job is longer than a frame. Only as printed: slices mend it ([`Note::Slices`]).
+    Unsliced {
+        /// Index of the task, from 0.
+        task: usize,
+        /// Its WCET.
+        wcet: Picoseconds,
+    },
+    /// The rule that the chapter lacks: the burst of a color does not fit into its frame.
+    Burst {
+        /// How long the burst is.
+        burst: Picoseconds,
+    },
+    /// The colored frame is no multiple of the frame, or one of them is zero.
+    Fusion,
+}
+
+/// What a frame that is not refused asks for, or costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// Rule (1) does not hold: two instances of this task cannot be sure to alternate (case 2 of Theorem 2).
+    Copies {
+        /// Index of the task, from 0.
+        task: usize,
+    },
+    /// Rule (5) does not hold: jobs of this task need slices.
+    Slices {
+        /// Index of the task, from 0.
+        task: usize,
+        /// The least slices of each job, `ceil(e / f)`.
+        least: u64,
+    },
+    /// The frame does not divide the task's period, release and deadline, so that frames lie partly outside of windows, and
+    /// capacity is lost. Theorem 1 overlooks it.
+    Capacity {
+        /// Index of the task, from 0.
+        task: usize,
+    },
+}
+
+/// A frame, judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameReport {
+    /// The frames.
+    pub frames: Frames,
+    /// Each reason to refuse them; empty when they will do.
+    pub refused: Vec<Refused>,
+    /// What they ask for; empty as printed.
+    pub notes: Vec<Note>,
+}
+
+impl FrameReport {
+    /// Tells whether no rule refuses the frames. Whether all jobs fit into them is another question, for
+    /// [`color`](crate::cyclic::color()).
+    #[must_use]
+    pub fn accepted(&self) -> bool {
+        self.refused.is_empty()
+    }
+}
+
+/// Judges frames by rules (1) to (5) of 4.3.2.
+///
+/// Corrected: rule (2) and rule (4) in the intended form, `f' = j R / K`, for the colored frame; rule (3) for each release with
+/// phase and jitter; the burst in its frame, which the chapter forgets; (1) and (5) as notes, because copies and slices
+/// mend what they refuse. As printed: all five, literally; the formula of (4) then refuses nearly everything.
+#[must_use]
+pub fn judge_frame(set: &TaskSet, memory: &Memory, frames: Frames, form: Form) -> FrameReport {
+    let (mut refused, mut notes) = (Vec::new(), Vec::new());
+    if frames.size.0 == 0 || frames.color.0 == 0 || !frames.color.0.is_multiple_of(frames.size.0) {
+        refused.push(Refused::Fusion);
+        return FrameReport { frames, refused, notes };
+    }
+    for (task, own) in set.tasks().iter().enumerate() {
+        refused.extend(alternation(task, own, frames.size, form, &mut notes));
+    }
+    let remainder = Picoseconds(memory.retention.0 % frames.color.0);
+    refused.extend((remainder.0 > 0).then_some(Refused::Retention { remainder }));
+    for (task, own) in set.tasks().iter().enumerate() {
+        refused.extend(match form {
+            Form::AsPrinted => whole_frame_as_printed(task, own, frames.size),
+            Form::Corrected => whole_frame(task, own, frames.size),
+        });
+    }
+    refused.extend(grain(memory, frames.color, form));
+    for (task, own) in set.tasks().iter().enumerate() {
+        refused.extend(unsliced(task, own, frames.size, form, &mut notes));
+    }
+    if form == Form::Corrected {
+        refused.extend(burst(memory, frames.color));
+        let lost = |&(_, own): &(usize, &Task)| !divides(own, frames.size);
+        notes.extend(set.tasks().iter().enumerate().filter(lost).map(|(task, _)| Note::Capacity { task }));
+    }
+    FrameReport { frames, refused, notes }
+}
+
+/// Rule (1).
+fn alternation(task: usize, own: &Task, size: Picoseconds, form: Form, notes: &mut Vec<Note>) -> Option<Refused> {
+    if size.0 <= own.period().0 / 2 {
+        return None;
+    }
+    match form {
+        Form::AsPrinted => Some(Refused::Alternation { task, period: own.period() }),
+        Form::Corrected => {
+            notes.push(Note::Copies { task });
+            None
+        }
+    }
+}
+
+/// Rule (3), as printed.
+fn whole_frame_as_printed(task: usize, own: &Task, size: Picoseconds) -> Option<Refused> {
+    let found = Picoseconds(2 * size.0 - own.period().0.gcd(&size.0));
+    (found > own.deadline()).then_some(Refused::WholeFrame { task, found, window: own.deadline() })
+}
+
+/// Rule (3), for each release.
+///
+/// How many whole frames a window has depends on the offset of its release in a frame, and offsets are those of the first
+/// release plus multiples of `gcd(p, f)`. Offset 0 aside, the smallest has the fewest.
+fn whole_frame(task: usize, own: &Task, size: Picoseconds) -> Option<Refused> {
+    let window = own.deadline().saturating_sub(own.jitter());
+    let step = own.period().0.gcd(&size.0);
+    let first = (own.phase().0 + own.jitter().0) % step;
+    let frames = |offset: u64| ((offset + window.0) / size.0).saturating_sub(u64::from(offset > 0));
+    let offsets = [Some(first), (first == 0 && step < size.0).then_some(step)];
+    let short = offsets.into_iter().flatten().find(|&offset| frames(offset) < 1)?;
+    Some(Refused::WholeFrame { task, found: Picoseconds(short), window })
+}
+
+/// Rule (4).
+fn grain(memory: &Memory, color: Picoseconds, form: Form) -> Option<Refused> {
+    let grain = memory.grain();
+    let holds = match form {
+        // floor((R/K)/f) - (R-K)/f = 0, with R in milliseconds.
+        Form::AsPrinted => {
+            let ranks = i128::from(memory.ranks) * 1_000_000_000;
+            let floor = i128::from(grain.0 / color.0);
+            floor * i128::from(color.0) == i128::from(memory.retention.0) - ranks
+        }
+        Form::Corrected => color.0.is_multiple_of(grain.0),
+    };
+    (!holds).then_some(Refused::Grain { grain })
+}
+
+/// Rule (5).
+fn unsliced(task: usize, own: &Task, size: Picoseconds, form: Form, notes: &mut Vec<Note>) -> Option<Refused> {
+    if own.wcet() <= size {
+        return None;
+    }
+    match form {
+        Form::AsPrinted => Some(Refused::Unsliced { task, wcet: own.wcet() }),
+        Form::Corrected => {
+            notes.push(Note::Slices { task, least: own.wcet().0.div_ceil(size.0) });
+            None
+        }
+    }
+}
+
+/// The rule that is missing.
+fn burst(memory: &Memory, color: Picoseconds) -> Option<Refused> {
+    let ranks = u32::try_from(color.0.div_ceil(memory.grain().0)).unwrap_or(u32::MAX).min(memory.ranks);
+    let burst = memory.burst(ranks);
+    (burst > color).then_some(Refused::Burst { burst })
+}
+
+/// Tells whether all windows of a task begin and end with a frame.
+fn divides(own: &Task, size: Picoseconds) -> bool {
+    let points = [own.period().0, own.phase().0 + own.jitter().0, own.phase().0 + own.deadline().0];
+    points.iter().all(|&point| u64::is_multiple_of(point, size.0))
+}
+
+/// The most steps that a retention time may have when frames are enumerated.
+const STEPS_MAX: u64 = 1 << 20;
+
+fn steps(memory: &Memory, step: Picoseconds) -> Result<u64, SchedError> {
+    if step.0 == 0 || !memory.retention.0.is_multiple_of(step.0) || memory.retention.0 / step.0 > STEPS_MAX {
+        let accepted =
+            format!("a divisor of the retention {} ps, and at least 1/{STEPS_MAX} of it", memory.retention.0);
+        return Err(SchedError::Memory { field: "step", found: step.0, accepted });
+    }
+    Ok(memory.retention.0 / step.0)
+}
+
+/// Judges each frame that divides the retention time (rule (2)) and is a multiple of `step`, shortest first, none fused.
+///
+/// # Errors
+///
+/// [`SchedError::Memory`] when the step does not divide the retention time, or is less than 2^-20 of it.
+pub fn frame_candidates(
+    set: &TaskSet,
+    memory: &Memory,
+    step: Picoseconds,
+    form: Form,
+) -> Result<Vec<FrameReport>, SchedError> {
+    let steps = steps(memory, step)?;
+    let sizes = (1..=steps).filter(|count| steps.is_multiple_of(*count)).map(|count| Picoseconds(count * step.0));
+    Ok(sizes.map(|size| judge_frame(set, memory, Frames::plain(size), form)).collect())
+}
+
+/// Fuses frames: Algorithm 6, "task fusion". `None` when it finds nothing.
+///
+/// Corrected: the longest multiple of `step` that divides `R / K` and each period, release and deadline, so that no capacity is
+/// lost, and the shortest colored frame `j R / K`, with `j` a divisor of `K`, that holds its burst. As printed: the first hit of
+/// the loops over multiples of `step`, which is nearly always a single step, and whose colored frame need not divide `R`.
+///
+/// # Errors
+///
+/// [`SchedError::Memory`] for a step as in [`frame_candidates`].
+pub fn fuse(set: &TaskSet, memory: &Memory, step: Picoseconds, form: Form) -> Result<Option<Frames>, SchedError> {
+    steps(memory, step)?;
+    Ok(match form {
+        Form::AsPrinted => fuse_as_printed(set, memory, step),
+        Form::Corrected => fuse_corrected(set, memory, step),
+    })
+}
+
+fn fuse_as_printed(set: &TaskSet, memory: &Memory, step: Picoseconds) -> Option<Frames> {
+    let shortest = set.tasks().iter().map(|task| task.deadline().0).min()?;
+    let grain = memory.grain().0;
+    for size in (1..).map(|count| count * step.0).take_while(|&size| size <= shortest / 2) {
+        let (mut color, mut i) = (size, 1);
+        while color <= memory.retention.0 {
+            color += size;
+            i += 1;
+            if color.is_multiple_of(grain) && i % (color / grain) == 0 {
+                return Some(Frames { size: Picoseconds(size), color: Picoseconds(color) });
+            }
+        }
+    }
+    None
+}
+
+fn fuse_corrected(set: &TaskSet, memory: &Memory, step: Picoseconds) -> Option<Frames> {
+    let grain = memory.grain().0;
+    let points = |own: &Task| [own.period().0, own.phase().0 + own.jitter().0, own.phase().0 + own.deadline().0];
+    let size = set.tasks().iter().flat_map(points).fold(grain, |size, point| size.gcd(&point));
+    let fits = |&j: &u32| memory.ranks.is_multiple_of(j) && memory.burst(j).0 <= u64::from(j) * grain;
+    let j = (1..=memory.ranks).find(fits)?;
+    let frames = Frames { size: Picoseconds(size), color: Picoseconds(u64::from(j) * grain) };
+    let windows = set.tasks().iter().enumerate().all(|(task, own)| whole_frame(task, own, frames.size).is_none());
+    (size.is_multiple_of(step.0) && windows).then_some(frames)
+}

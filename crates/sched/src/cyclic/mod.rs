@@ -1,0 +1,34 @@
+//! Cyclic executives in which no task runs while its rank is refreshed: Colored Refresh, chapter 4 of X. Pan, *Providing
+//! DRAM Predictability for Real-Time Systems and Beyond*, North Carolina State University, 2018.
+//!
+//! Time is cut into frames of one length `f`; after a cycle `L`, the least common multiple of all periods and the retention
+//! time `R`, everything repeats. Memory is cut into colors, here sets of DRAM ranks, as many as a stretch `f'` of one or more
+//! frames fits into `R`; while such a stretch lasts the ranks of one color are refreshed in a burst, and who has data there
+//! does not run. Colors are counted from 0 here, from 1 in the dissertation.
+//!
+//! - [`judge_frame`], [`frame_candidates`], [`fuse`]: which frames will do (rules (1) to (5) of 4.3.2, Algorithm 6).
+//! - [`place`]: jobs into frames by maximum flow, given which colors each task avoids; a no is a minimum cut.
+//! - [`place_then_avoid`]: the dissertation's order, first the jobs, then the colors that are left (4.3.2).
+//! - [`color`]: both at once, with the fewest copy tasks, and then the fewest slices, and a proven bound for them.
+//! - [`fewest_slices`]: the fewest slices when colors are given.
+//! - [`check_executive`]: an independent checker of what comes out.
+//! - [`class`], [`copy_time`], [`refresh_gain`]: huge, long and short tasks, and what a copy costs (4.3.7, 4.3.8).
+
+mod check;
+mod costs;
+mod flow;
+mod frames;
+mod problem;
+mod search;
+mod slices;
+mod table;
+
+pub use check::{Checked, Fault, check_executive};
+pub use costs::{Class, break_even_bytes, class, copy_pays, copy_time, long_task_bound, rank_need, refresh_gain};
+pub use flow::{Cut, Placement, Portion, place};
+pub use frames::{
+    Bursts, FrameReport, Frames, Memory, Note, REF_COMMANDS, Refused, T_RFC, frame_candidates, fuse, judge_frame,
+};
+pub use problem::{ColorSet, Footprint, JobId, Problem, Sharing, Slicing, Unanswered};
+pub use search::{Answer, FewestSlices, Limits, Refutation, Refuted, Solution, color, fewest_slices};
+pub use table::{Executive, Instance, Refresh, Slot, ThenAvoid, available_colors, place_then_avoid};
