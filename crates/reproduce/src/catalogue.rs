@@ -93,6 +93,17 @@ pub fn parse(text: &str, id: &str) -> Result<Figure, ReproduceError> {
         }
     }
     check_references(&figure)?;
+    for point in &figure.point {
+        if point.groups.is_some_and(|groups| groups < 2 || point.rank_correlation_of.is_none()) {
+            let found = point.groups.unwrap_or_default();
+            return Err(refuse(
+                id,
+                format!("point {:?}: groups", point.name),
+                found,
+                "2 or more, beside rank_correlation_of",
+            ));
+        }
+    }
     for claim in &figure.claim {
         let forms = [
             !claim.falling.is_empty(),

@@ -198,6 +198,10 @@ fn simulated(
         };
         let pairs = of(one)?.zip(of(other)?).filter(|(one, other)| one.len() == other.len());
         let pairs = pairs.map(|(one, other)| one.into_iter().zip(other).collect::<Vec<_>>());
+        let pairs = pairs.map(|pairs| match point.groups {
+            Some(groups) => grouped(pairs, groups as usize),
+            None => pairs,
+        });
         return Ok(pairs.and_then(|pairs| spearman(&pairs)).map(scale));
     }
     let take = |measured: &Measured| {
@@ -297,6 +301,18 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// Means of groups of neighbours by the second value; where there are fewer pairs than groups, each is one.
+fn grouped(mut pairs: Vec<(f64, f64)>, groups: usize) -> Vec<(f64, f64)> {
+    pairs.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let groups = groups.min(pairs.len());
+    let ends = (0..=groups).map(|group| group * pairs.len() / groups.max(1)).collect::<Vec<_>>();
+    let of = |group: &[(f64, f64)]| {
+        let (one, other): (Vec<f64>, Vec<f64>) = group.iter().copied().unzip();
+        (mean(&one), mean(&other))
+    };
+    ends.windows(2).map(|bounds| of(&pairs[bounds[0]..bounds[1]])).collect()
+}
+
 /// As of a sample; not a number for fewer than two values.
 fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
@@ -330,6 +346,14 @@ mod tests {
         assert_eq!(mean(&[1.0, 2.0, 6.0]), 3.0);
         assert_eq!(deviation(&[1.0, 2.0, 6.0]), 7.0_f64.sqrt());
         assert!(!deviation(&[1.0]).is_finite());
+    }
+
+    #[test]
+    fn neighbours_count_with_their_means() {
+        let pairs = vec![(9.0, 4.0), (1.0, 1.0), (5.0, 2.0), (3.0, 3.0), (7.0, 5.0)];
+        assert_eq!(grouped(pairs.clone(), 2), [(3.0, 1.5), (19.0 / 3.0, 4.0)]);
+        assert_eq!(grouped(pairs, 9).len(), 5);
+        assert!(grouped(Vec::new(), 3).is_empty());
     }
 
     #[test]

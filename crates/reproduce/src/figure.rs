@@ -176,6 +176,10 @@ pub struct Point {
     /// Or: rank correlation (Spearman) of two repeated points of the same list, by their names with `{each}`.
     #[serde(default)]
     pub rank_correlation_of: Option<[String; 2]>,
+    /// For `rank_correlation_of`: the items in the order of the second point, cut into so many groups of neighbours of
+    /// nearly the same size, each of which counts with its means; default: every item for itself.
+    #[serde(default)]
+    pub groups: Option<u32>,
     /// Subtracted from the value; default 0.
     #[serde(default)]
     pub less: f64,

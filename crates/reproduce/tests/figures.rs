@@ -96,6 +96,11 @@ const LADDER: &str = r#"
     name = "with its opposite"
     unit = "rank correlation"
     rank_correlation_of = ["{each}, steps", "{each}, the other way"]
+    [[point]]
+    name = "in two groups"
+    unit = "rank correlation"
+    rank_correlation_of = ["{each}, steps", "{each}, the other way"]
+    groups = 2
     [[claim]]
     say = "they agree"
     source = "none"
@@ -108,6 +113,11 @@ fn points_correlate_and_references_are_checked() {
     let all = reproduce(&[figure], SHORT, &|_: f64| true).unwrap();
     let value = |name: &str| all[0].comparison.values.iter().find(|value| value.name == name).unwrap().simulated;
     assert_eq!((value("with itself"), value("with its opposite")), (Some(1.0), Some(-1.0)));
+    assert_eq!(value("in two groups"), Some(-1.0));
+    for (from, to) in [("groups = 2", "groups = 1"), ("times = -1", "groups = 2")] {
+        let error = catalogue::parse(&LADDER.replace(from, to), "ladder").unwrap_err().to_string();
+        assert!(error.contains("groups") && error.contains("2 or more"), "{error}");
+    }
     let unknown = LADDER.replace("[\"{each}, steps\", \"{each}, the other way\"]", "[\"{each}, steps\", \"nothing\"]");
     let figure = catalogue::parse(&unknown, "ladder").unwrap();
     assert!(reproduce(&[figure], SHORT, &|_: f64| true).unwrap_err().to_string().contains("rank_correlation_of"));
