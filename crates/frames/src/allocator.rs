@@ -41,7 +41,7 @@ impl Promises {
     };
 }
 
-/// Where the frames are. `held + lost + the others = frames` at any time.
+/// Where the frames are. `held + lost + elsewhere + free() = frames` at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// All frames.
@@ -56,6 +56,8 @@ pub struct Counts {
     pub on_cpu_lists: u64,
     /// Forgotten by an algorithm as it was printed.
     pub lost: u64,
+    /// Held, kept or forgotten by other systems of a [`Shared`](crate::Shared) memory.
+    pub elsewhere: u64,
     /// Free blocks of each order; the index is the order.
     pub blocks: [u64; ORDER_MAX as usize + 1],
     /// Frames handed out so far in the colors of the task that asked; those without colors count here.
@@ -65,7 +67,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts frames that nobody holds and that are not lost.
+    /// Counts frames that nobody holds, that are not lost, and that no other system keeps for itself.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.in_blocks + self.on_color_lists + self.on_cpu_lists

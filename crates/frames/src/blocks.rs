@@ -50,6 +50,8 @@ const ON_COLOR_LIST: u8 = 0x20;
 const ON_CPU_LIST: u8 = 0x21;
 /// Forgotten by an algorithm as it was printed: neither free nor held.
 const LOST: u8 = 0x22;
+/// Another system of a shared memory has it: on its lists, held by its tasks, or forgotten.
+const ELSEWHERE: u8 = 0x23;
 
 const ORDERS: usize = ORDER_MAX as usize + 1;
 
@@ -71,6 +73,14 @@ pub(crate) struct Found {
     bit: u32,
 }
 
+/// A block that was filed on its shelf, or taken off it.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    pub(crate) first: u32,
+    pub(crate) order: u32,
+    pub(crate) filed: bool,
+}
+
 /// All free blocks of a memory.
 #[derive(Clone)]
 pub(crate) struct Blocks<S> {
@@ -85,6 +95,8 @@ pub(crate) struct Blocks<S> {
     order_max: u32,
     /// A system put blocks back without merging: buddies may be free side by side.
     unmerged: bool,
+    /// What the other systems of a shared memory have not been told yet; `None` where there are none.
+    journal: Option<Vec<Change>>,
 }
 
 impl<S> fmt::Debug for Blocks<S> {
@@ -101,27 +113,64 @@ impl<S: Shelves> Blocks<S> {
         for order in 0..ORDERS {
             first_word[order + 1] = first_word[order] + (shelves.shelves(order as u32) as usize).div_ceil(64);
         }
-        let words = first_word[ORDERS];
-        let empty =
-            ZoneFree { lists: vec![List::EMPTY; words * 64], filled: vec![0; words], blocks: [0; ORDERS], orders: 0 };
         let indices = memory.indices();
         let mut blocks = Blocks {
             links: Links::new(indices),
             steps: Steps::default(),
             state: vec![INSIDE; indices as usize],
-            zones: vec![empty; memory.zones().len()],
+            zones: Vec::new(),
             first_word,
             order_max,
             unmerged: false,
+            journal: None,
             shelves,
             memory,
         };
-        let memory = Arc::clone(&blocks.memory);
-        for (first, order) in memory.whole_blocks(order_max) {
-            blocks.file(first, order, true);
-        }
-        blocks.steps = Steps::default();
+        blocks.file_all();
         blocks
+    }
+
+    fn file_all(&mut self) {
+        let words = self.first_word[ORDERS];
+        let empty =
+            ZoneFree { lists: vec![List::EMPTY; words * 64], filled: vec![0; words], blocks: [0; ORDERS], orders: 0 };
+        self.zones = vec![empty; self.memory.zones().len()];
+        let memory = Arc::clone(&self.memory);
+        for (first, order) in memory.whole_blocks(self.order_max) {
+            self.file(first, order, true);
+        }
+        self.steps = Steps::default();
+    }
+
+    /// Makes the blocks, all free and whole, those of a shared memory: none is above this order from now on, and changes are
+    /// noted.
+    pub(crate) fn share(&mut self, order_max: u32) {
+        if order_max < self.order_max {
+            self.order_max = order_max;
+            self.state.fill(INSIDE);
+            self.file_all();
+        }
+        self.journal = Some(Vec::new());
+    }
+
+    /// Gives what was changed since the last time.
+    pub(crate) fn changes(&mut self) -> Vec<Change> {
+        self.journal.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Does what another system did to the blocks that both share. Nobody worked for it here.
+    pub(crate) fn follow(&mut self, change: Change) {
+        let Change { first, order, filed } = change;
+        let (journal, steps) = (self.journal.take(), self.steps);
+        let frames = first as usize..first as usize + (1 << order);
+        if filed {
+            self.state[frames].fill(INSIDE);
+            self.file(first, order, false);
+        } else {
+            self.unfile(first, order);
+            self.state[frames].fill(ELSEWHERE);
+        }
+        (self.journal, self.steps) = (journal, steps);
     }
 
     /// Gives the largest order of a block.
@@ -277,6 +326,14 @@ impl<S: Shelves> Blocks<S> {
         zone.orders |= 1 << order;
         self.state[first as usize] = FREE | order as u8;
         self.steps.moves += 1;
+        self.note(first, order, true);
+    }
+
+    #[inline]
+    fn note(&mut self, first: u32, order: u32, filed: bool) {
+        if let Some(journal) = &mut self.journal {
+            journal.push(Change { first, order, filed });
+        }
     }
 
     #[inline]
@@ -303,6 +360,7 @@ impl<S: Shelves> Blocks<S> {
         zone.orders &= !(u32::from(zone.blocks[order as usize] == 0) << order);
         self.state[first as usize] = INSIDE;
         self.steps.moves += 1;
+        self.note(first, order, false);
     }
 
     pub(crate) fn mark_held(&mut self, first: u32, order: u32) {
@@ -338,6 +396,7 @@ impl<S: Shelves> Blocks<S> {
             ON_COLOR_LIST => "free on a color list",
             ON_CPU_LIST => "free on a per-cpu list",
             LOST => "lost",
+            ELSEWHERE => "another allocator has it",
             _ => "free",
         };
         Err(FrameError::NotAllocated { pfn, found })

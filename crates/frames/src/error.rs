@@ -190,6 +190,16 @@ pub enum FrameError {
         /// Colors found.
         found: usize,
     },
+    /// A system that cannot share memory with the others.
+    #[error(
+        "{system} cannot share this memory: it {found}; accepted are systems made for the same memory and not yet used"
+    )]
+    NotShared {
+        /// The system.
+        system: &'static str,
+        /// What is wrong with it.
+        found: &'static str,
+    },
     /// BPM reads a block's colors from its first frame, and here that is not enough.
     #[error(
         "bpm: blocks of order {order} that start in bank class {class} hold different sets of classes, at frame {pfn} and \

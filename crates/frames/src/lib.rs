@@ -14,6 +14,8 @@
 //! | [`Hybrid`] | `hybrid.rs` | the same, with another free path | by the mode of who frees |
 //! | [`Tinted`] | `tinted.rs` | an index of colors over the buddy's own blocks: constant time | merge |
 //!
+//! Several of them can serve one memory, each its own tasks: [`Shared`].
+//!
 //! The published systems are modelled as published, with their defects (memory trapped on color lists, searches without
 //! bound, merging lost): `tests/published.rs` shows each.
 //!
@@ -59,6 +61,7 @@ mod memory;
 mod office;
 mod palloc;
 mod percpu;
+mod shared;
 mod task;
 mod tinted;
 mod tintmalloc;
@@ -71,8 +74,10 @@ pub use camc::Camc;
 pub use error::FrameError;
 pub use hybrid::Hybrid;
 pub use memory::{COLORS_MAX, ColorBy, FrameColoring, FrameRange, Memory, ORDER_MAX, ZoneKind};
+pub use office::Tenant;
 pub use palloc::{Palloc, Pick};
 pub use percpu::PerCpu;
+pub use shared::{Member, Shared};
 pub use task::{Caller, Mode, Policy, Profile, TaskId, Usage};
 pub use tinted::Tinted;
 pub use tintmalloc::{MemIds, TintMalloc};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use memtint_units::Pfn;
 
 use crate::allocator::{Counts, FrameAllocator, Promises, Steps};
-use crate::blocks::{Blocks, Shelves};
+use crate::blocks::{Blocks, Change, Shelves};
 use crate::error::FrameError;
 use crate::memory::{Memory, ORDER_MAX};
 use crate::task::{Caller, Policy, Profile, TaskId, Usage, Wanted};
@@ -77,6 +77,7 @@ pub struct Office<S, T> {
     pub(crate) on_color_lists: u64,
     pub(crate) on_cpu_lists: u64,
     pub(crate) lost: u64,
+    elsewhere: u64,
     given: Usage,
 }
 
@@ -96,6 +97,7 @@ impl<S: Shelves, T> Office<S, T> {
             on_color_lists: 0,
             on_cpu_lists: 0,
             lost: 0,
+            elsewhere: 0,
             given: Usage::default(),
         }
     }
@@ -176,7 +178,7 @@ impl<S: Shelves, T> Office<S, T> {
     }
 
     fn free(&self) -> u64 {
-        self.memory().frames() - self.held - self.lost
+        self.memory().frames() - self.held - self.lost - self.elsewhere
     }
 
     fn free_in(&self, wanted: &Wanted) -> u64 {
@@ -202,9 +204,30 @@ impl<S: Shelves, T> Office<S, T> {
             on_color_lists: self.on_color_lists,
             on_cpu_lists: self.on_cpu_lists,
             lost: self.lost,
+            elsewhere: self.elsewhere,
             blocks: self.blocks.by_order(),
             given_in_color: self.given.in_color,
             given_out_of_color: self.given.out_of_color,
+        }
+    }
+
+    /// Enters in the books what another system did to the shared blocks.
+    fn follow(&mut self, change: Change) {
+        self.blocks.follow(change);
+        let frames = change.first..change.first + (1 << change.order);
+        let count = u64::from(1u32 << change.order);
+        for frame in frames {
+            let free = &mut self.free_of_color[self.blocks.memory.color_of(frame) as usize];
+            if change.filed {
+                *free += 1;
+            } else {
+                *free -= 1;
+            }
+        }
+        if change.filed {
+            self.elsewhere -= count;
+        } else {
+            self.elsewhere += count;
         }
     }
 
@@ -243,6 +266,51 @@ pub trait System {
     fn give(&mut self, caller: Caller, first: u32, order: u32);
     /// Empties per-CPU lists.
     fn drain(&mut self) {}
+}
+
+/// A system as the others of a [`Shared`](crate::Shared) memory know it. Every system of this crate is one, and nobody calls
+/// these methods but the shared memory.
+pub trait Tenant: FrameAllocator {
+    /// The system itself.
+    fn as_allocator(&self) -> &dyn FrameAllocator;
+    /// The system itself.
+    fn as_allocator_mut(&mut self) -> &mut dyn FrameAllocator;
+    /// Largest order of a block.
+    fn order_max(&self) -> u32;
+    /// Makes blocks at most this large, and notes what becomes of them.
+    fn share(&mut self, order_max: u32);
+    /// Gives what became of the blocks since the last time.
+    fn changes(&mut self) -> Vec<Change>;
+    /// Does the same.
+    fn follow(&mut self, changes: &[Change]);
+}
+
+impl<A: System> Tenant for A {
+    fn as_allocator(&self) -> &dyn FrameAllocator {
+        self
+    }
+
+    fn as_allocator_mut(&mut self) -> &mut dyn FrameAllocator {
+        self
+    }
+
+    fn order_max(&self) -> u32 {
+        self.office().blocks.order_max()
+    }
+
+    fn share(&mut self, order_max: u32) {
+        self.office_mut().blocks.share(order_max);
+    }
+
+    fn changes(&mut self) -> Vec<Change> {
+        self.office_mut().blocks.changes()
+    }
+
+    fn follow(&mut self, changes: &[Change]) {
+        for &change in changes {
+            self.office_mut().follow(change);
+        }
+    }
 }
 
 fn admit<A: System>(system: &mut A, profile: &Profile) -> Result<Task<A::Own>, FrameError> {

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use memtint_frames::{
-    Bpm, Buddy, Caller, Camc, ColorBy, Form, FrameAllocator, FrameRange, Hybrid, MemIds, Memory, Palloc, PerCpu, Pick,
-    Policy, Profile, TaskId, TintMalloc, Tinted, ZoneKind,
+    Bpm, Buddy, Caller, Camc, ColorBy, Counts, Form, FrameAllocator, FrameError, FrameRange, Hybrid, MemIds, Memory,
+    Palloc, PerCpu, Pick, Policy, Profile, Promises, Shared, Steps, TaskId, Tenant, TintMalloc, Tinted, Usage,
+    ZoneKind,
 };
 use memtint_map::FrameColor;
 use memtint_units::{IndexSet, Pfn};
@@ -96,10 +97,82 @@ pub(crate) fn camc(memory: &Arc<Memory>, form: Form) -> Camc {
     camc
 }
 
-/// Every system that accepts the memory, in its sound form. BPM refuses memory that bits alone do not color.
+/// Every system that accepts the memory: alone, and in memory that it shares with an idle other.
 pub(crate) fn systems(memory: &Arc<Memory>) -> Vec<Box<dyn FrameAllocator>> {
+    let alone = tenants(memory).into_iter().map(|system| system as Box<dyn FrameAllocator>);
+    let beside = tenants(memory).into_iter().map(|system| {
+        let name = Box::leak(format!("{} beside palloc", system.name()).into_boxed_str());
+        let idle = Palloc::new(memory, Some(SMALL_LISTS), Pick::InTurn);
+        let shared = Shared::new(vec![Box::new(idle), system]).unwrap();
+        Box::new(Beside { name, shared }) as Box<dyn FrameAllocator>
+    });
+    alone.chain(beside).collect()
+}
+
+/// The second system of a shared memory.
+struct Beside {
+    name: &'static str,
+    shared: Shared,
+}
+
+impl Beside {
+    fn own(&self) -> &dyn FrameAllocator {
+        self.shared.systems().nth(1).unwrap()
+    }
+}
+
+impl FrameAllocator for Beside {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn promises(&self) -> Promises {
+        self.own().promises()
+    }
+    fn memory(&self) -> &Memory {
+        self.own().memory()
+    }
+    fn enter(&mut self, profile: &Profile) -> Result<TaskId, FrameError> {
+        self.shared.member(1).enter(profile)
+    }
+    fn leave(&mut self, task: TaskId) -> Result<(), FrameError> {
+        self.shared.member(1).leave(task)
+    }
+    fn set_policy(&mut self, task: TaskId, policy: &Policy) -> Result<(), FrameError> {
+        self.shared.member(1).set_policy(task, policy)
+    }
+    fn policy(&self, task: TaskId) -> Result<&Policy, FrameError> {
+        self.own().policy(task)
+    }
+    fn allocate_block(&mut self, caller: Caller, order: u32) -> Result<Pfn, FrameError> {
+        self.shared.member(1).allocate_block(caller, order)
+    }
+    fn free_block(&mut self, caller: Caller, pfn: Pfn, order: u32) -> Result<(), FrameError> {
+        self.shared.member(1).free_block(caller, pfn, order)
+    }
+    fn flush(&mut self) {
+        self.shared.member(1).flush();
+    }
+    fn counts(&self) -> Counts {
+        self.own().counts()
+    }
+    fn free_in_color(&self, policy: &Policy) -> Result<u64, FrameError> {
+        self.own().free_in_color(policy)
+    }
+    fn usage(&self, task: TaskId) -> Result<Usage, FrameError> {
+        self.own().usage(task)
+    }
+    fn steps(&self) -> Steps {
+        self.own().steps()
+    }
+    fn faults(&self) -> usize {
+        self.shared.faults()
+    }
+}
+
+/// Every system that accepts the memory, in its sound form. BPM refuses memory that bits alone do not color.
+pub(crate) fn tenants(memory: &Arc<Memory>) -> Vec<Box<dyn Tenant>> {
     let lists = Some(SMALL_LISTS);
-    let mut systems: Vec<Box<dyn FrameAllocator>> = vec![
+    let mut systems: Vec<Box<dyn Tenant>> = vec![
         Box::new(Buddy::new(memory, lists)),
         Box::new(Buddy::new(memory, None)),
         Box::new(Palloc::new(memory, lists, Pick::InTurn)),

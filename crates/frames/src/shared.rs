@@ -1,0 +1,231 @@
+//! Several systems in one memory, each with tasks of its own.
+//!
+//! What is free and can merge belongs to all of them. The published systems were built into Linux's buddy allocator and took
+//! their frames from its free lists; so do these: the free blocks are the same for everyone, each system shelves them in
+//! its own way, and what one does to a block is told to the others before anybody goes on. What a system keeps for itself
+//! is out of reach for the others until it gives it back to the blocks:
+//!
+//! ```text
+//!            free blocks, order 0 to 10            every system knows all of them
+//!          ↙ ↗           ↓ ↑           ↘ ↖
+//!   color lists     per-CPU lists      (none)      each system's own
+//!       palloc          buddy          tinted
+//! ```
+//!
+//! A frame is therefore in one place: in a free block, or with one system. Systems whose color lists never give anything
+//! back (CAMC, TintMalloc, the hybrid one, PALLOC's bins) trap frames for the others just as they do for themselves.
+//!
+//! When a system finds nothing, the per-CPU lists of the others are emptied and it looks once more, as the kernel does
+//! before it gives up.
+//!
+//! Simplified: systems know nothing of each other's tasks. That memtint's own keeps out of the colors of strict tasks, and
+//! that CAMC gives no color twice, holds among their own tasks only. Blocks are as large as the system with the smallest
+//! largest order has them.
+
+use std::fmt;
+
+use memtint_units::Pfn;
+
+use crate::allocator::{Counts, FrameAllocator, Promises, Steps};
+use crate::error::FrameError;
+use crate::memory::Memory;
+use crate::office::Tenant;
+use crate::task::{Caller, Policy, Profile, TaskId, Usage};
+
+/// Systems that hand out the frames of one memory; at least one.
+///
+/// ```
+/// use memtint_frames::{Buddy, Caller, FrameAllocator, Memory, Policy, Profile, Shared, Tinted};
+/// use memtint_map::{Granule, Palette, Platform};
+/// use memtint_units::IndexSet;
+///
+/// let palette = Palette::new(&Platform::load("xeon-w3530-palloc")?, Granule::PAGE)?;
+/// let memory = Memory::of_palette(&palette, &[0])?;
+/// let mut shared = Shared::new(vec![Box::new(Buddy::new(&memory, None)), Box::new(Tinted::new(&memory))])?;
+///
+/// let plain = Caller { task: shared.member(0).enter(&Profile::default())?, cpu: 0 };
+/// let banks = Policy::banks(IndexSet::parse("3", palette.bank_classes())?);
+/// let colored = Caller { task: shared.member(1).enter(&Profile::of(banks))?, cpu: 0 };
+/// let (one, other) = (shared.member(0).allocate(plain)?, shared.member(1).allocate(colored)?);
+/// assert!(one != other && palette.bank_class(other.addr()) == Some(3));
+///
+/// // What one system handed out, only that system takes back.
+/// assert!(shared.member(0).free(plain, other).is_err());
+/// shared.member(1).free(colored, other)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Shared {
+    systems: Vec<Box<dyn Tenant>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.systems.iter().map(|system| system.name())).finish()
+    }
+}
+
+impl Shared {
+    /// Lets systems share the memory that all of them were made for.
+    ///
+    /// # Errors
+    /// [`FrameError::Nothing`] without systems; [`FrameError::NotShared`] when one was made for another memory, or has
+    /// handed out frames before.
+    pub fn new(mut systems: Vec<Box<dyn Tenant>>) -> Result<Shared, FrameError> {
+        let Some(order_max) = systems.iter().map(|system| system.order_max()).min() else {
+            return Err(FrameError::Nothing { what: "allocators" });
+        };
+        for system in &systems {
+            let refuse = |found| Err(FrameError::NotShared { system: system.name(), found });
+            if !std::ptr::eq(system.memory(), systems[0].memory()) {
+                return refuse("was made for another memory");
+            }
+            let counts = system.counts();
+            if counts.in_blocks != counts.frames || system.steps() != Steps::default() {
+                return refuse("was used before");
+            }
+        }
+        if systems.len() > 1 {
+            systems.iter_mut().for_each(|system| system.share(order_max));
+        }
+        Ok(Shared { systems })
+    }
+
+    /// Gives one of the systems to work with, by its place in the list.
+    ///
+    /// # Panics
+    /// When there is no such place.
+    #[must_use]
+    pub fn member(&mut self, at: usize) -> Member<'_> {
+        assert!(at < self.systems.len(), "system {at} of {}", self.systems.len());
+        Member { shared: self, at }
+    }
+
+    /// Gives the systems to look at, in order.
+    pub fn systems(&self) -> impl Iterator<Item = &dyn FrameAllocator> {
+        self.systems.iter().map(|system| system.as_allocator())
+    }
+
+    /// Counts what contradicts itself in any system, or two of them; 0 is right. For tests: linear in the memory.
+    #[must_use]
+    pub fn faults(&self) -> usize {
+        let counts: Vec<Counts> = self.systems().map(FrameAllocator::counts).collect();
+        let kept = |counts: &Counts| counts.held + counts.lost + counts.on_color_lists + counts.on_cpu_lists;
+        let all: u64 = counts.iter().map(kept).sum();
+        let wrong = |own: &&Counts| own.elsewhere + kept(own) != all || own.blocks != counts[0].blocks;
+        self.systems().map(FrameAllocator::faults).sum::<usize>() + counts.iter().filter(wrong).count()
+    }
+
+    /// Tells the others what a system did to the blocks.
+    #[inline]
+    fn tell(&mut self, at: usize) {
+        if self.systems.len() == 1 {
+            return;
+        }
+        let changes = self.systems[at].changes();
+        if !changes.is_empty() {
+            let others = self.systems.iter_mut().enumerate().filter(|&(other, _)| other != at);
+            others.for_each(|(_, other)| other.follow(&changes));
+        }
+    }
+
+    /// Empties the per-CPU lists of the others; tells whether there was anything.
+    fn flush_others(&mut self, at: usize) -> bool {
+        let mut any = false;
+        for other in (0..self.systems.len()).filter(|&other| other != at) {
+            any |= self.systems[other].counts().on_cpu_lists > 0;
+            self.systems[other].flush();
+            self.tell(other);
+        }
+        any
+    }
+}
+
+/// One system of a [`Shared`] memory.
+#[derive(Debug)]
+pub struct Member<'a> {
+    shared: &'a mut Shared,
+    at: usize,
+}
+
+impl Member<'_> {
+    fn own(&self) -> &dyn FrameAllocator {
+        self.shared.systems[self.at].as_allocator()
+    }
+
+    /// Lets the system act, and the others hear of it.
+    #[inline]
+    fn act<T>(&mut self, act: impl FnOnce(&mut dyn FrameAllocator) -> T) -> T {
+        let done = act(self.shared.systems[self.at].as_allocator_mut());
+        self.shared.tell(self.at);
+        done
+    }
+}
+
+impl FrameAllocator for Member<'_> {
+    fn name(&self) -> &'static str {
+        self.own().name()
+    }
+
+    fn promises(&self) -> Promises {
+        self.own().promises()
+    }
+
+    fn memory(&self) -> &Memory {
+        self.own().memory()
+    }
+
+    fn enter(&mut self, profile: &Profile) -> Result<TaskId, FrameError> {
+        self.act(|own| own.enter(profile))
+    }
+
+    fn leave(&mut self, task: TaskId) -> Result<(), FrameError> {
+        self.act(|own| own.leave(task))
+    }
+
+    fn set_policy(&mut self, task: TaskId, policy: &Policy) -> Result<(), FrameError> {
+        self.act(|own| own.set_policy(task, policy))
+    }
+
+    fn policy(&self, task: TaskId) -> Result<&Policy, FrameError> {
+        self.own().policy(task)
+    }
+
+    fn allocate_block(&mut self, caller: Caller, order: u32) -> Result<Pfn, FrameError> {
+        match self.act(|own| own.allocate_block(caller, order)) {
+            Err(FrameError::OutOfMemory { .. } | FrameError::OutOfColor { .. })
+                if self.shared.flush_others(self.at) =>
+            {
+                self.act(|own| own.allocate_block(caller, order))
+            }
+            found => found,
+        }
+    }
+
+    fn free_block(&mut self, caller: Caller, pfn: Pfn, order: u32) -> Result<(), FrameError> {
+        self.act(|own| own.free_block(caller, pfn, order))
+    }
+
+    fn flush(&mut self) {
+        self.act(|own| own.flush());
+    }
+
+    fn counts(&self) -> Counts {
+        self.own().counts()
+    }
+
+    fn free_in_color(&self, policy: &Policy) -> Result<u64, FrameError> {
+        self.own().free_in_color(policy)
+    }
+
+    fn usage(&self, task: TaskId) -> Result<Usage, FrameError> {
+        self.own().usage(task)
+    }
+
+    fn steps(&self) -> Steps {
+        self.own().steps()
+    }
+
+    fn faults(&self) -> usize {
+        self.shared.faults()
+    }
+}
