@@ -219,15 +219,25 @@ fn text(report: &Report) -> String {
     for assumed in &report.assumed {
         let _ = writeln!(text, "assumed    {assumed}");
     }
-    let heads = [
+    // A column that says the same in every row says nothing.
+    let differ = report.tasks.iter().any(|task| task.allocator != report.allocator);
+    let mut heads = vec![
         "task", "cores", "IPC", "LLC MPKI", "MB/s", "row hits", "ns mean", "ns p99", "ns max", "jobs", "late",
         "slowdown",
     ];
-    let rows: Vec<Vec<String>> = report.tasks.iter().map(task_row).collect();
+    let mut rows: Vec<Vec<String>> = report.tasks.iter().map(task_row).collect();
+    if differ {
+        heads.push("allocator");
+        rows.iter_mut().zip(&report.tasks).for_each(|(row, task)| row.push(task.allocator.clone()));
+    }
     let right: Vec<usize> = (1..heads.len()).collect();
     let _ = write!(text, "\n{}", table(&heads, &right, &rows));
     for task in report.tasks.iter().filter(|task| task.ending != "running" && task.ending != "completed") {
         let _ = writeln!(text, "task {}: {}", task.name, task.ending);
+    }
+    for task in report.tasks.iter().filter(|task| task.frames_out_of_color > 0) {
+        let _ =
+            writeln!(text, "task {}: {} of {} frames out of color", task.name, task.frames_out_of_color, task.frames);
     }
     if let (Some(speedup), Some(slowdown)) = (report.weighted_speedup, report.maximum_slowdown) {
         let _ = writeln!(text, "\nweighted speedup {speedup:.3}, maximum slowdown {slowdown:.3}");

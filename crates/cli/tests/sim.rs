@@ -166,6 +166,8 @@ fn what_is_wrong_is_refused_with_the_field() {
         ("skl-e3-1220v5-4x4g", "skl-e3", "skl-e3"),
         ("ddr4-2400", "ddr4-9999", "ddr4-9999"),
         ("banks = \"0-3\"", "banks = \"16\"", "task \"reader\": banks"),
+        ("banks = \"4-7\"", "allocator = \"slub\"", "unknown variant `slub`"),
+        ("banks = \"4-7\"", "allocator = \"bpm\"\nsets = \"0\"", "task \"writer\": allocator is bpm; bpm cannot honor"),
         ("core = 1", "core = 4", "task \"writer\": core is 4; accepted is 0 to 3"),
         ("name = \"writer\"", "name = \"reader\"", "a name of its own"),
         ("references = 200", "references = 0", "job.references"),
@@ -198,6 +200,24 @@ fn examples_are_accepted() {
         seen += 1;
     }
     assert!(seen > 0);
+}
+
+#[test]
+fn tasks_with_allocators_of_their_own_are_told_apart() {
+    let scratch = Scratch::new("allocators");
+    let blind = SCENARIO.replacen("banks = \"4-7\"", "allocator = \"buddy\"\nbanks = \"4-7\"", 1);
+    let scenario = scratch.scenario(&blind);
+    let report = json(&["sim", &scenario]);
+    let of = |task: usize| {
+        (report["tasks"][task]["allocator"].clone(), report["tasks"][task]["frames_out_of_color"].clone())
+    };
+    assert_eq!(report["allocator"], "tinted, buddy");
+    assert_eq!(of(0), ("tinted".into(), 0.into()));
+    let (allocator, frames) = of(1);
+    assert!(allocator == "buddy" && frames.as_u64().unwrap() > 0, "{frames}");
+    let text = String::from_utf8(run(&["sim", &scenario]).stdout).unwrap();
+    let said = format!("task writer: {frames} of ");
+    assert!(text.contains("allocator tinted, buddy") && text.contains(&said), "{text}");
 }
 
 #[test]

@@ -50,9 +50,29 @@ pub enum SimError {
     /// The caches are refused.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The allocator refuses memory or a task's colors.
+    /// The allocator refuses the memory.
     #[error(transparent)]
     Frames(#[from] FrameError),
+    /// The allocator refuses what a task may be given.
+    #[error("task {task}: {reason}")]
+    Policy {
+        /// Its place in the list of tasks.
+        task: usize,
+        /// The allocator's words.
+        reason: FrameError,
+    },
+    /// An allocator refuses the memory, or what a task may be given.
+    #[error("scenario {origin:?}: {field} is {allocator}; {reason}")]
+    Allocator {
+        /// Name of the file.
+        origin: String,
+        /// Where the allocator is named: in the task, or for the machine.
+        field: String,
+        /// The allocator.
+        allocator: &'static str,
+        /// Its words.
+        reason: Box<FrameError>,
+    },
     /// A workload is refused.
     #[error(transparent)]
     Workload(#[from] WorkloadError),

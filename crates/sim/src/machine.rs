@@ -13,7 +13,7 @@ use crate::task::{Barrier, Ending, Release, State, Task, TaskCounts};
 use crate::{Histogram, SimError, page_table::PageTable};
 use memtint_cache::{AccessKind, Hierarchy, HierarchyConfig, Level, TaskClass};
 use memtint_dram::{BankCounts, CommandSink, ControllerConfig, Decoder, Device, RankCounts, RowOutcome};
-use memtint_frames::{Caller, FrameAllocator, Profile};
+use memtint_frames::{Caller, FrameAllocator as _, Profile, Shared};
 use memtint_units::{PhysAddr, Picoseconds};
 use memtint_workload::{Kind, Reference, Source};
 
@@ -47,8 +47,8 @@ pub struct MachineConfig {
     pub core_nodes: Vec<u32>,
     /// Between nodes.
     pub numa: NumaConfig,
-    /// Who hands out frames.
-    pub allocator: Box<dyn FrameAllocator>,
+    /// Who hands out frames: one allocator, or several that share the memory.
+    pub allocators: Shared,
     /// What a first touch costs, beyond the references of the program itself: time in the kernel.
     pub fault: Picoseconds,
     /// Time it takes a core to go over to another task.
@@ -61,6 +61,8 @@ pub struct MachineConfig {
 pub struct TaskConfig {
     /// Cores it may run on: one, and it is pinned; several, and it goes where its turn comes first. Not empty; ascending.
     pub cores: Vec<usize>,
+    /// Which of the machine's allocators hands out its frames.
+    pub allocator: usize,
     /// What it may be given.
     pub profile: Profile,
     /// Smaller is more urgent, for [`Scheduling::FixedPriority`].
@@ -106,7 +108,7 @@ pub struct Machine<S = ()> {
     tasks: Vec<Task>,
     hierarchy: Hierarchy,
     memory: Memory<S>,
-    allocator: Box<dyn FrameAllocator>,
+    allocators: Shared,
     scheduling: Scheduling,
     /// Slots of the latencies of first level, second level, last level, another core's cache.
     latency_slots: [u64; 4],
@@ -135,24 +137,25 @@ impl<S: CommandSink> Machine<S> {
     ///
     /// # Errors
     ///
-    /// Whatever a part refuses, with its own words.
+    /// Whatever a part refuses, with its own words; [`SimError::Policy`] when a task's allocator refuses what it may be given.
     ///
     /// # Panics
     ///
-    /// When a core of a task, a class for each task, or a sink for each channel does not exist: scenarios check that.
+    /// When a core or the allocator of a task, a class for each task, or a sink for each channel does not exist: scenarios check that.
     pub fn new(config: MachineConfig, tasks: Vec<TaskConfig>, sinks: Vec<S>) -> Result<Machine<S>, SimError> {
-        let MachineConfig { device, decoder, controller, caches, core, core_nodes, numa, mut allocator, .. } = config;
+        let MachineConfig { device, decoder, controller, caches, core, core_nodes, numa, mut allocators, .. } = config;
         let line_bytes = caches.line.bytes();
         let latencies = caches.latencies.clone();
         let slots = |cycles: u32| u64::from(cycles) * u64::from(core.width);
         let mut cores: Vec<Core> = core_nodes.iter().map(|&node| Core::new(&core, node)).collect();
         let mut built = Vec::new();
         for (index, task) in tasks.into_iter().enumerate() {
-            let TaskConfig { cores: affinity, profile, priority, release, barrier, references, huge_pages, source } =
-                task;
+            let TaskConfig { cores: affinity, allocator, profile, priority, release, .. } = task;
+            let TaskConfig { barrier, references, huge_pages, source, .. } = task;
             let cpu = affinity[0] as u32;
-            let id = allocator.enter(&Profile { cpu, ..profile })?;
-            let table = PageTable::new(Caller { task: id, cpu }, huge_pages);
+            let id = allocators.member(allocator).enter(&Profile { cpu, ..profile });
+            let id = id.map_err(|reason| SimError::Policy { task: index, reason })?;
+            let table = PageTable::new(Caller { task: id, cpu }, allocator, huge_pages);
             let class = TaskClass(u8::try_from(index).expect("at most 256 tasks"));
             affinity.iter().for_each(|&core| cores[core].tasks.push(index));
             let turn = index as u64;
@@ -178,7 +181,7 @@ impl<S: CommandSink> Machine<S> {
             tasks: built,
             hierarchy: Hierarchy::new(&caches)?,
             memory: Memory::new(decoder, &device, controller, numa, line_bytes, sinks)?,
-            allocator,
+            allocators,
             scheduling: config.scheduling,
             line_mask: !(line_bytes - 1),
             now: Picoseconds(0),
@@ -322,7 +325,7 @@ impl<S: CommandSink> Machine<S> {
             return false;
         }
         let task = &mut self.tasks[index];
-        let (addr, first) = match task.table.translate(reference.addr, self.allocator.as_mut()) {
+        let (addr, first) = match task.table.translate(reference.addr, &mut self.allocators) {
             Ok(found) => found,
             Err(error) => {
                 task.ending = Ending::OutOfMemory(error.to_string());
@@ -498,6 +501,9 @@ impl<S: CommandSink> Machine<S> {
             let mut counts = task.counts.clone();
             counts.page_faults = task.table.faults;
             counts.frames = task.table.frames;
+            let allocator = self.allocators.systems().nth(task.table.allocator);
+            let usage = allocator.and_then(|allocator| allocator.usage(task.table.caller.task).ok());
+            counts.frames_out_of_color = usage.map_or(0, |usage| usage.out_of_color);
             counts.deadline_misses += u64::from(task.state == State::Ready && self.now > task.deadline);
             if let State::AtBarrier(since) = task.state {
                 counts.barrier_ps += self.now.saturating_sub(since).0;
@@ -527,10 +533,10 @@ impl<S: CommandSink> Machine<S> {
         self.tasks.iter().filter(|task| task.is_finite).map(|task| task.counts.references).sum()
     }
 
-    /// The allocator, for its counts.
+    /// The allocators, for their counts.
     #[must_use]
-    pub fn allocator(&self) -> &dyn FrameAllocator {
-        self.allocator.as_ref()
+    pub fn allocators(&self) -> &Shared {
+        &self.allocators
     }
 
     /// The caches, for their counts.

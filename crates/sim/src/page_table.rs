@@ -1,6 +1,6 @@
 //! Page tables with first-touch demand paging.
 
-use memtint_frames::{Caller, FrameAllocator, FrameError};
+use memtint_frames::{Caller, FrameAllocator as _, FrameError, Shared};
 use memtint_units::{PAGE_SHIFT, Pfn, PhysAddr};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -14,7 +14,9 @@ pub(crate) const HUGE_ORDER: u32 = 9;
 ///
 /// A miss of the translation caches costs no time in this model.
 pub(crate) struct PageTable {
-    caller: Caller,
+    pub(crate) caller: Caller,
+    /// Which of the machine's allocators the frames come from.
+    pub(crate) allocator: usize,
     /// 2 MiB pages where the allocator has blocks of that size; 4 KiB ones otherwise.
     huge: bool,
     pages: HashMap<u64, u64, BuildHasherDefault<PageHasher>>,
@@ -26,9 +28,10 @@ pub(crate) struct PageTable {
 }
 
 impl PageTable {
-    pub(crate) fn new(caller: Caller, huge: bool) -> PageTable {
+    pub(crate) fn new(caller: Caller, allocator: usize, huge: bool) -> PageTable {
         PageTable {
             caller,
+            allocator,
             huge,
             pages: HashMap::default(),
             lookaside: vec![(u64::MAX, 0); LOOKASIDE].into_boxed_slice(),
@@ -44,11 +47,7 @@ impl PageTable {
 
     /// The physical address behind a virtual one, and whether this was the first touch of its page.
     #[inline]
-    pub(crate) fn translate(
-        &mut self,
-        addr: u64,
-        allocator: &mut dyn FrameAllocator,
-    ) -> Result<(PhysAddr, bool), FrameError> {
+    pub(crate) fn translate(&mut self, addr: u64, allocators: &mut Shared) -> Result<(PhysAddr, bool), FrameError> {
         let page = addr >> PAGE_SHIFT;
         let slot = page as usize % LOOKASIDE;
         let (tag, frame) = self.lookaside[slot];
@@ -56,16 +55,17 @@ impl PageTable {
         if tag == page {
             return Ok((PhysAddr(frame << PAGE_SHIFT | offset), false));
         }
-        let (frame, first) = self.look_up(page, allocator)?;
+        let (frame, first) = self.look_up(page, allocators)?;
         self.lookaside[slot] = (page, frame);
         Ok((PhysAddr(frame << PAGE_SHIFT | offset), first))
     }
 
-    fn look_up(&mut self, page: u64, allocator: &mut dyn FrameAllocator) -> Result<(u64, bool), FrameError> {
+    fn look_up(&mut self, page: u64, allocators: &mut Shared) -> Result<(u64, bool), FrameError> {
         if let Some(&frame) = self.pages.get(&page) {
             return Ok((frame, false));
         }
         self.faults += 1;
+        let mut allocator = allocators.member(self.allocator);
         if self.huge
             && let Ok(Pfn(first)) = allocator.allocate_block(self.caller, HUGE_ORDER)
         {

@@ -30,7 +30,7 @@ pub struct Report {
     pub platform: String,
     /// Devices on each channel.
     pub device: String,
-    /// Allocator.
+    /// Allocator; several, with commas between them, where tasks have different ones.
     pub allocator: String,
     /// Seed.
     pub seed: u64,
@@ -63,6 +63,8 @@ pub struct TaskReport {
     pub name: String,
     /// Its core, or those it may run on, as a list.
     pub cores: String,
+    /// The allocator of its frames.
+    pub allocator: String,
     /// `running`, `completed`, or why it ended.
     pub ending: String,
     /// When it completed.
@@ -104,6 +106,8 @@ pub struct TaskReport {
     pub page_faults: u64,
     /// Frames it has.
     pub frames: u64,
+    /// Of these, frames out of its colors: given in soft mode, by allocators that know no colors, or in blocks of huge pages.
+    pub frames_out_of_color: u64,
     /// Jobs finished.
     pub jobs: u64,
     /// Jobs that were late.
@@ -381,7 +385,7 @@ fn run<S: CommandSink>(scenario: &Scenario, mut machine: Machine<S>, go_on: &dyn
         outcome: machine.outcome(),
         complete,
         assumed: machine.assumed().to_vec(),
-        allocator: machine.allocator().name().to_owned(),
+        allocator: machine.allocators().systems().map(|system| system.name()).collect::<Vec<_>>().join(", "),
     };
     (run, machine.into_sinks())
 }
@@ -460,6 +464,7 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskRepo
     TaskReport {
         name: section.name.clone(),
         cores: scenario.cores_of(section).map_or_else(|_| String::new(), |cores| cores.to_string()),
+        allocator: scenario.allocator_of(section).name().to_owned(),
         ending: match &outcome.endings[index] {
             Ending::Running => "running".to_owned(),
             Ending::Completed => "completed".to_owned(),
@@ -484,6 +489,7 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskRepo
         read_latency_ns: Distribution::of_ps(&counts.latency_ps),
         page_faults: counts.page_faults,
         frames: counts.frames,
+        frames_out_of_color: counts.frames_out_of_color,
         jobs: counts.jobs,
         deadline_misses: counts.deadline_misses,
         jobs_given_up: counts.jobs_given_up,

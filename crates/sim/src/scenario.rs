@@ -13,8 +13,8 @@ use memtint_dram::{
     RefreshCheck, RefreshPlan, Scheduler, Standard, Timing,
 };
 use memtint_frames::{
-    Bpm, Buddy, Camc, Form, FrameAllocator, FrameRange, Hybrid, MemIds, Memory as FrameMemory, Mode, Palloc, PerCpu,
-    Pick, Policy, Profile, TintMalloc, Tinted, ZoneKind,
+    Bpm, Buddy, Camc, Form, FrameAllocator, FrameError, Hybrid, MemIds, Memory as FrameMemory, Mode, Palloc, PerCpu,
+    Pick, Policy, Profile, Shared, Tenant, TintMalloc, Tinted,
 };
 use memtint_map::{Granule, Palette, Platform};
 use memtint_units::{ByteSize, Clock, IndexSet, PAGE_SIZE, Picoseconds};
@@ -33,6 +33,9 @@ pub const CORES_MAX: u32 = 1024;
 const SECOND: Picoseconds = Picoseconds(1_000_000_000_000);
 /// At most this many hops between two nodes.
 const HOPS_MAX: u32 = 16;
+/// User of the tasks with bank classes, whom CAMC colors, and of all others.
+const COLORED_USER: u32 = 1;
+const PLAIN_USER: u32 = 0;
 /// Larger files are refused unread.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -241,13 +244,14 @@ pub struct NumaSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SystemSection {
-    /// Who hands out frames; default `tinted`, memtint's own.
+    /// Who hands out frames to the tasks that name no allocator of their own: `buddy`, `palloc`, `bpm`, `camc`,
+    /// `tintmalloc`, `hybrid` or `tinted`; default `tinted`, memtint's own.
     #[serde(default)]
     pub allocator: AllocatorName,
     /// Block that is colored as a unit; default 4K.
     #[serde(default = "page")]
     pub granule: ByteSize,
-    /// Of 1024 frames, so many are taken by others before the tasks begin, at random; default 0.
+    /// Of 1024 frames, so many are taken by others before the tasks begin, at random, from the machine's allocator; default 0.
     #[serde(default)]
     pub taken_per_1024: u32,
     /// Time that a first touch takes in the kernel; default 1 us.
@@ -300,6 +304,22 @@ pub enum AllocatorName {
     Tinted,
 }
 
+impl AllocatorName {
+    /// The name, as in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            AllocatorName::Buddy => "buddy",
+            AllocatorName::Palloc => "palloc",
+            AllocatorName::Bpm => "bpm",
+            AllocatorName::Camc => "camc",
+            AllocatorName::Tintmalloc => "tintmalloc",
+            AllocatorName::Hybrid => "hybrid",
+            AllocatorName::Tinted => "tinted",
+        }
+    }
+}
+
 /// Order of a core's tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -327,7 +347,11 @@ pub struct TaskSection {
     pub cores: Option<String>,
     /// What it executes.
     pub workload: Workload,
-    /// Bank classes it may have; default: any.
+    /// Who hands out its frames, of the same names as `system.allocator`; default: that one. Allocators share the machine's
+    /// free memory, but know nothing of each other's tasks, and keep what is on their color lists.
+    #[serde(default)]
+    pub allocator: Option<AllocatorName>,
+    /// Bank classes it may have; default: any. `camc` takes only their number and chooses by itself; it colors no task without.
     #[serde(default)]
     pub banks: Option<String>,
     /// Set colors it may have; default: any.
@@ -800,8 +824,12 @@ impl Scenario {
         let granule = Granule::from_bytes(file.system.granule.bytes());
         let granule = granule.map_err(|error| check.refuse("system.granule", file.system.granule, error))?;
         let palette = Palette::new(&self.platform, granule)?;
-        let mut allocator = self.allocator(&palette, &core_nodes)?;
-        take_some(allocator.as_mut(), file.system.taken_per_1024, self.seed)?;
+        let names = self.allocators();
+        let memory = FrameMemory::of_palette(&palette, &core_nodes)?;
+        let systems = names.iter().map(|&name| self.system(name, &memory)).collect::<Result<_, _>>()?;
+        let mut allocators = Shared::new(systems)?;
+        // The machine's is the first where frames are taken.
+        take_some(&mut allocators.member(0), file.system.taken_per_1024, self.seed)?;
         let megahertz = u64::from(file.cores.mhz);
         let tasks = file.tasks.iter().enumerate();
         let tasks =
@@ -809,7 +837,7 @@ impl Scenario {
         let (controller, device) = self.controller()?;
         let link = u64::from(file.numa.link_mb_per_s.unwrap_or(12_800));
         let burst_bytes = u64::from(decoder.geometry(&device.geometry).burst_bytes());
-        Machine::new(
+        let machine = Machine::new(
             MachineConfig {
                 controller,
                 caches: self.caches(cores)?,
@@ -829,7 +857,7 @@ impl Scenario {
                     // Bytes over megabytes a second are microseconds.
                     burst_time: Picoseconds((burst_bytes * 1_000_000).div_ceil(link)),
                 },
-                allocator,
+                allocators,
                 fault: file.system.fault.0,
                 switch: file.system.switch.0,
                 scheduling: match file.system.scheduling {
@@ -842,7 +870,11 @@ impl Scenario {
             },
             tasks,
             sinks,
-        )
+        );
+        machine.map_err(|error| match error {
+            SimError::Policy { task, reason } => self.refused(self.allocator_of(&file.tasks[task]), Some(task), reason),
+            other => other,
+        })
     }
 
     fn caches(&self, cores: u32) -> Result<HierarchyConfig, SimError> {
@@ -968,18 +1000,54 @@ impl Scenario {
         Ok((config, device))
     }
 
-    fn allocator(&self, palette: &Palette, core_nodes: &[u32]) -> Result<Box<dyn FrameAllocator>, SimError> {
-        let ranges = self.platform.regions().iter().flat_map(frame_ranges).collect::<Vec<_>>();
-        let memory: Arc<FrameMemory> = FrameMemory::new(&ranges, core_nodes, palette)?;
+    /// Who hands out a task's frames.
+    pub(crate) fn allocator_of(&self, task: &TaskSection) -> AllocatorName {
+        task.allocator.unwrap_or(self.file.system.allocator)
+    }
+
+    /// The allocators that somebody has frames of: the machine's, if so, and those of tasks in the order of the tasks.
+    fn allocators(&self) -> Vec<AllocatorName> {
+        let of_machine = self.file.system.allocator;
+        let of_tasks = self.file.tasks.iter().map(|task| self.allocator_of(task));
+        let used = self.file.system.taken_per_1024 > 0 || of_tasks.clone().any(|name| name == of_machine);
+        let mut names = if used { vec![of_machine] } else { Vec::new() };
+        for name in of_tasks {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// What an allocator refuses, with the field that names it: of a task, or of the first that has it.
+    fn refused(&self, name: AllocatorName, task: Option<usize>, reason: FrameError) -> SimError {
+        let mut tasks = self.file.tasks.iter();
+        let task = match task {
+            Some(index) => self.file.tasks.get(index),
+            None => tasks.find(|task| task.allocator == Some(name)).filter(|_| name != self.file.system.allocator),
+        };
+        let field = task.map_or("system.allocator".to_owned(), |task| format!("task {:?}: allocator", task.name));
+        SimError::Allocator { origin: self.origin.clone(), field, allocator: name.name(), reason: Box::new(reason) }
+    }
+
+    fn system(&self, name: AllocatorName, memory: &Arc<FrameMemory>) -> Result<Box<dyn Tenant>, SimError> {
         let per_cpu = Some(PerCpu::LINUX_3_6);
-        Ok(match self.file.system.allocator {
-            AllocatorName::Buddy => Box::new(Buddy::new(&memory, per_cpu)),
-            AllocatorName::Palloc => Box::new(Palloc::new(&memory, per_cpu, Pick::default())),
-            AllocatorName::Bpm => Box::new(Bpm::new(&memory)?),
-            AllocatorName::Camc => Box::new(Camc::new(&memory, per_cpu, Form::default())),
-            AllocatorName::Tintmalloc => Box::new(TintMalloc::new(&memory, MemIds::dense(&memory), Form::default())?),
-            AllocatorName::Hybrid => Box::new(Hybrid::new(&memory, per_cpu)),
-            AllocatorName::Tinted => Box::new(Tinted::new(&memory)),
+        let refuse = |reason| self.refused(name, None, reason);
+        Ok(match name {
+            AllocatorName::Buddy => Box::new(Buddy::new(memory, per_cpu)),
+            AllocatorName::Palloc => Box::new(Palloc::new(memory, per_cpu, Pick::default())),
+            AllocatorName::Bpm => Box::new(Bpm::new(memory).map_err(refuse)?),
+            AllocatorName::Camc => {
+                let mut camc = Camc::new(memory, per_cpu, Form::default());
+                camc.register_user(COLORED_USER);
+                camc.add_pattern("*");
+                Box::new(camc)
+            }
+            AllocatorName::Tintmalloc => {
+                Box::new(TintMalloc::new(memory, MemIds::dense(memory), Form::default()).map_err(refuse)?)
+            }
+            AllocatorName::Hybrid => Box::new(Hybrid::new(memory, per_cpu)),
+            AllocatorName::Tinted => Box::new(Tinted::new(memory)),
         })
     }
 
@@ -999,9 +1067,12 @@ impl Scenario {
             nodes: list("nodes", &task.nodes, nodes)?,
             mode: if task.soft { Mode::Soft } else { Mode::Strict },
         };
+        let allocator = self.allocator_of(task);
+        let user = if task.banks.is_some() { COLORED_USER } else { PLAIN_USER };
         Ok(TaskConfig {
             cores: self.cores_of(task)?.iter().map(|core| core as usize).collect(),
-            profile: Profile { policy, path: task.name.clone(), ..Profile::default() },
+            allocator: self.allocators().iter().position(|&name| name == allocator).expect("it has a task"),
+            profile: Profile { policy, user, path: task.name.clone(), ..Profile::default() },
             priority: task.priority,
             release: task.job.as_ref().map(|job| Release {
                 phase: job.phase.map_or(Picoseconds(0), |phase| phase.0),
@@ -1053,21 +1124,6 @@ impl Scenario {
 /// A name with a slash, or one that ends in .toml, is a file.
 fn is_path(name: &str) -> bool {
     name.contains('/') || name.ends_with(".toml")
-}
-
-/// A region's frames in Linux's zones.
-fn frame_ranges(region: &memtint_map::Region) -> Vec<FrameRange> {
-    const DMA_END: u64 = 16 << 20;
-    const DMA32_END: u64 = 4 << 30;
-    let (start, end) = (region.base.0, region.end().0);
-    let zones =
-        [(ZoneKind::Dma, 0, DMA_END), (ZoneKind::Dma32, DMA_END, DMA32_END), (ZoneKind::Normal, DMA32_END, u64::MAX)];
-    let range = |&(zone, from, to): &(ZoneKind, u64, u64)| {
-        let (from, to) = (start.max(from), end.min(to));
-        let pfn = |addr: u64| memtint_units::PhysAddr(addr).pfn();
-        (from < to).then(|| FrameRange { zone, node: region.node, start: pfn(from), end: pfn(to) })
-    };
-    zones.iter().filter_map(range).collect()
 }
 
 /// Others have some of the memory already.

@@ -75,6 +75,8 @@ pub struct TaskCounts {
     pub page_faults: u64,
     /// Frames it has.
     pub frames: u64,
+    /// Of these, frames that its policy does not allow: what soft mode, and allocators that know no colors, gave it.
+    pub frames_out_of_color: u64,
     /// Jobs finished.
     pub jobs: u64,
     /// Jobs that were not done by their deadline; those still running at the end that are late count as well.
