@@ -185,6 +185,7 @@ pub(crate) fn of_allocation(steps: &Steps, measure: Measure) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memtint_sim::report::Distribution;
     use memtint_sim::{Scenario, simulate};
 
     #[test]
@@ -219,6 +220,71 @@ mod tests {
         let text = TWO.replace("ALONE", alone).replace("BANKS", banks);
         let scenario = Scenario::parse(&text, "two", std::path::Path::new("")).unwrap();
         simulate(&scenario, 1, &|_: f64| true).unwrap()
+    }
+
+    /// Times of jobs, in nanoseconds, so that no two of them are alike.
+    fn times(count: u64, base: f64) -> Distribution {
+        let [mean, deviation, min, max] = [2e6, 5e5, 1e6, 5e6].map(|ns| ns * base);
+        Distribution { count, mean, deviation, min, p99: max * 0.9, max, ..Distribution::default() }
+    }
+
+    #[test]
+    fn execution_is_taken_from_the_task_s_own_jobs() {
+        let mut report = run("false", "");
+        report.tasks[0].response_ns = Some(times(9, 3.0));
+        let all = [
+            (Measure::ExecutionMeanMs, 2.0),
+            (Measure::ExecutionMinMs, 1.0),
+            (Measure::ExecutionMaxMs, 5.0),
+            (Measure::ExecutionDeviationMs, 0.5),
+        ];
+        let of = |report: &Report, task: &str, measure| of_report(report, Some(task), measure);
+        for (measure, expected) in all {
+            assert_eq!(of(&report, "chase", measure), None, "{measure:?} without jobs");
+            report.tasks[0].execution_ns = Some(times(0, 1.0));
+            assert_eq!(of(&report, "chase", measure), None, "{measure:?} of no job");
+            report.tasks[0].execution_ns = Some(times(1, 1.0));
+            let of_one = (measure != Measure::ExecutionDeviationMs).then_some(expected);
+            assert_eq!(of(&report, "chase", measure), of_one, "{measure:?} of one job");
+            report.tasks[0].execution_ns = Some(times(2, 1.0));
+            assert_eq!(of(&report, "chase", measure), Some(expected), "{measure:?}");
+            let others = [of(&report, "walk", measure), of(&report, "run", measure), of_report(&report, None, measure)];
+            assert_eq!(others, [None; 3], "{measure:?} of others");
+            report.tasks[0].execution_ns = None;
+        }
+        // The response has numbers of its own.
+        report.tasks[0].execution_ns = Some(times(2, 1.0));
+        assert_eq!(of(&report, "chase", Measure::ResponseMeanMs), Some(6.0));
+        assert_eq!(of(&report, "chase", Measure::ResponseSpreadPercent), Some(200.0));
+    }
+
+    #[test]
+    fn threads_are_judged_by_the_last_of_them() {
+        let mut report = run("false", "");
+        let measures = [
+            Measure::ThreadsSlowestMs,
+            Measure::ThreadsSpreadMs,
+            Measure::ThreadsIdleMs,
+            Measure::ThreadsIdleLongestMs,
+            Measure::AllCompletedMs,
+            Measure::BarrierIdleMs,
+        ];
+        let found = |report: &Report| measures.map(|measure| of_report(report, None, measure));
+        // The first works 7 ms and ends last, as it waits for 3; the second works 7.5 ms and has 2 left at the end.
+        for (task, (completed, waited)) in report.tasks.iter_mut().zip([(10e6, 3e6), (8e6, 0.5e6)]) {
+            (task.completed_ns, task.barrier_idle_ns) = (Some(completed), waited);
+        }
+        assert_eq!(found(&report), [7.5, 0.5, 3.0 + 2.5, 3.0, 10.0, 3.5].map(Some));
+        report.tasks.swap(0, 1);
+        assert_eq!(found(&report), [7.5, 0.5, 3.0 + 2.5, 3.0, 10.0, 3.5].map(Some), "in any order");
+        assert!(
+            measures
+                .iter()
+                .all(|&measure| of_report(&report, Some("chase"), measure).is_none()
+                    || measure == Measure::BarrierIdleMs)
+        );
+        report.tasks[1].completed_ns = None;
+        assert_eq!(found(&report)[..5], [None; 5], "one has not ended");
     }
 
     #[test]
