@@ -170,15 +170,20 @@ fn jobs_are_released_and_judged() {
     assert!(late.tasks[0].jobs < 20 && late.tasks[0].deadline_misses >= late.tasks[0].jobs);
 }
 
+/// Two chases with jobs on one core, the second of them urgent; without it, one.
+fn jobs(job: &str, urgent: Option<&str>) -> String {
+    let task = |priority: u32, job: &str| {
+        format!("priority = {priority}\nworkload = {{ kind = \"latency\", size = \"64 MiB\" }}\njob = {{ {job} }}\n")
+    };
+    let text = scenario("window = 0", "refresh = \"none\"", &task(1, job));
+    let text = text.replace("fault = \"0 ns\"", "fault = \"0 ns\"\nscheduling = \"fixed-priority\"");
+    let urgent = urgent.map(|job| format!("\n[[task]]\nname = \"urgent\"\ncore = 0\n{}", task(0, job)));
+    text + &urgent.unwrap_or_default()
+}
+
 #[test]
 fn late_jobs_are_given_up_at_their_deadline() {
-    let job = "job = { period = \"1 ms\", references = 20000, late = \"give-up\" }";
-    let text = scenario(
-        "window = 0",
-        "refresh = \"none\"",
-        &format!("workload = {{ kind = \"latency\", size = \"64 MiB\" }}\n{job}"),
-    );
-    let report = run(&text);
+    let report = run(&jobs("period = \"1 ms\", references = 20000, late = \"give-up\"", None));
     let one = &report.tasks[0];
     // 20000 loads of about 86 ns take 1.7 ms. The last job is given up when the simulation ends, or is not yet.
     assert_eq!(one.jobs, 0);
@@ -186,15 +191,8 @@ fn late_jobs_are_given_up_at_their_deadline() {
     assert_eq!(one.deadline_misses, one.jobs_given_up);
     assert!(report.core_utilization[0] > 0.99, "it runs all the time: {:?}", report.core_utilization);
     // A job that is preempted is given up as well, and leaves nothing to the one after it.
-    let mut text = scenario(
-        "window = 0",
-        "refresh = \"none\"",
-        "workload = { kind = \"latency\", size = \"64 MiB\" }\npriority = 1\n\
-         job = { period = \"1 ms\", references = 10000, late = \"give-up\" }",
-    );
-    text = text.replace("fault = \"0 ns\"", "fault = \"0 ns\"\nscheduling = \"fixed-priority\"");
-    text += "[[task]]\nname = \"urgent\"\ncore = 0\npriority = 0\nworkload = { kind = \"latency\", size = \"64 MiB\" }\n\
-             job = { period = \"2 ms\", references = 9000 }\n";
+    let late = "period = \"1 ms\", references = 10000, late = \"give-up\"";
+    let text = jobs(late, Some("period = \"2 ms\", references = 9000"));
     let report = run(&text);
     // Every second job has what 0.77 ms of 1 ms leave, less than the 0.86 ms that it needs.
     let jobs = (report.tasks[0].jobs, report.tasks[0].jobs_given_up);
@@ -209,16 +207,8 @@ fn late_jobs_are_given_up_at_their_deadline() {
 
 #[test]
 fn execution_is_response_without_preemption() {
-    let mut text = scenario(
-        "window = 0",
-        "refresh = \"none\"",
-        "workload = { kind = \"latency\", size = \"64 MiB\" }\npriority = 1\n\
-         job = { period = \"2 ms\", references = 10000 }",
-    );
-    text = text.replace("fault = \"0 ns\"", "fault = \"0 ns\"\nscheduling = \"fixed-priority\"");
-    text += "[[task]]\nname = \"urgent\"\ncore = 0\npriority = 0\nworkload = { kind = \"latency\", size = \"64 MiB\" }\n\
-             job = { period = \"1 ms\", references = 2000 }\n";
-    let report = run(&text);
+    let urgent = "period = \"1 ms\", references = 2000";
+    let report = run(&jobs("period = \"2 ms\", references = 10000", Some(urgent)));
     let [slow, urgent] = &report.tasks[..] else { panic!("two tasks") };
     let (execution, response) = (slow.execution_ns.unwrap(), slow.response_ns.unwrap());
     let other = urgent.execution_ns.unwrap();
