@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use memtint_map::{FrameColor, Palette};
-use memtint_units::{Pfn, PhysAddr};
+use memtint_units::{IndexSet, Pfn, PhysAddr};
 
 use crate::error::FrameError;
 use crate::task::Policy;
@@ -17,6 +17,9 @@ pub const COLORS_MAX: usize = u16::MAX as usize;
 
 /// Frames of the largest block. Tables are laid out in sections of this size, so that a block's buddy is always inside.
 pub(crate) const SECTION: u32 = 1 << ORDER_MAX;
+
+/// At most this many sections make a sketch: 256 MiB.
+const SAMPLE_MAX: usize = 64;
 
 /// In the table of colors: no such frame.
 const HOLE: u16 = u16::MAX;
@@ -147,10 +150,17 @@ impl Memory {
         cpu_nodes: &[u32],
         coloring: &impl FrameColoring,
     ) -> Result<Arc<Memory>, FrameError> {
+        let ranges = in_order(ranges)?;
+        let mut memory = Memory::outline(&ranges, cpu_nodes, coloring)?;
+        memory.paint(&ranges, coloring)?;
+        Ok(Arc::new(memory))
+    }
+
+    /// Describes sorted ranges, but for the frames in them.
+    fn outline(ranges: &[FrameRange], cpu_nodes: &[u32], coloring: &impl FrameColoring) -> Result<Memory, FrameError> {
         if cpu_nodes.is_empty() {
             return Err(FrameError::Nothing { what: "cpus" });
         }
-        let ranges = in_order(ranges)?;
         let mut zones: Vec<(ZoneKind, u32)> = ranges.iter().map(|range| (range.zone, range.node)).collect();
         zones.sort_unstable();
         zones.dedup();
@@ -158,13 +168,13 @@ impl Memory {
             let (found, accepted) = (zones.len() as u64, u64::from(u8::MAX));
             return Err(FrameError::TooLarge { what: "zones", found, accepted });
         }
-        let segments = segments(&ranges)?;
+        let segments = segments(ranges)?;
         let indices: u64 = segments.iter().map(|segment| segment.frames).sum();
         let mut memory = Memory {
             zone_of_section: vec![u8::MAX; (indices / u64::from(SECTION)) as usize],
             zone_lists: cpu_nodes.iter().map(|&node| zone_list(&zones, node)).collect(),
             cpu_nodes: cpu_nodes.to_vec(),
-            color_of: vec![HOLE; indices as usize],
+            color_of: Vec::new(),
             colors: Vec::new(),
             frames_of_color: Vec::new(),
             frames: ranges.iter().map(|range| range.end.0 - range.start.0).sum(),
@@ -173,11 +183,10 @@ impl Memory {
             segments,
             zones,
         };
-        for range in &ranges {
+        for range in ranges {
             memory.claim_sections(range)?;
         }
-        memory.paint(&ranges, coloring)?;
-        Ok(Arc::new(memory))
+        Ok(memory)
     }
 
     /// Describes the memory of a platform: its regions, cut into zones at 16 MiB and 4 GiB as on x86-64.
@@ -188,21 +197,29 @@ impl Memory {
     /// # Errors
     /// As [`Memory::new`].
     pub fn of_palette(palette: &Palette, cpu_nodes: &[u32]) -> Result<Arc<Memory>, FrameError> {
-        let limits = [(ZoneKind::Dma, 1 << 12), (ZoneKind::Dma32, 1 << 20), (ZoneKind::Normal, u64::MAX)];
-        let mut ranges = Vec::new();
-        for region in palette.platform().regions() {
-            let node = region.node;
-            let end = region.end().pfn().0;
-            let mut start = PhysAddr(region.base.0.saturating_add(Pfn(1).addr().0 - 1)).pfn().0;
-            for (zone, limit) in limits {
-                let stop = end.min(limit);
-                if start < stop {
-                    ranges.push(FrameRange { zone, node, start: Pfn(start), end: Pfn(stop) });
-                    start = stop;
-                }
+        Memory::new(&ranges_of(palette), cpu_nodes, palette)
+    }
+
+    /// Describes a small part of a platform's memory, in which every color of the whole occurs: allocators refuse for it
+    /// what they refuse for [`Memory::of_palette`], tasks included, and it is refused when that is.
+    ///
+    /// Where the mapping does not repeat block by block, or where colors are too many for a small part, it is all of the
+    /// memory.
+    ///
+    /// Complexity: one call of the color function for each frame of the part.
+    ///
+    /// # Errors
+    /// As [`Memory::of_palette`].
+    pub fn sketch_of_palette(palette: &Palette, cpu_nodes: &[u32]) -> Result<Arc<Memory>, FrameError> {
+        let ranges = ranges_of(palette);
+        match repeats(palette).then(|| sample(palette)).flatten() {
+            None => Memory::new(&ranges, cpu_nodes, palette),
+            Some(sections) => {
+                let ranges = in_order(&ranges)?;
+                Memory::outline(&ranges, cpu_nodes, palette)?;
+                Memory::new(&cut(&ranges, &sections), cpu_nodes, palette)
             }
         }
-        Memory::new(&ranges, cpu_nodes, palette)
     }
 
     /// Counts the frames.
@@ -365,6 +382,8 @@ impl Memory {
     fn paint(&mut self, ranges: &[FrameRange], coloring: &impl FrameColoring) -> Result<(), FrameError> {
         let mut seen: Vec<FrameColor> = Vec::new();
         let mut numbers: std::collections::HashMap<FrameColor, u16> = std::collections::HashMap::new();
+        let frames: u64 = self.segments.iter().map(|segment| segment.frames).sum();
+        self.color_of = vec![HOLE; frames as usize];
         // Neighbours of equal bank class and set color are rare, but a table by both answers without hashing.
         let mut table = vec![(u32::MAX, HOLE); Self::table_size(self.bank_classes, self.set_colors)?];
         for range in ranges {
@@ -427,6 +446,71 @@ impl Memory {
         let segment = self.segments.iter().rfind(|segment| segment.first_pfn <= pfn.0).expect("covers the ranges");
         segment.first_index + (pfn.0 - segment.first_pfn) as u32
     }
+}
+
+/// The regions of a platform, cut into zones.
+fn ranges_of(palette: &Palette) -> Vec<FrameRange> {
+    let limits = [(ZoneKind::Dma, 1 << 12), (ZoneKind::Dma32, 1 << 20), (ZoneKind::Normal, u64::MAX)];
+    let mut ranges = Vec::new();
+    for region in palette.platform().regions() {
+        let node = region.node;
+        let end = region.end().pfn().0;
+        let mut start = PhysAddr(region.base.0.saturating_add(Pfn(1).addr().0 - 1)).pfn().0;
+        for (zone, limit) in limits {
+            let stop = end.min(limit);
+            if start < stop {
+                ranges.push(FrameRange { zone, node, start: Pfn(start), end: Pfn(stop) });
+                start = stop;
+            }
+        }
+    }
+    ranges
+}
+
+/// Tells whether the color of a frame is that of the first in its section, changed by its place in there alone: no modulus,
+/// and regions made of whole sections in memory and in DRAM. Blocks whose first frames are of one class then hold the
+/// same classes, everywhere; and every color is that of a whole granule, of which the palette knows all.
+fn repeats(palette: &Palette) -> bool {
+    let size = Pfn(u64::from(SECTION)).addr().0.max(palette.granule().bytes());
+    let aligned = |region: &memtint_map::Region| {
+        [region.base.0, region.size_bytes, region.dram_base].iter().all(|at| at.is_multiple_of(size))
+    };
+    palette.node_is_honored()
+        && palette.platform().regions().iter().all(|region| region.interleave.is_none() && aligned(region))
+}
+
+/// Finds sections that hold all colors together, ascending; `None` when they are too many.
+fn sample(palette: &Palette) -> Option<Vec<u64>> {
+    let only = |color: u32, count: u32| IndexSet::from_indices([color], count).ok();
+    let end = palette.platform().regions().iter().map(memtint_map::Region::end).max()?;
+    let mut seen = std::collections::HashSet::new();
+    let mut sections = std::collections::BTreeSet::new();
+    for pair in palette.pairs() {
+        if seen.contains(&(pair.bank_class, pair.set_color)) {
+            continue;
+        }
+        let banks = only(pair.bank_class, palette.bank_classes())?;
+        let sets = only(pair.set_color, palette.set_colors())?;
+        let mut granules = palette.enumerate(Some(&banks), Some(&sets), PhysAddr(0)..end).ok()?;
+        let section = granules.next()?.pfn().0 / u64::from(SECTION);
+        if sections.len() == SAMPLE_MAX || !sections.insert(section) {
+            return None;
+        }
+        let frames = section * u64::from(SECTION)..(section + 1) * u64::from(SECTION);
+        let colors = frames.filter_map(|frame| palette.color_of_frame(Pfn(frame)));
+        seen.extend(colors.map(|color| (color.bank_class, color.set_color)));
+    }
+    Some(sections.into_iter().collect())
+}
+
+/// Cuts sorted ranges down to some sections.
+fn cut(ranges: &[FrameRange], sections: &[u64]) -> Vec<FrameRange> {
+    let size = u64::from(SECTION);
+    let part = |range: &FrameRange, section: u64| {
+        let (start, end) = (range.start.max(Pfn(section * size)), range.end.min(Pfn((section + 1) * size)));
+        (start < end).then_some(FrameRange { start, end, ..*range })
+    };
+    sections.iter().flat_map(|&section| ranges.iter().filter_map(move |range| part(range, section))).collect()
 }
 
 fn in_order(ranges: &[FrameRange]) -> Result<Vec<FrameRange>, FrameError> {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{plain_bits, range, two_nodes};
-use memtint_frames::{ColorBy, FrameAllocator, FrameError, FrameRange, Memory, Policy, Tinted, ZoneKind};
+use memtint_frames::{Bpm, ColorBy, FrameAllocator, FrameError, FrameRange, Memory, Policy, Tinted, ZoneKind};
 use memtint_map::{FrameColor, Granule, Palette, Platform};
 use memtint_units::{IndexSet, Pfn};
 
@@ -87,4 +87,64 @@ fn a_platforms_regions_become_zones() {
     assert_eq!(memory.zone(Pfn(4096)), Some((ZoneKind::Dma32, 0)));
     assert_eq!(memory.frames_in_color(&common::banks("0-3", &memory)), Ok(1 << 18));
     assert_eq!(two_nodes().zones().len(), 3);
+}
+
+/// A part stands for the whole where allocators are asked what they refuse.
+#[test]
+fn a_sketch_has_the_colors_of_the_whole() {
+    let (mut small, mut smallest) = (0, u64::MAX);
+    for name in memtint_map::catalogue::names() {
+        let platform = Platform::load(name).unwrap();
+        // Larger ones take long; the one has four nodes, the other repeats in DRAM other than in memory.
+        let large = ["opteron-6128-tintmalloc", "ramses-ivyhaswell-1ch2d1r"].contains(&name);
+        if platform.size_bytes() > 2 << 30 && !large {
+            continue;
+        }
+        for granule in [Granule::PAGE, Granule::MAX].into_iter().take(if large { 1 } else { 2 }) {
+            let Ok(palette) = Palette::new(&platform, granule) else { continue };
+            let whole = Memory::of_palette(&palette, &[0]);
+            let sketch = Memory::sketch_of_palette(&palette, &[0]);
+            let (whole, sketch) = match (whole, sketch) {
+                (Ok(whole), Ok(sketch)) => (whole, sketch),
+                (whole, sketch) => {
+                    assert_eq!(whole.unwrap_err(), sketch.unwrap_err(), "{name}");
+                    continue;
+                }
+            };
+            assert_eq!(whole.colors(), sketch.colors(), "{name} {granule}");
+            assert!(sketch.frames() == whole.frames() || sketch.frames() <= 64 << 10, "{name} {granule}");
+            assert_eq!(Bpm::new(&whole).is_ok(), Bpm::new(&sketch).is_ok(), "{name} {granule}");
+            small += usize::from(sketch.frames() < whole.frames());
+            smallest = smallest.min(sketch.frames());
+        }
+    }
+    assert!(small > 6 && smallest <= 4096, "{small} sketches, the smallest of {smallest} frames");
+}
+
+/// What is wrong with ranges shows in the sketch as well, though no frame of them is in it.
+#[test]
+fn a_sketch_is_refused_when_the_whole_is() {
+    let file = |second: &str| {
+        let text = memtint_map::catalogue::text("xeon-w3530-palloc").unwrap();
+        let region = text.find("[[region]]").unwrap();
+        let first = "[[region]]\nbase = \"0x0\"\nsize = \"1 GiB\"\nsource = \"test\"\n";
+        format!("{}{first}{second}", &text[..region])
+    };
+    for second in [
+        "",
+        "[[region]]\nbase = \"0x40000000\"\nsize = \"1 GiB\"\nsource = \"test\"\n",
+        "[[region]]\nbase = \"0x40002000\"\nsize = \"1 GiB\"\nsource = \"test\"\n",
+        "[[region]]\nbase = \"0x40002000\"\ndram_base = \"0x40000000\"\nsize = \"1 GiB\"\nsource = \"test\"\n",
+    ] {
+        let platform = Platform::parse(&file(second), "test").unwrap();
+        let palette = Palette::new(&platform, Granule::PAGE).unwrap();
+        let [whole, sketch] = [Memory::of_palette, Memory::sketch_of_palette].map(|make| make(&palette, &[0]));
+        match (whole, sketch) {
+            (Ok(whole), Ok(sketch)) => assert_eq!(whole.colors(), sketch.colors(), "{second}"),
+            (whole, sketch) => assert_eq!(whole.unwrap_err(), sketch.unwrap_err(), "{second}"),
+        }
+    }
+    let palette = Palette::new(&Platform::load("xeon-w3530-palloc").unwrap(), Granule::PAGE).unwrap();
+    let nobody = [Memory::of_palette, Memory::sketch_of_palette].map(|make| make(&palette, &[]).unwrap_err());
+    assert_eq!(nobody, [FrameError::Nothing { what: "cpus" }, FrameError::Nothing { what: "cpus" }]);
 }

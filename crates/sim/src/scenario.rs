@@ -556,6 +556,9 @@ impl Serialize for Time {
     }
 }
 
+/// Makes page frames, all or enough to verify.
+type MakeFrames = fn(&Palette, &[u32]) -> Result<Arc<FrameMemory>, FrameError>;
+
 /// What the channels of a machine have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Channels {
@@ -754,8 +757,9 @@ impl Scenario {
                 check.that(&of("job.deadline"), deadline.0 > 0, deadline, "more than 0 ns")?;
             }
         }
-        // Everything else is refused by the part it concerns.
-        self.machine().map(|_| ())
+        // Everything else is refused by the part it concerns; page frames need not be as many for that.
+        let sinks = vec![(); Decoder::new(&self.platform, &self.device.geometry)?.node_of_channel().len()];
+        self.build(sinks, FrameMemory::sketch_of_palette).map(|_| ())
     }
 
     /// The machine's channels, for those who watch their commands.
@@ -794,6 +798,10 @@ impl Scenario {
     ///
     /// When there is not one sink for each channel.
     pub fn watched_machine<S: CommandSink>(&self, sinks: Vec<S>) -> Result<Machine<S>, SimError> {
+        self.build(sinks, FrameMemory::of_palette)
+    }
+
+    fn build<S: CommandSink>(&self, sinks: Vec<S>, frames: MakeFrames) -> Result<Machine<S>, SimError> {
         let file = &self.file;
         let check = Check { origin: &self.origin };
         let cores = self.cores();
@@ -825,7 +833,7 @@ impl Scenario {
         let granule = granule.map_err(|error| check.refuse("system.granule", file.system.granule, error))?;
         let palette = Palette::new(&self.platform, granule)?;
         let names = self.allocators();
-        let memory = FrameMemory::of_palette(&palette, &core_nodes)?;
+        let memory = frames(&palette, &core_nodes)?;
         let systems = names.iter().map(|&name| self.system(name, &memory)).collect::<Result<_, _>>()?;
         let mut allocators = Shared::new(systems)?;
         // The machine's is the first where frames are taken.

@@ -46,6 +46,8 @@ workload = { kind = "strides", size = "1 MiB", step = "64 B" }
 [[task]]
 name = "two"
 core = 1
+allocator = "bpm"
+banks = "2-3"
 workload = { kind = "uniform", size = "1 MiB", writes_per_1024 = 100 }
 job = { period = "5 us", references = 10 }
 "#;
