@@ -61,6 +61,18 @@ pub enum SchedError {
         /// What would be accepted.
         accepted: String,
     },
+    /// A part of a Colored Refresh Server system is not accepted.
+    #[error("{what}: {field} is {found}; accepted is {accepted}")]
+    Crs {
+        /// Which part.
+        what: String,
+        /// The field.
+        field: &'static str,
+        /// What it holds.
+        found: String,
+        /// What would be accepted.
+        accepted: String,
+    },
     /// A number of the hyperperiod's size is needed, and it does not fit.
     #[error("task set: hyperperiod is {found} ps; accepted where it is needed is at most {most} ps")]
     Hyperperiod {

@@ -32,6 +32,7 @@
 
 mod bounds;
 mod check;
+pub mod crs;
 pub mod cyclic;
 mod edf;
 mod error;

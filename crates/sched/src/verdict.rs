@@ -102,6 +102,8 @@ pub enum Unsupported {
     },
     /// The checker refuses the schedule of a set that the analysis accepts: a defect of one of them.
     Contradiction(Box<Violation>),
+    /// The checker refuses the timeline of a Colored Refresh Server system that the analysis accepts: a defect of one of them.
+    RefreshContradiction(Box<crate::crs::TimelineViolation>),
     /// A test that is only sufficient does not say yes.
     Inconclusive {
         /// What the test compares, exact.

@@ -1,0 +1,264 @@
+//! Whether every job of a system meets its deadline.
+
+use crate::crs::model::{Server, System};
+use crate::crs::supply::{ServerSupply, inconclusive, server_responses, supplies};
+use crate::crs::timeline::{Record, Timeline, What, record};
+use crate::crs::timeline_check::{TimelineAccepted, check_timeline};
+use crate::edf::Demand;
+use crate::fixed::Priorities;
+use crate::schedule::Policy;
+use crate::task::{TaskSet, utilization};
+use crate::verdict::{Cause, Effort, Overload, Steps, Unsupported, Verdict, window};
+use memtint_units::Picoseconds;
+use num_bigint::{BigInt, BigUint};
+use num_rational::Ratio;
+use std::collections::HashSet;
+
+/// Why the tasks of a server meet their deadlines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerProof {
+    /// Response time of the server itself ([`server_responses`]); above its period, part of a budget may be lost.
+    pub response: Option<Picoseconds>,
+    /// The least it supplies.
+    pub supply: ServerSupply,
+    /// A bound of the response time of each task: under fixed priorities computed, under EDF the deadline.
+    pub responses: Vec<Picoseconds>,
+}
+
+/// Why all tasks meet their deadlines, by core and server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The servers of each core.
+    pub cores: Vec<Vec<ServerProof>>,
+}
+
+/// What stands behind a yes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// What the analysis found.
+    pub proof: Proof,
+    /// What happens when every job arrives on time and takes its WCET.
+    pub timeline: Timeline,
+    /// What the independent checker saw in it.
+    pub accepted: TimelineAccepted,
+}
+
+/// Decides whether every job meets its deadline, whatever the phases of tasks and servers, with sporadic arrivals and jobs
+/// shorter than their WCET.
+///
+/// Yes: the demand of the tasks of each server is at most its [`ServerSupply`] in each window (EDF) or in one up to each
+/// deadline (fixed priority; deadlines at most the period). A no comes from a timeline in which a job is late, and names the
+/// window from when the server had no work of its urgency, what is due in it and what the server supplied; its task is counted
+/// over all cores and servers, in order. Where neither is found, the answer is [`Unsupported::Inconclusive`]. Timelines hold at
+/// most about `events_max` events.
+///
+/// ```
+/// use memtint_sched::crs::{Core, Density, Form, Inner, Kind, RankOrder, Refresh, Server, System, burst, judge};
+/// use memtint_sched::{Effort, TaskSet, TaskSpec};
+/// use memtint_units::Picoseconds;
+///
+/// let us = |value: u64| Picoseconds::from_ns(value * 1000);
+/// let first = TaskSet::new([TaskSpec::new("one", us(16_000), us(4000)), TaskSpec::new("two", us(16_000), us(2000))])?;
+/// let second = TaskSet::new([TaskSpec::new("three", us(32_000), us(8000)), TaskSpec::new("four", us(64_000), us(8000))])?;
+/// let length = burst(Density::Gb2, 4, 8, RankOrder::Parallel, Form::Corrected);
+/// let refresh = Refresh::two_colors(8, us(64_000), length);
+/// let server = |group, budget, tasks: TaskSet| {
+///     let policy = Inner::RateMonotonic.policy(&tasks);
+///     Server { group, period: us(4000), budget, kind: Kind::Deferrable, tasks, policy }
+/// };
+/// let servers = vec![server(0, us(2000), first), server(1, us(4000), second)];
+/// let system = System::new(8, refresh, vec![Core { servers }])?;
+/// assert!(judge(&system, Effort::default(), 100_000).is_schedulable());
+/// # Ok::<(), memtint_sched::SchedError>(())
+/// ```
+pub fn judge(system: &System, effort: Effort, events_max: u64) -> Verdict<Witness> {
+    match prove(system, effort) {
+        Ok(proof) => {
+            let (timeline, _) = record(system, events_max);
+            match check_timeline(system, &timeline) {
+                Ok(accepted) => Verdict::Schedulable(Witness { proof, timeline, accepted }),
+                Err(violation) => Verdict::Unsupported(Unsupported::RefreshContradiction(Box::new(violation))),
+            }
+        }
+        Err(reason) => match late(system, events_max) {
+            Some(late) => Verdict::Unschedulable(late),
+            None => Verdict::Unsupported(reason),
+        },
+    }
+}
+
+fn prove(system: &System, effort: Effort) -> Result<Proof, Unsupported> {
+    let mut cores = Vec::new();
+    let mut before = 0;
+    for (core, own) in system.cores().iter().enumerate() {
+        let mut servers = Vec::new();
+        let responses = server_responses(system, core);
+        for ((server, supply), response) in own.servers.iter().zip(supplies(system, core)).zip(responses) {
+            let bounds =
+                fits(&server.tasks, &server.policy, &supply, effort).map_err(|reason| shifted(reason, before))?;
+            servers.push(ServerProof { response, supply, responses: bounds });
+            before += server.tasks.tasks().len();
+        }
+        cores.push(servers);
+    }
+    Ok(Proof { cores })
+}
+
+fn shifted(reason: Unsupported, by: usize) -> Unsupported {
+    match reason {
+        Unsupported::Effort { task, steps_max } => Unsupported::Effort { task: task + by, steps_max },
+        Unsupported::Window { task, window_ps_max } => Unsupported::Window { task: task + by, window_ps_max },
+        Unsupported::Precondition { task, needs } => Unsupported::Precondition { task: task + by, needs },
+        other => other,
+    }
+}
+
+/// Bounds the response times of a set on a supply, or tells why it cannot.
+pub(super) fn fits(
+    set: &TaskSet,
+    policy: &Policy,
+    supply: &ServerSupply,
+    effort: Effort,
+) -> Result<Vec<Picoseconds>, Unsupported> {
+    match policy {
+        Policy::Edf => {
+            edf(set, supply, effort)?;
+            Ok(set.tasks().iter().map(crate::task::Task::deadline).collect())
+        }
+        Policy::FixedPriority(priorities, _) => fixed(set, priorities, supply),
+    }
+}
+
+fn edf(set: &TaskSet, supply: &ServerSupply, effort: Effort) -> Result<(), Unsupported> {
+    let demand = Demand::new(set);
+    if let Some(task) = set.tasks().iter().position(|task| Demand::first(task).is_none()) {
+        return Err(inconclusive(set.tasks()[task].wcet().0.into(), Picoseconds(0)));
+    }
+    let mut steps = Steps::new(0, effort);
+    let mut check = |length: u64| {
+        steps.step()?;
+        let work = demand.work(length);
+        match supply.completion_of(work, length) {
+            Some(_) => Ok(demand.next_deadline(length)),
+            None => Err(inconclusive(work, supply.supply(Picoseconds(length)))),
+        }
+    };
+    let mut length = demand.last_deadline(0).unwrap_or_else(|| demand.next_deadline(0));
+    // Most sets that do not fit show it in the shortest windows, which costs less than the horizon.
+    for _ in 0..4 {
+        length = check(length)?;
+    }
+    let last = horizon(set, supply)?;
+    while length <= last {
+        length = check(length)?;
+    }
+    Ok(())
+}
+
+/// No window longer than this is the first that is overloaded: demand is at most `U t` and `sum U (T - D + J)` and the blocking,
+/// and supply at least the line below it.
+fn horizon(set: &TaskSet, supply: &ServerSupply) -> Result<u64, Unsupported> {
+    let signed = |ratio: Ratio<BigUint>| {
+        let (numerator, denominator) = ratio.into_raw();
+        Ratio::new(BigInt::from(numerator), BigInt::from(denominator))
+    };
+    let (rate, behind) = supply.line();
+    let load = utilization(set.tasks().iter());
+    let own = signed(load.clone());
+    if rate <= own {
+        let most = rate.numer().to_biguint().map_or(Ratio::from_integer(BigUint::ZERO), |numerator| {
+            Ratio::new(numerator, rate.denom().to_biguint().unwrap_or_default())
+        });
+        return Err(Unsupported::Inconclusive { found: load, most });
+    }
+    let ahead = |task: &crate::task::Task| {
+        let room = BigInt::from(task.period().0) + task.jitter().0 - task.deadline().0;
+        signed(task.utilization()) * room.max(BigInt::ZERO)
+    };
+    let blocking = set.tasks().iter().map(|task| task.blocking().0).max().unwrap_or(0);
+    let apart = set.tasks().iter().map(ahead).sum::<Ratio<BigInt>>() + BigInt::from(blocking) + behind;
+    let meet = (apart / (rate - own)).ceil().to_integer().to_biguint().unwrap_or_default();
+    let first = set.tasks().iter().filter_map(Demand::first).max().unwrap_or(0);
+    window(u128::try_from(meet).unwrap_or(u128::MAX).max(first.into()), 0)
+}
+
+fn fixed(set: &TaskSet, priorities: &Priorities, supply: &ServerSupply) -> Result<Vec<Picoseconds>, Unsupported> {
+    let mut responses = vec![Picoseconds(0); set.tasks().len()];
+    for (rank, &index) in priorities.order().iter().enumerate() {
+        let task = &set.tasks()[index];
+        if task.deadline() > task.period() {
+            let needs = "a deadline not beyond the period, for fixed priorities in a server";
+            return Err(Unsupported::Precondition { task: index, needs });
+        }
+        let work = |length: u64| {
+            let jobs = |other: &usize| {
+                let other = &set.tasks()[*other];
+                u128::from((length + other.jitter().0).div_ceil(other.period().0)) * u128::from(other.wcet().0)
+            };
+            let own = u128::from(task.wcet().0) + u128::from(task.blocking().0);
+            priorities.order()[..rank].iter().map(jobs).fold(own, u128::saturating_add)
+        };
+        let limit = Demand::first(task).unwrap_or(0);
+        match supply.completion_from(work, 0, limit) {
+            Some(completion) => responses[index] = Picoseconds(completion + task.jitter().0),
+            None => return Err(inconclusive(work(limit), supply.supply(Picoseconds(limit)))),
+        }
+    }
+    Ok(responses)
+}
+
+/// A job that is late in the timeline, with the window that shows it.
+fn late(system: &System, events_max: u64) -> Option<Overload> {
+    let (timeline, records) = record(system, events_max);
+    let end = timeline.window.0;
+    let missed = |job: &&Record| job.deadline <= end && job.completion.is_none_or(|done| done > job.deadline);
+    let missed = records.iter().filter(missed).min_by_key(|job| job.deadline)?;
+    let server = &system.cores()[missed.core].servers[missed.server];
+    let before = |job: &Record| match &server.policy {
+        Policy::Edf => job.deadline <= missed.deadline,
+        Policy::FixedPriority(priorities, _) => {
+            let rank = |task| priorities.order().iter().position(|&other| other == task);
+            rank(job.task) < rank(missed.task) || (job.task == missed.task && job.job <= missed.job)
+        }
+    };
+    let relevant: Vec<&Record> =
+        records.iter().filter(|job| (job.core, job.server) == (missed.core, missed.server) && before(job)).collect();
+    let mut start = missed.arrival;
+    while let Some(pending) = relevant
+        .iter()
+        .filter(|job| job.arrival < start && job.completion.is_none_or(|done| done > start))
+        .map(|job| job.arrival)
+        .min()
+    {
+        start = pending;
+    }
+    let due = |job: &&&Record| job.arrival >= start && job.arrival < missed.deadline;
+    let demand: BigUint = relevant.iter().filter(due).map(|job| BigUint::from(wcet(server, job))).sum();
+    let counted: HashSet<(usize, u64)> = relevant.iter().map(|job| (job.task, job.job)).collect();
+    let supplied: u64 = timeline
+        .runs
+        .iter()
+        .filter(|run| match run.what {
+            What::Job { server, task, job } => {
+                (run.core, server) == (missed.core, missed.server) && counted.contains(&(task, job))
+            }
+            _ => false,
+        })
+        .map(|run| run.end.0.min(missed.deadline).saturating_sub(run.start.0.max(start)))
+        .sum();
+    let servers = system.cores()[..missed.core].iter().flat_map(|core| &core.servers);
+    let servers = servers.chain(&system.cores()[missed.core].servers[..missed.server]);
+    let task = servers.map(|server| server.tasks.tasks().len()).sum::<usize>() + missed.task;
+    let first = relevant.iter().filter(|job| job.task == missed.task && job.arrival >= start).map(|job| job.job).min();
+    Some(Overload {
+        task,
+        job: BigUint::from(missed.job - first.unwrap_or(0)),
+        window_ps: BigUint::from(missed.deadline - start),
+        demand_ps: demand,
+        cause: Cause::Supply(Ratio::from_integer(supplied.into())),
+    })
+}
+
+fn wcet(server: &Server, job: &Record) -> u64 {
+    server.tasks.tasks()[job.task].wcet().0
+}

@@ -1,0 +1,623 @@
+//! The choice of server periods, budgets, refresh phases and of a server for each task that hides most of the refresh.
+//!
+//! The cost of a choice is the part of all time in which, with servers that always have something to do, the processor idles in a
+//! burst while a server of the locked group has budget ([`saturated_hiding`](super::saturated_hiding())); it depends on the servers and
+//! phases alone. A choice is admitted if the supply of each server ([`supplies`](super::supplies())) holds the demand of its tasks;
+//! that does not depend on the phases. [`optimize`] is a branch and bound:
+//!
+//! - no supply of the second server exceeds the part `1 - e_1 / p_1` of a window, and none of the first `e_1 / p_1`, so a choice
+//!   of these two is left out when no assignment of tasks holds with that, whatever the second server;
+//! - the cost of a choice is added up burst by burst, and given up when it cannot be less than the best found;
+//! - tasks are assigned one by one, and a partial assignment is given up when a server cannot hold what it has.
+//!
+//! It ends at a cost of 0, or when nothing is left; [`exhaustive`] tries everything.
+
+use crate::crs::bounds::Inner;
+use crate::crs::decide::fits;
+use crate::crs::model::{Core, Kind, Refresh, Server, System, refuse};
+use crate::crs::search::CONFIGURATIONS_MAX;
+use crate::crs::supply::{Plain, PlainRefresh, ServerSupply, supply_of};
+use crate::crs::timeline::Saturated;
+use crate::edf::Demand;
+use crate::error::SchedError;
+use crate::fixed::Priorities;
+use crate::task::TaskSet;
+use crate::verdict::{Effort, Steps, Unsupported};
+use memtint_units::Picoseconds;
+use num_bigint::BigUint;
+use num_rational::Ratio;
+
+/// Steps of the longest server period at most.
+const STEPS_MAX: u64 = 1000;
+/// Windows in which partial assignments are tested.
+const WINDOWS: usize = 48;
+
+/// What may be chosen, for two servers on one core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Space {
+    ranks: u32,
+    refresh: Refresh,
+    phases: Vec<[Picoseconds; 2]>,
+    unit: Picoseconds,
+    period_max: Picoseconds,
+    kind: Kind,
+    inner: Inner,
+}
+
+impl Space {
+    /// Checks a space: server periods and budgets are multiples of `unit`, periods at most `period_max`; refresh phases are one of
+    /// the pairs (first group, second group).
+    ///
+    /// # Errors
+    ///
+    /// [`SchedError::Crs`] when there are not two groups, no phases or some at which locked windows meet, when the retention time
+    /// is not a multiple of the unit, or the longest period not 1 to 1000 units.
+    pub fn new(
+        ranks: u32,
+        refresh: Refresh,
+        phases: Vec<[Picoseconds; 2]>,
+        unit: Picoseconds,
+        period_max: Picoseconds,
+        kind: Kind,
+        inner: Inner,
+    ) -> Result<Space, SchedError> {
+        let what = || "space of servers".to_owned();
+        if refresh.groups.len() != 2 {
+            return refuse(what(), "rank groups", refresh.groups.len().to_string(), "2".into());
+        }
+        if phases.is_empty() {
+            return refuse(what(), "pairs of phases", "0".into(), "1 or more".into());
+        }
+        if unit.0 == 0 || !refresh.retention.0.is_multiple_of(unit.0) {
+            let accepted = format!("a divisor of the retention time, {} ps", refresh.retention.0);
+            return refuse(what(), "unit", format!("{} ps", unit.0), accepted);
+        }
+        if !(1..=STEPS_MAX).contains(&(period_max.0 / unit.0)) {
+            let accepted = format!("{} ps to {} ps", unit.0, u128::from(unit.0) * u128::from(STEPS_MAX));
+            return refuse(what(), "longest period", format!("{} ps", period_max.0), accepted);
+        }
+        let space = Space { ranks, refresh, phases, unit, period_max, kind, inner };
+        for &pair in &space.phases {
+            space.phased(pair).accepted(ranks)?;
+        }
+        Ok(space)
+    }
+
+    /// Gives the refresh, with the phases it was given.
+    #[must_use]
+    pub fn refresh(&self) -> &Refresh {
+        &self.refresh
+    }
+
+    /// Gives the unit of periods and budgets.
+    #[must_use]
+    pub fn unit(&self) -> Picoseconds {
+        self.unit
+    }
+
+    /// Gives how tasks are scheduled in the servers.
+    #[must_use]
+    pub fn inner(&self) -> Inner {
+        self.inner
+    }
+
+    /// Gives the system of a choice.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`System::new`] and [`TaskSet::new`], for a choice that is not one of this space and set.
+    pub fn system(&self, set: &TaskSet, choice: &Choice) -> Result<System, SchedError> {
+        let mut servers = Vec::new();
+        for group in 0..2 {
+            let tasks = part(set, &choice.second, group == 1)?;
+            let (period, budget) = (choice.periods[group], choice.budgets[group]);
+            let policy = self.inner.policy(&tasks);
+            servers.push(Server { group, period, budget, kind: self.kind, tasks, policy });
+        }
+        System::new(self.ranks, self.phased(choice.phases), vec![Core { servers }])
+    }
+
+    fn phased(&self, phases: [Picoseconds; 2]) -> Refresh {
+        let mut refresh = self.refresh.clone();
+        for (group, phase) in refresh.groups.iter_mut().zip(phases) {
+            group.phase = phase;
+        }
+        refresh
+    }
+
+    fn steps(&self) -> u64 {
+        self.period_max.0 / self.unit.0
+    }
+
+    fn plain(&self, group: usize, period: u64, budget: u64) -> Plain {
+        Plain { group, period: period * self.unit.0, budget: budget * self.unit.0, kind: self.kind }
+    }
+
+    fn plain_refresh(&self) -> PlainRefresh {
+        PlainRefresh {
+            retention: self.refresh.retention.0,
+            lock: self.refresh.lock.0,
+            unlock: self.refresh.unlock.0,
+            bursts: self.refresh.groups.iter().map(|group| group.burst.0).collect(),
+        }
+    }
+}
+
+fn part(set: &TaskSet, second: &[bool], wanted: bool) -> Result<TaskSet, SchedError> {
+    let own = set.tasks().iter().zip(second).filter(|&(_, &second)| second == wanted);
+    TaskSet::new(own.map(|(task, _)| task.spec()))
+}
+
+/// A point of a [`Space`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Periods of the two servers, the one of higher priority first; it has the first rank group.
+    pub periods: [Picoseconds; 2],
+    /// Their budgets.
+    pub budgets: [Picoseconds; 2],
+    /// First refreshes of the two rank groups.
+    pub phases: [Picoseconds; 2],
+    /// For each task, whether it is in the second server. Neither server is empty.
+    pub second: Vec<bool>,
+}
+
+/// The best choice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Optimum {
+    /// The choice: one of those that cost least.
+    pub choice: Choice,
+    /// The part of all time that it loses to refresh that is not hidden, exact.
+    pub unhidden: Ratio<BigUint>,
+    /// Choices of servers whose cost was computed, at least in part.
+    pub costed: u64,
+}
+
+/// Finds a choice of least cost, or that none is admitted (`None`). With `second`, tasks have their servers already.
+///
+/// # Errors
+///
+/// [`Unsupported::Effort`] when assigning tasks takes more steps than allowed, for any one choice of servers;
+/// [`Unsupported::Precondition`] for a set of fewer than two tasks, for tasks that fixed priorities in servers do not support, and
+/// for a server without tasks.
+///
+/// # Panics
+///
+/// When `second` is not as long as the set.
+pub fn optimize(
+    set: &TaskSet,
+    second: Option<&[bool]>,
+    space: &Space,
+    effort: Effort,
+) -> Result<Option<Optimum>, Unsupported> {
+    let assigner = Assigner::new(set, second, space, effort)?;
+    let mut search = Search { space, refresh: space.plain_refresh(), best: None, costed: 0 };
+    let mut last: Option<Vec<bool>> = None;
+    for p1 in (1..=space.steps()).rev() {
+        for e1 in 1..=p1 {
+            if !assigner.worth(p1, e1)? {
+                continue;
+            }
+            for p2 in (1..=space.steps()).rev() {
+                for e2 in (1..=p2).rev() {
+                    search.visit(&assigner, [p1, p2], [e1, e2], &mut last)?;
+                    if search.best.as_ref().is_some_and(|best| best.unhidden == 0) {
+                        return Ok(search.finish());
+                    }
+                }
+            }
+        }
+    }
+    Ok(search.finish())
+}
+
+/// Finds the same by trying everything: Algorithm 7 with its mistakes corrected, over all assignments of tasks if none is
+/// given.
+///
+/// # Errors
+///
+/// [`SchedError::Crs`], with the number, when there are more than [`CONFIGURATIONS_MAX`] configurations.
+///
+/// # Panics
+///
+/// When `second` is not as long as the set.
+pub fn exhaustive(
+    set: &TaskSet,
+    second: Option<&[bool]>,
+    space: &Space,
+    effort: Effort,
+) -> Result<Option<Optimum>, SchedError> {
+    let steps = u128::from(space.steps());
+    let pairs = steps * (steps + 1) / 2;
+    let bits = set.tasks().len().min(100);
+    let assignments = if second.is_some() { 1 } else { 1u128 << bits };
+    let count = pairs.saturating_mul(pairs).saturating_mul(assignments).saturating_mul(space.phases.len() as u128);
+    if count > CONFIGURATIONS_MAX {
+        let accepted = format!("at most {CONFIGURATIONS_MAX}");
+        return refuse("algorithm 7".into(), "number of configurations", count.to_string(), accepted);
+    }
+    let given = second.map(<[bool]>::to_vec);
+    let all = (0..assignments).map(|mask| {
+        given.clone().unwrap_or_else(|| (0..set.tasks().len()).map(|task| mask >> task & 1 == 1).collect())
+    });
+    let mut search = Search { space, refresh: space.plain_refresh(), best: None, costed: 0 };
+    for second in all {
+        assert_eq!(second.len(), set.tasks().len(), "a server for each task");
+        let (Ok(one), Ok(two)) = (part(set, &second, false), part(set, &second, true)) else { continue };
+        search.everything(&one, &two, &second, effort);
+    }
+    Ok(search.finish())
+}
+
+/// A choice and its cost: `unhidden` of `bursts` retention times.
+struct Best {
+    periods: [u64; 2],
+    budgets: [u64; 2],
+    phases: [Picoseconds; 2],
+    second: Vec<bool>,
+    unhidden: u128,
+    bursts: u64,
+}
+
+struct Search<'a> {
+    space: &'a Space,
+    refresh: PlainRefresh,
+    best: Option<Best>,
+    costed: u64,
+}
+
+impl Search<'_> {
+    fn servers(&self, periods: [u64; 2], budgets: [u64; 2]) -> [Plain; 2] {
+        [0, 1].map(|server| self.space.plain(server, periods[server], budgets[server]))
+    }
+
+    /// The cost of a choice, if it is less than that of the best; to the end if `whole`.
+    fn cost(&mut self, servers: &[Plain; 2], phases: [Picoseconds; 2], whole: bool) -> Option<(u128, u64)> {
+        self.costed += 1;
+        let phases = phases.map(|phase| phase.0);
+        let saturated =
+            Saturated::new(&self.refresh, &phases, servers, u64::MAX).expect("at most 10^6 refreshes, see Space::new");
+        let bursts = saturated.bursts;
+        let least = self.best.as_ref().map(|best| (best.unhidden, best.bursts));
+        let worse =
+            |unhidden: u128| least.is_some_and(|(least, of)| unhidden * u128::from(of) >= least * u128::from(bursts));
+        let mut unhidden = 0;
+        for index in 0..bursts {
+            for group in 0..2 {
+                unhidden += u128::from(saturated.unhidden(group, index));
+            }
+            if !whole && worse(unhidden) {
+                return None;
+            }
+        }
+        (!worse(unhidden)).then_some((unhidden, bursts))
+    }
+
+    fn visit(
+        &mut self,
+        assigner: &Assigner,
+        periods: [u64; 2],
+        budgets: [u64; 2],
+        last: &mut Option<Vec<bool>>,
+    ) -> Result<(), Unsupported> {
+        if !assigner.loads(periods, budgets) {
+            return Ok(());
+        }
+        let servers = self.servers(periods, budgets);
+        let mut assignment = None;
+        for &phases in &self.space.phases {
+            // Without a best there is nothing to give up for, and most choices are not admitted.
+            if self.best.is_none() && assignment.is_none() {
+                assignment = assigner.assign(&servers, &self.refresh, last)?;
+                if assignment.is_none() {
+                    return Ok(());
+                }
+            }
+            let Some((unhidden, bursts)) = self.cost(&servers, phases, false) else { continue };
+            if assignment.is_none() {
+                assignment = assigner.assign(&servers, &self.refresh, last)?;
+            }
+            let Some(second) = assignment.clone() else { return Ok(()) };
+            self.best = Some(Best { periods, budgets, phases, second, unhidden, bursts });
+        }
+        Ok(())
+    }
+
+    /// Lines 2 to 33 of Algorithm 7, corrected.
+    fn everything(&mut self, one: &TaskSet, two: &TaskSet, second: &[bool], effort: Effort) {
+        let (steps, inner) = (self.space.steps(), self.space.inner);
+        let policies = [inner.policy(one), inner.policy(two)];
+        let enough = |set: &TaskSet, period: u64| {
+            let least = (set.utilization() * BigUint::from(period)).ceil().to_integer();
+            u64::try_from(least).unwrap_or(u64::MAX)
+        };
+        for p1 in 1..=steps {
+            for p2 in 1..=steps {
+                for e1 in enough(one, p1)..=p1 {
+                    for e2 in enough(two, p2)..=p2 {
+                        let servers = self.servers([p1, p2], [e1, e2]);
+                        let admitted = [(one, 0), (two, 1)].into_iter().all(|(set, server)| {
+                            let supply = supply_of(&servers, &self.refresh, server);
+                            fits(set, &policies[server], &supply, effort).is_ok()
+                        });
+                        if !admitted {
+                            continue;
+                        }
+                        for &phases in &self.space.phases {
+                            if let Some((unhidden, bursts)) = self.cost(&servers, phases, true) {
+                                let (periods, budgets, second) = ([p1, p2], [e1, e2], second.to_vec());
+                                self.best = Some(Best { periods, budgets, phases, second, unhidden, bursts });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn finish(self) -> Option<Optimum> {
+        let best = self.best?;
+        let time = |steps: u64| Picoseconds(steps * self.space.unit.0);
+        let choice = Choice {
+            periods: best.periods.map(time),
+            budgets: best.budgets.map(time),
+            phases: best.phases,
+            second: best.second,
+        };
+        let span = BigUint::from(best.bursts) * self.refresh.retention;
+        Some(Optimum { choice, unhidden: Ratio::new(best.unhidden.into(), span), costed: self.costed })
+    }
+}
+
+/// Finds servers for tasks.
+struct Assigner<'a> {
+    set: &'a TaskSet,
+    given: Option<Given>,
+    inner: Inner,
+    effort: Effort,
+    /// Order of assignment: by load, largest first (EDF), or by priority.
+    order: Vec<usize>,
+    /// Windows that end at deadlines, with the work of each task due in them (EDF).
+    windows: Vec<u64>,
+    due: Vec<Vec<u128>>,
+    /// Total utilization.
+    load: Ratio<BigUint>,
+}
+
+struct Given {
+    second: Vec<bool>,
+    parts: [TaskSet; 2],
+    /// The largest part of a window ending at a deadline that is due in it, or the utilization.
+    density: [Ratio<BigUint>; 2],
+}
+
+impl<'a> Assigner<'a> {
+    fn new(
+        set: &'a TaskSet,
+        second: Option<&[bool]>,
+        space: &Space,
+        effort: Effort,
+    ) -> Result<Assigner<'a>, Unsupported> {
+        let inner = space.inner;
+        let precondition = |task, needs| Err(Unsupported::Precondition { task, needs });
+        if set.tasks().len() < 2 {
+            return precondition(0, "a task for each of two servers");
+        }
+        if inner == Inner::RateMonotonic
+            && let Some(task) = set.tasks().iter().position(|task| task.deadline() > task.period())
+        {
+            return precondition(task, "a deadline not beyond the period, for fixed priorities in a server");
+        }
+        let demand = Demand::new(set);
+        let mut windows = Vec::new();
+        let mut length = demand.last_deadline(0).unwrap_or_else(|| demand.next_deadline(0));
+        while windows.len() < WINDOWS {
+            windows.push(length);
+            length = demand.next_deadline(length);
+        }
+        let work = |task: &crate::task::Task| {
+            let one = |&end: &u64| u128::from(Demand::due(task, end as i64)) * u128::from(task.wcet().0);
+            windows.iter().map(one).collect()
+        };
+        let due = set.tasks().iter().map(work).collect();
+        let mut order: Vec<usize> = (0..set.tasks().len()).collect();
+        match inner {
+            Inner::Edf => order.sort_by_key(|&task| std::cmp::Reverse(set.tasks()[task].utilization())),
+            Inner::RateMonotonic => order = Priorities::rate_monotonic(set).order().to_vec(),
+        }
+        let mut assigner = Assigner { set, given: None, inner, effort, order, windows, due, load: set.utilization() };
+        if let Some(second) = second {
+            assert_eq!(second.len(), set.tasks().len(), "a server for each task");
+            let (Ok(one), Ok(two)) = (part(set, second, false), part(set, second, true)) else {
+                return precondition(0, "a task for each of two servers");
+            };
+            let density = [assigner.density(second, false), assigner.density(second, true)];
+            assigner.given = Some(Given { second: second.to_vec(), parts: [one, two], density });
+        }
+        Ok(assigner)
+    }
+
+    fn density(&self, second: &[bool], wanted: bool) -> Ratio<BigUint> {
+        let own = || (0..second.len()).filter(|&task| second[task] == wanted);
+        let load = own().map(|task| self.set.tasks()[task].utilization()).sum();
+        if self.inner == Inner::RateMonotonic {
+            return load;
+        }
+        let windows = self.windows.iter().enumerate().filter(|&(_, &length)| length > 0);
+        let due = windows.map(|(index, &length)| {
+            let work: u128 = own().map(|task| self.due[task][index]).sum();
+            Ratio::new(BigUint::from(work), BigUint::from(length))
+        });
+        due.fold(load, std::cmp::max)
+    }
+
+    /// Tells whether the loads fit the rates of the servers.
+    fn loads(&self, periods: [u64; 2], budgets: [u64; 2]) -> bool {
+        let rate = |server: usize| Ratio::new(BigUint::from(budgets[server]), BigUint::from(periods[server]));
+        match &self.given {
+            Some(given) => given.density[1] <= rate(1),
+            None => self.load <= rate(0) + rate(1),
+        }
+    }
+
+    /// Tells whether a first server may be part of an admitted choice. See the module: no supply exceeds its rate.
+    fn worth(&self, period: u64, budget: u64) -> Result<bool, Unsupported> {
+        let rate = |part: u64| Ratio::new(BigUint::from(part), BigUint::from(period));
+        match &self.given {
+            Some(given) => Ok(given.density[0] <= rate(budget) && given.density[1] <= rate(period - budget)),
+            None if self.inner == Inner::RateMonotonic => Ok(self.load <= rate(period)),
+            None => {
+                let capacity = |part: u64| -> Vec<u128> {
+                    let of = |&length: &u64| u128::from(length) * u128::from(part) / u128::from(period);
+                    self.windows.iter().map(of).collect()
+                };
+                let capacities = [capacity(budget), capacity(period - budget)];
+                let mut steps = Steps::new(0, self.effort);
+                Ok(self.branch(&capacities, &mut steps, &mut |_| Ok(true))?.is_some())
+            }
+        }
+    }
+
+    /// An assignment that two servers admit.
+    fn assign(
+        &self,
+        servers: &[Plain; 2],
+        refresh: &PlainRefresh,
+        last: &mut Option<Vec<bool>>,
+    ) -> Result<Option<Vec<bool>>, Unsupported> {
+        let supplies = [0, 1].map(|server| supply_of(servers, refresh, server));
+        if let Some(given) = &self.given {
+            return Ok(self.admitted(&given.parts, &supplies).then(|| given.second.clone()));
+        }
+        if let Some(second) = last
+            && self.holds(second, &supplies)
+        {
+            return Ok(Some(second.clone()));
+        }
+        let mut steps = Steps::new(0, self.effort);
+        let found = match self.inner {
+            Inner::RateMonotonic => self.by_priority(&supplies, &mut Vec::new(), &mut steps)?,
+            Inner::Edf => {
+                let capacities = supplies.each_ref().map(|supply| self.capacities(supply));
+                self.branch(&capacities, &mut steps, &mut |second| Ok(self.holds(second, &supplies)))?
+            }
+        };
+        if found.is_some() {
+            last.clone_from(&found);
+        }
+        Ok(found)
+    }
+
+    fn admitted(&self, parts: &[TaskSet; 2], supplies: &[ServerSupply; 2]) -> bool {
+        let one = |(part, supply): (&TaskSet, &ServerSupply)| {
+            fits(part, &self.inner.policy(part), supply, self.effort).is_ok()
+        };
+        parts.iter().zip(supplies).all(one)
+    }
+
+    fn holds(&self, second: &[bool], supplies: &[ServerSupply; 2]) -> bool {
+        match (part(self.set, second, false), part(self.set, second, true)) {
+            (Ok(one), Ok(two)) => self.admitted(&[one, two], supplies),
+            _ => false,
+        }
+    }
+
+    /// The most work that a supply completes in each window.
+    fn capacities(&self, supply: &ServerSupply) -> Vec<u128> {
+        let most = |&length: &u64| {
+            let (mut fits, mut exceeds) = (0u128, u128::from(length) + 1);
+            while exceeds - fits > 1 {
+                let middle = fits + (exceeds - fits) / 2;
+                if supply.completion_of(middle, length).is_some() { fits = middle } else { exceeds = middle }
+            }
+            fits
+        };
+        self.windows.iter().map(most).collect()
+    }
+
+    /// Assigns tasks so that what is due in each window is at most its capacity, and `accept` says yes.
+    fn branch(
+        &self,
+        capacities: &[Vec<u128>; 2],
+        steps: &mut Steps,
+        accept: &mut dyn FnMut(&[bool]) -> Result<bool, Unsupported>,
+    ) -> Result<Option<Vec<bool>>, Unsupported> {
+        // What all tasks have due must fit both together.
+        let all = |window: usize| self.due.iter().map(|due| due[window]).sum::<u128>();
+        if (0..self.windows.len()).any(|window| all(window) > capacities[0][window] + capacities[1][window]) {
+            return Ok(None);
+        }
+        let mut left = capacities.clone();
+        let mut second = vec![false; self.order.len()];
+        let found = self.descend(0, &mut left, &mut second, steps, accept)?;
+        Ok(found.then_some(second))
+    }
+
+    fn descend(
+        &self,
+        depth: usize,
+        left: &mut [Vec<u128>; 2],
+        second: &mut Vec<bool>,
+        steps: &mut Steps,
+        accept: &mut dyn FnMut(&[bool]) -> Result<bool, Unsupported>,
+    ) -> Result<bool, Unsupported> {
+        steps.step()?;
+        let Some(&task) = self.order.get(depth) else { return accept(second) };
+        // First where more is left in the longest window: both servers stay as free as they can.
+        let roomier = usize::from(left[1].last() > left[0].last());
+        for server in [roomier, 1 - roomier] {
+            let due = &self.due[task];
+            if !due.iter().zip(&left[server]).all(|(due, left)| due <= left) {
+                continue;
+            }
+            left[server].iter_mut().zip(due).for_each(|(left, due)| *left -= due);
+            second[task] = server == 1;
+            let found = self.descend(depth + 1, left, second, steps, accept)?;
+            left[server].iter_mut().zip(due).for_each(|(left, due)| *left += due);
+            if found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Assigns tasks in the order of their priorities: a task's response depends on those before it only.
+    fn by_priority(
+        &self,
+        supplies: &[ServerSupply; 2],
+        taken: &mut Vec<bool>,
+        steps: &mut Steps,
+    ) -> Result<Option<Vec<bool>>, Unsupported> {
+        let depth = taken.len();
+        let Some(&task) = self.order.get(depth) else {
+            let mut second = vec![false; depth];
+            for (&task, &server) in self.order.iter().zip(taken.iter()) {
+                second[task] = server;
+            }
+            let used = |wanted: bool| second.contains(&wanted);
+            return Ok((used(false) && used(true)).then_some(second));
+        };
+        for server in [false, true] {
+            steps.step()?;
+            let own = &self.set.tasks()[task];
+            let work = |length: u64| {
+                let higher = self.order[..depth].iter().zip(taken.iter()).filter(|&(_, &other)| other == server);
+                let jobs = |(&other, _): (&usize, &bool)| {
+                    let other = &self.set.tasks()[other];
+                    u128::from((length + other.jitter().0).div_ceil(other.period().0)) * u128::from(other.wcet().0)
+                };
+                higher.map(jobs).fold(u128::from(own.wcet().0) + u128::from(own.blocking().0), u128::saturating_add)
+            };
+            let limit = Demand::first(own).unwrap_or(0);
+            if supplies[usize::from(server)].completion_from(work, 0, limit).is_none() {
+                continue;
+            }
+            taken.push(server);
+            let found = self.by_priority(supplies, taken, steps)?;
+            taken.pop();
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}

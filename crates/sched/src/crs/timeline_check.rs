@@ -1,0 +1,297 @@
+//! An independent checker of timelines.
+//!
+//! It reads a system and what is said to happen, and shares no code with the analysis and the generator of timelines. What it
+//! accepts is proved, for the window: no core runs a task of a group while the group is locked, whose ranks are refreshed in that
+//! time; every rank is refreshed in full, again within tRET each time, and first at its phase (time 0 is in the middle of
+//! operation: the refresh before it was a retention time earlier); each refresh has its lock and unlock tasks on each core; no server uses more than its budget in a period; every job runs after its arrival, after
+//! the one before it of its task, on its core, for exactly its WCET and within its deadline.
+
+use crate::crs::model::System;
+use crate::crs::timeline::{Timeline, TimelineRun, What};
+use memtint_units::Picoseconds;
+use std::collections::HashMap;
+
+/// What a checker has seen in a timeline that it accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimelineAccepted {
+    /// Jobs whose deadline is in the window; all were met.
+    pub jobs: u64,
+    /// Refreshes of each rank that are complete in the window.
+    pub refreshes: Vec<u64>,
+    /// The longest response seen, by core, server and task, of complete jobs.
+    pub responses: Vec<Vec<Vec<Option<Picoseconds>>>>,
+}
+
+/// Why a timeline is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TimelineViolation {
+    /// A run is empty, out of order, after the window, or names what does not exist.
+    #[error("run {run}: found from {} ps to {} ps on core {core}; accepted is a run of something that exists, after the one before it, in the window", start.0, end.0)]
+    Run {
+        /// Index of the run, from 0.
+        run: usize,
+        /// Its core.
+        core: usize,
+        /// Its beginning.
+        start: Picoseconds,
+        /// Its end.
+        end: Picoseconds,
+    },
+    /// A task runs while its ranks are locked for refresh.
+    #[error("run {run}: a task of rank group {group} runs at {} ps, while the group is locked", at.0)]
+    Locked {
+        /// Index of the run, from 0.
+        run: usize,
+        /// The group.
+        group: usize,
+        /// When.
+        at: Picoseconds,
+    },
+    /// A rank is not refreshed in full within the retention time.
+    #[error("rank {rank}: not refreshed in full within the retention time after {} ps", since.0)]
+    Retention {
+        /// The rank.
+        rank: u32,
+        /// The last refresh that is right, or 0.
+        since: Picoseconds,
+    },
+    /// A refresh has no lock or unlock task on a core, or one of another length.
+    #[error("core {core}: the lock or unlock task of the refresh of group {group} at {} ps is not there", at.0)]
+    RefreshTask {
+        /// The core.
+        core: usize,
+        /// The group.
+        group: usize,
+        /// Beginning of the burst.
+        at: Picoseconds,
+    },
+    /// A server uses more than its budget in a period.
+    #[error("core {core}, server {server}: more than its budget used in the period that begins at {} ps", at.0)]
+    Budget {
+        /// The core.
+        core: usize,
+        /// The server.
+        server: usize,
+        /// Beginning of the period.
+        at: Picoseconds,
+    },
+    /// A job runs before its arrival, out of order or for too long.
+    #[error("run {run}: job {job} of task {task} runs before its arrival, out of order or longer than its WCET")]
+    Job {
+        /// Index of the run, from 0.
+        run: usize,
+        /// The task of the server.
+        task: usize,
+        /// The job.
+        job: u64,
+    },
+    /// A job is not complete at its deadline.
+    #[error("core {core}, server {server}, task {task}: job {job} is not complete at its deadline, {} ps", due.0)]
+    Late {
+        /// The core.
+        core: usize,
+        /// The server.
+        server: usize,
+        /// The task of the server.
+        task: usize,
+        /// The job.
+        job: u64,
+        /// When it had to be complete.
+        due: Picoseconds,
+    },
+}
+
+/// Replays a timeline against its system.
+///
+/// # Errors
+///
+/// The first [`TimelineViolation`] found.
+pub fn check_timeline(system: &System, timeline: &Timeline) -> Result<TimelineAccepted, TimelineViolation> {
+    order(system, timeline)?;
+    let refreshes = retention(system, timeline)?;
+    refresh_tasks(system, timeline)?;
+    locks(system, timeline)?;
+    budgets(system, timeline)?;
+    let (jobs, responses) = jobs(system, timeline)?;
+    Ok(TimelineAccepted { jobs, refreshes, responses })
+}
+
+fn order(system: &System, timeline: &Timeline) -> Result<(), TimelineViolation> {
+    let mut free = vec![0; system.cores().len()];
+    for (run, found) in timeline.runs.iter().enumerate() {
+        let &TimelineRun { core, what, start, end } = found;
+        let server = |server: usize| system.cores()[core].servers.get(server);
+        let exists = core < free.len()
+            && match what {
+                What::Lock { group } | What::Unlock { group } => group < system.refresh().groups.len(),
+                What::Held { server: index } => server(index).is_some(),
+                What::Job { server: index, task, .. } => {
+                    server(index).is_some_and(|server| task < server.tasks.tasks().len())
+                }
+            };
+        if !exists || start.0 < free[core] || end <= start || end > timeline.window {
+            return Err(TimelineViolation::Run { run, core, start, end });
+        }
+        free[core] = end.0;
+    }
+    Ok(())
+}
+
+fn retention(system: &System, timeline: &Timeline) -> Result<Vec<u64>, TimelineViolation> {
+    let refresh = system.refresh();
+    let mut counts = vec![0; system.ranks() as usize];
+    for rank in 0..system.ranks() {
+        // The row that is refreshed last in a burst was refreshed last in the one before: distances are those of beginnings.
+        let own = refresh.groups.iter().find(|group| group.ranks.contains(&rank));
+        let (mut last, mut limit) = (0, own.map_or(0, |group| group.phase.0) + refresh.lock.0);
+        for burst in &timeline.bursts {
+            let Some(group) = refresh.groups.get(burst.group) else {
+                return Err(TimelineViolation::Retention { rank, since: burst.start });
+            };
+            if !group.ranks.contains(&rank) {
+                continue;
+            }
+            let in_full = burst.end.0.checked_sub(burst.start.0) == Some(group.burst.0);
+            if !in_full || burst.start.0 < last || burst.start.0 > limit {
+                return Err(TimelineViolation::Retention { rank, since: Picoseconds(last) });
+            }
+            (last, limit) = (burst.start.0, burst.start.0 + refresh.retention.0);
+            counts[rank as usize] += u64::from(burst.end <= timeline.window);
+        }
+        if limit < timeline.window.0 {
+            return Err(TimelineViolation::Retention { rank, since: Picoseconds(last) });
+        }
+    }
+    Ok(counts)
+}
+
+/// Lock and unlock tasks of each core lie around each burst, and nowhere else.
+fn refresh_tasks(system: &System, timeline: &Timeline) -> Result<(), TimelineViolation> {
+    let (refresh, window) = (system.refresh(), timeline.window.0);
+    for core in 0..system.cores().len() {
+        let own = |wanted: What| {
+            let of = move |run: &&TimelineRun| run.core == core && run.what == wanted;
+            timeline.runs.iter().filter(of).map(|run| (run.start.0, run.end.0)).collect::<Vec<_>>()
+        };
+        for group in 0..refresh.groups.len() {
+            let bursts = || timeline.bursts.iter().filter(|burst| burst.group == group);
+            let inside = |span: &(u64, u64)| span.0 < span.1.min(window);
+            let cut = |span: (u64, u64)| (span.0, span.1.min(window));
+            let locks = bursts().map(|burst| (burst.start.0 - refresh.lock.0, burst.start.0));
+            let unlocks = bursts().map(|burst| (burst.end.0, burst.end.0 + refresh.unlock.0));
+            let mut locks: Vec<_> = locks.filter(inside).map(cut).collect();
+            let unlocks: Vec<_> = unlocks.filter(inside).map(cut).collect();
+            let found = (own(What::Lock { group }), own(What::Unlock { group }));
+            // The last lock may be cut off from its burst by the end of the window.
+            if found.0.len() > locks.len()
+                && let Some(&last) = found.0.last()
+                && last.1 == window
+                && last.0 + refresh.lock.0 >= window
+            {
+                locks.push(last);
+            }
+            if found != (locks, unlocks) {
+                let at = bursts().next().map_or(Picoseconds(0), |burst| burst.start);
+                return Err(TimelineViolation::RefreshTask { core, group, at });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn locks(system: &System, timeline: &Timeline) -> Result<(), TimelineViolation> {
+    let refresh = system.refresh();
+    for group in 0..refresh.groups.len() {
+        let windows: Vec<(u64, u64)> = timeline
+            .bursts
+            .iter()
+            .filter(|burst| burst.group == group)
+            .map(|burst| (burst.start.0 - refresh.lock.0, burst.end.0 + refresh.unlock.0))
+            .collect();
+        for (run, found) in timeline.runs.iter().enumerate() {
+            let (What::Job { server, .. } | What::Held { server }) = found.what else { continue };
+            if system.cores()[found.core].servers[server].group != group {
+                continue;
+            }
+            let next = windows.partition_point(|window| window.1 <= found.start.0);
+            if let Some(window) = windows.get(next)
+                && window.0 < found.end.0
+            {
+                let at = Picoseconds(window.0.max(found.start.0));
+                return Err(TimelineViolation::Locked { run, group, at });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn budgets(system: &System, timeline: &Timeline) -> Result<(), TimelineViolation> {
+    let mut used: HashMap<(usize, usize, u64), u64> = HashMap::new();
+    for found in &timeline.runs {
+        let (What::Job { server, .. } | What::Held { server }) = found.what else { continue };
+        let own = &system.cores()[found.core].servers[server];
+        let mut from = found.start.0;
+        while from < found.end.0 {
+            let period = from / own.period.0;
+            let to = found.end.0.min((period + 1) * own.period.0);
+            let sum = used.entry((found.core, server, period)).or_default();
+            *sum += to - from;
+            if *sum > own.budget.0 {
+                let at = Picoseconds(period * own.period.0);
+                return Err(TimelineViolation::Budget { core: found.core, server, at });
+            }
+            from = to;
+        }
+    }
+    Ok(())
+}
+
+type Responses = Vec<Vec<Vec<Option<Picoseconds>>>>;
+
+fn jobs(system: &System, timeline: &Timeline) -> Result<(u64, Responses), TimelineViolation> {
+    // For each task: the job that runs or comes next, how long it has run, and the ends of those that are complete.
+    let mut ends: HashMap<(usize, usize, usize), (u64, Vec<u64>)> = HashMap::new();
+    for (run, found) in timeline.runs.iter().enumerate() {
+        let What::Job { server, task, job } = found.what else { continue };
+        let own = &system.cores()[found.core].servers[server].tasks.tasks()[task];
+        let (ran, complete) = ends.entry((found.core, server, task)).or_default();
+        let arrival = u128::from(own.phase().0) + u128::from(job) * u128::from(own.period().0);
+        *ran += found.end.0 - found.start.0;
+        let wrong = job != complete.len() as u64 || arrival > u128::from(found.start.0) || *ran > own.wcet().0;
+        if wrong {
+            return Err(TimelineViolation::Job { run, task, job });
+        }
+        if *ran == own.wcet().0 {
+            *ran = 0;
+            complete.push(found.end.0);
+        }
+    }
+    let (mut met, mut responses) = (0, Vec::new());
+    for (core, all) in system.cores().iter().enumerate() {
+        responses.push(Vec::new());
+        for (server, own) in all.servers.iter().enumerate() {
+            let mut longest = vec![None; own.tasks.tasks().len()];
+            for (task, own) in own.tasks.tasks().iter().enumerate() {
+                let complete = ends.get(&(core, server, task)).map_or(&[][..], |found| &found.1[..]);
+                for job in 0.. {
+                    let arrival = own.phase().0 + job * own.period().0;
+                    let due = arrival + own.deadline().0;
+                    let end = complete.get(job as usize).copied();
+                    if arrival >= timeline.window.0 {
+                        break;
+                    }
+                    longest[task] = longest[task].max(end.map(|end| Picoseconds(end - arrival)));
+                    if due <= timeline.window.0 {
+                        met += 1;
+                        if end.is_none_or(|end| end > due) {
+                            return Err(TimelineViolation::Late { core, server, task, job, due: Picoseconds(due) });
+                        }
+                    }
+                }
+            }
+            responses[core].push(longest);
+        }
+    }
+    Ok((met, responses))
+}

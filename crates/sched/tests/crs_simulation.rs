@@ -1,0 +1,304 @@
+//! Is no response, of tasks and of servers, and no supply worse in a simulation than the analysis of the Colored Refresh
+//! Server says? The simulator moves tick by tick, and knows nothing of the analysis.
+
+mod common;
+
+use common::Random;
+use memtint_sched::crs::{
+    Core, Inner, Kind, RankGroup, Refresh, Server, System, judge, saturated_hiding, server_responses, supplies,
+};
+use memtint_sched::{Effort, Policy, TaskSet, TaskSpec, Unsupported, Verdict};
+use memtint_units::Picoseconds as Ps;
+
+fn ps(value: u64) -> Ps {
+    Ps(value)
+}
+
+struct Shape {
+    cores: u64,
+    load: u64,
+}
+
+fn random_system(random: &mut Random, shape: &Shape) -> System {
+    let retention = random.within(24, 70);
+    let half = retention / 2;
+    let (lock, unlock) = (random.within(0, 1), random.within(0, 1));
+    let burst = |random: &mut Random| ps(random.within(1, 6.min(half - 2)));
+    let first = random.within(0, 2);
+    let bursts = [burst(random), burst(random)];
+    let second = random.within(first + bursts[0].0 + lock + unlock, retention - bursts[1].0 - lock - unlock);
+    let group = |rank, phase, burst| RankGroup { ranks: vec![rank], phase: ps(phase), burst };
+    let mut groups = vec![group(0, first, bursts[0]), group(1, second, bursts[1])];
+    if random.within(0, 1) == 1 {
+        groups.reverse();
+        groups[0].ranks[0] = 0;
+        groups[1].ranks[0] = 1;
+    }
+    let refresh = Refresh { retention: ps(retention), lock: ps(lock), unlock: ps(unlock), groups };
+    let cores = (0..random.within(1, shape.cores)).map(|core| random_core(random, shape, core)).collect();
+    System::new(2, refresh, cores).unwrap()
+}
+
+fn random_core(random: &mut Random, shape: &Shape, core: u64) -> Core {
+    let count = random.within(1, 3);
+    let mut servers = Vec::new();
+    for index in 0..count {
+        let period = random.within(2, 14);
+        let budget = random.within(1, (period * 3 / (2 * count)).clamp(1, period));
+        // The lowest often has all that is left over.
+        let budget = if index + 1 == count && random.within(0, 1) == 1 { period } else { budget };
+        let tasks = (0..random.within(1, 3)).map(|task| {
+            let task_period = random.within(20, 80);
+            let wcet = random.within(1, (task_period * shape.load / 100).max(1));
+            let deadline = random.within((task_period * 2 / 3).max(wcet), task_period);
+            TaskSpec::new(format!("c{core} s{index} t{task}"), ps(task_period), ps(wcet)).deadline(ps(deadline))
+        });
+        let tasks = TaskSet::new(tasks.collect::<Vec<_>>()).unwrap();
+        let inner = if random.within(0, 1) == 0 { Inner::Edf } else { Inner::RateMonotonic };
+        let policy = inner.policy(&tasks);
+        let kind = if random.within(0, 1) == 0 { Kind::Deferrable } else { Kind::IdleConsuming };
+        servers.push(Server {
+            group: random.within(0, 1) as usize,
+            period: ps(period),
+            budget: ps(budget),
+            kind,
+            tasks,
+            policy,
+        });
+    }
+    Core { servers }
+}
+
+/// A job of the simulation.
+struct Job {
+    server: usize,
+    task: usize,
+    arrival: u64,
+    left: u64,
+    urgency: u64,
+}
+
+/// When a server has something to do, apart from its jobs.
+#[derive(Clone, Copy)]
+struct Saturation {
+    from: u64,
+}
+
+struct Seen {
+    /// Longest response of each task of each server; jobs not complete count to the end.
+    responses: Vec<Vec<u64>>,
+    /// For each server, what it was served until each tick.
+    served: Vec<Vec<u64>>,
+    /// Ticks in a burst of each group in which nothing ran and a server of the group was held up.
+    unhidden: Vec<u64>,
+}
+
+/// Runs one core. `phases` are the first arrivals; later ones come up to `late` ticks late, and jobs take up to `less` ticks
+/// less than their WCET.
+fn simulate(
+    system: &System,
+    core: usize,
+    random: &mut Random,
+    (late, less): (u64, u64),
+    saturation: &[Option<Saturation>],
+    ticks: u64,
+) -> Seen {
+    let (refresh, servers) = (system.refresh(), &system.cores()[core].servers);
+    let mut jobs: Vec<Job> = Vec::new();
+    for (index, server) in servers.iter().enumerate() {
+        for (task, own) in server.tasks.tasks().iter().enumerate() {
+            let mut arrival = if late == 0 { 0 } else { random.within(0, own.period().0) };
+            while arrival < ticks && saturation[index].is_none() {
+                let left = own.wcet().0 - random.within(0, less.min(own.wcet().0 - 1));
+                let urgency = match &server.policy {
+                    Policy::Edf => arrival + own.deadline().0,
+                    Policy::FixedPriority(order, _) => {
+                        order.order().iter().position(|&other| other == task).unwrap() as u64
+                    }
+                };
+                jobs.push(Job { server: index, task, arrival, left, urgency });
+                arrival += own.period().0 + random.within(0, late);
+            }
+        }
+    }
+    jobs.sort_by_key(|job| job.arrival);
+    let mut seen = Seen {
+        responses: servers.iter().map(|server| vec![0; server.tasks.tasks().len()]).collect(),
+        served: vec![vec![0]; servers.len()],
+        unhidden: vec![0; refresh.groups.len()],
+    };
+    let mut budgets = vec![0; servers.len()];
+    let (mut open, mut next): (Vec<usize>, usize) = (Vec::new(), 0);
+    for now in 0..ticks {
+        while next < jobs.len() && jobs[next].arrival <= now {
+            open.push(next);
+            next += 1;
+        }
+        for (budget, server) in budgets.iter_mut().zip(servers) {
+            if now.is_multiple_of(server.period.0) {
+                *budget = server.budget.0;
+            }
+        }
+        // Where each group is in its window.
+        let place: Vec<Option<u64>> = refresh
+            .groups
+            .iter()
+            .map(|group| {
+                let since = now.checked_sub(group.phase.0)? % refresh.retention.0;
+                (since < refresh.lock.0 + group.burst.0 + refresh.unlock.0).then_some(since)
+            })
+            .collect();
+        let in_burst = |group: usize| {
+            let burst = refresh.groups[group].burst.0;
+            place[group].is_some_and(|since| (refresh.lock.0..refresh.lock.0 + burst).contains(&since))
+        };
+        let busy = (0..place.len()).any(|group| place[group].is_some() && !in_burst(group));
+        let works = |server: usize, open: &[usize]| {
+            saturation[server].is_some_and(|own| now >= own.from) || open.iter().any(|&job| jobs[job].server == server)
+        };
+        let runs = (0..servers.len()).find(|&server| {
+            let wants = works(server, &open) || servers[server].kind == Kind::IdleConsuming;
+            !busy && budgets[server] > 0 && place[servers[server].group].is_none() && wants
+        });
+        for (server, served) in seen.served.iter_mut().enumerate() {
+            let so_far = *served.last().unwrap();
+            served.push(so_far + u64::from(runs == Some(server)));
+        }
+        match runs {
+            Some(server) => {
+                budgets[server] -= 1;
+                let first = open.iter().copied().filter(|&job| jobs[job].server == server);
+                if let Some(job) = first.min_by_key(|&job| (jobs[job].urgency, jobs[job].task, jobs[job].arrival)) {
+                    jobs[job].left -= 1;
+                    if jobs[job].left == 0 {
+                        open.retain(|&other| other != job);
+                        let longest = &mut seen.responses[server][jobs[job].task];
+                        *longest = (*longest).max(now + 1 - jobs[job].arrival);
+                    }
+                }
+            }
+            None => {
+                for group in 0..place.len() {
+                    let held_up =
+                        |server: usize| servers[server].group == group && budgets[server] > 0 && works(server, &open);
+                    if in_burst(group) && (0..servers.len()).any(held_up) {
+                        seen.unhidden[group] += 1;
+                    }
+                }
+            }
+        }
+    }
+    for &job in &open {
+        let longest = &mut seen.responses[jobs[job].server][jobs[job].task];
+        *longest = (*longest).max(ticks - jobs[job].arrival);
+    }
+    seen
+}
+
+#[test]
+fn no_response_above_its_bound() {
+    let mut random = Random(2018);
+    let (mut yes, mut no, mut open, mut tight) = (0, 0, 0, 0);
+    for round in 0..4000 {
+        let system = random_system(&mut random, &Shape { cores: 2, load: if round % 2 == 0 { 8 } else { 25 } });
+        match judge(&system, Effort::default(), 3000) {
+            Verdict::Schedulable(witness) => {
+                yes += 1;
+                for (core, proofs) in witness.proof.cores.iter().enumerate() {
+                    let free = vec![None; proofs.len()];
+                    for behaviour in [(0, 0), (5, 0), (9, 3)] {
+                        let seen = simulate(&system, core, &mut random, behaviour, &free, 700);
+                        for (server, proof) in proofs.iter().enumerate() {
+                            for (task, bound) in proof.responses.iter().enumerate() {
+                                let worst = seen.responses[server][task];
+                                assert!(worst <= bound.0, "round {round}: {worst} > {bound:?} of {task}: {system:?}");
+                                tight += u64::from(worst == bound.0);
+                            }
+                        }
+                    }
+                }
+            }
+            Verdict::Unschedulable(late) => {
+                no += 1;
+                let memtint_sched::Cause::Supply(supplied) = &late.cause else { panic!("a supply") };
+                assert!(num_rational::Ratio::from_integer(late.demand_ps.clone()) > *supplied, "{late:?}");
+                // The same simulator, with everything on time, sees a job that is late.
+                let misses = |core: usize| {
+                    let servers = &system.cores()[core].servers;
+                    let seen = simulate(&system, core, &mut Random(0), (0, 0), &vec![None; servers.len()], 4000);
+                    let over = |(server, own): (&Server, &Vec<u64>)| {
+                        own.iter().zip(server.tasks.tasks()).any(|(worst, task)| *worst > task.deadline().0)
+                    };
+                    servers.iter().zip(&seen.responses).any(over)
+                };
+                if no <= 300 {
+                    assert!((0..system.cores().len()).any(misses), "round {round}: {late:?} {system:?}");
+                }
+            }
+            Verdict::Unsupported(Unsupported::Inconclusive { .. }) => open += 1,
+            Verdict::Unsupported(reason) => panic!("round {round}: {reason:?} {system:?}"),
+        }
+    }
+    println!("{yes} yes, {no} no, {open} open, {tight} bounds reached");
+    assert!(yes > 500 && no > 500 && tight > 10);
+}
+
+#[test]
+fn no_supply_and_no_server_response_is_worse_than_its_bound() {
+    let mut random = Random(5318);
+    let (mut reached, mut compared) = (0, 0);
+    for round in 0..1500 {
+        let system = random_system(&mut random, &Shape { cores: 1, load: 20 });
+        let servers = &system.cores()[0].servers;
+        let judged = random.within(0, servers.len() as u64 - 1) as usize;
+        // The one looked at has work from some time on, the others whatever is worst: none, some, or always.
+        let mut others = |server: usize| match server == judged {
+            true => Some(Saturation { from: random.within(0, 60) }),
+            false => (random.within(0, 1) == 0).then(|| Saturation { from: random.within(0, 40) }),
+        };
+        let saturation: Vec<_> = (0..servers.len()).map(&mut others).collect();
+        let seen = simulate(&system, 0, &mut random, (3, 0), &saturation, 400);
+        let supply = &supplies(&system, 0)[judged];
+        let served = &seen.served[judged];
+        let from = saturation[judged].unwrap().from;
+        for length in 1..=120u64 {
+            let least = (from..=400 - length).map(|start| served[(start + length) as usize] - served[start as usize]);
+            let least = least.min().unwrap();
+            let bound = supply.supply(ps(length)).0;
+            assert!(bound <= least, "round {round}: {bound} > {least} in {length} of {judged}: {system:?}");
+            compared += 1;
+            reached += u64::from(bound == least && bound > 0);
+            if let Some(window) = supply.completion(ps(least + 1), ps(300)) {
+                assert!(window.0 > length, "round {round}: {} of {judged} in {window:?}: {system:?}", least + 1);
+            }
+        }
+        let (period, budget) = (servers[judged].period.0, servers[judged].budget.0);
+        let Some(bound) = server_responses(&system, 0)[judged].filter(|bound| bound.0 <= period) else { continue };
+        for begin in (0..400 - period).step_by(period as usize).filter(|&begin| begin >= from) {
+            let used = served[(begin + bound.0) as usize] - served[begin as usize];
+            assert_eq!(used, budget, "round {round}: by {bound:?} of {judged}: {system:?}");
+        }
+    }
+    println!("{reached} of {compared} supplies reached");
+    assert!(reached > 1000);
+}
+
+#[test]
+fn hidden_refresh_is_what_a_simulation_counts() {
+    let mut random = Random(42);
+    let mut lossy = 0;
+    for round in 0..400 {
+        let system = random_system(&mut random, &Shape { cores: 1, load: 20 });
+        let Some((hiding, span)) = saturated_hiding(&system, 0, 60) else { continue };
+        let servers = system.cores()[0].servers.len();
+        let saturation = vec![Some(Saturation { from: 0 }); servers];
+        let at = |ticks: u64| simulate(&system, 0, &mut Random(0), (0, 0), &saturation, ticks).unhidden;
+        // The second span, in which every window has its phase.
+        let (one, two) = (at(span.0 + 70), at(2 * span.0 + 70));
+        for (group, own) in hiding.iter().enumerate() {
+            assert_eq!(own.unhidden.0, two[group] - one[group], "round {round}: group {group} of {system:?}");
+            lossy += u64::from(own.unhidden.0 > 0);
+        }
+    }
+    assert!(lossy > 50);
+}
