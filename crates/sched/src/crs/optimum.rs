@@ -5,8 +5,10 @@
 //! phases alone. A choice is admitted if the supply of each server ([`supplies`](super::supplies())) holds the demand of its tasks;
 //! that does not depend on the phases. [`optimize`] is a branch and bound:
 //!
-//! - no supply of the second server exceeds the part `1 - e_1 / p_1` of a window, and none of the first `e_1 / p_1`, so a choice
-//!   of these two is left out when no assignment of tasks holds with that, whatever the second server;
+//! - the supply of the first server does not depend on the second, whose supply in a window is never more than the first can
+//!   leave over: `t` less what the first uses at most (deferrable) or `(1 - e_1 / p_1) t`. A first server is left out when no
+//!   assignment of tasks holds with that, whatever the second server;
+//! - a second server is left out when it cannot complete in some window what the first cannot;
 //! - the cost of a choice is added up burst by burst, and given up when it cannot be less than the best found;
 //! - tasks are assigned one by one, and a partial assignment is given up when a server cannot hold what it has.
 //!
@@ -16,12 +18,12 @@ use crate::crs::bounds::Inner;
 use crate::crs::decide::fits;
 use crate::crs::model::{Core, Kind, Refresh, Server, System, refuse};
 use crate::crs::search::CONFIGURATIONS_MAX;
-use crate::crs::supply::{Plain, PlainRefresh, ServerSupply, supply_of};
+use crate::crs::supply::{Plain, PlainRefresh, ServerSupply, supply_of, used};
 use crate::crs::timeline::Saturated;
 use crate::edf::Demand;
 use crate::error::SchedError;
 use crate::fixed::Priorities;
-use crate::task::TaskSet;
+use crate::task::{Task, TaskSet};
 use crate::verdict::{Effort, Steps, Unsupported};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
@@ -31,6 +33,8 @@ use num_rational::Ratio;
 const STEPS_MAX: u64 = 1000;
 /// Windows in which partial assignments are tested.
 const WINDOWS: usize = 48;
+/// Assignments that are kept for a first server; when there are more, they are looked for again for each second.
+const CANDIDATES: usize = 64;
 
 /// What may be chosen, for two servers on one core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,7 +180,7 @@ pub struct Optimum {
 ///
 /// # Errors
 ///
-/// [`Unsupported::Effort`] when assigning tasks takes more steps than allowed, for any one choice of servers;
+/// [`Unsupported::Effort`] when assigning tasks takes more steps than allowed, for all choices of servers together;
 /// [`Unsupported::Precondition`] for a set of fewer than two tasks, for tasks that fixed priorities in servers do not support, and
 /// for a server without tasks.
 ///
@@ -189,17 +193,16 @@ pub fn optimize(
     space: &Space,
     effort: Effort,
 ) -> Result<Option<Optimum>, Unsupported> {
-    let assigner = Assigner::new(set, second, space, effort)?;
+    let mut assigner = Assigner::new(set, second, space, effort)?;
     let mut search = Search { space, refresh: space.plain_refresh(), best: None, costed: 0 };
-    let mut last: Option<Vec<bool>> = None;
     for p1 in (1..=space.steps()).rev() {
         for e1 in 1..=p1 {
-            if !assigner.worth(p1, e1)? {
+            if !assigner.first(space.plain(0, p1, e1), &search.refresh)? {
                 continue;
             }
             for p2 in (1..=space.steps()).rev() {
                 for e2 in (1..=p2).rev() {
-                    search.visit(&assigner, [p1, p2], [e1, e2], &mut last)?;
+                    search.visit(&mut assigner, [p1, p2], [e1, e2])?;
                     if search.best.as_ref().is_some_and(|best| best.unhidden == 0) {
                         return Ok(search.finish());
                     }
@@ -292,29 +295,39 @@ impl Search<'_> {
         (!worse(unhidden)).then_some((unhidden, bursts))
     }
 
-    fn visit(
-        &mut self,
-        assigner: &Assigner,
-        periods: [u64; 2],
-        budgets: [u64; 2],
-        last: &mut Option<Vec<bool>>,
-    ) -> Result<(), Unsupported> {
-        if !assigner.loads(periods, budgets) {
+    /// Tells that a choice cannot cost less than the best: a second server that is never out of budget is held up in each of its
+    /// bursts for as long as the first cannot run.
+    fn costly(&self, servers: &[Plain; 2]) -> bool {
+        let (one, two, burst) = (&servers[0], &servers[1], self.refresh.bursts[1]);
+        let least = u128::from(burst - used(one.period, one.budget, burst));
+        let reached = |best: &Best| least * u128::from(best.bursts) >= best.unhidden;
+        two.budget == two.period && self.best.as_ref().is_some_and(reached)
+    }
+
+    fn visit(&mut self, assigner: &mut Assigner, periods: [u64; 2], budgets: [u64; 2]) -> Result<(), Unsupported> {
+        if u128::from(budgets[1]) << 64 < u128::from(periods[1]) * assigner.least {
             return Ok(());
         }
         let servers = self.servers(periods, budgets);
+        if assigner.hopeless(&servers) || self.costly(&servers) {
+            return Ok(());
+        }
+        let supply = supply_of(&servers, &self.refresh, 1);
+        if !assigner.possible(&supply) {
+            return Ok(());
+        }
         let mut assignment = None;
         for &phases in &self.space.phases {
             // Without a best there is nothing to give up for, and most choices are not admitted.
             if self.best.is_none() && assignment.is_none() {
-                assignment = assigner.assign(&servers, &self.refresh, last)?;
+                assignment = assigner.assign(&supply)?;
                 if assignment.is_none() {
                     return Ok(());
                 }
             }
             let Some((unhidden, bursts)) = self.cost(&servers, phases, false) else { continue };
             if assignment.is_none() {
-                assignment = assigner.assign(&servers, &self.refresh, last)?;
+                assignment = assigner.assign(&supply)?;
             }
             let Some(second) = assignment.clone() else { return Ok(()) };
             self.best = Some(Best { periods, budgets, phases, second, unhidden, bursts });
@@ -371,23 +384,71 @@ impl Search<'_> {
 /// Finds servers for tasks.
 struct Assigner<'a> {
     set: &'a TaskSet,
-    given: Option<Given>,
     inner: Inner,
+    kind: Kind,
     effort: Effort,
+    /// Steps of all searches for an assignment.
+    steps: Steps,
+    /// The assignment asked for.
+    given: Option<Candidate>,
+    /// All assignments that hold with the first server and what it leaves over; `None` when there are too many.
+    candidates: Option<Vec<Candidate>>,
     /// Order of assignment: by load, largest first (EDF), or by priority.
     order: Vec<usize>,
-    /// Windows that end at deadlines, with the work of each task due in them (EDF).
+    /// Windows that end at deadlines, with the work of each task due in them (EDF; none for fixed priorities).
     windows: Vec<u64>,
     due: Vec<Vec<u128>>,
-    /// Total utilization.
-    load: Ratio<BigUint>,
+    /// The first server that is looked at: its supply, and the most that it completes in each window.
+    supply: Option<ServerSupply>,
+    capacity: Vec<u128>,
+    /// What the second must complete in each window, and the rate that it needs at least in parts of 2^64.
+    needed: Vec<u128>,
+    least: u128,
+    /// The window that showed last that a second server is not enough.
+    critical: usize,
+    /// The assignment found last.
+    last: Option<Vec<bool>>,
 }
 
-struct Given {
+/// An assignment, and what its second server must do.
+struct Candidate {
     second: Vec<bool>,
     parts: [TaskSet; 2],
-    /// The largest part of a window ending at a deadline that is due in it, or the utilization.
-    density: [Ratio<BigUint>; 2],
+    /// Work due in each window.
+    needed: Vec<u128>,
+    /// The window that showed last that a second server is not enough.
+    critical: usize,
+}
+
+impl Candidate {
+    /// Tells whether a second server may be enough for it.
+    fn possible(&mut self, windows: &[u64], supply: &ServerSupply) -> bool {
+        enough(&self.needed, windows, supply, &mut self.critical)
+    }
+
+    /// Tells that a second server is not enough, by less arithmetic: below one with this budget it waits for at least
+    /// `p - e` and that budget, before its own comes in each period.
+    fn hopeless(&self, windows: &[u64], above: u64, own: &Plain) -> bool {
+        let Some(&length) = windows.get(self.critical) else { return false };
+        let after = length.saturating_sub(own.period - own.budget + above);
+        let most =
+            u128::from(after / own.period) * u128::from(own.budget) + u128::from(own.budget.min(after % own.period));
+        own.budget < own.period && most < self.needed[self.critical]
+    }
+}
+
+/// Tells whether a supply completes what is needed in each window, and keeps the index of one in which it does not.
+fn enough(needed: &[u128], windows: &[u64], supply: &ServerSupply, critical: &mut usize) -> bool {
+    let count = windows.len();
+    let order = (0..count).map(|index| (index + *critical) % count);
+    let mut open = order.filter(|&index| needed[index] > 0);
+    match open.find(|&index| supply.completion_of(needed[index], windows[index]).is_none()) {
+        Some(short) => {
+            *critical = short;
+            false
+        }
+        None => true,
+    }
 }
 
 impl<'a> Assigner<'a> {
@@ -407,14 +468,8 @@ impl<'a> Assigner<'a> {
         {
             return precondition(task, "a deadline not beyond the period, for fixed priorities in a server");
         }
-        let demand = Demand::new(set);
-        let mut windows = Vec::new();
-        let mut length = demand.last_deadline(0).unwrap_or_else(|| demand.next_deadline(0));
-        while windows.len() < WINDOWS {
-            windows.push(length);
-            length = demand.next_deadline(length);
-        }
-        let work = |task: &crate::task::Task| {
+        let windows = if inner == Inner::Edf { windows(set) } else { Vec::new() };
+        let work = |task: &Task| {
             let one = |&end: &u64| u128::from(Demand::due(task, end as i64)) * u128::from(task.wcet().0);
             windows.iter().map(one).collect()
         };
@@ -424,99 +479,151 @@ impl<'a> Assigner<'a> {
             Inner::Edf => order.sort_by_key(|&task| std::cmp::Reverse(set.tasks()[task].utilization())),
             Inner::RateMonotonic => order = Priorities::rate_monotonic(set).order().to_vec(),
         }
-        let mut assigner = Assigner { set, given: None, inner, effort, order, windows, due, load: set.utilization() };
+        let steps = Steps::new(0, effort);
+        let (needed, capacity, kind) = (Vec::new(), Vec::new(), space.kind);
+        let mut assigner = Assigner {
+            set,
+            inner,
+            kind,
+            effort,
+            steps,
+            given: None,
+            candidates: None,
+            order,
+            windows,
+            due,
+            supply: None,
+            capacity,
+            needed,
+            least: 0,
+            critical: 0,
+            last: None,
+        };
         if let Some(second) = second {
             assert_eq!(second.len(), set.tasks().len(), "a server for each task");
-            let (Ok(one), Ok(two)) = (part(set, second, false), part(set, second, true)) else {
+            assigner.given = assigner.candidate(second);
+            if assigner.given.is_none() {
                 return precondition(0, "a task for each of two servers");
-            };
-            let density = [assigner.density(second, false), assigner.density(second, true)];
-            assigner.given = Some(Given { second: second.to_vec(), parts: [one, two], density });
+            }
         }
         Ok(assigner)
     }
 
-    fn density(&self, second: &[bool], wanted: bool) -> Ratio<BigUint> {
-        let own = || (0..second.len()).filter(|&task| second[task] == wanted);
-        let load = own().map(|task| self.set.tasks()[task].utilization()).sum();
-        if self.inner == Inner::RateMonotonic {
-            return load;
-        }
-        let windows = self.windows.iter().enumerate().filter(|&(_, &length)| length > 0);
-        let due = windows.map(|(index, &length)| {
-            let work: u128 = own().map(|task| self.due[task][index]).sum();
-            Ratio::new(BigUint::from(work), BigUint::from(length))
-        });
-        due.fold(load, std::cmp::max)
+    fn candidate(&self, second: &[bool]) -> Option<Candidate> {
+        let parts = [part(self.set, second, false).ok()?, part(self.set, second, true).ok()?];
+        let work = |index: usize| {
+            let own = self.due.iter().zip(second).filter(|&(_, &second)| second);
+            own.map(|(due, _)| due[index]).sum::<u128>()
+        };
+        let needed = (0..self.windows.len()).map(work).collect();
+        Some(Candidate { second: second.to_vec(), parts, needed, critical: 0 })
     }
 
-    /// Tells whether the loads fit the rates of the servers.
-    fn loads(&self, periods: [u64; 2], budgets: [u64; 2]) -> bool {
-        let rate = |server: usize| Ratio::new(BigUint::from(budgets[server]), BigUint::from(periods[server]));
-        match &self.given {
-            Some(given) => given.density[1] <= rate(1),
-            None => self.load <= rate(0) + rate(1),
+    /// Takes a first server; tells whether it may be part of an admitted choice, whatever the second.
+    fn first(&mut self, first: Plain, refresh: &PlainRefresh) -> Result<bool, Unsupported> {
+        let supply = supply_of(&[first], refresh, 0);
+        let rate = |set: &TaskSet| {
+            let parts = |task: &Task| (u128::from(task.wcet().0) << 64) / u128::from(task.period().0);
+            set.tasks().iter().map(parts).fold(0, u128::saturating_add)
+        };
+        // A part of the processor, rounded up.
+        let of = |budget: u64| (u128::from(budget) << 64) / u128::from(first.period) + 1;
+        self.least = match &self.given {
+            Some(given) => rate(&given.parts[1]),
+            None => rate(self.set).saturating_sub(of(first.budget)),
+        };
+        if self.least > of(first.period - first.budget) {
+            return Ok(false);
         }
-    }
-
-    /// Tells whether a first server may be part of an admitted choice. See the module: no supply exceeds its rate.
-    fn worth(&self, period: u64, budget: u64) -> Result<bool, Unsupported> {
-        let rate = |part: u64| Ratio::new(BigUint::from(part), BigUint::from(period));
-        match &self.given {
-            Some(given) => Ok(given.density[0] <= rate(budget) && given.density[1] <= rate(period - budget)),
-            None if self.inner == Inner::RateMonotonic => Ok(self.load <= rate(period)),
-            None => {
-                let capacity = |part: u64| -> Vec<u128> {
-                    let of = |&length: &u64| u128::from(length) * u128::from(part) / u128::from(period);
-                    self.windows.iter().map(of).collect()
-                };
-                let capacities = [capacity(budget), capacity(period - budget)];
-                let mut steps = Steps::new(0, self.effort);
-                Ok(self.branch(&capacities, &mut steps, &mut |_| Ok(true))?.is_some())
+        let left = |&length: &u64| match self.kind {
+            Kind::Deferrable => u128::from(length - used(first.period, first.budget, length)),
+            Kind::IdleConsuming => {
+                u128::from(length) * u128::from(first.period - first.budget) / u128::from(first.period)
             }
+        };
+        let relaxed: Vec<u128> = self.windows.iter().map(left).collect();
+        if let Some(given) = &self.given {
+            let fits_left = given.needed.iter().zip(&relaxed).all(|(needed, left)| needed <= left);
+            let holds = fits_left && self.fits(&given.parts[0], &supply);
+            self.supply = Some(supply);
+            return Ok(holds);
+        }
+        self.capacity = self.capacities(&supply);
+        let total = |index: usize| self.due.iter().map(|due| due[index]).sum::<u128>();
+        let rest = |(index, capacity): (usize, &u128)| total(index).saturating_sub(*capacity);
+        self.needed = self.capacity.iter().enumerate().map(rest).collect();
+        if self.inner == Inner::RateMonotonic {
+            self.supply = Some(supply);
+            return Ok(true);
+        }
+        let mut found = Vec::new();
+        self.branch(relaxed, &mut |_, second| {
+            found.push(second.to_vec());
+            found.len() > CANDIDATES
+        })?;
+        self.candidates = (found.len() <= CANDIDATES).then(|| {
+            let candidates = found.iter().filter_map(|second| self.candidate(second));
+            candidates.filter(|candidate| self.fits(&candidate.parts[0], &supply)).collect()
+        });
+        self.supply = Some(supply);
+        Ok(self.candidates.as_ref().is_none_or(|candidates| !candidates.is_empty()))
+    }
+
+    /// Tells whether a second server may be enough.
+    fn possible(&mut self, supply: &ServerSupply) -> bool {
+        let windows = &self.windows;
+        match (&mut self.given, &mut self.candidates) {
+            (Some(given), _) => given.possible(windows, supply),
+            (None, Some(candidates)) => candidates.iter_mut().any(|candidate| candidate.possible(windows, supply)),
+            (None, None) => enough(&self.needed, windows, supply, &mut self.critical),
         }
     }
 
-    /// An assignment that two servers admit.
-    fn assign(
-        &self,
-        servers: &[Plain; 2],
-        refresh: &PlainRefresh,
-        last: &mut Option<Vec<bool>>,
-    ) -> Result<Option<Vec<bool>>, Unsupported> {
-        let supplies = [0, 1].map(|server| supply_of(servers, refresh, server));
+    /// Tells that a second server is not enough, without its supply.
+    fn hopeless(&self, servers: &[Plain; 2]) -> bool {
+        let one = |candidate: &Candidate| candidate.hopeless(&self.windows, servers[0].budget, &servers[1]);
+        match (&self.given, &self.candidates) {
+            (Some(given), _) => one(given),
+            (None, Some(candidates)) => candidates.iter().all(one),
+            (None, None) => false,
+        }
+    }
+
+    /// An assignment that the first server and this second one admit.
+    fn assign(&mut self, second: &ServerSupply) -> Result<Option<Vec<bool>>, Unsupported> {
         if let Some(given) = &self.given {
-            return Ok(self.admitted(&given.parts, &supplies).then(|| given.second.clone()));
+            return Ok(self.fits(&given.parts[1], second).then(|| given.second.clone()));
         }
-        if let Some(second) = last
-            && self.holds(second, &supplies)
+        if let Some(candidates) = &self.candidates {
+            let found = candidates.iter().find(|candidate| self.fits(&candidate.parts[1], second));
+            return Ok(found.map(|candidate| candidate.second.clone()));
+        }
+        let supplies = [self.supply.clone().expect("a first server was taken"), second.clone()];
+        if let Some(last) = &self.last
+            && self.holds(last, &supplies)
         {
-            return Ok(Some(second.clone()));
+            return Ok(Some(last.clone()));
         }
-        let mut steps = Steps::new(0, self.effort);
         let found = match self.inner {
-            Inner::RateMonotonic => self.by_priority(&supplies, &mut Vec::new(), &mut steps)?,
+            Inner::RateMonotonic => self.by_priority(&supplies, &mut Vec::new())?,
             Inner::Edf => {
-                let capacities = supplies.each_ref().map(|supply| self.capacities(supply));
-                self.branch(&capacities, &mut steps, &mut |second| Ok(self.holds(second, &supplies)))?
+                let capacity = self.capacities(second);
+                self.branch(capacity, &mut |own, second| own.holds(second, &supplies))?
             }
         };
         if found.is_some() {
-            last.clone_from(&found);
+            self.last.clone_from(&found);
         }
         Ok(found)
     }
 
-    fn admitted(&self, parts: &[TaskSet; 2], supplies: &[ServerSupply; 2]) -> bool {
-        let one = |(part, supply): (&TaskSet, &ServerSupply)| {
-            fits(part, &self.inner.policy(part), supply, self.effort).is_ok()
-        };
-        parts.iter().zip(supplies).all(one)
+    fn fits(&self, part: &TaskSet, supply: &ServerSupply) -> bool {
+        fits(part, &self.inner.policy(part), supply, self.effort).is_ok()
     }
 
     fn holds(&self, second: &[bool], supplies: &[ServerSupply; 2]) -> bool {
         match (part(self.set, second, false), part(self.set, second, true)) {
-            (Ok(one), Ok(two)) => self.admitted(&[one, two], supplies),
+            (Ok(one), Ok(two)) => self.fits(&one, &supplies[0]) && self.fits(&two, &supplies[1]),
             _ => false,
         }
     }
@@ -534,34 +641,28 @@ impl<'a> Assigner<'a> {
         self.windows.iter().map(most).collect()
     }
 
-    /// Assigns tasks so that what is due in each window is at most its capacity, and `accept` says yes.
-    fn branch(
-        &self,
-        capacities: &[Vec<u128>; 2],
-        steps: &mut Steps,
-        accept: &mut dyn FnMut(&[bool]) -> Result<bool, Unsupported>,
-    ) -> Result<Option<Vec<bool>>, Unsupported> {
-        // What all tasks have due must fit both together.
-        let all = |window: usize| self.due.iter().map(|due| due[window]).sum::<u128>();
-        if (0..self.windows.len()).any(|window| all(window) > capacities[0][window] + capacities[1][window]) {
+    /// Assigns tasks so that what is due in each window is at most the capacity of the first server and this one of the
+    /// second, and `accept` says yes.
+    fn branch(&mut self, second: Vec<u128>, accept: &mut Accept<'_, 'a>) -> Result<Option<Vec<bool>>, Unsupported> {
+        let enough = self.needed.iter().zip(&second).all(|(needed, capacity)| needed <= capacity);
+        if !enough {
             return Ok(None);
         }
-        let mut left = capacities.clone();
-        let mut second = vec![false; self.order.len()];
-        let found = self.descend(0, &mut left, &mut second, steps, accept)?;
-        Ok(found.then_some(second))
+        let mut left = [self.capacity.clone(), second];
+        let mut assigned = vec![false; self.order.len()];
+        let found = self.descend(0, &mut left, &mut assigned, accept)?;
+        Ok(found.then_some(assigned))
     }
 
     fn descend(
-        &self,
+        &mut self,
         depth: usize,
         left: &mut [Vec<u128>; 2],
         second: &mut Vec<bool>,
-        steps: &mut Steps,
-        accept: &mut dyn FnMut(&[bool]) -> Result<bool, Unsupported>,
+        accept: &mut Accept<'_, 'a>,
     ) -> Result<bool, Unsupported> {
-        steps.step()?;
-        let Some(&task) = self.order.get(depth) else { return accept(second) };
+        self.steps.step()?;
+        let Some(&task) = self.order.get(depth) else { return Ok(accept(self, second)) };
         // First where more is left in the longest window: both servers stay as free as they can.
         let roomier = usize::from(left[1].last() > left[0].last());
         for server in [roomier, 1 - roomier] {
@@ -571,8 +672,8 @@ impl<'a> Assigner<'a> {
             }
             left[server].iter_mut().zip(due).for_each(|(left, due)| *left -= due);
             second[task] = server == 1;
-            let found = self.descend(depth + 1, left, second, steps, accept)?;
-            left[server].iter_mut().zip(due).for_each(|(left, due)| *left += due);
+            let found = self.descend(depth + 1, left, second, accept)?;
+            left[server].iter_mut().zip(&self.due[task]).for_each(|(left, due)| *left += due);
             if found {
                 return Ok(true);
             }
@@ -582,10 +683,9 @@ impl<'a> Assigner<'a> {
 
     /// Assigns tasks in the order of their priorities: a task's response depends on those before it only.
     fn by_priority(
-        &self,
+        &mut self,
         supplies: &[ServerSupply; 2],
         taken: &mut Vec<bool>,
-        steps: &mut Steps,
     ) -> Result<Option<Vec<bool>>, Unsupported> {
         let depth = taken.len();
         let Some(&task) = self.order.get(depth) else {
@@ -597,7 +697,7 @@ impl<'a> Assigner<'a> {
             return Ok((used(false) && used(true)).then_some(second));
         };
         for server in [false, true] {
-            steps.step()?;
+            self.steps.step()?;
             let own = &self.set.tasks()[task];
             let work = |length: u64| {
                 let higher = self.order[..depth].iter().zip(taken.iter()).filter(|&(_, &other)| other == server);
@@ -612,7 +712,7 @@ impl<'a> Assigner<'a> {
                 continue;
             }
             taken.push(server);
-            let found = self.by_priority(supplies, taken, steps)?;
+            let found = self.by_priority(supplies, taken)?;
             taken.pop();
             if found.is_some() {
                 return Ok(found);
@@ -620,4 +720,19 @@ impl<'a> Assigner<'a> {
         }
         Ok(None)
     }
+}
+
+/// Says whether an assignment will do.
+type Accept<'f, 'a> = dyn FnMut(&Assigner<'a>, &[bool]) -> bool + 'f;
+
+/// The shortest windows that end at a deadline.
+fn windows(set: &TaskSet) -> Vec<u64> {
+    let demand = Demand::new(set);
+    let mut windows = Vec::new();
+    let mut length = demand.last_deadline(0).unwrap_or_else(|| demand.next_deadline(0));
+    while windows.len() < WINDOWS {
+        windows.push(length);
+        length = demand.next_deadline(length);
+    }
+    windows
 }

@@ -260,7 +260,7 @@ fn add_taker(takers: &mut Vec<Taker>, server: &Plain, refresh: &PlainRefresh) {
 }
 
 /// What a server with this budget in each period uses of a window at most.
-fn used(period: u64, budget: u64, length: u64) -> u64 {
+pub(super) fn used(period: u64, budget: u64, length: u64) -> u64 {
     if length <= budget {
         return length;
     }
