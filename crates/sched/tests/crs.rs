@@ -134,7 +134,7 @@ fn capacity_bounds_as_printed_and_corrected() {
     let small = set(us, &[(4, 1), (8, 2)]);
     assert_eq!(bound(&small, monotonic, us(2), Form::AsPrinted), us(1));
     assert!(bound(&small, monotonic, us(2), Form::Corrected) >= Ps(1_200_000));
-    // `floor` drops the interference on the first job: 4 for (4, 2) after (5, 2), where 8 is true with (7, 4).
+    // `floor` drops the interference on the first job: 4 for (7, 4) below (5, 2), where 8 is true.
     let dropped = set(us, &[(5, 2), (7, 4)]);
     assert!(bound(&dropped, monotonic, us(1), Form::AsPrinted) < us(1));
     let late = periodic_capacity_bound(&dropped, monotonic, us(1), Form::Corrected, Effort::default());

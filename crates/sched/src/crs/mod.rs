@@ -39,7 +39,6 @@
 
 mod bounds;
 mod decide;
-
 mod model;
 mod optimum;
 mod search;
