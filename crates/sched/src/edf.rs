@@ -12,10 +12,12 @@
 //! Without blocking everything here is exact for sporadic tasks.
 
 use crate::fixed::WorstCase;
+use crate::interference::{self, Interference};
 use crate::task::{Task, TaskSet, load};
 use crate::verdict::{Cause, Effort, Overload, Response, Steps, Unsupported, Verdict, window};
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
+use num_integer::Integer;
 use num_rational::Ratio;
 use std::cmp::Ordering;
 
@@ -48,7 +50,18 @@ pub fn processor_demand(set: &TaskSet, effort: Effort) -> Verdict<DemandTest> {
 /// # Ok::<(), memtint_sched::SchedError>(())
 /// ```
 pub fn quick_processor_demand(set: &TaskSet, effort: Effort) -> Verdict<DemandTest> {
-    Demand::new(set).decide(effort, Demand::backwards)
+    quick_processor_demand_with(set, &[], effort)
+}
+
+/// Decides as [`quick_processor_demand`] does, with delays beside the tasks.
+///
+/// With refresh alone, no command moved, it is exact for sporadic tasks without blocking on a core that needs the memory all
+/// the time. Otherwise a no becomes [`Unsupported::Bound`] or [`Unsupported::Load`].
+pub fn quick_processor_demand_with(set: &TaskSet, terms: &[Interference], effort: Effort) -> Verdict<DemandTest> {
+    if let Some(reason) = interference::refused(terms, set, true) {
+        return Verdict::Unsupported(reason);
+    }
+    Demand::with(set, terms).decide(effort, Demand::backwards)
 }
 
 /// Finds the worst response time of one task under EDF, whatever its deadline does to itself. Phases are not used.
@@ -63,9 +76,34 @@ pub fn quick_processor_demand(set: &TaskSet, effort: Effort) -> Verdict<DemandTe
 ///
 /// When the set has no task of this index.
 pub fn worst_response_edf(set: &TaskSet, task: usize, effort: Effort) -> Result<WorstCase, Unsupported> {
-    let demand = Demand::new(set);
-    if load(set.tasks().iter()) == Ordering::Greater {
-        return Ok(WorstCase::Unbounded(set.utilization()));
+    worst_response_edf_with(set, task, &[], effort)
+}
+
+/// Finds the worst response time as [`worst_response_edf`] does, with delays beside the tasks.
+///
+/// # Errors
+///
+/// As [`worst_response_edf`]; [`Unsupported::Precondition`] and [`Unsupported::Platform`] when a term's theorem is not about the
+/// set or the platform; [`Unsupported::Load`] when bounds of interference leave no time.
+///
+/// # Panics
+///
+/// When the set has no task of this index.
+pub fn worst_response_edf_with(
+    set: &TaskSet,
+    task: usize,
+    terms: &[Interference],
+    effort: Effort,
+) -> Result<WorstCase, Unsupported> {
+    if let Some(reason) = interference::refused(terms, set, true) {
+        return Err(reason);
+    }
+    let demand = Demand::with(set, terms);
+    if let Some(reason) = demand.overestimated() {
+        return Err(reason);
+    }
+    if demand.load() == Ordering::Greater {
+        return Ok(WorstCase::Unbounded(demand.utilization()));
     }
     let mut steps = Steps::new(task, effort);
     let last = demand.horizon(&mut steps)?;
@@ -75,6 +113,7 @@ pub fn worst_response_edf(set: &TaskSet, task: usize, effort: Effort) -> Result<
 /// The demand of a whole set, for windows that begin at a critical instant.
 pub(crate) struct Demand<'a> {
     set: &'a TaskSet,
+    terms: &'a [Interference],
 }
 
 /// A window that does not fit, by its length.
@@ -82,7 +121,42 @@ type Overfull = Option<u64>;
 
 impl<'a> Demand<'a> {
     pub(crate) fn new(set: &'a TaskSet) -> Demand<'a> {
-        Demand { set }
+        Demand { set, terms: &[] }
+    }
+
+    fn with(set: &'a TaskSet, terms: &'a [Interference]) -> Demand<'a> {
+        Demand { set, terms }
+    }
+
+    fn load(&self) -> Ordering {
+        if self.terms.is_empty() {
+            return load(self.tasks().iter());
+        }
+        self.utilization().cmp(&Ratio::from_integer(BigUint::from(1u8)))
+    }
+
+    /// What the tasks and the terms take in the long run.
+    fn utilization(&self) -> Ratio<BigUint> {
+        let lines = || interference::line_rate(self.tasks().iter());
+        self.terms.iter().map(|term| term.rate(&lines())).fold(self.set.utilization(), |sum, rate| sum + rate)
+    }
+
+    /// With terms that are only bounds, a load that is not below 1 tells nothing.
+    fn overestimated(&self) -> Option<Unsupported> {
+        if self.terms.iter().all(Interference::regular) || self.load() == Ordering::Less {
+            return None;
+        }
+        Some(Unsupported::Load(self.utilization()))
+    }
+
+    /// Delays by the end of a window in which so many jobs of each task count.
+    fn delays(&self, length: u64, jobs: impl Fn(&Task) -> u64) -> u128 {
+        if self.terms.is_empty() {
+            return 0;
+        }
+        let lines = self.tasks().iter().map(|task| u128::from(jobs(task)) * u128::from(task.lines()));
+        let lines = lines.fold(0, u128::saturating_add);
+        self.terms.iter().map(|term| term.within(length, lines)).fold(0, u128::saturating_add)
     }
 
     fn tasks(&self) -> &'a [Task] {
@@ -114,9 +188,10 @@ impl<'a> Demand<'a> {
 
     /// Work that must be complete at the end of a window, and the blocking that may come first.
     pub(crate) fn work(&self, window: u64) -> u128 {
-        let window = window as i64;
-        let due = self.tasks().iter().map(|task| u128::from(Demand::due(task, window)) * u128::from(task.wcet().0));
-        due.fold(u128::from(self.blocking(window)), u128::saturating_add)
+        let end = window as i64;
+        let due = self.tasks().iter().map(|task| u128::from(Demand::due(task, end)) * u128::from(task.wcet().0));
+        let delays = self.delays(window, |task| Demand::due(task, end));
+        due.fold(delays.saturating_add(self.blocking(end).into()), u128::saturating_add)
     }
 
     /// Last deadline at or before a point; `None` when there is none.
@@ -156,16 +231,25 @@ impl<'a> Demand<'a> {
     /// demand and responses repeat with the hyperperiod once each task has a deadline behind it.
     pub(crate) fn horizon(&self, steps: &mut Steps) -> Result<u64, Unsupported> {
         let quiet = self.tasks().iter().all(|task| task.jitter().0 == 0 && task.blocking().0 == 0);
-        if load(self.tasks().iter()) == Ordering::Equal && !quiet {
+        if !quiet && self.load() == Ordering::Equal {
             let first = self.tasks().iter().filter_map(Demand::first).max().unwrap_or(0);
-            let end = self.set.hyperperiod() + first;
+            let periods = self.terms.iter().map(Interference::repeats);
+            let end = periods.fold(self.set.hyperperiod(), |lcm, period| lcm.lcm(&period.into())) + first;
             return window(u128::try_from(end).unwrap_or(u128::MAX), 0);
         }
         let blocking = self.tasks().iter().map(|task| task.blocking().0).max().unwrap_or(0);
         let work = |length: u64| {
             let jobs = |task: &Task| (length + task.jitter().0).div_ceil(task.period().0).max(1);
             let work = self.tasks().iter().map(|task| u128::from(jobs(task)) * u128::from(task.wcet().0));
-            work.fold(u128::from(blocking), u128::saturating_add)
+            let delays = match self.terms {
+                [] => 0,
+                terms => {
+                    let lines = self.tasks().iter().map(|task| u128::from(jobs(task)) * u128::from(task.lines()));
+                    let lines = lines.fold(0, u128::saturating_add);
+                    terms.iter().map(|term| term.delay(Picoseconds(length), lines)).fold(0, u128::saturating_add)
+                }
+            };
+            work.fold(delays.saturating_add(blocking.into()), u128::saturating_add)
         };
         let mut length = 0;
         loop {
@@ -189,7 +273,10 @@ impl<'a> Demand<'a> {
             let (job, window_ps, cause) = (0u8.into(), 0u8.into(), Cause::Deadline);
             return Verdict::Unschedulable(Overload { task, job, window_ps, demand_ps, cause });
         }
-        if load(self.tasks().iter()) == Ordering::Greater {
+        if let Some(reason) = self.overestimated() {
+            return Verdict::Unsupported(reason);
+        }
+        if self.load() == Ordering::Greater {
             return Verdict::Unschedulable(self.overrun());
         }
         let mut steps = Steps::new(0, effort);
@@ -205,7 +292,9 @@ impl<'a> Demand<'a> {
     }
 
     fn no(&self, late: Overload) -> Verdict<DemandTest> {
-        if self.set.synchronous() {
+        if !self.terms.iter().all(Interference::regular) {
+            Verdict::Unsupported(Unsupported::Bound(Box::new(late)))
+        } else if self.set.synchronous() {
             Verdict::Unschedulable(late)
         } else {
             Verdict::Unsupported(Unsupported::Phases(Box::new(late)))
@@ -248,8 +337,9 @@ impl<'a> Demand<'a> {
 
     /// Finds a window that shows a utilization above 1: the demand is more than `U t` less the sum of `(D - J) C / T`.
     pub(crate) fn overrun(&self) -> Overload {
-        let utilization = self.set.utilization();
+        let utilization = self.utilization();
         let first = |task: &Task| Demand::first(task).unwrap_or(0);
+        // Refresh takes no less than its rate of any window, of the last one only what is over at the end.
         let behind: Ratio<BigUint> =
             self.tasks().iter().map(|task| task.utilization() * BigUint::from(first(task))).sum();
         let excess = &utilization - Ratio::from_integer(BigUint::from(1u8));
@@ -274,7 +364,9 @@ impl<'a> Demand<'a> {
         let (window_ps, task, job) = ends.max_by(|a, b| a.0.cmp(&b.0)).expect("a deadline in the window");
         let pairs = || self.tasks().iter().zip(&jobs).filter_map(|(task, jobs)| Some((task, jobs.as_ref()?)));
         let blocking = pairs().map(|(task, _)| task.blocking().0).max().unwrap_or(0);
-        let demand_ps = pairs().map(|(task, jobs)| jobs * task.wcet().0).sum::<BigUint>() + blocking;
+        let lines = pairs().map(|(task, jobs)| jobs * task.lines()).sum::<BigUint>();
+        let delays = self.terms.iter().map(|term| term.within_exact(&window_ps, &lines)).sum::<BigUint>();
+        let demand_ps = pairs().map(|(task, jobs)| jobs * task.wcet().0).sum::<BigUint>() + blocking + delays;
         debug_assert!(demand_ps > window_ps || matches!(cause, Cause::Supply(_)), "an overload that is none");
         Overload { task, job, window_ps, demand_ps, cause }
     }
@@ -325,7 +417,15 @@ impl<'a> Demand<'a> {
                 arrived.min(Demand::due(other, end))
             };
             let work = others().map(|other| u128::from(jobs(other)) * u128::from(other.wcet().0));
-            let next = window(work.fold(own, u128::saturating_add), index)?;
+            let delays = match self.terms {
+                [] => 0,
+                terms => {
+                    let lines = others().map(|other| u128::from(jobs(other)) * u128::from(other.lines()));
+                    let lines = lines.fold((u128::from(job) + 1) * u128::from(task.lines()), u128::saturating_add);
+                    terms.iter().map(|term| term.delay(Picoseconds(reached), lines)).fold(0, u128::saturating_add)
+                }
+            };
+            let next = window(work.fold(own.saturating_add(delays), u128::saturating_add), index)?;
             if next == reached {
                 return Ok((job, reached));
             }

@@ -73,6 +73,20 @@ pub enum SchedError {
         /// What would be accepted.
         accepted: String,
     },
+    /// A cause of interference has a field outside its range.
+    #[error("{what}: {field} is {found}; accepted is {least} to {most}")]
+    Interference {
+        /// The cause.
+        what: &'static str,
+        /// The field.
+        field: &'static str,
+        /// What it holds; times in picoseconds.
+        found: u64,
+        /// The smallest value accepted.
+        least: u64,
+        /// The largest value accepted.
+        most: u64,
+    },
     /// A number of the hyperperiod's size is needed, and it does not fit.
     #[error("task set: hyperperiod is {found} ps; accepted where it is needed is at most {most} ps")]
     Hyperperiod {

@@ -10,6 +10,7 @@
 //! window, and so blocks for its `C` less 1 ps.
 
 use crate::error::SchedError;
+use crate::interference::{self, Interference};
 use crate::task::{Task, TaskSet, load, utilization};
 use crate::verdict::{Cause, Effort, Overload, Response, Steps, Unsupported, Verdict, window};
 use memtint_units::Picoseconds;
@@ -116,7 +117,36 @@ pub fn worst_response(
     task: usize,
     effort: Effort,
 ) -> Result<WorstCase, Unsupported> {
-    let level = Level::new(set, priorities, preemption, task);
+    worst_response_with(set, priorities, preemption, task, &[], effort)
+}
+
+/// Finds the worst response time of one task as [`worst_response`] does, with delays beside those of the tasks.
+///
+/// A job that cannot be preempted by others is still delayed by refresh, before it starts and while it runs.
+///
+/// # Errors
+///
+/// As [`worst_response`]; [`Unsupported::Precondition`] and [`Unsupported::Platform`] when a term's theorem is not about the set
+/// or the platform; [`Unsupported::Load`] when bounds of interference leave no time.
+///
+/// # Panics
+///
+/// As [`worst_response`].
+pub fn worst_response_with(
+    set: &TaskSet,
+    priorities: &Priorities,
+    preemption: Preemption,
+    task: usize,
+    terms: &[Interference],
+    effort: Effort,
+) -> Result<WorstCase, Unsupported> {
+    if let Some(reason) = interference::refused(terms, set, preemption == Preemption::Full) {
+        return Err(reason);
+    }
+    let level = Level::new(set, priorities, preemption, task, terms);
+    if let Some(reason) = level.overestimated() {
+        return Err(reason);
+    }
     if level.load() == Ordering::Greater {
         return Ok(WorstCase::Unbounded(level.utilization()));
     }
@@ -145,11 +175,55 @@ pub fn fixed_priority(
     preemption: Preemption,
     effort: Effort,
 ) -> Verdict<Vec<Response>> {
+    fixed_priority_with(set, priorities, preemption, &[], effort)
+}
+
+/// Decides as [`fixed_priority`] does, with delays beside those of the tasks.
+///
+/// With refresh alone and full preemption it is exact for sporadic tasks without blocking on a core that needs the memory all
+/// the time. With other terms, or refresh without preemption, a no that is not the utilization's becomes [`Unsupported::Bound`] or [`Unsupported::Load`].
+///
+/// # Panics
+///
+/// As [`fixed_priority`].
+///
+/// ```
+/// use memtint_sched::{
+///     Effort, Interference, Preemption, Priorities, Refresh, TaskSet, TaskSpec, Verdict, fixed_priority_with,
+/// };
+/// use memtint_units::Picoseconds;
+///
+/// let ns = Picoseconds::from_ns;
+/// let set = TaskSet::new([TaskSpec::new("a", ns(100_000), ns(30_000)), TaskSpec::new("b", ns(200_000), ns(80_000))])?;
+/// let refresh = Refresh::auto(ns(7_800), ns(350), ns(28))?;
+/// let order = Priorities::rate_monotonic(&set);
+/// let terms = [Interference::Refresh(refresh)];
+/// let Verdict::Schedulable(all) = fixed_priority_with(&set, &order, Preemption::Full, &terms, Effort::default()) else {
+///     panic!("b is complete after its own 80 us, 2 times 30 us, and 19 refreshes")
+/// };
+/// assert_eq!(all[1].response, ns(140_000 + 19 * 378));
+/// # Ok::<(), memtint_sched::SchedError>(())
+/// ```
+pub fn fixed_priority_with(
+    set: &TaskSet,
+    priorities: &Priorities,
+    preemption: Preemption,
+    terms: &[Interference],
+    effort: Effort,
+) -> Verdict<Vec<Response>> {
+    if let Some(reason) = interference::refused(terms, set, preemption == Preemption::Full) {
+        return Verdict::Unsupported(reason);
+    }
+    // Without preemption a job that is chosen during a refresh is counted 1 ps too long.
+    let exact = terms.is_empty() || preemption == Preemption::Full && terms.iter().all(Interference::happens);
     let mut responses = vec![None; set.tasks().len()];
     let mut unanswered = None;
     for &task in priorities.order() {
-        match Level::new(set, priorities, preemption, task).decide(effort) {
+        match Level::new(set, priorities, preemption, task, terms).decide(effort) {
             Verdict::Schedulable(response) => responses[task] = Some(response),
+            Verdict::Unschedulable(late) if !exact && !matches!(late.cause, Cause::Utilization(_)) => {
+                unanswered = unanswered.or(Some(Unsupported::Bound(Box::new(late))));
+            }
             Verdict::Unschedulable(late) if set.synchronous() || matches!(late.cause, Cause::Utilization(_)) => {
                 return Verdict::Unschedulable(late);
             }
@@ -172,10 +246,17 @@ struct Level<'a> {
     preemption: Preemption,
     /// The task's own blocking, and that by a job that cannot be preempted.
     blocking: u64,
+    terms: &'a [Interference],
 }
 
 impl<'a> Level<'a> {
-    fn new(set: &'a TaskSet, priorities: &Priorities, preemption: Preemption, index: usize) -> Level<'a> {
+    fn new(
+        set: &'a TaskSet,
+        priorities: &Priorities,
+        preemption: Preemption,
+        index: usize,
+        terms: &'a [Interference],
+    ) -> Level<'a> {
         assert_eq!(priorities.order.len(), set.tasks().len(), "priorities of another task set");
         let rank = priorities.order.iter().position(|&other| other == index).expect("a task of this set");
         let tasks = |order: &[usize]| order.iter().map(|&other| &set.tasks()[other]).collect::<Vec<_>>();
@@ -183,10 +264,12 @@ impl<'a> Level<'a> {
         let lower = tasks(&priorities.order[rank + 1..]);
         let begun = match preemption {
             Preemption::Full => 0,
+            // While refresh holds the core, a job can be chosen that has not begun to execute.
+            Preemption::None if !terms.is_empty() => lower.iter().map(|task| task.wcet().0).max().unwrap_or(0),
             Preemption::None => lower.iter().map(|task| task.wcet().0 - 1).max().unwrap_or(0),
         };
         let higher = tasks(&priorities.order[..rank]);
-        Level { index, task, higher, preemption, blocking: task.blocking().0 + begun }
+        Level { index, task, higher, preemption, blocking: task.blocking().0 + begun, terms }
     }
 
     fn members(&self) -> impl Iterator<Item = &'a Task> + Clone {
@@ -194,11 +277,38 @@ impl<'a> Level<'a> {
     }
 
     fn load(&self) -> Ordering {
-        load(self.members())
+        if self.terms.is_empty() {
+            return load(self.members());
+        }
+        self.utilization().cmp(&Ratio::from_integer(BigUint::from(1u8)))
     }
 
+    /// What the tasks and the terms take in the long run.
     fn utilization(&self) -> Ratio<BigUint> {
-        utilization(self.members())
+        let lines = || interference::line_rate(self.members());
+        self.terms.iter().map(|term| term.rate(&lines())).fold(utilization(self.members()), |sum, rate| sum + rate)
+    }
+
+    /// With terms that are only bounds, a load that is not below 1 tells nothing.
+    fn overestimated(&self) -> Option<Unsupported> {
+        if self.terms.iter().all(Interference::happens) || self.load() == Ordering::Less {
+            return None;
+        }
+        Some(Unsupported::Load(self.utilization()))
+    }
+
+    /// Delays in a window in which so many own jobs count.
+    fn delays(&self, own: u128, window: u64) -> u128 {
+        if self.terms.is_empty() {
+            return 0;
+        }
+        let higher = self.higher.iter().map(|task| {
+            let jobs = (window + task.jitter().0).div_ceil(task.period().0);
+            u128::from(jobs) * u128::from(task.lines())
+        });
+        let lines = higher.fold(own * u128::from(self.task.lines()), u128::saturating_add);
+        let delays = self.terms.iter().map(|term| term.delay(Picoseconds(window), lines));
+        delays.fold(0, u128::saturating_add)
     }
 
     /// Work of higher priority that arrives in a window of this length; its end is included when jobs cannot be preempted,
@@ -229,18 +339,39 @@ impl<'a> Level<'a> {
         let mut reached = from;
         loop {
             steps.step()?;
-            let next = window(own.saturating_add(self.interference(reached)), self.index)?;
+            let delays = match self.preemption {
+                Preemption::Full => self.delays(u128::from(q) + 1, reached),
+                // What comes as the job would start delays the start.
+                Preemption::None => self.delays(u128::from(q), reached + 1),
+            };
+            let next = window(own.saturating_add(self.interference(reached)).saturating_add(delays), self.index)?;
             debug_assert!(next >= reached, "a demand that shrinks as the window grows");
             if next == reached {
                 break;
             }
             reached = next;
         }
-        let rest = match self.preemption {
-            Preemption::Full => 0,
-            Preemption::None => self.task.wcet().0,
-        };
-        Ok((reached, window(u128::from(reached) + u128::from(rest), self.index)?))
+        match self.preemption {
+            Preemption::Full => Ok((reached, reached)),
+            Preemption::None => Ok((reached, self.end(q, reached, steps)?)),
+        }
+    }
+
+    /// Completion of job `q`, which cannot be preempted by other jobs and starts at `start`: terms go on.
+    fn end(&self, q: u64, start: u64, steps: &mut Steps) -> Result<u64, Unsupported> {
+        let before = self.delays(q.into(), start + 1);
+        let mut end = window(u128::from(start) + u128::from(self.task.wcet().0), self.index)?;
+        while !self.terms.is_empty() {
+            steps.step()?;
+            let more = self.delays(u128::from(q) + 1, end).saturating_sub(before);
+            let next = u128::from(start) + u128::from(self.task.wcet().0) + more;
+            let next = window(next, self.index)?;
+            if next <= end {
+                break;
+            }
+            end = next;
+        }
+        Ok(end)
     }
 
     /// Looks at the jobs of the busy window in order, until all are seen or `see` says no; gives their number.
@@ -270,7 +401,9 @@ impl<'a> Level<'a> {
     /// `completion(q + H / T) = completion(q) + H`, with `H` the hyperperiod of the level, so one hyperperiod is all.
     fn jobs(&self, steps: &mut Steps) -> Result<u64, Unsupported> {
         if self.load() == Ordering::Equal {
-            let hyperperiod = self.members().fold(BigUint::from(1u8), |lcm, task| lcm.lcm(&task.period().0.into()));
+            let periods =
+                self.members().map(|task| task.period().0).chain(self.terms.iter().map(Interference::repeats));
+            let hyperperiod = periods.fold(BigUint::from(1u8), |lcm, period| lcm.lcm(&period.into()));
             return Ok(u64::try_from(hyperperiod / self.task.period().0).unwrap_or(u64::MAX));
         }
         if self.preemption == Preemption::Full {
@@ -285,7 +418,9 @@ impl<'a> Level<'a> {
         let work = |length: u64| {
             let jobs = |task: &Task| (length + task.jitter().0).div_ceil(task.period().0).max(1);
             let work = |task: &Task| u128::from(jobs(task)) * u128::from(task.wcet().0);
-            self.members().map(work).fold(u128::from(self.blocking), u128::saturating_add)
+            let own = u128::from((length + self.task.jitter().0).div_ceil(self.task.period().0).max(1));
+            let delays = self.delays(own, length).saturating_add(self.blocking.into());
+            self.members().map(work).fold(delays, u128::saturating_add)
         };
         let mut length = 0;
         loop {
@@ -299,6 +434,9 @@ impl<'a> Level<'a> {
     }
 
     fn decide(&self, effort: Effort) -> Verdict<Response> {
+        if let Some(reason) = self.overestimated() {
+            return Verdict::Unsupported(reason);
+        }
         if self.load() == Ordering::Greater {
             return Verdict::Unschedulable(self.overrun());
         }
@@ -361,9 +499,10 @@ impl<'a> Level<'a> {
             // Not even the job alone fits between its release and its deadline.
             None => (BigUint::from(self.alone()), BigUint::from(self.task.wcet().0), Cause::Deadline),
             Some(end) if self.preemption == Preemption::Full => {
-                let demand = own(&job + 1u8) + self.interference_exact(&end);
+                let demand = own(&job + 1u8) + self.interference_exact(&end) + self.delays_exact(&(&job + 1u8), &end);
                 (end, demand, cause)
             }
+            Some(end) if !self.terms.is_empty() => self.overload_with_terms(&job, end, cause),
             Some(end) => {
                 let demand = own(job.clone()) + self.interference_exact(&end);
                 let cause = if cause == Cause::Deadline { Cause::Start } else { cause };
@@ -372,6 +511,27 @@ impl<'a> Level<'a> {
         };
         debug_assert!(demand_ps > window_ps, "an overload that is none");
         Overload { task: self.index, job, window_ps, demand_ps, cause }
+    }
+
+    /// A job that cannot be preempted can start in time and be delayed then; the window reaches to its deadline, and the
+    /// demand holds all of it and what goes before its start.
+    fn overload_with_terms(&self, job: &BigUint, start: BigUint, cause: Cause) -> (BigUint, BigUint, Cause) {
+        let before = job * self.task.wcet().0 + self.blocking + self.interference_exact(&start);
+        let late = &before + self.delays_exact(job, &(&start + 1u8));
+        if late > start {
+            let cause = if cause == Cause::Deadline { Cause::Start } else { cause };
+            return (start, late, cause);
+        }
+        let end = &start + self.task.wcet().0;
+        let demand = before + self.task.wcet().0 + self.delays_exact(&(job + 1u8), &end);
+        (end, demand, cause)
+    }
+
+    fn delays_exact(&self, own: &BigUint, window: &BigUint) -> BigUint {
+        let jobs = |task: &Task| (window + task.jitter().0).div_ceil(&task.period().0.into());
+        let higher = self.higher.iter().map(|task| jobs(task) * task.lines()).sum::<BigUint>();
+        let lines = higher + own * self.task.lines();
+        self.terms.iter().map(|term| term.delay_exact(window, &lines)).sum()
     }
 
     fn alone(&self) -> u64 {

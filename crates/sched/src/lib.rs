@@ -38,6 +38,7 @@ mod edf;
 mod error;
 mod fixed;
 mod form;
+mod interference;
 mod judge;
 mod resource;
 mod schedule;
@@ -47,10 +48,19 @@ mod verdict;
 
 pub use bounds::{Within, edf_density, hyperbolic, liu_layland};
 pub use check::{Accepted, Violation, check};
-pub use edf::{DemandTest, processor_demand, quick_processor_demand, worst_response_edf};
+pub use edf::{
+    DemandTest, processor_demand, quick_processor_demand, quick_processor_demand_with, worst_response_edf,
+    worst_response_edf_with,
+};
 pub use error::SchedError;
-pub use fixed::{Preemption, Priorities, WorstCase, fixed_priority, worst_response};
+pub use fixed::{
+    Preemption, Priorities, WorstCase, fixed_priority, fixed_priority_with, worst_response, worst_response_with,
+};
 pub use form::Form;
+pub use interference::{
+    BankTimings, Banks, COMMANDS, Granularity, Interference, MOVED_MAX, Neighbour, Refresh, Regulator, burst_length,
+    padded, printed_padding, reservations_fit,
+};
 pub use judge::{Evidence, Witness, judge};
 pub use resource::{Budget, PeriodicResource, Supply, budget_curve, schedulable_on, smallest_budget};
 pub use schedule::{Coverage, Policy, Run, Schedule, schedule};

@@ -40,7 +40,8 @@ pub struct TaskSpec {
     /// Longest time for which the task can be held up, once in each busy window, by what has no higher priority: locks,
     /// interrupts kept off. Blocking by jobs that cannot be preempted is computed, and is not part of it. 0 to [`TIME_MAX`].
     pub blocking: Picoseconds,
-    /// Cache lines that one job moves from or to memory, at most. No analysis of this crate's present ones uses it.
+    /// Cache lines that one job moves from or to memory, at most; 0 when it is unknown. See
+    /// [`Interference`](crate::Interference).
     pub lines: u64,
 }
 
@@ -71,6 +72,13 @@ impl TaskSpec {
     #[must_use]
     pub fn blocking(mut self, blocking: Picoseconds) -> TaskSpec {
         self.blocking = blocking;
+        self
+    }
+
+    /// Says how many cache lines one job moves.
+    #[must_use]
+    pub fn lines(mut self, lines: u64) -> TaskSpec {
+        self.lines = lines;
         self
     }
 

@@ -100,6 +100,15 @@ pub enum Unsupported {
         /// What the theorem asks for.
         needs: &'static str,
     },
+    /// The analysis is not about such a platform.
+    Platform {
+        /// What it asks for.
+        needs: &'static str,
+    },
+    /// With bounds of interference that are not known to be reached, a job misses its deadline.
+    Bound(Box<Overload>),
+    /// With bounds of interference that are not known to be reached, this part of the processor is needed, which is not below 1.
+    Load(Ratio<BigUint>),
     /// The checker refuses the schedule of a set that the analysis accepts: a defect of one of them.
     Contradiction(Box<Violation>),
     /// The checker refuses the timeline of a Colored Refresh Server system that the analysis accepts: a defect of one of them.

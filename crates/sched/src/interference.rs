@@ -1,0 +1,558 @@
+//! What delays a core beside its own tasks, as terms that are added to the same fixed point: refresh, the other cores'
+//! use of the memory, and a bandwidth regulator.
+//!
+//! A term is a function of the length of a window and of the cache lines that the core's own jobs move in it. It bounds the
+//! time for which the core stands still in any such window, so terms can be combined: the window of a response
+//! time is the least one that holds the work and all delays,
+//!
+//! ```text
+//! w = B + (q + 1) C + sum of ceil((w + J) / T) C  +  refresh(w)  +  banks(w, lines(w))  +  regulator(w, lines(w))
+//! ```
+//!
+//! and under EDF the demand of each window is the work due in it and the delays in it (Jeffay and Stone 1993, who do
+//! this for interrupts).
+//!
+//! Refresh is known to happen: with it alone a no remains a no. The other two are bounds from above: what fits with them
+//! is schedulable, what does not is [`Unsupported::Bound`]. Whatever their theorems ask for and a set or platform does not
+//! have is [`Unsupported::Precondition`] or [`Unsupported::Platform`].
+//!
+//! Published forms that are wrong are there as [`Form::AsPrinted`], to be compared and not to be used.
+
+use crate::error::SchedError;
+use crate::form::Form;
+use crate::task::{TIME_MAX, Task, TaskSet};
+use crate::verdict::{Effort, Steps, Unsupported, window};
+use memtint_units::Picoseconds;
+use num_bigint::BigUint;
+use num_integer::Integer;
+use num_rational::Ratio;
+
+/// How fine refresh is: JESD79-4 (DDR4), fine granularity refresh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Granularity {
+    /// A command each tREFI, of tRFC1.
+    #[default]
+    One,
+    /// Two commands each tREFI, of tRFC2.
+    Two,
+    /// Four commands each tREFI, of tRFC4.
+    Four,
+}
+
+impl Granularity {
+    /// Gives the commands in one tREFI.
+    #[must_use]
+    pub fn commands(self) -> u64 {
+        match self {
+            Granularity::One => 1,
+            Granularity::Two => 2,
+            Granularity::Four => 4,
+        }
+    }
+}
+
+/// The most refresh commands by which DDR3 and DDR4 can be ahead of and behind their time together (8 and 8).
+pub const MOVED_MAX: u64 = 16;
+
+/// The commands that refresh a rank once in tRET (paper 004, 4.2.2 and Table 5.1: rows by rows of a bin).
+pub const COMMANDS: u64 = 8192;
+
+/// Refresh, for which the core stands still again and again.
+///
+/// It is a task of the highest priority: each `period` it takes `stall`, at unknown phase. The core is taken to stand still for all of
+/// it, as if it needed the rank all the time; this is exact for a core that does.
+///
+/// The stall includes the time to open rows again. It is tRP + tRCD for each bank in which the core has a row open (paper
+/// 004 writes tRP + tRAS, which is no less: errata E5), and rests on a WCET that was found with rows closed at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refresh {
+    period: u64,
+    stall: u64,
+    moved: u64,
+    form: Form,
+}
+
+impl Refresh {
+    /// Makes auto-refresh: a command each `t_refi`, of `t_rfc`, after which rows take `t_reopen` to be open again.
+    ///
+    /// # Errors
+    ///
+    /// [`SchedError::Interference`] unless `t_refi` and `t_rfc` are 1 ps to [`TIME_MAX`] and `t_reopen` at most that.
+    pub fn auto(t_refi: Picoseconds, t_rfc: Picoseconds, t_reopen: Picoseconds) -> Result<Refresh, SchedError> {
+        let fields = [("t_refi", t_refi, 1), ("t_rfc", t_rfc, 1), ("t_reopen", t_reopen, 0)];
+        for (field, found, least) in fields {
+            in_range("refresh", field, found.0, least, TIME_MAX.0)?;
+        }
+        Ok(Refresh { period: t_refi.0, stall: t_rfc.0 + t_reopen.0, moved: 0, form: Form::Corrected })
+    }
+
+    /// Makes fine granularity refresh: `t_refi` is that of [`Granularity::One`] and is divided (rounding down), `t_rfc` is
+    /// that of the granularity.
+    ///
+    /// # Errors
+    ///
+    /// As [`Refresh::auto`].
+    pub fn fine(
+        granularity: Granularity,
+        t_refi: Picoseconds,
+        t_rfc: Picoseconds,
+        t_reopen: Picoseconds,
+    ) -> Result<Refresh, SchedError> {
+        Refresh::auto(Picoseconds(t_refi.0 / granularity.commands()), t_rfc, t_reopen)
+    }
+
+    /// Makes burst refresh by software (Bhat and Mueller, ECRTS 2010): each `t_ret` a task of the highest priority refreshes everything,
+    /// which takes `burst`; see [`burst_length`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Refresh::auto`].
+    pub fn burst(t_ret: Picoseconds, burst: Picoseconds, t_reopen: Picoseconds) -> Result<Refresh, SchedError> {
+        Refresh::auto(t_ret, burst, t_reopen)
+    }
+
+    /// Lets commands come early or late, by so many places together (0 to [`MOVED_MAX`]): as many more can meet a window.
+    ///
+    /// # Errors
+    ///
+    /// [`SchedError::Interference`] beyond [`MOVED_MAX`].
+    pub fn moved(self, commands: u64) -> Result<Refresh, SchedError> {
+        in_range("refresh", "commands moved", commands, 0, MOVED_MAX)?;
+        Ok(Refresh { moved: commands, ..self })
+    }
+
+    /// Chooses the form. [`Form::AsPrinted`] is paper 004, 5.3.8: `b = floor(r / tREFI) (tRFC + tRP + tRAS)`, which sees nothing
+    /// of a refresh that meets a window shorter than tREFI (errata E30).
+    #[must_use]
+    pub fn form(self, form: Form) -> Refresh {
+        Refresh { form, ..self }
+    }
+
+    /// Gives the time between commands or bursts.
+    #[must_use]
+    pub fn period(&self) -> Picoseconds {
+        Picoseconds(self.period)
+    }
+
+    /// Gives the time for which the core stands still at each.
+    #[must_use]
+    pub fn stall(&self) -> Picoseconds {
+        Picoseconds(self.stall)
+    }
+
+    /// Gives the part of the processor that it takes.
+    #[must_use]
+    pub fn rate(&self) -> Ratio<BigUint> {
+        Ratio::new(self.stall.into(), self.period.into())
+    }
+
+    fn count(&self, window: u64) -> u64 {
+        match self.form {
+            Form::AsPrinted => window / self.period,
+            Form::Corrected => window.div_ceil(self.period) + self.moved,
+        }
+    }
+
+    fn delay(&self, window: u64) -> u128 {
+        u128::from(self.count(window)) * u128::from(self.stall)
+    }
+
+    /// The part of the delay that is over at the end of the window: of the last refresh, what has had time.
+    fn within(&self, window: u64) -> u128 {
+        if self.form == Form::AsPrinted || window == 0 || self.stall > self.period {
+            return self.delay(window);
+        }
+        let begun = (window - 1) % self.period + 1;
+        self.delay(window) - u128::from(self.stall.saturating_sub(begun))
+    }
+
+    fn delay_exact(&self, window: &BigUint) -> BigUint {
+        let count = match self.form {
+            Form::AsPrinted => window / self.period,
+            Form::Corrected => window.div_ceil(&self.period.into()) + self.moved,
+        };
+        count * self.stall
+    }
+}
+
+/// Gives the time of a burst that refreshes some ranks once, all commands back to back.
+///
+/// Corrected: [`COMMANDS`] of `t_rfc` for one rank, and so for ranks refreshed together; `one_by_one`, for each of them. As printed
+/// (paper 004, 5.3.4: "less than 0.2 ms for a 2Gb DRAM chip with 8 ranks"), the commands of one rank are shared by all,
+/// an eighth of what Table 5.1 asks for (errata E22).
+///
+/// # Errors
+///
+/// [`SchedError::Interference`] for no ranks, more than 1024, or a burst beyond [`TIME_MAX`].
+pub fn burst_length(t_rfc: Picoseconds, ranks: u64, one_by_one: bool, form: Form) -> Result<Picoseconds, SchedError> {
+    in_range("refresh", "ranks", ranks, 1, 1024)?;
+    in_range("refresh", "t_rfc", t_rfc.0, 1, TIME_MAX.0)?;
+    let commands = match form {
+        Form::AsPrinted => COMMANDS / ranks,
+        Form::Corrected if one_by_one => COMMANDS * ranks,
+        Form::Corrected => COMMANDS,
+    };
+    let length = u64::try_from(u128::from(commands) * u128::from(t_rfc.0)).unwrap_or(u64::MAX);
+    in_range("refresh", "burst", length, 1, TIME_MAX.0)?;
+    Ok(Picoseconds(length))
+}
+
+/// Enlarges a WCET by the refreshes that can meet the job when it runs alone: the least `x = e + stall ceil(x / tREFI)` (paper 004,
+/// 4.3, corrected as in errata E1). A job that is cut into slices pays for each of them.
+///
+/// # Errors
+///
+/// [`Unsupported::Load`] when refresh leaves nothing, [`Unsupported::Effort`], [`Unsupported::Window`].
+pub fn padded(wcet: Picoseconds, refresh: &Refresh, effort: Effort) -> Result<Picoseconds, Unsupported> {
+    if refresh.stall >= refresh.period {
+        return Err(Unsupported::Load(refresh.rate()));
+    }
+    let mut steps = Steps::new(0, effort);
+    let mut reached = wcet.0;
+    loop {
+        steps.step()?;
+        let next = window(u128::from(wcet.0) + refresh.delay(reached), 0)?;
+        if next == reached {
+            return Ok(Picoseconds(reached));
+        }
+        reached = next;
+    }
+}
+
+/// Gives what paper 004, 4.3, prints for the padding, round by round: `e(n) = e(n - 1) + tRFC ceil(e(n - 1) / tREFI)`, which adds all
+/// of the padding again in each round and so never ends (errata E1). The first is the padding of one round that the
+/// text before it gives, which is too small.
+pub fn printed_padding(wcet: Picoseconds, refresh: &Refresh) -> impl Iterator<Item = u128> + use<> {
+    let (period, stall) = (u128::from(refresh.period), u128::from(refresh.stall));
+    std::iter::successors(Some(u128::from(wcet.0)), move |last| Some(last + stall * last.div_ceil(&period))).skip(1)
+}
+
+/// Timings of a device that Kim et al. 2014 use, in clock cycles unless said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BankTimings {
+    /// Length of a clock cycle, rounded up.
+    pub t_ck: Picoseconds,
+    /// ACT to ACT, other bank.
+    pub n_rrd: u64,
+    /// Window of four ACT.
+    pub n_faw: u64,
+    /// Write latency.
+    pub n_wl: u64,
+    /// Read latency.
+    pub n_cl: u64,
+    /// Burst length, in beats.
+    pub bl: u64,
+    /// End of written data to RD.
+    pub n_wtr: u64,
+}
+
+impl BankTimings {
+    /// Gives the longest time for which one request to another bank delays a request: one command on the bus, the distance of
+    /// ACT, and the turn of the data bus (Kim et al. 2014: L_PRE = tCK, L_ACT = max(tRRD, tFAW - 3 tRRD), L_RW = max(WL +
+    /// BL / 2 + tWTR, CL + BL / 2 + 2 - WL)).
+    ///
+    /// # Errors
+    ///
+    /// [`SchedError::Interference`] for a clock of 0 or beyond 1 us, or cycles beyond 2^20.
+    pub fn request_delay(&self) -> Result<Picoseconds, SchedError> {
+        in_range("banks", "t_ck", self.t_ck.0, 1, 1_000_000)?;
+        let cycles = [
+            ("n_rrd", self.n_rrd),
+            ("n_faw", self.n_faw),
+            ("n_wl", self.n_wl),
+            ("n_cl", self.n_cl),
+            ("bl", self.bl),
+            ("n_wtr", self.n_wtr),
+        ];
+        for (field, found) in cycles {
+            in_range("banks", field, found, 0, 1 << 20)?;
+        }
+        let act = self.n_rrd.max(self.n_faw.saturating_sub(3 * self.n_rrd));
+        let half = self.bl.div_ceil(2);
+        let turn = (self.n_wl + half + self.n_wtr).max((self.n_cl + half + 2).saturating_sub(self.n_wl));
+        Ok(Picoseconds((1 + act + turn) * self.t_ck.0))
+    }
+}
+
+/// What another core asks of the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its tasks, with their lines; `None` when nothing is known of them. They are taken to meet their deadlines: what is
+    /// found holds if that is found for each core.
+    pub tasks: Option<TaskSet>,
+    /// Its regulator, if it has one.
+    pub regulator: Option<Regulator>,
+}
+
+impl Neighbour {
+    /// Lines moved in any window, at most; `None` when there is no limit.
+    fn lines(&self, length: u64) -> Option<u128> {
+        let by_jobs = self.tasks.as_ref().map(|set| {
+            // A job that overlaps the window has arrived less than its deadline before it.
+            let jobs =
+                |task: &Task| (u128::from(length) + u128::from(task.deadline().0)).div_ceil(task.period().0.into());
+            set.tasks().iter().map(|task| jobs(task) * u128::from(task.lines())).fold(0, u128::saturating_add)
+        });
+        // Periods that the window touches, and one line on its way when it begins.
+        let by_budget = self.regulator.as_ref().map(|own| own.periods(length) * u128::from(own.lines) + 1);
+        match (by_jobs, by_budget) {
+            (Some(jobs), Some(budget)) => Some(jobs.min(budget)),
+            (jobs, budget) => jobs.or(budget),
+        }
+    }
+
+    /// Lines moved per picosecond in the long run.
+    fn rate(&self) -> Option<Ratio<BigUint>> {
+        let by_jobs = self.tasks.as_ref().map(|set| line_rate(set.tasks().iter()));
+        let by_budget = self.regulator.as_ref().map(|own| Ratio::new(own.lines.into(), own.period.into()));
+        match (by_jobs, by_budget) {
+            (Some(jobs), Some(budget)) => Some(jobs.min(budget)),
+            (jobs, budget) => jobs.or(budget),
+        }
+    }
+}
+
+/// Interference of other cores in the DRAM, of Kim et al. 2014 (RTAS, "Bounding memory interference delay in COTS-based
+/// multi-core systems"): the lesser of a bound by the requests of this core (each waits for one request of each other
+/// core) and a bound by the jobs of the others (all that they request in the window).
+///
+/// Only what cores with banks of their own do to each other: in banks that cores share, requests are reordered, and that
+/// part of the paper is not here. Cores must have one request at a time: the bound is too small for caches that do not block
+/// (Yun, Pellizzoni and Valsan 2015, whose own analysis is not here). To the requests of this core one is added: that of
+/// a lower priority which the core still waits for when a window begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Banks {
+    /// Longest delay of one request by one of another core: see [`BankTimings::request_delay`].
+    pub request_delay: Picoseconds,
+    /// The other cores.
+    pub neighbours: Vec<Neighbour>,
+    /// Whether each core has banks that no other uses.
+    pub private_banks: bool,
+    /// The most requests that a core has on their way at once.
+    pub requests_at_once_max: u32,
+}
+
+impl Banks {
+    fn delay(&self, length: u64, lines: u128) -> u128 {
+        let each = u128::from(self.request_delay.0);
+        let by_requests = (lines + 1).saturating_mul(self.neighbours.len() as u128).saturating_mul(each);
+        let mut others = self.neighbours.iter().map(|core| core.lines(length));
+        // Unlimited as soon as one of them is.
+        let by_jobs = others.try_fold(0, |sum: u128, lines| Some(sum.saturating_add(lines?)));
+        by_jobs.map_or(by_requests, |lines| lines.saturating_mul(each).min(by_requests))
+    }
+
+    fn rate(&self, lines: &Ratio<BigUint>) -> Ratio<BigUint> {
+        let each = BigUint::from(self.request_delay.0);
+        let by_requests = lines * (&each * BigUint::from(self.neighbours.len()));
+        let mut others = self.neighbours.iter().map(Neighbour::rate);
+        match others.try_fold(Ratio::from_integer(BigUint::ZERO), |sum, rate| Some(sum + rate?)) {
+            Some(by_jobs) => by_requests.min(by_jobs * each),
+            None => by_requests,
+        }
+    }
+}
+
+/// A bandwidth regulator like MemGuard (Yun et al., RTAS 2013): in each period a core may move so many lines, and stands still from
+/// the last of them to the end of the period. Without reclaiming: donated budgets are no promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Regulator {
+    period: u64,
+    lines: u64,
+    line_min: u64,
+}
+
+impl Regulator {
+    /// Makes a regulator with a period and a budget in lines. `line_min` is the shortest time from one line to the next,
+    /// 0 if unknown: to use up the budget takes that long.
+    ///
+    /// # Errors
+    ///
+    /// [`SchedError::Interference`] for a period outside of 1 ps to [`TIME_MAX`], no lines, or lines that do not fit the period.
+    pub fn new(period: Picoseconds, lines: u64, line_min: Picoseconds) -> Result<Regulator, SchedError> {
+        in_range("regulator", "period", period.0, 1, TIME_MAX.0)?;
+        in_range("regulator", "lines", lines, 1, u64::MAX)?;
+        in_range("regulator", "line_min", line_min.0, 0, period.0 / lines)?;
+        Ok(Regulator { period: period.0, lines, line_min: line_min.0 })
+    }
+
+    /// Gives the lines that a bandwidth allows in a period: `floor(bandwidth period / 64 bytes)`, exact; MemGuard's own
+    /// computation in 32 bits overflows from periods of 2048 us on.
+    #[must_use]
+    pub fn lines_of(bytes_per_second: u64, period: Picoseconds) -> u64 {
+        const LINE_BYTES: u128 = 64;
+        const PS_PER_SECOND: u128 = 1_000_000_000_000;
+        let lines = u128::from(bytes_per_second) * u128::from(period.0) / (LINE_BYTES * PS_PER_SECOND);
+        u64::try_from(lines).unwrap_or(u64::MAX)
+    }
+
+    /// Gives the budget in lines.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Periods that a window touches, at most.
+    fn periods(&self, length: u64) -> u128 {
+        u128::from(length.div_ceil(self.period)) + 1
+    }
+
+    /// The longest time for which the core stands still in one period.
+    fn stall(&self) -> u64 {
+        self.period - self.lines * self.line_min
+    }
+
+    /// The core stands still once for what was moved before the window, once for each budget that is used up in it, and
+    /// once in a period.
+    fn delay(&self, length: u64, lines: u128) -> u128 {
+        (1 + lines / u128::from(self.lines)).min(self.periods(length)).saturating_mul(self.stall().into())
+    }
+
+    fn rate(&self, lines: &Ratio<BigUint>) -> Ratio<BigUint> {
+        let by_lines = lines / BigUint::from(self.lines);
+        by_lines.min(Ratio::new(1u8.into(), self.period.into())) * BigUint::from(self.stall())
+    }
+}
+
+/// Tells whether all reservations together are within the bandwidth that the memory always gives (MemGuard's rule: the sum is at
+/// most r_min); without that no regulator's budget is a promise, nor a WCET that was found with it.
+#[must_use]
+pub fn reservations_fit(regulators: &[Regulator], lines_min: u64, period: Picoseconds) -> bool {
+    let rates = regulators.iter().map(|own| Ratio::new(BigUint::from(own.lines), own.period.into()));
+    period.0 > 0 && rates.sum::<Ratio<BigUint>>() <= Ratio::new(lines_min.into(), period.0.into())
+}
+
+/// One cause of delay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Interference {
+    /// Refresh.
+    Refresh(Refresh),
+    /// The other cores, in the DRAM.
+    Banks(Banks),
+    /// The regulator of this core.
+    Regulator(Regulator),
+}
+
+impl Interference {
+    /// Gives the longest time for which the core stands still for this cause in any window of a length in which it moves so many lines
+    /// (saturating).
+    #[must_use]
+    pub fn delay(&self, length: Picoseconds, lines: u128) -> u128 {
+        match self {
+            Interference::Refresh(refresh) => refresh.delay(length.0),
+            Interference::Banks(banks) => banks.delay(length.0, lines),
+            Interference::Regulator(regulator) => regulator.delay(length.0, lines),
+        }
+    }
+
+    /// Gives the part of the processor that it takes in the long run, at most, when so many lines are moved per picosecond.
+    #[must_use]
+    pub fn rate(&self, lines: &Ratio<BigUint>) -> Ratio<BigUint> {
+        match self {
+            Interference::Refresh(refresh) => refresh.rate(),
+            Interference::Banks(banks) => banks.rate(lines),
+            Interference::Regulator(regulator) => regulator.rate(lines),
+        }
+    }
+
+    /// As [`Interference::delay`], without what comes after the end of the window.
+    pub(crate) fn within(&self, length: u64, lines: u128) -> u128 {
+        match self {
+            Interference::Refresh(refresh) => refresh.within(length),
+            other => other.delay(Picoseconds(length), lines),
+        }
+    }
+
+    /// As [`Interference::delay`], of whatever size; only refresh is asked for windows beyond 64 bits.
+    pub(crate) fn delay_exact(&self, length: &BigUint, lines: &BigUint) -> BigUint {
+        match self {
+            Interference::Refresh(refresh) => refresh.delay_exact(length),
+            other => {
+                let length = Picoseconds(u64::try_from(length).expect("a window that was looked at"));
+                other.delay(length, u128::try_from(lines).unwrap_or(u128::MAX)).into()
+            }
+        }
+    }
+
+    /// As [`Interference::within`], of whatever size.
+    pub(crate) fn within_exact(&self, length: &BigUint, lines: &BigUint) -> BigUint {
+        match self {
+            Interference::Refresh(refresh)
+                if refresh.form == Form::Corrected && *length > BigUint::ZERO && refresh.stall <= refresh.period =>
+            {
+                let begun = (length - 1u8) % refresh.period + 1u8;
+                refresh.delay_exact(length) + BigUint::from(refresh.stall).min(begun) - refresh.stall
+            }
+            other => other.delay_exact(length, lines),
+        }
+    }
+
+    /// Whether the delay happens, and is not only bounded.
+    pub(crate) fn happens(&self) -> bool {
+        matches!(self, Interference::Refresh(Refresh { form: Form::Corrected, .. }))
+    }
+
+    /// Whether no commands are moved, so that windows repeat.
+    pub(crate) fn regular(&self) -> bool {
+        matches!(self, Interference::Refresh(Refresh { form: Form::Corrected, moved: 0, .. }))
+    }
+
+    /// The time after which it repeats.
+    pub(crate) fn repeats(&self) -> u64 {
+        match self {
+            Interference::Refresh(refresh) => refresh.period,
+            Interference::Banks(_) => 1,
+            Interference::Regulator(regulator) => regulator.period,
+        }
+    }
+
+    /// What the set or the platform does not have and the theorem asks for.
+    fn refused(&self, set: &TaskSet, preemptive: bool) -> Option<Unsupported> {
+        if let Interference::Banks(banks) = self {
+            if !banks.private_banks {
+                return Some(Unsupported::Platform { needs: "banks that no other core uses" });
+            }
+            if banks.requests_at_once_max != 1 {
+                return Some(Unsupported::Platform { needs: "cores with one request to memory at a time" });
+            }
+        }
+        if matches!(self, Interference::Refresh(_)) {
+            return None;
+        }
+        if !preemptive {
+            return Some(Unsupported::Platform { needs: "jobs that can be preempted, with interference in memory" });
+        }
+        let needs = |task: &Task| {
+            let blocked = (task.blocking().0 > 0).then_some("no blocking, whose lines are unknown");
+            blocked.or((task.lines() == 0).then_some("the lines that a job moves"))
+        };
+        let sets = match self {
+            Interference::Banks(banks) => banks.neighbours.iter().filter_map(|core| core.tasks.as_ref()).collect(),
+            _ => Vec::new(),
+        };
+        let silent = |set: &&TaskSet| set.tasks().iter().any(|task| task.lines() == 0);
+        if sets.iter().any(silent) {
+            return Some(Unsupported::Platform { needs: "the lines that a job moves, for each task of another core" });
+        }
+        let own = set.tasks().iter().enumerate();
+        own.filter_map(|(task, own)| needs(own).map(|needs| Unsupported::Precondition { task, needs })).next()
+    }
+}
+
+/// Gives the first reason for which some terms cannot be used for a set.
+pub(crate) fn refused(terms: &[Interference], set: &TaskSet, preemptive: bool) -> Option<Unsupported> {
+    terms.iter().find_map(|term| term.refused(set, preemptive))
+}
+
+/// Lines per picosecond of some tasks.
+pub(crate) fn line_rate<'a>(tasks: impl Iterator<Item = &'a Task>) -> Ratio<BigUint> {
+    tasks.map(|task| Ratio::new(BigUint::from(task.lines()), task.period().0.into())).sum()
+}
+
+fn in_range(what: &'static str, field: &'static str, found: u64, least: u64, most: u64) -> Result<(), SchedError> {
+    if (least..=most).contains(&found) {
+        return Ok(());
+    }
+    Err(SchedError::Interference { what, field, found, least, most })
+}
