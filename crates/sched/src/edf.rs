@@ -114,6 +114,8 @@ pub fn worst_response_edf_with(
 pub(crate) struct Demand<'a> {
     set: &'a TaskSet,
     terms: &'a [Interference],
+    /// No task has a blocking time.
+    unblocked: bool,
 }
 
 /// A window that does not fit, by its length.
@@ -121,11 +123,11 @@ type Overfull = Option<u64>;
 
 impl<'a> Demand<'a> {
     pub(crate) fn new(set: &'a TaskSet) -> Demand<'a> {
-        Demand { set, terms: &[] }
+        Demand::with(set, &[])
     }
 
     fn with(set: &'a TaskSet, terms: &'a [Interference]) -> Demand<'a> {
-        Demand { set, terms }
+        Demand { set, terms, unblocked: set.tasks().iter().all(|task| task.blocking().0 == 0) }
     }
 
     fn load(&self) -> Ordering {
@@ -178,6 +180,9 @@ impl<'a> Demand<'a> {
     }
 
     pub(crate) fn blocking(&self, window: i64) -> u64 {
+        if self.unblocked {
+            return 0;
+        }
         self.tasks()
             .iter()
             .filter(|task| Demand::due(task, window) > 0)
@@ -374,60 +379,90 @@ impl<'a> Demand<'a> {
     /// Looks at every job of the task whose deadline coincides with one of the others' or that is released at a multiple of
     /// its period after the beginning: between those the interference is the same and the response shorter (Spuri 1996,
     /// lemma 4.1 and theorem 4.1).
+    ///
+    /// From one to the next, jobs due only become more, so that the completion before is where the next search begins.
     fn worst_response(&self, index: usize, last: u64, steps: &mut Steps) -> Result<Response, Unsupported> {
         let task = &self.tasks()[index];
         let jitter = task.jitter().0;
         let alone = Picoseconds(jitter + task.wcet().0);
         let mut worst = Response { task: index, response: alone, job: 0, window: Picoseconds(task.wcet().0), jobs: 0 };
-        let mut released = 0;
+        let first = |task: &Task| task.deadline().0 as i64 - task.jitter().0 as i64;
+        // The next release at which a deadline of anybody is that of the job: x = released - J + D.
+        let next = |other: &Task| {
+            let (first, period) = (first(other) - first(task), other.period().0);
+            match u64::try_from(first) {
+                Ok(first) if first > 0 => first,
+                _ => period - first.unsigned_abs() % period,
+            }
+        };
+        let mut next: Vec<u64> = self.tasks().iter().map(next).collect();
+        let mut due: Vec<u64> = self.tasks().iter().map(|other| Demand::due(other, first(task))).collect();
+        let (mut released, mut reached) = (0, 0);
         while released <= last {
-            let (job, completion) = self.completion(index, released, steps)?;
-            let response = Picoseconds((completion + jitter).saturating_sub(released));
+            debug_assert!(
+                self.tasks()
+                    .iter()
+                    .zip(&due)
+                    .all(|(other, &due)| due == Demand::due(other, released as i64 + first(task))),
+                "jobs due, counted one by one"
+            );
+            reached = self.completion(index, released, reached, &due, steps)?;
+            let response = Picoseconds((reached + jitter).saturating_sub(released));
             worst.jobs += 1;
             if response > worst.response {
-                worst = Response { response, job, window: Picoseconds(completion), ..worst };
+                worst = Response { response, job: released / task.period().0, window: Picoseconds(reached), ..worst };
             }
-            // The next point where a deadline of anybody is that of the job: x = released - J + D.
-            let own = (released / task.period().0 + 1) * task.period().0;
-            let after = |other: &Task| {
-                let first = |task: &Task| task.deadline().0 as i64 - task.jitter().0 as i64;
-                let (first, period) = (first(other) - first(task), other.period().0 as i64);
-                let past = released as i64 - first;
-                if past < 0 { first as u64 } else { released + (period - past % period) as u64 }
-            };
-            let next = self.tasks().iter().map(after);
-            released = next.min().unwrap_or(own).min(own);
+            released = next.iter().copied().min().expect("a set has a task");
+            for ((other, next), due) in self.tasks().iter().zip(&mut next).zip(&mut due) {
+                if *next == released {
+                    *next += other.period().0;
+                    *due += 1;
+                }
+            }
         }
         Ok(worst)
     }
 
-    /// Completion, in the window, of the job that may be released at `released`, its jitter used up, and its number among the
-    /// jobs of its task in the window.
-    fn completion(&self, index: usize, released: u64, steps: &mut Steps) -> Result<(u64, u64), Unsupported> {
+    /// Completion, in the window, of the job that may be released at `released`, its jitter used up, when so many jobs of each task
+    /// are due with it. `from` is at most the completion.
+    fn completion(
+        &self,
+        index: usize,
+        released: u64,
+        from: u64,
+        due: &[u64],
+        steps: &mut Steps,
+    ) -> Result<u64, Unsupported> {
         let task = &self.tasks()[index];
         let job = released / task.period().0;
         let end = released as i64 + task.deadline().0 as i64 - task.jitter().0 as i64;
         let own = (u128::from(job) + 1) * u128::from(task.wcet().0) + u128::from(self.blocking(end));
-        let others = || self.tasks().iter().enumerate().filter(|&(other, _)| other != index).map(|(_, other)| other);
-        let mut reached = 0;
+        let others =
+            || self.tasks().iter().zip(due).enumerate().filter(|&(other, _)| other != index).map(|(_, one)| one);
+        let mut reached = from;
         loop {
             steps.step()?;
-            let jobs = |other: &Task| {
-                let arrived = (reached + other.jitter().0).div_ceil(other.period().0).max(1);
-                arrived.min(Demand::due(other, end))
+            let jobs = |(other, due): (&Task, &u64)| {
+                // No division when all that are due have been released.
+                let reach = u128::from(reached + other.jitter().0);
+                if u128::from(due.saturating_sub(1)) * u128::from(other.period().0) < reach {
+                    return *due;
+                }
+                (reach as u64).div_ceil(other.period().0).max(1).min(*due)
             };
-            let work = others().map(|other| u128::from(jobs(other)) * u128::from(other.wcet().0));
+            let work = others().map(|one| u128::from(jobs(one)) * u128::from(one.0.wcet().0));
             let delays = match self.terms {
                 [] => 0,
                 terms => {
-                    let lines = others().map(|other| u128::from(jobs(other)) * u128::from(other.lines()));
+                    let lines = others().map(|one| u128::from(jobs(one)) * u128::from(one.0.lines()));
                     let lines = lines.fold((u128::from(job) + 1) * u128::from(task.lines()), u128::saturating_add);
                     terms.iter().map(|term| term.delay(Picoseconds(reached), lines)).fold(0, u128::saturating_add)
                 }
             };
             let next = window(work.fold(own.saturating_add(delays), u128::saturating_add), index)?;
+            debug_assert!(next >= reached, "a completion before one that comes earlier");
             if next == reached {
-                return Ok((job, reached));
+                return Ok(reached);
             }
             reached = next;
         }

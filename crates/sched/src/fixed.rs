@@ -261,12 +261,12 @@ impl<'a> Level<'a> {
         let rank = priorities.order.iter().position(|&other| other == index).expect("a task of this set");
         let tasks = |order: &[usize]| order.iter().map(|&other| &set.tasks()[other]).collect::<Vec<_>>();
         let task = &set.tasks()[index];
-        let lower = tasks(&priorities.order[rank + 1..]);
+        let lower = || priorities.order[rank + 1..].iter().map(|&other| set.tasks()[other].wcet().0);
         let begun = match preemption {
             Preemption::Full => 0,
             // While refresh holds the core, a job can be chosen that has not begun to execute.
-            Preemption::None if !terms.is_empty() => lower.iter().map(|task| task.wcet().0).max().unwrap_or(0),
-            Preemption::None => lower.iter().map(|task| task.wcet().0 - 1).max().unwrap_or(0),
+            Preemption::None if !terms.is_empty() => lower().max().unwrap_or(0),
+            Preemption::None => lower().max().map_or(0, |longest| longest - 1),
         };
         let higher = tasks(&priorities.order[..rank]);
         Level { index, task, higher, preemption, blocking: task.blocking().0 + begun, terms }
@@ -336,7 +336,8 @@ impl<'a> Level<'a> {
     /// Completion of job `q`, from the beginning of the window. `from` is at most the fixed point looked for.
     fn completion(&self, q: u64, from: u64, steps: &mut Steps) -> Result<(u64, u64), Unsupported> {
         let own = self.own(q);
-        let mut reached = from;
+        // The fixed point is no less than the own work.
+        let mut reached = from.max(window(own, self.index)?);
         loop {
             steps.step()?;
             let delays = match self.preemption {

@@ -339,31 +339,77 @@ impl Question<'_> {
         window(u128::try_from(meet).unwrap_or(u128::MAX), 0)
     }
 
+    /// An upper limit of [`Question::horizon`] without large numbers; `None` where load and bandwidth are too near each other.
+    fn near_horizon(&self, whole: u64) -> Option<u64> {
+        const SHIFT: u32 = 40;
+        let tasks = || self.set.tasks().iter();
+        let (period, gap) = (u128::from(self.period), u128::from(2 * (self.period - whole)));
+        // The load is rounded up, the bandwidth down, and the budget is less than 1 ps above `whole`.
+        let load: u128 =
+            tasks().map(|task| (u128::from(task.wcet().0) << SHIFT).div_ceil(task.period().0.into())).sum();
+        let apart = (u128::from(whole) << SHIFT) / period;
+        let apart = apart.checked_sub(load).filter(|&apart| apart > 0)?;
+        let ahead = |task: &Task| {
+            let room = task.period().0.saturating_sub(Demand::first(task).unwrap_or(0));
+            u128::from(room) * u128::from(task.wcet().0) / u128::from(task.period().0) + 1
+        };
+        let blocking = tasks().map(|task| task.blocking().0).max().unwrap_or(0);
+        let behind =
+            tasks().map(ahead).sum::<u128>() + u128::from(blocking) + gap * (u128::from(whole) + 1) / period + 1;
+        let first = tasks().filter_map(Demand::first).max().unwrap_or(0);
+        let meet = behind.checked_mul(1 << SHIFT)? / apart + 1;
+        window(meet.max(first.into()), 0).ok()
+    }
+
     fn edf_budget(&self, effort: Effort) -> Result<Budget, Unsupported> {
         let demand = Demand::new(self.set);
         let utilization = self.set.utilization();
         let least = &utilization * BigUint::from(self.period);
         let least = if self.supply == Supply::Linear { least.ceil() } else { least };
         let mut found = Budget { budget_ps: least, limit: Limit::Utilization };
+        let mut whole = below(&found.budget_ps);
         let mut steps = Steps::new(0, effort);
         let mut last = self.horizon(&found.budget_ps, &utilization, &mut steps);
-        let mut length = demand.last_deadline(0).unwrap_or_else(|| demand.next_deadline(0));
+        // The next deadline of each task, and what was due at those before.
+        let tasks = self.set.tasks();
+        let mut next: Vec<u64> = tasks.iter().map(|task| Demand::first(task).unwrap_or(0)).collect();
+        let (mut due, mut blocking) = (0u128, 0);
         loop {
+            let length = window(next.iter().copied().min().expect("a set has a task").into(), 0)?;
             // A horizon that does not fit yet may, once the budget has grown.
-            if let Ok(last) = &last
-                && length > *last
-            {
+            if last.as_ref().is_ok_and(|last| length > *last) {
                 return Ok(found);
             }
             steps.step()?;
-            let needed = self.needed(demand.work(length), length);
+            for (task, next) in tasks.iter().zip(&mut next).filter(|(_, next)| **next == length) {
+                *next += task.period().0;
+                due += u128::from(task.wcet().0);
+                blocking = blocking.max(task.blocking().0);
+            }
+            let work = due + u128::from(blocking);
+            debug_assert_eq!(work, demand.work(length), "work due, counted one by one");
+            if self.supplies(whole, work, length) {
+                debug_assert!(self.needed(work, length) <= found.budget_ps, "a budget found too small in 64 bits");
+                continue;
+            }
+            let needed = self.needed(work, length);
             if needed > found.budget_ps {
                 let (task, job) = demand.ends(length);
                 let limit = Limit::Window { task, job, window: Picoseconds(length) };
                 found = Budget { budget_ps: needed, limit };
-                last = self.horizon(&found.budget_ps, &utilization, &mut steps);
+                whole = below(&found.budget_ps);
+                last = match self.near_horizon(whole) {
+                    Some(near) => Ok(near),
+                    None => self.horizon(&found.budget_ps, &utilization, &mut steps),
+                };
+                debug_assert!(
+                    !matches!(
+                        (&last, self.horizon(&found.budget_ps, &utilization, &mut Steps::new(0, effort))),
+                        (Ok(near), Ok(exact)) if *near < exact
+                    ),
+                    "a horizon found too near in 64 bits"
+                );
             }
-            length = window(demand.next_deadline(length).into(), 0)?;
         }
     }
 
@@ -423,6 +469,10 @@ impl Question<'_> {
             let order = &priorities.order()[..=rank];
             let task = order[rank];
             let windows = self.windows(order, &mut Steps::new(task, effort))?;
+            let enough = below(&found.budget_ps);
+            if windows.iter().any(|&(end, demand)| self.supplies(enough, demand, end)) {
+                continue;
+            }
             let needed = windows.iter().filter(|(end, demand)| *demand <= u128::from(*end));
             let needed = needed.map(|&(end, demand)| (self.needed(demand, end), end)).min();
             let (budget_ps, end) = needed.expect("schedulable on a whole processor");
@@ -431,6 +481,17 @@ impl Question<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Tells quickly that a whole budget supplies a demand in a window; a no may be wrong.
+    fn supplies(&self, budget: u64, demand: u128, length: u64) -> bool {
+        let gap = self.period - budget;
+        if self.supply == Supply::Linear || length <= gap {
+            return false;
+        }
+        let budgets = (length - gap) / self.period;
+        let begun = (length - gap - budgets * self.period).saturating_sub(gap);
+        u128::from(budgets) * u128::from(budget) + u128::from(begun) >= demand
     }
 
     /// The smallest budget with which a window is supplied a demand that is more than 0 and at most its length.
@@ -472,6 +533,11 @@ fn linear(period: u64, length: u64, demand: u64) -> u64 {
         if enough(middle) { reaches = middle } else { short = middle }
     }
     reaches
+}
+
+/// The largest whole budget that is no more than one.
+fn below(budget: &Ratio<BigUint>) -> u64 {
+    u64::try_from(budget.to_integer()).expect("at most the period")
 }
 
 fn whole(value: u64) -> Ratio<BigUint> {
