@@ -8,7 +8,7 @@
 //! contradict it; it reads no files and prints nothing. A processor here switches jobs at no cost.
 //!
 //! Arrivals: tasks are sporadic, that is, periods are least distances, and any phases can happen. Where phases are given
-//! and differ, a yes still holds, and a no becomes [`Unsupported::Phases`].
+//! and differ, a yes still holds, and a no becomes [`Unsupported::Phases`]; [`judge_phases`] is for exactly those phases.
 //!
 //! Types to know: [`TaskSpec`] and [`TaskSet`] (what to judge), [`Verdict`]. Start at [`judge`](judge()), which
 //! adds to each yes a schedule that an independent [checker](check()) has replayed. Tables in place of a policy, around
@@ -40,6 +40,7 @@ mod fixed;
 mod form;
 mod interference;
 mod judge;
+mod phased;
 mod resource;
 mod schedule;
 mod sensitivity;
@@ -62,6 +63,7 @@ pub use interference::{
     padded, printed_padding, reservations_fit,
 };
 pub use judge::{Evidence, Witness, judge};
+pub use phased::judge_phases;
 pub use resource::{Budget, PeriodicResource, Supply, budget_curve, schedulable_on, smallest_budget};
 pub use schedule::{Coverage, Policy, Run, Schedule, schedule};
 pub use sensitivity::{Limit, Scaled, Scaling, edf_scaling, fixed_priority_scaling};

@@ -109,6 +109,13 @@ pub enum Unsupported {
     Bound(Box<Overload>),
     /// With bounds of interference that are not known to be reached, this part of the processor is needed, which is not below 1.
     Load(Ratio<BigUint>),
+    /// The schedule repeats only after more jobs than allowed, and none of those looked at is late.
+    Horizon {
+        /// The hyperperiod in picoseconds.
+        hyperperiod_ps: BigUint,
+        /// The jobs allowed.
+        jobs_max: u64,
+    },
     /// The checker refuses the schedule of a set that the analysis accepts: a defect of one of them.
     Contradiction(Box<Violation>),
     /// The checker refuses the timeline of a Colored Refresh Server system that the analysis accepts: a defect of one of them.
