@@ -4,6 +4,7 @@
 //! `violated`), 2 failure. `memtint run` and `memtint trace record` end with the status of the program they ran, or 125
 //! when memtint itself failed, 126 when the program cannot be executed, 127 when there is none.
 
+mod analyze;
 mod bench;
 mod choice;
 mod command_watch;
@@ -55,6 +56,8 @@ enum Verb {
     Dram(dram::DramArguments),
     /// Simulates a machine with its tasks: cores, caches, controllers, DRAM, page allocator, schedulers.
     Sim(sim::SimArguments),
+    /// Decides whether a task set meets its deadlines, and says by which theorem and with which numbers.
+    Analyze(analyze::AnalyzeArguments),
     /// Regenerates published figures and tables, and compares.
     Reproduce(reproduce::ReproduceArguments),
     /// Measures what coloring costs, and how fast the simulated allocators and channels are.
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Verb::Platform(platform) => platform::main(&platform, arguments.format),
         Verb::Dram(dram) => dram::main(&dram, arguments.format),
         Verb::Sim(sim) => sim::main(&sim, arguments.format),
+        Verb::Analyze(analyze) => analyze::main(&analyze, arguments.format),
         Verb::Reproduce(reproduce) => reproduce::main(&reproduce, arguments.format),
         Verb::Bench(bench) => bench::main(&bench, arguments.format),
         Verb::Trace(trace) => trace::main(&trace, arguments.format),

@@ -1,0 +1,290 @@
+//! What an analysis found, for people and for programs.
+
+use std::fmt::Write as _;
+
+use memtint_sched::{Cause, Coverage, Overload, Response, TaskSet, Unsupported, Violation};
+use memtint_units::Picoseconds;
+use serde_json::{Value, json};
+
+use crate::output::table;
+
+/// Version of the form of JSON output.
+const SCHEMA: u32 = 1;
+
+/// What an analysis found.
+pub(super) struct Outcome {
+    /// The scheduler's name as on the command line.
+    pub(super) scheduler: &'static str,
+    /// The theorem, with its source.
+    pub(super) theorem: String,
+    /// What must hold for the answer to.
+    pub(super) assumptions: Vec<String>,
+    pub(super) answer: Answer,
+    pub(super) set: TaskSet,
+    /// For each task of the set.
+    pub(super) rows: Vec<Row>,
+    /// Further numbers: name, value for programs, value for people.
+    pub(super) numbers: Vec<(&'static str, Value, String)>,
+    /// A schedule that the independent checker has accepted, or why there is none.
+    pub(super) witness: Result<Chart, String>,
+}
+
+pub(super) enum Answer {
+    Yes,
+    No(Box<Overload>),
+    Unsupported(String),
+}
+
+/// What is known of one task.
+#[derive(Default)]
+pub(super) struct Row {
+    /// Its place in the order of priorities, from 1, the highest.
+    pub(super) priority: Option<usize>,
+    pub(super) worst: Option<Response>,
+    /// Why there is no worst response time.
+    pub(super) unbounded: Option<String>,
+    /// The largest factor on its WCET alone, exact.
+    pub(super) scaling: Option<String>,
+}
+
+/// A witness: lanes of runs. The lanes may be more than the tasks of the set.
+pub(super) struct Chart {
+    pub(super) lanes: Vec<Lane>,
+    pub(super) window: Picoseconds,
+    pub(super) coverage: Coverage,
+    /// Jobs whose deadline is in the window; all are met.
+    pub(super) jobs: u64,
+    pub(super) idle: Picoseconds,
+    /// What the schedule shows and what it does not.
+    pub(super) remark: String,
+}
+
+pub(super) struct Lane {
+    pub(super) name: String,
+    pub(super) phase: Picoseconds,
+    pub(super) period: Picoseconds,
+    pub(super) deadline: Picoseconds,
+    /// Job, start, end.
+    pub(super) runs: Vec<(u64, Picoseconds, Picoseconds)>,
+}
+
+impl Outcome {
+    pub(super) fn to_json(&self) -> Value {
+        let (schedulable, overload, unsupported) = match &self.answer {
+            Answer::Yes => (json!(true), Value::Null, Value::Null),
+            Answer::No(late) => (json!(false), self.overload(late), Value::Null),
+            Answer::Unsupported(reason) => (Value::Null, Value::Null, json!(reason)),
+        };
+        let mut all = json!({
+            "schema": SCHEMA,
+            "report": "analyze",
+            "scheduler": self.scheduler,
+            "schedulable": schedulable,
+            "unsupported": unsupported,
+            "theorem": self.theorem,
+            "assumptions": self.assumptions,
+            "overload": overload,
+            "tasks": self.rows.iter().enumerate().map(|(index, row)| self.task(index, row)).collect::<Vec<_>>(),
+            "witness": self.witness.as_ref().map_or(Value::Null, Chart::to_json),
+            "witness_absent": self.witness.as_ref().err(),
+        });
+        for (name, value, _) in &self.numbers {
+            all[name] = value.clone();
+        }
+        all
+    }
+
+    fn task(&self, index: usize, row: &Row) -> Value {
+        let task = &self.set.tasks()[index];
+        let worst = row.worst.as_ref();
+        json!({
+            "name": task.name(),
+            "priority": row.priority,
+            "period_ps": task.period().0,
+            "wcet_ps": task.wcet().0,
+            "deadline_ps": task.deadline().0,
+            "wcrt_ns": worst.map(|worst| ns(worst.response)),
+            "wcrt_ps": worst.map(|worst| worst.response.0),
+            "slack_ns": worst.and_then(|worst| worst.slack(&self.set)).map(ns),
+            "meets_deadline": worst.map(|worst| worst.response <= task.deadline()),
+            "critical_job": worst.map(|worst| worst.job),
+            "critical_window_ps": worst.map(|worst| worst.window.0),
+            "jobs_looked_at": worst.map(|worst| worst.jobs),
+            "no_wcrt_because": row.unbounded,
+            "wcet_factor_max": row.scaling,
+        })
+    }
+
+    fn overload(&self, late: &Overload) -> Value {
+        json!({
+            "task": self.set.tasks()[late.task].name(),
+            "job": late.job.to_string(),
+            "window_ps": late.window_ps.to_string(),
+            "demand_ps": late.demand_ps.to_string(),
+            "because": because(&late.cause),
+        })
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let mut text = String::new();
+        let verdict = match &self.answer {
+            Answer::Yes => "schedulable: every job meets its deadline".to_owned(),
+            Answer::No(late) => format!("not schedulable: {}", overloaded(&self.set, late)),
+            Answer::Unsupported(reason) => format!("unsupported: {reason}"),
+        };
+        let _ = writeln!(text, "{} ({})\n", verdict, self.scheduler);
+        let rows = self.rows.iter().enumerate().map(|(index, row)| self.cells(index, row));
+        let heads =
+            ["task", "priority", "period", "wcet", "deadline", "worst response", "slack", "in job", "wcet factor"];
+        text.push_str(&table(&heads, &[1, 2, 3, 4, 5, 6, 7], &rows.collect::<Vec<_>>()));
+        let _ = writeln!(text, "\ntheorem: {}", self.theorem);
+        for (name, _, value) in &self.numbers {
+            let _ = writeln!(text, "{}: {value}", name.replace('_', " "));
+        }
+        for assumption in &self.assumptions {
+            let _ = writeln!(text, "assumes: {assumption}");
+        }
+        let _ = match &self.witness {
+            Ok(chart) => writeln!(text, "witness: {}", chart.summary()),
+            Err(reason) => writeln!(text, "witness: none, {reason}"),
+        };
+        text
+    }
+
+    fn cells(&self, index: usize, row: &Row) -> Vec<String> {
+        let task = &self.set.tasks()[index];
+        let dash = || "-".to_owned();
+        let worst = row.worst.as_ref();
+        let response = worst.map(|worst| time(worst.response)).or(row.unbounded.as_ref().map(|_| "unknown".to_owned()));
+        let slack = worst.map(|worst| worst.slack(&self.set).map_or("late".to_owned(), time));
+        vec![
+            task.name().to_owned(),
+            row.priority.map_or_else(dash, |rank| rank.to_string()),
+            time(task.period()),
+            time(task.wcet()),
+            time(task.deadline()),
+            response.unwrap_or_else(dash),
+            slack.unwrap_or_else(dash),
+            worst.map_or_else(dash, |worst| worst.job.to_string()),
+            row.scaling.clone().unwrap_or_else(dash),
+        ]
+    }
+}
+
+impl Chart {
+    fn to_json(&self) -> Value {
+        let lane = |lane: &Lane| {
+            let runs =
+                lane.runs.iter().map(|(job, start, end)| json!({"job": job, "start_ps": start.0, "end_ps": end.0}));
+            json!({"name": lane.name, "runs": runs.collect::<Vec<_>>()})
+        };
+        let coverage = match self.coverage {
+            Coverage::Hyperperiod => "hyperperiod",
+            Coverage::Phases => "phases and two hyperperiods",
+            Coverage::Part(_) => "part",
+        };
+        let hyperperiod = match &self.coverage {
+            Coverage::Part(whole) => Some(whole.to_string()),
+            _ => None,
+        };
+        json!({
+            "window_ps": self.window.0,
+            "coverage": coverage,
+            "hyperperiod_ps": hyperperiod,
+            "accepted_jobs": self.jobs,
+            "idle_ps": self.idle.0,
+            "remark": self.remark,
+            "lanes": self.lanes.iter().map(lane).collect::<Vec<_>>(),
+        })
+    }
+
+    pub(super) fn summary(&self) -> String {
+        let coverage = match &self.coverage {
+            Coverage::Hyperperiod => "one hyperperiod".to_owned(),
+            Coverage::Phases => "all phases and two hyperperiods".to_owned(),
+            Coverage::Part(whole) => format!("a part of the hyperperiod of {whole} ps"),
+        };
+        let (window, idle) = (time(self.window), time(self.idle));
+        format!("{window}, {coverage}; {} jobs accepted by the checker, {idle} idle; {}", self.jobs, self.remark)
+    }
+}
+
+/// Nanoseconds: a whole number where it is one.
+fn ns(span: Picoseconds) -> Value {
+    if span.0.is_multiple_of(1000) { json!(span.0 / 1000) } else { json!(span.as_ns()) }
+}
+
+/// A span in the largest unit below it, exact.
+pub(super) fn time(span: Picoseconds) -> String {
+    let units = [("s", 12u32), ("ms", 9), ("us", 6), ("ns", 3), ("ps", 0)];
+    let fits = units.into_iter().find(|&(_, digits)| span.0 >= 10u64.pow(digits));
+    let (unit, digits) = fits.unwrap_or(("ps", 0));
+    let (whole, part) = (span.0 / 10u64.pow(digits), span.0 % 10u64.pow(digits));
+    let part = format!("{part:0width$}", width = digits as usize);
+    let part = part.trim_end_matches('0');
+    if part.is_empty() { format!("{whole} {unit}") } else { format!("{whole}.{part} {unit}") }
+}
+
+fn because(cause: &Cause) -> String {
+    match cause {
+        Cause::Deadline => "the window ends at the deadline of the job".to_owned(),
+        Cause::Start => "the window ends where the job would have to start".to_owned(),
+        Cause::Supply(most) => format!("the window is supplied no more than {most} ps"),
+        Cause::Utilization(found) => format!("the part of the processor needed is {found}, more than 1"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A sentence for an overload.
+pub(super) fn overloaded(set: &TaskSet, late: &Overload) -> String {
+    let (name, job) = (set.tasks()[late.task].name(), &late.job);
+    format!(
+        "task {name:?}, job {job} (from 0, after a critical instant): {} ps of work are due in a window of {} ps; {}",
+        late.demand_ps,
+        late.window_ps,
+        because(&late.cause)
+    )
+}
+
+/// A sentence for what is not supported.
+pub(super) fn reason(set: &TaskSet, reason: &Unsupported) -> String {
+    let name = |task: &usize| format!("{:?}", set.tasks()[*task].name());
+    match reason {
+        Unsupported::Phases(late) => {
+            format!("the phases differ and are not used; with the worst phases, {}", overloaded(set, late))
+        }
+        Unsupported::Effort { task, steps_max } => {
+            format!("task {}: more than {steps_max} steps would be needed; see --steps", name(task))
+        }
+        Unsupported::Window { task, window_ps_max } => {
+            format!("task {}: a window of more than {window_ps_max} ps", name(task))
+        }
+        Unsupported::Precondition { task, needs } => format!("task {}: the theorem needs {needs}", name(task)),
+        Unsupported::Platform { needs } => format!("the theorem needs {needs}"),
+        Unsupported::Bound(late) => {
+            format!("with bounds of interference that may never be reached, {}", overloaded(set, late))
+        }
+        Unsupported::Load(found) => {
+            format!("with bounds of interference that may never be reached, the part needed is {found}, not below 1")
+        }
+        Unsupported::Contradiction(violation) => contradiction(violation),
+        Unsupported::Inconclusive { found, most } => format!("a sufficient test does not say yes: {found} > {most}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn contradiction(violation: &Violation) -> String {
+    format!("a defect of memtint: the analysis says yes, and the checker refuses the schedule: {violation}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_exact_for_people_too() {
+        let spans = [0, 999, 1000, 7_800_000, 20_000_000_001, 3_000_000_000_000];
+        let texts = ["0 ps", "999 ps", "1 ns", "7.8 us", "20.000000001 ms", "3 s"];
+        assert_eq!(spans.map(|ps| time(Picoseconds(ps))), texts);
+    }
+}

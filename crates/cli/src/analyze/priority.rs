@@ -1,0 +1,262 @@
+//! Fixed priorities and earliest deadline first.
+
+use memtint_sched::{
+    Interference, Limit, Policy, Preemption, Priorities, Response, Scaled, Scaling, TaskSet, TaskSpec, Unsupported,
+    Verdict, WorstCase, check, edf_scaling, fixed_priority_scaling, fixed_priority_with, quick_processor_demand_with,
+    schedule, worst_response_edf_with, worst_response_with,
+};
+use serde_json::json;
+
+use super::Question;
+use super::outcome::{Answer, Chart, Lane, Outcome, Row, reason, time};
+use crate::output::Failure;
+
+pub(super) fn rate_monotonic(question: &Question<'_>) -> Outcome {
+    fixed(question, "rm", Priorities::rate_monotonic(&question.file.set))
+}
+
+pub(super) fn deadline_monotonic(question: &Question<'_>) -> Outcome {
+    fixed(question, "dm", Priorities::deadline_monotonic(&question.file.set))
+}
+
+pub(super) fn given(question: &Question<'_>) -> Result<Outcome, Failure> {
+    let (file, set) = (question.file, &question.file.set);
+    let mut places: Vec<(u64, usize)> = Vec::new();
+    for (index, priority) in file.priorities.iter().enumerate() {
+        let refuse = |found: &str| {
+            let (path, name) = (&file.path, set.tasks()[index].name());
+            let accepted = "a whole number of its own from 1, the highest, on, for --scheduler fp";
+            Failure::Sentence(format!("{path}: task {name:?}: priority is {found}; accepted is {accepted}"))
+        };
+        let priority = priority.ok_or_else(|| refuse("missing"))?;
+        if let Some(&(_, first)) = places.iter().find(|(other, _)| *other == priority) {
+            return Err(refuse(&format!("{priority}, which is that of task {:?} too", set.tasks()[first].name())));
+        }
+        places.push((priority, index));
+    }
+    places.sort_unstable();
+    let order = Priorities::given(set, places.into_iter().map(|(_, index)| index).collect());
+    let order = order.map_err(|error| Failure::Sentence(format!("{}: {error}", file.path)))?;
+    Ok(fixed(question, "fp", order))
+}
+
+fn fixed(question: &Question<'_>, scheduler: &'static str, order: Priorities) -> Outcome {
+    let (set, terms, effort) = (&question.file.set, &question.file.terms[..], question.effort);
+    let preemption = if question.nonpreemptive { Preemption::None } else { Preemption::Full };
+    let worst = |task| worst_response_with(set, &order, preemption, task, terms, effort);
+    let mut rows = rows(set, worst);
+    for (rank, &task) in order.order().iter().enumerate() {
+        rows[task].priority = Some(rank + 1);
+    }
+    let plain = terms.is_empty() && !question.nonpreemptive;
+    let scaling = |scaled| fixed_priority_scaling(set, &order, scaled, effort);
+    let all = if plain { scalings(set, &mut rows, scaling) } else { Vec::new() };
+    let theorem = match preemption {
+        Preemption::Full => {
+            "preemptive response times: Joseph and Pandya 1986; every job of the busy window, Lehoczky 1990; jitter and \
+             blocking, Tindell, Burns and Wellings 1994"
+        }
+        Preemption::None => {
+            "response times without preemption: George, Rivierre and Spuri 1996, as corrected by Davis, Burns, Bril and \
+             Lukkien 2007"
+        }
+    };
+    let verdict = fixed_priority_with(set, &order, preemption, terms, effort).map(|_| ());
+    Parts { scheduler, theorem, rows, numbers: all, policy: Policy::FixedPriority(order, preemption) }
+        .outcome(question, verdict)
+}
+
+pub(super) fn edf(question: &Question<'_>) -> Result<Outcome, Failure> {
+    if question.nonpreemptive {
+        let sentence = "unsupported: --nonpreemptive with --scheduler edf; accepted is rm, dm or fp";
+        return Err(Failure::Sentence(sentence.to_owned()));
+    }
+    let (set, terms, effort) = (&question.file.set, &question.file.terms[..], question.effort);
+    let mut rows = rows(set, |task| worst_response_edf_with(set, task, terms, effort));
+    let scaling = |scaled| edf_scaling(set, scaled, effort);
+    let numbers = if terms.is_empty() { scalings(set, &mut rows, scaling) } else { Vec::new() };
+    let verdict = quick_processor_demand_with(set, terms, effort).map(|_| ());
+    let theorem = "processor demand: Baruah, Rosier and Howell 1990, Spuri 1996, by QPA, Zhang and Burns 2009; response times: \
+                   Spuri 1996";
+    Ok(Parts { scheduler: "edf", theorem, rows, numbers, policy: Policy::Edf }.outcome(question, verdict))
+}
+
+type Numbers = Vec<(&'static str, serde_json::Value, String)>;
+
+fn rows(set: &TaskSet, worst: impl Fn(usize) -> Result<WorstCase, Unsupported>) -> Vec<Row> {
+    let row = |task| match worst(task) {
+        Ok(WorstCase::Bounded(response)) => Row { worst: Some(response), ..Row::default() },
+        Ok(WorstCase::Unbounded(found)) => {
+            let sentence = format!("the part of the processor needed is {found}, more than 1: it grows without bound");
+            Row { unbounded: Some(sentence), ..Row::default() }
+        }
+        Err(found) => Row { unbounded: Some(reason(set, &found)), ..Row::default() },
+    };
+    (0..set.tasks().len()).map(row).collect()
+}
+
+/// How much each WCET may grow, and all together.
+fn scalings(
+    set: &TaskSet,
+    rows: &mut [Row],
+    scaling: impl Fn(Scaled) -> Result<Option<Scaling>, Unsupported>,
+) -> Numbers {
+    for (task, row) in rows.iter_mut().enumerate() {
+        row.scaling = scaling(Scaled::One(task)).ok().flatten().map(|found| found.factor.to_string());
+    }
+    let Ok(Some(all)) = scaling(Scaled::All) else { return Vec::new() };
+    let limit = match all.limit {
+        Limit::Utilization => "then the whole processor is in use".to_owned(),
+        Limit::Window { task, job, window } => {
+            format!("then task {:?}, job {job}, fills a window of {}", set.tasks()[task].name(), time(window))
+        }
+    };
+    let factor = all.factor.to_string();
+    vec![("wcet_factor_max_of_all", json!(factor), format!("{factor}; {limit}"))]
+}
+
+/// What the schedulers of this module differ in.
+struct Parts {
+    scheduler: &'static str,
+    theorem: &'static str,
+    rows: Vec<Row>,
+    numbers: Numbers,
+    policy: Policy,
+}
+
+impl Parts {
+    fn outcome(self, question: &Question<'_>, verdict: Verdict<()>) -> Outcome {
+        let (set, terms) = (&question.file.set, &question.file.terms[..]);
+        let mut answer = match verdict {
+            Verdict::Schedulable(()) => Answer::Yes,
+            Verdict::Unschedulable(late) => Answer::No(Box::new(late)),
+            Verdict::Unsupported(found) => Answer::Unsupported(reason(set, &found)),
+        };
+        let witness = match &answer {
+            Answer::Yes => witness(question, &self.policy, &self.rows),
+            _ => Ok(Err("because the answer is not yes".to_owned())),
+        };
+        let witness = witness.unwrap_or_else(|contradiction| {
+            answer = Answer::Unsupported(contradiction.clone());
+            Err(contradiction)
+        });
+        let mut numbers = vec![("utilization", json!(set.utilization().to_string()), set.utilization().to_string())];
+        numbers.extend(self.numbers);
+        let theorem =
+            [self.theorem.to_owned()].into_iter().chain(terms.iter().map(named)).collect::<Vec<_>>().join("; ");
+        Outcome {
+            scheduler: self.scheduler,
+            theorem,
+            assumptions: assumptions(set, terms),
+            answer,
+            set: set.clone(),
+            rows: self.rows,
+            numbers,
+            witness,
+        }
+    }
+}
+
+fn named(term: &Interference) -> String {
+    match term {
+        Interference::Refresh(own) => format!(
+            "refresh as a task of the highest priority, {} each {}: paper 004, 4.3 and 5.3.8, corrected",
+            time(own.stall()),
+            time(own.period())
+        ),
+        Interference::Banks(_) => "interference in banks: Kim et al., RTAS 2014, private banks".to_owned(),
+        Interference::Regulator(own) => {
+            format!("regulator: one stall for each {} lines and each period, one carried in", own.lines())
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn assumptions(set: &TaskSet, terms: &[Interference]) -> Vec<String> {
+    let mut all = vec![
+        "one processor; switching between jobs takes no time beyond what the WCETs hold".to_owned(),
+        "tasks are independent but for the blocking given, and never suspend themselves".to_owned(),
+        "periods are least distances of arrivals; phases are the worst ones".to_owned(),
+    ];
+    if set.tasks().iter().any(|task| task.blocking().0 > 0) {
+        all.push("a no supposes that the blocking given can happen in full".to_owned());
+    }
+    for term in terms {
+        all.push(match term {
+            Interference::Refresh(_) => {
+                "the core stands still during each refresh; WCETs were found without refresh and with rows closed at the start"
+                    .to_owned()
+            }
+            Interference::Banks(_) => {
+                "WCETs were found without other cores; these meet their own deadlines, and banks and requests are as the file says"
+                    .to_owned()
+            }
+            _ => "the sum of all regulators' budgets is within the bandwidth that the memory always gives".to_owned(),
+        });
+    }
+    all
+}
+
+/// A schedule that the checker has accepted, or why there is none; the outer error is a contradiction.
+fn witness(question: &Question<'_>, policy: &Policy, rows: &[Row]) -> Result<Result<Chart, String>, String> {
+    let file = question.file;
+    let (shown, policy, remark) = match (&file.terms[..], policy) {
+        ([], _) => {
+            (file.set.clone(), policy.clone(), "each job on time, at once ready, for its whole WCET, never blocked")
+        }
+        ([Interference::Refresh(_)], Policy::FixedPriority(order, Preemption::Full)) => {
+            match beside_refresh(file, order) {
+                Some((set, policy)) => (set, policy, "each job on time, for its whole WCET; refresh is the last lane"),
+                None => return Ok(Err("because refresh does not fit a lane of its own".to_owned())),
+            }
+        }
+        _ => {
+            return Ok(Err(
+                "because a schedule cannot show these delays yet; the bounds stand by themselves".to_owned()
+            ));
+        }
+    };
+    let found = schedule(&shown, &policy, question.jobs_max);
+    let accepted = check(&shown, &found).map_err(|violation| {
+        format!("a defect of memtint: the analysis says yes, and the checker refuses the schedule: {violation}")
+    })?;
+    for (seen, row) in accepted.responses.iter().zip(rows) {
+        if let (Some(seen), Some(Response { response, .. })) = (seen, &row.worst)
+            && seen > response
+        {
+            let (seen, bound) = (time(*seen), time(*response));
+            return Err(format!(
+                "a defect of memtint: a response of {seen} in the witness exceeds its bound of {bound}"
+            ));
+        }
+    }
+    let lane = |(index, task): (usize, &memtint_sched::Task)| Lane {
+        name: task.name().to_owned(),
+        phase: task.phase(),
+        period: task.period(),
+        deadline: task.deadline(),
+        runs: found.runs.iter().filter(|run| run.task == index).map(|run| (run.job, run.start, run.end)).collect(),
+    };
+    Ok(Ok(Chart {
+        lanes: shown.tasks().iter().enumerate().map(lane).collect(),
+        window: found.window,
+        coverage: found.coverage.clone(),
+        jobs: accepted.jobs,
+        idle: accepted.idle,
+        remark: remark.to_owned(),
+    }))
+}
+
+/// The set with refresh as its last task, of the highest priority.
+fn beside_refresh(file: &super::file::TaskFile, order: &Priorities) -> Option<(TaskSet, Policy)> {
+    let refresh = file.refresh?;
+    let mut name = "(refresh)".to_owned();
+    while file.set.tasks().iter().any(|task| task.name() == name) {
+        name = format!("({name})");
+    }
+    let specs = file.set.tasks().iter().map(memtint_sched::Task::spec);
+    let set = TaskSet::new(specs.chain([TaskSpec::new(name, refresh.period(), refresh.stall())])).ok()?;
+    let last = set.tasks().len() - 1;
+    let order = Priorities::given(&set, [last].into_iter().chain(order.order().iter().copied()).collect()).ok()?;
+    Some((set, Policy::FixedPriority(order, Preemption::Full)))
+}

@@ -1,0 +1,202 @@
+//! Does `memtint analyze` answer yes, no and unsupported as it should, and refuse what is wrong by its name?
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+/// A directory of this test's own, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("memtint-analyze-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the temporary directory is writable");
+        Scratch(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("the temporary directory's name is text").to_owned()
+    }
+
+    /// What `memtint analyze` makes of a file with this text.
+    fn analyze(&self, text: &str, arguments: &[&str]) -> Output {
+        let path = self.path("tasks.toml");
+        std::fs::write(&path, text).expect("the directory is there");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+        command.args(["analyze", &path]).args(arguments).stdin(Stdio::null());
+        command.output().expect("the binary was built for this test")
+    }
+
+    fn json(&self, text: &str, arguments: &[&str]) -> (Option<i32>, Value) {
+        let output = self.analyze(text, &[&["--format", "json"], arguments].concat());
+        let value = serde_json::from_slice(&output.stdout);
+        (output.status.code(), value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}")))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left behind in the temporary directory does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn task(name: &str, rest: &str) -> String {
+    format!("[[task]]\nname = \"{name}\"\n{rest}\n")
+}
+
+/// Burns and Wellings' (7, 3), (12, 3), (20, 5): response times 3, 6 and 20.
+fn burns_wellings() -> String {
+    let tasks = [("a", 7, 3, 1), ("b", 12, 3, 2), ("c", 20, 5, 3)];
+    let one = |(name, period, wcet, priority)| {
+        task(name, &format!("period = \"{period} ms\"\nwcet = \"{wcet} ms\"\npriority = {priority}"))
+    };
+    tasks.map(one).concat()
+}
+
+#[test]
+fn a_yes_has_response_times_and_a_witness() {
+    let scratch = Scratch::new("yes");
+    for scheduler in ["rm", "dm", "fp"] {
+        let (code, found) = scratch.json(&burns_wellings(), &["--scheduler", scheduler]);
+        assert_eq!((code, &found["schedulable"], &found["schema"]), (Some(0), &json!(true), &json!(1)));
+        let responses: Vec<&Value> = (0..3).map(|task| &found["tasks"][task]["wcrt_ns"]).collect();
+        assert_eq!(responses, [3_000_000, 6_000_000, 20_000_000]);
+        assert_eq!(found["tasks"][2]["slack_ns"], 0);
+        // c may not grow at all, a and b not either: c is full to its deadline.
+        assert_eq!(found["wcet_factor_max_of_all"], "1");
+        let witness = &found["witness"];
+        assert_eq!((&witness["window_ps"], &witness["coverage"]), (&json!(420_000_000_000u64), &json!("hyperperiod")));
+        assert_eq!(witness["accepted_jobs"], 420 / 7 + 420 / 12 + 420 / 20);
+        let busy: u64 = witness["lanes"][0]["runs"]
+            .as_array()
+            .expect("runs are a list")
+            .iter()
+            .map(|run| run["end_ps"].as_u64().unwrap() - run["start_ps"].as_u64().unwrap())
+            .sum();
+        assert_eq!(busy, 60 * 3_000_000_000);
+    }
+}
+
+#[test]
+fn a_no_ends_with_1_and_names_task_window_and_demand() {
+    let scratch = Scratch::new("no");
+    let tasks =
+        task("control", "period = \"5 ms\"\nwcet = \"2 ms\"") + &task("vision", "period = \"7 ms\"\nwcet = \"4 ms\"");
+    let (code, found) = scratch.json(&tasks, &[]);
+    assert_eq!((code, &found["schedulable"], &found["witness"]), (Some(1), &json!(false), &Value::Null));
+    assert_eq!(found["overload"]["task"], "vision");
+    let number = |key: &str| found["overload"][key].as_str().unwrap().parse::<u64>().unwrap();
+    assert!(number("demand_ps") > number("window_ps"));
+    // What rate monotonic priorities cannot do, EDF can: U = 34/35.
+    let (code, found) = scratch.json(&tasks, &["--scheduler", "edf"]);
+    assert_eq!((code, &found["utilization"]), (Some(0), &json!("34/35")));
+    let text = String::from_utf8(scratch.analyze(&tasks, &[]).stdout).unwrap();
+    assert!(text.starts_with("not schedulable: task \"vision\", job 0"), "{text}");
+    assert!(text.contains("theorem: ") && text.contains("assumes: "), "{text}");
+}
+
+#[test]
+fn what_is_unsupported_is_no_no() {
+    let scratch = Scratch::new("unsupported");
+    let phased = task("a", "period = \"4 ms\"\nwcet = \"2 ms\"\ndeadline = \"2 ms\"")
+        + &task("b", "period = \"4 ms\"\nwcet = \"2 ms\"\ndeadline = \"2 ms\"\nphase = \"2 ms\"");
+    let (code, found) = scratch.json(&phased, &[]);
+    assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null));
+    assert!(found["unsupported"].as_str().unwrap().contains("phases"), "{found}");
+    let shared =
+        burns_wellings() + "[banks]\nrequest_delay = \"37.5 ns\"\nprivate_banks = false\nrequests_at_once_max = 1\n";
+    let output = scratch.analyze(&shared, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(words.contains("unsupported") && words.contains("banks that no other core uses"), "{words}");
+}
+
+#[test]
+fn refresh_is_a_term_and_a_lane() {
+    let scratch = Scratch::new("refresh");
+    let tasks =
+        task("a", "period = \"100 us\"\nwcet = \"30 us\"") + &task("b", "period = \"200 us\"\nwcet = \"80 us\"");
+    let refresh = "[refresh]\nmode = \"auto\"\ninterval = \"7.8 us\"\nduration = \"350 ns\"\nreopen = \"28 ns\"\n";
+    let (code, found) = scratch.json(&(tasks.clone() + refresh), &[]);
+    assert_eq!(code, Some(0));
+    // 140 us of work, and 19 refreshes of 378 ns.
+    assert_eq!(found["tasks"][1]["wcrt_ns"], 140_000 + 19 * 378);
+    let lanes = found["witness"]["lanes"].as_array().unwrap();
+    assert_eq!((lanes.len(), &lanes[2]["name"]), (3, &json!("(refresh)")));
+    assert!(found["theorem"].as_str().unwrap().contains("378 ns each 7.8 us"), "{found}");
+    let (code, found) = scratch.json(&(tasks + refresh), &["--scheduler", "edf"]);
+    assert_eq!((code, &found["witness"]), (Some(0), &Value::Null));
+    assert!(found["witness_absent"].is_string());
+}
+
+#[test]
+fn regulators_and_rivals_lengthen_responses() {
+    let scratch = Scratch::new("memory");
+    let tasks = task("a", "period = \"100 us\"\nwcet = \"30 us\"\nlines = 100");
+    let wcrt = |text: &str| scratch.json(text, &[]).1["tasks"][0]["wcrt_ns"].as_f64().unwrap();
+    assert_eq!(wcrt(&tasks), 30_000.0);
+    let banks = "[banks]\nrequest_delay = \"40 ns\"\nprivate_banks = true\nrequests_at_once_max = 1\n[[banks.core]]\n";
+    // One core of which nothing is known: each of 101 requests waits for one of its.
+    assert_eq!(wcrt(&(tasks.clone() + banks)), 34_040.0);
+    let known = "[[banks.core.task]]\nname = \"other\"\nperiod = \"1 ms\"\nwcet = \"1 us\"\nlines = 7\n";
+    // 14 lines of two jobs in any 34 us.
+    assert_eq!(wcrt(&(tasks.clone() + banks + known)), 30_560.0);
+    let regulator = "[regulator]\nperiod = \"10 us\"\nlines = 60\n";
+    // Once for what was before, once for 60 of 100 lines.
+    assert_eq!(wcrt(&(tasks + regulator)), 50_000.0);
+}
+
+#[test]
+fn the_picture_is_written_and_shows_every_lane() {
+    let scratch = Scratch::new("svg");
+    let picture = scratch.path("schedule.svg");
+    let tasks = burns_wellings().replace("\"a\"", "\"a<&\\\"\"");
+    let output = scratch.analyze(&tasks, &["--svg", &picture]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let svg = std::fs::read_to_string(&picture).unwrap();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    assert!(svg.contains("a&lt;&amp;&quot; job 0: 0 ps to 3 ms") && svg.contains("c job 20: "), "{svg}");
+    std::fs::remove_file(&picture).unwrap();
+    let late = burns_wellings().replace("5 ms", "6 ms");
+    let output = scratch.analyze(&late, &["--svg", &picture]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("no witness"));
+    assert!(!PathBuf::from(&picture).exists());
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let scratch = Scratch::new("wrong");
+    let refused = |text: &str, arguments: &[&str], parts: &[&str]| {
+        let output = scratch.analyze(text, arguments);
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}: {words}");
+        assert!(output.stdout.is_empty(), "{text}");
+        for part in parts.iter().chain(&["tasks.toml"]) {
+            assert!(words.contains(part), "{part:?} is not in {words:?}");
+        }
+    };
+    let right = task("a", "period = \"20 ms\"\nwcet = \"1 ms\"");
+    let unit = ["task \"a\": period is 20", "accepted is a text with a number and its unit"];
+    refused(&task("a", "period = 20\nwcet = \"1 ms\""), &[], &unit);
+    refused(&task("a", "period = \"20\"\nwcet = \"1 ms\""), &[], &["task \"a\": period is \"20\""]);
+    refused(&task("a", "period = \"20 ms\""), &[], &["task \"a\": wcet is missing"]);
+    refused(&task("a", "period = \"20 ms\"\nwcet = \"0.5 ps\""), &[], &["wcet is \"0.5 ps\""]);
+    refused(&task("a", "period = \"20 ms\"\nwcet = \"0 ms\""), &[], &["task \"a\": wcet is 0 ps; accepted is 1 to"]);
+    refused("[[task]]\nperiod = \"20 ms\"\nwcet = \"1 ms\"", &[], &["task 0 (counted from 0): name is missing"]);
+    refused(&(right.clone() + &right), &[], &["task \"a\": name is that of task 0"]);
+    refused("", &[], &["tasks found are 0"]);
+    refused(&(right.clone() + "period_us = 3"), &[], &["line 5", "period_us", "expected one of"]);
+    refused(&(right.clone() + "[servers]"), &[], &["servers"]);
+    refused(&right, &["--scheduler", "fp"], &["task \"a\": priority is missing", "from 1, the highest"]);
+    let twice = right.clone() + "priority = 2\n" + &right.replace("\"a\"", "\"b\"") + "priority = 2\n";
+    refused(&twice, &["--scheduler", "fp"], &["priority is 2, which is that of task \"a\" too"]);
+    refused(&(right.clone() + "priority = 0\n"), &[], &["priority is 0; accepted is a whole number from 1"]);
+    let refresh =
+        |mode: &str| format!("{right}[refresh]\nmode = \"{mode}\"\ninterval = \"7.8 us\"\nduration = \"350 ns\"\n");
+    refused(&refresh("auto"), &[], &["refresh: reopen is missing"]);
+    refused(&(refresh("none") + "reopen = \"0 ns\""), &[], &["refresh: mode is \"none\"", "\"burst\""]);
+    refused(&(refresh("auto") + "reopen = \"0 ns\"\nmoved = 17"), &[], &["commands moved is 17; accepted is 0 to 16"]);
+}
