@@ -1,4 +1,7 @@
 //! Do supply bounds, verdicts and smallest budgets of periodic resources match the literature and a simulation?
+//!
+//! The tasks of the dissertation are compared with its text (5.3.5, Table 5.2), the budgets with values computed elsewhere
+//! by exact arithmetic; what is said of Shin and Lee is from memory and from another tool's output.
 
 mod common;
 
