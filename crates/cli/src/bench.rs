@@ -8,6 +8,7 @@ mod machine;
 mod programs;
 mod random;
 mod report;
+mod sched;
 mod series;
 mod session;
 mod sim;
@@ -44,6 +45,8 @@ enum BenchVerb {
     Frames(frames::FramesArguments),
     /// Measures how many requests a second the simulated DRAM channel serves.
     Sim(sim::SimArguments),
+    /// Measures how long the real-time analyses take, beside plain ones from the textbook.
+    Sched(sched::SchedArguments),
     /// Touches memory and says how long it took: what `run` measures.
     #[command(hide = true)]
     Touch(touch::TouchArguments),
@@ -91,6 +94,7 @@ pub(crate) fn main(arguments: &BenchArguments, format: Format) -> Ending {
         BenchVerb::Run(run) => bench_run(run, format),
         BenchVerb::Frames(frames) => frames::bench_frames(frames, format),
         BenchVerb::Sim(sim) => sim::bench_sim(sim, format),
+        BenchVerb::Sched(sched) => sched::bench_sched(sched, format),
         BenchVerb::Touch(arguments) => touch::touch(arguments),
         BenchVerb::Scramble(arguments) => touch::scramble(arguments),
     }

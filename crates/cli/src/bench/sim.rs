@@ -313,7 +313,7 @@ fn text(runs: &[Run], machine: &Machine, published: &Value, repeat: usize) -> St
 }
 
 /// Processor time of this thread.
-fn cpu_seconds() -> f64 {
+pub(super) fn cpu_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock exists since Linux 2.6.12, and the pointer is to a timespec of ours.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
