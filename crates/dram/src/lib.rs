@@ -16,6 +16,7 @@ pub mod reference;
 mod refresh;
 mod refresh_plan;
 pub mod replay;
+mod retention;
 mod standard;
 mod timing;
 
@@ -30,5 +31,6 @@ pub use energy::{Energy, EnergyCounts, EnergyMeter};
 pub use error::DramError;
 pub use refresh::{NEVER, Refresh, RefreshEngine, RefreshKind, Scope, Traffic};
 pub use refresh_plan::RefreshPlan;
+pub use retention::{Retention, RetentionLoss, RetentionMonitor};
 pub use standard::{BankRefresh, Currents, Device, DeviceChoice, FineRefresh, RefreshTimes, Standard};
 pub use timing::{Geometry, Timing};

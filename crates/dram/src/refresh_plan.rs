@@ -64,7 +64,9 @@ impl RefreshPlan {
             "per-bank" => RefreshPlan::single_banks(device, false),
             "same-bank" => RefreshPlan::single_banks(device, true),
             "burst" => {
-                let (commands, window) = (device.refresh.commands, device.refresh.window_cycles);
+                // Each row again within tRET, though its rows have to be closed first: an interval less is time enough.
+                let commands = device.refresh.commands;
+                let window = device.refresh.window_cycles - u64::from(device.refresh.interval);
                 let duty = RefreshCheck::window_only(device, u64::from(device.refresh.interval));
                 let kind = RefreshKind::Burst { commands, window };
                 Some(RefreshPlan { kind, timing: device.timing, duty: Some(duty) })
