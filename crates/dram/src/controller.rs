@@ -194,6 +194,19 @@ pub struct RankCounts {
     pub cycles_open: u64,
 }
 
+/// Requests of one rank that met a refresh, each counted once and in one place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefreshMet {
+    /// Requests whose bank was being refreshed, or closed for it, when they arrived, or that waited when its refresh fell
+    /// due: what refresh holds up that nobody works around.
+    pub ordinary: u64,
+    /// Requests that arrived while software had locked the rank (see [`Timetable`](crate::Timetable)): none, if it keeps
+    /// what it promises.
+    pub locked: u64,
+    /// Requests that had arrived before the rank was locked, and still waited when its burst began.
+    pub caught: u64,
+}
+
 /// Counts of one bank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BankCounts {
@@ -243,6 +256,8 @@ struct Slot {
     outcome: RowOutcome,
     /// Belongs to the present batch.
     marked: bool,
+    /// Has been counted as one that met a refresh.
+    met: bool,
 }
 
 /// Requests of one bank and direction, oldest first.
@@ -265,6 +280,8 @@ struct Bank {
     last_access: u64,
     /// A refresh is due: nothing else starts.
     blocked: bool,
+    /// First cycle after the latest refresh.
+    refreshed_at: u64,
 }
 
 /// Where a bank is, so that nobody has to divide.
@@ -348,6 +365,7 @@ pub struct Controller<S = ()> {
     /// What [`Controller::choose`] would say, as long as nothing has changed.
     chosen: Option<Chosen>,
     bank_counts: Vec<BankCounts>,
+    met: Vec<RefreshMet>,
     batch: Batch,
     sink: S,
 }
@@ -399,6 +417,23 @@ impl<S: CommandSink> Controller<S> {
         config: ControllerConfig,
         sink: S,
     ) -> Result<Controller<S>, DramError> {
+        let engine = config.refresh.engine(&geometry, &timing);
+        Controller::with_engine(geometry, timing, config, engine, sink)
+    }
+
+    /// As [`Controller::with_sink`], with a refresh engine of one's own instead of the one that the configuration names: a
+    /// [timetable](crate::Timetable), for instance.
+    ///
+    /// # Errors
+    ///
+    /// As [`Controller::with_sink`].
+    pub fn with_engine(
+        geometry: Geometry,
+        timing: Timing,
+        config: ControllerConfig,
+        engine: Box<dyn RefreshEngine>,
+        sink: S,
+    ) -> Result<Controller<S>, DramError> {
         config.check(&geometry)?;
         let (banks, ranks) = (geometry.banks() as usize, geometry.ranks as usize);
         let per_rank = geometry.banks_per_rank();
@@ -407,7 +442,6 @@ impl<S: CommandSink> Controller<S> {
             let first_group = rank * geometry.bank_groups;
             Place { rank, bank, group: first_group + bank / geometry.banks_per_group, first_group }
         });
-        let engine = config.refresh.engine(&geometry, &timing);
         let slots = (config.read_queue + config.write_queue) as usize;
         let empty_slot = Slot {
             id: 0,
@@ -422,8 +456,10 @@ impl<S: CommandSink> Controller<S> {
             write: false,
             outcome: RowOutcome::Hit,
             marked: false,
+            met: false,
         };
-        let closed = Bank { ready: [0; 4], open_row: CLOSED, served: 0, last_access: 0, blocked: false };
+        let closed =
+            Bank { ready: [0; 4], open_row: CLOSED, served: 0, last_access: 0, blocked: false, refreshed_at: 0 };
         let idle_rank = || Rank {
             counts: RankCounts::default(),
             activates: [0; 4],
@@ -455,6 +491,7 @@ impl<S: CommandSink> Controller<S> {
             free_at: 0,
             chosen: None,
             bank_counts: vec![BankCounts::default(); banks],
+            met: vec![RefreshMet::default(); ranks],
             batch: Batch::default(),
             geometry,
             timing,
@@ -495,6 +532,7 @@ impl<S: CommandSink> Controller<S> {
         self.not_before(cycle);
         let at = self.free.pop().expect("there are as many slots as entries");
         self.sequence += 1;
+        let met = self.meets_refresh(cycle, bank as usize);
         let tail = self.lists[bank as usize][direction].tail;
         self.slots[at as usize] = Slot {
             id: request.id,
@@ -509,6 +547,7 @@ impl<S: CommandSink> Controller<S> {
             write,
             outcome: RowOutcome::Hit,
             marked: false,
+            met,
         };
         let list = &mut self.lists[bank as usize][direction];
         list.tail = at;
@@ -578,6 +617,12 @@ impl<S: CommandSink> Controller<S> {
             RankCounts { cycles_open: rank.counts.cycles_open + open, ..rank.counts }
         };
         self.ranks.iter().map(counts).collect()
+    }
+
+    /// Requests of each rank that met a refresh.
+    #[must_use]
+    pub fn refresh_met(&self) -> &[RefreshMet] {
+        &self.met
     }
 
     /// Name of the refresh engine.
@@ -832,9 +877,12 @@ impl<S: CommandSink> Controller<S> {
     fn choose(&self) -> Chosen {
         let mut chosen = self.choose_bank();
         for (index, refresh) in self.due.iter().enumerate() {
-            let cycle = self.refresh_step(refresh).1.max(self.free_at);
-            if cycle <= chosen.cycle && (chosen.urgency > 0 || cycle < chosen.cycle) {
-                chosen = Chosen { cycle, urgency: 0, next: Next::Refresh(index) };
+            let (kind, ready, _) = self.refresh_step(refresh);
+            let cycle = ready.max(self.free_at);
+            // What has a cycle of its own to be sent in goes before what has until then.
+            let urgency = u64::from(refresh.earliest > 0 && kind == Kind::PrechargeAll);
+            if cycle < chosen.cycle || cycle == chosen.cycle && urgency < chosen.urgency {
+                chosen = Chosen { cycle, urgency, next: Next::Refresh(index) };
             }
         }
         chosen
@@ -1129,6 +1177,38 @@ impl<S: CommandSink> Controller<S> {
 
     // --- refresh ---
 
+    /// Counts a request that arrives while its bank is refreshed or its rank locked.
+    fn meets_refresh(&mut self, cycle: u64, bank: usize) -> bool {
+        let rank = self.places[bank].rank;
+        let (state, met) = (&self.banks[bank], &mut self.met[rank as usize]);
+        match self.engine.locks() {
+            Some(timetable) if timetable.is_locked(rank, cycle) => met.locked += 1,
+            None if state.blocked || cycle < state.refreshed_at => met.ordinary += 1,
+            _ => return false,
+        }
+        true
+    }
+
+    /// Counts the requests that wait for banks whose refresh has fallen due.
+    fn count_caught(&mut self, refresh: Refresh) {
+        if self.waiting_in_rank[refresh.rank as usize] == 0 {
+            return;
+        }
+        let met = &mut self.met[refresh.rank as usize];
+        let count = if self.engine.locks().is_some() { &mut met.caught } else { &mut met.ordinary };
+        for bank in refresh.banks(&self.geometry) {
+            for list in self.lists[bank] {
+                let mut at = list.head;
+                while at != NONE {
+                    let slot = &mut self.slots[at as usize];
+                    *count += u64::from(!slot.met);
+                    slot.met = true;
+                    at = slot.next;
+                }
+            }
+        }
+    }
+
     /// The time has come that the engine named.
     fn ask_engine(&mut self) {
         let now = self.wakeup;
@@ -1140,6 +1220,7 @@ impl<S: CommandSink> Controller<S> {
         }
         self.wakeup = self.engine.wakeup();
         for index in 0..self.due.len() {
+            self.count_caught(self.due[index]);
             self.set_blocked(self.due[index], true);
         }
     }
@@ -1166,7 +1247,8 @@ impl<S: CommandSink> Controller<S> {
                 return (Kind::PrechargeAll, ready.max(limit), first);
             }
             let ready = banks.map(|bank| self.banks[bank].ready[ACT]).max().unwrap_or(0);
-            return (Kind::Refresh, ready.max(self.ranks[refresh.rank as usize].bank_refresh_ready), first);
+            let ready = ready.max(self.ranks[refresh.rank as usize].bank_refresh_ready);
+            return (Kind::Refresh, ready.max(refresh.earliest), first);
         }
         if let Some(bank) = banks.clone().find(open) {
             return (Kind::Precharge, self.banks[bank].ready[PRE].max(limit), bank);
@@ -1176,7 +1258,8 @@ impl<S: CommandSink> Controller<S> {
         // A bank refresh opens a row: distances between ACT hold for it as well.
         let limit = self.limits[first_group..first_group + groups].iter().map(|limits| limits[ACT]).max().unwrap_or(0);
         let kind = if matches!(refresh.scope, Scope::Bank(_)) { Kind::RefreshBank } else { Kind::RefreshSameBank };
-        (kind, ready.max(limit).max(self.ranks[refresh.rank as usize].bank_refresh_ready), place)
+        let ready = ready.max(limit).max(self.ranks[refresh.rank as usize].bank_refresh_ready);
+        (kind, ready.max(refresh.earliest), place)
     }
 
     fn advance_refresh(&mut self, cycle: u64, index: usize) {
@@ -1202,8 +1285,9 @@ impl<S: CommandSink> Controller<S> {
         let refresh = self.due.remove(index);
         let over = cycle + u64::from(refresh.duration);
         for bank in refresh.banks(&self.geometry) {
-            let ready = &mut self.banks[bank].ready[ACT];
-            *ready = (*ready).max(over);
+            let state = &mut self.banks[bank];
+            state.ready[ACT] = state.ready[ACT].max(over);
+            state.refreshed_at = over;
         }
         let rank = &mut self.ranks[refresh.rank as usize];
         if refresh.scope == Scope::AllBanks {

@@ -90,4 +90,18 @@ pub enum DramError {
         /// What would be accepted.
         accepted: String,
     },
+    /// A refresh timetable that cannot be kept, or that loses rows.
+    #[error("refresh timetable: rank {rank}{}: {what} is {found}; needed is {needed}", .window.map(|window| format!(", window {window}")).unwrap_or_default())]
+    Timetable {
+        /// The rank.
+        rank: u32,
+        /// The window, from 0, in the order of their starts; `None` where it is about the rank as a whole.
+        window: Option<usize>,
+        /// What is wrong.
+        what: &'static str,
+        /// What was found.
+        found: String,
+        /// What is needed.
+        needed: String,
+    },
 }

@@ -18,13 +18,14 @@ mod refresh_plan;
 pub mod replay;
 mod retention;
 mod standard;
+mod timetable;
 mod timing;
 
 pub use check::{CheckOptions, Checker, CommandReader, Constraint, RefreshCheck, RefreshPace, Violation};
 pub use command::{Command, Kind};
 pub use controller::{
     BankCounts, CommandSink, Completion, Controller, ControllerConfig, Offer, PagePolicy, QueueSharing, RankCounts,
-    Request, RowOutcome, Scheduler, Step,
+    RefreshMet, Request, RowOutcome, Scheduler, Step,
 };
 pub use decode::{Decoder, Place};
 pub use energy::{Energy, EnergyCounts, EnergyMeter};
@@ -33,4 +34,5 @@ pub use refresh::{NEVER, Refresh, RefreshEngine, RefreshKind, Scope, Traffic};
 pub use refresh_plan::RefreshPlan;
 pub use retention::{Retention, RetentionLoss, RetentionMonitor};
 pub use standard::{BankRefresh, Currents, Device, DeviceChoice, FineRefresh, RefreshTimes, Standard};
+pub use timetable::{RankTimetable, RefreshWindow, Timetable};
 pub use timing::{Geometry, Timing};

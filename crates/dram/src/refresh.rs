@@ -3,6 +3,7 @@
 //! An engine decides *when* something must be refreshed; the controller closes the banks concerned, obeys the timing
 //! and sends the command. Between two wake-ups an engine costs nothing.
 
+use crate::timetable::Timetable;
 use crate::timing::{Geometry, Timing};
 
 /// No wake-up planned.
@@ -28,6 +29,8 @@ pub struct Refresh {
     pub scope: Scope,
     /// Cycles until the next command to these banks (tRFC, tRFC2, tRFC4, tRFCpb, ...).
     pub duration: u32,
+    /// First cycle of the command; until then the banks are only closed. 0 for as soon as they are.
+    pub earliest: u64,
 }
 
 /// What an engine may know of the traffic.
@@ -53,6 +56,11 @@ pub trait RefreshEngine: Send {
 
     /// What is due at `now`; `None` when nothing is (any more).
     fn poll(&mut self, now: u64, traffic: Traffic<'_>) -> Option<Refresh>;
+
+    /// The timetable by which software keeps off the ranks that are refreshed; `None` when nobody does.
+    fn locks(&self) -> Option<&Timetable> {
+        None
+    }
 }
 
 /// Which engine, with its parameters: what files and command lines name.
@@ -148,7 +156,8 @@ impl Periodic {
     }
 
     fn all_banks(name: &'static str, ranks: u32, staggered: bool, refi: u64, duration: u32) -> Periodic {
-        let rounds: Vec<Refresh> = (0..ranks).map(|rank| Refresh { rank, scope: Scope::AllBanks, duration }).collect();
+        let rounds: Vec<Refresh> =
+            (0..ranks).map(|rank| Refresh { rank, scope: Scope::AllBanks, duration, earliest: 0 }).collect();
         let together = if staggered { 1 } else { rounds.len() };
         Periodic { name, rounds, together, round_cycles: refi, done: 0, within: 0 }
     }
@@ -162,7 +171,7 @@ impl Periodic {
     ) -> Periodic {
         let duration = timing.rfc_pb;
         let rounds: Vec<Refresh> = (0..banks)
-            .flat_map(|bank| (0..ranks).map(move |rank| Refresh { rank, scope: scope(bank), duration }))
+            .flat_map(|bank| (0..ranks).map(move |rank| Refresh { rank, scope: scope(bank), duration, earliest: 0 }))
             .collect();
         Periodic { name, together: ranks as usize, rounds, round_cycles: u64::from(interval), done: 0, within: 0 }
     }
@@ -229,7 +238,7 @@ impl RefreshEngine for Burst {
         if now < self.wakeup() {
             return None;
         }
-        let refresh = Refresh { rank: self.within, scope: Scope::AllBanks, duration: self.duration };
+        let refresh = Refresh { rank: self.within, scope: Scope::AllBanks, duration: self.duration, earliest: 0 };
         self.within += 1;
         if self.within == self.ranks {
             (self.within, self.commands_done) = (0, self.commands_done + 1);
@@ -298,7 +307,7 @@ impl RefreshEngine for Elastic {
         let due = (0..self.done.len()).find(|&rank| self.debt(rank, now) > 0 && ripe(self, rank) <= now);
         if let Some(rank) = due {
             self.done[rank] += 1;
-            return Some(Refresh { rank: rank as u32, scope: Scope::AllBanks, duration: self.duration });
+            return Some(Refresh { rank: rank as u32, scope: Scope::AllBanks, duration: self.duration, earliest: 0 });
         }
         self.wakeup = (0..self.done.len()).map(|rank| ripe(self, rank).max(now + 1)).min().unwrap_or(NEVER);
         None
