@@ -736,6 +736,28 @@ impl Hierarchy {
         }
     }
 
+    /// Writes back the dirty lines of some addresses, in every cache, and gives them, each once, in ascending order. They
+    /// stay where they are, clean. Linear in the size of the caches.
+    pub fn clean(&mut self, wanted: impl Fn(PhysAddr) -> bool) -> Vec<PhysAddr> {
+        let shift = self.line_shift;
+        let private = self.private.iter_mut().flat_map(Private::arrays);
+        let mut written = Vec::new();
+        for array in private.chain(self.llc.iter_mut().map(|last| &mut last.tags)) {
+            let dirty = array.resident().filter(|line| line.facts.has(Facts::DIRTY)).map(|line| line.line);
+            let dirty: Vec<u64> = dirty.filter(|line| wanted(PhysAddr(line << shift))).collect();
+            for &line in &dirty {
+                if let Some(slot) = array.find(line) {
+                    let facts = array.facts(slot);
+                    *facts = facts.without(Facts::DIRTY);
+                }
+            }
+            written.extend(dirty);
+        }
+        written.sort_unstable();
+        written.dedup();
+        written.into_iter().map(|line| PhysAddr(line << shift)).collect()
+    }
+
     /// Empties every cache and gives the lines that were dirty anywhere, each once, in ascending order: what an orderly
     /// end of the machine writes to memory.
     pub fn drain(&mut self) -> Vec<PhysAddr> {

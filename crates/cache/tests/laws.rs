@@ -246,6 +246,14 @@ fn every_dirty_line_is_written_back_exactly_once() {
             let read = caches.access(0, A, PhysAddr((1 << 30) + line * LINE), AccessKind::Read);
             written.extend_from_slice(read.writebacks.as_slice());
         }
+        // What is still dirty: the even lines are cleaned first, and stay.
+        let resident = caches.resident(CacheId::Llc(0));
+        let is_even = |line: PhysAddr| (line.0 / LINE).is_multiple_of(2);
+        let cleaned = caches.clean(is_even);
+        assert!(!cleaned.is_empty() && cleaned.is_sorted() && cleaned.iter().all(|&line| is_even(line)));
+        assert!(caches.clean(is_even).is_empty(), "once");
+        assert_eq!(caches.resident(CacheId::Llc(0)), resident);
+        written.extend(cleaned);
         written.extend(caches.drain());
         written.sort_unstable();
         assert_eq!(written, (0..5000).map(|line| PhysAddr(line * LINE)).collect::<Vec<_>>(), "{inclusion:?}");

@@ -9,10 +9,11 @@ mod dispatch;
 
 use crate::core::{AT_ONCE, Block, Core, CoreConfig, NO_REGISTER, PENDING, Ready};
 use crate::memory::{Memory, Notice, NumaConfig, Ticket};
+use crate::refresh::{LockCounts, SoftRefresh};
 use crate::task::{Barrier, Ending, Release, State, Task, TaskCounts};
 use crate::{Histogram, SimError, page_table::PageTable};
 use memtint_cache::{AccessKind, Hierarchy, HierarchyConfig, Level, TaskClass};
-use memtint_dram::{BankCounts, CommandSink, ControllerConfig, Decoder, Device, RankCounts, RowOutcome};
+use memtint_dram::{BankCounts, CommandSink, ControllerConfig, Decoder, Device, RankCounts, RefreshMet, RowOutcome};
 use memtint_frames::{Caller, FrameAllocator as _, Profile, Shared};
 use memtint_units::{PhysAddr, Picoseconds};
 use memtint_workload::{Kind, Reference, Source};
@@ -55,6 +56,8 @@ pub struct MachineConfig {
     pub switch: Picoseconds,
     /// Order in which tasks run.
     pub scheduling: Scheduling,
+    /// Refresh by software, instead of the controller's own.
+    pub soft_refresh: Option<SoftRefresh>,
 }
 
 /// A task of a simulation.
@@ -75,6 +78,13 @@ pub struct TaskConfig {
     pub references: Option<u64>,
     /// 2 MiB pages.
     pub huge_pages: bool,
+    /// Ranks that it may have memory of, one bit each: it does not run while one of them is locked.
+    pub ranks: u64,
+    /// The task it is another instance of (a copy task), by its index. They have the same releases; each job is of the
+    /// instance that can run without meeting a lock.
+    pub copy_of: Option<usize>,
+    /// Time it takes to copy the data of another instance, when a job goes over to this one.
+    pub copy: Picoseconds,
     /// What it executes.
     pub source: Box<dyn Source>,
 }
@@ -100,6 +110,19 @@ pub struct Outcome {
     pub ranks: Vec<Vec<RankCounts>>,
     /// Lines that tasks of another class displaced from the last level, of each task.
     pub displaced_by_others: Vec<u64>,
+    /// Requests that met a refresh, of each channel and rank.
+    pub refresh_met: Vec<Vec<RefreshMet>>,
+    /// Locks, under refresh by software.
+    pub locks: Option<LockCounts>,
+}
+
+/// Instances of one task.
+struct Copies {
+    members: Vec<usize>,
+    /// The one that had the job before.
+    latest: usize,
+    /// Whose the latest job is that has been decided about.
+    decided: Option<(u64, usize)>,
 }
 
 /// A machine in the middle of a simulation; every channel's commands go to a sink.
@@ -115,6 +138,14 @@ pub struct Machine<S = ()> {
     fault_slots: u64,
     quantum_slots: u64,
     switch_slots: u64,
+    soft_refresh: Option<SoftRefresh>,
+    /// When the next lock or unlock task is released.
+    refresh_task_at: Picoseconds,
+    locks: LockCounts,
+    /// Since when each core is idle because of locks.
+    stalled: Vec<Option<u64>>,
+    copies: Vec<Copies>,
+    copy_slots: Vec<u64>,
     /// Turns given out, for [`Scheduling::RoundRobin`].
     turns: u64,
     /// Some task may run on several cores.
@@ -148,10 +179,11 @@ impl<S: CommandSink> Machine<S> {
         let latencies = caches.latencies.clone();
         let slots = |cycles: u32| u64::from(cycles) * u64::from(core.width);
         let mut cores: Vec<Core> = core_nodes.iter().map(|&node| Core::new(&core, node)).collect();
-        let mut built = Vec::new();
+        let (mut built, mut copy_slots, mut copies) = (Vec::<Task>::new(), Vec::new(), Vec::<Copies>::new());
         for (index, task) in tasks.into_iter().enumerate() {
             let TaskConfig { cores: affinity, allocator, profile, priority, release, .. } = task;
-            let TaskConfig { barrier, references, huge_pages, source, .. } = task;
+            let TaskConfig { barrier, references, huge_pages, ranks, copy_of, copy, source, .. } = task;
+            copy_slots.push(cores[0].slot_of(copy));
             let cpu = affinity[0] as u32;
             let id = allocators.member(allocator).enter(&Profile { cpu, ..profile });
             let id = id.map_err(|reason| SimError::Policy { task: index, reason })?;
@@ -159,13 +191,25 @@ impl<S: CommandSink> Machine<S> {
             let class = TaskClass(u8::try_from(index).expect("at most 256 tasks"));
             affinity.iter().for_each(|&core| cores[core].tasks.push(index));
             let turn = index as u64;
-            built.push(Task::new(class, affinity, priority, turn, release, barrier, references, table, source));
+            let mut task = Task::new(class, affinity, priority, turn, release, barrier, references, table, source);
+            task.ranks = ranks;
+            if let Some(original) = copy_of {
+                let group = built[original].copies.unwrap_or_else(|| {
+                    copies.push(Copies { members: vec![original], latest: original, decided: None });
+                    copies.len() - 1
+                });
+                (built[original].copies, task.copies) = (Some(group), Some(group));
+                copies[group].members.push(index);
+            }
+            built.push(task);
         }
         let first = &cores[0];
         let quantum = match config.scheduling {
             Scheduling::RoundRobin { quantum } => first.slot_of(quantum).max(1),
             _ => 0,
         };
+        let soft_refresh = config.soft_refresh;
+        let timetable = soft_refresh.as_ref().map(|soft| &soft.timetable);
         let finite_left = built.iter().filter(|task| task.is_finite).count();
         Ok(Machine {
             latency_slots: [latencies.l1_cycles, latencies.l2_cycles, latencies.llc_cycles, latencies.peer_cycles]
@@ -173,6 +217,11 @@ impl<S: CommandSink> Machine<S> {
             fault_slots: first.slot_of(config.fault),
             quantum_slots: quantum,
             switch_slots: first.slot_of(config.switch),
+            refresh_task_at: soft_refresh.as_ref().map_or(END_OF_TIME, |soft| soft.next_task(Picoseconds(0)).at),
+            locks: LockCounts { unhidden_ps: vec![0; cores.len()], ..LockCounts::default() },
+            stalled: vec![None; cores.len()],
+            copies,
+            copy_slots,
             turns: built.len() as u64,
             migratory: built.iter().any(|task| task.cores.len() > 1),
             reach: first.time_of(slots(latencies.memory_cycles)).max(Picoseconds(1)),
@@ -180,7 +229,8 @@ impl<S: CommandSink> Machine<S> {
             running: built.len(),
             tasks: built,
             hierarchy: Hierarchy::new(&caches)?,
-            memory: Memory::new(decoder, &device, controller, numa, line_bytes, sinks)?,
+            memory: Memory::new(decoder, &device, controller, timetable, numa, line_bytes, sinks)?,
+            soft_refresh,
             allocators,
             scheduling: config.scheduling,
             line_mask: !(line_bytes - 1),
@@ -524,7 +574,19 @@ impl<S: CommandSink> Machine<S> {
                 .iter()
                 .map(|task| self.hierarchy.llc_counts().evictions_by_others(task.class))
                 .collect(),
+            refresh_met: self.memory.refresh_met().map(<[RefreshMet]>::to_vec).collect(),
+            locks: self.soft_refresh.as_ref().map(|soft| self.lock_counts(soft)),
         }
+    }
+
+    fn lock_counts(&self, soft: &SoftRefresh) -> LockCounts {
+        let mut counts = self.locks.clone();
+        counts.locked_ps = soft.locked_time(self.now);
+        for (core, since) in self.stalled.iter().enumerate() {
+            let since = since.map_or(self.now, |slot| self.cores[core].time_of(slot));
+            counts.unhidden_ps[core] += self.now.saturating_sub(since).0;
+        }
+        counts
     }
 
     /// References executed so far by tasks that have an end.

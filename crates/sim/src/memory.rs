@@ -8,7 +8,7 @@ use crate::error::SimError;
 use crate::histogram::Histogram;
 use memtint_dram::{
     BankCounts, CommandSink, Completion, Controller, ControllerConfig, Decoder, Device, NEVER, Offer, RankCounts,
-    Request, Step,
+    RefreshMet, Request, Step, Timetable,
 };
 use memtint_units::{Clock, PhysAddr, Picoseconds};
 use std::cmp::Reverse;
@@ -101,6 +101,8 @@ pub(crate) struct Memory<S> {
     order: u64,
     earliest: (Picoseconds, usize),
     burst_bytes: u64,
+    burst_cycles: u32,
+    banks_per_rank: u32,
     bursts_per_line: u64,
     parted: Vec<Parted>,
     parted_free: Vec<u32>,
@@ -116,6 +118,7 @@ impl<S: CommandSink> Memory<S> {
         decoder: Decoder,
         device: &Device,
         config: ControllerConfig,
+        timetable: Option<&Timetable>,
         numa: NumaConfig,
         line_bytes: u64,
         sinks: Vec<S>,
@@ -124,8 +127,12 @@ impl<S: CommandSink> Memory<S> {
         let nodes = decoder.node_of_channel().iter().max().map_or(1, |&last| last as usize + 1);
         assert_eq!(sinks.len(), decoder.node_of_channel().len(), "a sink for each channel");
         let channels = decoder.node_of_channel().iter().zip(sinks).map(|(&node, sink)| {
+            let engine = match timetable {
+                Some(timetable) => timetable.engine(),
+                None => config.refresh.engine(&geometry, &device.timing),
+            };
             Ok(Channel {
-                controller: Controller::with_sink(geometry, device.timing, config, sink)?,
+                controller: Controller::with_engine(geometry, device.timing, config, engine, sink)?,
                 node,
                 arrivals: BinaryHeap::new(),
                 waiting: [VecDeque::new(), VecDeque::new()],
@@ -145,6 +152,8 @@ impl<S: CommandSink> Memory<S> {
             order: 0,
             earliest: (LONG_AFTER, 0),
             burst_bytes: u64::from(geometry.burst_bytes()),
+            burst_cycles: device.timing.burst,
+            banks_per_rank: geometry.banks_per_rank(),
             bursts_per_line: (line_bytes / u64::from(geometry.burst_bytes())).max(1),
             parted: Vec::new(),
             parted_free: Vec::new(),
@@ -275,6 +284,20 @@ impl<S: CommandSink> Memory<S> {
     pub(crate) fn rank_counts(&self, at: Picoseconds) -> impl Iterator<Item = Vec<RankCounts>> {
         let cycle = self.clock.cycles_covering(at);
         self.channels.iter().map(move |channel| channel.controller.rank_counts(cycle))
+    }
+
+    pub(crate) fn refresh_met(&self) -> impl Iterator<Item = &[RefreshMet]> {
+        self.channels.iter().map(|channel| channel.controller.refresh_met())
+    }
+
+    /// The rank of an address on its channel.
+    pub(crate) fn rank(&self, addr: PhysAddr) -> Option<u32> {
+        Some(self.decoder.place(addr)?.bank / self.banks_per_rank)
+    }
+
+    /// Time that the data of a line take on the bus of a channel.
+    pub(crate) fn line_time(&self) -> Picoseconds {
+        Picoseconds(self.clock.start(u64::from(self.burst_cycles) * self.bursts_per_line).0)
     }
 
     pub(crate) fn decoder(&self) -> &Decoder {

@@ -3,9 +3,10 @@
 use crate::error::SimError;
 use crate::histogram::Histogram;
 use crate::machine::{Machine, Outcome};
+use crate::refresh::LockCounts;
 use crate::scenario::Scenario;
 use crate::task::{Ending, TaskCounts};
-use memtint_dram::{CommandSink, Device, Energy, EnergyCounts, EnergyMeter};
+use memtint_dram::{CommandSink, Device, Energy, EnergyCounts, EnergyMeter, RefreshMet};
 use memtint_units::Picoseconds;
 use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,6 +55,31 @@ pub struct Report {
     pub banks: Vec<BankReport>,
     /// Each rank.
     pub ranks: Vec<RankReport>,
+    /// Requests that met a refresh of their rank: under a timetable that arrived while it was locked, or still waited when
+    /// its burst began; else that arrived while their bank was refreshed, or waited when its refresh fell due.
+    pub requests_that_met_a_refresh: u64,
+    /// Refresh by software; with a timetable only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locks: Option<LockReport>,
+}
+
+/// What refresh by software came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LockReport {
+    /// Time in which some rank was locked.
+    pub locked_ns: f64,
+    /// Of that, for each core: time in which it ran something, or had nothing to run.
+    pub hidden_ns: Vec<f64>,
+    /// Of that, for each core: it was idle because tasks that were ready could not run for the locks.
+    pub unhidden_ns: Vec<f64>,
+    /// What lock and unlock tasks took of their core.
+    pub tasks_ns: f64,
+    /// Lock tasks that ran.
+    pub locks: u64,
+    /// Lines that they wrote back.
+    pub cleaned_lines: u64,
+    /// Jobs that went over to another instance of their task.
+    pub copies: u64,
 }
 
 /// What became of a task.
@@ -124,6 +150,8 @@ pub struct TaskReport {
     pub preemptions: u64,
     /// Times it went on on another core.
     pub migrations: u64,
+    /// Jobs that it took over from another instance of the task.
+    pub taken_over: u64,
     /// Waited at barriers.
     pub barrier_idle_ns: f64,
     /// Instructions a second, over all the time until it completed or the simulation ended.
@@ -210,6 +238,12 @@ pub struct RankReport {
     pub writes: u64,
     /// REF, REFpb and REFsb commands.
     pub refreshes: u64,
+    /// Requests that met an ordinary refresh.
+    pub met_refresh: u64,
+    /// Requests that arrived while software had locked the rank.
+    pub met_lock: u64,
+    /// Requests that arrived before that and still waited when the burst began.
+    pub caught_by_lock: u64,
     /// Energy, where the devices' currents are published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_pj: Option<EnergyReport>,
@@ -427,6 +461,25 @@ fn report(scenario: &Scenario, together: &Run, alone: &[Run]) -> Report {
         core_utilization: outcome.core_slots.iter().map(|&busy| (busy as f64 / slots).min(1.0)).collect(),
         banks: banks(scenario, outcome),
         ranks: ranks(scenario, outcome),
+        requests_that_met_a_refresh: outcome.refresh_met.iter().flatten().map(all_met).sum(),
+        locks: outcome.locks.as_ref().map(lock_report),
+    }
+}
+
+fn all_met(met: &RefreshMet) -> u64 {
+    met.ordinary + met.locked + met.caught
+}
+
+fn lock_report(counts: &LockCounts) -> LockReport {
+    let ns = |ps: u64| ps as f64 / 1000.0;
+    LockReport {
+        locked_ns: ns(counts.locked_ps),
+        hidden_ns: counts.unhidden_ps.iter().map(|&unhidden| ns(counts.locked_ps.saturating_sub(unhidden))).collect(),
+        unhidden_ns: counts.unhidden_ps.iter().map(|&unhidden| ns(unhidden)).collect(),
+        tasks_ns: ns(counts.tasks_ps),
+        locks: counts.locks,
+        cleaned_lines: counts.cleaned_lines,
+        copies: counts.copies,
     }
 }
 
@@ -456,6 +509,7 @@ fn alone_report(outcome: &Outcome) -> AloneReport {
 
 fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskReport {
     let section = &scenario.file().tasks[index];
+    let has_jobs = scenario.job_of(section).is_some();
     let counts = &outcome.tasks[index];
     let rate = |lines: u64| rate(outcome, counts, lines);
     let per = |count: u64, of: f64| if of > 0.0 { count as f64 / of } else { 0.0 };
@@ -493,10 +547,11 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskRepo
         jobs: counts.jobs,
         deadline_misses: counts.deadline_misses,
         jobs_given_up: counts.jobs_given_up,
-        response_ns: section.job.is_some().then(|| Distribution::of_ps(&counts.response_ps)),
-        execution_ns: section.job.is_some().then(|| Distribution::of(&counts.execution_slots, slot_ns)),
+        response_ns: has_jobs.then(|| Distribution::of_ps(&counts.response_ps)),
+        execution_ns: has_jobs.then(|| Distribution::of(&counts.execution_slots, slot_ns)),
         preemptions: counts.preemptions,
         migrations: counts.migrations,
+        taken_over: counts.taken_over,
         barrier_idle_ns: counts.barrier_ps as f64 / 1000.0,
         instructions_per_second: speed(counts, outcome.duration) * PS_PER_SECOND,
         slowdown: None,
@@ -533,8 +588,9 @@ fn ranks(scenario: &Scenario, outcome: &Outcome) -> Vec<RankReport> {
     let device = &Device { timing, ..scenario.device().clone() };
     let meter = EnergyMeter::of(device);
     let cycles = device.clock.cycles_covering(outcome.duration);
-    let all = (0..).zip(&outcome.ranks).flat_map(|(channel, ranks)| {
-        (0..).zip(ranks).map(move |(rank, counts)| {
+    let channels = outcome.ranks.iter().zip(&outcome.refresh_met);
+    let all = (0..).zip(channels).flat_map(|(channel, (ranks, met))| {
+        (0..).zip(ranks.iter().zip(met)).map(move |(rank, (counts, met))| {
             // The formula of a REF counts from the current with open rows upwards.
             let refreshing = counts.refreshes * u64::from(device.timing.rfc);
             let open = (counts.cycles_open + refreshing).min(cycles);
@@ -556,6 +612,9 @@ fn ranks(scenario: &Scenario, outcome: &Outcome) -> Vec<RankReport> {
                 reads: counts.reads,
                 writes: counts.writes,
                 refreshes: counts.refreshes + counts.bank_refreshes,
+                met_refresh: met.ordinary,
+                met_lock: met.locked,
+                caught_by_lock: met.caught,
                 energy_pj: energy.map(EnergyReport::from),
             }
         })

@@ -4,13 +4,14 @@ use crate::core::{CoreConfig, CoreModel};
 use crate::error::SimError;
 use crate::machine::{Machine, MachineConfig, Scheduling, TaskConfig};
 use crate::memory::NumaConfig;
+use crate::refresh::{LockWindow, SoftRefresh, whole_cycles};
 use crate::task::{Barrier, Release};
 use memtint_cache::{
     CacheConfig, HierarchyConfig, Inclusion, Latencies, LlcConfig, PrefetchConfig, Replacement, StrideConfig, WayMask,
 };
 use memtint_dram::{
     CommandSink, ControllerConfig, Decoder, Device, DeviceChoice, DramError, Geometry, PagePolicy, QueueSharing,
-    RefreshCheck, RefreshPlan, Scheduler, Standard, Timing,
+    RankTimetable, RefreshCheck, RefreshKind, RefreshPlan, RefreshWindow, Scheduler, Standard, Timetable, Timing,
 };
 use memtint_frames::{
     Bpm, Buddy, Camc, Form, FrameAllocator, FrameError, Hybrid, MemIds, Memory as FrameMemory, Mode, Palloc, PerCpu,
@@ -82,6 +83,9 @@ pub struct ScenarioFile {
     /// The operating system.
     #[serde(default)]
     pub system: SystemSection,
+    /// When ranks are refreshed, with `refresh = "timetable"` of the controller.
+    #[serde(default)]
+    pub timetable: Option<TimetableSection>,
     /// The tasks, 1 to 256.
     #[serde(rename = "task")]
     pub tasks: Vec<TaskSection>,
@@ -195,9 +199,59 @@ pub struct ControllerSection {
     pub page: Option<PageName>,
     /// Cycles until an unused row is closed, for `timeout`; default 100.
     pub timeout_cycles: Option<u32>,
-    /// `all-bank`, `staggered`, `fgr2`, `fgr4`, `per-bank`, `same-bank`, `burst`, `elastic` or `none`; default
+    /// `all-bank`, `staggered`, `fgr2`, `fgr4`, `per-bank`, `same-bank`, `burst`, `elastic`, `timetable` or `none`; default
     /// `staggered`.
     pub refresh: Option<String>,
+}
+
+/// Refresh by software, as Colored Refresh and CRS do it: ranks are locked, refreshed in a burst, and unlocked.
+///
+/// ```toml
+/// controller = { refresh = "timetable" }
+/// timetable = { period = "64 ms", window = [
+///     { ranks = "4-7", start = "0 ms", length = "3 ms" },
+///     { ranks = "0-3", start = "32 ms", length = "3 ms" },
+/// ] }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimetableSection {
+    /// After so long all windows come again: whole cycles of the device's clock, and at most tRET.
+    pub period: Time,
+    /// The windows of a period.
+    pub window: Vec<WindowSection>,
+    /// How much later in its window a burst may begin, at random; default 0.
+    #[serde(default)]
+    pub jitter: Time,
+    /// What a lock task takes of its core, at least: time for requests to end and dirty lines to be written back. The burst
+    /// begins so long after its release. Default 20 us.
+    #[serde(default = "lock")]
+    pub lock: Time,
+    /// What an unlock task takes of its core; default 1 us.
+    #[serde(default = "microsecond")]
+    pub unlock: Time,
+    /// The core that lock and unlock tasks run on; default 0.
+    #[serde(default)]
+    pub core: u32,
+    /// Whether the lock task writes back the dirty lines of the ranks that it locks; default true.
+    #[serde(default = "yes")]
+    pub clean: bool,
+}
+
+/// Time in which ranks are locked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowSection {
+    /// The ranks, of every channel.
+    pub ranks: String,
+    /// When their lock task is released, from the start of the period.
+    pub start: Time,
+    /// From then to the unlock task; default: until the burst is over.
+    #[serde(default)]
+    pub length: Option<Time>,
+    /// REF commands to each; default: all that the device needs within tRET.
+    #[serde(default)]
+    pub commands: Option<u32>,
 }
 
 /// Order of service.
@@ -354,6 +408,16 @@ pub struct TaskSection {
     /// Bank classes it may have; default: any. `camc` takes only their number and chooses by itself; it colors no task without.
     #[serde(default)]
     pub banks: Option<String>,
+    /// Ranks it may have memory of, on every channel; default: any. Narrows `banks`.
+    #[serde(default)]
+    pub ranks: Option<String>,
+    /// Name of a task before it that this is another instance of (a copy task): it has the same jobs, cores and workload, and
+    /// memory of its own; each job is of the instance that meets no lock.
+    #[serde(default)]
+    pub copy_of: Option<String>,
+    /// What it takes to copy the data when a job goes over to this instance; default 0. It costs time and causes no traffic.
+    #[serde(default)]
+    pub copy: Time,
     /// Set colors it may have; default: any.
     #[serde(default)]
     pub sets: Option<String>,
@@ -395,6 +459,10 @@ pub struct JobSection {
     /// Of the first release; default 0.
     #[serde(default)]
     pub phase: Option<Time>,
+    /// How much later a job may be released, at random, at most the period; default 0. Deadline and response count from
+    /// when it should have been.
+    #[serde(default)]
+    pub jitter: Time,
     /// What a job executes.
     pub references: u64,
     /// Jobs at the beginning that are left out of all counts of jobs, for caches to fill; default 0.
@@ -523,6 +591,12 @@ fn page() -> ByteSize {
 }
 fn microsecond() -> Time {
     Time(Picoseconds(1_000_000))
+}
+fn lock() -> Time {
+    Time(Picoseconds(20_000_000))
+}
+fn yes() -> bool {
+    true
 }
 fn quantum() -> Time {
     Time(Picoseconds(4_000_000_000))
@@ -681,8 +755,21 @@ impl Scenario {
     #[must_use]
     pub fn alone(&self, task: usize) -> Scenario {
         let mut alone = self.clone();
-        alone.file.tasks = vec![TaskSection { barrier: None, ..self.file.tasks[task].clone() }];
+        let section = &self.file.tasks[task];
+        let job = self.job_of(section).cloned();
+        alone.file.tasks = vec![TaskSection { barrier: None, copy_of: None, job, ..section.clone() }];
         alone
+    }
+
+    /// The task that another is an instance of.
+    fn original(&self, task: &TaskSection) -> Option<(usize, &TaskSection)> {
+        let name = task.copy_of.as_ref()?;
+        self.file.tasks.iter().enumerate().find(|(_, other)| other.name == *name)
+    }
+
+    /// The jobs of a task, which for another instance are those of the first.
+    pub(crate) fn job_of<'a>(&'a self, task: &'a TaskSection) -> Option<&'a JobSection> {
+        self.original(task).map_or(task, |(_, original)| original).job.as_ref()
     }
 
     fn cores(&self) -> u32 {
@@ -753,9 +840,22 @@ impl Scenario {
             if let Some(job) = &task.job {
                 check.that(&of("job.references"), job.references > 0, 0, "1 or more")?;
                 check.that(&of("job.period"), job.period.0.0 > 0, job.period.0, "more than 0 ns")?;
+                check.that(&of("job.jitter"), job.jitter.0 <= job.period.0, job.jitter.0, "at most the period")?;
                 let deadline = job.deadline.unwrap_or(job.period).0;
                 check.that(&of("job.deadline"), deadline.0 > 0, deadline, "more than 0 ns")?;
             }
+        }
+        for (index, task) in file.tasks.iter().enumerate() {
+            let Some(name) = &task.copy_of else { continue };
+            let of = |field: &str| format!("task {:?}: {field}", task.name);
+            let original = self.original(task).filter(|&(at, other)| at < index && other.copy_of.is_none());
+            let Some((_, original)) = original.filter(|(_, other)| other.job.is_some()) else {
+                let accepted = "a task before it that has jobs and is no copy itself";
+                return Err(check.refuse(&of("copy_of"), format!("{name:?}"), accepted));
+            };
+            check.that(&of("job"), task.job.is_none(), "given beside copy_of", "one of the two")?;
+            let same = (original.core, &original.cores) == (task.core, &task.cores);
+            check.that(&of("cores"), same, "not those of the original", "the same cores")?;
         }
         // Everything else is refused by the part it concerns; page frames need not be as many for that.
         let sinks = vec![(); Decoder::new(&self.platform, &self.device.geometry)?.node_of_channel().len()];
@@ -840,9 +940,11 @@ impl Scenario {
         take_some(&mut allocators.member(0), file.system.taken_per_1024, self.seed)?;
         let megahertz = u64::from(file.cores.mhz);
         let tasks = file.tasks.iter().enumerate();
-        let tasks =
-            tasks.map(|(index, task)| self.task(index, task, &palette)).collect::<Result<Vec<_>, SimError>>()?;
+        let tasks = tasks
+            .map(|(index, task)| self.task(index, task, &palette, &decoder))
+            .collect::<Result<Vec<_>, SimError>>()?;
         let (controller, device) = self.controller()?;
+        let soft_refresh = self.soft_refresh(decoder.geometry(&device.geometry).ranks)?;
         let link = u64::from(file.numa.link_mb_per_s.unwrap_or(12_800));
         let burst_bytes = u64::from(decoder.geometry(&device.geometry).burst_bytes());
         let machine = Machine::new(
@@ -868,6 +970,7 @@ impl Scenario {
                 allocators,
                 fault: file.system.fault.0,
                 switch: file.system.switch.0,
+                soft_refresh,
                 scheduling: match file.system.scheduling {
                     SchedulingName::FixedPriority => Scheduling::FixedPriority,
                     SchedulingName::Edf => Scheduling::EarliestDeadline,
@@ -974,10 +1077,104 @@ impl Scenario {
     fn refresh(&self) -> Result<RefreshPlan, SimError> {
         let check = Check { origin: &self.origin };
         let name = self.file.controller.refresh.as_deref().unwrap_or("staggered");
+        if name == "timetable" {
+            let duty = Some(RefreshCheck::window_only(&self.device, 0));
+            return Ok(RefreshPlan { kind: RefreshKind::None, timing: self.device.timing, duty });
+        }
         RefreshPlan::named(name, &self.device).map_err(|error| match error {
-            DramError::Field { found, accepted, .. } => check.refuse("controller.refresh", found, accepted),
+            DramError::Field { found, accepted, .. } => {
+                check.refuse("controller.refresh", found, accepted + ", timetable")
+            }
             other => other.into(),
         })
+    }
+
+    /// The locks of a timetable, for channels of so many ranks.
+    fn soft_refresh(&self, ranks: u32) -> Result<Option<SoftRefresh>, SimError> {
+        let check = Check { origin: &self.origin };
+        let chosen = self.file.controller.refresh.as_deref() == Some("timetable");
+        let section = match (&self.file.timetable, chosen) {
+            (Some(section), true) => section,
+            (None, false) => return Ok(None),
+            (Some(_), false) => {
+                return Err(check.refuse("timetable", "given", "nothing, unless controller.refresh is \"timetable\""));
+            }
+            (None, true) => {
+                return Err(check.refuse("timetable", "absent", "a table, as controller.refresh is \"timetable\""));
+            }
+        };
+        let device = &self.device;
+        let (clock, period) = (device.clock, section.period.0);
+        let cycles = whole_cycles(clock, period).filter(|&cycles| cycles > 0);
+        let Some(cycles) = cycles else {
+            return Err(check.refuse("timetable.period", period, "one or more whole cycles of the device's clock"));
+        };
+        for (field, time) in [("lock", section.lock), ("unlock", section.unlock), ("jitter", section.jitter)] {
+            check.that(&format!("timetable.{field}"), time.0 <= SECOND, time.0, "at most 1 s")?;
+        }
+        check.that(
+            "timetable.core",
+            section.core < self.cores(),
+            section.core,
+            format!("0 to {}", self.cores() - 1),
+        )?;
+        let jitter = clock.cycles_covering(section.jitter.0);
+        let mut entries = vec![RankTimetable { period: cycles, phase: 0, jitter, windows: Vec::new() }; ranks as usize];
+        let mut windows = Vec::new();
+        for (index, window) in section.window.iter().enumerate() {
+            let of = |field: &str| format!("timetable.window {index}: {field}");
+            let set = IndexSet::parse(&window.ranks, ranks)
+                .map_err(|error| check.refuse(&of("ranks"), &window.ranks, error))?;
+            let commands = window.commands.unwrap_or(device.refresh.commands);
+            let start = window.start.0;
+            let opens = clock.cycles_covering(start + section.lock.0);
+            let burst = Timetable::burst_cycles(device, ranks, commands, jitter);
+            let end = window.length.map_or(clock.start(opens.saturating_add(burst)), |length| start + length.0);
+            let room = format!("within the period, {period}, after {} of the lock task", section.lock.0);
+            let covering = clock.cycles_covering(end);
+            let closes = if clock.start(covering) == end { covering } else { covering - 1 };
+            check.that(&of("length"), opens < closes && end <= period, format!("from {start} to {end}"), room)?;
+            for rank in set.iter() {
+                entries[rank as usize].windows.push(RefreshWindow { start: opens, end: closes, commands });
+            }
+            let ranks = set.iter().fold(0, |mask, rank| mask | 1 << rank);
+            windows.push(LockWindow { ranks, start, end });
+        }
+        windows.sort_by_key(|window| window.start);
+        Ok(Some(SoftRefresh {
+            period,
+            windows,
+            lock: section.lock.0,
+            unlock: section.unlock.0,
+            core: section.core as usize,
+            clean: section.clean,
+            timetable: Timetable::new(&entries, device, self.seed)?,
+        }))
+    }
+
+    /// The ranks that the granules of each bank class lie in, one bit each.
+    fn ranks_of_classes(&self, palette: &Palette, decoder: &Decoder) -> Vec<u64> {
+        let geometry = decoder.geometry(&self.device.geometry);
+        let mut ranks = vec![0u64; palette.bank_classes() as usize];
+        let mut left = palette.granules_of_bank_classes().iter().filter(|&&granules| granules > 0).count();
+
+        // A class touches the same banks in each of its granules: one of them tells.
+        for region in self.platform.regions() {
+            let (mut at, step) = (region.base.0, palette.granule().bytes());
+            while at < region.end().0 && left > 0 {
+                let addr = memtint_units::PhysAddr(at);
+                if let Some(mask) = palette.bank_class(addr).map(|class| &mut ranks[class as usize])
+                    && *mask == 0
+                {
+                    let bursts = (at..at + step).step_by(geometry.burst_bytes() as usize);
+                    let places = bursts.filter_map(|addr| decoder.place(memtint_units::PhysAddr(addr)));
+                    *mask = places.fold(0, |mask, place| mask | 1 << (place.bank / geometry.banks_per_rank()));
+                    left -= usize::from(*mask != 0);
+                }
+                at += step;
+            }
+        }
+        ranks
     }
 
     /// The controllers, and the devices with the timing that goes with their refresh.
@@ -1059,7 +1256,13 @@ impl Scenario {
         })
     }
 
-    fn task(&self, index: usize, task: &TaskSection, palette: &Palette) -> Result<TaskConfig, SimError> {
+    fn task(
+        &self,
+        index: usize,
+        task: &TaskSection,
+        palette: &Palette,
+        decoder: &Decoder,
+    ) -> Result<TaskConfig, SimError> {
         let check = Check { origin: &self.origin };
         let list = |field: &str, text: &Option<String>, count: u32| {
             let parse = |text: &String| {
@@ -1069,31 +1272,63 @@ impl Scenario {
             text.as_ref().map(parse).transpose()
         };
         let nodes = self.platform.domains().iter().map(|domain| domain.node + 1).max().unwrap_or(1);
+        let mut banks = list("banks", &task.banks, palette.bank_classes())?;
+        let mut ranks = u64::MAX;
+        if self.file.timetable.is_some() || task.ranks.is_some() {
+            let of_classes = self.ranks_of_classes(palette, decoder);
+            if let Some(wanted) = list("ranks", &task.ranks, decoder.geometry(&self.device.geometry).ranks)? {
+                let wanted = wanted.iter().fold(0, |mask, rank| mask | 1u64 << rank);
+                let lies = |&class: &u32| {
+                    let ranks = of_classes[class as usize];
+                    ranks != 0 && ranks & !wanted == 0 && banks.as_ref().is_none_or(|banks| banks.contains(class))
+                };
+                let classes = (0..palette.bank_classes()).filter(lies);
+                let narrowed = IndexSet::from_indices(classes, palette.bank_classes())
+                    .map_err(|error| check.refuse(&format!("task {:?}: ranks", task.name), "unusable", error))?;
+                if narrowed.is_empty() {
+                    let accepted = "ranks that some of the task's bank classes lie in and no other rank";
+                    return Err(check.refuse(
+                        &format!("task {:?}: ranks", task.name),
+                        format!("{:?}", task.ranks),
+                        accepted,
+                    ));
+                }
+                banks = Some(narrowed);
+            }
+            let has = |class: u32| banks.as_ref().is_none_or(|banks| banks.contains(class));
+            ranks = (0..).zip(&of_classes).filter(|&(class, _)| has(class)).fold(0, |mask, (_, ranks)| mask | ranks);
+        }
         let policy = Policy {
-            banks: list("banks", &task.banks, palette.bank_classes())?,
+            banks,
             sets: list("sets", &task.sets, palette.set_colors())?,
             nodes: list("nodes", &task.nodes, nodes)?,
             mode: if task.soft { Mode::Soft } else { Mode::Strict },
         };
         let allocator = self.allocator_of(task);
-        let user = if task.banks.is_some() { COLORED_USER } else { PLAIN_USER };
+        let user = if task.banks.is_some() || task.ranks.is_some() { COLORED_USER } else { PLAIN_USER };
+        let original = self.original(task).map_or(index, |(original, _)| original);
         Ok(TaskConfig {
             cores: self.cores_of(task)?.iter().map(|core| core as usize).collect(),
             allocator: self.allocators().iter().position(|&name| name == allocator).expect("it has a task"),
             profile: Profile { policy, user, path: task.name.clone(), ..Profile::default() },
             priority: task.priority,
-            release: task.job.as_ref().map(|job| Release {
+            release: self.job_of(task).map(|job| Release {
                 phase: job.phase.map_or(Picoseconds(0), |phase| phase.0),
                 period: job.period.0,
                 deadline: job.deadline.unwrap_or(job.period).0,
                 references_per_job: job.references,
                 gives_up: job.late == Late::GiveUp,
                 uncounted: job.uncounted,
+                jitter: job.jitter.0,
+                seed: self.seed.wrapping_add(original as u64),
             }),
+            ranks,
+            copy_of: task.copy_of.as_ref().map(|_| original),
+            copy: task.copy.0,
             barrier: task.barrier.as_ref().map(|barrier| Barrier { group: barrier.group, every: barrier.every }),
             references: task.references,
             huge_pages: task.huge_pages,
-            source: self.source(&task.workload, self.seed.wrapping_add(index as u64))?,
+            source: self.source(&task.workload, self.seed.wrapping_add(original as u64))?,
         })
     }
 

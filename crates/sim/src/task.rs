@@ -2,7 +2,9 @@
 
 use crate::histogram::Histogram;
 use crate::page_table::PageTable;
+use crate::refresh::RankMask;
 use memtint_cache::TaskClass;
+use memtint_dram::replay::mix;
 use memtint_units::Picoseconds;
 use memtint_workload::{Reference, Source};
 
@@ -24,6 +26,24 @@ pub struct Release {
     pub gives_up: bool,
     /// Jobs at the beginning that are not counted.
     pub uncounted: u64,
+    /// How much later than its period says a job may be released, at random. Its deadline and response count from when it
+    /// should have been.
+    pub jitter: Picoseconds,
+    /// Seed of the jitter.
+    pub seed: u64,
+}
+
+impl Release {
+    /// When a job is released, by its number.
+    fn at(&self, job: u64) -> Picoseconds {
+        let late = if self.jitter.0 == 0 { 0 } else { mix(self.seed, job) % (self.jitter.0 + 1) };
+        self.nominal(job) + Picoseconds(late)
+    }
+
+    /// When it should be.
+    fn nominal(&self, job: u64) -> Picoseconds {
+        self.phase + Picoseconds(self.period.0 * job)
+    }
 }
 
 /// What a task does at the moment.
@@ -93,6 +113,8 @@ pub struct TaskCounts {
     pub preemptions: u64,
     /// Times it went on on another core.
     pub migrations: u64,
+    /// Times a job of it took over from another instance of the task (copy tasks).
+    pub taken_over: u64,
     /// When it completed, if it did.
     pub completed_at: Option<Picoseconds>,
 }
@@ -112,6 +134,14 @@ pub(crate) struct Task {
     /// Place in the queue of those that wait for a core.
     pub(crate) turn: u64,
     pub(crate) release: Option<Release>,
+    /// The job that is running or comes next, from 0.
+    pub(crate) job: u64,
+    /// Ranks that it may have memory of.
+    pub(crate) ranks: RankMask,
+    /// The group of instances it is one of.
+    pub(crate) copies: Option<usize>,
+    /// Its data have to be copied from another instance before it goes on.
+    pub(crate) takes_over: bool,
     pub(crate) barrier: Option<Barrier>,
     /// It has an end of its own: the simulation need not go on when all such have ended.
     pub(crate) is_finite: bool,
@@ -165,6 +195,10 @@ impl Task {
             priority,
             turn,
             release,
+            job: 0,
+            ranks: RankMask::MAX,
+            copies: None,
+            takes_over: false,
             barrier,
             is_finite: references.is_some() || source.ends(),
             left: references.unwrap_or(u64::MAX),
@@ -182,7 +216,7 @@ impl Task {
             at: PULL,
         };
         if let Some(release) = release {
-            task.state = State::Waiting(release.phase);
+            task.state = State::Waiting(release.at(0));
         }
         task.begin_stretch();
         task
@@ -223,10 +257,10 @@ impl Task {
 
     /// A job begins.
     pub(crate) fn release_at(&mut self, at: Picoseconds) {
-        self.released = at;
+        self.released = self.release.map_or(at, |release| release.nominal(self.job));
         self.ready_since = at;
         self.slots_before = self.counts.slots;
-        self.deadline = self.release.map_or(Picoseconds(u64::MAX), |release| at + release.deadline);
+        self.deadline = self.release.map_or(Picoseconds(u64::MAX), |release| self.released + release.deadline);
         self.state = State::Ready;
     }
 
@@ -240,7 +274,20 @@ impl Task {
             self.counts.deadline_misses += u64::from(at > self.deadline);
         }
         self.begin_stretch();
-        self.state = State::Waiting(self.released + release.period);
+        self.await_next(release);
+    }
+
+    /// The next job is released when its time has come.
+    fn await_next(&mut self, release: Release) {
+        self.job += 1;
+        self.state = State::Waiting(release.at(self.job));
+    }
+
+    /// Leaves a job to another instance of the task.
+    pub(crate) fn leave_job(&mut self) {
+        if let Some(release) = self.release {
+            self.await_next(release);
+        }
     }
 
     /// Whether the job that ends is one of those that count.
@@ -263,7 +310,7 @@ impl Task {
             self.counts.deadline_misses += 1;
         }
         self.begin_stretch();
-        self.state = State::Waiting(self.released + release.period);
+        self.await_next(release);
     }
 
     /// Goes on after a barrier.

@@ -7,6 +7,8 @@
 
 use super::{Machine, Scheduling};
 use crate::core::{Block, NO_REGISTER, PENDING};
+use crate::memory::Ticket;
+use crate::refresh::{RankMask, RefreshTask};
 use crate::task::{Ending, State};
 use memtint_dram::CommandSink;
 use memtint_units::Picoseconds;
@@ -17,8 +19,9 @@ type Urgency = (u64, usize);
 impl<S: CommandSink> Machine<S> {
     /// Decides what a core runs; false when it has to wait for that.
     pub(super) fn schedule(&mut self, at: usize) -> bool {
+        self.end_stall(at);
         let core = &self.cores[at];
-        if !core.draining && core.task.is_some() {
+        if !core.draining && core.task.is_some() && !self.is_refresh_task_due(at) {
             // Nobody has to wait for loads when nothing changes.
             self.release_what_is_due(at);
             if self.choice(at) == self.cores[at].task {
@@ -48,12 +51,124 @@ impl<S: CommandSink> Machine<S> {
             let now = core.time_of(core.slot);
             self.stop_where_it_has_to(task, now);
         }
+        self.run_refresh_tasks(at);
         self.release_what_is_due(at);
         let chosen = self.choice(at);
         self.run(at, chosen);
+        self.begin_stall(at);
         self.look_again(at);
         self.call_others(at);
         true
+    }
+
+    // --- refresh by software ---
+
+    fn is_refresh_task_due(&self, at: usize) -> bool {
+        let core = &self.cores[at];
+        self.soft_refresh.as_ref().is_some_and(|soft| soft.core == at)
+            && self.refresh_task_at <= core.time_of(core.slot)
+    }
+
+    /// Runs the lock and unlock tasks that have been released, before anything else on their core.
+    fn run_refresh_tasks(&mut self, at: usize) {
+        while self.is_refresh_task_due(at) {
+            let Some(soft) = &self.soft_refresh else { return };
+            let due = soft.next_task(self.refresh_task_at);
+            let all: Vec<RefreshTask> = soft.tasks_at(due.at).collect();
+            self.refresh_task_at = soft.next_task(due.at + Picoseconds(1)).at;
+            let (lock, unlock, clean) = (soft.lock, soft.unlock, soft.clean);
+            let begin = self.cores[at].slot;
+            for task in all {
+                // Lines are written back within the time that the lock task has, if that is enough.
+                let done = self.cores[at].slot + self.cores[at].slot_of(if task.locks { lock } else { unlock });
+                if task.locks {
+                    self.locks.locks += 1;
+                    if clean {
+                        self.clean(at, task.ranks);
+                    }
+                }
+                let core = &mut self.cores[at];
+                core.slot = core.slot.max(done);
+            }
+            let core = &mut self.cores[at];
+            core.wake = core.wake.max(core.slot);
+            self.locks.tasks_ps += (core.time_of(core.slot) - core.time_of(begin)).0;
+        }
+    }
+
+    /// Writes back the dirty lines of some ranks, at the pace of the bus.
+    fn clean(&mut self, at: usize, ranks: RankMask) {
+        let memory = &self.memory;
+        let lines = self.hierarchy.clean(|line| memory.rank(line).is_some_and(|rank| ranks >> rank & 1 == 1));
+        let step = self.cores[at].slot_of(self.memory.line_time());
+        let task = self.cores[at].last_task.unwrap_or_default() as u16;
+        for line in lines {
+            let core = &mut self.cores[at];
+            let sent = core.time_of(core.slot) + self.reach;
+            core.slot += step;
+            let ticket = Ticket { core: at as u16, register: NO_REGISTER, task };
+            self.memory.send(sent, self.cores[at].node, ticket, line, true);
+            self.locks.cleaned_lines += 1;
+        }
+    }
+
+    /// Whether a task may not run on a core now, because its memory is being refreshed.
+    fn is_locked_out(&self, index: usize, at: usize) -> bool {
+        let core = &self.cores[at];
+        self.soft_refresh.as_ref().is_some_and(|soft| soft.is_locked(self.tasks[index].ranks, core.time_of(core.slot)))
+    }
+
+    /// An idle core that has tasks which only locks keep from running counts its time.
+    fn begin_stall(&mut self, at: usize) {
+        if self.soft_refresh.is_none() || self.cores[at].task.is_some() {
+            return;
+        }
+        let waits = |&&index: &&usize| {
+            let task = &self.tasks[index];
+            task.state == State::Ready && task.running_on.is_none() && self.is_locked_out(index, at)
+        };
+        if self.cores[at].tasks.iter().any(|index| waits(&index)) {
+            self.stalled[at] = Some(self.cores[at].slot);
+        }
+    }
+
+    fn end_stall(&mut self, at: usize) {
+        if let Some(since) = self.stalled[at].take() {
+            let core = &self.cores[at];
+            self.locks.unhidden_ps[at] += (core.time_of(core.slot).saturating_sub(core.time_of(since))).0;
+        }
+    }
+
+    /// Whose a job of a task with several instances is: of the one that had the job before, if it can have this one without
+    /// meeting a lock up to its deadline; or the first other that can; or else one that is not locked now.
+    fn instance(&mut self, group: usize, job: u64, released: Picoseconds) -> usize {
+        let copies = &self.copies[group];
+        if let Some((_, instance)) = copies.decided.filter(|&(decided, _)| decided == job) {
+            return instance;
+        }
+        let latest = copies.latest;
+        let first = std::iter::once(latest);
+        let order: Vec<usize> = first.chain(copies.members.iter().copied().filter(|&task| task != latest)).collect();
+        let busy = order.iter().copied().find(|&task| self.tasks[task].state == State::Ready);
+        let soft = self.soft_refresh.as_ref();
+        let deadline =
+            |task: usize| released + self.tasks[task].release.map_or(Picoseconds(0), |release| release.deadline);
+        let free = |&task: &usize| {
+            soft.is_none_or(|soft| !soft.is_locked_within(self.tasks[task].ranks, released, deadline(task)))
+        };
+        let unlocked = |&task: &usize| soft.is_none_or(|soft| !soft.is_locked(self.tasks[task].ranks, released));
+        // What is late has its data where they are.
+        let chosen = busy
+            .or_else(|| order.iter().copied().find(free))
+            .or_else(|| order.iter().copied().find(unlocked))
+            .unwrap_or(latest);
+        let copies = &mut self.copies[group];
+        (copies.decided, copies.latest) = (Some((job, chosen)), chosen);
+        if chosen != latest {
+            self.tasks[chosen].takes_over = true;
+            self.locks.copies += 1;
+        }
+        chosen
     }
 
     /// Ends the job, waits at the barrier, or ends the task.
@@ -128,11 +243,18 @@ impl<S: CommandSink> Machine<S> {
             if !is_elsewhere && task.gives_up_at().is_some_and(|deadline| deadline <= now) {
                 task.give_up_job();
             }
-            if let State::Waiting(release) = task.state
+            let index = self.cores[at].tasks[place];
+            while let State::Waiting(release) = self.tasks[index].state
                 && release <= now
             {
-                task.release_at(release);
+                let (group, job) = (self.tasks[index].copies, self.tasks[index].job);
+                if group.is_some_and(|group| self.instance(group, job, release) != index) {
+                    self.tasks[index].leave_job();
+                    continue;
+                }
                 self.turns += 1;
+                let task = &mut self.tasks[index];
+                task.release_at(release);
                 task.turn = self.turns;
             }
         }
@@ -148,9 +270,9 @@ impl<S: CommandSink> Machine<S> {
         (first, index)
     }
 
-    /// What a core runs, still ready.
+    /// What a core runs, still ready and not locked out.
     fn current(&self, at: usize) -> Option<usize> {
-        self.cores[at].task.filter(|&task| self.tasks[task].state == State::Ready)
+        self.cores[at].task.filter(|&task| self.tasks[task].state == State::Ready && !self.is_locked_out(task, at))
     }
 
     /// What a core should run now.
@@ -168,7 +290,8 @@ impl<S: CommandSink> Machine<S> {
             }
         }
         let free = |task: usize| self.tasks[task].running_on.is_none_or(|core| core == at);
-        let wants = |task: &usize| self.tasks[*task].state == State::Ready && free(*task);
+        let wants =
+            |task: &usize| self.tasks[*task].state == State::Ready && free(*task) && !self.is_locked_out(*task, at);
         let mut ready: Vec<usize> = self.cores[at].tasks.iter().copied().filter(wants).collect();
         if !self.migratory {
             return ready.into_iter().min_by_key(|&task| self.urgency(task));
@@ -220,6 +343,10 @@ impl<S: CommandSink> Machine<S> {
             core.slot += self.switch_slots;
         }
         core.last_task = Some(chosen);
+        if std::mem::take(&mut task.takes_over) {
+            core.slot += self.copy_slots[chosen];
+            task.counts.taken_over += 1;
+        }
         core.wake = core.wake.max(core.slot);
         core.quantum_end = core.slot + self.quantum_slots;
         core.turn = task.turn;
@@ -239,7 +366,8 @@ impl<S: CommandSink> Machine<S> {
         let given_up = core.tasks.iter().filter_map(|&index| self.tasks[index].gives_up_at());
         // What runs elsewhere is given up there; here it would be looked at again and again once its time is over.
         let here = given_up.filter(|&deadline| deadline > core.time_of(core.slot));
-        let next_release = releases.chain(here).min().map_or(PENDING, |time| core.slot_of(time));
+        let locks = self.next_change_of_locks(at);
+        let next_release = releases.chain(here).chain(locks).min().map_or(PENDING, |time| core.slot_of(time));
         let others = core.tasks.len() > 1;
         let core = &mut self.cores[at];
         core.look_at = match (core.task, self.scheduling) {
@@ -262,6 +390,15 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
+    /// When a lock is next set or lifted that concerns a core.
+    fn next_change_of_locks(&self, at: usize) -> Option<Picoseconds> {
+        let soft = self.soft_refresh.as_ref()?;
+        let core = &self.cores[at];
+        let ranks = core.tasks.iter().fold(0, |ranks, &task| ranks | self.tasks[task].ranks);
+        let change = soft.next_change(ranks, core.time_of(core.slot));
+        Some(if soft.core == at { change.min(self.refresh_task_at) } else { change })
+    }
+
     /// Makes a core decide again, no earlier than a time.
     fn call(&mut self, at: usize, time: Picoseconds) {
         let core = &mut self.cores[at];
@@ -278,9 +415,12 @@ impl<S: CommandSink> Machine<S> {
         if !self.migratory {
             return;
         }
-        let waits = |task: &usize| {
-            let task = &self.tasks[*task];
-            task.state == State::Ready && task.running_on.is_none() && task.cores.len() > 1
+        let waits = |&index: &usize| {
+            let task = &self.tasks[index];
+            task.state == State::Ready
+                && task.running_on.is_none()
+                && task.cores.len() > 1
+                && !self.is_locked_out(index, at)
         };
         let waiting: Vec<usize> = self.cores[at].tasks.iter().copied().filter(waits).collect();
         let now = self.cores[at].time_of(self.cores[at].slot);

@@ -1,0 +1,248 @@
+//! Refresh by software: do tasks keep off the ranks that are refreshed, and what does it cost them?
+
+use memtint_dram::{DeviceChoice, RetentionMonitor, Standard};
+use memtint_sim::{Report, Scenario, SimError, simulate, simulate_watched};
+use std::path::Path;
+
+/// The machine of chapters 4 and 5 of paper 004: one core, 8 ranks of DDR3-1600, split first level of 16 KiB, 128 KiB
+/// behind it.
+fn text(density: u32, refresh: &str, duration_ms: u64, system: &str, tasks: &[String]) -> String {
+    format!(
+        "schema = 1\nplatform = \"simplescalar-rtmemcontroller\"\ndevice = \"ddr3-1600\"\ndensity_gbit = {density}\n\
+         duration = \"{duration_ms} ms\"\n[cores]\ncount = 1\nmhz = 1000\nwindow = 0\nwidth = 1\n\
+         [caches]\nlatency_cycles = [1, 6, 6, 60, 20]\nl1 = {{ size = \"16 KiB\", ways = 4 }}\n\
+         llc = {{ size = \"128 KiB\", ways = 4 }}\n[system]\nfault = \"0 ns\"\n{system}\n{refresh}\n{}",
+        tasks.concat()
+    )
+}
+
+fn named(refresh: &str) -> String {
+    // Refreshes close rows, which random accesses to open ones gain from; so all rows are closed at once.
+    format!("[controller]\npage = \"closed\"\nrefresh = \"{refresh}\"")
+}
+
+/// A timetable, with a window for each text of ranks and start in milliseconds.
+fn timetable(lines: &str, windows: &[(&str, u64, &str)]) -> String {
+    let window = |(ranks, start, more): &(&str, u64, &str)| {
+        format!("[[timetable.window]]\nranks = \"{ranks}\"\nstart = \"{start} ms\"\n{more}\n")
+    };
+    let windows: String = windows.iter().map(window).collect();
+    format!("{}\n[timetable]\nperiod = \"64 ms\"\n{lines}\n{windows}", named("timetable"))
+}
+
+/// The two colors of CRS: the second server's first (5.3.4 of the paper, E20 of the errata).
+fn two_colors(lines: &str) -> String {
+    timetable(lines, &[("4-7", 0, ""), ("0-3", 32, "")])
+}
+
+/// A task that reads and writes all over a megabyte, a line each 400 cycles or so.
+fn writer(name: &str, ranks: &str, lines: &str) -> String {
+    format!(
+        "[[task]]\nname = \"{name}\"\nranks = \"{ranks}\"\ncore = 0\n\
+         workload = {{ kind = \"uniform\", size = \"1 MiB\", writes_per_1024 = 512, gap = 399 }}\n{lines}\n"
+    )
+}
+
+/// One that computes only: a job takes so many microseconds.
+fn computing(name: &str, ranks: &str, cost_us: u64, period_us: u64, lines: &str) -> String {
+    format!(
+        "[[task]]\nname = \"{name}\"\nranks = \"{ranks}\"\ncore = 0\n\
+         workload = {{ kind = \"bandwidth\", size = \"4 KiB\", gap = 99 }}\n\
+         job = {{ period = \"{period_us} us\", references = {}{lines} }}\n",
+        cost_us * 10
+    )
+}
+
+fn parse(text: &str) -> Result<Scenario, SimError> {
+    Scenario::parse(text, "test", Path::new(""))
+}
+
+fn run(text: &str) -> Report {
+    simulate(&parse(text).unwrap(), 1, &|_: f64| true).unwrap()
+}
+
+/// With the monitor on every channel: no row is lost.
+fn run_safely(text: &str) -> Report {
+    let scenario = parse(text).unwrap();
+    let channels = scenario.channels().unwrap();
+    let monitor = RetentionMonitor::new(&channels.geometry, &channels.duty.unwrap());
+    let (report, monitors) = simulate_watched(&scenario, 1, &|_: f64| true, vec![monitor; channels.count]).unwrap();
+    let end = scenario.device().clock.cycles_covering(scenario.file().duration.0);
+    for monitor in monitors {
+        let found = monitor.finish(end);
+        assert_eq!(found.losses, 0, "{:?}", found.first);
+    }
+    report
+}
+
+#[track_caller]
+fn assert_near(name: &str, found: f64, expected: f64, share: f64) {
+    assert!((found / expected - 1.0).abs() < share, "{name}: {found}, expected {expected}");
+}
+
+/// 8192 REF, in nanoseconds.
+fn burst_ns(density: u32) -> f64 {
+    let choice = DeviceChoice { density_gbit: Some(density), ..DeviceChoice::default() };
+    let device = Standard::load("ddr3-1600").unwrap().device(choice).unwrap();
+    8192.0 * f64::from(device.timing.rfc) * 1.25
+}
+
+/// Two tasks of different colors that always want the core: whichever is locked out, the other runs.
+#[test]
+fn refresh_is_hidden_and_met_by_no_request_at_any_density() {
+    let tasks = |ranks: [&str; 2]| [writer("one", ranks[0], ""), writer("two", ranks[1], "")];
+    let system = "quantum = \"500 us\"";
+    let work = |report: &Report| report.tasks.iter().map(|task| task.instructions).sum::<u64>() as f64;
+    let none = run(&text(1, &named("none"), 70, system, &tasks(["0-3", "4-7"])));
+    for density in [1, 2, 4, 8, 16, 32, 64] {
+        let colored = run_safely(&text(density, &two_colors(""), 70, system, &tasks(["0-3", "4-7"])));
+        assert_eq!(colored.requests_that_met_a_refresh, 0, "{density} Gb: {:?}", colored.ranks);
+        let locks = colored.locks.clone().unwrap();
+        assert_eq!((locks.unhidden_ns[0], locks.locks), (0.0, 3));
+        // Three bursts have begun, at 0, 32 and 64 ms; the last is cut off at 70 ms.
+        let expected = 2.0 * burst_ns(density) + burst_ns(density).min(6e6) + 3.0 * 20_000.0;
+        assert_near("locked", locks.locked_ns, expected, 0.01);
+        assert_near("hidden", locks.hidden_ns[0], expected, 0.01);
+        assert!(colored.tasks.iter().all(|task| task.ending == "running"));
+        // The same without refresh: what is lost are the lock tasks; what is gained, that caches stay warm while tasks do not
+        // take turns.
+        assert_near("work", work(&colored) / work(&none), 1.0 - locks.tasks_ns / 70e6, 0.02);
+        // Auto-refresh is met, the more the longer it takes.
+        let auto = run_safely(&text(density, &named("all-bank"), 70, system, &tasks(["0-3", "4-7"])));
+        assert!(auto.requests_that_met_a_refresh > 500, "{}", auto.requests_that_met_a_refresh);
+        if density >= 4 {
+            assert!(work(&auto) < work(&colored), "{density} Gb: {} {}", work(&auto), work(&colored));
+        }
+    }
+}
+
+/// What no other task can use is lost: a closed formula.
+#[test]
+fn refresh_that_nobody_hides_costs_its_length() {
+    // A task that has memory of the first four ranks, or of all: which windows keep it from running.
+    type Windows = [(&'static str, u64, &'static str)];
+    let windows: [(u32, &Windows); 3] = [
+        (8, &[("0-3", 10, ""), ("4-7", 40, "")]),
+        (8, &[("0", 3, ""), ("1", 8, ""), ("2", 13, ""), ("3", 18, ""), ("4-7", 40, "")]),
+        (2, &[("0-1", 3, ""), ("2-7", 30, "")]),
+    ];
+    for (density, windows) in windows {
+        for (ranks, count) in [("0-3", windows.iter().filter(|window| window.0 < "3-").count()), ("0-7", windows.len())]
+        {
+            let refresh = timetable("lock = \"50 us\"\nunlock = \"10 us\"", windows);
+            let report = run_safely(&text(density, &refresh, 64, "", &[writer("one", ranks, "")]));
+            let locks = report.locks.unwrap();
+            let expected = count as f64 * burst_ns(density);
+            assert_near("unhidden", locks.unhidden_ns[0], expected, 0.01);
+            assert_near("locked", locks.locked_ns, windows.len() as f64 * (burst_ns(density) + 50_000.0), 0.01);
+            assert_eq!(report.requests_that_met_a_refresh, 0);
+            let none = run(&text(density, &named("none"), 64, "", &[writer("one", ranks, "")]));
+            let share = report.tasks[0].instructions as f64 / none.tasks[0].instructions as f64;
+            assert_near("work", share, 1.0 - (expected + locks.tasks_ns) / 64e6, 0.002);
+        }
+    }
+}
+
+/// What the paper does not say: caches write back lines of a color while another color's tasks run. Where lock tasks leave
+/// them there, they meet the refresh; and when as many wait as the controller drains at a time, so do all reads.
+#[test]
+fn dirty_lines_meet_the_refresh_unless_the_lock_task_cleans_them() {
+    let tasks = [writer("one", "0-3", ""), writer("two", "4-7", "")];
+    let run = |clean: bool| {
+        let refresh = two_colors(&format!("clean = {clean}"));
+        run_safely(&text(8, &refresh, 70, "quantum = \"500 us\"", &tasks))
+    };
+    let (cleaned, left) = (run(true), run(false));
+    assert_eq!(cleaned.requests_that_met_a_refresh, 0);
+    assert!(cleaned.locks.as_ref().unwrap().cleaned_lines > 500);
+    let met: u64 = left.ranks.iter().map(|rank| rank.met_lock).sum();
+    assert!(met > 0, "{:?}", left.ranks);
+    let work = |report: &Report| report.tasks.iter().map(|task| task.instructions).sum::<u64>() as f64;
+    assert!(work(&left) < 0.97 * work(&cleaned), "{} {}", work(&left), work(&cleaned));
+    assert_eq!((left.requests_that_met_a_refresh, left.locks.unwrap().cleaned_lines), (met, 0));
+}
+
+/// A task whose period is shorter than a burst (2.87 ms at 8 Gb) is late in each, unless another instance takes its place.
+#[test]
+fn copy_tasks_keep_short_tasks_in_time() {
+    let short = computing("short", "0-3", 200, 1000, "");
+    let copy = "[[task]]\nname = \"copy\"\ncopy_of = \"short\"\ncopy = \"5 us\"\nranks = \"4-7\"\ncore = 0\n\
+                workload = { kind = \"bandwidth\", size = \"4 KiB\", gap = 99 }\n";
+    let system = "scheduling = \"fixed-priority\"";
+    let alone = run_safely(&text(8, &two_colors(""), 192, system, std::slice::from_ref(&short)));
+    assert_eq!(alone.tasks[0].deadline_misses, 9, "three in each of three bursts: {:?}", alone.tasks[0]);
+    assert!(alone.locks.unwrap().unhidden_ns[0] > 3.0 * 2.8e6);
+    let both = run_safely(&text(8, &two_colors(""), 192, system, &[short, copy.to_owned()]));
+    let locks = both.locks.clone().unwrap();
+    let [original, copied] = &both.tasks[..] else { panic!("two instances") };
+    assert_eq!((original.deadline_misses, copied.deadline_misses), (0, 0), "{both:?}");
+    assert_eq!(original.jobs + copied.jobs, 192, "each job once");
+    // At 0 ranks 4-7 are locked: the original begins. It gives way at 32 ms, and so on.
+    assert_eq!((locks.copies, copied.taken_over, original.taken_over), (5, 3, 2));
+    assert_eq!((original.jobs, copied.jobs), (96, 96));
+    assert_eq!(locks.unhidden_ns[0], 0.0);
+    assert_near("response", copied.response_ns.unwrap().max / 1000.0, 205.0 + 20.0, 0.03);
+}
+
+#[test]
+fn jobs_are_released_with_jitter_and_phase() {
+    let system = "scheduling = \"fixed-priority\"";
+    let with = |lines: &str, seed: u64| {
+        let task = computing("task", "0-7", 100, 1000, lines);
+        run(&format!("seed = {seed}\n{}", text(1, &named("none"), 50, system, &[task])))
+    };
+    let punctual = with(", phase = \"300 us\"", 1);
+    let response = punctual.tasks[0].response_ns.unwrap();
+    assert_eq!((punctual.tasks[0].jobs, response.count), (50, 50));
+    assert!(response.max < 105_000.0, "{response:?}");
+    let late = with(", jitter = \"400 us\"", 1);
+    let response = late.tasks[0].response_ns.unwrap();
+    // Uniform between 0 and 400 us, counted from when the job should have been released.
+    assert!((470_000.0..503_000.0).contains(&response.max), "{response:?}");
+    assert!((101_000.0..130_000.0).contains(&response.min), "{response:?}");
+    assert_near("mean", response.mean, 300_000.0, 0.1);
+    assert_eq!((late.tasks[0].deadline_misses, late.tasks[0].jobs), (0, 50));
+    assert_eq!(late, with(", jitter = \"400 us\"", 1));
+    assert_ne!(late.tasks[0].response_ns, with(", jitter = \"400 us\"", 2).tasks[0].response_ns);
+    let missed = with(", jitter = \"400 us\", deadline = \"300 us\"", 1).tasks[0].deadline_misses;
+    assert!((15..35).contains(&missed), "half of the jobs: {missed}");
+}
+
+/// Bursts that begin late at random, within a period that leaves time for it.
+#[test]
+fn bursts_with_jitter_are_met_by_no_request() {
+    let tasks = [writer("one", "0-3", ""), writer("two", "4-7", "")];
+    let refresh = two_colors("jitter = \"300 us\"").replace("\"64 ms\"", "\"63 ms\"");
+    let report = run_safely(&text(8, &refresh, 130, "quantum = \"500 us\"", &tasks));
+    assert_eq!(report.requests_that_met_a_refresh, 0);
+    assert_eq!(report, run_safely(&text(8, &refresh, 130, "quantum = \"500 us\"", &tasks)));
+}
+
+#[track_caller]
+fn refused(text: &str, words: &[&str]) {
+    let error = parse(text).unwrap_err().to_string();
+    assert!(words.iter().all(|word| error.contains(word)), "{error}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let task = [writer("one", "0-3", "")];
+    let with = |refresh: &str| text(8, refresh, 64, "", &task);
+    refused(&with("[controller]\nrefresh = \"timetable\""), &["timetable is absent"]);
+    refused(&with(&two_colors("").replace("\"timetable\"", "\"burst\"")), &["timetable is given"]);
+    refused(&with(&two_colors("").replace("64 ms", "65 ms")), &["rank 0, window 0", "52000000", "51200000 (tRET)"]);
+    refused(&with(&two_colors("jitter = \"10 us\"")), &["51208064", "51200000 (tRET)"]);
+    refused(&with(&timetable("", &[("0-6", 0, "")])), &["rank 7: the number of REF commands in a period is 0"]);
+    refused(&with(&timetable("", &[("0-8", 0, "")])), &["timetable.window 0: ranks"]);
+    refused(&with(&timetable("", &[("0-7", 63, "")])), &["timetable.window 0: length"]);
+    refused(&with(&timetable("", &[("0-7", 0, "length = \"2 ms\"")])), &["rank 0, window 0: its length in cycles"]);
+    refused(&with(&timetable("", &[("0-7", 0, "commands = 4096")])), &["rank 0, window 0", "(tRET)"]);
+    refused(&with(&timetable("core = 1", &[("0-7", 0, "")])), &["timetable.core is 1"]);
+    refused(&with(&two_colors("").replace("64 ms", "64000000001 ps")), &["timetable.period", "whole cycles"]);
+    refused(&text(8, &named("sometimes"), 64, "", &task), &["controller.refresh", "timetable"]);
+    let copy = |lines: &str| with(&two_colors("")) + &writer("two", "4-7", lines);
+    refused(&copy("copy_of = \"one\""), &["task \"two\": copy_of", "has jobs"]);
+    refused(&copy("copy_of = \"three\""), &["task \"two\": copy_of", "three"]);
+    let banks = [writer("one", "0-3", "banks = \"5\"")];
+    refused(&text(8, &two_colors(""), 64, "", &banks), &["task \"one\": ranks", "bank classes"]);
+}
