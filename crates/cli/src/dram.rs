@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use memtint_dram::replay::{ReplayStats, replay_timed};
 use memtint_dram::{
-    CheckOptions, Checker, CommandReader, Controller, Device, DeviceChoice, Geometry, RefreshPlan, Request, Standard,
+    CheckOptions, Checker, CommandReader, Controller, Device, DeviceChoice, Geometry, RefreshCheck, RefreshPlan,
+    Request, RetentionMonitor, Standard,
 };
 
 use self::mapping::{Found, Mapping};
@@ -315,20 +316,29 @@ fn check(path: &Path, device: &DeviceArguments, mapping: &MappingArguments, refr
     let failed = |cause| Failure::File { path: path.to_owned(), done: "read", cause };
     let file = BufReader::new(File::open(path).map_err(failed)?);
     let mut checker = Checker::new(&device.geometry, &device.timing, CheckOptions { refresh: plan.duty });
+    // What the standard lets come late, it lets.
+    let leeway = |duty: RefreshCheck| RefreshCheck { window: duty.window + duty.slack, ..duty };
+    let mut monitor = plan.duty.map(|duty| RetentionMonitor::new(&device.geometry, &leeway(duty)));
     let mut reader = CommandReader::new(file, &path.display().to_string());
-    let (mut commands, mut violation) = (0u64, None);
+    let (mut commands, mut violation, mut end) = (0u64, None, 0);
     while let Some(command) = reader.next() {
-        if let Err(found) = checker.see(command?) {
+        let command = command?;
+        if let Err(found) = checker.see(command) {
             violation = Some((reader.line(), found));
             break;
         }
-        commands += 1;
+        if let Some(monitor) = &mut monitor {
+            monitor.watch(command);
+        }
+        (commands, end) = (commands + 1, command.cycle);
     }
+    let retention = monitor.map(|monitor| monitor.finish(end)).filter(|_| violation.is_none());
+    let lost = retention.as_ref().is_some_and(|retention| retention.losses > 0);
     match format {
-        Format::Json => print_json(&report::check_json(path, &device, commands, violation))?,
-        Format::Text => print(&report::check_text(&device, commands, violation))?,
+        Format::Json => print_json(&report::check_json(path, &device, commands, violation, retention.as_ref()))?,
+        Format::Text => print(&report::check_text(&device, commands, violation, retention.as_ref()))?,
     }
-    Ok(if violation.is_some() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    Ok(if violation.is_some() || lost { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 /// Bytes that were moved, and the time it took: bytes a second.

@@ -203,6 +203,26 @@ fn a_command_trace_can_be_checked_apart() {
     assert!(message.contains("line 1") && message.contains("REFpb"), "{message}");
 }
 
+/// Refreshes that never come break no rule between two commands; the rows are lost all the same.
+#[test]
+fn rows_that_nobody_refreshes_are_found_in_a_trace() {
+    let interval = 9360u64;
+    let refreshed =
+        |count: u64| -> String { (1..=count).map(|index| format!("{} REF 0 0 0\n", index * interval)).collect() };
+    let check = |text: &str| {
+        let file = TemporaryFile::new("refreshes", text);
+        let options = ["--device", "ddr4-2400", "--refresh", "burst"];
+        let found = output(&[&["--format", "json", "dram", "check", file.path()], &options[..]].concat());
+        (found.status.code(), serde_json::from_slice::<Value>(&found.stdout).unwrap())
+    };
+    let (code, report) = check(&refreshed(16_400));
+    assert_eq!((code, &report["lost_rows"]), (Some(0), &Value::Null), "{report}");
+    assert_eq!(report["longest_without_refresh_cycles"], serde_json::json!([8192 * interval]));
+    let (code, report) = check(&format!("{}76810000 ACT 0 0 5\n", refreshed(8191)));
+    assert_eq!((code, &report["legal"]), (Some(1), &true.into()), "{report}");
+    assert!(report["lost_rows"].as_str().unwrap().contains("bin 8191 of 8192"), "{report}");
+}
+
 #[test]
 fn what_is_wrong_is_refused_with_what_is_accepted() {
     for (options, accepted) in [

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use memtint_dram::replay::ReplayStats;
 use memtint_dram::{
-    ControllerConfig, Device, Energy, EnergyCounts, EnergyMeter, PagePolicy, QueueSharing, RankCounts, Scheduler,
-    Timing, Violation,
+    ControllerConfig, Device, Energy, EnergyCounts, EnergyMeter, PagePolicy, QueueSharing, RankCounts, Retention,
+    Scheduler, Timing, Violation,
 };
 use serde_json::{Value, json};
 
@@ -210,7 +210,13 @@ fn page_policy(config: &ControllerConfig) -> String {
     }
 }
 
-pub(super) fn check_json(path: &Path, device: &Device, commands: u64, violation: Option<(u64, Violation)>) -> Value {
+pub(super) fn check_json(
+    path: &Path,
+    device: &Device,
+    commands: u64,
+    violation: Option<(u64, Violation)>,
+    retention: Option<&Retention>,
+) -> Value {
     json!({
         "schema": 1,
         "report": "dram check",
@@ -220,12 +226,28 @@ pub(super) fn check_json(path: &Path, device: &Device, commands: u64, violation:
         "legal": violation.is_none(),
         "line": violation.map(|(line, _)| line),
         "violation": violation.map(|(_, violation)| violation_json(&violation)),
+        "longest_without_refresh_cycles": retention.map(|retention| &retention.longest),
+        "lost_rows": retention.and_then(|retention| retention.first).map(|loss| loss.to_string()),
     })
 }
 
-pub(super) fn check_text(device: &Device, commands: u64, violation: Option<(u64, Violation)>) -> String {
+pub(super) fn check_text(
+    device: &Device,
+    commands: u64,
+    violation: Option<(u64, Violation)>,
+    retention: Option<&Retention>,
+) -> String {
     match violation {
-        None => format!("{}: {commands} commands, all legal\n", device.name),
+        None => {
+            let rows = retention.map(|retention| match retention.first {
+                Some(loss) => format!("rows are lost: {loss}\n"),
+                None => {
+                    let longest = retention.longest.iter().max().copied().unwrap_or_default();
+                    format!("no row goes longer than {longest} cycles without a refresh\n")
+                }
+            });
+            format!("{}: {commands} commands, all legal\n{}", device.name, rows.unwrap_or_default())
+        }
         Some((line, violation)) => format!("{}: line {line}: {violation}\n", device.name),
     }
 }
