@@ -246,3 +246,43 @@ fn what_cannot_be_is_refused() {
     let banks = [writer("one", "0-3", "banks = \"5\"")];
     refused(&text(8, &two_colors(""), 64, "", &banks), &["task \"one\": ranks", "bank classes"]);
 }
+
+/// The task set of Table 5.2 with models of its programs, the servers' tasks in colors of their own, by earliest deadline. (Not
+/// in servers: a task may run whenever its color is not locked.)
+#[test]
+fn the_task_set_of_chapter_5_meets_no_refresh_and_its_deadlines_while_bursts_are_short() {
+    // Execution times in microseconds; a reference is a miss, and takes so many nanoseconds on the simulated core.
+    let tasks: Vec<String> = [
+        ("cnt", "0-3", 3000, 20, 223),
+        ("lms", "0-3", 1600, 10, 3966),
+        ("st", "0-3", 2000, 8, 107),
+        ("compress", "4-7", 1200, 10, 100),
+        ("matmult", "4-7", 10_000, 40, 142),
+    ]
+    .iter()
+    .map(|(name, ranks, execution_us, period_ms, reference_ns)| {
+        format!(
+            "[[task]]\nname = \"{name}\"\nranks = \"{ranks}\"\ncore = 0\n\
+             workload = {{ kind = \"program\", model = \"refresh/{name}\" }}\n\
+             job = {{ period = \"{period_ms} ms\", references = {} }}\n",
+            execution_us * 1000 / reference_ns
+        )
+    })
+    .collect();
+    let system = "scheduling = \"edf\"";
+    for density in [1, 8, 64] {
+        let colored = run_safely(&text(density, &two_colors(""), 128, system, &tasks));
+        assert_eq!(colored.requests_that_met_a_refresh, 0, "{density} Gb: {:?}", colored.ranks);
+        let locks = colored.locks.clone().unwrap();
+        let misses: u64 = colored.tasks.iter().map(|task| task.deadline_misses).sum();
+        if density == 64 {
+            // A burst is 16.4 ms long, and st has a period of 8 ms.
+            assert!(misses > 0 && locks.unhidden_ns[0] > 0.0, "{locks:?}");
+        } else {
+            assert_eq!(misses, 0, "{density} Gb: {locks:?}");
+        }
+        let auto = run_safely(&text(density, &named("all-bank"), 128, system, &tasks));
+        assert!(auto.requests_that_met_a_refresh > 1000, "{}", auto.requests_that_met_a_refresh);
+        assert!(auto.tasks.iter().all(|task| task.execution_ns.unwrap().count > 0));
+    }
+}

@@ -6,10 +6,11 @@ use crate::program::footprint;
 use crate::{Program, ProgramParameters, Region, Reuse, ReuseParameters, Source, WorkloadError};
 use memtint_units::ByteSize;
 
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 4] = [
     ("palloc", include_str!("../programs/palloc.toml")),
     ("bpm", include_str!("../programs/bpm.toml")),
     ("opteron", include_str!("../programs/opteron.toml")),
+    ("refresh", include_str!("../programs/refresh.toml")),
 ];
 
 /// A number, and where it is from.
@@ -33,7 +34,7 @@ pub enum Origin {
 /// What is known of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramModel {
-    /// The collection: `palloc`, `bpm` or `opteron`.
+    /// The collection: `palloc`, `bpm`, `opteron` or `refresh`.
     pub set: String,
     /// The machine that the published numbers were taken on.
     pub machine: String,
