@@ -144,6 +144,8 @@ pub struct Machine<S = ()> {
     locks: LockCounts,
     /// Since when each core is idle because of locks.
     stalled: Vec<Option<u64>>,
+    /// Ranks that each core has seen locked.
+    locks_seen: Vec<u64>,
     copies: Vec<Copies>,
     copy_slots: Vec<u64>,
     /// Turns given out, for [`Scheduling::RoundRobin`].
@@ -220,6 +222,7 @@ impl<S: CommandSink> Machine<S> {
             refresh_task_at: soft_refresh.as_ref().map_or(END_OF_TIME, |soft| soft.next_task(Picoseconds(0)).at),
             locks: LockCounts { unhidden_ps: vec![0; cores.len()], ..LockCounts::default() },
             stalled: vec![None; cores.len()],
+            locks_seen: vec![0; cores.len()],
             copies,
             copy_slots,
             turns: built.len() as u64,

@@ -38,7 +38,8 @@ pub struct SoftRefresh {
     pub unlock: Picoseconds,
     /// The core that lock and unlock tasks run on, before all others.
     pub core: usize,
-    /// Whether the lock task also writes back the dirty lines of the ranks that it locks. Otherwise a task of other ranks can
+    /// Whether the lock task also writes back the dirty lines of the ranks that it locks, and each other core what it still
+    /// wrote before it saw the lock. Otherwise a task of other ranks can
     /// displace them meanwhile, and they meet the refresh.
     pub clean: bool,
     /// Of each channel.
@@ -75,6 +76,13 @@ impl SoftRefresh {
     pub(crate) fn is_locked(&self, ranks: RankMask, at: Picoseconds) -> bool {
         let within = at.0 % self.period.0;
         self.windows.iter().any(|window| window.ranks & ranks != 0 && (window.start.0..window.end.0).contains(&within))
+    }
+
+    /// The ranks that are locked.
+    pub(crate) fn locked(&self, at: Picoseconds) -> RankMask {
+        let within = at.0 % self.period.0;
+        let covers = |window: &&LockWindow| (window.start.0..window.end.0).contains(&within);
+        self.windows.iter().filter(covers).fold(0, |ranks, window| ranks | window.ranks)
     }
 
     /// Whether one of the ranks is locked at any time from `from` to before `to`.

@@ -286,3 +286,22 @@ fn the_task_set_of_chapter_5_meets_no_refresh_and_its_deadlines_while_bursts_are
         assert!(auto.tasks.iter().all(|task| task.execution_ns.unwrap().count > 0));
     }
 }
+
+/// Locks hold for all cores, and for tasks that move between them; the lock tasks run on one.
+#[test]
+fn two_cores_keep_off_the_same_locked_ranks() {
+    let pinned =
+        |name: &str, ranks: &str, core: u32| writer(name, ranks, "").replace("core = 0", &format!("core = {core}"));
+    let own = [pinned("a", "0-1", 0), pinned("b", "4-5", 0), pinned("c", "2-3", 1), pinned("d", "6-7", 1)];
+    let moving = own.clone().map(|task| task.replace("core = 0", "").replace("core = 1", ""));
+    for tasks in [own, moving] {
+        let text = text(8, &two_colors(""), 70, "quantum = \"500 us\"", &tasks).replace("count = 1", "count = 2");
+        let report = run_safely(&text);
+        assert_eq!(report.requests_that_met_a_refresh, 0, "{:?}", report.ranks);
+        let locks = report.locks.unwrap();
+        assert_eq!((locks.locks, locks.unhidden_ns.len()), (3, 2));
+        // Each core has, or finds, a task of the other color within the drain of its loads.
+        assert!(locks.unhidden_ns.iter().all(|&unhidden| unhidden < 1000.0), "{locks:?}");
+        assert!(report.tasks.iter().all(|task| task.instructions > 1_000_000), "{:?}", report.tasks);
+    }
+}

@@ -20,6 +20,7 @@ impl<S: CommandSink> Machine<S> {
     /// Decides what a core runs; false when it has to wait for that.
     pub(super) fn schedule(&mut self, at: usize) -> bool {
         self.end_stall(at);
+        self.clean_what_was_written_since(at);
         let core = &self.cores[at];
         if !core.draining && core.task.is_some() && !self.is_refresh_task_due(at) {
             // Nobody has to wait for loads when nothing changes.
@@ -93,6 +94,18 @@ impl<S: CommandSink> Machine<S> {
             let core = &mut self.cores[at];
             core.wake = core.wake.max(core.slot);
             self.locks.tasks_ps += (core.time_of(core.slot) - core.time_of(begin)).0;
+        }
+    }
+
+    /// The lock task runs on one core. The others may have written to the ranks until they see the lock: they write that back.
+    fn clean_what_was_written_since(&mut self, at: usize) {
+        let Some(soft) = self.soft_refresh.as_ref().filter(|soft| soft.clean && soft.core != at) else { return };
+        let core = &self.cores[at];
+        let locked = soft.locked(core.time_of(core.slot));
+        let fresh = locked & !self.locks_seen[at];
+        self.locks_seen[at] = locked;
+        if fresh != 0 {
+            self.clean(at, fresh);
         }
     }
 
