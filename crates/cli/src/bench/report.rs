@@ -309,7 +309,7 @@ impl BenchReport<'_> {
         }
         format!(
             "\nsteady parts: in color, natively, and natively once more (the control) at the same time, in turn, {} ms \
-             each\n{lines}",
+             each;\nwhat memtint's processes do while their program stands still is not in them, but in \"memtint's processes, CPU\"\n{lines}",
             SLICE.as_millis()
         )
     }
