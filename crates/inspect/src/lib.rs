@@ -39,4 +39,4 @@ pub use inspector::Inspector;
 pub use maps::SegmentKind;
 pub use pool::POOL_ADDRESSES;
 pub use report::*;
-pub use svg::svg;
+pub use svg::{escape_xml, svg};

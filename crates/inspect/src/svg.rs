@@ -233,11 +233,13 @@ fn wrap(content: &str) -> Vec<String> {
 }
 
 fn text(out: &mut String, x: f64, y: f64, attributes: &str, content: &str) -> fmt::Result {
-    writeln!(out, r#"<text x="{x:.1}" y="{y:.1}" {attributes}>{}</text>"#, escape(content))
+    writeln!(out, r#"<text x="{x:.1}" y="{y:.1}" {attributes}>{}</text>"#, escape_xml(content))
 }
 
-/// Command names and platform names are anybody's text; characters that XML forbids become question marks.
-fn escape(content: &str) -> String {
+/// Makes any text one that may stand in XML: names of commands, platforms and tasks are anybody's. Characters that XML
+/// forbids become question marks.
+#[must_use]
+pub fn escape_xml(content: &str) -> String {
     let mut escaped = String::with_capacity(content.len());
     for character in content.chars() {
         match character {
@@ -258,7 +260,7 @@ mod tests {
 
     #[test]
     fn any_name_is_safe_in_xml() {
-        assert_eq!(escape("a<b>&\"\u{1}\u{ffff}é"), "a&lt;b&gt;&amp;&quot;??é");
+        assert_eq!(escape_xml("a<b>&\"\u{1}\u{ffff}é"), "a&lt;b&gt;&amp;&quot;??é");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
+use memtint_inspect::escape_xml;
 use memtint_units::Picoseconds;
 
 use super::outcome::{Chart, Lane, time};
@@ -73,7 +74,7 @@ fn draw_lane(out: &mut String, lane: &Lane, top: f64, end: u64, x: &impl Fn(u64)
             r##"<rect x="{from:.2}" y="{:.2}" width="{:.2}" height="{BAR}" fill="#9ec3ea" stroke="#000000" stroke-width="0.5"><title>{} job {job}: {} to {}</title></rect>"##,
             base - BAR,
             to - from,
-            escape(&lane.name),
+            escape_xml(&lane.name),
             time(start),
             time(stop)
         )?;
@@ -110,21 +111,5 @@ fn draw_lane(out: &mut String, lane: &Lane, top: f64, end: u64, x: &impl Fn(u64)
 }
 
 fn text(out: &mut String, x: f64, y: f64, attributes: &str, content: &str) -> fmt::Result {
-    writeln!(out, r#"<text x="{x:.1}" y="{y:.1}" {attributes}>{}</text>"#, escape(content))
-}
-
-/// Names of tasks are anybody's text; characters that XML forbids become question marks.
-fn escape(content: &str) -> String {
-    let mut escaped = String::with_capacity(content.len());
-    for character in content.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('?'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
+    writeln!(out, r#"<text x="{x:.1}" y="{y:.1}" {attributes}>{}</text>"#, escape_xml(content))
 }
