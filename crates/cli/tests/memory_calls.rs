@@ -164,7 +164,7 @@ fn large_private_files_are_listed() {
     let Some(machine) = Machine::take(&["cc"]) else { return };
     let check = Check::new(&machine, "memory", "large_private_files", &[]);
     let ended = run_through(check.launch().colored(), |report| {
-        // How many of a thousand pages the kernel happens to put in color depends on what was freed last.
+        // How many of the pages the kernel happens to put in color depends on what was freed last.
         let large = |mapping: &&OutMapping| mapping.end - mapping.start == 300 << 20;
         let listed: Vec<_> = report.out_of_color.mappings.iter().filter(large).collect();
         assert!(!listed.is_empty(), "{}", common::listing(report));
