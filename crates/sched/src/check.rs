@@ -242,7 +242,7 @@ impl Checker<'_> {
         }
         if !open {
             jobs.push(History { ran: 0, end: start.0 });
-        } else if matches!(self.schedule.policy, Policy::FixedPriority(_, Preemption::None))
+        } else if matches!(self.schedule.policy, Policy::FixedPriority(_, Preemption::None) | Policy::NonPreemptiveEdf)
             && jobs.last().is_some_and(|last| last.end != start.0)
         {
             return Err(Violation::Interrupted { run, task, job });
@@ -322,12 +322,14 @@ impl Checker<'_> {
                 }
                 let arrival = self.arrival(waiting, job);
                 let deadline = |task: usize, job: usize| self.arrival(task, job) + self.tasks[task].deadline().0;
+                let earlier = || deadline(waiting, job) < deadline(found.task, found.job as usize);
                 let (before, first) = match self.schedule.policy {
                     Policy::FixedPriority(_, Preemption::Full) => (found.end.0, place[waiting] < place[found.task]),
                     Policy::FixedPriority(_, Preemption::None) => {
                         (found.start.0 + 1, place[waiting] < place[found.task])
                     }
-                    Policy::Edf => (found.end.0, deadline(waiting, job) < deadline(found.task, found.job as usize)),
+                    Policy::Edf => (found.end.0, earlier()),
+                    Policy::NonPreemptiveEdf => (found.start.0 + 1, earlier()),
                 };
                 if waiting != found.task && first && arrival < before {
                     let at = Picoseconds(arrival.max(found.start.0));

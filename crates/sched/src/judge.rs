@@ -3,6 +3,7 @@
 use crate::check::{Accepted, check};
 use crate::edf::{DemandTest, quick_processor_demand};
 use crate::fixed::fixed_priority;
+use crate::nonpreemptive_edf::nonpreemptive_edf;
 use crate::schedule::{Policy, Schedule, schedule};
 use crate::task::TaskSet;
 use crate::verdict::{Effort, Response, Unsupported, Verdict};
@@ -53,6 +54,7 @@ pub fn judge(set: &TaskSet, policy: &Policy, effort: Effort, jobs_max: u64) -> V
             fixed_priority(set, priorities, *preemption, effort).map(Evidence::Responses)
         }
         Policy::Edf => quick_processor_demand(set, effort).map(Evidence::Demand),
+        Policy::NonPreemptiveEdf => nonpreemptive_edf(set, effort).map(Evidence::Demand),
     };
     match verdict {
         Verdict::Schedulable(evidence) => witness(set, policy, evidence, jobs_max),

@@ -41,7 +41,7 @@ use std::cmp::Ordering;
 /// # Ok::<(), memtint_sched::SchedError>(())
 /// ```
 pub fn judge_phases(set: &TaskSet, policy: &Policy, jobs_max: u64) -> Verdict<Schedule> {
-    if let Policy::FixedPriority(_, Preemption::None) = policy {
+    if policy.preemption() == Preemption::None {
         return Verdict::Unsupported(Unsupported::Platform { needs: "jobs that can be preempted, to use phases" });
     }
     let needs = |task: &Task| {
@@ -80,7 +80,7 @@ fn no(set: &TaskSet, policy: &Policy, task: usize, job: u64) -> Verdict<Schedule
     let mut before: Vec<(u64, u64)> = Vec::new();
     for (index, other) in set.tasks().iter().enumerate() {
         let first = match policy {
-            Policy::Edf => true,
+            Policy::Edf | Policy::NonPreemptiveEdf => true,
             Policy::FixedPriority(order, _) => {
                 let place = |task| order.order().iter().position(|&other| other == task);
                 place(index) <= place(task)
@@ -90,7 +90,7 @@ fn no(set: &TaskSet, policy: &Policy, task: usize, job: u64) -> Verdict<Schedule
         let mut arrival = other.phase().0;
         while first && arrival < end {
             let counts = match policy {
-                Policy::Edf => due(other, number) <= end,
+                Policy::Edf | Policy::NonPreemptiveEdf => due(other, number) <= end,
                 Policy::FixedPriority(..) => index != task || number <= job,
             };
             if counts {

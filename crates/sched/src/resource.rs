@@ -122,7 +122,7 @@ pub struct Budget {
 
 /// Decides whether a set meets all deadlines under a policy on a resource. A yes carries the number of windows looked at.
 ///
-/// Fixed priorities must be preemptive, and no deadline beyond the period. With [`Supply::Linear`] a set that is not
+/// The policy must be preemptive, and with fixed priorities no deadline beyond the period. With [`Supply::Linear`] a set that is not
 /// accepted is [`Unsupported::Inconclusive`] (demand and supply of a window) where the exact supply may do. When phases
 /// differ, a no becomes [`Unsupported::Phases`].
 ///
@@ -159,7 +159,7 @@ pub fn schedulable_on(
     };
     let found = match policy {
         Policy::FixedPriority(priorities, _) => question.fixed_priority_on(priorities, resource, effort),
-        Policy::Edf => question.edf_on(resource, effort),
+        Policy::Edf | Policy::NonPreemptiveEdf => question.edf_on(resource, effort),
     };
     match found {
         Ok(Found::Windows(windows)) => Verdict::Schedulable(windows),
@@ -198,7 +198,7 @@ pub fn smallest_budget(
     let question = Question { set, period: period.0, supply };
     let alone = match policy {
         Policy::FixedPriority(priorities, preemption) => fixed_priority(set, priorities, *preemption, effort).map(drop),
-        Policy::Edf => quick_processor_demand(set, effort).map(drop),
+        Policy::Edf | Policy::NonPreemptiveEdf => quick_processor_demand(set, effort).map(drop),
     };
     match alone {
         Verdict::Unschedulable(late) => return Verdict::Unschedulable(late),
@@ -207,7 +207,7 @@ pub fn smallest_budget(
     }
     let found = match policy {
         Policy::FixedPriority(priorities, _) => question.fixed_priority_budget(priorities, effort),
-        Policy::Edf => question.edf_budget(effort),
+        Policy::Edf | Policy::NonPreemptiveEdf => question.edf_budget(effort),
     };
     match found {
         Ok(budget) => Verdict::Schedulable(budget),
@@ -229,8 +229,8 @@ pub fn budget_curve(
 fn refused(set: &TaskSet, policy: &Policy) -> Option<Unsupported> {
     match policy {
         Policy::Edf => None,
-        Policy::FixedPriority(_, Preemption::None) => {
-            Some(Unsupported::Precondition { task: 0, needs: "preemptive priorities on a periodic resource" })
+        Policy::FixedPriority(_, Preemption::None) | Policy::NonPreemptiveEdf => {
+            Some(Unsupported::Precondition { task: 0, needs: "preemption on a periodic resource" })
         }
         Policy::FixedPriority(..) => {
             let beyond = |task: &Task| task.deadline() > task.period();
@@ -402,11 +402,13 @@ impl Question<'_> {
                     Some(near) => Ok(near),
                     None => self.horizon(&found.budget_ps, &utilization, &mut steps),
                 };
+                // With the whole period the other is the busy window, which may be longer than it need be.
                 debug_assert!(
-                    !matches!(
-                        (&last, self.horizon(&found.budget_ps, &utilization, &mut Steps::new(0, effort))),
-                        (Ok(near), Ok(exact)) if *near < exact
-                    ),
+                    found.budget_ps == self::whole(self.period)
+                        || !matches!(
+                            (&last, self.horizon(&found.budget_ps, &utilization, &mut Steps::new(0, effort))),
+                            (Ok(near), Ok(exact)) if *near < exact
+                        ),
                     "a horizon found too near in 64 bits"
                 );
             }

@@ -15,6 +15,20 @@ pub enum Policy {
     FixedPriority(Priorities, Preemption),
     /// The job with the earliest deadline, interrupted at any time.
     Edf,
+    /// The job with the earliest deadline of those that wait when the processor becomes free; it is not interrupted.
+    NonPreemptiveEdf,
+}
+
+impl Policy {
+    /// Tells whether a job that has begun can be interrupted.
+    #[must_use]
+    pub fn preemption(&self) -> Preemption {
+        match self {
+            Policy::FixedPriority(_, preemption) => *preemption,
+            Policy::Edf => Preemption::Full,
+            Policy::NonPreemptiveEdf => Preemption::None,
+        }
+    }
 }
 
 /// A stretch of time in which one job runs.
@@ -153,7 +167,7 @@ impl<'a> Generator<'a> {
             let task = &self.set.tasks()[index];
             let urgency = match self.policy {
                 Policy::FixedPriority(..) => self.ranks[index],
-                Policy::Edf => at + task.deadline().0,
+                Policy::Edf | Policy::NonPreemptiveEdf => at + task.deadline().0,
             };
             self.waiting.push(Reverse((urgency, index, job)));
             self.arrivals.push(Reverse((at + task.period().0, index, job + 1)));
@@ -163,9 +177,9 @@ impl<'a> Generator<'a> {
     /// Runs a job until it is complete or, if it can be interrupted, until somebody arrives; gives the time then.
     fn serve(&mut self, (urgency, task, job): (u64, usize, u64), now: u64, next: u64) -> u64 {
         let left = self.left[task].take().unwrap_or(self.set.tasks()[task].wcet().0);
-        let until = match self.policy {
-            Policy::FixedPriority(_, Preemption::None) => self.window,
-            _ => next,
+        let until = match self.policy.preemption() {
+            Preemption::None => self.window,
+            Preemption::Full => next,
         };
         let end = until.min(now + left);
         self.note(Run { task, job, start: Picoseconds(now), end: Picoseconds(end) });

@@ -68,6 +68,9 @@ pub enum Cause {
     Start,
     /// The window ends at the deadline of the job, and a resource supplies no more than this in it, in picoseconds.
     Supply(Ratio<BigUint>),
+    /// The window ends at the deadline of the job; the demand holds what is left of a job of this task, which has begun 1 ps
+    /// before the window and cannot be preempted.
+    Begun(usize),
     /// The tasks that count need more than the whole processor, so that response times grow without bound; the window
     /// is one of those in which it shows.
     Utilization(Ratio<BigUint>),

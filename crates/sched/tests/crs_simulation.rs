@@ -111,7 +111,7 @@ fn simulate(
             while arrival < ticks && saturation[index].is_none() {
                 let left = own.wcet().0 - random.within(0, less.min(own.wcet().0 - 1));
                 let urgency = match &server.policy {
-                    Policy::Edf => arrival + own.deadline().0,
+                    Policy::Edf | Policy::NonPreemptiveEdf => arrival + own.deadline().0,
                     Policy::FixedPriority(order, _) => {
                         order.order().iter().position(|&other| other == task).unwrap() as u64
                     }

@@ -38,7 +38,7 @@ fn any_times_get_an_answer() {
         let set = TaskSet::new(specs.collect::<Vec<_>>()).unwrap();
         let order = Priorities::deadline_monotonic(&set);
         let fixed = |preemption| Policy::FixedPriority(order.clone(), preemption);
-        for policy in [Policy::Edf, fixed(Preemption::Full), fixed(Preemption::None)] {
+        for policy in [Policy::Edf, Policy::NonPreemptiveEdf, fixed(Preemption::Full), fixed(Preemption::None)] {
             match judge(&set, &policy, effort, 50) {
                 Verdict::Schedulable(_) => yes += 1,
                 Verdict::Unschedulable(late) => {

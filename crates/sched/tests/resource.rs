@@ -171,7 +171,7 @@ fn short_periods_need_less() {
 fn misses(set: &TaskSet, policy: &Policy, period: u64, budget: u64, ticks: i64) -> bool {
     let place = |task: usize| match policy {
         Policy::FixedPriority(order, _) => order.order().iter().position(|&other| other == task).unwrap() as i64,
-        Policy::Edf => 0,
+        Policy::Edf | Policy::NonPreemptiveEdf => 0,
     };
     let mut jobs: Vec<Job> = (0..set.tasks().len())
         .flat_map(|task| {

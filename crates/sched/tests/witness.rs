@@ -89,12 +89,13 @@ fn priorities_and_deadlines_are_told_apart() {
     assert!(matches!(check(&set, &reversed), Err(Violation::Overtaken { run: 0, task: 1, .. })));
 }
 
-fn policies(set: &TaskSet) -> [Policy; 3] {
+fn policies(set: &TaskSet) -> [Policy; 4] {
     let order = Priorities::deadline_monotonic(set);
     [
         Policy::FixedPriority(order.clone(), Preemption::Full),
         Policy::FixedPriority(order, Preemption::None),
         Policy::Edf,
+        Policy::NonPreemptiveEdf,
     ]
 }
 
@@ -121,6 +122,9 @@ fn every_yes_has_a_witness_within_its_bounds() {
                     }
                 }
                 Verdict::Unschedulable(late) => assert!(late.demand_ps > late.window_ps),
+                Verdict::Unsupported(Unsupported::Precondition { needs, .. }) => {
+                    assert!(policy == Policy::NonPreemptiveEdf && needs.contains("blocking"), "{needs} {set:?}");
+                }
                 Verdict::Unsupported(reason) => assert!(matches!(reason, Unsupported::Phases(_)), "{reason:?} {set:?}"),
             }
         }
@@ -143,13 +147,13 @@ fn schedules_are_what_a_simulation_tick_by_tick_does() {
                     let deadline = set.tasks()[task].deadline().0 as i64;
                     let urgency = |arrival: i64| match policy {
                         // Among equal deadlines, the first task of the set.
-                        Policy::Edf => (arrival + deadline) * 8 + task as i64,
+                        Policy::Edf | Policy::NonPreemptiveEdf => (arrival + deadline) * 8 + task as i64,
                         Policy::FixedPriority(..) => place(task),
                     };
                     arrivals(&set, task, 0, end, urgency)
                 })
                 .collect();
-            let preemptive = !matches!(policy, Policy::FixedPriority(_, Preemption::None));
+            let preemptive = policy.preemption() == Preemption::Full;
             simulate(&mut jobs, preemptive, end);
             for job in jobs.iter().filter(|job| job.completion.is_some()) {
                 let number = job.arrival as u64 / set.tasks()[job.task].period().0;

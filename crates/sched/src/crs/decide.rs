@@ -121,7 +121,8 @@ pub(super) fn fits(
     effort: Effort,
 ) -> Result<Vec<Picoseconds>, Unsupported> {
     match policy {
-        Policy::Edf => {
+        // A system refuses servers that do not preempt.
+        Policy::Edf | Policy::NonPreemptiveEdf => {
             edf(set, supply, effort)?;
             Ok(set.tasks().iter().map(crate::task::Task::deadline).collect())
         }
@@ -215,7 +216,7 @@ fn late(system: &System, events_max: u64) -> Option<Overload> {
     let missed = records.iter().filter(missed).min_by_key(|job| job.deadline)?;
     let server = &system.cores()[missed.core].servers[missed.server];
     let before = |job: &Record| match &server.policy {
-        Policy::Edf => job.deadline <= missed.deadline,
+        Policy::Edf | Policy::NonPreemptiveEdf => job.deadline <= missed.deadline,
         Policy::FixedPriority(priorities, _) => {
             let rank = |task| priorities.order().iter().position(|&other| other == task);
             rank(job.task) < rank(missed.task) || (job.task == missed.task && job.job <= missed.job)

@@ -236,25 +236,20 @@ impl System {
                     let accepted = format!("0 to {}", refresh.groups.len() - 1);
                     return refuse(format!("core {index}"), "group of a server", server.group.to_string(), accepted);
                 }
-                if let Policy::FixedPriority(priorities, preemption) = &server.policy {
-                    if *preemption == Preemption::None {
-                        let accepted = "a preemptive one".into();
-                        return refuse(
-                            format!("core {index}"),
-                            "policy of a server",
-                            "not preemptive".into(),
-                            accepted,
-                        );
-                    }
-                    if priorities.order().len() != server.tasks.tasks().len() {
-                        let (found, accepted) = (priorities.order().len(), server.tasks.tasks().len());
-                        return refuse(
-                            format!("core {index}"),
-                            "priorities of a server",
-                            found.to_string(),
-                            accepted.to_string(),
-                        );
-                    }
+                if server.policy.preemption() == Preemption::None {
+                    let accepted = "a preemptive one".into();
+                    return refuse(format!("core {index}"), "policy of a server", "not preemptive".into(), accepted);
+                }
+                if let Policy::FixedPriority(priorities, _) = &server.policy
+                    && priorities.order().len() != server.tasks.tasks().len()
+                {
+                    let (found, accepted) = (priorities.order().len(), server.tasks.tasks().len());
+                    return refuse(
+                        format!("core {index}"),
+                        "priorities of a server",
+                        found.to_string(),
+                        accepted.to_string(),
+                    );
                 }
             }
         }

@@ -271,7 +271,7 @@ impl<'a> Player<'a> {
             let own = &self.servers()[server].tasks.tasks()[task];
             let deadline = at + own.deadline().0;
             let urgency = match self.servers()[server].policy {
-                Policy::Edf => deadline,
+                Policy::Edf | Policy::NonPreemptiveEdf => deadline,
                 Policy::FixedPriority(..) => self.states[server].ranks[task],
             };
             self.states[server].ready.insert((urgency, task, job));
