@@ -23,8 +23,9 @@ use crate::output::{Failure, Format, print, print_json, read_file, write_file};
     after_help = "Exit status: 0 every deadline is met, 1 a deadline can be missed, 2 failure, or the analysis cannot say.\n\
     \n\
     A file holds [[task]] tables with name, period, wcet and where needed deadline, phase, jitter, blocking, priority (1 is the\n\
-    highest; for fp) and lines (cache lines that a job moves). Times carry a unit: \"20 ms\", \"7.8 us\". What delays the core\n\
-    beside its tasks can be there too: [refresh] with mode (auto, fgr2, fgr4, burst), interval, duration, reopen, moved;\n\
+    highest; for fp) and lines (cache lines that a job moves). Times carry a unit: \"20 ms\", \"7.8 us\". Phases that differ are\n\
+    used where the tasks would not do with any: arrivals are then taken to be periodic. What delays the core beside its tasks\n\
+    can be there too: [refresh] with mode (auto, fgr2, fgr4, burst), interval, duration, reopen, moved;\n\
     [regulator] with period, lines, line_min; [banks] with request_delay, private_banks, requests_at_once_max, and\n\
     [[banks.core]] with [[banks.core.task]] and [banks.core.regulator].\n\
     \n\
@@ -37,7 +38,7 @@ pub(crate) struct AnalyzeArguments {
     /// Who goes first.
     #[arg(long, value_enum, default_value_t = Scheduler::Rm)]
     scheduler: Scheduler,
-    /// Jobs that have begun are not interrupted by others (rm, dm, fp).
+    /// Jobs that have begun are not interrupted by others.
     #[arg(long)]
     nonpreemptive: bool,
     /// File for a picture of the witness: who runs when.
@@ -84,7 +85,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         Scheduler::Rm => priority::rate_monotonic(&question),
         Scheduler::Dm => priority::deadline_monotonic(&question),
         Scheduler::Fp => priority::given(&question)?,
-        Scheduler::Edf => priority::edf(&question)?,
+        Scheduler::Edf => priority::edf(&question),
     };
     if let Some(path) = &arguments.svg {
         match &outcome.witness {

@@ -97,14 +97,82 @@ fn a_no_ends_with_1_and_names_task_window_and_demand() {
     assert!(text.contains("theorem: ") && text.contains("assumes: "), "{text}");
 }
 
+/// Two tasks that each need half of the processor at once.
+fn apart(phase: &str, rest: &str) -> String {
+    let half = "period = \"4 ms\"\nwcet = \"2 ms\"\ndeadline = \"2 ms\"\npriority";
+    task("a", &format!("{half} = 1{rest}")) + &task("b", &format!("{half} = 2\nphase = \"{phase}\""))
+}
+
+#[test]
+fn phases_that_differ_are_used() {
+    let scratch = Scratch::new("phases");
+    for scheduler in ["rm", "dm", "fp", "edf"] {
+        let (code, found) = scratch.json(&apart("2 ms", ""), &["--scheduler", scheduler]);
+        assert_eq!((code, &found["schedulable"]), (Some(0), &json!(true)), "{found}");
+        assert!(found["theorem"].as_str().unwrap().contains("Leung and Merrill 1980"), "{found}");
+        // The last phase and two hyperperiods.
+        assert_eq!(
+            (&found["phases_window_ps"], &found["witness"]["window_ps"]),
+            (&json!("10000000000"), &json!(10_000_000_000u64))
+        );
+        assert_eq!(
+            (&found["tasks"][0]["wcrt_ns"], &found["tasks"][1]["wcrt_ns"]),
+            (&json!(2_000_000), &json!(2_000_000))
+        );
+        let assumptions = found["assumptions"].to_string();
+        assert!(assumptions.contains("once each period, no later") && !assumptions.contains("worst ones"), "{found}");
+        let (code, found) = scratch.json(&apart("1 ms", ""), &["--scheduler", scheduler]);
+        assert_eq!(
+            (code, &found["schedulable"], &found["tasks"][1]["wcrt_ns"]),
+            (Some(1), &json!(false), &Value::Null)
+        );
+        assert_eq!((&found["overload"]["window_ps"], &found["overload"]["task"]), (&json!("3000000000"), &json!("b")));
+    }
+    let text = String::from_utf8(scratch.analyze(&apart("1 ms", ""), &[]).stdout).unwrap();
+    assert!(text.starts_with("not schedulable: task \"b\", job 0 (from 0, after its phase)"), "{text}");
+    // What does with any phases keeps the stronger theorem.
+    let (code, found) = scratch.json(&(burns_wellings() + "phase = \"1 ms\"\n"), &[]);
+    assert_eq!((code, &found["tasks"][2]["wcrt_ns"]), (Some(0), &json!(20_000_000)));
+    assert!(found["theorem"].as_str().unwrap().contains("Lehoczky 1990"), "{found}");
+}
+
+#[test]
+fn edf_without_preemption_names_the_job_that_has_begun() {
+    let scratch = Scratch::new("nonpreemptive");
+    let tasks = |long: &str| {
+        task("short", "period = \"5 ms\"\nwcet = \"1 ms\"")
+            + &task("long", &format!("period = \"100 ms\"\nwcet = \"{long}\""))
+    };
+    let arguments = ["--scheduler", "edf", "--nonpreemptive"];
+    let (code, found) = scratch.json(&tasks("4 ms"), &arguments);
+    assert_eq!(
+        (code, &found["schedulable"], &found["witness"]["coverage"]),
+        (Some(0), &json!(true), &json!("hyperperiod"))
+    );
+    let runs = found["witness"]["lanes"][1]["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), &runs[0]["start_ps"]), (1, &json!(1_000_000_000)));
+    assert!(found["theorem"].as_str().unwrap().contains("Jeffay, Stanat and Martel 1991"), "{found}");
+    let (code, found) = scratch.json(&tasks("4.000000002 ms"), &arguments);
+    assert_eq!((code, &found["overload"]["demand_ps"]), (Some(1), &json!("5000000001")));
+    assert!(found["overload"]["because"].as_str().unwrap().contains("a job of task \"long\" has begun"), "{found}");
+    let refresh = "[refresh]\nmode = \"auto\"\ninterval = \"7.8 us\"\nduration = \"350 ns\"\nreopen = \"28 ns\"\n";
+    let (code, found) = scratch.json(&(tasks("1 ms") + refresh), &arguments);
+    assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null));
+    assert!(found["unsupported"].as_str().unwrap().contains("no refresh"), "{found}");
+}
+
 #[test]
 fn what_is_unsupported_is_no_no() {
     let scratch = Scratch::new("unsupported");
-    let phased = task("a", "period = \"4 ms\"\nwcet = \"2 ms\"\ndeadline = \"2 ms\"")
-        + &task("b", "period = \"4 ms\"\nwcet = \"2 ms\"\ndeadline = \"2 ms\"\nphase = \"2 ms\"");
-    let (code, found) = scratch.json(&phased, &[]);
-    assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null));
-    assert!(found["unsupported"].as_str().unwrap().contains("phases"), "{found}");
+    for (rest, arguments, part) in [
+        ("", &["--nonpreemptive"][..], "the phases differ and are not used"),
+        ("", &["--jobs", "3"], "with a hyperperiod of 4000000000 ps"),
+        ("\njitter = \"1 us\"", &[], "no jitter, to use phases"),
+    ] {
+        let (code, found) = scratch.json(&apart("2 ms", rest), arguments);
+        assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null));
+        assert!(found["unsupported"].as_str().unwrap().contains(part), "{found}");
+    }
     let shared =
         burns_wellings() + "[banks]\nrequest_delay = \"37.5 ns\"\nprivate_banks = false\nrequests_at_once_max = 1\n";
     let output = scratch.analyze(&shared, &[]);

@@ -20,6 +20,8 @@ pub(super) struct Outcome {
     /// What must hold for the answer to.
     pub(super) assumptions: Vec<String>,
     pub(super) answer: Answer,
+    /// The answer is about exactly the phases given.
+    pub(super) phased: bool,
     pub(super) set: TaskSet,
     /// For each task of the set.
     pub(super) rows: Vec<Row>,
@@ -121,7 +123,7 @@ impl Outcome {
             "job": late.job.to_string(),
             "window_ps": late.window_ps.to_string(),
             "demand_ps": late.demand_ps.to_string(),
-            "because": because(&late.cause),
+            "because": because(&self.set, &late.cause),
         })
     }
 
@@ -129,6 +131,7 @@ impl Outcome {
         let mut text = String::new();
         let verdict = match &self.answer {
             Answer::Yes => "schedulable: every job meets its deadline".to_owned(),
+            Answer::No(late) if self.phased => format!("not schedulable: {}", late_in(&self.set, late, "its phase")),
             Answer::No(late) => format!("not schedulable: {}", overloaded(&self.set, late)),
             Answer::Unsupported(reason) => format!("unsupported: {reason}"),
         };
@@ -225,10 +228,14 @@ pub(super) fn time(span: Picoseconds) -> String {
     if part.is_empty() { format!("{whole} {unit}") } else { format!("{whole}.{part} {unit}") }
 }
 
-fn because(cause: &Cause) -> String {
+fn because(set: &TaskSet, cause: &Cause) -> String {
     match cause {
         Cause::Deadline => "the window ends at the deadline of the job".to_owned(),
         Cause::Start => "the window ends where the job would have to start".to_owned(),
+        Cause::Begun(task) => format!(
+            "the window ends at the deadline of the job, and a job of task {:?} has begun 1 ps before the window",
+            set.tasks()[*task].name()
+        ),
         Cause::Supply(most) => format!("the window is supplied no more than {most} ps"),
         Cause::Utilization(found) => format!("the part of the processor needed is {found}, more than 1"),
         other => format!("{other:?}"),
@@ -237,12 +244,16 @@ fn because(cause: &Cause) -> String {
 
 /// A sentence for an overload.
 pub(super) fn overloaded(set: &TaskSet, late: &Overload) -> String {
+    late_in(set, late, "a critical instant")
+}
+
+fn late_in(set: &TaskSet, late: &Overload, after: &str) -> String {
     let (name, job) = (set.tasks()[late.task].name(), &late.job);
     format!(
-        "task {name:?}, job {job} (from 0, after a critical instant): {} ps of work are due in a window of {} ps; {}",
+        "task {name:?}, job {job} (from 0, after {after}): {} ps of work are due in a window of {} ps; {}",
         late.demand_ps,
         late.window_ps,
-        because(&late.cause)
+        because(set, &late.cause)
     )
 }
 
@@ -267,6 +278,9 @@ pub(super) fn reason(set: &TaskSet, reason: &Unsupported) -> String {
         Unsupported::Load(found) => {
             format!("with bounds of interference that may never be reached, the part needed is {found}, not below 1")
         }
+        Unsupported::Horizon { hyperperiod_ps, jobs_max } => format!(
+            "with a hyperperiod of {hyperperiod_ps} ps the schedule repeats only after more than {jobs_max} jobs; see --jobs"
+        ),
         Unsupported::Contradiction(violation) => contradiction(violation),
         Unsupported::Inconclusive { found, most } => format!("a sufficient test does not say yes: {found} > {most}"),
         other => format!("{other:?}"),

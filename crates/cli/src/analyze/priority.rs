@@ -1,10 +1,11 @@
 //! Fixed priorities and earliest deadline first.
 
 use memtint_sched::{
-    Interference, Limit, Policy, Preemption, Priorities, Response, Scaled, Scaling, TaskSet, TaskSpec, Unsupported,
-    Verdict, WorstCase, check, edf_scaling, fixed_priority_scaling, fixed_priority_with, quick_processor_demand_with,
-    schedule, worst_response_edf_with, worst_response_with,
+    Interference, Limit, Policy, Preemption, Priorities, Response, Scaled, Scaling, Schedule, TaskSet, TaskSpec,
+    Unsupported, Verdict, WorstCase, check, edf_scaling, fixed_priority_scaling, fixed_priority_with, judge_phases,
+    nonpreemptive_edf, quick_processor_demand_with, schedule, worst_response_edf_with, worst_response_with,
 };
+use memtint_units::Picoseconds;
 use serde_json::json;
 
 use super::Question;
@@ -66,10 +67,9 @@ fn fixed(question: &Question<'_>, scheduler: &'static str, order: Priorities) ->
         .outcome(question, verdict)
 }
 
-pub(super) fn edf(question: &Question<'_>) -> Result<Outcome, Failure> {
+pub(super) fn edf(question: &Question<'_>) -> Outcome {
     if question.nonpreemptive {
-        let sentence = "unsupported: --nonpreemptive with --scheduler edf; accepted is rm, dm or fp";
-        return Err(Failure::Sentence(sentence.to_owned()));
+        return uninterrupted_edf(question);
     }
     let (set, terms, effort) = (&question.file.set, &question.file.terms[..], question.effort);
     let mut rows = rows(set, |task| worst_response_edf_with(set, task, terms, effort));
@@ -78,7 +78,23 @@ pub(super) fn edf(question: &Question<'_>) -> Result<Outcome, Failure> {
     let verdict = quick_processor_demand_with(set, terms, effort).map(|_| ());
     let theorem = "processor demand: Baruah, Rosier and Howell 1990, Spuri 1996, by QPA, Zhang and Burns 2009; response times: \
                    Spuri 1996";
-    Ok(Parts { scheduler: "edf", theorem, rows, numbers, policy: Policy::Edf }.outcome(question, verdict))
+    Parts { scheduler: "edf", theorem, rows, numbers, policy: Policy::Edf }.outcome(question, verdict)
+}
+
+fn uninterrupted_edf(question: &Question<'_>) -> Outcome {
+    let set = &question.file.set;
+    let verdict = match question.file.terms[..] {
+        [] => nonpreemptive_edf(set, question.effort).map(|_| ()),
+        _ => {
+            let needs = "no refresh, banks or regulator, for EDF without preemption";
+            Verdict::Unsupported(Unsupported::Platform { needs })
+        }
+    };
+    let unknown = "response times of EDF without preemption are not computed";
+    let rows = set.tasks().iter().map(|_| Row { unbounded: Some(unknown.to_owned()), ..Row::default() }).collect();
+    let theorem = "demand with a job that has begun: Jeffay, Stanat and Martel 1991; any deadlines, George, Rivierre and Spuri 1996";
+    Parts { scheduler: "edf", theorem, rows, numbers: Vec::new(), policy: Policy::NonPreemptiveEdf }
+        .outcome(question, verdict)
 }
 
 type Numbers = Vec<(&'static str, serde_json::Value, String)>;
@@ -127,11 +143,73 @@ struct Parts {
 impl Parts {
     fn outcome(self, question: &Question<'_>, verdict: Verdict<()>) -> Outcome {
         let (set, terms) = (&question.file.set, &question.file.terms[..]);
-        let mut answer = match verdict {
+        let usable = !set.synchronous() && terms.is_empty() && self.policy.preemption() == Preemption::Full;
+        let verdict = match verdict {
+            Verdict::Unsupported(why) if usable => match judge_phases(set, &self.policy, question.jobs_max) {
+                Verdict::Unsupported(also) => {
+                    let (why, also) = (reason(set, &why), reason(set, &also));
+                    return self.whatever_phases(
+                        question,
+                        Answer::Unsupported(format!("{why}; for just these phases, {also}")),
+                    );
+                }
+                verdict => return self.with_phases(question, verdict),
+            },
+            verdict => verdict,
+        };
+        let answer = match verdict {
             Verdict::Schedulable(()) => Answer::Yes,
             Verdict::Unschedulable(late) => Answer::No(Box::new(late)),
             Verdict::Unsupported(found) => Answer::Unsupported(reason(set, &found)),
         };
+        self.whatever_phases(question, answer)
+    }
+
+    /// An answer from the one schedule that happens with the phases given.
+    fn with_phases(mut self, question: &Question<'_>, verdict: Verdict<Schedule>) -> Outcome {
+        let set = &question.file.set;
+        let window = last_phase(set) + set.hyperperiod() * 2u8;
+        self.theorem = match self.policy {
+            Policy::FixedPriority(..) => {
+                "the one schedule of these phases, which repeats: Leung and Merrill 1980, for fixed priorities Leung and \
+                 Whitehead 1982"
+            }
+            _ => "the one schedule of these phases, which repeats: Leung and Merrill 1980",
+        };
+        // All else that is known is about the worst phases.
+        self.numbers = vec![(
+            "phases_window_ps",
+            json!(window.to_string()),
+            format!("{window}, the last phase and two hyperperiods from time 0"),
+        )];
+        let answer = match verdict {
+            Verdict::Schedulable(schedule) => {
+                for (task, row) in self.rows.iter_mut().enumerate() {
+                    let worst = longest(set, &schedule, task);
+                    *row = Row { worst, priority: row.priority, ..Row::default() };
+                }
+                Answer::Yes
+            }
+            Verdict::Unschedulable(late) => {
+                let unknown = "with these phases a job is late, and those after it were not looked at";
+                for row in &mut self.rows {
+                    *row = Row { unbounded: Some(unknown.to_owned()), priority: row.priority, ..Row::default() };
+                }
+                Answer::No(Box::new(late))
+            }
+            Verdict::Unsupported(found) => Answer::Unsupported(reason(set, &found)),
+        };
+        let mut outcome = self.whatever_phases(question, answer);
+        outcome.phased = true;
+        outcome.assumptions.retain(|assumption| assumption != WORST_PHASES);
+        outcome
+            .assumptions
+            .push("jobs arrive at the phase and then once each period, no later, and are released at once".to_owned());
+        outcome
+    }
+
+    fn whatever_phases(self, question: &Question<'_>, mut answer: Answer) -> Outcome {
+        let (set, terms) = (&question.file.set, &question.file.terms[..]);
         let witness = match &answer {
             Answer::Yes => witness(question, &self.policy, &self.rows),
             _ => Ok(Err("because the answer is not yes".to_owned())),
@@ -149,6 +227,7 @@ impl Parts {
             theorem,
             assumptions: assumptions(set, terms),
             answer,
+            phased: false,
             set: set.clone(),
             rows: self.rows,
             numbers,
@@ -172,11 +251,38 @@ fn named(term: &Interference) -> String {
     }
 }
 
+const WORST_PHASES: &str = "periods are least distances of arrivals; phases are the worst ones";
+
+fn last_phase(set: &TaskSet) -> u64 {
+    set.tasks().iter().map(|task| task.phase().0).max().unwrap_or(0)
+}
+
+/// The longest response of a task in a schedule; a job that is not complete at its end has one just like it a hyperperiod before.
+fn longest(set: &TaskSet, schedule: &Schedule, task: usize) -> Option<Response> {
+    let own = &set.tasks()[task];
+    let runs = || schedule.runs.iter().filter(|run| run.task == task);
+    let last = runs().next_back()?.job;
+    let mut ends = vec![(0, 0); usize::try_from(last).ok()? + 1];
+    for run in runs() {
+        let (ran, end) = &mut ends[run.job as usize];
+        *ran += run.end.0 - run.start.0;
+        *end = run.end.0;
+    }
+    let complete = (0..).zip(&ends).filter(|(_, (ran, _))| *ran == own.wcet().0);
+    let responses = complete.map(|(job, (_, end))| (job, end - own.phase().0 - job * own.period().0));
+    let (jobs, worst) = responses.fold((0, None::<(u64, u64)>), |(jobs, worst), next| {
+        (jobs + 1, if worst.is_none_or(|worst| next.1 > worst.1) { Some(next) } else { worst })
+    });
+    let (job, response) = worst?;
+    let response = Picoseconds(response);
+    Some(Response { task, response, job, window: response, jobs })
+}
+
 fn assumptions(set: &TaskSet, terms: &[Interference]) -> Vec<String> {
     let mut all = vec![
         "one processor; switching between jobs takes no time beyond what the WCETs hold".to_owned(),
         "tasks are independent but for the blocking given, and never suspend themselves".to_owned(),
-        "periods are least distances of arrivals; phases are the worst ones".to_owned(),
+        WORST_PHASES.to_owned(),
     ];
     if set.tasks().iter().any(|task| task.blocking().0 > 0) {
         all.push("a no supposes that the blocking given can happen in full".to_owned());
