@@ -48,7 +48,7 @@ mod sensitivity;
 mod task;
 mod verdict;
 
-pub use bounds::{Within, edf_density, hyperbolic, liu_layland};
+pub use bounds::{Within, edf_density, hyperbolic, liu_layland, resource_bound};
 pub use check::{Accepted, Violation, check};
 pub use edf::{
     DemandTest, processor_demand, quick_processor_demand, quick_processor_demand_with, worst_response_edf,

@@ -1,5 +1,6 @@
 //! Periodic capacity bound and utilization bound of a server (Pan 2018, 5.3.7).
 
+use crate::bounds::resource_bound;
 use crate::edf::Demand;
 use crate::fixed::{Preemption, Priorities};
 use crate::form::Form;
@@ -176,7 +177,7 @@ fn ln_2() -> Ratio<BigInt> {
 /// Deadlines must be the periods. EDF: as in [`utilization_bound`]. RM corrected (Shin and Lee 2008, TECS): with `k` the largest
 /// whole number such that `(k + 1) p - e < p'`, and `G = e / p`, the bound of `n` tasks is
 /// `G n (((2 k + 2 (1 - G)) / (k + 2 (1 - G)))^(1/n) - 1)`, compared without roots: `(U / (G n) + 1)^n <= ...`. `k >= 1` is asked
-/// for. As printed nothing is asked for, and sets are accepted that miss deadlines.
+/// for; see [`resource_bound`]. As printed nothing is asked for, and sets are accepted that miss deadlines.
 pub fn within_utilization_bound(
     set: &TaskSet,
     inner: Inner,
@@ -193,23 +194,5 @@ pub fn within_utilization_bound(
             false => Verdict::Unsupported(Unsupported::Inconclusive { found: bound.found, most: bound.most }),
         };
     }
-    let natural = |value: u64| Ratio::from_integer(BigUint::from(value));
-    let shortest = natural(set.tasks().iter().map(|task| task.period().0).min().unwrap_or(1));
-    let (period, bandwidth) = (natural(resource.period().0), resource.bandwidth());
-    // (k + 1) p < p' + e
-    let fits = (shortest + resource.budget()) / period;
-    let times = fits.ceil().to_integer();
-    let needs = "a shortest period of at least 2 p - e";
-    let Some(k) = u64::try_from(times).ok().and_then(|times| times.checked_sub(2)).filter(|&k| k >= 1) else {
-        return Verdict::Unsupported(Unsupported::Precondition { task: 0, needs });
-    };
-    let rest = (natural(1) - &bandwidth) * BigUint::from(2u8);
-    let most = (natural(2 * k) + &rest) / (natural(k) + &rest);
-    let count = set.tasks().len();
-    let base = &bound.found / (&bandwidth * BigUint::from(count)) + natural(1);
-    let found = (0..count).fold(natural(1), |product, _| product * &base);
-    match found <= most {
-        true => Verdict::Schedulable(bound),
-        false => Verdict::Unsupported(Unsupported::Inconclusive { found, most }),
-    }
+    resource_bound(set, &inner.policy(set), resource).map(|_| bound)
 }
