@@ -1,23 +1,14 @@
 //! Does a recording hold what the program did?
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use common::missing;
 use memtint_recorder::{RecordOptions, Recording, record};
 use memtint_workload::trace::Sampling;
 use memtint_workload::{Kind, Reference, Source, TraceFile};
-
-/// Skipped runs are counted by who runs the suites.
-fn missing() -> bool {
-    use std::io::Write as _;
-    let there = |program: &str| Command::new(program).arg("--version").output().is_ok();
-    let absent = ["qemu-x86_64", "cc"].into_iter().find(|program| !there(program));
-    if let Some(program) = absent {
-        // Nobody is left to tell when standard error is closed.
-        let _ = writeln!(std::io::stderr(), "skipped: needs the program {program}");
-    }
-    absent.is_some()
-}
 
 fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()))

@@ -319,12 +319,6 @@ impl Helper {
         Ok(end)
     }
 
-    /// Whether memory lies in one mapping that is not locked.
-    fn is_unlocked(&mut self, at: u64, length: u64) -> bool {
-        let mapping = self.protection(at);
-        !mapping.locked && at.saturating_add(length) <= mapping.end
-    }
-
     fn mremap(&mut self, a: [u64; 6]) -> RawResult {
         let new = kernel::call(kernel::NR_MREMAP, [a[0], a[1], a[2], a[3], a[4], 0])?;
         let length = (a[2] + PAGE - 1) & !(PAGE - 1);

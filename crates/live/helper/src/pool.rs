@@ -25,7 +25,7 @@ pub(crate) struct Helper {
 /// What the supervisor knows of a mapping.
 pub(crate) struct Protection {
     protection: u64,
-    pub(crate) end: u64,
+    end: u64,
     pub(crate) locked: bool,
 }
 
@@ -89,6 +89,12 @@ impl Helper {
         self.send(Reply { kind: say::PROTECTION, extra: words([at, 0]), ..Reply::default() });
         let [protection, end, locked, ..] = self.answer(op::PROTECTED, 0).args;
         Protection { protection, end, locked: locked == 1 }
+    }
+
+    /// Whether memory lies in one mapping that is not locked.
+    pub(crate) fn is_unlocked(&mut self, at: u64, length: u64) -> bool {
+        let mapping = self.protection(at);
+        !mapping.locked && at.saturating_add(length) <= mapping.end
     }
 
     /// The pool is dry: strict programs get SIGBUS, others a frame of the kernel's choice.
