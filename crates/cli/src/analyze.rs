@@ -2,7 +2,6 @@
 //!
 //! A scheduler is a variant of [`Scheduler`] and a function that makes an [`Outcome`]; the rest prints any outcome.
 
-mod file;
 mod gantt;
 mod outcome;
 mod priority;
@@ -11,8 +10,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_sched::Effort;
+use memtint_taskset::TaskFile;
 
-use self::file::TaskFile;
 use self::outcome::{Answer, Outcome};
 use crate::Ending;
 use crate::output::{Failure, Format, print, print_json, read_file, write_file};
@@ -74,7 +73,9 @@ struct Question<'a> {
 }
 
 pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
-    let file = TaskFile::parse(&arguments.tasks, &read_file(&arguments.tasks)?)?;
+    let text = read_file(&arguments.tasks)?;
+    let file = TaskFile::parse(&format!("{:?}", arguments.tasks), &text);
+    let file = file.map_err(|error| Failure::Sentence(error.to_string()))?;
     let question = Question {
         file: &file,
         nonpreemptive: arguments.nonpreemptive,

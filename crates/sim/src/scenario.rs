@@ -42,7 +42,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A scenario as it stands in its file.
 ///
-/// Times are texts of a whole number and a unit, `ps`, `ns`, `us`, `ms` or `s`; sizes as everywhere (`64K`, `8 MiB`).
+/// Times are texts of a number and a unit, `ps`, `ns`, `us`, `ms` or `s`; sizes as everywhere (`64K`, `8 MiB`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioFile {
@@ -605,22 +605,12 @@ fn quantum() -> Time {
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-        let unit = match text[split..].trim() {
-            "ps" => Some(1),
-            "ns" => Some(1_000),
-            "us" => Some(1_000_000),
-            "ms" => Some(1_000_000_000),
-            "s" => Some(1_000_000_000_000u64),
-            _ => None,
-        };
-        let value = text[..split].parse::<u64>().ok().zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
+        let time: Picoseconds = text.parse().map_err(serde::de::Error::custom)?;
         // Sums of a few times must not overflow either.
-        value.filter(|&ps| ps < 1 << 62).map(|ps| Time(Picoseconds(ps))).ok_or_else(|| {
-            serde::de::Error::custom(format!(
-                "time {text:?}; accepted is a whole number with ps, ns, us, ms or s, such as \"10 ms\", below 53 days"
-            ))
-        })
+        if time.0 >= 1 << 62 {
+            return Err(serde::de::Error::custom(format!("time {text:?}; accepted is less than 53 days")));
+        }
+        Ok(Time(time))
     }
 }
 

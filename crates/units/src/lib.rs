@@ -25,4 +25,4 @@ mod time;
 pub use addr::{PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr};
 pub use bytes::{ByteSize, ByteSizeError};
 pub use list::{IndexList, IndexSet, ListError};
-pub use time::{Clock, Picoseconds};
+pub use time::{Clock, Picoseconds, TimeError};

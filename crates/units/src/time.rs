@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
+use std::str::FromStr;
 
 /// Counts picoseconds: a point in simulated time, or a span.
 ///
@@ -63,6 +64,43 @@ impl fmt::Display for Picoseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ns", self.as_ns())
     }
+}
+
+/// A text is no span.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "time {found:?}; accepted is a number with ps, ns, us, ms or s, in whole picoseconds, such as \"10 ms\" or \"7.8 us\""
+)]
+pub struct TimeError {
+    /// The text.
+    pub found: String,
+}
+
+impl FromStr for Picoseconds {
+    type Err = TimeError;
+
+    /// Reads a decimal number and its unit, exactly: nothing is rounded, and what would be is refused.
+    fn from_str(text: &str) -> Result<Picoseconds, TimeError> {
+        exact(text).ok_or_else(|| TimeError { found: text.to_owned() })
+    }
+}
+
+fn exact(text: &str) -> Option<Picoseconds> {
+    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+    let digits = match text[split..].trim() {
+        "ps" => 0,
+        "ns" => 3,
+        "us" => 6,
+        "ms" => 9,
+        "s" => 12,
+        _ => return None,
+    };
+    let (whole, part) = text[..split].split_once('.').unwrap_or((&text[..split], ""));
+    let part = part.trim_end_matches('0');
+    if whole.is_empty() || part.len() > digits || text[..split].ends_with('.') || part.contains('.') {
+        return None;
+    }
+    format!("{whole}{part:0<digits$}").parse().ok().map(Picoseconds)
 }
 
 /// A clock: cycle `k` begins at `k` times the period. The period is an exact ratio of picoseconds, so that a clock of
@@ -137,6 +175,17 @@ const fn gcd(mut a: u64, mut b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_exact_or_refused() {
+        let ps = |text: &str| text.parse::<Picoseconds>().ok().map(|time| time.0);
+        assert_eq!((ps("20 ms"), ps("7.8 us"), ps("0.001ns")), (Some(20_000_000_000), Some(7_800_000), Some(1)));
+        assert_eq!((ps("1.50 ns"), ps("0 s"), ps("1.0 ps")), (Some(1500), Some(0), Some(1)));
+        let wrong = ["20", "ms", "0.5 ps", "1.2.3 us", "-1 ms", "1e3 us", "20 m", "", ". us", "1. us", ".5 us"];
+        for text in wrong.into_iter().chain(["99999999999 s"]) {
+            assert_eq!(ps(text), None, "{text}");
+        }
+    }
     use proptest::prelude::*;
 
     #[test]

@@ -5,6 +5,7 @@ use memtint_sched::{
     Unsupported, Verdict, WorstCase, check, edf_scaling, fixed_priority_scaling, fixed_priority_with, judge_phases,
     nonpreemptive_edf, quick_processor_demand_with, schedule, worst_response_edf_with, worst_response_with,
 };
+use memtint_taskset::TaskFile;
 use memtint_units::Picoseconds;
 use serde_json::json;
 
@@ -23,13 +24,13 @@ pub(super) fn deadline_monotonic(question: &Question<'_>) -> Outcome {
 pub(super) fn given(question: &Question<'_>) -> Result<Outcome, Failure> {
     let (file, set) = (question.file, &question.file.set);
     let mut places: Vec<(u64, usize)> = Vec::new();
-    for (index, priority) in file.priorities.iter().enumerate() {
+    for (index, task) in file.tasks.iter().enumerate() {
         let refuse = |found: &str| {
-            let (path, name) = (&file.path, set.tasks()[index].name());
+            let (path, name) = (&file.name, set.tasks()[index].name());
             let accepted = "a whole number of its own from 1, the highest, on, for --scheduler fp";
             Failure::Sentence(format!("{path}: task {name:?}: priority is {found}; accepted is {accepted}"))
         };
-        let priority = priority.ok_or_else(|| refuse("missing"))?;
+        let priority = task.priority.ok_or_else(|| refuse("missing"))?;
         if let Some(&(_, first)) = places.iter().find(|(other, _)| *other == priority) {
             return Err(refuse(&format!("{priority}, which is that of task {:?} too", set.tasks()[first].name())));
         }
@@ -37,7 +38,7 @@ pub(super) fn given(question: &Question<'_>) -> Result<Outcome, Failure> {
     }
     places.sort_unstable();
     let order = Priorities::given(set, places.into_iter().map(|(_, index)| index).collect());
-    let order = order.map_err(|error| Failure::Sentence(format!("{}: {error}", file.path)))?;
+    let order = order.map_err(|error| Failure::Sentence(format!("{}: {error}", file.name)))?;
     Ok(fixed(question, "fp", order))
 }
 
@@ -354,7 +355,7 @@ fn witness(question: &Question<'_>, policy: &Policy, rows: &[Row]) -> Result<Res
 }
 
 /// The set with refresh as its last task, of the highest priority.
-fn beside_refresh(file: &super::file::TaskFile, order: &Priorities) -> Option<(TaskSet, Policy)> {
+fn beside_refresh(file: &TaskFile, order: &Priorities) -> Option<(TaskSet, Policy)> {
     let refresh = file.refresh?;
     let mut name = "(refresh)".to_owned();
     while file.set.tasks().iter().any(|task| task.name() == name) {

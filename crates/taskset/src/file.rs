@@ -1,0 +1,251 @@
+//! The whole file: tasks, and what delays their core.
+
+use memtint_sched::{Banks, Granularity, Interference, Neighbour, Refresh, Regulator, SchedError, TaskSet, TaskSpec};
+use memtint_units::Picoseconds;
+use serde::Deserialize;
+use toml::Value;
+
+use crate::place::{Place, TaskFileError};
+use crate::refresh::{Color, Cyclic, Memory, RawColor, RawCyclic, RawMemory, RawServer, ServerEntry, colors, servers};
+
+/// A file that has been checked.
+#[derive(Clone, Debug)]
+pub struct TaskFile {
+    /// Its name, for messages.
+    pub name: String,
+    /// The tasks.
+    pub set: TaskSet,
+    /// What else is said of each task, in the order of the set.
+    pub tasks: Vec<TaskMore>,
+    /// What delays the core beside its tasks: `[refresh]`, `[banks]` and `[regulator]`, in this order.
+    pub terms: Vec<Interference>,
+    /// What `[refresh]` says: refresh by the memory controller, which a witness can show.
+    pub refresh: Option<Refresh>,
+    /// Memory whose refresh software schedules.
+    pub memory: Option<Memory>,
+    /// A cyclic executive.
+    pub cyclic: Cyclic,
+    /// Ranks that are locked and refreshed together.
+    pub colors: Vec<Color>,
+    /// Servers.
+    pub servers: Vec<ServerEntry>,
+}
+
+/// What a file says of a task beyond [`TaskSpec`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskMore {
+    /// 1 is the highest.
+    pub priority: Option<u64>,
+    /// Ranks that hold its data, 1 or more.
+    pub ranks: u32,
+    /// Time to bring its globals to another instance.
+    pub copy: Picoseconds,
+    /// What a job executes, for a simulation: a model of the catalogue of programs. Whether there is one is not looked at.
+    pub program: Option<String>,
+    /// Index of its server.
+    pub server: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    #[serde(default)]
+    task: Vec<RawTask>,
+    refresh: Option<RawRefresh>,
+    regulator: Option<RawRegulator>,
+    banks: Option<RawBanks>,
+    memory: Option<RawMemory>,
+    cyclic: Option<RawCyclic>,
+    #[serde(default)]
+    color: Vec<RawColor>,
+    #[serde(default)]
+    server: Vec<RawServer>,
+}
+
+/// Times stay values here, so that a message can name their field.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTask {
+    name: Option<Value>,
+    period: Option<Value>,
+    wcet: Option<Value>,
+    deadline: Option<Value>,
+    phase: Option<Value>,
+    jitter: Option<Value>,
+    blocking: Option<Value>,
+    priority: Option<Value>,
+    lines: Option<Value>,
+    ranks: Option<Value>,
+    copy: Option<Value>,
+    program: Option<Value>,
+    server: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRefresh {
+    mode: Option<Value>,
+    interval: Option<Value>,
+    duration: Option<Value>,
+    reopen: Option<Value>,
+    moved: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRegulator {
+    period: Option<Value>,
+    lines: Option<Value>,
+    line_min: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBanks {
+    request_delay: Option<Value>,
+    private_banks: Option<Value>,
+    requests_at_once_max: Option<Value>,
+    #[serde(default)]
+    core: Vec<RawCore>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCore {
+    #[serde(default)]
+    task: Vec<RawTask>,
+    regulator: Option<RawRegulator>,
+}
+
+impl TaskFile {
+    /// Reads the text of a file; `name` is what messages call it.
+    ///
+    /// # Errors
+    ///
+    /// [`TaskFileError`] with the place, the field, what was found and what is accepted.
+    pub fn parse(name: &str, text: &str) -> Result<TaskFile, TaskFileError> {
+        let raw: Raw = toml::from_str(text).map_err(|error| {
+            let before = &text[..error.span().map_or(0, |span| span.start)];
+            let line = before.matches('\n').count() + 1;
+            TaskFileError::Syntax { file: name.to_owned(), line, message: error.message().replace('\n', "; ") }
+        })?;
+        let memory = raw.memory.map(|memory| memory.check(name)).transpose()?;
+        let colors = colors(&raw.color, memory.as_ref(), name)?;
+        let servers = servers(&raw.server, &colors, name)?;
+        let set = task_set(name, &Place::new(name), &raw.task)?;
+        let tasks = raw.task.iter().enumerate();
+        let tasks =
+            tasks.map(|(index, task)| task.more(&Place::item(name, "task", index, task.name.as_ref()), &servers));
+        let refresh = raw.refresh.map(|refresh| refresh.check(name)).transpose()?;
+        let regulator = raw.regulator.map(|own| own.check(&Place::table(name, "regulator"))).transpose()?;
+        let banks = raw.banks.map(|banks| banks.check(name)).transpose()?;
+        let terms = refresh.map(Interference::Refresh).into_iter();
+        let terms = terms.chain(banks.map(Interference::Banks)).chain(regulator.map(Interference::Regulator));
+        Ok(TaskFile {
+            name: name.to_owned(),
+            set,
+            tasks: tasks.collect::<Result<_, _>>()?,
+            terms: terms.collect(),
+            refresh,
+            memory,
+            cyclic: raw.cyclic.map_or(Ok(Cyclic::default()), |cyclic| cyclic.check(name))?,
+            colors,
+            servers,
+        })
+    }
+}
+
+fn task_set(file: &str, place: &Place, tasks: &[RawTask]) -> Result<TaskSet, TaskFileError> {
+    let specs = tasks.iter().enumerate();
+    let specs = specs.map(|(index, task)| task.spec(&Place::item(file, "task", index, task.name.as_ref())));
+    TaskSet::new(specs.collect::<Result<Vec<_>, _>>()?).map_err(|error| place.range(error))
+}
+
+impl RawTask {
+    fn spec(&self, place: &Place) -> Result<TaskSpec, TaskFileError> {
+        let name = place.name("name", self.name.as_ref())?;
+        let (period, wcet) = (place.needed("period", self.period.as_ref())?, place.needed("wcet", self.wcet.as_ref())?);
+        let mut spec = TaskSpec::new(name, period, wcet);
+        spec.deadline = place.time("deadline", self.deadline.as_ref())?;
+        spec.phase = place.time_or_zero("phase", self.phase.as_ref())?;
+        spec.jitter = place.time_or_zero("jitter", self.jitter.as_ref())?;
+        spec.blocking = place.time_or_zero("blocking", self.blocking.as_ref())?;
+        spec.lines = place.count("lines", self.lines.as_ref(), 1, u64::MAX)?.unwrap_or(0);
+        Ok(spec)
+    }
+
+    fn more(&self, place: &Place, servers: &[ServerEntry]) -> Result<TaskMore, TaskFileError> {
+        let server = match &self.server {
+            None => None,
+            Some(value) => {
+                let found = servers.iter().position(|server| value.as_str() == Some(&server.name));
+                let refuse = || place.refuse("server", Some(value), "the name of a server of this file");
+                Some(found.ok_or_else(refuse)?)
+            }
+        };
+        Ok(TaskMore {
+            priority: place.count("priority", self.priority.as_ref(), 1, u64::MAX)?,
+            ranks: place.count("ranks", self.ranks.as_ref(), 1, 64)?.unwrap_or(1) as u32,
+            copy: place.time_or_zero("copy", self.copy.as_ref())?,
+            program: self.program.as_ref().map(|program| place.name("program", Some(program))).transpose()?,
+            server,
+        })
+    }
+}
+
+impl RawRefresh {
+    fn check(&self, file: &str) -> Result<Refresh, TaskFileError> {
+        let place = Place::table(file, "refresh");
+        let mode = match &self.mode {
+            Some(Value::String(mode)) => mode.as_str(),
+            found => return Err(place.refuse("mode", found.as_ref(), MODES)),
+        };
+        let interval = place.needed("interval", self.interval.as_ref())?;
+        let duration = place.needed("duration", self.duration.as_ref())?;
+        let reopen = place.needed("reopen", self.reopen.as_ref())?;
+        let moved = place.count("moved", self.moved.as_ref(), 0, u64::MAX)?.unwrap_or(0);
+        let made = match mode {
+            "auto" => Refresh::auto(interval, duration, reopen),
+            "fgr2" => Refresh::fine(Granularity::Two, interval, duration, reopen),
+            "fgr4" => Refresh::fine(Granularity::Four, interval, duration, reopen),
+            "burst" => Refresh::burst(interval, duration, reopen),
+            _ => return Err(place.refuse("mode", self.mode.as_ref(), MODES)),
+        };
+        made.and_then(|made| made.moved(moved)).map_err(|error| Place::new(file).range(error))
+    }
+}
+
+const MODES: &str = "\"auto\", \"fgr2\", \"fgr4\" or \"burst\"";
+
+impl RawRegulator {
+    fn check(&self, place: &Place) -> Result<Regulator, TaskFileError> {
+        let lines = place.needed_count("lines", self.lines.as_ref(), 1, u64::MAX)?;
+        let line_min = place.time_or_zero("line_min", self.line_min.as_ref())?;
+        let period = place.needed("period", self.period.as_ref())?;
+        Regulator::new(period, lines, line_min).map_err(|error: SchedError| place.range(error))
+    }
+}
+
+impl RawBanks {
+    fn check(&self, file: &str) -> Result<Banks, TaskFileError> {
+        let place = Place::table(file, "banks");
+        let private_banks = match &self.private_banks {
+            Some(Value::Boolean(private)) => *private,
+            found => return Err(place.refuse("private_banks", found.as_ref(), "true or false")),
+        };
+        let most = place.needed_count("requests_at_once_max", self.requests_at_once_max.as_ref(), 1, u64::MAX)?;
+        let neighbours = self.core.iter().enumerate().map(|(index, core)| {
+            let name = format!("{file}: banks.core {index} (counted from 0)");
+            let place = Place::new(&name);
+            let tasks = (!core.task.is_empty()).then(|| task_set(&name, &place, &core.task)).transpose()?;
+            let regulator = core.regulator.as_ref().map(|own| own.check(&place)).transpose()?;
+            Ok(Neighbour { tasks, regulator })
+        });
+        Ok(Banks {
+            request_delay: place.needed("request_delay", self.request_delay.as_ref())?,
+            neighbours: neighbours.collect::<Result<_, TaskFileError>>()?,
+            private_banks,
+            requests_at_once_max: u32::try_from(most).unwrap_or(u32::MAX),
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! Task-set files: tasks, what delays their core, and how their memory is refreshed.
+//!
+//! What it is for: everybody who asks about a task set (analysis, simulation, regenerated figures) reads the same file,
+//! checked once. Durations carry units and are exact; what is missing, misspelled, out of range or of an unknown key is
+//! refused with the file, the place, the field, what was found and what is accepted.
+//!
+//! What it deliberately does not do: it opens no files, and answers nothing. What an analysis needs beyond a
+//! valid file (servers, say) the analysis asks for.
+//!
+//! ```toml
+//! [[task]]
+//! name = "lms"
+//! period = "20 ms"
+//! wcet = "4.5 ms"         # further: deadline, phase, jitter, blocking, priority (1 is the highest), lines
+//! ranks = 1               # ranks that its data need; default 1
+//! copy = "1.6 us"         # to bring its globals to another instance; default 0
+//! program = "refresh/lms" # for a simulation: what a job executes
+//! server = "S1"
+//!
+//! [memory]                # refresh by software
+//! ranks = 8
+//! density = 8             # gigabits of a chip, or t_rfc = "350 ns"
+//! retention = "64 ms"     # default
+//! bursts = "parallel"     # or "serial": the ranks of one color; default parallel
+//! lock = "20 us"          # what the two refresh tasks take; default 0
+//! unlock = "1 us"
+//!
+//! [cyclic]                # a cyclic executive; all of it may be left to the analysis
+//! frame = "8 ms"
+//! color_frame = "8 ms"
+//! sharing = "private"     # or "shared"
+//! slicing = "free"        # or "whole-frames"
+//! slice_cost = "2.789 us"
+//! copies_max = 4
+//!
+//! [[color]]               # ranks that are locked and refreshed together
+//! name = "c1"
+//! ranks = "0-3"
+//! phase = "32 ms"         # default 0
+//!
+//! [[server]]              # a Colored Refresh Server; the first of a core has the highest priority
+//! name = "S1"
+//! color = "c1"
+//! core = 0                # default
+//! period = "4 ms"
+//! budget = "2.4 ms"
+//! kind = "deferrable"     # or "idle-consuming"; default deferrable
+//! scheduling = "edf"      # or "rm", "dm", "fp": inside; default edf
+//! ```
+//!
+//! And `[refresh]`, `[regulator]` and `[banks]` with what delays a core beside its tasks: see [`TaskFile::terms`].
+//!
+//! Types to know: [`TaskFile`].
+//!
+//! ```
+//! use memtint_taskset::TaskFile;
+//!
+//! let text = "[[task]]\nname = \"lms\"\nperiod = \"20 ms\"\nwcet = \"4.5 ms\"\nranks = 2\n";
+//! let file = TaskFile::parse("lms.toml", text)?;
+//! assert_eq!(file.tasks[0].ranks, 2);
+//! let error = TaskFile::parse("lms.toml", &text.replace("4.5 ms", "4.5")).unwrap_err().to_string();
+//! assert!(error.starts_with("lms.toml: task \"lms\": wcet is \"4.5\"; accepted is a text with a number and its unit"));
+//! # Ok::<(), memtint_taskset::TaskFileError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod file;
+mod place;
+mod refresh;
+
+pub use file::{TaskFile, TaskMore};
+pub use place::TaskFileError;
+pub use refresh::{Color, Cyclic, Inside, Memory, ServerEntry};

@@ -1,0 +1,138 @@
+//! Is what a file says what comes out, and is each mistake named?
+
+use memtint_sched::crs::{Density, Kind, RankOrder};
+use memtint_sched::cyclic::{Sharing, Slicing};
+use memtint_taskset::{Inside, TaskFile};
+use memtint_units::Picoseconds;
+
+const FILE: &str = r#"
+[[task]]
+name = "cnt"
+period = "20 ms"
+wcet = "3 ms"
+deadline = "19.5 ms"
+jitter = "10 us"
+priority = 2
+lines = 100
+ranks = 2
+copy = "1.6 us"
+program = "refresh/cnt"
+server = "S1"
+
+[[task]]
+name = "matmult"
+period = "40 ms"
+wcet = "10 ms"
+server = "S2"
+
+[refresh]
+mode = "fgr2"
+interval = "7.8 us"
+duration = "350 ns"
+reopen = "28 ns"
+
+[memory]
+ranks = 8
+density = 16
+bursts = "serial"
+lock = "20 us"
+
+[cyclic]
+frame = "8 ms"
+slicing = "whole-frames"
+copies_max = 3
+
+[[color]]
+name = "c1"
+ranks = "0-3"
+phase = "32 ms"
+
+[[color]]
+name = "c2"
+ranks = "!0-3"
+
+[[server]]
+name = "S1"
+color = "c1"
+period = "4 ms"
+budget = "2.4 ms"
+scheduling = "rm"
+
+[[server]]
+name = "S2"
+color = "c2"
+core = 1
+period = "4 ms"
+budget = "1.6 ms"
+kind = "idle-consuming"
+"#;
+
+fn ms(value: u64) -> Picoseconds {
+    Picoseconds::from_ns(value * 1_000_000)
+}
+
+#[test]
+fn everything_in_a_file_comes_out() {
+    let file = TaskFile::parse("file", FILE).unwrap();
+    let cnt = &file.set.tasks()[0];
+    assert_eq!((cnt.name(), cnt.period(), cnt.deadline().0), ("cnt", ms(20), 19_500_000_000));
+    let [first, second] = &file.tasks[..] else { panic!("two tasks") };
+    assert_eq!((first.priority, first.ranks, first.copy.0, first.server), (Some(2), 2, 1_600_000, Some(0)));
+    assert_eq!((first.program.as_deref(), cnt.lines()), (Some("refresh/cnt"), 100));
+    assert_eq!((second.priority, second.ranks, second.copy.0, second.server), (None, 1, 0, Some(1)));
+    let memory = file.memory.unwrap();
+    assert_eq!((memory.ranks, memory.density, memory.t_rfc.0), (8, Some(Density::Gb16), 550_000));
+    assert_eq!((memory.retention, memory.bursts, memory.lock.0), (ms(64), RankOrder::Serial, 20_000_000));
+    let cyclic = file.cyclic;
+    assert_eq!((cyclic.frame, cyclic.color_frame, cyclic.copies_max), (Some(ms(8)), None, Some(3)));
+    assert_eq!((cyclic.sharing, cyclic.slicing), (Sharing::Private, Slicing::WholeFrames));
+    assert_eq!((file.colors[0].phase, &file.colors[1].ranks), (ms(32), &vec![4, 5, 6, 7]));
+    let kinds: Vec<(Kind, Inside, u32)> =
+        file.servers.iter().map(|server| (server.kind, server.inside, server.core)).collect();
+    assert_eq!(kinds, [(Kind::Deferrable, Inside::RateMonotonic, 0), (Kind::IdleConsuming, Inside::Edf, 1)]);
+    assert_eq!((file.terms.len(), file.refresh.is_some()), (1, true));
+}
+
+#[test]
+fn every_mistake_is_named() {
+    let table = [
+        ("name = \"cnt\"", "name = \"\"", "file: task \"\": name is \"\"; accepted is a text of its own for each"),
+        ("name = \"cnt\"\n", "", "file: task 0 (counted from 0): name is missing; accepted is a text"),
+        ("\"20 ms\"", "20", "file: task \"cnt\": period is 20; accepted is a text with a number and its unit"),
+        ("\"3 ms\"", "\"3\"", "file: task \"cnt\": wcet is \"3\"; accepted is a text with a number and its unit"),
+        ("\"3 ms\"", "\"0.4 ps\"", "file: task \"cnt\": wcet is \"0.4 ps\""),
+        ("lines = 100", "lines = 0", "file: task \"cnt\": lines is 0; accepted is a whole number from 1 on"),
+        ("ranks = 2", "ranks = 65", "file: task \"cnt\": ranks is 65; accepted is a whole number, 1 to 64"),
+        ("server = \"S1\"", "server = \"S3\"", "server is \"S3\"; accepted is the name of a server of this file"),
+        ("priority", "prio", "file: line 8: unknown field `prio`"),
+        ("\"fgr2\"", "\"fgr3\"", "file: refresh: mode is \"fgr3\"; accepted is \"auto\", \"fgr2\", \"fgr4\""),
+        ("density = 16", "density = 12", "file: memory: density is 12; accepted is gigabits of a chip: 1, 2,"),
+        ("density = 16", "", "file: memory: t_rfc is missing; accepted is either t_rfc or density"),
+        ("density = 16", "density = 16\nt_rfc = \"1 ns\"", "t_rfc is \"1 ns\"; accepted is either t_rfc or density"),
+        ("ranks = 8", "ranks = 0", "file: memory: ranks is 0; accepted is a whole number, 1 to 64"),
+        ("ranks = 8", "", "file: memory: ranks is missing; accepted is a whole number from 1 on"),
+        ("\"serial\"", "\"some\"", "file: memory: bursts is \"some\"; accepted is \"parallel\" or \"serial\""),
+        ("\"whole-frames\"", "1", "file: cyclic: slicing is 1; accepted is \"free\" or \"whole-frames\""),
+        ("\"0-3\"", "\"0-8\"", "file: color \"c1\": ranks is \"0-8\"; accepted is a list of ranks below 8"),
+        ("name = \"c2\"", "name = \"c1\"", "file: color \"c1\": name is \"c1\"; accepted is a name that no other"),
+        ("color = \"c2\"", "color = \"c3\"", "file: server \"S2\": color is \"c3\"; accepted is the name of a color"),
+        ("name = \"S2\"\nc", "name = \"S1\"\nc", "file: server \"S1\": name is \"S1\"; accepted is a name that no"),
+        ("core = 1", "core = 1024", "file: server \"S2\": core is 1024; accepted is a whole number, 0 to 1023"),
+        (
+            "\"rm\"",
+            "\"rr\"",
+            "file: server \"S1\": scheduling is \"rr\"; accepted is \"edf\" or \"rm\" or \"dm\" or \"fp\"",
+        ),
+    ];
+    for (from, to, message) in table {
+        assert!(FILE.contains(from), "{from}");
+        let error = TaskFile::parse("file", &FILE.replacen(from, to, 1)).expect_err(to).to_string();
+        assert!(error.contains(message), "{to:?}: {error}");
+    }
+    let colors = "[[task]]\nname = \"a\"\nperiod = \"1 ms\"\nwcet = \"1 ms\"\n[[color]]\nname = \"c\"\nranks = \"0\"\n";
+    let error = TaskFile::parse("file", colors).unwrap_err().to_string();
+    assert!(
+        error.contains("color \"c\": ranks is \"0\"; accepted is [memory] with the number of ranks first"),
+        "{error}"
+    );
+}
