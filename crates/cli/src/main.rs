@@ -16,6 +16,7 @@ mod output;
 mod palette;
 mod parquet;
 mod platform;
+mod refresh;
 mod reproduce;
 mod run;
 mod sim;
@@ -58,6 +59,8 @@ enum Verb {
     Sim(sim::SimArguments),
     /// Decides whether a task set meets its deadlines, and says by which theorem and with which numbers.
     Analyze(analyze::AnalyzeArguments),
+    /// Plans when memory is refreshed, so that tasks do not meet it.
+    Refresh(refresh::RefreshArguments),
     /// Regenerates published figures and tables, and compares.
     Reproduce(reproduce::ReproduceArguments),
     /// Measures what coloring costs, and how fast the simulated allocators and channels are.
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Verb::Dram(dram) => dram::main(&dram, arguments.format),
         Verb::Sim(sim) => sim::main(&sim, arguments.format),
         Verb::Analyze(analyze) => analyze::main(&analyze, arguments.format),
+        Verb::Refresh(refresh) => refresh::main(&refresh, arguments.format),
         Verb::Reproduce(reproduce) => reproduce::main(&reproduce, arguments.format),
         Verb::Bench(bench) => bench::main(&bench, arguments.format),
         Verb::Trace(trace) => trace::main(&trace, arguments.format),

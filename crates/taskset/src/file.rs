@@ -29,6 +29,8 @@ pub struct TaskFile {
     pub colors: Vec<Color>,
     /// Servers.
     pub servers: Vec<ServerEntry>,
+    /// `[refresh]`, `[banks]` and `[regulator]` as text.
+    pub(crate) delays: String,
 }
 
 /// What a file says of a task beyond [`TaskSpec`].
@@ -151,8 +153,16 @@ impl TaskFile {
             cyclic: raw.cyclic.map_or(Ok(Cyclic::default()), |cyclic| cyclic.check(name))?,
             colors,
             servers,
+            delays: delays(text),
         })
     }
+}
+
+/// The tables that [`TaskFile::terms`] come from; the text has been read once already.
+fn delays(text: &str) -> String {
+    let mut all: toml::Table = toml::from_str(text).unwrap_or_default();
+    all.retain(|key, _| ["refresh", "banks", "regulator"].contains(&key));
+    all.to_string()
 }
 
 fn task_set(file: &str, place: &Place, tasks: &[RawTask]) -> Result<TaskSet, TaskFileError> {

@@ -4,8 +4,8 @@
 //! checked once. Durations carry units and are exact; what is missing, misspelled, out of range or of an unknown key is
 //! refused with the file, the place, the field, what was found and what is accepted.
 //!
-//! What it deliberately does not do: it opens no files, and answers nothing. What an analysis needs beyond a
-//! valid file (servers, say) the analysis asks for.
+//! What it deliberately does not do: it opens no files, and answers nothing. What one analysis needs beyond a
+//! valid file (servers, say) is asked for where the file is turned into its input.
 //!
 //! ```toml
 //! [[task]]
@@ -50,7 +50,8 @@
 //!
 //! And `[refresh]`, `[regulator]` and `[banks]` with what delays a core beside its tasks: see [`TaskFile::terms`].
 //!
-//! Types to know: [`TaskFile`].
+//! Types to know: [`TaskFile`], which [`TaskFile::problem`] and [`TaskFile::system`] turn into what `sched` judges, and
+//! `to_string` into text again, with what was found filled in.
 //!
 //! ```
 //! use memtint_taskset::TaskFile;
@@ -66,8 +67,11 @@
 
 mod file;
 mod place;
+mod problem;
 mod refresh;
+mod text;
 
 pub use file::{TaskFile, TaskMore};
 pub use place::TaskFileError;
 pub use refresh::{Color, Cyclic, Inside, Memory, ServerEntry};
+pub use text::exact_time;

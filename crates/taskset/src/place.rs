@@ -65,7 +65,10 @@ impl Place {
     }
 
     pub(crate) fn refuse(&self, field: &'static str, found: Option<&Value>, accepted: &str) -> TaskFileError {
-        let found = found.map_or("missing".to_owned(), Value::to_string);
+        self.refuse_text(field, found.map_or("missing".to_owned(), Value::to_string), accepted)
+    }
+
+    pub(crate) fn refuse_text(&self, field: &'static str, found: String, accepted: &str) -> TaskFileError {
         TaskFileError::Value { place: self.0.clone(), field, found, accepted: accepted.to_owned() }
     }
 

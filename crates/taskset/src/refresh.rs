@@ -9,7 +9,7 @@ use toml::Value;
 use crate::place::{Place, TaskFileError};
 
 /// Gigabits of a chip, in the order of [`Density::ALL`].
-const GIGABITS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
+pub(crate) const GIGABITS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// The most ranks.
 const RANKS_MAX: u64 = 64;
 /// The most cores.

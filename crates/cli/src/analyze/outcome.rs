@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use memtint_sched::{Cause, Coverage, Overload, Response, TaskSet, Unsupported, Violation};
+pub(super) use memtint_taskset::exact_time as time;
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
@@ -217,17 +218,6 @@ fn ns(span: Picoseconds) -> Value {
     if span.0.is_multiple_of(1000) { json!(span.0 / 1000) } else { json!(span.as_ns()) }
 }
 
-/// A span in the largest unit below it, exact.
-pub(super) fn time(span: Picoseconds) -> String {
-    let units = [("s", 12u32), ("ms", 9), ("us", 6), ("ns", 3), ("ps", 0)];
-    let fits = units.into_iter().find(|&(_, digits)| span.0 >= 10u64.pow(digits));
-    let (unit, digits) = fits.unwrap_or(("ps", 0));
-    let (whole, part) = (span.0 / 10u64.pow(digits), span.0 % 10u64.pow(digits));
-    let part = format!("{part:0width$}", width = digits as usize);
-    let part = part.trim_end_matches('0');
-    if part.is_empty() { format!("{whole} {unit}") } else { format!("{whole}.{part} {unit}") }
-}
-
 fn because(set: &TaskSet, cause: &Cause) -> String {
     match cause {
         Cause::Deadline => "the window ends at the deadline of the job".to_owned(),
@@ -289,16 +279,4 @@ pub(super) fn reason(set: &TaskSet, reason: &Unsupported) -> String {
 
 fn contradiction(violation: &Violation) -> String {
     format!("a defect of memtint: the analysis says yes, and the checker refuses the schedule: {violation}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_exact_for_people_too() {
-        let spans = [0, 999, 1000, 7_800_000, 20_000_000_001, 3_000_000_000_000];
-        let texts = ["0 ps", "999 ps", "1 ns", "7.8 us", "20.000000001 ms", "3 s"];
-        assert_eq!(spans.map(|ps| time(Picoseconds(ps))), texts);
-    }
 }

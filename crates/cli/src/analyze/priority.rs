@@ -22,23 +22,9 @@ pub(super) fn deadline_monotonic(question: &Question<'_>) -> Outcome {
 }
 
 pub(super) fn given(question: &Question<'_>) -> Result<Outcome, Failure> {
-    let (file, set) = (question.file, &question.file.set);
-    let mut places: Vec<(u64, usize)> = Vec::new();
-    for (index, task) in file.tasks.iter().enumerate() {
-        let refuse = |found: &str| {
-            let (path, name) = (&file.name, set.tasks()[index].name());
-            let accepted = "a whole number of its own from 1, the highest, on, for --scheduler fp";
-            Failure::Sentence(format!("{path}: task {name:?}: priority is {found}; accepted is {accepted}"))
-        };
-        let priority = task.priority.ok_or_else(|| refuse("missing"))?;
-        if let Some(&(_, first)) = places.iter().find(|(other, _)| *other == priority) {
-            return Err(refuse(&format!("{priority}, which is that of task {:?} too", set.tasks()[first].name())));
-        }
-        places.push((priority, index));
-    }
-    places.sort_unstable();
-    let order = Priorities::given(set, places.into_iter().map(|(_, index)| index).collect());
-    let order = order.map_err(|error| Failure::Sentence(format!("{}: {error}", file.name)))?;
+    let all: Vec<usize> = (0..question.file.tasks.len()).collect();
+    let order = question.file.priorities(&all, &question.file.set);
+    let order = order.map_err(|error| Failure::Sentence(error.to_string()))?;
     Ok(fixed(question, "fp", order))
 }
 
