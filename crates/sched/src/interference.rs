@@ -18,6 +18,7 @@
 //!
 //! Published forms that are wrong are there as [`Form::AsPrinted`], to be compared and not to be used.
 
+use crate::banks::{ParallelBanks, SharedBanks};
 use crate::error::SchedError;
 use crate::form::Form;
 use crate::task::{TIME_MAX, Task, TaskSet};
@@ -268,9 +269,13 @@ impl BankTimings {
             in_range("banks", field, found, 0, 1 << 20)?;
         }
         let act = self.n_rrd.max(self.n_faw.saturating_sub(3 * self.n_rrd));
+        Ok(Picoseconds((1 + act + self.turn()) * self.t_ck.0))
+    }
+
+    /// Cycles of the turn of the data bus, checked before.
+    pub(crate) fn turn(&self) -> u64 {
         let half = self.bl.div_ceil(2);
-        let turn = (self.n_wl + half + self.n_wtr).max((self.n_cl + half + 2).saturating_sub(self.n_wl));
-        Ok(Picoseconds((1 + act + turn) * self.t_ck.0))
+        (self.n_wl + half + self.n_wtr).max((self.n_cl + half + 2).saturating_sub(self.n_wl))
     }
 }
 
@@ -285,26 +290,31 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// Lines moved in any window, at most; `None` when there is no limit.
-    fn lines(&self, length: u64) -> Option<u128> {
+    /// Lines moved in any window, at most, by a core with so many requests at once; `None` when there is no limit.
+    pub(crate) fn lines(&self, length: u64, at_once: u32) -> Option<u128> {
         let by_jobs = self.tasks.as_ref().map(|set| {
             // A job that overlaps the window has arrived less than its deadline before it.
             let jobs =
                 |task: &Task| (u128::from(length) + u128::from(task.deadline().0)).div_ceil(task.period().0.into());
             set.tasks().iter().map(|task| jobs(task) * u128::from(task.lines())).fold(0, u128::saturating_add)
         });
-        // Periods that the window touches, and one line on its way when it begins.
-        let by_budget = self.regulator.as_ref().map(|own| own.periods(length) * u128::from(own.lines) + 1);
+        // Periods that the window touches, each with what is on its way when the budget is used up, and what is on its way when
+        // the window begins.
+        let at_once = u128::from(at_once);
+        let budget =
+            |own: &Regulator| (u128::from(own.lines) + at_once - 1).saturating_mul(own.periods(length)) + at_once;
+        let by_budget = self.regulator.as_ref().map(budget);
         match (by_jobs, by_budget) {
             (Some(jobs), Some(budget)) => Some(jobs.min(budget)),
             (jobs, budget) => jobs.or(budget),
         }
     }
 
-    /// Lines moved per picosecond in the long run.
-    fn rate(&self) -> Option<Ratio<BigUint>> {
+    /// Lines moved per picosecond in the long run, by a core with so many requests at once.
+    pub(crate) fn rate(&self, at_once: u32) -> Option<Ratio<BigUint>> {
         let by_jobs = self.tasks.as_ref().map(|set| line_rate(set.tasks().iter()));
-        let by_budget = self.regulator.as_ref().map(|own| Ratio::new(own.lines.into(), own.period.into()));
+        let budget = |own: &Regulator| Ratio::new(BigUint::from(own.lines) + at_once - 1u8, own.period.into());
+        let by_budget = self.regulator.as_ref().map(budget);
         match (by_jobs, by_budget) {
             (Some(jobs), Some(budget)) => Some(jobs.min(budget)),
             (jobs, budget) => jobs.or(budget),
@@ -316,9 +326,9 @@ impl Neighbour {
 /// multi-core systems"): the lesser of a bound by the requests of this core (each waits for one request of each other
 /// core) and a bound by the jobs of the others (all that they request in the window).
 ///
-/// Only what cores with banks of their own do to each other: in banks that cores share, requests are reordered, and that
-/// part of the paper is not here. Cores must have one request at a time: the bound is too small for caches that do not block
-/// (Yun, Pellizzoni and Valsan 2015, whose own analysis is not here). To the requests of this core one is added: that of
+/// Only what cores with banks of their own do to each other: in banks that cores share, requests are reordered, see
+/// [`SharedBanks`]. Cores must have one request at a time: the bound is too small for caches that do not block
+/// (Yun, Pellizzoni and Valsan 2015), see [`ParallelBanks`]. To the requests of this core one is added: that of
 /// a lower priority which the core still waits for when a window begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Banks {
@@ -333,10 +343,18 @@ pub struct Banks {
 }
 
 impl Banks {
+    /// What the platform does not have.
+    fn needs(&self) -> Option<&'static str> {
+        if !self.private_banks {
+            return Some("banks that no other core uses");
+        }
+        (self.requests_at_once_max != 1).then_some("cores with one request to memory at a time")
+    }
+
     fn delay(&self, length: u64, lines: u128) -> u128 {
         let each = u128::from(self.request_delay.0);
         let by_requests = (lines + 1).saturating_mul(self.neighbours.len() as u128).saturating_mul(each);
-        let mut others = self.neighbours.iter().map(|core| core.lines(length));
+        let mut others = self.neighbours.iter().map(|core| core.lines(length, 1));
         // Unlimited as soon as one of them is.
         let by_jobs = others.try_fold(0, |sum: u128, lines| Some(sum.saturating_add(lines?)));
         by_jobs.map_or(by_requests, |lines| lines.saturating_mul(each).min(by_requests))
@@ -345,7 +363,7 @@ impl Banks {
     fn rate(&self, lines: &Ratio<BigUint>) -> Ratio<BigUint> {
         let each = BigUint::from(self.request_delay.0);
         let by_requests = lines * (&each * BigUint::from(self.neighbours.len()));
-        let mut others = self.neighbours.iter().map(Neighbour::rate);
+        let mut others = self.neighbours.iter().map(|core| core.rate(1));
         match others.try_fold(Ratio::from_integer(BigUint::ZERO), |sum, rate| Some(sum + rate?)) {
             Some(by_jobs) => by_requests.min(by_jobs * each),
             None => by_requests,
@@ -428,8 +446,12 @@ pub fn reservations_fit(regulators: &[Regulator], lines_min: u64, period: Picose
 pub enum Interference {
     /// Refresh.
     Refresh(Refresh),
-    /// The other cores, in the DRAM.
+    /// The other cores, in the DRAM; of this and the two that follow one is enough.
     Banks(Banks),
+    /// The other cores, some of them in the same banks.
+    SharedBanks(SharedBanks),
+    /// The other cores, with several requests at once.
+    ParallelBanks(ParallelBanks),
     /// The regulator of this core.
     Regulator(Regulator),
 }
@@ -442,6 +464,8 @@ impl Interference {
         match self {
             Interference::Refresh(refresh) => refresh.delay(length.0),
             Interference::Banks(banks) => banks.delay(length.0, lines),
+            Interference::SharedBanks(banks) => banks.delay(length.0, lines),
+            Interference::ParallelBanks(banks) => banks.delay(length.0, lines),
             Interference::Regulator(regulator) => regulator.delay(length.0, lines),
         }
     }
@@ -452,6 +476,8 @@ impl Interference {
         match self {
             Interference::Refresh(refresh) => refresh.rate(),
             Interference::Banks(banks) => banks.rate(lines),
+            Interference::SharedBanks(banks) => banks.rate(lines),
+            Interference::ParallelBanks(banks) => banks.rate(lines),
             Interference::Regulator(regulator) => regulator.rate(lines),
         }
     }
@@ -502,23 +528,32 @@ impl Interference {
     pub(crate) fn repeats(&self) -> u64 {
         match self {
             Interference::Refresh(refresh) => refresh.period,
-            Interference::Banks(_) => 1,
+            Interference::Banks(_) | Interference::SharedBanks(_) | Interference::ParallelBanks(_) => 1,
             Interference::Regulator(regulator) => regulator.period,
+        }
+    }
+
+    /// The other cores.
+    fn neighbours(&self) -> Vec<&Neighbour> {
+        match self {
+            Interference::Banks(banks) => banks.neighbours.iter().collect(),
+            Interference::SharedBanks(banks) => banks.neighbours(),
+            Interference::ParallelBanks(banks) => banks.neighbours.iter().map(|own| &own.core).collect(),
+            Interference::Refresh(_) | Interference::Regulator(_) => Vec::new(),
         }
     }
 
     /// What the set or the platform does not have and the theorem asks for.
     fn refused(&self, set: &TaskSet, preemptive: bool) -> Option<Unsupported> {
-        if let Interference::Banks(banks) = self {
-            if !banks.private_banks {
-                return Some(Unsupported::Platform { needs: "banks that no other core uses" });
-            }
-            if banks.requests_at_once_max != 1 {
-                return Some(Unsupported::Platform { needs: "cores with one request to memory at a time" });
-            }
-        }
-        if matches!(self, Interference::Refresh(_)) {
-            return None;
+        let needs = match self {
+            Interference::Refresh(_) => return None,
+            Interference::Banks(banks) => banks.needs(),
+            Interference::SharedBanks(banks) => banks.needs(),
+            Interference::ParallelBanks(banks) => banks.needs(),
+            Interference::Regulator(_) => None,
+        };
+        if let Some(needs) = needs {
+            return Some(Unsupported::Platform { needs });
         }
         if !preemptive {
             return Some(Unsupported::Platform { needs: "jobs that can be preempted, with interference in memory" });
@@ -527,12 +562,8 @@ impl Interference {
             let blocked = (task.blocking().0 > 0).then_some("no blocking, whose lines are unknown");
             blocked.or((task.lines() == 0).then_some("the lines that a job moves"))
         };
-        let sets = match self {
-            Interference::Banks(banks) => banks.neighbours.iter().filter_map(|core| core.tasks.as_ref()).collect(),
-            _ => Vec::new(),
-        };
-        let silent = |set: &&TaskSet| set.tasks().iter().any(|task| task.lines() == 0);
-        if sets.iter().any(silent) {
+        let silent = |set: &TaskSet| set.tasks().iter().any(|task| task.lines() == 0);
+        if self.neighbours().iter().filter_map(|core| core.tasks.as_ref()).any(silent) {
             return Some(Unsupported::Platform { needs: "the lines that a job moves, for each task of another core" });
         }
         let own = set.tasks().iter().enumerate();
@@ -550,7 +581,13 @@ pub(crate) fn line_rate<'a>(tasks: impl Iterator<Item = &'a Task>) -> Ratio<BigU
     tasks.map(|task| Ratio::new(BigUint::from(task.lines()), task.period().0.into())).sum()
 }
 
-fn in_range(what: &'static str, field: &'static str, found: u64, least: u64, most: u64) -> Result<(), SchedError> {
+pub(crate) fn in_range(
+    what: &'static str,
+    field: &'static str,
+    found: u64,
+    least: u64,
+    most: u64,
+) -> Result<(), SchedError> {
     if (least..=most).contains(&found) {
         return Ok(());
     }

@@ -30,6 +30,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod banks;
 mod bounds;
 mod check;
 pub mod crs;
@@ -48,6 +49,7 @@ mod sensitivity;
 mod task;
 mod verdict;
 
+pub use banks::{HitCap, ParallelBanks, ParallelNeighbour, RowDelays, RowTimings, SharedBanks, WriteBuffer};
 pub use bounds::{Within, edf_density, hyperbolic, liu_layland, resource_bound};
 pub use check::{Accepted, Violation, check};
 pub use edf::{
