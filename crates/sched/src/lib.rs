@@ -66,7 +66,7 @@ pub use interference::{
     padded, printed_padding, reservations_fit,
 };
 pub use judge::{Evidence, Witness, judge};
-pub use nonpreemptive_edf::nonpreemptive_edf;
+pub use nonpreemptive_edf::{nonpreemptive_edf, worst_response_nonpreemptive_edf};
 pub use phased::judge_phases;
 pub use resource::{Budget, PeriodicResource, Supply, budget_curve, schedulable_on, smallest_budget};
 pub use schedule::{Coverage, Policy, Run, Schedule, schedule};

@@ -17,10 +17,14 @@
 //! released in the order of their arrivals, which a jitter not beyond the period ensures, those due in the window were
 //! released before the job that blocks, and thus are complete when it begins: `h` is taken of the other tasks. It stays exact:
 //! that task arrives 1 ps before the window and the others are released together after their full jitter.
+//!
+//! Response times are those of George, Rivierre and Spuri too, see [`worst_response_nonpreemptive_edf`].
 
 use crate::edf::{Demand, DemandTest, quick_processor_demand};
-use crate::task::{Task, TaskSet, load};
-use crate::verdict::{Cause, Effort, Overload, Steps, Unsupported, Verdict, window};
+use crate::fixed::WorstCase;
+use crate::task::{Task, TaskSet, load, utilization};
+use crate::verdict::{Cause, Effort, Overload, Response, Steps, Unsupported, Verdict, window};
+use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use std::cmp::Ordering;
 
@@ -41,13 +45,7 @@ use std::cmp::Ordering;
 /// # Ok::<(), memtint_sched::SchedError>(())
 /// ```
 pub fn nonpreemptive_edf(set: &TaskSet, effort: Effort) -> Verdict<DemandTest> {
-    let needs = |task: &Task| {
-        let blocked = (task.blocking().0 > 0).then_some("no blocking, for EDF without preemption");
-        let late = "a jitter not beyond the period, for EDF without preemption";
-        blocked.or((task.jitter() > task.period()).then_some(late))
-    };
-    let refuse = |(task, own)| needs(own).map(|needs| Unsupported::Precondition { task, needs });
-    if let Some(reason) = set.tasks().iter().enumerate().find_map(refuse) {
+    if let Some(reason) = refused(set) {
         return Verdict::Unsupported(reason);
     }
     let interrupted = match quick_processor_demand(set, effort) {
@@ -62,6 +60,153 @@ pub fn nonpreemptive_edf(set: &TaskSet, effort: Effort) -> Verdict<DemandTest> {
         Ok(Some(late)) if set.synchronous() => Verdict::Unschedulable(late),
         Ok(Some(late)) => Verdict::Unsupported(Unsupported::Phases(Box::new(late))),
         Err(reason) => Verdict::Unsupported(reason),
+    }
+}
+
+fn refused(set: &TaskSet) -> Option<Unsupported> {
+    let needs = |task: &Task| {
+        let blocked = (task.blocking().0 > 0).then_some("no blocking, for EDF without preemption");
+        let late = "a jitter not beyond the period, for EDF without preemption";
+        blocked.or((task.jitter() > task.period()).then_some(late))
+    };
+    let refuse = |(task, own)| needs(own).map(|needs| Unsupported::Precondition { task, needs });
+    set.tasks().iter().enumerate().find_map(refuse)
+}
+
+/// Finds the worst response time of one task under EDF without preemption, whatever its deadline does to itself. Phases are
+/// not used.
+///
+/// Exact for sporadic tasks, with what [`nonpreemptive_edf`] needs; jobs with equal deadlines go in the order that is worst for this
+/// task. George, Rivierre and Spuri 1996 (INRIA RR-2966): all others are released together, 1 ps after a job has begun whose deadline
+/// is later. The job that is released `x` after that starts at the least
+///
+/// ```text
+///   s = C_b - 1 + floor(x / T_i) C_i + sum over others of min(1 + floor((s + J) / T), jobs due by x - J_i + D_i) C
+/// ```
+///
+/// which is looked at for each `x` at which a job more is due, until the end of the longest busy window; its response is `s + C_i + J_i - x`.
+/// The term of the job that has begun, of any task `b` with `D_b > x - J_i + D_i`, is there with and without; jobs of `b` due by
+/// then have gone before it, as above, so that `b` is not among the others. Jitters are ours, the paper has none.
+///
+/// # Errors
+///
+/// [`Unsupported::Precondition`] as [`nonpreemptive_edf`]; [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy window is too
+/// long to be looked at.
+///
+/// # Panics
+///
+/// When the set has no task of this index.
+///
+/// ```
+/// use memtint_sched::{Effort, TaskSet, TaskSpec, WorstCase, worst_response_nonpreemptive_edf};
+/// use memtint_units::Picoseconds as Ps;
+///
+/// let set = TaskSet::new([TaskSpec::new("a", Ps(4), Ps(2)), TaskSpec::new("b", Ps(12), Ps(4))])?;
+/// let worst = |task| match worst_response_nonpreemptive_edf(&set, task, Effort::default()) {
+///     Ok(WorstCase::Bounded(worst)) => worst.response,
+///     other => panic!("{other:?}"),
+/// };
+/// assert_eq!([worst(0), worst(1)], [Ps(5), Ps(6)], "3 left of b, and 2; 2 of a, and 4 without a pause");
+/// # Ok::<(), memtint_sched::SchedError>(())
+/// ```
+pub fn worst_response_nonpreemptive_edf(set: &TaskSet, task: usize, effort: Effort) -> Result<WorstCase, Unsupported> {
+    assert!(task < set.tasks().len(), "task {task} of {}", set.tasks().len());
+    if let Some(reason) = refused(set) {
+        return Err(reason);
+    }
+    if load(set.tasks().iter()) == Ordering::Greater {
+        return Ok(WorstCase::Unbounded(utilization(set.tasks().iter())));
+    }
+    let end = match load(set.tasks().iter()) {
+        Ordering::Less => Blocked::new(set, effort)?.end,
+        // From the longest deadline on all repeats with the hyperperiod, or is shorter.
+        _ => {
+            let own = &set.tasks()[task];
+            let longest = set.tasks().iter().map(|task| task.deadline().0).max().unwrap_or(0);
+            let end = set.hyperperiod() + longest + own.jitter().0;
+            window(u128::try_from(end).unwrap_or(u128::MAX), task)?
+        }
+    };
+    let mut steps = Steps::new(task, effort);
+    Starts { set, index: task, own: &set.tasks()[task] }.worst(end, &mut steps).map(WorstCase::Bounded)
+}
+
+/// When jobs of one task start.
+struct Starts<'a> {
+    set: &'a TaskSet,
+    index: usize,
+    own: &'a Task,
+}
+
+impl Starts<'_> {
+    fn worst(&self, end: u64, steps: &mut Steps) -> Result<Response, Unsupported> {
+        let (own, tasks) = (self.own, self.set.tasks());
+        let alone = own.wcet() + own.jitter();
+        let mut worst = Response { task: self.index, response: alone, job: 0, window: own.wcet(), jobs: 0 };
+        // The last start without a job that has begun, and with one of each task: they come later as more is due.
+        let mut reached = vec![0; tasks.len() + 1];
+        let mut released = 0;
+        while released <= end {
+            let due = self.due(released);
+            let begun = (0..tasks.len()).filter(|&other| other != self.index && tasks[other].deadline().0 as i64 > due);
+            for begun in begun.map(Some).chain([None]) {
+                let place = begun.unwrap_or(tasks.len());
+                let start = self.start(released, begun, reached[place], steps)?;
+                reached[place] = start;
+                let response = Picoseconds((start + alone.0).saturating_sub(released));
+                if response > worst.response {
+                    let (job, window) = (released / own.period().0, Picoseconds(start) + own.wcet());
+                    worst = Response { response, job, window, ..worst };
+                }
+            }
+            worst.jobs += 1;
+            released = self.next(released);
+        }
+        Ok(worst)
+    }
+
+    /// Deadline of the job released at `released`, its jitter used up.
+    fn due(&self, released: u64) -> i64 {
+        released as i64 - self.own.jitter().0 as i64 + self.own.deadline().0 as i64
+    }
+
+    /// The next release at which one more job of anybody is due, or has come before.
+    fn next(&self, released: u64) -> u64 {
+        let due = self.due(released);
+        let more = |task: &Task| {
+            let since = due + task.jitter().0 as i64 - task.deadline().0 as i64;
+            let left = match u64::try_from(since) {
+                Ok(since) => task.period().0 - since % task.period().0,
+                Err(_) => since.unsigned_abs(),
+            };
+            released + left
+        };
+        let others = self.set.tasks().iter().enumerate().filter(|&(other, _)| other != self.index);
+        let own = (released / self.own.period().0 + 1) * self.own.period().0;
+        others.map(|(_, task)| more(task)).fold(own, u64::min)
+    }
+
+    /// The least start, from one that is not after it on.
+    fn start(&self, released: u64, begun: Option<usize>, from: u64, steps: &mut Steps) -> Result<u64, Unsupported> {
+        let (tasks, due) = (self.set.tasks(), self.due(released));
+        let before = u128::from(released / self.own.period().0) * u128::from(self.own.wcet().0);
+        let left = begun.map_or(0, |begun| u128::from(tasks[begun].wcet().0 - 1));
+        let others = || (0..tasks.len()).filter(|&other| other != self.index && Some(other) != begun);
+        let mut start = from;
+        loop {
+            steps.step()?;
+            let work = |other: usize| {
+                let task = &tasks[other];
+                let come = (start + task.jitter().0) / task.period().0 + 1;
+                u128::from(come.min(Demand::due(task, due))) * u128::from(task.wcet().0)
+            };
+            let next = window(others().map(work).fold(before + left, u128::saturating_add), self.index)?;
+            debug_assert!(next >= start, "a start before one of less work");
+            if next == start {
+                return Ok(start);
+            }
+            start = next;
+        }
     }
 }
 

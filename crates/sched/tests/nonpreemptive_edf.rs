@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{Job, Random, Shape, arrivals, random_set, simulate};
+use common::{Job, Random, Shape, arrivals, longest, random_set, simulate};
 use memtint_sched::{
-    Cause, Coverage, Effort, Overload, Policy, Run, TaskSet, TaskSpec, Unsupported, Verdict, Violation, check, judge,
-    nonpreemptive_edf, quick_processor_demand,
+    Cause, Coverage, Effort, Overload, Policy, Run, TaskSet, TaskSpec, Unsupported, Verdict, Violation, WorstCase,
+    check, judge, nonpreemptive_edf, quick_processor_demand, worst_response_nonpreemptive_edf,
 };
 use memtint_units::Picoseconds as Ps;
 
@@ -200,4 +200,113 @@ fn the_longest_times_end_no_search_wrongly() {
         panic!("a quarter of the longest time is left")
     };
     assert_eq!(late.cause, Cause::Begun(1));
+}
+
+fn response(set: &TaskSet, task: usize) -> Option<u64> {
+    match worst_response_nonpreemptive_edf(set, task, Effort::default()) {
+        Ok(WorstCase::Bounded(worst)) => Some(worst.response.0),
+        Ok(WorstCase::Unbounded(load)) => {
+            assert!(load > num_rational::Ratio::from_integer(1u8.into()));
+            None
+        }
+        Err(reason) => panic!("{reason:?} {set:?}"),
+    }
+}
+
+/// The longest response of a task when a job of `begun` has begun at tick 0, the others are released at tick 1, and one of its own
+/// is released so much later; it comes last among those as urgent.
+fn seen(set: &TaskSet, task: usize, begun: Option<usize>, released: i64, ticks: i64) -> i64 {
+    let mut jobs: Vec<Job> = Vec::new();
+    for (other, own) in set.tasks().iter().enumerate() {
+        let urgency = |arrival: i64| 2 * (arrival + deadline(set, other)) + i64::from(other == task);
+        if Some(other) == begun {
+            let (work, urgency) = (own.wcet().0, urgency(0));
+            jobs.push(Job { task: other, arrival: 0, release: 0, work, urgency, completion: None });
+        } else {
+            let offset = if other == task { 1 + released % own.period().0 as i64 } else { 1 };
+            jobs.extend(arrivals(set, other, offset, ticks, urgency));
+        }
+    }
+    simulate(&mut jobs, false, ticks);
+    jobs.retain(|job| job.completion.is_some());
+    longest(&jobs, task, ticks)
+}
+
+#[test]
+fn response_times_are_reached_and_never_exceeded() {
+    let mut random = Random(93);
+    let (mut compared, mut blocked, mut late, mut jittered) = (0, 0, 0, 0);
+    for round in 0..1500 {
+        let jitter = round % 3;
+        let set = random_set(&mut random, Shape { tasks: 3, period: 10, jitter, blocking: 0, deadline: 1 + round % 3 });
+        for task in 0..set.tasks().len() {
+            let Some(most) = response(&set, task) else { continue };
+            if most > 60 {
+                continue;
+            }
+            compared += 1;
+            let (own, mut worst) = (&set.tasks()[task], 0);
+            'patterns: for begun in [None].into_iter().chain((0..set.tasks().len()).filter(|&b| b != task).map(Some)) {
+                for released in 0..own.period().0 as i64 {
+                    worst = worst.max(seen(&set, task, begun, released, 160) as u64);
+                    assert!(worst <= most, "round {round}: {worst} > {most} of {task}, {begun:?} {released}: {set:?}");
+                    if worst == most {
+                        blocked += u32::from(begun.is_some());
+                        break 'patterns;
+                    }
+                }
+            }
+            assert_eq!(worst, most, "round {round}, task {task}: {set:?}");
+            late += u32::from(most > own.period().0);
+            jittered += u32::from(jitter > 0);
+            for pattern in 0..4 {
+                let mut jobs = sporadic(&set, &mut random, 120, pattern % 2 == 0);
+                simulate(&mut jobs, false, 120);
+                jobs.retain(|job| job.completion.is_some());
+                let worst = longest(&jobs, task, 120) as u64;
+                assert!(worst <= most, "round {round}: {worst} > {most} of {task}: {set:?}");
+            }
+        }
+    }
+    println!(
+        "{compared} reached, {blocked} of them only after a job that had begun, {late} beyond the period, {jittered} with jitter"
+    );
+    assert!(compared > 1000 && blocked > 20 && late > 100 && jittered > 500);
+}
+
+#[test]
+fn response_times_and_the_verdict_agree() {
+    let mut random = Random(94);
+    let (mut yes, mut no) = (0, 0);
+    for round in 0..6000 {
+        let shape = Shape { tasks: 5, period: 30, jitter: round % 4, blocking: 0, deadline: 1 + round % 3 };
+        let set = random_set(&mut random, shape);
+        if set.tasks().iter().any(|task| task.jitter() > task.period()) {
+            continue;
+        }
+        let in_time = |task: usize| response(&set, task).is_some_and(|worst| worst <= set.tasks()[task].deadline().0);
+        let every = (0..set.tasks().len()).all(in_time);
+        match nonpreemptive_edf(&set, Effort::default()) {
+            Verdict::Schedulable(_) => (yes, _) = (yes + 1, assert!(every, "round {round}: {set:?}")),
+            Verdict::Unschedulable(_) => (no, _) = (no + 1, assert!(!every, "round {round}: {set:?}")),
+            Verdict::Unsupported(reason) => panic!("round {round}: {reason:?} {set:?}"),
+        }
+    }
+    assert!(yes > 500 && no > 2000, "{yes} yes, {no} no");
+}
+
+#[test]
+fn response_times_by_hand_and_what_they_ask_for() {
+    // The job that has begun counts for the first window and not for the later ones.
+    let three = set(&[(10, 2, 4), (20, 3, 12), (40, 7, 40)]);
+    assert_eq!([0, 1, 2].map(|task| response(&three, task)), [Some(8), Some(11), Some(12)]);
+    // Full utilization: 2, 1 and 3; and 2, 3, the second of the first, as urgent, and 1.
+    let full = set(&[(4, 2, 4), (8, 3, 8), (8, 1, 8)]);
+    assert_eq!([0, 1, 2].map(|task| response(&full, task)), [Some(4), Some(6), Some(8)]);
+    assert_eq!(response(&set(&[(4, 3, 4), (8, 3, 8)]), 0), None);
+    let jitter = TaskSet::new([TaskSpec::new("a", Ps(5), Ps(1)).jitter(Ps(6))]).unwrap();
+    let refused = worst_response_nonpreemptive_edf(&jitter, 0, Effort::default());
+    assert!(matches!(refused, Err(Unsupported::Precondition { task: 0, .. })), "{refused:?}");
+    let few = worst_response_nonpreemptive_edf(&three, 1, Effort { steps_max: 3 });
+    assert!(matches!(few, Err(Unsupported::Effort { task: 1, steps_max: 3 })), "{few:?}");
 }
