@@ -21,6 +21,7 @@
 use crate::banks::{ParallelBanks, SharedBanks};
 use crate::error::SchedError;
 use crate::form::Form;
+use crate::ranks::{REF_COMMANDS, RankOrder};
 use crate::task::{TIME_MAX, Task, TaskSet};
 use crate::verdict::{Effort, Steps, Unsupported, window};
 use memtint_units::Picoseconds;
@@ -54,9 +55,6 @@ impl Granularity {
 
 /// The most refresh commands by which DDR3 and DDR4 can be ahead of and behind their time together (8 and 8).
 pub const MOVED_MAX: u64 = 16;
-
-/// The commands that refresh a rank once in tRET (paper 004, 4.2.2 and Table 5.1: rows by rows of a bin).
-pub const COMMANDS: u64 = 8192;
 
 /// Refresh, for which the core stands still again and again.
 ///
@@ -178,20 +176,19 @@ impl Refresh {
 
 /// Gives the time of a burst that refreshes some ranks once, all commands back to back.
 ///
-/// Corrected: [`COMMANDS`] of `t_rfc` for one rank, and so for ranks refreshed together; `one_by_one`, for each of them. As printed
+/// Corrected: [`REF_COMMANDS`] of `t_rfc`, once or for each rank, as the order says. As printed
 /// (paper 004, 5.3.4: "less than 0.2 ms for a 2Gb DRAM chip with 8 ranks"), the commands of one rank are shared by all,
 /// an eighth of what Table 5.1 asks for (errata E22).
 ///
 /// # Errors
 ///
 /// [`SchedError::Interference`] for no ranks, more than 1024, or a burst beyond [`TIME_MAX`].
-pub fn burst_length(t_rfc: Picoseconds, ranks: u64, one_by_one: bool, form: Form) -> Result<Picoseconds, SchedError> {
-    in_range("refresh", "ranks", ranks, 1, 1024)?;
+pub fn burst_length(t_rfc: Picoseconds, ranks: u32, order: RankOrder, form: Form) -> Result<Picoseconds, SchedError> {
+    in_range("refresh", "ranks", ranks.into(), 1, 1024)?;
     in_range("refresh", "t_rfc", t_rfc.0, 1, TIME_MAX.0)?;
     let commands = match form {
-        Form::AsPrinted => COMMANDS / ranks,
-        Form::Corrected if one_by_one => COMMANDS * ranks,
-        Form::Corrected => COMMANDS,
+        Form::AsPrinted => REF_COMMANDS / u64::from(ranks),
+        Form::Corrected => order.commands(ranks),
     };
     let length = u64::try_from(u128::from(commands) * u128::from(t_rfc.0)).unwrap_or(u64::MAX);
     in_range("refresh", "burst", length, 1, TIME_MAX.0)?;

@@ -4,7 +4,7 @@ mod common;
 
 use common::Random;
 use memtint_sched::cyclic::{
-    Answer, Bursts, ColorSet, Cut, Footprint, Frames, Limits, Memory, Problem, Refutation, Sharing, Slicing,
+    Answer, ColorSet, Cut, Footprint, Frames, Limits, Memory, Problem, RankOrder, Refutation, Sharing, Slicing,
     check_executive, color, fewest_slices, place,
 };
 use memtint_sched::{TaskSet, TaskSpec};
@@ -67,7 +67,7 @@ impl Small {
         };
         let set = TaskSet::new(self.tasks.iter().enumerate().map(spec)).unwrap();
         let color = self.frame * self.fused * TICK;
-        let memory = Memory::new(Ps(color * self.colors), self.colors as u32, Ps(1), Bursts::Parallel).unwrap();
+        let memory = Memory::new(Ps(color * self.colors), self.colors as u32, Ps(1), RankOrder::Parallel).unwrap();
         let frames = Frames { size: Ps(self.frame * TICK), color: Ps(color) };
         let footprints = self.ranks.iter().map(|&ranks| Footprint { ranks, copy: Ps(self.copy * TICK) }).collect();
         let problem = Problem::new(set, memory, frames, footprints).unwrap();

@@ -4,9 +4,10 @@ mod common;
 
 use common::{Job, Random, Shape, arrivals, longest, ps, random_set};
 use memtint_sched::{
-    BankTimings, Banks, Effort, Form, Granularity, Interference, Neighbour, Preemption, Priorities, Refresh, Regulator,
-    TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, burst_length, fixed_priority, fixed_priority_with, padded,
-    printed_padding, quick_processor_demand_with, reservations_fit, worst_response_edf_with, worst_response_with,
+    BankTimings, Banks, Effort, Form, Granularity, Interference, Neighbour, Preemption, Priorities, RankOrder, Refresh,
+    Regulator, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, burst_length, fixed_priority, fixed_priority_with,
+    padded, printed_padding, quick_processor_demand_with, reservations_fit, worst_response_edf_with,
+    worst_response_with,
 };
 use memtint_units::Picoseconds as Ps;
 
@@ -394,10 +395,10 @@ fn table_4_4_does_not_fit_at_8_gb_with_auto_refresh() {
 #[test]
 fn bursts_and_fine_granularity_by_hand() {
     // Errata E4 and E22: 8192 commands of 160 ns are 1.31 ms, not less than 0.2 ms.
-    let burst = |form| burst_length(ns(160), 8, false, form).unwrap();
+    let burst = |form| burst_length(ns(160), 8, RankOrder::Parallel, form).unwrap();
     assert_eq!(burst(Form::Corrected), ns(1_310_720));
     assert_eq!(burst(Form::AsPrinted), ns(163_840));
-    assert_eq!(burst_length(ns(160), 8, true, Form::Corrected).unwrap(), ns(8 * 1_310_720));
+    assert_eq!(burst_length(ns(160), 8, RankOrder::Serial, Form::Corrected).unwrap(), ns(8 * 1_310_720));
     let ms = |value: u64| Ps::from_ns(value * 1_000_000);
     let set = TaskSet::new([TaskSpec::new("a", ms(10), ms(2)).deadline(ms(3))]).unwrap();
     let decide = |form| {

@@ -1,7 +1,7 @@
 //! From a file to what analyses judge.
 
 use memtint_sched::crs::{Core, RankGroup, Server, System};
-use memtint_sched::cyclic::{self, Bursts, Footprint, Frames, Problem};
+use memtint_sched::cyclic::{self, Footprint, Frames, Problem};
 use memtint_sched::{Form, Policy, Preemption, Priorities, TaskSet};
 use memtint_units::Picoseconds;
 use num_integer::Integer;
@@ -41,7 +41,7 @@ impl TaskFile {
     /// [`TaskFileError`] when there is no `[memory]`, or its retention is no multiple of the ranks.
     pub fn cyclic_memory(&self) -> Result<cyclic::Memory, TaskFileError> {
         let own = self.memory_given()?;
-        let memory = cyclic::Memory::new(own.retention, own.ranks, own.t_rfc, own.bursts());
+        let memory = cyclic::Memory::new(own.retention, own.ranks, own.t_rfc, own.bursts);
         memory.map_err(|error| self.place().range(error))
     }
 
@@ -210,20 +210,10 @@ impl TaskFile {
 }
 
 impl Memory {
-    /// Gives how the ranks of one color are refreshed, as [`memtint_sched::cyclic`] takes it.
-    #[must_use]
-    pub fn bursts(&self) -> Bursts {
-        match self.bursts {
-            memtint_sched::crs::RankOrder::Parallel => Bursts::Parallel,
-            memtint_sched::crs::RankOrder::Serial => Bursts::Serial,
-        }
-    }
-
-    /// Gives how long it takes to refresh so many ranks of one color in full: [`cyclic::REF_COMMANDS`] commands, once, or once for
+    /// Gives how long it takes to refresh so many ranks of one color in full: [`REF_COMMANDS`](memtint_sched::REF_COMMANDS) commands, once, or once for
     /// each rank where these take turns. At most 2^64 - 1 ps, which every analysis refuses.
     #[must_use]
     pub fn burst(&self, ranks: u32) -> Picoseconds {
-        let turns = if self.bursts() == Bursts::Serial { u64::from(ranks) } else { 1 };
-        Picoseconds(self.t_rfc.0.saturating_mul(cyclic::REF_COMMANDS).saturating_mul(turns))
+        Picoseconds(self.t_rfc.0.saturating_mul(self.bursts.commands(ranks)))
     }
 }

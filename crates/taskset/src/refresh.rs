@@ -1,15 +1,14 @@
 //! Refresh by software: memory, cyclic executives, servers.
 
-use memtint_sched::crs::{Density, Kind, RankOrder};
+use memtint_sched::crs::Kind;
 use memtint_sched::cyclic::{Sharing, Slicing};
+use memtint_sched::{Density, RankOrder};
 use memtint_units::Picoseconds;
 use serde::Deserialize;
 use toml::Value;
 
 use crate::place::{Place, TaskFileError};
 
-/// Gigabits of a chip, in the order of [`Density::ALL`].
-pub(crate) const GIGABITS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// The most ranks.
 const RANKS_MAX: u64 = 64;
 /// The most cores.
@@ -113,9 +112,9 @@ impl RawMemory {
             None => None,
             Some(value) => {
                 let number = value.as_integer().and_then(|number| u64::try_from(number).ok());
-                let found = GIGABITS.iter().position(|&gigabits| Some(gigabits) == number);
+                let found = Density::ALL.into_iter().find(|density| Some(u64::from(density.gigabits())) == number);
                 let accepted = "gigabits of a chip: 1, 2, 4, 8, 16, 32 or 64";
-                Some(Density::ALL[found.ok_or_else(|| place.refuse("density", Some(value), accepted))?])
+                Some(found.ok_or_else(|| place.refuse("density", Some(value), accepted))?)
             }
         };
         let t_rfc = match (density, &self.t_rfc) {

@@ -2,13 +2,14 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use memtint_sched::crs::{Density, Kind, RankOrder};
+use memtint_sched::RankOrder;
+use memtint_sched::crs::Kind;
 use memtint_sched::cyclic::{Sharing, Slicing};
 use memtint_units::{IndexSet, Picoseconds};
 use toml::Value;
 
 use crate::file::TaskFile;
-use crate::refresh::{Color, Cyclic, GIGABITS, Inside, Memory, ServerEntry};
+use crate::refresh::{Color, Cyclic, Inside, Memory, ServerEntry};
 
 /// Writes a span exactly, in the largest unit below it: what is read back is the same.
 ///
@@ -120,8 +121,8 @@ impl Memory {
     fn write(&self, lines: &mut Lines) {
         lines.table("[memory]");
         lines.line("ranks", self.ranks);
-        match self.density.and_then(|density| Density::ALL.iter().position(|&other| other == density)) {
-            Some(index) => lines.line("density", GIGABITS[index]),
+        match self.density {
+            Some(density) => lines.line("density", density.gigabits()),
             None => lines.time("t_rfc", self.t_rfc),
         }
         lines.time("retention", self.retention);

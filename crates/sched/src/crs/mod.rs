@@ -47,9 +47,10 @@ mod timeline;
 mod timeline_check;
 
 pub use crate::form::Form;
+pub use crate::ranks::{Density, RankOrder};
 pub use bounds::{Inner, UtilizationBound, periodic_capacity_bound, utilization_bound, within_utilization_bound};
 pub use decide::{Proof, ServerProof, Witness, judge};
-pub use model::{Core, Density, Kind, RankGroup, RankOrder, Refresh, Server, System, burst};
+pub use model::{Core, Kind, RankGroup, Refresh, Server, System, burst};
 pub use optimum::{Choice, Optimum, Space, exhaustive, optimize};
 pub use search::{Algorithm7, CONFIGURATIONS_MAX, ServerPair, algorithm_7, algorithm_8};
 pub use supply::{

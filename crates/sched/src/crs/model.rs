@@ -3,60 +3,10 @@
 use crate::error::SchedError;
 use crate::fixed::Preemption;
 use crate::form::Form;
+use crate::ranks::{Density, REF_COMMANDS, RankOrder};
 use crate::schedule::Policy;
 use crate::task::{TIME_MAX, TaskSet};
 use memtint_units::Picoseconds;
-
-/// Refresh commands that refresh a rank in full (JESD79-3; the total rows of table 5.1 by its rows per bin).
-const COMMANDS: u64 = 8192;
-
-/// Density of the DRAM chips of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Density {
-    /// 1 Gb.
-    Gb1,
-    /// 2 Gb.
-    Gb2,
-    /// 4 Gb.
-    Gb4,
-    /// 8 Gb.
-    Gb8,
-    /// 16 Gb.
-    Gb16,
-    /// 32 Gb; the source gives a least time.
-    Gb32,
-    /// 64 Gb; the source gives a least time.
-    Gb64,
-}
-
-impl Density {
-    /// All densities of table 5.1, the smallest first.
-    pub const ALL: [Density; 7] =
-        [Density::Gb1, Density::Gb2, Density::Gb4, Density::Gb8, Density::Gb16, Density::Gb32, Density::Gb64];
-
-    /// Gives the time of one refresh command tRFC (Pan 2018, table 5.1, which is table 4.1).
-    #[must_use]
-    pub fn t_rfc(self) -> Picoseconds {
-        Picoseconds::from_ns(match self {
-            Density::Gb1 => 110,
-            Density::Gb2 => 160,
-            Density::Gb4 => 260,
-            Density::Gb8 => 350,
-            Density::Gb16 => 550,
-            Density::Gb32 => 1000,
-            Density::Gb64 => 2000,
-        })
-    }
-}
-
-/// How the ranks of a group are refreshed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RankOrder {
-    /// All at the same time.
-    Parallel,
-    /// One after another.
-    Serial,
-}
 
 /// Gives the length of the burst that refreshes a group of so many ranks.
 ///
@@ -65,10 +15,9 @@ pub enum RankOrder {
 /// refreshes an eighth of each; the order then makes no difference.
 #[must_use]
 pub fn burst(density: Density, group_ranks: u32, memory_ranks: u32, order: RankOrder, form: Form) -> Picoseconds {
-    let commands = match (form, order) {
-        (Form::AsPrinted, _) => COMMANDS.div_ceil(u64::from(memory_ranks.max(1))),
-        (Form::Corrected, RankOrder::Parallel) => COMMANDS,
-        (Form::Corrected, RankOrder::Serial) => COMMANDS * u64::from(group_ranks),
+    let commands = match form {
+        Form::AsPrinted => REF_COMMANDS.div_ceil(u64::from(memory_ranks.max(1))),
+        Form::Corrected => order.commands(group_ranks),
     };
     Picoseconds(commands * density.t_rfc().0)
 }

@@ -2,32 +2,10 @@
 
 use crate::error::SchedError;
 use crate::form::Form;
+use crate::ranks::{REF_COMMANDS, RankOrder};
 use crate::task::{TIME_MAX, Task, TaskSet};
 use memtint_units::Picoseconds;
 use num_integer::Integer;
-
-/// REF commands that refresh one rank in full: rows over rows in a refresh bin, in each line of Table 4.1.
-pub const REF_COMMANDS: u64 = 8192;
-
-/// Chip density in Gbit and tRFC, from Table 4.1; for 32 and 64 Gbit the table gives least values.
-pub const T_RFC: [(u32, Picoseconds); 7] = [
-    (1, Picoseconds::from_ns(110)),
-    (2, Picoseconds::from_ns(160)),
-    (4, Picoseconds::from_ns(260)),
-    (8, Picoseconds::from_ns(350)),
-    (16, Picoseconds::from_ns(550)),
-    (32, Picoseconds::from_ns(1000)),
-    (64, Picoseconds::from_ns(2000)),
-];
-
-/// How the ranks of one color are refreshed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bursts {
-    /// All at once.
-    Parallel,
-    /// One after another.
-    Serial,
-}
 
 /// The ranks, and what it takes to refresh them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +13,7 @@ pub struct Memory {
     retention: Picoseconds,
     ranks: u32,
     t_rfc: Picoseconds,
-    bursts: Bursts,
+    order: RankOrder,
 }
 
 impl Memory {
@@ -45,7 +23,7 @@ impl Memory {
     /// # Errors
     ///
     /// [`SchedError::Memory`] when a value is zero or above [`TIME_MAX`], or the retention is not a multiple of the ranks.
-    pub fn new(retention: Picoseconds, ranks: u32, t_rfc: Picoseconds, bursts: Bursts) -> Result<Memory, SchedError> {
+    pub fn new(retention: Picoseconds, ranks: u32, t_rfc: Picoseconds, order: RankOrder) -> Result<Memory, SchedError> {
         let refuse = |field, found: u64, accepted: String| Err(SchedError::Memory { field, found, accepted });
         if ranks == 0 {
             return refuse("ranks", 0, "1 or more".to_owned());
@@ -58,7 +36,7 @@ impl Memory {
             let most = TIME_MAX.0 / REF_COMMANDS / u64::from(ranks);
             return refuse("t_rfc", t_rfc.0, format!("1 to {most} ps"));
         }
-        Ok(Memory { retention, ranks, t_rfc, bursts })
+        Ok(Memory { retention, ranks, t_rfc, order })
     }
 
     /// Gives the retention time `R`, in which each rank must be refreshed.
@@ -88,8 +66,7 @@ impl Memory {
     /// Gives how long the ranks of one color are being refreshed, when a color has so many.
     #[must_use]
     pub fn burst(&self, ranks: u32) -> Picoseconds {
-        let one_after_another = if self.bursts == Bursts::Serial { u64::from(ranks) } else { 1 };
-        Picoseconds(self.t_rfc.0 * REF_COMMANDS * one_after_another)
+        Picoseconds(self.t_rfc.0 * self.order.commands(ranks))
     }
 }
 
