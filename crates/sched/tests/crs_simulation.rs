@@ -5,7 +5,8 @@ mod common;
 
 use common::Random;
 use memtint_sched::crs::{
-    Core, Inner, Kind, RankGroup, Refresh, Server, System, judge, saturated_hiding, server_responses, supplies,
+    Core, Density, Form, Inner, Kind, RankGroup, RankOrder, Refresh, Server, System, burst, judge, saturated_hiding,
+    server_responses, supplies,
 };
 use memtint_sched::{Effort, Policy, TaskSet, TaskSpec, Unsupported, Verdict};
 use memtint_units::Picoseconds as Ps;
@@ -103,12 +104,24 @@ fn simulate(
     saturation: &[Option<Saturation>],
     ticks: u64,
 ) -> Seen {
+    simulate_arrivals(system, core, random, (late, less), saturation, (ticks, ticks))
+}
+
+/// The same, with arrivals until `last` only.
+fn simulate_arrivals(
+    system: &System,
+    core: usize,
+    random: &mut Random,
+    (late, less): (u64, u64),
+    saturation: &[Option<Saturation>],
+    (last, ticks): (u64, u64),
+) -> Seen {
     let (refresh, servers) = (system.refresh(), &system.cores()[core].servers);
     let mut jobs: Vec<Job> = Vec::new();
     for (index, server) in servers.iter().enumerate() {
         for (task, own) in server.tasks.tasks().iter().enumerate() {
             let mut arrival = if late == 0 { 0 } else { random.within(0, own.period().0) };
-            while arrival < ticks && saturation[index].is_none() {
+            while arrival < last && saturation[index].is_none() {
                 let left = own.wcet().0 - random.within(0, less.min(own.wcet().0 - 1));
                 let urgency = match &server.policy {
                     Policy::Edf | Policy::NonPreemptiveEdf => arrival + own.deadline().0,
@@ -301,4 +314,56 @@ fn hidden_refresh_is_what_a_simulation_counts() {
         }
     }
     assert!(lossy > 50);
+}
+
+#[test]
+fn the_errata_count_refreshes_of_late_jobs_after_the_span() {
+    // Errata 3.5, table 5.2 with servers of 2.4 and 1.6 in 4 ms, unhidden "in 320 ms": 24 + 19.2 ms at 32 Gb, 57.6 + 48.4 ms at 64 Gb. What is
+    // counted is the same as here, time in a burst in which nothing runs although a server of the group has budget and work;
+    // but arrivals end at 320 ms, and it is counted until the last late job is complete. Then the groups are refreshed
+    //
+    //   32 Gb, to 341.6 ms: 5 and 6 times
+    //     0       4       8     ...  320     324     328     332     336  341.6
+    //     |1 1 . .|1 1 . .|          |1 1 . .|1 1 . .|2|        ...            rank group 2 locked for 8.19 ms: 1.6 ms lost of each 4
+    //
+    //   64 Gb, to 405.6 ms: 6 and 7 times, and in the seventh the first server has no work left for a while.
+    //
+    // In 320 ms there are five of each, of 2.4 or 1.6 ms in each whole server period: 24 + 16 and 48 + 32 ms.
+    let unit = Ps::from_ns(8000);
+    let ticks = |us: u64| us * 1000 / 8000;
+    let tick = |us: u64| ps(ticks(us));
+    let set = |tasks: &[(u64, u64)]| {
+        let spec = |(index, &(period, wcet)): (usize, &(u64, u64))| {
+            TaskSpec::new(format!("t{index}"), tick(period), tick(wcet))
+        };
+        TaskSet::new(tasks.iter().enumerate().map(spec)).unwrap()
+    };
+    let sets = [set(&[(20_000, 3000), (10_000, 1600), (8000, 2000)]), set(&[(10_000, 1200), (40_000, 10_000)])];
+    for (density, within, until, drained) in [
+        (Density::Gb16, [12_000, 8000], 320_800, [12_000, 8000]),
+        (Density::Gb32, [24_000, 16_000], 341_600, [24_000, 19_200]),
+        (Density::Gb64, [48_000, 32_000], 405_600, [57_600, 48_384]),
+    ] {
+        let length = burst(density, 4, 8, RankOrder::Parallel, Form::Corrected).0;
+        // Of 16 Gb it is 563.2 ticks: what is less than a tick does not show.
+        let refresh = Refresh::two_colors(8, tick(64_000), ps(length / unit.0));
+        let server = |group: usize, budget| {
+            let (tasks, kind) = (sets[group].clone(), Kind::Deferrable);
+            Server { group, period: tick(4000), budget: tick(budget), kind, policy: Inner::Edf.policy(&tasks), tasks }
+        };
+        let system = System::new(8, refresh, vec![Core { servers: vec![server(0, 2400), server(1, 1600)] }]).unwrap();
+        let at = |last: u64, end: u64| {
+            let none = [None, None];
+            simulate_arrivals(&system, 0, &mut Random(0), (0, 0), &none, (ticks(last), ticks(end)))
+        };
+        let counted = |seen: &Seen| seen.unhidden.iter().map(|&own| own * 8).collect::<Vec<u64>>();
+        assert_eq!(counted(&at(320_000, 320_000)), within, "{density:?}");
+        // After that nothing is left to do.
+        for end in [until, until + 50_000] {
+            assert_eq!(counted(&at(320_000, end)), drained, "{density:?} until {end}");
+        }
+        let last: u64 = at(320_000, until + 4000).served.iter().map(|own| own[own.len() - 1]).sum();
+        let before: u64 = at(320_000, until - 8).served.iter().map(|own| own[own.len() - 1]).sum();
+        assert!(last > before || density == Density::Gb16, "{density:?}: work until {until}");
+    }
 }
