@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use memtint_dram::{CheckOptions, Checker};
-use memtint_sim::report::TaskReport;
+use memtint_sim::report::{ServerReport, TaskReport};
 use memtint_sim::{Report, Scenario, Watch, simulate, simulate_watched};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -242,11 +242,39 @@ fn text(report: &Report) -> String {
     if let (Some(speedup), Some(slowdown)) = (report.weighted_speedup, report.maximum_slowdown) {
         let _ = writeln!(text, "\nweighted speedup {speedup:.3}, maximum slowdown {slowdown:.3}");
     }
+    if let Some(locks) = &report.locks {
+        let unhidden: Vec<String> = locks.unhidden_ns.iter().map(|ns| format!("{:.3}", ns / 1e6)).collect();
+        let _ = writeln!(
+            text,
+            "\nranks locked {:.3} ms; cores idle for that {} ms; {} requests met a refresh",
+            locks.locked_ns / 1e6,
+            unhidden.join(", "),
+            report.requests_that_met_a_refresh
+        );
+    }
+    if !report.servers.is_empty() {
+        let heads = ["server", "core", "budgets", "ms used", "overrun ns", "ms held up", "ms unhidden"];
+        let rows: Vec<Vec<String>> = report.servers.iter().map(server_row).collect();
+        let _ = write!(text, "\n{}", table(&heads, &[1, 2, 3, 4, 5, 6], &rows));
+    }
     let energy: Vec<f64> = report.ranks.iter().filter_map(|rank| Some(rank.energy_pj?.total)).collect();
     if !energy.is_empty() {
         let _ = writeln!(text, "DRAM energy {:.3} mJ", energy.iter().sum::<f64>() / 1e9);
     }
     text
+}
+
+fn server_row(server: &ServerReport) -> Vec<String> {
+    let ms = |ns: f64| format!("{:.3}", ns / 1e6);
+    vec![
+        server.name.clone(),
+        server.core.to_string(),
+        server.replenishments.to_string(),
+        ms(server.consumed_ns),
+        format!("{:.3}", server.longest_overrun_ps as f64 / 1e3),
+        ms(server.held_up_ns),
+        ms(server.unhidden_ns),
+    ]
 }
 
 fn task_row(task: &TaskReport) -> Vec<String> {

@@ -5,6 +5,7 @@
 //! of instructions follow an unfinished load, as long as there are miss registers and nothing depends on it. Stores
 //! never hold anything up but for the miss register they take.
 
+use crate::refresh::RankMask;
 use memtint_units::{Clock, Picoseconds};
 use std::collections::VecDeque;
 
@@ -108,6 +109,12 @@ pub(crate) struct Core {
     pub(crate) last_task: Option<usize>,
     /// Those that may run on it.
     pub(crate) tasks: Vec<usize>,
+    /// Its servers, the most urgent first.
+    pub(crate) servers: Vec<usize>,
+    /// The server that has it.
+    pub(crate) serving: Option<usize>,
+    /// Ranks whose locks concern its tasks and servers.
+    pub(crate) ranks: RankMask,
     /// The quantum of its task ends at this slot ...
     pub(crate) quantum_end: u64,
     /// ... which it was given in this turn.
@@ -147,6 +154,9 @@ impl Core {
             task: None,
             last_task: None,
             tasks: Vec::new(),
+            servers: Vec::new(),
+            serving: None,
+            ranks: 0,
             quantum_end: 0,
             turn: 0,
             look_at: 0,

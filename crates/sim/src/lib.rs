@@ -22,7 +22,9 @@ mod task;
 pub use crate::core::{CoreConfig, CoreModel};
 pub use error::SimError;
 pub use histogram::Histogram;
-pub use machine::{Machine, MachineConfig, Outcome, Scheduling, TaskConfig};
+pub use machine::{
+    Machine, MachineConfig, Outcome, Scheduling, ServerConfig, ServerCounts, ServerKind, ServerScheduling, TaskConfig,
+};
 pub use memory::NumaConfig;
 pub use refresh::{LockCounts, LockWindow, SoftRefresh};
 pub use report::{Report, Watch, simulate, simulate_watched};

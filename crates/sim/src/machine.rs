@@ -6,6 +6,7 @@
 //! order that may differ from that of time by less than it takes to reach memory.
 
 mod dispatch;
+mod server;
 
 use crate::core::{AT_ONCE, Block, Core, CoreConfig, NO_REGISTER, PENDING, Ready};
 use crate::memory::{Memory, Notice, NumaConfig, Ticket};
@@ -17,6 +18,8 @@ use memtint_dram::{BankCounts, CommandSink, ControllerConfig, Decoder, Device, R
 use memtint_frames::{Caller, FrameAllocator as _, Profile, Shared};
 use memtint_units::{PhysAddr, Picoseconds};
 use memtint_workload::{Kind, Reference, Source};
+use server::Server;
+pub use server::{ServerConfig, ServerCounts, ServerKind, ServerScheduling};
 
 /// Which ready tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub struct MachineConfig {
     pub scheduling: Scheduling,
     /// Refresh by software, instead of the controller's own.
     pub soft_refresh: Option<SoftRefresh>,
+    /// Servers.
+    pub servers: Vec<ServerConfig>,
 }
 
 /// A task of a simulation.
@@ -80,6 +85,9 @@ pub struct TaskConfig {
     pub huge_pages: bool,
     /// Ranks that it may have memory of, one bit each: it does not run while one of them is locked.
     pub ranks: u64,
+    /// The server whose budget it runs in, by its index; of the one core that it may run on. Without, on a core with
+    /// servers, it runs while none of them can.
+    pub server: Option<usize>,
     /// The task it is another instance of (a copy task), by its index. They have the same releases; each job is of the
     /// instance that can run without meeting a lock.
     pub copy_of: Option<usize>,
@@ -114,6 +122,8 @@ pub struct Outcome {
     pub refresh_met: Vec<Vec<RefreshMet>>,
     /// Locks, under refresh by software.
     pub locks: Option<LockCounts>,
+    /// Of each server, in order.
+    pub servers: Vec<ServerCounts>,
 }
 
 /// Instances of one task.
@@ -146,6 +156,7 @@ pub struct Machine<S = ()> {
     stalled: Vec<Option<u64>>,
     /// Ranks that each core has seen locked.
     locks_seen: Vec<u64>,
+    servers: Vec<Server>,
     copies: Vec<Copies>,
     copy_slots: Vec<u64>,
     /// Turns given out, for [`Scheduling::RoundRobin`].
@@ -174,27 +185,36 @@ impl<S: CommandSink> Machine<S> {
     ///
     /// # Panics
     ///
-    /// When a core or the allocator of a task, a class for each task, or a sink for each channel does not exist: scenarios check that.
+    /// When a core, the server or the allocator of a task, a class for each task, or a sink for each channel does not exist: scenarios check that.
     pub fn new(config: MachineConfig, tasks: Vec<TaskConfig>, sinks: Vec<S>) -> Result<Machine<S>, SimError> {
         let MachineConfig { device, decoder, controller, caches, core, core_nodes, numa, mut allocators, .. } = config;
         let line_bytes = caches.line.bytes();
         let latencies = caches.latencies.clone();
         let slots = |cycles: u32| u64::from(cycles) * u64::from(core.width);
         let mut cores: Vec<Core> = core_nodes.iter().map(|&node| Core::new(&core, node)).collect();
+        let mut servers: Vec<Server> = config.servers.into_iter().map(Server::new).collect();
         let (mut built, mut copy_slots, mut copies) = (Vec::<Task>::new(), Vec::new(), Vec::<Copies>::new());
         for (index, task) in tasks.into_iter().enumerate() {
             let TaskConfig { cores: affinity, allocator, profile, priority, release, .. } = task;
-            let TaskConfig { barrier, references, huge_pages, ranks, copy_of, copy, source, .. } = task;
+            let TaskConfig { barrier, references, huge_pages, ranks, server, copy_of, copy, source, .. } = task;
             copy_slots.push(cores[0].slot_of(copy));
             let cpu = affinity[0] as u32;
             let id = allocators.member(allocator).enter(&Profile { cpu, ..profile });
             let id = id.map_err(|reason| SimError::Policy { task: index, reason })?;
             let table = PageTable::new(Caller { task: id, cpu }, allocator, huge_pages);
             let class = TaskClass(u8::try_from(index).expect("at most 256 tasks"));
-            affinity.iter().for_each(|&core| cores[core].tasks.push(index));
+            let ranks = ranks | server.map_or(0, |server| servers[server].config.ranks);
+            for &core in &affinity {
+                cores[core].tasks.push(index);
+                cores[core].ranks |= ranks;
+            }
+            if let Some(server) = server {
+                assert_eq!(affinity, [servers[server].config.core], "a task runs where its server does");
+                servers[server].tasks.push(index);
+            }
             let turn = index as u64;
             let mut task = Task::new(class, affinity, priority, turn, release, barrier, references, table, source);
-            task.ranks = ranks;
+            (task.ranks, task.server) = (ranks, server);
             if let Some(original) = copy_of {
                 let group = built[original].copies.unwrap_or_else(|| {
                     copies.push(Copies { members: vec![original], latest: original, decided: None });
@@ -204,6 +224,12 @@ impl<S: CommandSink> Machine<S> {
                 copies[group].members.push(index);
             }
             built.push(task);
+        }
+        for (index, server) in servers.iter().enumerate() {
+            let core = &mut cores[server.config.core];
+            core.ranks |= server.config.ranks;
+            core.servers.push(index);
+            core.servers.sort_by_key(|&index| servers[index].config.priority);
         }
         let first = &cores[0];
         let quantum = match config.scheduling {
@@ -223,6 +249,7 @@ impl<S: CommandSink> Machine<S> {
             locks: LockCounts { unhidden_ps: vec![0; cores.len()], ..LockCounts::default() },
             stalled: vec![None; cores.len()],
             locks_seen: vec![0; cores.len()],
+            servers,
             copies,
             copy_slots,
             turns: built.len() as u64,
@@ -579,6 +606,7 @@ impl<S: CommandSink> Machine<S> {
                 .collect(),
             refresh_met: self.memory.refresh_met().map(<[RefreshMet]>::to_vec).collect(),
             locks: self.soft_refresh.as_ref().map(|soft| self.lock_counts(soft)),
+            servers: self.server_counts(),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use crate::error::SimError;
 use crate::histogram::Histogram;
-use crate::machine::{Machine, Outcome};
+use crate::machine::{Machine, Outcome, ServerCounts};
 use crate::refresh::LockCounts;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, ServerSection};
 use crate::task::{Ending, TaskCounts};
 use memtint_dram::{CommandSink, Device, Energy, EnergyCounts, EnergyMeter, RefreshMet};
 use memtint_units::Picoseconds;
@@ -61,6 +61,29 @@ pub struct Report {
     /// Refresh by software; with a timetable only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locks: Option<LockReport>,
+    /// The servers, in the scenario's order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerReport>,
+}
+
+/// What became of a server.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ServerReport {
+    /// Its name.
+    pub name: String,
+    /// Its core.
+    pub core: u32,
+    /// Budgets that it was given.
+    pub replenishments: u64,
+    /// Time that it had its core, overruns included.
+    pub consumed_ns: f64,
+    /// The most that it had of its core in a period beyond its budget: it is stopped after the reference that it executes, once
+    /// its loads have ended.
+    pub longest_overrun_ps: u64,
+    /// Time in which locks kept it from running although it had budget and a task was ready.
+    pub held_up_ns: f64,
+    /// Of that, while nothing else had the core: refresh that is not hidden.
+    pub unhidden_ns: f64,
 }
 
 /// What refresh by software came to.
@@ -463,6 +486,20 @@ fn report(scenario: &Scenario, together: &Run, alone: &[Run]) -> Report {
         ranks: ranks(scenario, outcome),
         requests_that_met_a_refresh: outcome.refresh_met.iter().flatten().map(all_met).sum(),
         locks: outcome.locks.as_ref().map(lock_report),
+        servers: scenario.file().servers.iter().zip(&outcome.servers).map(server_report).collect(),
+    }
+}
+
+fn server_report((section, counts): (&ServerSection, &ServerCounts)) -> ServerReport {
+    let ns = |ps: u64| ps as f64 / 1000.0;
+    ServerReport {
+        name: section.name.clone(),
+        core: section.core,
+        replenishments: counts.replenishments,
+        consumed_ns: ns(counts.consumed_ps),
+        longest_overrun_ps: counts.longest_overrun_ps,
+        held_up_ns: ns(counts.held_up_ps),
+        unhidden_ns: ns(counts.unhidden_ps),
     }
 }
 

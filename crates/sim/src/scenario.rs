@@ -1,5 +1,9 @@
 //! Scenario files: a machine, its tasks, and what is to be found out.
 
+mod server;
+
+pub use self::server::ServerSection;
+
 use crate::core::{CoreConfig, CoreModel};
 use crate::error::SimError;
 use crate::machine::{Machine, MachineConfig, Scheduling, TaskConfig};
@@ -86,6 +90,9 @@ pub struct ScenarioFile {
     /// When ranks are refreshed, with `refresh = "timetable"` of the controller.
     #[serde(default)]
     pub timetable: Option<TimetableSection>,
+    /// Servers, whose budgets tasks run in.
+    #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerSection>,
     /// The tasks, 1 to 256.
     #[serde(rename = "task")]
     pub tasks: Vec<TaskSection>,
@@ -396,9 +403,13 @@ pub struct TaskSection {
     /// Core it is pinned to.
     #[serde(default)]
     pub core: Option<u32>,
-    /// Or: cores it may run on, and move between; default: all.
+    /// Or: cores it may run on, and move between; default: that of its server, or all.
     #[serde(default)]
     pub cores: Option<String>,
+    /// Name of the server that it runs in, on its core and in its budget only. Default: none; on a core with servers it
+    /// then runs in the background, while no server can.
+    #[serde(default)]
+    pub server: Option<String>,
     /// What it executes.
     pub workload: Workload,
     /// Who hands out its frames, of the same names as `system.allocator`; default: that one. Allocators share the machine's
@@ -741,13 +752,14 @@ impl Scenario {
         self
     }
 
-    /// The same with one task only, without barriers.
+    /// The same with one task only, without barriers and servers.
     #[must_use]
     pub fn alone(&self, task: usize) -> Scenario {
         let mut alone = self.clone();
         let section = &self.file.tasks[task];
         let job = self.job_of(section).cloned();
-        alone.file.tasks = vec![TaskSection { barrier: None, copy_of: None, job, ..section.clone() }];
+        alone.file.tasks = vec![TaskSection { barrier: None, copy_of: None, server: None, job, ..section.clone() }];
+        alone.file.servers = Vec::new();
         alone
     }
 
@@ -764,8 +776,9 @@ impl Scenario {
 
     fn cores(&self) -> u32 {
         let of_platform = self.platform.cores().map(|cores| cores.count);
-        let of_tasks = self.file.tasks.iter().filter_map(|task| task.core).max().map_or(1, |last| last + 1);
-        self.file.cores.count.or(of_platform).unwrap_or(of_tasks)
+        let of_servers = self.file.servers.iter().map(|server| server.core);
+        let named = self.file.tasks.iter().filter_map(|task| task.core).chain(of_servers);
+        self.file.cores.count.or(of_platform).unwrap_or(named.max().map_or(1, |last| last + 1))
     }
 
     /// The cores a task may run on.
@@ -775,9 +788,10 @@ impl Scenario {
             check.refuse(&format!("task {:?}: cores", task.name), found, error.to_string())
         };
         let all = self.cores();
-        let set = match (&task.core, &task.cores) {
+        let of_server = self.server_of(task)?.map(|(_, server)| server.core);
+        let set = match (task.core.or(of_server), &task.cores) {
             (Some(core), _) => {
-                IndexSet::from_indices([*core], all).map_err(|error| refuse(&core.to_string(), &error))?
+                IndexSet::from_indices([core], all).map_err(|error| refuse(&core.to_string(), &error))?
             }
             (None, None) => IndexSet::all(all),
             (None, Some(text)) => IndexSet::parse(text, all).map_err(|error| refuse(text, &error))?,
@@ -815,6 +829,10 @@ impl Scenario {
             check.that(&field, core < CORES_MAX, core, format!("0 to {}", CORES_MAX - 1))?;
             check.that(&field, task.core.is_none() || task.cores.is_none(), "given beside cores", "one of the two")?;
         }
+        for server in &file.servers {
+            let accepted = format!("0 to {}", CORES_MAX - 1);
+            check.that(&format!("server {:?}: core", server.name), server.core < CORES_MAX, server.core, accepted)?;
+        }
         let cores = self.cores();
         for (index, task) in file.tasks.iter().enumerate() {
             let of = |field: &str| format!("task {:?}: {field}", task.name);
@@ -835,6 +853,7 @@ impl Scenario {
                 check.that(&of("job.deadline"), deadline.0 > 0, deadline, "more than 0 ns")?;
             }
         }
+        self.verify_servers(cores)?;
         for (index, task) in file.tasks.iter().enumerate() {
             let Some(name) = &task.copy_of else { continue };
             let of = |field: &str| format!("task {:?}: {field}", task.name);
@@ -844,7 +863,7 @@ impl Scenario {
                 return Err(check.refuse(&of("copy_of"), format!("{name:?}"), accepted));
             };
             check.that(&of("job"), task.job.is_none(), "given beside copy_of", "one of the two")?;
-            let same = (original.core, &original.cores) == (task.core, &task.cores);
+            let same = self.cores_of(original)?.iter().eq(self.cores_of(task)?.iter());
             check.that(&of("cores"), same, "not those of the original", "the same cores")?;
         }
         // Everything else is refused by the part it concerns; page frames need not be as many for that.
@@ -934,7 +953,8 @@ impl Scenario {
             .map(|(index, task)| self.task(index, task, &palette, &decoder))
             .collect::<Result<Vec<_>, SimError>>()?;
         let (controller, device) = self.controller()?;
-        let soft_refresh = self.soft_refresh(decoder.geometry(&device.geometry).ranks)?;
+        let ranks = decoder.geometry(&device.geometry).ranks;
+        let soft_refresh = self.soft_refresh(ranks)?;
         let link = u64::from(file.numa.link_mb_per_s.unwrap_or(12_800));
         let burst_bytes = u64::from(decoder.geometry(&device.geometry).burst_bytes());
         let machine = Machine::new(
@@ -961,6 +981,7 @@ impl Scenario {
                 fault: file.system.fault.0,
                 switch: file.system.switch.0,
                 soft_refresh,
+                servers: self.servers(ranks)?,
                 scheduling: match file.system.scheduling {
                     SchedulingName::FixedPriority => Scheduling::FixedPriority,
                     SchedulingName::Edf => Scheduling::EarliestDeadline,
@@ -1264,9 +1285,12 @@ impl Scenario {
         let nodes = self.platform.domains().iter().map(|domain| domain.node + 1).max().unwrap_or(1);
         let mut banks = list("banks", &task.banks, palette.bank_classes())?;
         let mut ranks = u64::MAX;
-        if self.file.timetable.is_some() || task.ranks.is_some() {
+        let ranks_end = decoder.geometry(&self.device.geometry).ranks;
+        let server = self.server_of(task)?;
+        let of_server = server.map(|(_, server)| self.ranks_of_server(server, ranks_end)).transpose()?.flatten();
+        if self.file.timetable.is_some() || task.ranks.is_some() || of_server.is_some() {
             let of_classes = self.ranks_of_classes(palette, decoder);
-            if let Some(wanted) = list("ranks", &task.ranks, decoder.geometry(&self.device.geometry).ranks)? {
+            if let Some(wanted) = list("ranks", &task.ranks, ranks_end)? {
                 let wanted = wanted.iter().fold(0, |mask, rank| mask | 1u64 << rank);
                 let lies = |&class: &u32| {
                     let ranks = of_classes[class as usize];
@@ -1287,6 +1311,11 @@ impl Scenario {
             }
             let has = |class: u32| banks.as_ref().is_none_or(|banks| banks.contains(class));
             ranks = (0..).zip(&of_classes).filter(|&(class, _)| has(class)).fold(0, |mask, (_, ranks)| mask | ranks);
+        }
+        if let Some((_, server)) = server.filter(|_| ranks & !of_server.unwrap_or(u64::MAX) != 0) {
+            let (found, accepted) = (task.ranks.as_deref().unwrap_or("any"), server.ranks.as_deref().unwrap_or("any"));
+            let accepted = format!("some of {accepted}, those of its server {:?}", server.name);
+            return Err(check.refuse(&format!("task {:?}: ranks", task.name), found, accepted));
         }
         let policy = Policy {
             banks,
@@ -1313,6 +1342,7 @@ impl Scenario {
                 seed: self.seed.wrapping_add(original as u64),
             }),
             ranks,
+            server: server.map(|(index, _)| index),
             copy_of: task.copy_of.as_ref().map(|_| original),
             copy: task.copy.0,
             barrier: task.barrier.as_ref().map(|barrier| Barrier { group: barrier.group, every: barrier.every }),

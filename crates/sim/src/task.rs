@@ -136,8 +136,10 @@ pub(crate) struct Task {
     pub(crate) release: Option<Release>,
     /// The job that is running or comes next, from 0.
     pub(crate) job: u64,
-    /// Ranks that it may have memory of.
+    /// Ranks that it may have memory of, and those of its server: it does not run while one of them is locked.
     pub(crate) ranks: RankMask,
+    /// The server it runs in.
+    pub(crate) server: Option<usize>,
     /// The group of instances it is one of.
     pub(crate) copies: Option<usize>,
     /// Its data have to be copied from another instance before it goes on.
@@ -197,6 +199,7 @@ impl Task {
             release,
             job: 0,
             ranks: RankMask::MAX,
+            server: None,
             copies: None,
             takes_over: false,
             barrier,

@@ -36,6 +36,16 @@ granule = "4K"
 taken_per_1024 = 0
 switch = "1 us"
 scheduling = "edf"
+[[server]]
+name = "S"
+core = 1
+period = "3 us"
+budget = "1 us"
+phase = "0 us"
+priority = 2
+kind = "idle-consuming"
+scheduling = "fixed-priority"
+ranks = "0-1"
 [[task]]
 name = "one"
 cores = "0-1"
@@ -50,6 +60,11 @@ allocator = "bpm"
 banks = "2-3"
 workload = { kind = "uniform", size = "1 MiB", writes_per_1024 = 100 }
 job = { period = "5 us", references = 10 }
+[[task]]
+name = "three"
+server = "S"
+ranks = "0-1"
+workload = { kind = "latency", size = "1 MiB" }
 "#;
 
 /// Whether it is accepted; what is accepted runs.

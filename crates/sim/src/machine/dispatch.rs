@@ -3,13 +3,16 @@
 //! A core decides when it looks: when its task stops, at releases of tasks that may run on it, at the end of a quantum, and
 //! when another core calls it. Tasks that are pinned are scheduled core by core (partitioned); tasks that may run on several
 //! cores go to one that is idle, or, by priority or deadline, to the one of theirs whose task is least urgent (global). The
-//! cores' clocks differ by less than it takes to reach memory, and so may the order in which they notice.
+//! cores' clocks differ by less than it takes to reach memory, and so may the order in which they notice. On a core with
+//! [servers](super::server) their tasks come first, as long as one of them has budget; those without server run in the
+//! background.
 
+use super::server::Choice;
 use super::{Machine, Scheduling};
 use crate::core::{Block, NO_REGISTER, PENDING};
 use crate::memory::Ticket;
 use crate::refresh::{RankMask, RefreshTask};
-use crate::task::{Ending, State};
+use crate::task::{Ending, State, Task};
 use memtint_dram::CommandSink;
 use memtint_units::Picoseconds;
 
@@ -25,7 +28,10 @@ impl<S: CommandSink> Machine<S> {
         if !core.draining && core.task.is_some() && !self.is_refresh_task_due(at) {
             // Nobody has to wait for loads when nothing changes.
             self.release_what_is_due(at);
-            if self.choice(at) == self.cores[at].task {
+            self.account_servers(at);
+            let choice = self.choice(at);
+            if choice.task == self.cores[at].task {
+                self.serve(at, choice);
                 self.look_again(at);
                 self.call_others(at);
                 return true;
@@ -52,10 +58,13 @@ impl<S: CommandSink> Machine<S> {
             let now = core.time_of(core.slot);
             self.stop_where_it_has_to(task, now);
         }
+        self.suspend_servers(at);
         self.run_refresh_tasks(at);
         self.release_what_is_due(at);
-        let chosen = self.choice(at);
-        self.run(at, chosen);
+        self.account_servers(at);
+        let choice = self.choice(at);
+        self.serve(at, choice);
+        self.run(at, choice.task);
         self.begin_stall(at);
         self.look_again(at);
         self.call_others(at);
@@ -125,20 +134,26 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
+    /// The ranks that are locked.
+    pub(super) fn locked(&self, at: Picoseconds) -> RankMask {
+        self.soft_refresh.as_ref().map_or(0, |soft| soft.locked(at))
+    }
+
     /// Whether a task may not run on a core now, because its memory is being refreshed.
     fn is_locked_out(&self, index: usize, at: usize) -> bool {
         let core = &self.cores[at];
-        self.soft_refresh.as_ref().is_some_and(|soft| soft.is_locked(self.tasks[index].ranks, core.time_of(core.slot)))
+        self.tasks[index].ranks & self.locked(core.time_of(core.slot)) != 0
     }
 
     /// An idle core that has tasks which only locks keep from running counts its time.
     fn begin_stall(&mut self, at: usize) {
-        if self.soft_refresh.is_none() || self.cores[at].task.is_some() {
+        if self.soft_refresh.is_none() || self.cores[at].task.is_some() || self.cores[at].serving.is_some() {
             return;
         }
         let waits = |&&index: &&usize| {
             let task = &self.tasks[index];
-            task.state == State::Ready && task.running_on.is_none() && self.is_locked_out(index, at)
+            let may_run = task.server.is_none_or(|server| self.servers[server].left > 0);
+            task.state == State::Ready && task.running_on.is_none() && may_run && self.is_locked_out(index, at)
         };
         if self.cores[at].tasks.iter().any(|index| waits(&index)) {
             self.stalled[at] = Some(self.cores[at].slot);
@@ -289,8 +304,20 @@ impl<S: CommandSink> Machine<S> {
     }
 
     /// What a core should run now.
-    fn choice(&mut self, at: usize) -> Option<usize> {
-        let current = self.current(at);
+    fn choice(&mut self, at: usize) -> Choice {
+        if !self.cores[at].servers.is_empty() {
+            let core = &self.cores[at];
+            let locked = self.locked(core.time_of(core.slot));
+            if let Some(choice) = self.choice_of_servers(at, locked) {
+                return choice;
+            }
+        }
+        Choice { task: self.choice_without_server(at), server: None }
+    }
+
+    /// Of the tasks without server the one that a core should run now.
+    fn choice_without_server(&mut self, at: usize) -> Option<usize> {
+        let current = self.current(at).filter(|&task| self.tasks[task].server.is_none());
         let in_turn = matches!(self.scheduling, Scheduling::RoundRobin { .. });
         if let Some(task) = current.filter(|_| in_turn) {
             if self.cores[at].slot < self.cores[at].quantum_end {
@@ -303,8 +330,10 @@ impl<S: CommandSink> Machine<S> {
             }
         }
         let free = |task: usize| self.tasks[task].running_on.is_none_or(|core| core == at);
-        let wants =
-            |task: &usize| self.tasks[*task].state == State::Ready && free(*task) && !self.is_locked_out(*task, at);
+        let wants = |&task: &usize| {
+            let Task { state, server, .. } = self.tasks[task];
+            state == State::Ready && server.is_none() && free(task) && !self.is_locked_out(task, at)
+        };
         let mut ready: Vec<usize> = self.cores[at].tasks.iter().copied().filter(wants).collect();
         if !self.migratory {
             return ready.into_iter().min_by_key(|&task| self.urgency(task));
@@ -323,11 +352,15 @@ impl<S: CommandSink> Machine<S> {
         None
     }
 
-    /// Of a task's cores the one that is idle, or whose task is the least urgent and less so than this.
+    /// Of a task's cores the one that is idle, or whose task is the least urgent and less so than this; none that a server has.
     fn least_urgent(&self, task: usize, but: Option<usize>, than: Urgency) -> Option<usize> {
         let idle = (u64::MAX, usize::MAX);
         let others = self.tasks[task].cores.iter().copied().filter(|&core| Some(core) != but);
-        let urgencies = others.map(|core| (self.current(core).map_or(idle, |task| self.urgency(task)), core));
+        let urgency = |core: usize| match self.cores[core].serving {
+            Some(_) => (0, 0),
+            None => self.current(core).map_or(idle, |task| self.urgency(task)),
+        };
+        let urgencies = others.map(|core| (urgency(core), core));
         let (urgency, core) = urgencies.max_by_key(|&(urgency, core)| (urgency, std::cmp::Reverse(core)))?;
         (urgency > than).then_some(core)
     }
@@ -380,11 +413,13 @@ impl<S: CommandSink> Machine<S> {
         // What runs elsewhere is given up there; here it would be looked at again and again once its time is over.
         let here = given_up.filter(|&deadline| deadline > core.time_of(core.slot));
         let locks = self.next_change_of_locks(at);
-        let next_release = releases.chain(here).chain(locks).min().map_or(PENDING, |time| core.slot_of(time));
+        let budgets = self.next_change_of_budgets(at);
+        let next = releases.chain(here).chain(locks).chain(budgets).min();
+        let next_release = next.map_or(PENDING, |time| core.slot_of(time));
         let others = core.tasks.len() > 1;
         let core = &mut self.cores[at];
         core.look_at = match (core.task, self.scheduling) {
-            (Some(task), Scheduling::RoundRobin { .. }) if others => {
+            (Some(task), Scheduling::RoundRobin { .. }) if others && core.serving.is_none() => {
                 if core.quantum_end <= core.slot {
                     core.quantum_end = core.slot + self.quantum_slots;
                     core.turn = self.tasks[task].turn;
@@ -407,8 +442,7 @@ impl<S: CommandSink> Machine<S> {
     fn next_change_of_locks(&self, at: usize) -> Option<Picoseconds> {
         let soft = self.soft_refresh.as_ref()?;
         let core = &self.cores[at];
-        let ranks = core.tasks.iter().fold(0, |ranks, &task| ranks | self.tasks[task].ranks);
-        let change = soft.next_change(ranks, core.time_of(core.slot));
+        let change = soft.next_change(core.ranks, core.time_of(core.slot));
         Some(if soft.core == at { change.min(self.refresh_task_at) } else { change })
     }
 
