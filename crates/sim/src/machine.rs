@@ -149,8 +149,8 @@ pub struct Machine<S = ()> {
     quantum_slots: u64,
     switch_slots: u64,
     soft_refresh: Option<SoftRefresh>,
-    /// When the next lock or unlock task is released.
-    refresh_task_at: Picoseconds,
+    /// When the next lock or unlock task is released, on each core; never on those that run none.
+    refresh_task_at: Vec<Picoseconds>,
     locks: LockCounts,
     /// Since when each core is idle because of locks.
     stalled: Vec<Option<u64>>,
@@ -185,7 +185,7 @@ impl<S: CommandSink> Machine<S> {
     ///
     /// # Panics
     ///
-    /// When a core, the server or the allocator of a task, a class for each task, or a sink for each channel does not exist: scenarios check that.
+    /// When a core of the lock tasks, a core, the server or the allocator of a task, a class for each task, or a sink for each channel does not exist: scenarios check that.
     pub fn new(config: MachineConfig, tasks: Vec<TaskConfig>, sinks: Vec<S>) -> Result<Machine<S>, SimError> {
         let MachineConfig { device, decoder, controller, caches, core, core_nodes, numa, mut allocators, .. } = config;
         let line_bytes = caches.line.bytes();
@@ -238,6 +238,10 @@ impl<S: CommandSink> Machine<S> {
         };
         let soft_refresh = config.soft_refresh;
         let timetable = soft_refresh.as_ref().map(|soft| &soft.timetable);
+        let mut refresh_task_at = vec![END_OF_TIME; cores.len()];
+        if let Some(soft) = &soft_refresh {
+            soft.cores.iter().for_each(|&core| refresh_task_at[core] = soft.next_task(Picoseconds(0)).at);
+        }
         let finite_left = built.iter().filter(|task| task.is_finite).count();
         Ok(Machine {
             latency_slots: [latencies.l1_cycles, latencies.l2_cycles, latencies.llc_cycles, latencies.peer_cycles]
@@ -245,7 +249,7 @@ impl<S: CommandSink> Machine<S> {
             fault_slots: first.slot_of(config.fault),
             quantum_slots: quantum,
             switch_slots: first.slot_of(config.switch),
-            refresh_task_at: soft_refresh.as_ref().map_or(END_OF_TIME, |soft| soft.next_task(Picoseconds(0)).at),
+            refresh_task_at,
             locks: LockCounts { unhidden_ps: vec![0; cores.len()], ..LockCounts::default() },
             stalled: vec![None; cores.len()],
             locks_seen: vec![0; cores.len()],

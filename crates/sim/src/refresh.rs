@@ -31,16 +31,16 @@ pub struct SoftRefresh {
     pub period: Picoseconds,
     /// The windows of a period, by their start; they end within it.
     pub windows: Vec<LockWindow>,
-    /// What the lock task takes of its core, longer only if there is more to write back. The burst begins so long after its
+    /// What the lock task takes of each of its cores, longer only if there is more to write back. The burst begins so long after its
     /// release, whatever held it up.
     pub lock: Picoseconds,
-    /// What the unlock task takes of its core.
+    /// What the unlock task takes of each of its cores.
     pub unlock: Picoseconds,
-    /// The core that lock and unlock tasks run on, before all others.
-    pub core: usize,
-    /// Whether the lock task also writes back the dirty lines of the ranks that it locks, and each other core what it still
-    /// wrote before it saw the lock. Otherwise a task of other ranks can
-    /// displace them meanwhile, and they meet the refresh.
+    /// The cores that run all lock and unlock tasks, at the same time and before all others. Not empty; ascending.
+    pub cores: Vec<usize>,
+    /// Whether the lock task also writes back the dirty lines of the ranks that it locks (of several cores the first that
+    /// runs it all of them, whosever cache they are in), and each other core what it still wrote before it saw the lock.
+    /// Otherwise a task of other ranks can displace them meanwhile, and they meet the refresh.
     pub clean: bool,
     /// Of each channel.
     pub timetable: Timetable,
@@ -53,9 +53,9 @@ pub struct LockCounts {
     pub locked_ps: u64,
     /// Of that, for each core: it was idle because tasks that were ready could not run for the locks.
     pub unhidden_ps: Vec<u64>,
-    /// What the lock and unlock tasks took of their core, in picoseconds.
+    /// What the lock and unlock tasks took of their cores, all together, in picoseconds.
     pub tasks_ps: u64,
-    /// Lock tasks that ran.
+    /// Lock tasks that ran, each once for each of their cores.
     pub locks: u64,
     /// Lines that they wrote back.
     pub cleaned_lines: u64,
@@ -176,7 +176,7 @@ mod tests {
             windows: vec![window(1, 0, 5), window(4, 2, 3), window(2, 5, 10)],
             lock: Picoseconds(0),
             unlock: Picoseconds(0),
-            core: 0,
+            cores: vec![0],
             clean: false,
             timetable: Timetable::new(&[entry], &device, 1).unwrap(),
         }

@@ -95,9 +95,9 @@ pub struct LockReport {
     pub hidden_ns: Vec<f64>,
     /// Of that, for each core: it was idle because tasks that were ready could not run for the locks.
     pub unhidden_ns: Vec<f64>,
-    /// What lock and unlock tasks took of their core.
+    /// What lock and unlock tasks took of their cores, all together.
     pub tasks_ns: f64,
-    /// Lock tasks that ran.
+    /// Lock tasks that ran, each once for each of their cores.
     pub locks: u64,
     /// Lines that they wrote back.
     pub cleaned_lines: u64,

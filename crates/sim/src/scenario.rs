@@ -1,21 +1,22 @@
 //! Scenario files: a machine, its tasks, and what is to be found out.
 
 mod server;
+mod timetable;
 
 pub use self::server::ServerSection;
+pub use self::timetable::{TimetableSection, WindowSection};
 
 use crate::core::{CoreConfig, CoreModel};
 use crate::error::SimError;
 use crate::machine::{Machine, MachineConfig, Scheduling, TaskConfig};
 use crate::memory::NumaConfig;
-use crate::refresh::{LockWindow, SoftRefresh, whole_cycles};
 use crate::task::{Barrier, Release};
 use memtint_cache::{
     CacheConfig, HierarchyConfig, Inclusion, Latencies, LlcConfig, PrefetchConfig, Replacement, StrideConfig, WayMask,
 };
 use memtint_dram::{
     CommandSink, ControllerConfig, Decoder, Device, DeviceChoice, DramError, Geometry, PagePolicy, QueueSharing,
-    RankTimetable, RefreshCheck, RefreshKind, RefreshPlan, RefreshWindow, Scheduler, Standard, Timetable, Timing,
+    RefreshCheck, RefreshKind, RefreshPlan, Scheduler, Standard, Timing,
 };
 use memtint_frames::{
     Bpm, Buddy, Camc, Form, FrameAllocator, FrameError, Hybrid, MemIds, Memory as FrameMemory, Mode, Palloc, PerCpu,
@@ -209,56 +210,6 @@ pub struct ControllerSection {
     /// `all-bank`, `staggered`, `fgr2`, `fgr4`, `per-bank`, `same-bank`, `burst`, `elastic`, `timetable` or `none`; default
     /// `staggered`.
     pub refresh: Option<String>,
-}
-
-/// Refresh by software, as Colored Refresh and CRS do it: ranks are locked, refreshed in a burst, and unlocked.
-///
-/// ```toml
-/// controller = { refresh = "timetable" }
-/// timetable = { period = "64 ms", window = [
-///     { ranks = "4-7", start = "0 ms", length = "3 ms" },
-///     { ranks = "0-3", start = "32 ms", length = "3 ms" },
-/// ] }
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TimetableSection {
-    /// After so long all windows come again: whole cycles of the device's clock, and at most tRET.
-    pub period: Time,
-    /// The windows of a period.
-    pub window: Vec<WindowSection>,
-    /// How much later in its window a burst may begin, at random; default 0.
-    #[serde(default)]
-    pub jitter: Time,
-    /// What a lock task takes of its core, at least: time for requests to end and dirty lines to be written back. The burst
-    /// begins so long after its release. Default 20 us.
-    #[serde(default = "lock")]
-    pub lock: Time,
-    /// What an unlock task takes of its core; default 1 us.
-    #[serde(default = "microsecond")]
-    pub unlock: Time,
-    /// The core that lock and unlock tasks run on; default 0.
-    #[serde(default)]
-    pub core: u32,
-    /// Whether the lock task writes back the dirty lines of the ranks that it locks; default true.
-    #[serde(default = "yes")]
-    pub clean: bool,
-}
-
-/// Time in which ranks are locked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WindowSection {
-    /// The ranks, of every channel.
-    pub ranks: String,
-    /// When their lock task is released, from the start of the period.
-    pub start: Time,
-    /// From then to the unlock task; default: until the burst is over.
-    #[serde(default)]
-    pub length: Option<Time>,
-    /// REF commands to each; default: all that the device needs within tRET.
-    #[serde(default)]
-    pub commands: Option<u32>,
 }
 
 /// Order of service.
@@ -602,12 +553,6 @@ fn page() -> ByteSize {
 }
 fn microsecond() -> Time {
     Time(Picoseconds(1_000_000))
-}
-fn lock() -> Time {
-    Time(Picoseconds(20_000_000))
-}
-fn yes() -> bool {
-    true
 }
 fn quantum() -> Time {
     Time(Picoseconds(4_000_000_000))
@@ -1098,69 +1043,6 @@ impl Scenario {
             }
             other => other.into(),
         })
-    }
-
-    /// The locks of a timetable, for channels of so many ranks.
-    fn soft_refresh(&self, ranks: u32) -> Result<Option<SoftRefresh>, SimError> {
-        let check = Check { origin: &self.origin };
-        let chosen = self.file.controller.refresh.as_deref() == Some("timetable");
-        let section = match (&self.file.timetable, chosen) {
-            (Some(section), true) => section,
-            (None, false) => return Ok(None),
-            (Some(_), false) => {
-                return Err(check.refuse("timetable", "given", "nothing, unless controller.refresh is \"timetable\""));
-            }
-            (None, true) => {
-                return Err(check.refuse("timetable", "absent", "a table, as controller.refresh is \"timetable\""));
-            }
-        };
-        let device = &self.device;
-        let (clock, period) = (device.clock, section.period.0);
-        let cycles = whole_cycles(clock, period).filter(|&cycles| cycles > 0);
-        let Some(cycles) = cycles else {
-            return Err(check.refuse("timetable.period", period, "one or more whole cycles of the device's clock"));
-        };
-        for (field, time) in [("lock", section.lock), ("unlock", section.unlock), ("jitter", section.jitter)] {
-            check.that(&format!("timetable.{field}"), time.0 <= SECOND, time.0, "at most 1 s")?;
-        }
-        check.that(
-            "timetable.core",
-            section.core < self.cores(),
-            section.core,
-            format!("0 to {}", self.cores() - 1),
-        )?;
-        let jitter = clock.cycles_covering(section.jitter.0);
-        let mut entries = vec![RankTimetable { period: cycles, phase: 0, jitter, windows: Vec::new() }; ranks as usize];
-        let mut windows = Vec::new();
-        for (index, window) in section.window.iter().enumerate() {
-            let of = |field: &str| format!("timetable.window {index}: {field}");
-            let set = IndexSet::parse(&window.ranks, ranks)
-                .map_err(|error| check.refuse(&of("ranks"), &window.ranks, error))?;
-            let commands = window.commands.unwrap_or(device.refresh.commands);
-            let start = window.start.0;
-            let opens = clock.cycles_covering(start + section.lock.0);
-            let burst = Timetable::burst_cycles(device, ranks, commands, jitter);
-            let end = window.length.map_or(clock.start(opens.saturating_add(burst)), |length| start + length.0);
-            let room = format!("within the period, {period}, after {} of the lock task", section.lock.0);
-            let covering = clock.cycles_covering(end);
-            let closes = if clock.start(covering) == end { covering } else { covering - 1 };
-            check.that(&of("length"), opens < closes && end <= period, format!("from {start} to {end}"), room)?;
-            for rank in set.iter() {
-                entries[rank as usize].windows.push(RefreshWindow { start: opens, end: closes, commands });
-            }
-            let ranks = set.iter().fold(0, |mask, rank| mask | 1 << rank);
-            windows.push(LockWindow { ranks, start, end });
-        }
-        windows.sort_by_key(|window| window.start);
-        Ok(Some(SoftRefresh {
-            period,
-            windows,
-            lock: section.lock.0,
-            unlock: section.unlock.0,
-            core: section.core as usize,
-            clean: section.clean,
-            timetable: Timetable::new(&entries, device, self.seed)?,
-        }))
     }
 
     /// The ranks that the granules of each bank class lie in, one bit each.

@@ -149,7 +149,8 @@ fn what_cannot_be_is_refused() {
     refused(&with(&timetable("", &[("0-7", 63, "")])), &["timetable.window 0: length"]);
     refused(&with(&timetable("", &[("0-7", 0, "length = \"2 ms\"")])), &["rank 0, window 0: its length in cycles"]);
     refused(&with(&timetable("", &[("0-7", 0, "commands = 4096")])), &["rank 0, window 0", "(tRET)"]);
-    refused(&with(&timetable("core = 1", &[("0-7", 0, "")])), &["timetable.core is 1"]);
+    refused(&with(&timetable("cores = \"1\"", &[("0-7", 0, "")])), &["timetable.cores is 1"]);
+    refused(&with(&timetable("cores = \"\"", &[("0-7", 0, "")])), &["timetable.cores"]);
     refused(&with(&two_colors("").replace("64 ms", "64000000001 ps")), &["timetable.period", "whole cycles"]);
     refused(&text(8, &named("sometimes"), 64, "", &task), &["controller.refresh", "timetable"]);
     let copy = |lines: &str| with(&two_colors("")) + &writer("two", "4-7", lines);
@@ -199,21 +200,41 @@ fn the_task_set_of_chapter_5_meets_no_refresh_and_its_deadlines_while_bursts_are
     }
 }
 
-/// Locks hold for all cores, and for tasks that move between them; the lock tasks run on one.
+/// Locks hold for all cores, and for tasks that move between them, whether the lock tasks run on one or on both.
 #[test]
 fn two_cores_keep_off_the_same_locked_ranks() {
     let pinned =
         |name: &str, ranks: &str, core: u32| writer(name, ranks, "").replace("core = 0", &format!("core = {core}"));
     let own = [pinned("a", "0-1", 0), pinned("b", "4-5", 0), pinned("c", "2-3", 1), pinned("d", "6-7", 1)];
     let moving = own.clone().map(|task| task.replace("core = 0", "").replace("core = 1", ""));
-    for tasks in [own, moving] {
-        let text = text(8, &two_colors(""), 70, "quantum = \"500 us\"", &tasks).replace("count = 1", "count = 2");
+    let cases = [(&own, "0", 3), (&moving, "0", 3), (&own, "0-1", 6), (&moving, "1", 3), (&moving, "0-1", 6)];
+    for (tasks, cores, count) in cases {
+        let refresh = two_colors(&format!("cores = \"{cores}\""));
+        let text = text(8, &refresh, 70, "quantum = \"500 us\"", tasks).replace("count = 1", "count = 2");
         let report = run_safely(&text);
         assert_eq!(report.requests_that_met_a_refresh, 0, "{:?}", report.ranks);
         let locks = report.locks.unwrap();
-        assert_eq!((locks.locks, locks.unhidden_ns.len()), (3, 2));
+        assert_eq!((locks.locks, locks.unhidden_ns.len()), (count, 2));
         // Each core has, or finds, a task of the other color within the drain of its loads.
         assert!(locks.unhidden_ns.iter().all(|&unhidden| unhidden < 1000.0), "{locks:?}");
         assert!(report.tasks.iter().all(|task| task.instructions > 1_000_000), "{:?}", report.tasks);
+    }
+}
+
+/// A lock task takes the same time of each core that runs it, and none of others.
+#[test]
+fn lock_tasks_delay_the_cores_that_run_them() {
+    let at = |core: u32| computing("task", "0-3", 1000, 64_000, "").replace("core = 0", &format!("core = {core}"));
+    for (cores, delayed) in [("0", [true, false]), ("1", [false, true]), ("0-1", [true, true])] {
+        for (core, delayed) in [0, 1].into_iter().zip(delayed) {
+            let refresh = two_colors(&format!("lock = \"300 us\"\ncores = \"{cores}\""));
+            let report = run_safely(&text(1, &refresh, 120, "", &[at(core)]).replace("count = 1", "count = 2"));
+            // Ranks 4-7 are locked at 0 and 64 ms; the task's own are not while it runs. The unlock task comes in time, too.
+            let expected = 1_000_000.0 + if delayed { 301_000.0 } else { 0.0 };
+            assert_near(cores, report.tasks[0].response_ns.unwrap().min, expected, 0.001);
+            let locks = report.locks.unwrap();
+            let runs = cores.len().div_ceil(2) as f64;
+            assert_eq!((locks.locks, locks.tasks_ns), (4 * runs as u64, runs * 4.0 * 301_000.0));
+        }
     }
 }

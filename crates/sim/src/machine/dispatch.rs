@@ -8,7 +8,7 @@
 //! background.
 
 use super::server::Choice;
-use super::{Machine, Scheduling};
+use super::{END_OF_TIME, Machine, Scheduling};
 use crate::core::{Block, NO_REGISTER, PENDING};
 use crate::memory::Ticket;
 use crate::refresh::{RankMask, RefreshTask};
@@ -75,17 +75,16 @@ impl<S: CommandSink> Machine<S> {
 
     fn is_refresh_task_due(&self, at: usize) -> bool {
         let core = &self.cores[at];
-        self.soft_refresh.as_ref().is_some_and(|soft| soft.core == at)
-            && self.refresh_task_at <= core.time_of(core.slot)
+        self.refresh_task_at[at] <= core.time_of(core.slot)
     }
 
-    /// Runs the lock and unlock tasks that have been released, before anything else on their core.
+    /// Runs the lock and unlock tasks that have been released, before anything else on their cores.
     fn run_refresh_tasks(&mut self, at: usize) {
         while self.is_refresh_task_due(at) {
             let Some(soft) = &self.soft_refresh else { return };
-            let due = soft.next_task(self.refresh_task_at);
+            let due = soft.next_task(self.refresh_task_at[at]);
             let all: Vec<RefreshTask> = soft.tasks_at(due.at).collect();
-            self.refresh_task_at = soft.next_task(due.at + Picoseconds(1)).at;
+            self.refresh_task_at[at] = soft.next_task(due.at + Picoseconds(1)).at;
             let (lock, unlock, clean) = (soft.lock, soft.unlock, soft.clean);
             let begin = self.cores[at].slot;
             for task in all {
@@ -106,9 +105,11 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// The lock task runs on one core. The others may have written to the ranks until they see the lock: they write that back.
+    /// Cores that run no lock task may have written to the ranks until they see the lock: they write that back.
     fn clean_what_was_written_since(&mut self, at: usize) {
-        let Some(soft) = self.soft_refresh.as_ref().filter(|soft| soft.clean && soft.core != at) else { return };
+        let Some(soft) = self.soft_refresh.as_ref().filter(|soft| soft.clean && !soft.cores.contains(&at)) else {
+            return;
+        };
         let core = &self.cores[at];
         let locked = soft.locked(core.time_of(core.slot));
         let fresh = locked & !self.locks_seen[at];
@@ -443,7 +444,8 @@ impl<S: CommandSink> Machine<S> {
         let soft = self.soft_refresh.as_ref()?;
         let core = &self.cores[at];
         let change = soft.next_change(core.ranks, core.time_of(core.slot));
-        Some(if soft.core == at { change.min(self.refresh_task_at) } else { change })
+        // The end of time is in no slot.
+        Some(change.min(self.refresh_task_at[at])).filter(|&change| change < END_OF_TIME)
     }
 
     /// Makes a core decide again, no earlier than a time.
