@@ -257,6 +257,16 @@ fn text(report: &Report) -> String {
         let rows: Vec<Vec<String>> = report.servers.iter().map(server_row).collect();
         let _ = write!(text, "\n{}", table(&heads, &[1, 2, 3, 4, 5, 6], &rows));
     }
+    if let Some(executive) = &report.table {
+        let _ = writeln!(
+            text,
+            "\n{} slots, used to {:.1} % at most and {:.3} ns beyond their end; {} jobs not complete after their last slot",
+            executive.slots,
+            executive.longest_use * 100.0,
+            executive.longest_overrun_ps as f64 / 1e3,
+            executive.jobs_beyond_slots
+        );
+    }
     let energy: Vec<f64> = report.ranks.iter().filter_map(|rank| Some(rank.energy_pj?.total)).collect();
     if !energy.is_empty() {
         let _ = writeln!(text, "DRAM energy {:.3} mJ", energy.iter().sum::<f64>() / 1e9);

@@ -23,7 +23,8 @@ pub use crate::core::{CoreConfig, CoreModel};
 pub use error::SimError;
 pub use histogram::Histogram;
 pub use machine::{
-    Machine, MachineConfig, Outcome, Scheduling, ServerConfig, ServerCounts, ServerKind, ServerScheduling, TaskConfig,
+    Machine, MachineConfig, Outcome, Scheduling, ServerConfig, ServerCounts, ServerKind, ServerScheduling, Slot, Table,
+    TableCounts, TaskConfig,
 };
 pub use memory::NumaConfig;
 pub use refresh::{LockCounts, LockWindow, SoftRefresh};

@@ -7,6 +7,7 @@
 
 mod dispatch;
 mod server;
+mod table;
 
 use crate::core::{AT_ONCE, Block, Core, CoreConfig, NO_REGISTER, PENDING, Ready};
 use crate::memory::{Memory, Notice, NumaConfig, Ticket};
@@ -20,6 +21,8 @@ use memtint_units::{PhysAddr, Picoseconds};
 use memtint_workload::{Kind, Reference, Source};
 use server::Server;
 pub use server::{ServerConfig, ServerCounts, ServerKind, ServerScheduling};
+use table::Executive;
+pub use table::{Slot, Table, TableCounts};
 
 /// Which ready tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub enum Scheduling {
         /// Time that a task keeps the core while others are ready.
         quantum: Picoseconds,
     },
+    /// Those whose slot it is in the machine's [`Table`].
+    Table,
 }
 
 /// Hardware and operating system.
@@ -63,6 +68,8 @@ pub struct MachineConfig {
     pub soft_refresh: Option<SoftRefresh>,
     /// Servers.
     pub servers: Vec<ServerConfig>,
+    /// The slots of all tasks, for [`Scheduling::Table`] and no other.
+    pub table: Option<Table>,
 }
 
 /// A task of a simulation.
@@ -124,6 +131,8 @@ pub struct Outcome {
     pub locks: Option<LockCounts>,
     /// Of each server, in order.
     pub servers: Vec<ServerCounts>,
+    /// Under a table, what became of its slots.
+    pub table: Option<TableCounts>,
 }
 
 /// Instances of one task.
@@ -157,6 +166,7 @@ pub struct Machine<S = ()> {
     /// Ranks that each core has seen locked.
     locks_seen: Vec<u64>,
     servers: Vec<Server>,
+    executive: Option<Executive>,
     copies: Vec<Copies>,
     copy_slots: Vec<u64>,
     /// Turns given out, for [`Scheduling::RoundRobin`].
@@ -254,6 +264,7 @@ impl<S: CommandSink> Machine<S> {
             stalled: vec![None; cores.len()],
             locks_seen: vec![0; cores.len()],
             servers,
+            executive: config.table.map(|table| Executive::new(table, cores.len())),
             copies,
             copy_slots,
             turns: built.len() as u64,
@@ -589,6 +600,7 @@ impl<S: CommandSink> Machine<S> {
             let usage = allocator.and_then(|allocator| allocator.usage(task.table.caller.task).ok());
             counts.frames_out_of_color = usage.map_or(0, |usage| usage.out_of_color);
             counts.deadline_misses += u64::from(task.state == State::Ready && self.now > task.deadline);
+            counts.jobs_beyond_slots += u64::from(task.state == State::Ready && self.now > task.slots_end);
             if let State::AtBarrier(since) = task.state {
                 counts.barrier_ps += self.now.saturating_sub(since).0;
             }
@@ -611,6 +623,7 @@ impl<S: CommandSink> Machine<S> {
             refresh_met: self.memory.refresh_met().map(<[RefreshMet]>::to_vec).collect(),
             locks: self.soft_refresh.as_ref().map(|soft| self.lock_counts(soft)),
             servers: self.server_counts(),
+            table: self.table_counts(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::SimError;
 use crate::histogram::Histogram;
-use crate::machine::{Machine, Outcome, ServerCounts};
+use crate::machine::{Machine, Outcome, ServerCounts, Table, TableCounts};
 use crate::refresh::LockCounts;
 use crate::scenario::{Scenario, ServerSection};
 use crate::task::{Ending, TaskCounts};
@@ -64,6 +64,40 @@ pub struct Report {
     /// The servers, in the scenario's order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerReport>,
+    /// The cyclic executive; with a table only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableReport>,
+}
+
+/// What became of a cyclic executive.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableReport {
+    /// Slots that have begun.
+    pub slots: u64,
+    /// Jobs that were not complete when the last of their slots had ended that begins before their deadline.
+    pub jobs_beyond_slots: u64,
+    /// The greatest share of a slot's length that its task has used, of all slots; above 1 when it had the core beyond it.
+    pub longest_use: f64,
+    /// The longest that a task had the core after the end of its slot: it is stopped after the reference that it executes, once
+    /// its loads have ended.
+    pub longest_overrun_ps: u64,
+    /// Each slot of a cycle, by core and start.
+    pub slot: Vec<SlotReport>,
+}
+
+/// What became of a slot.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SlotReport {
+    /// Its task.
+    pub task: String,
+    /// Its core.
+    pub core: usize,
+    /// When it begins, from the beginning of a cycle.
+    pub start_ns: f64,
+    /// How long it is.
+    pub length_ns: f64,
+    /// The longest time that its task had the core in it.
+    pub longest_use_ns: f64,
 }
 
 /// What became of a server.
@@ -163,6 +197,8 @@ pub struct TaskReport {
     pub deadline_misses: u64,
     /// Jobs that were given up at their deadline; they are among the late ones.
     pub jobs_given_up: u64,
+    /// Under a table, jobs that were not complete when the last of their slots had ended that begins before their deadline.
+    pub jobs_beyond_slots: u64,
     /// From release to end of each job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_ns: Option<Distribution>,
@@ -487,6 +523,34 @@ fn report(scenario: &Scenario, together: &Run, alone: &[Run]) -> Report {
         requests_that_met_a_refresh: outcome.refresh_met.iter().flatten().map(all_met).sum(),
         locks: outcome.locks.as_ref().map(lock_report),
         servers: scenario.file().servers.iter().zip(&outcome.servers).map(server_report).collect(),
+        table: scenario
+            .table()
+            .zip(outcome.table.as_ref())
+            .map(|(table, counts)| table_report(scenario, outcome, &table, counts)),
+    }
+}
+
+fn table_report(scenario: &Scenario, outcome: &Outcome, table: &Table, counts: &TableCounts) -> TableReport {
+    let ns = |ps: u64| ps as f64 / 1000.0;
+    let slots = table.slots.iter().zip(&counts.longest_use_ps);
+    let slot = slots.map(|(slot, &used)| SlotReport {
+        task: scenario.file().tasks[slot.task].name.clone(),
+        core: slot.core,
+        start_ns: ns(slot.start.0),
+        length_ns: ns((slot.end - slot.start).0),
+        longest_use_ns: ns(used),
+    });
+    let slot: Vec<SlotReport> = slot.collect();
+    TableReport {
+        slots: table
+            .slots
+            .iter()
+            .map(|slot| outcome.duration.saturating_sub(slot.start).0.div_ceil(table.cycle.0))
+            .sum(),
+        jobs_beyond_slots: outcome.tasks.iter().map(|task| task.jobs_beyond_slots).sum(),
+        longest_use: slot.iter().map(|slot| slot.longest_use_ns / slot.length_ns).fold(0.0, f64::max),
+        longest_overrun_ps: counts.longest_overrun_ps,
+        slot,
     }
 }
 
@@ -584,6 +648,7 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskRepo
         jobs: counts.jobs,
         deadline_misses: counts.deadline_misses,
         jobs_given_up: counts.jobs_given_up,
+        jobs_beyond_slots: counts.jobs_beyond_slots,
         response_ns: has_jobs.then(|| Distribution::of_ps(&counts.response_ps)),
         execution_ns: has_jobs.then(|| Distribution::of(&counts.execution_slots, slot_ns)),
         preemptions: counts.preemptions,

@@ -1,9 +1,11 @@
 //! Scenario files: a machine, its tasks, and what is to be found out.
 
 mod server;
+mod table;
 mod timetable;
 
 pub use self::server::ServerSection;
+pub use self::table::{SlotSection, TableSection};
 pub use self::timetable::{TimetableSection, WindowSection};
 
 use crate::core::{CoreConfig, CoreModel};
@@ -94,6 +96,9 @@ pub struct ScenarioFile {
     /// Servers, whose budgets tasks run in.
     #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerSection>,
+    /// Who has a core when, with `scheduling = "table"` of the system.
+    #[serde(default)]
+    pub table: Option<TableSection>,
     /// The tasks, 1 to 256.
     #[serde(rename = "task")]
     pub tasks: Vec<TaskSection>,
@@ -269,8 +274,8 @@ pub struct SystemSection {
     /// Time that a first touch takes in the kernel; default 1 us.
     #[serde(default = "microsecond")]
     pub fault: Time,
-    /// `fixed-priority`, `edf` or `round-robin`; default `round-robin`. Core by core for tasks that are pinned, global for
-    /// those that may run on several cores.
+    /// `fixed-priority`, `edf`, `round-robin` or `table`; default `round-robin`. Core by core for tasks that are pinned,
+    /// global for those that may run on several cores.
     #[serde(default)]
     pub scheduling: SchedulingName,
     /// Time a core takes to go over to another task; default 0 ns: what a switch costs is what its caches lose.
@@ -343,6 +348,8 @@ pub enum SchedulingName {
     /// In turn.
     #[default]
     RoundRobin,
+    /// In the slots of a cyclic executive.
+    Table,
 }
 
 /// A task.
@@ -354,7 +361,7 @@ pub struct TaskSection {
     /// Core it is pinned to.
     #[serde(default)]
     pub core: Option<u32>,
-    /// Or: cores it may run on, and move between; default: that of its server, or all.
+    /// Or: cores it may run on, and move between; default: that of its server or of its slots in a table, or all.
     #[serde(default)]
     pub cores: Option<String>,
     /// Name of the server that it runs in, on its core and in its budget only. Default: none; on a core with servers it
@@ -697,7 +704,7 @@ impl Scenario {
         self
     }
 
-    /// The same with one task only, without barriers and servers.
+    /// The same with one task only, without barriers, servers and table.
     #[must_use]
     pub fn alone(&self, task: usize) -> Scenario {
         let mut alone = self.clone();
@@ -705,6 +712,9 @@ impl Scenario {
         let job = self.job_of(section).cloned();
         alone.file.tasks = vec![TaskSection { barrier: None, copy_of: None, server: None, job, ..section.clone() }];
         alone.file.servers = Vec::new();
+        if alone.file.table.take().is_some() {
+            alone.file.system.scheduling = SchedulingName::default();
+        }
         alone
     }
 
@@ -722,7 +732,8 @@ impl Scenario {
     fn cores(&self) -> u32 {
         let of_platform = self.platform.cores().map(|cores| cores.count);
         let of_servers = self.file.servers.iter().map(|server| server.core);
-        let named = self.file.tasks.iter().filter_map(|task| task.core).chain(of_servers);
+        let of_slots = self.file.table.iter().flat_map(TableSection::cores);
+        let named = self.file.tasks.iter().filter_map(|task| task.core).chain(of_servers).chain(of_slots);
         self.file.cores.count.or(of_platform).unwrap_or(named.max().map_or(1, |last| last + 1))
     }
 
@@ -734,7 +745,7 @@ impl Scenario {
         };
         let all = self.cores();
         let of_server = self.server_of(task)?.map(|(_, server)| server.core);
-        let set = match (task.core.or(of_server), &task.cores) {
+        let set = match (task.core.or(of_server).or(self.core_in_table(task)), &task.cores) {
             (Some(core), _) => {
                 IndexSet::from_indices([core], all).map_err(|error| refuse(&core.to_string(), &error))?
             }
@@ -778,6 +789,7 @@ impl Scenario {
             let accepted = format!("0 to {}", CORES_MAX - 1);
             check.that(&format!("server {:?}: core", server.name), server.core < CORES_MAX, server.core, accepted)?;
         }
+        self.verify_table()?;
         let cores = self.cores();
         for (index, task) in file.tasks.iter().enumerate() {
             let of = |field: &str| format!("task {:?}: {field}", task.name);
@@ -927,9 +939,11 @@ impl Scenario {
                 switch: file.system.switch.0,
                 soft_refresh,
                 servers: self.servers(ranks)?,
+                table: self.table(),
                 scheduling: match file.system.scheduling {
                     SchedulingName::FixedPriority => Scheduling::FixedPriority,
                     SchedulingName::Edf => Scheduling::EarliestDeadline,
+                    SchedulingName::Table => Scheduling::Table,
                     SchedulingName::RoundRobin => Scheduling::RoundRobin { quantum: file.system.quantum.0 },
                 },
                 decoder,

@@ -101,6 +101,8 @@ pub struct TaskCounts {
     pub jobs: u64,
     /// Jobs that were not done by their deadline; those still running at the end that are late count as well.
     pub deadline_misses: u64,
+    /// Under a table, jobs that were not complete when the last of their slots had ended that begins before their deadline.
+    pub jobs_beyond_slots: u64,
     /// Jobs that were given up at their deadline; they count as misses, too.
     pub jobs_given_up: u64,
     /// From release to end of each finished job, in picoseconds.
@@ -157,6 +159,8 @@ pub(crate) struct Task {
     /// Slots it had before this job.
     slots_before: u64,
     pub(crate) deadline: Picoseconds,
+    /// When its slots end that begin before the deadline; never without a table.
+    pub(crate) slots_end: Picoseconds,
     pub(crate) state: State,
     pub(crate) ending: Ending,
     pub(crate) table: PageTable,
@@ -210,6 +214,7 @@ impl Task {
             uncounted: release.map_or(0, |release| release.uncounted),
             slots_before: 0,
             deadline: Picoseconds(u64::MAX),
+            slots_end: Picoseconds(u64::MAX),
             state: State::Ready,
             ending: Ending::Running,
             table,
@@ -275,6 +280,7 @@ impl Task {
             self.counts.response_ps.add((at - self.released).0);
             self.counts.execution_slots.add(self.counts.slots - self.slots_before);
             self.counts.deadline_misses += u64::from(at > self.deadline);
+            self.counts.jobs_beyond_slots += u64::from(at > self.slots_end);
         }
         self.begin_stretch();
         self.await_next(release);
@@ -311,6 +317,7 @@ impl Task {
         if self.counts_job() {
             self.counts.jobs_given_up += 1;
             self.counts.deadline_misses += 1;
+            self.counts.jobs_beyond_slots += u64::from(self.slots_end.0 < u64::MAX);
         }
         self.begin_stretch();
         self.await_next(release);

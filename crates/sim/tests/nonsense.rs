@@ -67,6 +67,43 @@ ranks = "0-1"
 workload = { kind = "latency", size = "1 MiB" }
 "#;
 
+const TABLE: &str = r#"schema = 1
+platform = "p4080"
+device = "ddr3-1600"
+duration = "10 us"
+cores = { count = 2, mhz = 1500 }
+caches = { latency_cycles = [3, 11, 40, 60, 60] }
+system = { scheduling = "table" }
+controller = { refresh = "timetable" }
+timetable = { period = "64 ms", cores = "0-1", window = [
+    { ranks = "0", start = "0 ms" },
+    { ranks = "1", start = "32 ms" },
+] }
+[table]
+cycle = "4 us"
+core = 1
+slot = [
+    { task = "one", start = "0 us", length = "1 us" },
+    { task = "copy", start = "1 us", length = "1 us" },
+    { task = "other", start = "0 us", length = "3 us", core = 0 },
+    { task = "one", start = "3 us", length = "1 us", core = 1 },
+]
+[[task]]
+name = "one"
+ranks = "0"
+workload = { kind = "uniform", size = "1 MiB", writes_per_1024 = 100 }
+job = { period = "2 us", references = 10 }
+[[task]]
+name = "copy"
+ranks = "1"
+copy_of = "one"
+copy = "1 us"
+workload = { kind = "uniform", size = "1 MiB", writes_per_1024 = 100 }
+[[task]]
+name = "other"
+workload = { kind = "latency", size = "1 MiB" }
+"#;
+
 /// Whether it is accepted; what is accepted runs.
 fn parse(text: &str) -> bool {
     let Ok(scenario) = Scenario::parse(text, "nonsense", Path::new("")) else { return false };
@@ -77,38 +114,42 @@ fn parse(text: &str) -> bool {
 }
 
 #[test]
-fn the_undamaged_one_is_accepted() {
-    Scenario::parse(SCENARIO, "nonsense", Path::new("")).unwrap();
+fn the_undamaged_ones_are_accepted() {
+    for text in [SCENARIO, TABLE] {
+        Scenario::parse(text, "nonsense", Path::new("")).unwrap();
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn a_number_that_is_replaced_is_accepted_or_refused(which in any::<prop::sample::Index>(), number in prop_oneof![
+    fn a_number_that_is_replaced_is_accepted_or_refused(text in prop::sample::select(vec![SCENARIO, TABLE]), which in any::<prop::sample::Index>(), number in prop_oneof![
         Just(0u64), 1..20u64, any::<u64>(), Just(u64::MAX), Just(1 << 31), Just(1 << 32),
     ]) {
-        let starts: Vec<usize> = SCENARIO
+        let starts: Vec<usize> = text
             .char_indices()
-            .zip(SCENARIO.chars().skip(1))
+            .zip(text.chars().skip(1))
             .filter(|((_, before), here)| !before.is_ascii_digit() && here.is_ascii_digit())
             .map(|((at, _), _)| at + 1)
             .collect();
         let start = starts[which.index(starts.len())];
-        let length = SCENARIO[start..].chars().take_while(char::is_ascii_digit).count();
-        let text = format!("{}{number}{}", &SCENARIO[..start], &SCENARIO[start + length..]);
+        let length = text[start..].chars().take_while(char::is_ascii_digit).count();
+        let text = format!("{}{number}{}", &text[..start], &text[start + length..]);
         parse(&text);
     }
 
     #[test]
     fn a_piece_that_is_cut_out_or_doubled_is_accepted_or_refused(
-        start in 0..SCENARIO.len(),
+        text in prop::sample::select(vec![SCENARIO, TABLE]),
+        start in any::<prop::sample::Index>(),
         length in 1..40usize,
         double in any::<bool>(),
     ) {
-        let end = (start + length).min(SCENARIO.len());
-        let again = if double { &SCENARIO[start..end] } else { "" };
-        let text = format!("{}{again}{}", &SCENARIO[..if double { end } else { start }], &SCENARIO[end..]);
+        let start = start.index(text.len());
+        let end = (start + length).min(text.len());
+        let again = if double { &text[start..end] } else { "" };
+        let text = format!("{}{again}{}", &text[..if double { end } else { start }], &text[end..]);
         parse(&text);
     }
 

@@ -2,14 +2,12 @@
 
 mod common;
 
-use common::{burst_ns, named, parse, refused, run, run_safely, text, timetable, two_colors, writer};
+use common::{
+    assert_us, burst_ns, longest, named, parse, plain, refused, run, run_safely, task, text, timetable, two_colors,
+    writer,
+};
 use memtint_sim::Report;
 use memtint_sim::report::ServerReport;
-
-/// A task that computes, a tenth of a microsecond each reference, all of them to one line.
-fn task(name: &str, lines: &str) -> String {
-    format!("[[task]]\nname = \"{name}\"\nworkload = {{ kind = \"bandwidth\", size = \"64\", gap = 99 }}\n{lines}\n")
-}
 
 /// One with jobs; cost, period and phase in microseconds.
 fn periodic(name: &str, server: &str, [cost, period, phase]: [u64; 3], lines: &str) -> String {
@@ -20,22 +18,6 @@ fn periodic(name: &str, server: &str, [cost, period, phase]: [u64; 3], lines: &s
 /// A server of core 0; period and budget in microseconds.
 fn server(name: &str, period: u64, budget: u64, lines: &str) -> String {
     format!("[[server]]\nname = \"{name}\"\nperiod = \"{period} us\"\nbudget = \"{budget} us\"\n{lines}\n")
-}
-
-/// Without refresh.
-fn plain(duration_ms: u64, system: &str, parts: &[String]) -> Report {
-    run(&text(1, &named("none"), duration_ms, system, parts))
-}
-
-/// Longest response of a task, in microseconds.
-fn longest(report: &Report, task: usize) -> f64 {
-    report.tasks[task].response_ns.unwrap().max / 1000.0
-}
-
-/// Microseconds that differ by what the first access to a line takes, and a few references that are not divided.
-#[track_caller]
-fn assert_us(name: &str, found: f64, expected: f64) {
-    assert!((found - expected).abs() < 2.0, "{name}: {found} us, expected {expected} us");
 }
 
 #[track_caller]

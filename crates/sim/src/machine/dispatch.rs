@@ -32,6 +32,7 @@ impl<S: CommandSink> Machine<S> {
             let choice = self.choice(at);
             if choice.task == self.cores[at].task {
                 self.serve(at, choice);
+                self.use_slot(at, choice.task);
                 self.look_again(at);
                 self.call_others(at);
                 return true;
@@ -59,11 +60,13 @@ impl<S: CommandSink> Machine<S> {
             self.stop_where_it_has_to(task, now);
         }
         self.suspend_servers(at);
+        self.suspend_slot(at);
         self.run_refresh_tasks(at);
         self.release_what_is_due(at);
         self.account_servers(at);
         let choice = self.choice(at);
         self.serve(at, choice);
+        self.use_slot(at, choice.task);
         self.run(at, choice.task);
         self.begin_stall(at);
         self.look_again(at);
@@ -154,6 +157,7 @@ impl<S: CommandSink> Machine<S> {
         let waits = |&&index: &&usize| {
             let task = &self.tasks[index];
             let may_run = task.server.is_none_or(|server| self.servers[server].left > 0);
+            let may_run = may_run && self.owner(at).is_none_or(|owner| owner == Some(index));
             task.state == State::Ready && task.running_on.is_none() && may_run && self.is_locked_out(index, at)
         };
         if self.cores[at].tasks.iter().any(|index| waits(&index)) {
@@ -168,8 +172,9 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// Whose a job of a task with several instances is: of the one that had the job before, if it can have this one without
-    /// meeting a lock up to its deadline; or the first other that can; or else one that is not locked now.
+    /// Whose a job of a task with several instances is: under a table, of the one whose slot comes first. Otherwise of the one
+    /// that had the job before, if it can have this one without meeting a lock up to its deadline; or the first other that
+    /// can; or else one that is not locked now.
     fn instance(&mut self, group: usize, job: u64, released: Picoseconds) -> usize {
         let copies = &self.copies[group];
         if let Some((_, instance)) = copies.decided.filter(|&(decided, _)| decided == job) {
@@ -188,6 +193,7 @@ impl<S: CommandSink> Machine<S> {
         let unlocked = |&task: &usize| soft.is_none_or(|soft| !soft.is_locked(self.tasks[task].ranks, released));
         // What is late has its data where they are.
         let chosen = busy
+            .or_else(|| self.next_in_table(&order, released))
             .or_else(|| order.iter().copied().find(free))
             .or_else(|| order.iter().copied().find(unlocked))
             .unwrap_or(latest);
@@ -285,6 +291,7 @@ impl<S: CommandSink> Machine<S> {
                 let task = &mut self.tasks[index];
                 task.release_at(release);
                 task.turn = self.turns;
+                self.tasks[index].slots_end = self.last_slot_end(index, self.tasks[index].deadline);
             }
         }
     }
@@ -295,6 +302,7 @@ impl<S: CommandSink> Machine<S> {
             Scheduling::FixedPriority => u64::from(task.priority),
             Scheduling::EarliestDeadline => task.deadline.0,
             Scheduling::RoundRobin { .. } => task.turn,
+            Scheduling::Table => 0,
         };
         (first, index)
     }
@@ -312,6 +320,10 @@ impl<S: CommandSink> Machine<S> {
             if let Some(choice) = self.choice_of_servers(at, locked) {
                 return choice;
             }
+        }
+        if let Some(owner) = self.owner(at) {
+            let runs = |&task: &usize| self.tasks[task].state == State::Ready && !self.is_locked_out(task, at);
+            return Choice { task: owner.filter(runs), server: None };
         }
         Choice { task: self.choice_without_server(at), server: None }
     }
@@ -415,7 +427,8 @@ impl<S: CommandSink> Machine<S> {
         let here = given_up.filter(|&deadline| deadline > core.time_of(core.slot));
         let locks = self.next_change_of_locks(at);
         let budgets = self.next_change_of_budgets(at);
-        let next = releases.chain(here).chain(locks).chain(budgets).min();
+        let slots = self.next_change_of_slots(at);
+        let next = releases.chain(here).chain(locks).chain(budgets).chain(slots).min();
         let next_release = next.map_or(PENDING, |time| core.slot_of(time));
         let others = core.tasks.len() > 1;
         let core = &mut self.cores[at];

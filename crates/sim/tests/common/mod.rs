@@ -93,3 +93,24 @@ pub(crate) fn refused(text: &str, words: &[&str]) {
     let error = parse(text).unwrap_err().to_string();
     assert!(words.iter().all(|word| error.contains(word)), "{error}");
 }
+
+/// A task that computes, a tenth of a microsecond each reference, all of them to one line.
+pub(crate) fn task(name: &str, lines: &str) -> String {
+    format!("[[task]]\nname = \"{name}\"\nworkload = {{ kind = \"bandwidth\", size = \"64\", gap = 99 }}\n{lines}\n")
+}
+
+/// Without refresh.
+pub(crate) fn plain(duration_ms: u64, system: &str, parts: &[String]) -> Report {
+    run(&text(1, &named("none"), duration_ms, system, parts))
+}
+
+/// Longest response of a task, in microseconds.
+pub(crate) fn longest(report: &Report, task: usize) -> f64 {
+    report.tasks[task].response_ns.unwrap().max / 1000.0
+}
+
+/// Microseconds that differ by what the first access to a line takes, and a few references that are not divided.
+#[track_caller]
+pub(crate) fn assert_us(name: &str, found: f64, expected: f64) {
+    assert!((found - expected).abs() < 2.0, "{name}: {found} us, expected {expected} us");
+}
