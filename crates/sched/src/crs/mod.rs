@@ -24,7 +24,8 @@
 //! different cores are disjoint, so that a core's tasks never wait for another's row buffer; what still is shared (bus, command
 //! queue, a bank group's timing) must be part of the execution times given. Under these assumptions a core's servers
 //! see nothing of another core but the windows, which do not depend on what any core does, so each core is analysed alone
-//! with all windows, and the system is schedulable if each core is. One core is the dissertation's case.
+//! with all windows, and the system is schedulable if each core is. One core is the dissertation's case. [`partition()`] finds the
+//! cores of tasks.
 //!
 //! # What is proved
 //!
@@ -41,6 +42,7 @@ mod bounds;
 mod decide;
 mod model;
 mod optimum;
+mod partition;
 mod search;
 mod supply;
 mod timeline;
@@ -52,6 +54,7 @@ pub use bounds::{Inner, UtilizationBound, periodic_capacity_bound, utilization_b
 pub use decide::{Proof, ServerProof, Witness, judge};
 pub use model::{Core, Kind, RankGroup, Refresh, Server, System, burst};
 pub use optimum::{Choice, Optimum, Space, exhaustive, optimize};
+pub use partition::{CoreShare, Partition, PartitionLimits, Partitioned, partition};
 pub use search::{Algorithm7, CONFIGURATIONS_MAX, ServerPair, algorithm_7, algorithm_8};
 pub use supply::{
     ServerSupply, auto_refresh_response, printed_responses, server_responses, supplies, total_utilization,

@@ -105,6 +105,22 @@ impl Space {
         self.inner
     }
 
+    /// Gives the pairs of phases.
+    #[must_use]
+    pub fn phases(&self) -> &[[Picoseconds; 2]] {
+        &self.phases
+    }
+
+    /// The same space with one pair of phases.
+    pub(super) fn with_phases(&self, phases: [Picoseconds; 2]) -> Space {
+        Space { phases: vec![phases], ..self.clone() }
+    }
+
+    /// Gives the number of ranks.
+    pub(super) fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
     /// Gives the system of a choice.
     ///
     /// # Errors
@@ -121,7 +137,7 @@ impl Space {
         System::new(self.ranks, self.phased(choice.phases), vec![Core { servers }])
     }
 
-    fn phased(&self, phases: [Picoseconds; 2]) -> Refresh {
+    pub(super) fn phased(&self, phases: [Picoseconds; 2]) -> Refresh {
         let mut refresh = self.refresh.clone();
         for (group, phase) in refresh.groups.iter_mut().zip(phases) {
             group.phase = phase;
@@ -129,15 +145,15 @@ impl Space {
         refresh
     }
 
-    fn steps(&self) -> u64 {
+    pub(super) fn steps(&self) -> u64 {
         self.period_max.0 / self.unit.0
     }
 
-    fn plain(&self, group: usize, period: u64, budget: u64) -> Plain {
+    pub(super) fn plain(&self, group: usize, period: u64, budget: u64) -> Plain {
         Plain { group, period: period * self.unit.0, budget: budget * self.unit.0, kind: self.kind }
     }
 
-    fn plain_refresh(&self) -> PlainRefresh {
+    pub(super) fn plain_refresh(&self) -> PlainRefresh {
         PlainRefresh {
             retention: self.refresh.retention.0,
             lock: self.refresh.lock.0,
