@@ -3,7 +3,8 @@
 use memtint_sched::{
     Interference, Limit, Policy, Preemption, Priorities, Response, Scaled, Scaling, Schedule, TaskSet, TaskSpec,
     Unsupported, Verdict, WorstCase, check, edf_scaling, fixed_priority_scaling, fixed_priority_with, judge_phases,
-    nonpreemptive_edf, quick_processor_demand_with, schedule, worst_response_edf_with, worst_response_with,
+    nonpreemptive_edf, quick_processor_demand_with, schedule, worst_response_edf_with,
+    worst_response_nonpreemptive_edf, worst_response_with,
 };
 use memtint_taskset::TaskFile;
 use memtint_units::Picoseconds;
@@ -69,17 +70,19 @@ pub(super) fn edf(question: &Question<'_>) -> Outcome {
 }
 
 fn uninterrupted_edf(question: &Question<'_>) -> Outcome {
-    let set = &question.file.set;
-    let verdict = match question.file.terms[..] {
-        [] => nonpreemptive_edf(set, question.effort).map(|_| ()),
-        _ => {
-            let needs = "no refresh, banks or regulator, for EDF without preemption";
-            Verdict::Unsupported(Unsupported::Platform { needs })
-        }
+    let (set, effort) = (&question.file.set, question.effort);
+    let plain = question.file.terms.is_empty();
+    let beside = || Unsupported::Platform { needs: "no refresh, banks or regulator, for EDF without preemption" };
+    let verdict = match plain {
+        true => nonpreemptive_edf(set, effort).map(|_| ()),
+        false => Verdict::Unsupported(beside()),
     };
-    let unknown = "response times of EDF without preemption are not computed";
-    let rows = set.tasks().iter().map(|_| Row { unbounded: Some(unknown.to_owned()), ..Row::default() }).collect();
-    let theorem = "demand with a job that has begun: Jeffay, Stanat and Martel 1991; any deadlines, George, Rivierre and Spuri 1996";
+    let rows = rows(set, |task| match plain {
+        true => worst_response_nonpreemptive_edf(set, task, effort),
+        false => Err(beside()),
+    });
+    let theorem = "demand with a job that has begun: Jeffay, Stanat and Martel 1991; any deadlines, and \
+                   response times, George, Rivierre and Spuri 1996";
     Parts { scheduler: "edf", theorem, rows, numbers: Vec::new(), policy: Policy::NonPreemptiveEdf }
         .outcome(question, verdict)
 }
@@ -280,7 +283,7 @@ fn assumptions(set: &TaskSet, terms: &[Interference]) -> Vec<String> {
                 "the core stands still during each refresh; WCETs were found without refresh and with rows closed at the start"
                     .to_owned()
             }
-            Interference::Banks(_) => {
+            Interference::Banks(_) | Interference::SharedBanks(_) | Interference::ParallelBanks(_) => {
                 "WCETs were found without other cores; these meet their own deadlines, and banks and requests are as the file says"
                     .to_owned()
             }
