@@ -150,7 +150,10 @@ fn edf_without_preemption_names_the_job_that_has_begun() {
         (Some(0), &json!(true), &json!("hyperperiod"))
     );
     // All but 1 ps of the long job, and 1 ms; 1 ms, and the long job.
-    assert_eq!((&found["tasks"][0]["wcrt_ns"], &found["tasks"][1]["wcrt_ns"]), (&json!(4_999_999.999), &json!(5_000_000)));
+    assert_eq!(
+        (&found["tasks"][0]["wcrt_ns"], &found["tasks"][1]["wcrt_ns"]),
+        (&json!(4_999_999.999), &json!(5_000_000))
+    );
     let runs = found["witness"]["lanes"][1]["runs"].as_array().unwrap();
     assert_eq!((runs.len(), &runs[0]["start_ps"]), (1, &json!(1_000_000_000)));
     assert!(found["theorem"].as_str().unwrap().contains("Jeffay, Stanat and Martel 1991"), "{found}");

@@ -1,10 +1,11 @@
 //! The whole file: tasks, and what delays their core.
 
-use memtint_sched::{Banks, Granularity, Interference, Neighbour, Refresh, Regulator, SchedError, TaskSet, TaskSpec};
+use memtint_sched::{Granularity, Interference, Refresh, Regulator, SchedError, TaskSet, TaskSpec};
 use memtint_units::Picoseconds;
 use serde::Deserialize;
 use toml::Value;
 
+use crate::banks::{self, RawBanks, RawParallelBanks, RawSharedBanks};
 use crate::place::{Place, TaskFileError};
 use crate::refresh::{Color, Cyclic, Memory, RawColor, RawCyclic, RawMemory, RawServer, ServerEntry, colors, servers};
 
@@ -17,7 +18,8 @@ pub struct TaskFile {
     pub set: TaskSet,
     /// What else is said of each task, in the order of the set.
     pub tasks: Vec<TaskMore>,
-    /// What delays the core beside its tasks: `[refresh]`, `[banks]` and `[regulator]`, in this order.
+    /// What delays the core beside its tasks: `[refresh]`, one of `[banks]`, `[shared_banks]` and `[parallel_banks]`,
+    /// and `[regulator]`, in this order.
     pub terms: Vec<Interference>,
     /// What `[refresh]` says: refresh by the memory controller, which a witness can show.
     pub refresh: Option<Refresh>,
@@ -29,7 +31,7 @@ pub struct TaskFile {
     pub colors: Vec<Color>,
     /// Servers.
     pub servers: Vec<ServerEntry>,
-    /// `[refresh]`, `[banks]` and `[regulator]` as text.
+    /// The tables of these as text.
     pub(crate) delays: String,
 }
 
@@ -56,6 +58,8 @@ struct Raw {
     refresh: Option<RawRefresh>,
     regulator: Option<RawRegulator>,
     banks: Option<RawBanks>,
+    shared_banks: Option<RawSharedBanks>,
+    parallel_banks: Option<RawParallelBanks>,
     memory: Option<RawMemory>,
     cyclic: Option<RawCyclic>,
     #[serde(default)]
@@ -67,7 +71,7 @@ struct Raw {
 /// Times stay values here, so that a message can name their field.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawTask {
+pub(crate) struct RawTask {
     name: Option<Value>,
     period: Option<Value>,
     wcet: Option<Value>,
@@ -95,28 +99,10 @@ struct RawRefresh {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawRegulator {
+pub(crate) struct RawRegulator {
     period: Option<Value>,
     lines: Option<Value>,
     line_min: Option<Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawBanks {
-    request_delay: Option<Value>,
-    private_banks: Option<Value>,
-    requests_at_once_max: Option<Value>,
-    #[serde(default)]
-    core: Vec<RawCore>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawCore {
-    #[serde(default)]
-    task: Vec<RawTask>,
-    regulator: Option<RawRegulator>,
 }
 
 impl TaskFile {
@@ -140,9 +126,9 @@ impl TaskFile {
             tasks.map(|(index, task)| task.more(&Place::item(name, "task", index, task.name.as_ref()), &servers));
         let refresh = raw.refresh.map(|refresh| refresh.check(name)).transpose()?;
         let regulator = raw.regulator.map(|own| own.check(&Place::table(name, "regulator"))).transpose()?;
-        let banks = raw.banks.map(|banks| banks.check(name)).transpose()?;
+        let banks = banks::term(raw.banks.as_ref(), raw.shared_banks.as_ref(), raw.parallel_banks.as_ref(), name)?;
         let terms = refresh.map(Interference::Refresh).into_iter();
-        let terms = terms.chain(banks.map(Interference::Banks)).chain(regulator.map(Interference::Regulator));
+        let terms = terms.chain(banks).chain(regulator.map(Interference::Regulator));
         Ok(TaskFile {
             name: name.to_owned(),
             set,
@@ -161,11 +147,11 @@ impl TaskFile {
 /// The tables that [`TaskFile::terms`] come from; the text has been read once already.
 fn delays(text: &str) -> String {
     let mut all: toml::Table = toml::from_str(text).unwrap_or_default();
-    all.retain(|key, _| ["refresh", "banks", "regulator"].contains(&key));
+    all.retain(|key, _| ["refresh", "banks", "shared_banks", "parallel_banks", "regulator"].contains(&key));
     all.to_string()
 }
 
-fn task_set(file: &str, place: &Place, tasks: &[RawTask]) -> Result<TaskSet, TaskFileError> {
+pub(crate) fn task_set(file: &str, place: &Place, tasks: &[RawTask]) -> Result<TaskSet, TaskFileError> {
     let specs = tasks.iter().enumerate();
     let specs = specs.map(|(index, task)| task.spec(&Place::item(file, "task", index, task.name.as_ref())));
     TaskSet::new(specs.collect::<Result<Vec<_>, _>>()?).map_err(|error| place.range(error))
@@ -228,34 +214,10 @@ impl RawRefresh {
 const MODES: &str = "\"auto\", \"fgr2\", \"fgr4\" or \"burst\"";
 
 impl RawRegulator {
-    fn check(&self, place: &Place) -> Result<Regulator, TaskFileError> {
+    pub(crate) fn check(&self, place: &Place) -> Result<Regulator, TaskFileError> {
         let lines = place.needed_count("lines", self.lines.as_ref(), 1, u64::MAX)?;
         let line_min = place.time_or_zero("line_min", self.line_min.as_ref())?;
         let period = place.needed("period", self.period.as_ref())?;
         Regulator::new(period, lines, line_min).map_err(|error: SchedError| place.range(error))
-    }
-}
-
-impl RawBanks {
-    fn check(&self, file: &str) -> Result<Banks, TaskFileError> {
-        let place = Place::table(file, "banks");
-        let private_banks = match &self.private_banks {
-            Some(Value::Boolean(private)) => *private,
-            found => return Err(place.refuse("private_banks", found.as_ref(), "true or false")),
-        };
-        let most = place.needed_count("requests_at_once_max", self.requests_at_once_max.as_ref(), 1, u64::MAX)?;
-        let neighbours = self.core.iter().enumerate().map(|(index, core)| {
-            let name = format!("{file}: banks.core {index} (counted from 0)");
-            let place = Place::new(&name);
-            let tasks = (!core.task.is_empty()).then(|| task_set(&name, &place, &core.task)).transpose()?;
-            let regulator = core.regulator.as_ref().map(|own| own.check(&place)).transpose()?;
-            Ok(Neighbour { tasks, regulator })
-        });
-        Ok(Banks {
-            request_delay: place.needed("request_delay", self.request_delay.as_ref())?,
-            neighbours: neighbours.collect::<Result<_, TaskFileError>>()?,
-            private_banks,
-            requests_at_once_max: u32::try_from(most).unwrap_or(u32::MAX),
-        })
     }
 }

@@ -48,7 +48,47 @@
 //! scheduling = "edf"      # or "rm", "dm", "fp": inside; default edf
 //! ```
 //!
-//! And `[refresh]`, `[regulator]` and `[banks]` with what delays a core beside its tasks: see [`TaskFile::terms`].
+//! And what delays a core beside its tasks ([`TaskFile::terms`]): `[refresh]`, `[regulator]`, and one of three tables on the other
+//! cores, whose own tasks and regulators are in a list `core` of it:
+//!
+//! ```toml
+//! [refresh]
+//! mode = "auto"           # "fgr2", "fgr4", "burst"
+//! interval = "7.8 us"
+//! duration = "350 ns"
+//! reopen = "28 ns"
+//!
+//! [regulator]
+//! period = "1 ms"
+//! lines = 1000
+//!
+//! [banks]                 # banks of one's own, one request at a time
+//! request_delay = "40 ns"
+//! private_banks = true
+//! requests_at_once_max = 1
+//! [[banks.core]]
+//! regulator = { period = "1 ms", lines = 1000 }
+//!
+//! [shared_banks]          # some cores use the same banks
+//! request_delay = "40 ns"
+//! hit = "10 ns"
+//! conflict = "60 ns"
+//! overtaking_each_request = 16     # or overtaking_each_row
+//! requests_at_once_max = 1
+//! sharer = [{ regulator = { period = "1 ms", lines = 1000 } }]
+//!
+//! [parallel_banks]        # several requests at a time, writes in batches
+//! read_delay = "40 ns"
+//! write_delay = "30 ns"
+//! turn = "20 ns"
+//! write_entries = 32
+//! drain_at = 26
+//! drain_to = 6
+//! requests_at_once_max = 10
+//! private_banks = true
+//! write_back = true
+//! core = [{ requests_at_once_max = 10 }]
+//! ```
 //!
 //! Types to know: [`TaskFile`], which [`TaskFile::problem`] and [`TaskFile::system`] turn into what `sched` judges, and
 //! `to_string` into text again, with what was found filled in.
@@ -65,6 +105,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod banks;
 mod file;
 mod place;
 mod problem;

@@ -125,6 +125,10 @@ impl Place {
         self.count(field, value, least, most)?.ok_or_else(|| self.refuse(field, None, &accepted))
     }
 
+    pub(crate) fn flag(&self, field: &'static str, value: Option<&Value>) -> Result<bool, TaskFileError> {
+        value.and_then(Value::as_bool).ok_or_else(|| self.refuse(field, value, "true or false"))
+    }
+
     /// A text that is not empty.
     pub(crate) fn name(&self, field: &'static str, value: Option<&Value>) -> Result<String, TaskFileError> {
         match value {

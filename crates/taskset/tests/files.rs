@@ -2,6 +2,7 @@
 
 use memtint_sched::crs::{Density, Kind, RankOrder};
 use memtint_sched::cyclic::{Sharing, Slicing};
+use memtint_sched::{HitCap, Interference};
 use memtint_taskset::{Inside, TaskFile};
 use memtint_units::Picoseconds;
 
@@ -135,4 +136,44 @@ fn every_mistake_is_named() {
         error.contains("color \"c\": ranks is \"0\"; accepted is [memory] with the number of ranks first"),
         "{error}"
     );
+}
+
+const SHARED: &str = "[shared_banks]\nrequest_delay = \"40 ns\"\nhit = \"10 ns\"\nconflict = \"60 ns\"\n\
+    overtaking_each_request = 16\nrequests_at_once_max = 1\nsharer = [{ regulator = { period = \"1 ms\", lines = 10 } }]\n";
+const PARALLEL: &str = "[parallel_banks]\nread_delay = \"40 ns\"\nwrite_delay = \"30 ns\"\nturn = \"20 ns\"\n\
+    write_entries = 32\ndrain_at = 26\ndrain_to = 6\nrequests_at_once_max = 10\nprivate_banks = true\n\
+    write_back = true\ncore = [{ requests_at_once_max = 8 }]\n";
+
+#[test]
+fn other_cores_are_terms_of_three_kinds() {
+    let task = "[[task]]\nname = \"a\"\nperiod = \"1 ms\"\nwcet = \"1 us\"\nlines = 5\n";
+    let read = |tables: &str| TaskFile::parse("file", &format!("{task}{tables}"));
+    let shared = read(SHARED).unwrap();
+    let [Interference::SharedBanks(banks)] = &shared.terms[..] else { panic!("{:?}", shared.terms) };
+    assert_eq!(
+        (banks.rows.conflict.0, banks.overtaking, banks.sharers.len()),
+        (60_000, Some(HitCap::EachRequest(16)), 1)
+    );
+    let parallel = read(PARALLEL).unwrap();
+    let [Interference::ParallelBanks(banks)] = &parallel.terms[..] else { panic!("{:?}", parallel.terms) };
+    assert_eq!((banks.turn.0, banks.neighbours[0].requests_at_once_max, banks.write_back), (20_000, 8, true));
+    for file in [shared, parallel] {
+        let again = TaskFile::parse("file", &file.to_string()).unwrap();
+        assert_eq!(again.terms, file.terms);
+    }
+    let refused = [
+        (format!("{SHARED}{PARALLEL}"), "banks, shared_banks or parallel_banks is \"with another of these tables\""),
+        (SHARED.replace("hit =", "overtaking_each_row = 4\nhit ="), "overtaking_each_row is 4; accepted is it or"),
+        (SHARED.replace("{ regulator", "{ requests_at_once_max = 1, regulator"), "accepted is none: it is that of"),
+        (PARALLEL.replace("write_back = true", "write_back = 1"), "write_back is 1; accepted is true or false"),
+        (PARALLEL.replace("drain_to = 6", "drain_to = 26"), "write buffer: drain_to is 26; accepted is 0 to 25"),
+        (
+            PARALLEL.replace("{ requests_at_once_max = 8 }", "{}"),
+            "parallel_banks.core 0 (counted from 0): requests_at_once",
+        ),
+    ];
+    for (tables, message) in refused {
+        let error = read(&tables).unwrap_err().to_string();
+        assert!(error.contains(message), "{message}: {error}");
+    }
 }
