@@ -115,6 +115,8 @@ pub(crate) struct Core {
     pub(crate) serving: Option<usize>,
     /// Ranks whose locks concern its tasks and servers.
     pub(crate) ranks: RankMask,
+    /// Task and number of the job that it has begun.
+    pub(crate) begun: Option<(usize, u64)>,
     /// The quantum of its task ends at this slot ...
     pub(crate) quantum_end: u64,
     /// ... which it was given in this turn.
@@ -157,6 +159,7 @@ impl Core {
             servers: Vec::new(),
             serving: None,
             ranks: 0,
+            begun: None,
             quantum_end: 0,
             turn: 0,
             look_at: 0,

@@ -27,9 +27,9 @@ pub use table::{Slot, Table, TableCounts};
 /// Which ready tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduling {
-    /// Those with the smallest priority numbers; preemptive.
+    /// Those with the smallest priority numbers.
     FixedPriority,
-    /// Those with the earliest deadlines; preemptive.
+    /// Those with the earliest deadlines.
     EarliestDeadline,
     /// First come, first served, each for a quantum.
     RoundRobin {
@@ -64,6 +64,10 @@ pub struct MachineConfig {
     pub switch: Picoseconds,
     /// Order in which tasks run.
     pub scheduling: Scheduling,
+    /// Whether a job gives way to more urgent ones once it has begun, by priority or deadline. If not, it has its core until it is
+    /// complete, waits at a barrier, is given up, or a lock keeps it from running; lock and unlock tasks go before it
+    /// all the same.
+    pub preemption: bool,
     /// Refresh by software, instead of the controller's own.
     pub soft_refresh: Option<SoftRefresh>,
     /// Servers.
@@ -152,6 +156,7 @@ pub struct Machine<S = ()> {
     memory: Memory<S>,
     allocators: Shared,
     scheduling: Scheduling,
+    preemption: bool,
     /// Slots of the latencies of first level, second level, last level, another core's cache.
     latency_slots: [u64; 4],
     fault_slots: u64,
@@ -278,6 +283,7 @@ impl<S: CommandSink> Machine<S> {
             soft_refresh,
             allocators,
             scheduling: config.scheduling,
+            preemption: config.preemption,
             line_mask: !(line_bytes - 1),
             now: Picoseconds(0),
             notices: Vec::new(),

@@ -278,6 +278,11 @@ pub struct SystemSection {
     /// global for those that may run on several cores.
     #[serde(default)]
     pub scheduling: SchedulingName,
+    /// Whether jobs give way to more urgent ones once they have begun, for `fixed-priority` and `edf`; default true. If not, a
+    /// job has its core until it is complete; only a lock of its ranks suspends it, and others run meanwhile. A task without
+    /// jobs is one without end.
+    #[serde(default = "yes")]
+    pub preemption: bool,
     /// Time a core takes to go over to another task; default 0 ns: what a switch costs is what its caches lose.
     #[serde(default)]
     pub switch: Time,
@@ -294,6 +299,7 @@ impl Default for SystemSection {
             taken_per_1024: 0,
             fault: microsecond(),
             scheduling: SchedulingName::default(),
+            preemption: true,
             switch: Time::default(),
             quantum: quantum(),
         }
@@ -561,6 +567,9 @@ fn page() -> ByteSize {
 fn microsecond() -> Time {
     Time(Picoseconds(1_000_000))
 }
+fn yes() -> bool {
+    true
+}
 fn quantum() -> Time {
     Time(Picoseconds(4_000_000_000))
 }
@@ -771,6 +780,11 @@ impl Scenario {
             file.system.taken_per_1024,
             "0 to 1023",
         )?;
+        let gives_way = file.system.preemption
+            || matches!(file.system.scheduling, SchedulingName::FixedPriority | SchedulingName::Edf)
+                && file.servers.is_empty();
+        let accepted = "true, unless system.scheduling is fixed-priority or edf and there is no server";
+        check.that("system.preemption", gives_way, false, accepted)?;
         check.that("system.quantum", file.system.quantum.0.0 > 0, file.system.quantum.0, "more than 0 ns")?;
         let hop = file.numa.hop.map_or(Picoseconds(0), |hop| hop.0);
         check.that("numa.hop", hop <= SECOND, hop, "at most 1 s")?;
@@ -937,6 +951,7 @@ impl Scenario {
                 allocators,
                 fault: file.system.fault.0,
                 switch: file.system.switch.0,
+                preemption: file.system.preemption,
                 soft_refresh,
                 servers: self.servers(ranks)?,
                 table: self.table(),

@@ -143,6 +143,42 @@ fn cores_that_contradict_each_other_are_refused() {
     assert!(refused("core = 2").contains("0 to 1"));
 }
 
+/// Who has begun is not stopped: whoever is more urgent waits for the end of the job, and for no more.
+#[test]
+fn without_preemption_a_job_that_has_begun_is_completed() {
+    let urgent = "core = 0\npriority = 1\njob = { period = \"100 us\", phase = \"10 us\", references = 4000 }";
+    let tasks = [task("urgent", urgent), periodic("slow", "core = 0\npriority = 2", 50, 200)];
+    for scheduling in ["fixed-priority", "edf"] {
+        let of = |preemption: bool| {
+            let system = format!("scheduling = \"{scheduling}\"\npreemption = {preemption}");
+            run(&text(1, &system, 995, &tasks))
+        };
+        let (preemptive, other) = (of(true), of(false));
+        assert_near(preemptive.tasks[0].response_ns.unwrap().min / 1000.0, 10.0);
+        assert!(longest(&preemptive, 0) < 10.5, "{:?}", preemptive.tasks[0]);
+        assert_near(longest(&preemptive, 1), 60.0);
+        // Released at 10, the other complete at 50; every second job finds the core free.
+        assert_near(longest(&other, 0), 50.0);
+        assert_near(other.tasks[0].response_ns.unwrap().min / 1000.0, 10.0);
+        assert_near(longest(&other, 1), 50.0);
+        assert_eq!((other.tasks[1].preemptions, preemptive.tasks[1].preemptions), (0, 5));
+    }
+    // Jobs that follow one another give way in between: the slow one is behind by more than a period at 10 us.
+    let behind = [periodic("slow", "core = 0\npriority = 2", 50, 50), task("urgent", urgent)];
+    let report = run(&text(1, "scheduling = \"fixed-priority\"\npreemption = false", 995, &behind));
+    assert_near(longest(&report, 1), 50.0);
+    assert_eq!(report.tasks[1].jobs, 10);
+}
+
+#[test]
+fn preemption_is_a_matter_of_priorities_and_deadlines() {
+    let refused = |system: &str, tasks: &[String]| parse(&text(1, system, 100, tasks)).unwrap_err().to_string();
+    assert!(refused("preemption = false", &[task("one", "")]).contains("system.preemption"));
+    let server = "[[server]]\nname = \"S\"\nperiod = \"1 ms\"\nbudget = \"1 ms\"\n".to_owned();
+    let error = refused("scheduling = \"edf\"\npreemption = false", &[server, task("one", "")]);
+    assert!(error.contains("system.preemption") && error.contains("no server"), "{error}");
+}
+
 /// A task of the ideal schedule: cost, period and priority, in tenths of microseconds where they are times.
 struct Ideal {
     cost: u64,
@@ -150,23 +186,36 @@ struct Ideal {
     priority: u64,
 }
 
-/// Longest responses when, in every tenth of a microsecond, the most urgent ready jobs have the cores; nothing costs time
-/// but what each job takes longer. Jobs released by the end count once they are finished.
-fn ideal(tasks: &[Ideal], longer: u64, cores: usize, earliest_deadline: bool, end: u64) -> Vec<u64> {
+/// How they are scheduled.
+#[derive(Clone, Copy)]
+struct Order {
+    cores: usize,
+    earliest_deadline: bool,
+    preemption: bool,
+}
+
+/// Longest responses when, in every tenth of a microsecond, the most urgent ready jobs have the cores, or those that have begun;
+/// nothing costs time but what each job takes longer. Jobs released by the end count once they are finished.
+fn ideal(tasks: &[Ideal], longer: &[u64], order: Order, end: u64) -> Vec<u64> {
+    let cost = |task: usize| tasks[task].cost + longer[task];
     let mut released = vec![0; tasks.len()];
-    let mut left: Vec<u64> = tasks.iter().map(|task| task.cost + longer).collect();
+    let mut left: Vec<u64> = (0..tasks.len()).map(cost).collect();
     let mut longest = vec![0; tasks.len()];
     for now in 0..end {
         let mut ready: Vec<usize> = (0..tasks.len()).filter(|&task| released[task] <= now).collect();
-        let urgency =
-            |task: usize| if earliest_deadline { released[task] + tasks[task].period } else { tasks[task].priority };
-        ready.sort_by_key(|&task| (urgency(task), task));
-        for task in ready.into_iter().take(cores) {
+        let urgency = |task: usize| {
+            let stays = !order.preemption && left[task] < cost(task);
+            let first =
+                if order.earliest_deadline { released[task] + tasks[task].period } else { tasks[task].priority };
+            (!stays, first, task)
+        };
+        ready.sort_by_key(|&task| urgency(task));
+        for task in ready.into_iter().take(order.cores) {
             left[task] -= 1;
             if left[task] == 0 {
                 longest[task] = longest[task].max(now + 1 - released[task]);
                 released[task] += tasks[task].period;
-                left[task] = tasks[task].cost + longer;
+                left[task] = cost(task);
             }
         }
     }
@@ -182,8 +231,10 @@ fn random_task_sets_respond_as_in_the_ideal_schedule() {
         (state >> 33) % limit
     };
     let mut compared = 0;
-    for round in 0..20 {
-        let (cores, edf) = (1 + round % 3, round % 2 == 0);
+    let mut without = 0;
+    for round in 0..32 {
+        let (cores, edf, preemption) = (1 + round % 3, round % 2 == 0, round % 4 < 2);
+        let order = Order { cores, earliest_deadline: edf, preemption };
         let count = cores + 2 + below(2) as usize;
         let tasks: Vec<Ideal> = (0..count as u64)
             .map(|task| {
@@ -202,16 +253,21 @@ fn random_task_sets_respond_as_in_the_ideal_schedule() {
             })
             .collect();
         let system = if edf { "scheduling = \"edf\"" } else { "scheduling = \"fixed-priority\"" };
+        let system = format!("{system}\npreemption = {preemption}");
         let near = |found: u64, expected: u64, tenths: u64| found.abs_diff(expected) < tenths + expected / 100;
-        let ideal = |longer| ideal(&tasks, longer, cores, edf, END_US * 10);
-        let expected = ideal(0);
+        let ideal = |longer: &[u64]| ideal(&tasks, longer, order, END_US * 10);
+        let expected = ideal(&vec![0; count]);
         // Where a job ends just before another is released, a little more makes it end much later: nothing to compare.
-        let moved = |longer| ideal(longer).iter().zip(&expected).any(|(&later, &expected)| !near(later, expected, 50));
-        if (1..=6).any(moved) {
+        let moved =
+            |longer: &[u64]| ideal(longer).iter().zip(&expected).any(|(&later, &expected)| !near(later, expected, 50));
+        let one = |task: usize, ticks: u64| (0..count).map(|other| if other == task { ticks } else { 0 }).collect();
+        let ones = (0..count).map(|task| one(task, 2));
+        if (1..=6).map(|ticks| vec![ticks; count]).chain(ones).any(|longer: Vec<u64>| moved(&longer)) {
             continue;
         }
         compared += 1;
-        let report = run(&text(cores as u32, system, END_US, &sections));
+        without += usize::from(!preemption);
+        let report = run(&text(cores as u32, &system, END_US, &sections));
         for (task, &expected) in expected.iter().enumerate() {
             let found = longest(&report, task);
             let tenths = (found * 10.0).round() as u64;
@@ -221,5 +277,5 @@ fn random_task_sets_respond_as_in_the_ideal_schedule() {
             );
         }
     }
-    assert!(compared >= 6, "{compared} sets were compared");
+    assert!(compared >= 10 && without >= 4, "{compared} sets were compared, {without} of them without preemption");
 }

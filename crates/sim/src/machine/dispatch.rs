@@ -331,6 +331,13 @@ impl<S: CommandSink> Machine<S> {
     /// Of the tasks without server the one that a core should run now.
     fn choice_without_server(&mut self, at: usize) -> Option<usize> {
         let current = self.current(at).filter(|&task| self.tasks[task].server.is_none());
+        let begun = self.cores[at].begun;
+        let has_begun = |task: usize| begun == Some((task, self.tasks[task].job));
+        if !self.preemption && current.is_some_and(has_begun) {
+            return current;
+        }
+        // Without preemption the task's next job has no claim to the core, and none of another core's gives way to it.
+        let current = current.filter(|_| self.preemption);
         let in_turn = matches!(self.scheduling, Scheduling::RoundRobin { .. });
         if let Some(task) = current.filter(|_| in_turn) {
             if self.cores[at].slot < self.cores[at].quantum_end {
@@ -417,6 +424,8 @@ impl<S: CommandSink> Machine<S> {
 
     /// When a core has to decide again; an idle one sleeps until then.
     fn look_again(&mut self, at: usize) {
+        let core = &mut self.cores[at];
+        core.begun = core.task.map(|task| (task, self.tasks[task].job));
         let core = &self.cores[at];
         let releases = core.tasks.iter().filter_map(|&index| match self.tasks[index].state {
             State::Waiting(release) => Some(release),
@@ -488,8 +497,9 @@ impl<S: CommandSink> Machine<S> {
         let now = self.cores[at].time_of(self.cores[at].slot);
         for task in waiting {
             let than = match self.scheduling {
-                // Nobody is preempted before the end of a quantum.
+                // Nobody is preempted, or not before the end of a quantum.
                 Scheduling::RoundRobin { .. } => (u64::MAX, usize::MAX - 1),
+                _ if !self.preemption => (u64::MAX, usize::MAX - 1),
                 _ => self.urgency(task),
             };
             if let Some(core) = self.least_urgent(task, None, than).filter(|&core| core != at) {

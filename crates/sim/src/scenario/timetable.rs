@@ -1,6 +1,6 @@
 //! When software refreshes the ranks of a scenario.
 
-use super::{Check, SECOND, Scenario, Time, microsecond};
+use super::{Check, SECOND, Scenario, Time, microsecond, yes};
 use crate::error::SimError;
 use crate::refresh::{LockWindow, SoftRefresh, whole_cycles};
 use memtint_dram::{RankTimetable, RefreshWindow, Timetable};
@@ -64,9 +64,6 @@ fn lock() -> Time {
 }
 fn first_core() -> String {
     "0".to_owned()
-}
-fn yes() -> bool {
-    true
 }
 
 impl Scenario {
