@@ -273,3 +273,26 @@ fn what_is_wrong_is_named() {
     refused(&(refresh("none") + "reopen = \"0 ns\""), &[], &["refresh: mode is \"none\"", "\"burst\""]);
     refused(&(refresh("auto") + "reopen = \"0 ns\"\nmoved = 17"), &[], &["commands moved is 17; accepted is 0 to 16"]);
 }
+
+#[test]
+fn other_cores_in_shared_banks_and_with_several_requests_are_named_and_counted() {
+    let scratch = Scratch::new("banks");
+    let own = task("a", "period = \"1 ms\"\nwcet = \"100 us\"\nlines = 100");
+    // Longer alone than with others by what each of 101 requests waits for: see `SharedBanks` and `ParallelBanks`.
+    let shared = "[shared_banks]\nrequest_delay = \"40 ns\"\nhit = \"10 ns\"\nconflict = \"60 ns\"\n\
+        overtaking_each_request = 4\nrequests_at_once_max = 1\nsharer = [{}]\n";
+    let (code, found) = scratch.json(&(own.clone() + shared), &[]);
+    let wait = 60 + 60 + 4 * 10 + 40;
+    assert_eq!((code, &found["tasks"][0]["wcrt_ns"]), (Some(0), &json!(100_000 + 101 * wait)), "{found}");
+    assert!(found["theorem"].as_str().unwrap().contains("a request waits for 200 ns at most"), "{found}");
+    let parallel = "[parallel_banks]\nread_delay = \"40 ns\"\nwrite_delay = \"30 ns\"\nturn = \"20 ns\"\n\
+        write_entries = 32\ndrain_at = 26\ndrain_to = 6\nrequests_at_once_max = 1\nprivate_banks = true\n\
+        write_back = true\ncore = [{ requests_at_once_max = 2 }]\n";
+    let (code, found) = scratch.json(&(own.clone() + parallel), &[]);
+    let wait = 2 * 40 + (32 - 6 + 1 + 2 + 1) * 30 + 2 * 20;
+    assert_eq!((code, &found["tasks"][0]["wcrt_ns"]), (Some(0), &json!(100_000 + 101 * wait)), "{found}");
+    // Without a limit to what overtakes there is no bound, which is not a no.
+    let (code, found) = scratch.json(&(own + &shared.replace("overtaking_each_request = 4\n", "")), &[]);
+    assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null), "{found}");
+    assert!(found["unsupported"].as_str().unwrap().contains("a limit to the row hits that overtake"), "{found}");
+}

@@ -234,11 +234,23 @@ fn named(term: &Interference) -> String {
             time(own.period())
         ),
         Interference::Banks(_) => "interference in banks: Kim et al., RTAS 2014, private banks".to_owned(),
+        Interference::SharedBanks(own) => format!(
+            "interference in banks that cores share, after Kim et al., RTAS 2014: a request waits for {} at most",
+            at_most(own.longest_wait())
+        ),
+        Interference::ParallelBanks(own) => format!(
+            "several requests at once, after Yun et al., ECRTS 2015: a read waits for {} at most",
+            at_most(own.longest_wait())
+        ),
         Interference::Regulator(own) => {
             format!("regulator: one stall for each {} lines and each period, one carried in", own.lines())
         }
         other => format!("{other:?}"),
     }
+}
+
+fn at_most(wait: u128) -> String {
+    u64::try_from(wait).map_or_else(|_| "213 days or more".to_owned(), |wait| time(Picoseconds(wait)))
 }
 
 const WORST_PHASES: &str = "periods are least distances of arrivals; phases are the worst ones";
