@@ -1,6 +1,7 @@
 //! Whether every job of a system meets its deadline.
 
 use crate::crs::model::{Server, System};
+use crate::crs::pattern::{Exact, Pattern, Short};
 use crate::crs::supply::{ServerSupply, inconclusive, server_responses, supplies};
 use crate::crs::timeline::{Record, Timeline, What, record};
 use crate::crs::timeline_check::{TimelineAccepted, check_timeline};
@@ -19,7 +20,7 @@ use std::collections::HashSet;
 pub struct ServerProof {
     /// Response time of the server itself ([`server_responses`]); above its period, part of a budget may be lost.
     pub response: Option<Picoseconds>,
-    /// The least it supplies.
+    /// The least it supplies, whatever the phases of refresh; its tasks may need what it supplies exactly.
     pub supply: ServerSupply,
     /// A bound of the response time of each task: under fixed priorities computed, under EDF the deadline.
     pub responses: Vec<Picoseconds>,
@@ -47,9 +48,11 @@ pub struct Witness {
 /// shorter than their WCET.
 ///
 /// Yes: the demand of the tasks of each server is at most its [`ServerSupply`] in each window (EDF) or in one up to each
-/// deadline (fixed priority; deadlines at most the period). A no comes from a timeline in which a job is late, and names the
-/// window from when the server had no work of its urgency, what is due in it and what the server supplied; its task is counted
-/// over all cores and servers, in order. Where neither is found, the answer is [`Unsupported::Inconclusive`]. Timelines hold at
+/// deadline (fixed priority; deadlines at most the period). Where no server above defers its budget and the server itself does not, or
+/// is never out of it, its exact supply decides, both ways, for tasks without jitter and blocking. Any other no comes from a timeline in
+/// which a job is late, and names the window from when the server had no work of its urgency, what is due in it and what the server supplied; its task is counted
+/// over all cores and servers, in order. A no by exact supply is about arrivals at the worst time; where the phases of the server's tasks
+/// differ, it becomes [`Unsupported::Phases`]. Where neither is found, the answer is [`Unsupported::Inconclusive`]. Timelines hold at
 /// most about `events_max` events.
 ///
 /// ```
@@ -72,7 +75,7 @@ pub struct Witness {
 /// # Ok::<(), memtint_sched::SchedError>(())
 /// ```
 pub fn judge(system: &System, effort: Effort, events_max: u64) -> Verdict<Witness> {
-    match prove(system, effort) {
+    match prove(system, effort, events_max) {
         Ok(proof) => {
             let (timeline, _) = record(system, events_max);
             match check_timeline(system, &timeline) {
@@ -80,28 +83,73 @@ pub fn judge(system: &System, effort: Effort, events_max: u64) -> Verdict<Witnes
                 Err(violation) => Verdict::Unsupported(Unsupported::RefreshContradiction(Box::new(violation))),
             }
         }
-        Err(reason) => match late(system, events_max) {
-            Some(late) => Verdict::Unschedulable(late),
-            None => Verdict::Unsupported(reason),
+        Err(unproved) => match (late(system, events_max), unproved) {
+            (Some(late), _) => Verdict::Unschedulable(late),
+            (None, Unproved::Late(late)) => Verdict::Unschedulable(*late),
+            (None, Unproved::Unknown(reason)) => Verdict::Unsupported(reason),
         },
     }
 }
 
-fn prove(system: &System, effort: Effort) -> Result<Proof, Unsupported> {
+/// Why there is no proof.
+enum Unproved {
+    /// With some arrivals a job is late.
+    Late(Box<Overload>),
+    /// The tests do not say.
+    Unknown(Unsupported),
+}
+
+fn prove(system: &System, effort: Effort, events_max: u64) -> Result<Proof, Unproved> {
     let mut cores = Vec::new();
-    let mut before = 0;
+    let (mut before, mut unknown) = (0, None);
     for (core, own) in system.cores().iter().enumerate() {
         let mut servers = Vec::new();
         let responses = server_responses(system, core);
-        for ((server, supply), response) in own.servers.iter().zip(supplies(system, core)).zip(responses) {
-            let bounds =
-                fits(&server.tasks, &server.policy, &supply, effort).map_err(|reason| shifted(reason, before))?;
+        for (index, (supply, response)) in supplies(system, core).into_iter().zip(responses).enumerate() {
+            let server = &own.servers[index];
+            let bounds = match fits(&server.tasks, &server.policy, &supply, effort) {
+                Ok(bounds) => bounds,
+                Err(reason) => match exact(system, core, index, effort, events_max) {
+                    Some(Exact::Fits(bounds)) => bounds,
+                    Some(Exact::Late(short)) => {
+                        let late = Box::new(overload(&short, before));
+                        return Err(match server.tasks.synchronous() {
+                            true => Unproved::Late(late),
+                            false => Unproved::Unknown(Unsupported::Phases(late)),
+                        });
+                    }
+                    None => {
+                        // Another server may still show a no.
+                        unknown = unknown.or(Some(shifted(reason, before)));
+                        Vec::new()
+                    }
+                },
+            };
             servers.push(ServerProof { response, supply, responses: bounds });
             before += server.tasks.tasks().len();
         }
         cores.push(servers);
     }
-    Ok(Proof { cores })
+    match unknown {
+        Some(reason) => Err(Unproved::Unknown(reason)),
+        None => Ok(Proof { cores }),
+    }
+}
+
+fn exact(system: &System, core: usize, index: usize, effort: Effort, events_max: u64) -> Option<Exact> {
+    let (own, server) = (&system.cores()[core], &system.cores()[core].servers[index]);
+    let pattern = Pattern::of(own, system.refresh(), index, events_max)?;
+    pattern.decide(&server.tasks, &server.policy, &mut Steps::new(0, effort))
+}
+
+fn overload(short: &Short, before: usize) -> Overload {
+    Overload {
+        task: before + short.task,
+        job: short.job.into(),
+        window_ps: short.length.into(),
+        demand_ps: short.demand.into(),
+        cause: Cause::Supply(Ratio::from_integer(short.supplied.into())),
+    }
 }
 
 fn shifted(reason: Unsupported, by: usize) -> Unsupported {
