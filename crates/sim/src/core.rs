@@ -115,6 +115,10 @@ pub(crate) struct Core {
     pub(crate) serving: Option<usize>,
     /// Ranks whose locks concern its tasks and servers.
     pub(crate) ranks: RankMask,
+    /// The ranks that are locked, up to a time.
+    pub(crate) locked: (RankMask, Picoseconds),
+    /// When the locks of its own ranks change next; looked up again from then on.
+    pub(crate) locks_change: Picoseconds,
     /// Task and number of the job that it has begun.
     pub(crate) begun: Option<(usize, u64)>,
     /// The quantum of its task ends at this slot ...
@@ -159,6 +163,8 @@ impl Core {
             servers: Vec::new(),
             serving: None,
             ranks: 0,
+            locked: (0, Picoseconds(0)),
+            locks_change: Picoseconds(0),
             begun: None,
             quantum_end: 0,
             turn: 0,

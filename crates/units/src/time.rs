@@ -144,6 +144,10 @@ impl Clock {
     #[inline]
     #[must_use]
     pub const fn start(self, cycle: u64) -> Picoseconds {
+        // The narrow division is many times faster, and the same.
+        if let Some(product) = cycle.checked_mul(self.numerator_ps) {
+            return Picoseconds(product.div_ceil(self.denominator));
+        }
         let product = cycle as u128 * self.numerator_ps as u128;
         Picoseconds(product.div_ceil(self.denominator as u128) as u64)
     }
@@ -152,6 +156,9 @@ impl Clock {
     #[inline]
     #[must_use]
     pub const fn cycles_covering(self, time: Picoseconds) -> u64 {
+        if let Some(product) = time.0.checked_mul(self.denominator) {
+            return product.div_ceil(self.numerator_ps);
+        }
         let product = time.0 as u128 * self.denominator as u128;
         product.div_ceil(self.numerator_ps as u128) as u64
     }

@@ -24,6 +24,7 @@ impl<S: CommandSink> Machine<S> {
     pub(super) fn schedule(&mut self, at: usize) -> bool {
         self.end_stall(at);
         self.clean_what_was_written_since(at);
+        self.look_up_locks(at);
         let core = &self.cores[at];
         if !core.draining && core.task.is_some() && !self.is_refresh_task_due(at) {
             // Nobody has to wait for loads when nothing changes.
@@ -62,6 +63,7 @@ impl<S: CommandSink> Machine<S> {
         self.suspend_servers(at);
         self.suspend_slot(at);
         self.run_refresh_tasks(at);
+        self.look_up_locks(at);
         self.release_what_is_due(at);
         self.account_servers(at);
         let choice = self.choice(at);
@@ -138,15 +140,31 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// The ranks that are locked.
-    pub(super) fn locked(&self, at: Picoseconds) -> RankMask {
-        self.soft_refresh.as_ref().map_or(0, |soft| soft.locked(at))
+    /// Looks up which locks a core meets now, and when they change, unless it knows.
+    fn look_up_locks(&mut self, at: usize) {
+        let Some(soft) = &self.soft_refresh else { return };
+        let core = &mut self.cores[at];
+        let now = core.time_of(core.slot);
+        if now >= core.locked.1 {
+            core.locked = (soft.locked(now), soft.next_change(RankMask::MAX, now));
+        }
+        if now >= core.locks_change {
+            core.locks_change = soft.next_change(core.ranks, now);
+        }
+    }
+
+    /// The ranks that are locked when a core looks.
+    pub(super) fn locked(&self, at: usize) -> RankMask {
+        let Some(soft) = &self.soft_refresh else { return 0 };
+        let core = &self.cores[at];
+        let now = core.time_of(core.slot);
+        // What it knows is of the time when it looked last.
+        if now < core.locked.1 { core.locked.0 } else { soft.locked(now) }
     }
 
     /// Whether a task may not run on a core now, because its memory is being refreshed.
     fn is_locked_out(&self, index: usize, at: usize) -> bool {
-        let core = &self.cores[at];
-        self.tasks[index].ranks & self.locked(core.time_of(core.slot)) != 0
+        self.tasks[index].ranks & self.locked(at) != 0
     }
 
     /// An idle core that has tasks which only locks keep from running counts its time.
@@ -315,9 +333,7 @@ impl<S: CommandSink> Machine<S> {
     /// What a core should run now.
     fn choice(&mut self, at: usize) -> Choice {
         if !self.cores[at].servers.is_empty() {
-            let core = &self.cores[at];
-            let locked = self.locked(core.time_of(core.slot));
-            if let Some(choice) = self.choice_of_servers(at, locked) {
+            if let Some(choice) = self.choice_of_servers(at, self.locked(at)) {
                 return choice;
             }
         }
@@ -350,14 +366,16 @@ impl<S: CommandSink> Machine<S> {
             }
         }
         let free = |task: usize| self.tasks[task].running_on.is_none_or(|core| core == at);
+        let locked = self.locked(at);
         let wants = |&task: &usize| {
-            let Task { state, server, .. } = self.tasks[task];
-            state == State::Ready && server.is_none() && free(task) && !self.is_locked_out(task, at)
+            let Task { state, server, ranks, .. } = self.tasks[task];
+            state == State::Ready && server.is_none() && free(task) && ranks & locked == 0
         };
-        let mut ready: Vec<usize> = self.cores[at].tasks.iter().copied().filter(wants).collect();
+        let ready = self.cores[at].tasks.iter().copied().filter(wants);
         if !self.migratory {
-            return ready.into_iter().min_by_key(|&task| self.urgency(task));
+            return ready.min_by_key(|&task| self.urgency(task));
         }
+        let mut ready: Vec<usize> = ready.collect();
         ready.sort_by_key(|&task| self.urgency(task));
         for task in ready {
             if Some(task) == current || in_turn {
@@ -463,9 +481,10 @@ impl<S: CommandSink> Machine<S> {
 
     /// When a lock is next set or lifted that concerns a core.
     fn next_change_of_locks(&self, at: usize) -> Option<Picoseconds> {
-        let soft = self.soft_refresh.as_ref()?;
+        self.soft_refresh.as_ref()?;
         let core = &self.cores[at];
-        let change = soft.next_change(core.ranks, core.time_of(core.slot));
+        // One that falls into the time of a switch to another task is due already, and looked at at once.
+        let change = core.locks_change;
         // The end of time is in no slot.
         Some(change.min(self.refresh_task_at[at])).filter(|&change| change < END_OF_TIME)
     }

@@ -188,7 +188,7 @@ impl<S: CommandSink> Machine<S> {
         // A task that another core lets go on may not have begun yet.
         let begins = choice.task.filter(|&task| core.task != Some(task)).map(|task| self.tasks[task].ready_since);
         let now = core.time_of(core.slot);
-        let locked = self.locked(now);
+        let locked = self.locked(at);
         for place in 0..self.cores[at].servers.len() {
             let index = self.cores[at].servers[place];
             let ready = |&&task: &&usize| self.tasks[task].state == State::Ready;
