@@ -18,6 +18,7 @@ fn all_of_them_are_there_and_whole() {
             "ddr3-1066",
             "ddr3-1333",
             "ddr3-1600",
+            "ddr3-1600g",
             "ddr3-1866",
             "ddr3-800",
             "ddr4-2133",
@@ -33,7 +34,7 @@ fn all_of_them_are_there_and_whole() {
         let standard = Standard::load(name).unwrap();
         assert_eq!(standard.name(), name);
         // The clock runs at half of the data rate that the name tells, to the nearest 0.1 %.
-        let rate: f64 = name.split_once('-').unwrap().1.parse().unwrap();
+        let rate: f64 = name.split_once('-').unwrap().1.trim_end_matches('g').parse().unwrap();
         let default = standard.device(DeviceChoice::default()).unwrap();
         assert!((2e6 / default.clock.period_ps() / rate - 1.0).abs() < 1e-3, "{name}");
         assert_eq!(default.geometry.burst_bytes(), 64, "{name}");
@@ -161,6 +162,21 @@ fn fine_granularity_refresh_of_ddr4() {
     }
 }
 
+/// DDR3 has none; the device of paper 004's simulations has DDR4's, in nanoseconds the same.
+#[test]
+fn fine_granularity_refresh_of_the_simulated_ddr3_is_that_of_ddr4() {
+    assert!(device("ddr3-1600", 8, 8).refresh.fine.is_empty());
+    for density in [1, 2, 4, 8, 16, 32, 64] {
+        let (ddr3, ddr4) = (device("ddr3-1600g", density, 8), device("ddr4-3200", density, 8));
+        assert_eq!(ddr3.refresh.fine.len(), 2);
+        for (one, other) in ddr3.refresh.fine.iter().zip(&ddr4.refresh.fine) {
+            // 1.25 and 0.625 ns: half as many cycles, rounded up.
+            assert_eq!((one.factor, one.rfc), (other.factor, other.rfc.div_ceil(2)), "{density} Gb");
+            assert_eq!(one.interval, ddr3.timing.refi / one.factor, "{density} Gb");
+        }
+    }
+}
+
 /// Rows of x4, x8 and x16 devices differ in size, and with it tRRD and tFAW: DRAMsim3's and Ramulator's values.
 #[test]
 fn activation_limits_follow_the_row_size() {
@@ -193,6 +209,7 @@ fn speed_bins_as_the_peers_have_them() {
         ("ddr3-800", [6, 6, 6, 15, 21], [5, 6, 4, 4, 4, 4, 3120]),
         ("ddr3-1066", [7, 7, 7, 20, 27], [6, 8, 4, 4, 4, 4, 4160]),
         ("ddr3-1333", [9, 9, 9, 24, 33], [7, 10, 5, 5, 5, 4, 5200]),
+        ("ddr3-1600g", [8, 8, 8, 28, 36], [8, 12, 6, 6, 6, 4, 6240]),
         ("ddr3-1866", [13, 13, 13, 32, 45], [9, 14, 7, 7, 7, 4, 7280]),
         ("ddr4-2133", [15, 15, 15, 36, 51], [11, 16, 3, 8, 8, 6, 8320]),
         ("ddr4-2666", [19, 19, 19, 43, 62], [14, 20, 4, 10, 10, 7, 10400]),
