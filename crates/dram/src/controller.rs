@@ -218,6 +218,15 @@ pub struct BankCounts {
     pub conflicts: u64,
 }
 
+/// Counts one more of a source.
+fn count_source(counts: &mut Vec<u64>, source: u16) {
+    let source = usize::from(source);
+    if counts.len() <= source {
+        counts.resize(source + 1, 0);
+    }
+    counts[source] += 1;
+}
+
 /// Above the orders of arrival in an urgency: what is not a row hit comes after all that are. Orders repeat after 2^38
 /// requests, when one request may once be taken for older than it is.
 const SECOND: u64 = 1 << 38;
@@ -366,6 +375,8 @@ pub struct Controller<S = ()> {
     chosen: Option<Chosen>,
     bank_counts: Vec<BankCounts>,
     met: Vec<RefreshMet>,
+    /// The same by source.
+    met_by_source: Vec<u64>,
     batch: Batch,
     sink: S,
 }
@@ -492,6 +503,7 @@ impl<S: CommandSink> Controller<S> {
             chosen: None,
             bank_counts: vec![BankCounts::default(); banks],
             met: vec![RefreshMet::default(); ranks],
+            met_by_source: Vec::new(),
             batch: Batch::default(),
             geometry,
             timing,
@@ -533,6 +545,9 @@ impl<S: CommandSink> Controller<S> {
         let at = self.free.pop().expect("there are as many slots as entries");
         self.sequence += 1;
         let met = self.meets_refresh(cycle, bank as usize);
+        if met {
+            count_source(&mut self.met_by_source, request.source);
+        }
         let tail = self.lists[bank as usize][direction].tail;
         self.slots[at as usize] = Slot {
             id: request.id,
@@ -623,6 +638,13 @@ impl<S: CommandSink> Controller<S> {
     #[must_use]
     pub fn refresh_met(&self) -> &[RefreshMet] {
         &self.met
+    }
+
+    /// The same requests by their source, all ranks and kinds together; shorter than there are sources where the last of them
+    /// met none.
+    #[must_use]
+    pub fn refresh_met_by_source(&self) -> &[u64] {
+        &self.met_by_source
     }
 
     /// Name of the refresh engine.
@@ -1201,8 +1223,11 @@ impl<S: CommandSink> Controller<S> {
                 let mut at = list.head;
                 while at != NONE {
                     let slot = &mut self.slots[at as usize];
-                    *count += u64::from(!slot.met);
-                    slot.met = true;
+                    if !slot.met {
+                        slot.met = true;
+                        *count += 1;
+                        count_source(&mut self.met_by_source, slot.source);
+                    }
                     at = slot.next;
                 }
             }

@@ -280,10 +280,16 @@ fn ordinary_refresh_is_met_by_the_share_that_it_takes() {
             while controller.next_cycle() < cycle {
                 controller.step(cycle);
             }
-            controller.offer(cycle, read(index as u32 % 8, index as u32 % 1000));
+            // Of three sources, one in three steps.
+            let request = Request { source: (index % 3) as u16, ..read(index as u32 % 8, index as u32 % 1000) };
+            controller.offer(cycle, request);
         }
         let met = controller.refresh_met()[0];
         assert_eq!((met.locked, met.caught), (0, 0));
+        let sources = controller.refresh_met_by_source();
+        assert_eq!((sources.len(), sources.iter().sum::<u64>()), (3, met.ordinary), "{sources:?}");
+        let third = met.ordinary as f64 / 3.0;
+        assert!(sources.iter().all(|&met| (met as f64 / third - 1.0).abs() < 0.2), "{gbit} Gb: {sources:?}");
         let waits = f64::from(t.rp + t.rcd);
         let expected = (f64::from(t.rfc + t.rp) + waits) / f64::from(t.refi) * count as f64;
         let found = met.ordinary as f64;

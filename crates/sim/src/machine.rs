@@ -131,6 +131,8 @@ pub struct Outcome {
     pub displaced_by_others: Vec<u64>,
     /// Requests that met a refresh, of each channel and rank.
     pub refresh_met: Vec<Vec<RefreshMet>>,
+    /// The same requests of each task: on its behalf, written-back lines included.
+    pub refresh_met_by_task: Vec<u64>,
     /// Locks, under refresh by software.
     pub locks: Option<LockCounts>,
     /// Of each server, in order.
@@ -627,6 +629,7 @@ impl<S: CommandSink> Machine<S> {
                 .map(|task| self.hierarchy.llc_counts().evictions_by_others(task.class))
                 .collect(),
             refresh_met: self.memory.refresh_met().map(<[RefreshMet]>::to_vec).collect(),
+            refresh_met_by_task: (0..self.tasks.len()).map(|task| self.memory.refresh_met_by_task(task)).collect(),
             locks: self.soft_refresh.as_ref().map(|soft| self.lock_counts(soft)),
             servers: self.server_counts(),
             table: self.table_counts(),

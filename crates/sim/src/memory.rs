@@ -290,6 +290,13 @@ impl<S: CommandSink> Memory<S> {
         self.channels.iter().map(|channel| channel.controller.refresh_met())
     }
 
+    /// Requests of a task that met a refresh, on all channels.
+    pub(crate) fn refresh_met_by_task(&self, task: usize) -> u64 {
+        let of_channel =
+            |channel: &Channel<S>| channel.controller.refresh_met_by_source().get(task).copied().unwrap_or_default();
+        self.channels.iter().map(of_channel).sum()
+    }
+
     /// The rank of an address on its channel.
     pub(crate) fn rank(&self, addr: PhysAddr) -> Option<u32> {
         Some(self.decoder.place(addr)?.bank / self.banks_per_rank)

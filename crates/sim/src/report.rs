@@ -185,6 +185,8 @@ pub struct TaskReport {
     pub row_conflicts: u64,
     /// From access to data of demand reads of memory.
     pub read_latency_ns: Distribution,
+    /// Its requests that met a refresh of their rank, lines written back on its behalf included.
+    pub met_refresh: u64,
     /// First touches.
     pub page_faults: u64,
     /// Frames it has.
@@ -199,6 +201,12 @@ pub struct TaskReport {
     pub jobs_given_up: u64,
     /// Under a table, jobs that were not complete when the last of their slots had ended that begins before their deadline.
     pub jobs_beyond_slots: u64,
+    /// Between two of its jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period_ns: Option<f64>,
+    /// The task that it is another instance of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<String>,
     /// From release to end of each job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_ns: Option<Distribution>,
@@ -642,6 +650,7 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskRepo
         row_misses: counts.rows[1],
         row_conflicts: counts.rows[2],
         read_latency_ns: Distribution::of_ps(&counts.latency_ps),
+        met_refresh: outcome.refresh_met_by_task[index],
         page_faults: counts.page_faults,
         frames: counts.frames,
         frames_out_of_color: counts.frames_out_of_color,
@@ -649,6 +658,8 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskRepo
         deadline_misses: counts.deadline_misses,
         jobs_given_up: counts.jobs_given_up,
         jobs_beyond_slots: counts.jobs_beyond_slots,
+        period_ns: scenario.job_of(section).map(|job| job.period.0.as_ns()),
+        copy_of: section.copy_of.clone(),
         response_ns: has_jobs.then(|| Distribution::of_ps(&counts.response_ps)),
         execution_ns: has_jobs.then(|| Distribution::of(&counts.execution_slots, slot_ns)),
         preemptions: counts.preemptions,

@@ -28,6 +28,10 @@ fn refresh_is_hidden_and_met_by_no_request_at_any_density() {
         // Auto-refresh is met, the more the longer it takes.
         let auto = run_safely(&text(density, &named("all-bank"), 70, system, &tasks(["0-3", "4-7"])));
         assert!(auto.requests_that_met_a_refresh > 500, "{}", auto.requests_that_met_a_refresh);
+        let of_tasks: Vec<u64> = auto.tasks.iter().map(|task| task.met_refresh).collect();
+        assert_eq!(of_tasks.iter().sum::<u64>(), auto.requests_that_met_a_refresh, "each is of a task");
+        assert!(of_tasks.iter().all(|&met| met > 100), "{of_tasks:?}");
+        assert!(colored.tasks.iter().all(|task| task.met_refresh == 0));
         if density >= 4 {
             assert!(work(&auto) < work(&colored), "{density} Gb: {} {}", work(&auto), work(&colored));
         }
@@ -98,6 +102,8 @@ fn copy_tasks_keep_short_tasks_in_time() {
     // At 0 ranks 4-7 are locked: the original begins. It gives way at 32 ms, and so on.
     assert_eq!((locks.copies, copied.taken_over, original.taken_over), (5, 3, 2));
     assert_eq!((original.jobs, copied.jobs), (96, 96));
+    assert_eq!((original.copy_of.as_deref(), copied.copy_of.as_deref()), (None, Some("short")));
+    assert_eq!((original.period_ns, copied.period_ns), (Some(1e6), Some(1e6)), "an instance has the jobs of its task");
     assert_eq!(locks.unhidden_ns[0], 0.0);
     assert_near("response", copied.response_ns.unwrap().max / 1000.0, 205.0 + 20.0, 0.03);
 }
