@@ -49,6 +49,7 @@ const EXPECTED: &[(&str, u32, u32, [u32; 3], u32)] = &[
     ("sandy-i5-2400-pinpoint", 8, 1, [8, 2, 1], 128),
     ("sandy-seaborn-2x4g", 32, 2, [16, 4, 1], 32),
     ("simplescalar-rtmemcontroller", 8, 1, [8, 4, 1], 8),
+    ("simplescalar-rtmemcontroller-interleaved", 64, 8, [8, 4, 1], 8),
     ("skl-client-2ch2r-drama", 64, 4, [16, 8, 1], 128),
     ("skl-e3-1220v5-4x4g", 64, 4, [16, 8, 1], 128),
     ("skl-i5-6200u-xps13", 32, 2, [16, 4, 1], 1),
