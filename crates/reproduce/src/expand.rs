@@ -65,7 +65,7 @@ pub fn prepare(figure: &Figure, short: bool, seed: Option<u64>) -> Result<Vec<Pr
             table.insert("task".to_owned(), Value::Array(tasks));
             let mut value = Value::Table(table);
             fill(&mut value, item);
-            number_seed(&mut value);
+            number(&mut value);
             let origin = format!("{}/{name}", figure.id);
             all.push(scenario(value, &origin, short, seed).map(|(scenario, text)| Prepared {
                 name,
@@ -100,12 +100,14 @@ fn fill(value: &mut Value, item: &str) {
     }
 }
 
-/// A seed out of a list is a text until here.
-fn number_seed(scenario: &mut Value) {
-    if let Some(seed) = scenario.get_mut("seed")
-        && let Some(number) = seed.as_str().and_then(|text| text.parse().ok())
-    {
-        *seed = Value::Integer(number);
+/// Seed and density out of a list are texts until here.
+fn number(scenario: &mut Value) {
+    for field in ["seed", "density_gbit"] {
+        if let Some(value) = scenario.get_mut(field)
+            && let Some(number) = value.as_str().and_then(|text| text.parse().ok())
+        {
+            *value = Value::Integer(number);
+        }
     }
 }
 

@@ -108,7 +108,8 @@ pub struct Fitted {
 pub struct Run {
     /// Name; with `{each}` when it is repeated.
     pub name: String,
-    /// List it is repeated for. Each `{each}` in its texts stands for the item; `seed = "{each}"` takes numbers.
+    /// List it is repeated for. Each `{each}` in its texts stands for the item; `seed = "{each}"` and
+    /// `density_gbit = "{each}"` take numbers.
     #[serde(default)]
     pub each: Option<String>,
     /// Laid over the figure's scenario.
@@ -273,6 +274,16 @@ pub enum Measure {
     AloneRowHitDeviationPercent,
     /// `alone-bandwidth-mb-per-s` times `alone-row-hit-deviation-percent`.
     AloneBandwidthTimesDeviation,
+    /// Requests that met a refresh; of the task, or of all.
+    RequestsThatMetARefresh,
+    /// Mean execution time of a job by its period, summed over all tasks with jobs, instances of one task (copy tasks) taken
+    /// together; 1 fills a core. It can be more: what jobs that never ended had is not counted, but what one needs is.
+    Utilization,
+    /// Jobs that were late, of all tasks.
+    DeadlineMisses,
+    /// Of the time in which some rank was locked, that in which a core was idle because tasks that were ready could not run
+    /// for the locks, all cores together, in milliseconds.
+    UnhiddenMs,
     /// Energy of all ranks a byte read or written, in picojoules.
     EnergyPjPerByte,
     /// Mean steps of an allocation.

@@ -50,6 +50,8 @@ fn of_task(task: &TaskReport, report: &Report, measure: Measure) -> Option<f64> 
         }
         Measure::CompletedMs => task.completed_ns? / NS_PER_MS,
         Measure::BarrierIdleMs => task.barrier_idle_ns / NS_PER_MS,
+        Measure::RequestsThatMetARefresh => task.met_refresh as f64,
+        Measure::DeadlineMisses => task.deadline_misses as f64,
         _ => return None,
     };
     value.is_finite().then_some(value)
@@ -95,6 +97,10 @@ fn of_all(report: &Report, measure: Measure) -> Option<f64> {
             let alone = Alone::of(report)?;
             alone.bandwidth / 1e6 * 100.0 * alone.deviation
         }
+        Measure::RequestsThatMetARefresh => report.requests_that_met_a_refresh as f64,
+        Measure::Utilization => utilization(report)?,
+        Measure::DeadlineMisses => report.tasks.iter().map(|task| task.deadline_misses).sum::<u64>() as f64,
+        Measure::UnhiddenMs => report.locks.as_ref()?.unhidden_ns.iter().sum::<f64>() / NS_PER_MS,
         Measure::EnergyPjPerByte => {
             let energy: Option<Vec<f64>> = report.ranks.iter().map(|rank| Some(rank.energy_pj?.total)).collect();
             let lines: u64 = report.ranks.iter().map(|rank| rank.reads + rank.writes).sum();
@@ -103,6 +109,21 @@ fn of_all(report: &Report, measure: Measure) -> Option<f64> {
         _ => return None,
     };
     value.is_finite().then_some(value)
+}
+
+/// Share of a core that the tasks with jobs need; `None` when there are none, or one of them has finished no job.
+fn utilization(report: &Report) -> Option<f64> {
+    let jobs_of =
+        |task: &TaskReport| task.execution_ns.map_or((0, 0.0), |jobs| (jobs.count, jobs.count as f64 * jobs.mean));
+    let originals = report.tasks.iter().filter(|task| task.period_ns.is_some() && task.copy_of.is_none());
+    let share = |original: &TaskReport| {
+        let copies = report.tasks.iter().filter(|task| task.copy_of.as_ref() == Some(&original.name));
+        let (count, time) =
+            copies.chain([original]).map(jobs_of).fold((0, 0.0), |all, of| (all.0 + of.0, all.1 + of.1));
+        (count > 0).then(|| time / count as f64 / original.period_ns.expect("asked before"))
+    };
+    let shares = originals.map(share).collect::<Option<Vec<f64>>>()?;
+    (!shares.is_empty()).then(|| shares.iter().sum())
 }
 
 /// What a workload's programs are like alone (BPM, section 5.3).
@@ -256,6 +277,55 @@ mod tests {
         report.tasks[0].execution_ns = Some(times(2, 1.0));
         assert_eq!(of(&report, "chase", Measure::ResponseMeanMs), Some(6.0));
         assert_eq!(of(&report, "chase", Measure::ResponseSpreadPercent), Some(200.0));
+    }
+
+    #[test]
+    fn utilization_is_of_jobs_with_their_instances() {
+        let mut report = run("false", "");
+        let of = |report: &Report| of_report(report, None, Measure::Utilization);
+        assert_eq!(of(&report), None, "no jobs");
+        // 2 of 8 ms, and 4 of 10 ms in three jobs of one instance beside 2 ms in one job of another.
+        report.tasks.push(report.tasks[1].clone());
+        let jobs = [(5, 1.0, 8e6), (3, 2.0, 10e6), (1, 1.0, 10e6)];
+        for (task, (count, base, period)) in report.tasks.iter_mut().zip(jobs) {
+            (task.execution_ns, task.period_ns) = (Some(times(count, base)), Some(period));
+        }
+        (report.tasks[2].name, report.tasks[2].copy_of) = ("copy".to_owned(), Some("walk".to_owned()));
+        let expected = 2.0 / 8.0 + (3.0 * 4.0 + 2.0) / 4.0 / 10.0;
+        assert!((of(&report).unwrap() - expected).abs() < 1e-12, "{:?}", of(&report));
+        assert_eq!(of_report(&report, Some("walk"), Measure::Utilization), None, "of all only");
+        report.tasks[1].execution_ns = None;
+        assert!(of(&report).is_some(), "its other instance has finished jobs");
+        report.tasks[2].execution_ns = Some(times(0, 1.0));
+        assert_eq!(of(&report), None, "a task without a finished job");
+        // A task that has no jobs takes no part.
+        report.tasks.truncate(2);
+        report.tasks[1].period_ns = None;
+        assert_eq!(of(&report), Some(0.25));
+    }
+
+    #[test]
+    fn what_refresh_did_is_taken_from_the_report() {
+        let mut report = run("false", "");
+        report.requests_that_met_a_refresh = 7;
+        (report.tasks[0].met_refresh, report.tasks[0].deadline_misses) = (3, 2);
+        (report.tasks[1].met_refresh, report.tasks[1].deadline_misses) = (4, 1);
+        let of = |report: &Report, task, measure| of_report(report, task, measure);
+        for (measure, all, walk) in [(Measure::RequestsThatMetARefresh, 7.0, 4.0), (Measure::DeadlineMisses, 3.0, 1.0)]
+        {
+            assert_eq!((of(&report, None, measure), of(&report, Some("walk"), measure)), (Some(all), Some(walk)));
+        }
+        assert_eq!(of(&report, None, Measure::UnhiddenMs), None, "nothing was locked");
+        report.locks = Some(memtint_sim::report::LockReport {
+            locked_ns: 9e6,
+            hidden_ns: vec![8e6, 7e6],
+            unhidden_ns: vec![1e6, 2e6],
+            tasks_ns: 0.0,
+            locks: 1,
+            cleaned_lines: 0,
+            copies: 0,
+        });
+        assert_eq!(of(&report, None, Measure::UnhiddenMs), Some(3.0));
     }
 
     #[test]
