@@ -16,6 +16,16 @@ fn every_file_parses_and_every_scenario_is_accepted() {
 }
 
 #[test]
+fn a_list_of_densities_makes_a_run_for_each() {
+    let figure = catalogue::find("colored-refresh-table4.7").unwrap();
+    let runs = prepare(&figure, false, None).unwrap();
+    for gbit in ["1", "2", "4", "8", "16", "32", "64"] {
+        let run = runs.iter().find(|run| run.name == format!("{gbit} Gb")).unwrap();
+        assert_eq!(run.scenario.device().name, format!("ddr3-1600g {gbit}Gb x8"));
+    }
+}
+
+#[test]
 fn every_machine_says_where_its_parameters_are_from() {
     for name in catalogue::machines() {
         catalogue::machine(name).unwrap();
