@@ -4,7 +4,7 @@ use memtint_sched::cyclic::{
     Answer, Class, ColorSet, Cut, Density, Fault, Footprint, Frames, Limits, Memory, Note, Placement, Problem,
     RankOrder, Refused, Refutation, Sharing, Slicing, Unanswered, available_colors, break_even_bytes, check_executive,
     class, color, copy_pays, copy_time, fewest_slices, frame_candidates, fuse, judge_frame, long_task_bound, place,
-    place_then_avoid, rank_need, refresh_gain,
+    place_given, place_then_avoid, rank_need, refresh_gain,
 };
 use memtint_sched::{Form, SchedError, TaskSet, TaskSpec};
 use memtint_units::{ByteSize, Picoseconds as Ps};
@@ -223,6 +223,34 @@ fn tables_4_5_and_4_6() {
         let avoid = [printed(&[one]), printed(&[]), printed(&[]), printed(&[]), printed(&[])];
         assert!(place(&problem, &avoid).unwrap().is_ok(), "lms without color {one}");
     }
+}
+
+#[test]
+fn the_copy_of_table_4_6_runs_and_is_checked() {
+    let problem = problem(&TABLE_4_4, 8);
+    let one = |color: u32| vec![printed(&[color])];
+    let table_4_6 = [vec![printed(&[7]), printed(&[8])], one(2), one(1), one(3), one(5)];
+    let avoid: Vec<ColorSet> = table_4_5().iter().map(|&own| available_colors(own, 8)).collect();
+    let executive = place_given(&problem, &table_4_6, &avoid).unwrap().unwrap();
+    let checked = check_executive(&problem, &executive).unwrap();
+    assert_eq!((checked.copies, checked.jobs, checked.idle), (1, 48, ms(12)));
+    assert!(checked.switches >= 2, "there and back");
+    // In the frame at 240 ms, of color 7, only the copy can run.
+    let there = |slot: &&memtint_sched::cyclic::Slot| slot.id.task == 0 && executive.frame(slot) == 30;
+    assert!(executive.slots.iter().filter(there).all(|slot| slot.instance == 1));
+    // With one instance each it is the flow with these colors taken out; compress in color 1, which Table 4.5 does not give
+    // it, has too few frames left.
+    for colors in [[7, 2, 1, 3, 5], [7, 1, 2, 4, 3]] {
+        let single = colors.map(one);
+        let all: Vec<ColorSet> = single.iter().zip(&avoid).map(|(own, avoid)| ColorSet(own[0].0 | avoid.0)).collect();
+        let (given, flow) = (place_given(&problem, &single, &avoid).unwrap(), place(&problem, &all).unwrap());
+        match (given, flow) {
+            (Ok(executive), Ok(_)) => assert!(check_executive(&problem, &executive).is_ok()),
+            (Err(cuts), Err(cut)) => assert_eq!(cuts, [cut]),
+            (given, flow) => panic!("{colors:?}: {given:?}, {flow:?}"),
+        }
+    }
+    assert!(place_given(&problem, &[7, 1, 2, 4, 3].map(one), &avoid).unwrap().is_err());
 }
 
 #[test]

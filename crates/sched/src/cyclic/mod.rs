@@ -8,6 +8,7 @@
 //!
 //! - [`judge_frame`], [`frame_candidates`], [`fuse`]: which frames will do (rules (1) to (5) of 4.3.2, Algorithm 6).
 //! - [`place`]: jobs into frames by maximum flow, given which colors each task avoids; a no is a minimum cut.
+//! - [`place_given`]: the same when tasks have several instances, each with given colors.
 //! - [`place_then_avoid`]: the dissertation's order, first the jobs, then the colors that are left (4.3.2).
 //! - [`color`]: both at once, with the fewest copy tasks, and then the fewest slices, and a proven bound for them.
 //! - [`fewest_slices`]: the fewest slices when colors are given.
@@ -18,6 +19,7 @@ mod check;
 mod costs;
 mod flow;
 mod frames;
+mod given;
 mod problem;
 mod search;
 mod slices;
@@ -28,6 +30,7 @@ pub use check::{Checked, Fault, check_executive};
 pub use costs::{Class, break_even_bytes, class, copy_pays, copy_time, long_task_bound, rank_need, refresh_gain};
 pub use flow::{Cut, Placement, Portion, place};
 pub use frames::{FrameReport, Frames, Memory, Note, Refused, frame_candidates, fuse, judge_frame};
+pub use given::place_given;
 pub use problem::{ColorSet, Footprint, JobId, Problem, Sharing, Slicing, Unanswered};
 pub use search::{Answer, FewestSlices, Limits, Refutation, Refuted, Solution, color, fewest_slices};
 pub use table::{Executive, Instance, Refresh, Slot, ThenAvoid, available_colors, place_then_avoid};
