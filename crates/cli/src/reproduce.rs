@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use memtint_reproduce::{Comparison, Figure, Options, Regenerated, Verdict, catalogue};
+use memtint_reproduce::{
+    ComparedRow, Comparison, Evidence, Figure, JudgedClaim, JudgedErratum, Options, Regenerated, Verdict, catalogue,
+};
 use serde::Serialize;
 
 use crate::Ending;
@@ -33,8 +35,8 @@ pub(crate) struct ReproduceArguments {
     /// Threads; results are the same with any number. Default: the CPUs of this machine.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Directory for a result (ID.json) and the scenarios (ID/*.toml, for `memtint sim`) of each figure; made when it is
-    /// missing.
+    /// Directory for a result (ID.json, ID.md) and the scenarios (ID/*.toml, for `memtint sim`) of each figure; made when it
+    /// is missing.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -120,6 +122,7 @@ fn keep(directory: &Path, one: &Regenerated) -> Result<(), Failure> {
     let id = &one.comparison.id;
     let json = serde_json::to_string_pretty(&one.comparison).map_err(|error| Failure::Output(error.into()))?;
     write_file(&directory.join(format!("{id}.json")), &(json + "\n"))?;
+    write_file(&directory.join(format!("{id}.md")), &markdown(&one.comparison))?;
     let folder = directory.join(id);
     if !one.scenarios.is_empty() {
         make(&folder)?;
@@ -182,11 +185,89 @@ fn text(all: &[Regenerated]) -> String {
     text + &table(&["figure", "verdict"], &[], &rows)
 }
 
+fn listed(items: &Option<Vec<String>>) -> String {
+    match items {
+        None => "-".to_owned(),
+        Some(items) if items.is_empty() => "none".to_owned(),
+        Some(items) => items.join(", "),
+    }
+}
+
+fn equal(row: &ComparedRow) -> &'static str {
+    match row.equal {
+        Some(true) => "equal",
+        Some(false) => "differs",
+        None => "",
+    }
+}
+
+fn holds(claim: &JudgedClaim) -> &'static str {
+    match claim.holds {
+        Some(true) => "holds",
+        Some(false) => "does not hold",
+        None => "not judged",
+    }
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+}
+
+/// The same for a document: Markdown.
+fn markdown(figure: &Comparison) -> String {
+    // A bar would end the cell.
+    let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+    let mut text = format!("# {}: {}\n\n{}, {}\n\n", figure.id, figure.title, figure.paper, figure.source);
+    let shorter = if figure.short { " (short form)" } else { "" };
+    let _ = writeln!(text, "**Verdict{shorter}: {}**", figure.verdict_text);
+    if !figure.values.is_empty() {
+        text.push_str("\n| value | unit | published | computed | ratio |\n|---|---|---:|---:|---:|\n");
+    }
+    for value in &figure.values {
+        let (name, unit, ratio) = (cell(&value.name), cell(&value.unit), value.ratio.filter(|_| value.compared));
+        let (published, found, ratio) = (number(value.published), number(value.simulated), number(ratio));
+        let _ = writeln!(text, "| {name} | {unit} | {published} | {found} | {ratio} |");
+    }
+    if !figure.rows.is_empty() {
+        text.push_str("\n| row | published | computed | |\n|---|---|---|---|\n");
+    }
+    for row in &figure.rows {
+        let (published, found) = (cell(&listed(&row.published)), cell(&listed(&row.found)));
+        let _ = writeln!(text, "| {} | {published} | {found} | {} |", cell(&row.name), equal(row));
+    }
+    if !figure.claims.is_empty() {
+        text.push_str("\n| claim | source | | bound | found |\n|---|---|---|---|---|\n");
+    }
+    for claim in &figure.claims {
+        let texts = [&claim.say, &claim.source, &holds(claim).to_owned(), &claim.bound, &claim.found];
+        let _ = writeln!(text, "| {} |", texts.map(|text| cell(text)).join(" | "));
+    }
+    for erratum in &figure.errata {
+        let shown = if erratum.shown { "shown" } else { "not shown" };
+        let _ = writeln!(text, "\n## Erratum {}: {shown}\n", erratum.number);
+        let _ = writeln!(text, "- Printed ({}): {}", erratum.source, erratum.printed);
+        let _ = writeln!(text, "- Cannot be right: {}\n- Right: {}", erratum.why, erratum.correct);
+        for one in &erratum.evidence {
+            let holds = if one.holds { "Shown by" } else { "Not shown by" };
+            let _ = writeln!(text, "- {holds} {}; found {}", one.bound, one.found);
+        }
+        for explained in &erratum.explains {
+            let _ = writeln!(text, "- Explains: {explained}");
+        }
+    }
+    let _ = writeln!(text);
+    let fitted = figure.fitted.iter().map(|own| format!("fitted: {} = {}: {}", own.parameter, own.value, own.how));
+    let lines = figure.simplified.iter().map(|line| format!("simplified: {line}")).chain(fitted);
+    for line in lines.chain(figure.assumed.iter().map(|line| format!("assumed: {line}"))) {
+        let _ = writeln!(text, "- {line}");
+    }
+    text
+}
+
 fn figure_text(figure: &Comparison, text: &mut String) {
     let shorter = if figure.short { " (short form)" } else { "" };
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}: {}{shorter}\n  {}, {}", figure.id, figure.title, figure.paper, figure.source);
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     let rows: Vec<Vec<String>> = figure
         .values
         .iter()
@@ -202,17 +283,34 @@ fn figure_text(figure: &Comparison, text: &mut String) {
         })
         .collect();
     if !rows.is_empty() {
-        text.push_str(&table(&["  value", "unit", "published", "simulated", "ratio"], &[2, 3, 4], &rows));
+        let word = if figure.values.iter().any(|value| value.exact.is_some()) { "computed" } else { "simulated" };
+        text.push_str(&table(&["  value", "unit", "published", word, "ratio"], &[2, 3, 4], &rows));
+    }
+    let rows: Vec<Vec<String>> = figure
+        .rows
+        .iter()
+        .map(|row| vec![format!("  {}", row.name), listed(&row.published), listed(&row.found), equal(row).to_owned()])
+        .collect();
+    if !rows.is_empty() {
+        text.push_str(&table(&["  row", "published", "computed", ""], &[], &rows));
     }
     for claim in &figure.claims {
-        let holds = match claim.holds {
-            Some(true) => "holds",
-            Some(false) => "does not hold",
-            None => "not judged",
-        };
-        let _ = writeln!(text, "  {holds}: {} [{}]", claim.say, claim.source);
+        let _ = writeln!(text, "  {}: {} [{}]", holds(claim), claim.say, claim.source);
         if !claim.bound.is_empty() {
             let _ = writeln!(text, "    {}; found {}", claim.bound, claim.found);
+        }
+    }
+    for erratum in &figure.errata {
+        let JudgedErratum { number, source, printed, why, correct, explains, evidence, shown } = erratum;
+        let shown = if *shown { "shown" } else { "not shown" };
+        let _ = writeln!(text, "  erratum {number}, {shown}: {printed} [{source}]");
+        let _ = writeln!(text, "    cannot be right: {why}\n    right: {correct}");
+        for Evidence { bound, found, holds } in evidence {
+            let holds = if *holds { "shown by" } else { "not shown by" };
+            let _ = writeln!(text, "    {holds} {bound}; found {found}");
+        }
+        for explained in explains {
+            let _ = writeln!(text, "    explains: {explained}");
         }
     }
     for line in &figure.simplified {

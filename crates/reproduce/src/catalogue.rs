@@ -1,11 +1,20 @@
 //! The data files that come with memtint, embedded at build time.
 
+use crate::analysis;
+use crate::answer::{Bound, exact};
 use crate::error::{ReproduceError, refuse};
 use crate::expand::{items, named};
-use crate::figure::{Figure, Fitted, MachineFile, Measure, SCHEMA, leaves};
+use crate::figure::{Answered, Expectation, Figure, Fitted, MachineFile, Measure, SCHEMA, leaves};
+use std::collections::BTreeSet;
 
 static FIGURES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/figures.rs"));
 static MACHINES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/machines.rs"));
+
+/// The longest file, in bytes.
+const FILE_MAX: usize = 1 << 20;
+
+/// The most runs, points, rows and analyses, repeated ones counted each.
+const REPEATED_MAX: usize = 1 << 16;
 
 /// Reads all figures, by their ids.
 ///
@@ -58,6 +67,9 @@ fn distance(one: &str, other: &str) -> usize {
 ///
 /// As [`figures`].
 pub fn parse(text: &str, id: &str) -> Result<Figure, ReproduceError> {
+    if text.len() > FILE_MAX {
+        return Err(refuse(id, "length", format!("{} bytes", text.len()), format!("at most {FILE_MAX} bytes")));
+    }
     let figure: Figure = toml::from_str(text)
         .map_err(|error| ReproduceError::Syntax { id: id.to_owned(), reason: error.to_string() })?;
     if figure.schema != SCHEMA {
@@ -71,7 +83,7 @@ pub fn parse(text: &str, id: &str) -> Result<Figure, ReproduceError> {
             return Err(refuse(id, field, "empty", "where the values are from"));
         }
     }
-    if figure.point.is_empty() && figure.claim.is_empty() {
+    if figure.point.is_empty() && figure.claim.is_empty() && figure.row.is_empty() {
         return Err(refuse(id, "point", "an empty list", "what the paper says, as points or claims"));
     }
     if figure.is_regenerated() != figure.expects.is_some() {
@@ -83,6 +95,8 @@ pub fn parse(text: &str, id: &str) -> Result<Figure, ReproduceError> {
         .iter()
         .map(|run| ("run", &run.each, &run.name))
         .chain(figure.point.iter().map(|point| ("point", &point.each, &point.name)))
+        .chain(figure.row.iter().map(|row| ("row", &row.each, &row.name)))
+        .chain(figure.analysis.iter().map(|analysis| ("analysis", &analysis.each, &analysis.name)))
     {
         let field = format!("{of} {name:?}: each");
         if !listed(each) {
@@ -92,6 +106,7 @@ pub fn parse(text: &str, id: &str) -> Result<Figure, ReproduceError> {
             return Err(refuse(id, field, format!("{each:?}"), "a list, exactly where the name has {each}"));
         }
     }
+    check_length(&figure)?;
     check_references(&figure)?;
     for point in &figure.point {
         if point.groups.is_some_and(|groups| groups < 2 || point.rank_correlation_of.is_none()) {
@@ -109,14 +124,143 @@ pub fn parse(text: &str, id: &str) -> Result<Figure, ReproduceError> {
             !claim.falling.is_empty(),
             claim.point.is_some() && claim.rank.is_none() && (claim.at_least.is_some() || claim.at_most.is_some()),
             claim.point.is_some() && claim.rank.is_some(),
+            claim.answer.is_some(),
         ];
         let judged = forms.iter().filter(|&&form| form).count();
         if judged > 1 || (judged == 0 && figure.is_regenerated()) {
-            let accepted = "one of falling, point with bounds, point with rank";
+            let accepted = "one of falling, point with bounds, point with rank, answer";
             return Err(refuse(id, format!("claim {:?}", claim.say), "none or several forms", accepted));
         }
     }
+    check_answers(&figure)?;
+    check_errata(&figure)?;
     Ok(figure)
+}
+
+/// Refuses what would be repeated more often than anybody reads.
+fn check_length(figure: &Figure) -> Result<(), ReproduceError> {
+    let runs = figure.run.iter().map(|run| run.each.as_ref());
+    let points = figure.point.iter().map(|point| point.each.as_ref());
+    let rows = figure.row.iter().map(|row| row.each.as_ref());
+    let analyses = figure.analysis.iter().map(|analysis| analysis.each.as_ref());
+    let all = runs.chain(points).chain(rows).chain(analyses);
+    let length = |each: Option<&String>| each.and_then(|list| figure.lists.get(list)).map_or(1, Vec::len);
+    let found = all.map(length).fold(0, usize::saturating_add);
+    if found > REPEATED_MAX {
+        return Err(refuse(&figure.id, "runs, points, rows and analyses", found, format!("at most {REPEATED_MAX}")));
+    }
+    Ok(())
+}
+
+/// Refuses task sets and methods that cannot be read, references to analyses that do not exist, and bounds that are none.
+fn check_answers(figure: &Figure) -> Result<(), ReproduceError> {
+    let ready = analysis::prepare(figure, false)?;
+    let known: BTreeSet<&str> = ready.iter().map(analysis::Ready::name).collect();
+    let refers = |field: String, answered: &Answered| {
+        if known.contains(answered.analysis.as_str()) {
+            return Ok(());
+        }
+        Err(refuse(&figure.id, field, &answered.analysis, "the name of an analysis"))
+    };
+    for point in &figure.point {
+        let Some(answer) = &point.answer else { continue };
+        let field = format!("point {:?}: answer", point.name);
+        let others = [point.mean_of.is_some(), point.deviation_of.is_some(), point.rank_correlation_of.is_some()];
+        if point.of.is_some() || point.over.is_some() || others.contains(&true) {
+            return Err(refuse(
+                &figure.id,
+                field,
+                "beside others",
+                "one of of, answer, mean_of, deviation_of, rank_correlation_of",
+            ));
+        }
+        for item in items(figure, point.each.as_ref(), false) {
+            refers(field.clone(), &answer.of(item))?;
+        }
+    }
+    for row in &figure.row {
+        let field = format!("row {:?}: answer", row.name);
+        for item in items(figure, row.each.as_ref(), false) {
+            refers(field.clone(), &row.answer.of(item))?;
+        }
+    }
+    for claim in &figure.claim {
+        let field = format!("claim {:?}: answer", claim.say);
+        match &claim.answer {
+            Some(answer) => {
+                check_bound(figure, &field, &claim.bound())?;
+                refers(field, answer)?;
+            }
+            None if claim.is.is_some() || claim.exactly.is_some() || claim.equals.is_some() => {
+                return Err(refuse(&figure.id, field, "missing", "given where is, exactly or equals are"));
+            }
+            None => {}
+        }
+    }
+    for erratum in &figure.erratum {
+        let field = format!("erratum {:?}: shown", erratum.number);
+        for shown in &erratum.shown {
+            check_bound(figure, &field, &shown.bound())?;
+            refers(field.clone(), &shown.answer)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_bound(figure: &Figure, field: &str, bound: &Bound) -> Result<(), ReproduceError> {
+    if bound.forms() != 1 {
+        return Err(refuse(
+            &figure.id,
+            field,
+            "none or several bounds",
+            "one of is, exactly, equals, at_least with at_most",
+        ));
+    }
+    match &bound.exactly {
+        Some(text) if exact(text).is_none() => {
+            Err(refuse(&figure.id, field, format!("{text:?}"), "a whole number, a decimal number or a fraction"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an erratum without reason or evidence, and one that explains what is not in the file.
+fn check_errata(figure: &Figure) -> Result<(), ReproduceError> {
+    let id = &figure.id;
+    if figure.erratum.is_empty() == (figure.expects == Some(Expectation::Errata)) {
+        let accepted = "errata, exactly where there are some";
+        return Err(refuse(id, "expects", format!("{:?}", figure.expects).to_lowercase(), accepted));
+    }
+    let mut known: BTreeSet<String> = figure.claim.iter().map(|claim| claim.say.clone()).collect();
+    let points = figure.point.iter().map(|point| (&point.each, &point.name));
+    for (each, name) in points.chain(figure.row.iter().map(|row| (&row.each, &row.name))) {
+        known.extend(items(figure, each.as_ref(), false).into_iter().map(|item| named(name, item)));
+    }
+    for erratum in &figure.erratum {
+        let field = |name: &str| format!("erratum {:?}: {name}", erratum.number);
+        let texts = [
+            ("number", &erratum.number),
+            ("source", &erratum.source),
+            ("printed", &erratum.printed),
+            ("why", &erratum.why),
+            ("correct", &erratum.correct),
+        ];
+        if let Some((name, _)) = texts.iter().find(|(_, text)| text.trim().is_empty()) {
+            return Err(refuse(id, field(name), "empty", "a text"));
+        }
+        if erratum.shown.is_empty() {
+            return Err(refuse(
+                id,
+                field("shown"),
+                "an empty list",
+                "what shows it, one result of an analysis or more",
+            ));
+        }
+        if let Some(name) = erratum.explains.iter().find(|name| !known.contains(*name)) {
+            return Err(refuse(id, field("explains"), name, "the name of a point or a row, or the words of a claim"));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a reference for speeds alone that is no run, or stands beside another measure.

@@ -1,6 +1,8 @@
 //! What came out, beside what was published.
 
+use crate::answer::{Answers, Bound, Found, alike, float};
 use crate::catalogue;
+use crate::errata::{JudgedErratum, judge as judge_erratum};
 use crate::error::{ReproduceError, refuse};
 use crate::expand::{items, named};
 use crate::figure::{Claim, Expectation, Figure, FigureKind, Fitted, Measured, Point};
@@ -27,8 +29,14 @@ pub struct Comparison {
     pub seed: Option<u64>,
     /// Values.
     pub values: Vec<ComparedValue>,
+    /// Values that are lists.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<ComparedRow>,
     /// Claims.
     pub claims: Vec<JudgedClaim>,
+    /// Published values that cannot be right.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errata: Vec<JudgedErratum>,
     /// What it comes to.
     pub verdict: Verdict,
     /// The same in words.
@@ -71,6 +79,34 @@ pub struct ComparedValue {
     pub ratio: Option<f64>,
     /// Whether it takes part in the comparison within a tolerance.
     pub compared: bool,
+    /// What came out, as an exact fraction, when an analysis found it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exact: Option<String>,
+    /// Numbers of the errata that explain why it deviates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errata: Vec<String>,
+}
+
+/// A value that is a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ComparedRow {
+    /// Its name.
+    pub name: String,
+    /// What the paper says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<Vec<String>>,
+    /// Where, beyond the figure's source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// What an analysis found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<Vec<String>>,
+    /// Whether the two hold the same, in whatever order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub equal: Option<bool>,
+    /// Numbers of the errata that explain why it deviates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errata: Vec<String>,
 }
 
 /// A claim.
@@ -87,6 +123,9 @@ pub struct JudgedClaim {
     /// Whether it holds; `None` when a value is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holds: Option<bool>,
+    /// Numbers of the errata that explain why it does not hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errata: Vec<String>,
 }
 
 /// What a comparison comes to.
@@ -97,7 +136,10 @@ pub enum Verdict {
     Within,
     /// Every claim holds.
     SameOrderAndTrend,
-    /// A claim does not hold.
+    /// What deviates deviates because the published value cannot be right, which is shown; all else is within the tolerance, or
+    /// of the same order and trend.
+    CannotBeRight,
+    /// A claim does not hold, or a value that an analysis finds is not the published one; or an erratum is not shown.
     Differs,
     /// Nothing is regenerated.
     PublishedOnly,
@@ -109,6 +151,7 @@ impl Comparison {
     pub fn is_as_expected(&self) -> bool {
         match (self.verdict, self.expected) {
             (Verdict::PublishedOnly, _) | (Verdict::Within, _) => true,
+            (Verdict::CannotBeRight, expected) => expected == Some(Expectation::Errata),
             (Verdict::SameOrderAndTrend, expected) => expected != Some(Expectation::Within) || self.short,
             (Verdict::Differs, _) => false,
         }
@@ -118,14 +161,24 @@ impl Comparison {
 /// Takes a measure: run, task, measure.
 pub(crate) type Take<'a> = dyn Fn(&Measured) -> Option<f64> + 'a;
 
-/// Compares a figure's values with what a run says.
-pub(crate) fn compare(figure: &Figure, short: bool, take: &Take) -> Result<Comparison, ReproduceError> {
+/// Compares a figure's values with what runs and analyses say.
+pub(crate) fn compare(
+    figure: &Figure,
+    short: bool,
+    take: &Take,
+    answers: &Answers,
+) -> Result<Comparison, ReproduceError> {
     let mut values: Vec<ComparedValue> = Vec::new();
     // Of a repeated point, by its name with {each}: places of its values.
     let mut repeated: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for point in &figure.point {
         for item in items(figure, point.each.as_ref(), short) {
-            let simulated = simulated(figure, point, item, take, &values, &repeated)?;
+            let exact = point.answer.as_ref().and_then(|own| answers.get(&own.of(item))?.number().cloned());
+            let exact = exact.map(|exact| (exact.to_string(), (float(&exact) - point.less) * point.times));
+            let simulated = match (&point.answer, &exact) {
+                (None, _) => simulated(figure, point, item, take, &values, &repeated)?,
+                (Some(_), exact) => exact.as_ref().map(|(_, value)| *value),
+            };
             let published = point.published.or_else(|| point.published_each.get(item).copied());
             let ratio = simulated.zip(published).map(|(simulated, published)| simulated / published);
             repeated.entry(&point.name).or_default().push(values.len());
@@ -137,17 +190,42 @@ pub(crate) fn compare(figure: &Figure, short: bool, take: &Take) -> Result<Compa
                 simulated,
                 ratio: ratio.filter(|ratio| ratio.is_finite()),
                 compared: point.compared,
+                exact: exact.map(|(text, _)| text),
+                errata: Vec::new(),
             });
         }
     }
-    let judge = |claim: &Claim| judge(figure, claim, &values, &repeated);
-    let claims = figure.claim.iter().map(judge).collect::<Result<Vec<_>, _>>()?;
-    let compared = values.iter().filter(|value| value.compared);
+    let mut rows = rows(figure, short, answers);
+    let judge = |claim: &Claim| judge(figure, claim, &values, &repeated, answers);
+    let mut claims = figure.claim.iter().map(judge).collect::<Result<Vec<_>, _>>()?;
+    let errata: Vec<JudgedErratum> = {
+        let agrees = |name: &str| {
+            let value = values.iter().filter(|value| value.name == name).map(|value| value.deviates(figure));
+            let row = rows.iter().filter(|row| row.name == name).map(|row| row.equal == Some(false));
+            let claim = claims.iter().filter(|claim| claim.say == name).map(|claim| claim.holds == Some(false));
+            value.chain(row).chain(claim).any(|deviates| !deviates)
+        };
+        figure.erratum.iter().map(|erratum| judge_erratum(erratum, answers, &agrees)).collect()
+    };
+    let explaining = |name: &str| -> Vec<String> {
+        let explains = |erratum: &&JudgedErratum| erratum.explains.iter().any(|own| own == name);
+        errata.iter().filter(explains).map(|erratum| erratum.number.clone()).collect()
+    };
+    values.iter_mut().for_each(|value| value.errata = explaining(&value.name));
+    rows.iter_mut().for_each(|row| row.errata = explaining(&row.name));
+    claims.iter_mut().for_each(|claim| claim.errata = explaining(&claim.say));
+    let compared = values.iter().filter(|value| value.compared && value.errata.is_empty());
     let deviations = compared.filter_map(|value| Some(100.0 * (value.ratio? - 1.0).abs()));
     let largest =
         deviations.fold(None, |most: Option<f64>, deviation| Some(most.map_or(deviation, |m| m.max(deviation))));
-    let verdict = verdict(figure, &claims, largest);
+    // Rows agree or do not, there is no distance.
+    let agreeing = rows.iter().any(|row| row.equal == Some(true) && row.errata.is_empty());
+    let largest = largest.or(agreeing.then_some(0.0));
+    let deviating = deviating(figure, &values, &rows, &claims, &errata);
+    let verdict = verdict(figure, &claims, largest, &deviating);
     let reason = (verdict == Verdict::Differs).then(|| figure.because.clone()).flatten();
+    let reason =
+        reason.or_else(|| (verdict == Verdict::Differs && !deviating.is_empty()).then(|| deviating.join("; ")));
     Ok(Comparison {
         id: figure.id.clone(),
         paper: figure.paper.clone(),
@@ -156,9 +234,11 @@ pub(crate) fn compare(figure: &Figure, short: bool, take: &Take) -> Result<Compa
         kind: figure.kind,
         short,
         seed: None,
-        verdict_text: text(verdict, largest, reason.as_deref()),
+        verdict_text: text(figure, verdict, largest, reason.as_deref()),
         values,
+        rows,
         claims,
+        errata,
         verdict,
         largest_deviation_percent: largest,
         expected: figure.expects,
@@ -167,6 +247,62 @@ pub(crate) fn compare(figure: &Figure, short: bool, take: &Take) -> Result<Compa
         fitted: catalogue::fitted(figure)?,
         assumed: Vec::new(),
     })
+}
+
+impl ComparedValue {
+    /// Whether it takes part in the comparison, and is not within the tolerance.
+    fn deviates(&self, figure: &Figure) -> bool {
+        let (Some(published), Some(simulated)) = (self.published, self.simulated) else { return false };
+        let most = published.abs() * figure.tolerance_percent / 100.0;
+        self.compared && (simulated - published).abs() > most
+    }
+}
+
+fn rows(figure: &Figure, short: bool, answers: &Answers) -> Vec<ComparedRow> {
+    let mut rows = Vec::new();
+    for row in &figure.row {
+        for item in items(figure, row.each.as_ref(), short) {
+            let published = row.published.as_ref().or_else(|| row.published_each.get(item)).cloned();
+            let found = answers.get(&row.answer.of(item)).and_then(|found| found.list());
+            let equal = published.as_ref().map(|published| found.is_some_and(|found| alike(found, published)));
+            let found = found.map(<[String]>::to_vec);
+            let (name, source) = (named(&row.name, item), row.source.clone());
+            rows.push(ComparedRow { name, published, source, found, equal, errata: Vec::new() });
+        }
+    }
+    rows
+}
+
+/// Whether a value is one of a point.
+fn is_of(point: &Point, value: &ComparedValue, figure: &Figure) -> bool {
+    items(figure, point.each.as_ref(), false).iter().any(|item| named(&point.name, item) == value.name)
+}
+
+/// What deviates and no erratum explains, and errata that are not shown, in words. Where only a simulation gives a value,
+/// distance is no contradiction while the claims hold.
+fn deviating(
+    figure: &Figure,
+    all: &[ComparedValue],
+    rows: &[ComparedRow],
+    claims: &[JudgedClaim],
+    errata: &[JudgedErratum],
+) -> Vec<String> {
+    let mut found = Vec::new();
+    let exact = all.iter().filter(|value| value.exact.is_some() && value.errata.is_empty());
+    found.extend(exact.filter(|value| value.deviates(figure)).map(|value| format!("{} deviates", value.name)));
+    let rows = rows.iter().filter(|row| row.equal == Some(false) && row.errata.is_empty());
+    found.extend(rows.map(|row| format!("{} deviates", row.name)));
+    let failing = claims.iter().filter(|claim| claim.holds == Some(false) && claim.errata.is_empty());
+    found.extend(failing.map(|claim| format!("{:?} does not hold", claim.say)));
+    let asked =
+        figure.claim.iter().zip(claims).filter(|(claim, judged)| claim.answer.is_some() && judged.holds.is_none());
+    found.extend(asked.map(|(claim, _)| format!("{:?} has no result", claim.say)));
+    found.extend(figure.point.iter().filter(|point| point.answer.is_some()).flat_map(|point| {
+        let missing = |value: &&ComparedValue| value.exact.is_none() && is_of(point, value, figure);
+        all.iter().filter(missing).map(|value| format!("{} has no result", value.name)).collect::<Vec<_>>()
+    }));
+    found.extend(errata.iter().filter(|one| !one.shown).map(|one| format!("erratum {} is not shown", one.number)));
+    found
 }
 
 fn simulated(
@@ -222,6 +358,7 @@ fn judge(
     claim: &Claim,
     values: &[ComparedValue],
     repeated: &BTreeMap<&str, Vec<usize>>,
+    answers: &Answers,
 ) -> Result<JudgedClaim, ReproduceError> {
     let value = |name: &str| {
         let unknown = || refuse(&figure.id, format!("claim {:?}", claim.say), name, "the name of a point");
@@ -233,7 +370,14 @@ fn judge(
         bound,
         found,
         holds,
+        errata: Vec::new(),
     };
+    if let Some(answer) = &claim.answer {
+        let (found, bound) = (answers.get(answer), claim.bound());
+        let text = bound.text(&answer.result);
+        let holds = found.map(|found| bound.holds(found));
+        return Ok(judged(text, found.map_or_else(|| "nothing".to_owned(), Found::text), holds));
+    }
     let show = |value: Option<f64>| value.map_or_else(|| "nothing".to_owned(), round);
     if !claim.falling.is_empty() {
         let found = claim.falling.iter().map(|name| value(name)).collect::<Result<Vec<_>, _>>()?;
@@ -267,12 +411,28 @@ fn judge(
     Ok(judged(bound, show(found), holds))
 }
 
-fn verdict(figure: &Figure, claims: &[JudgedClaim], largest: Option<f64>) -> Verdict {
+impl Claim {
+    /// What a result of an analysis is held against.
+    pub(crate) fn bound(&self) -> Bound {
+        Bound {
+            is: self.is,
+            exactly: self.exactly.clone(),
+            at_least: self.at_least,
+            at_most: self.at_most,
+            equals: self.equals.clone(),
+        }
+    }
+}
+
+fn verdict(figure: &Figure, claims: &[JudgedClaim], largest: Option<f64>, deviating: &[String]) -> Verdict {
     if !figure.is_regenerated() {
         return Verdict::PublishedOnly;
     }
-    if claims.iter().any(|claim| claim.holds == Some(false)) {
+    if !deviating.is_empty() {
         return Verdict::Differs;
+    }
+    if !figure.erratum.is_empty() {
+        return Verdict::CannotBeRight;
     }
     match largest {
         Some(largest) if largest <= figure.tolerance_percent => Verdict::Within,
@@ -282,10 +442,21 @@ fn verdict(figure: &Figure, claims: &[JudgedClaim], largest: Option<f64>) -> Ver
     }
 }
 
-fn text(verdict: Verdict, largest: Option<f64>, reason: Option<&str>) -> String {
+fn text(figure: &Figure, verdict: Verdict, largest: Option<f64>, reason: Option<&str>) -> String {
     match verdict {
         Verdict::Within => format!("within {:.0} %", largest.unwrap_or_default().ceil()),
         Verdict::SameOrderAndTrend => "same order and trend".to_owned(),
+        Verdict::CannotBeRight => {
+            let numbers: Vec<&str> = figure.erratum.iter().map(|erratum| erratum.number.as_str()).collect();
+            let rest = match largest {
+                Some(largest) if largest <= figure.tolerance_percent => {
+                    format!("; all else within {:.0} %", largest.ceil())
+                }
+                Some(_) => "; all else of the same order and trend".to_owned(),
+                None => String::new(),
+            };
+            format!("published value cannot be right ({}){rest}", numbers.join("; "))
+        }
         Verdict::Differs => format!("differs, because {}", reason.unwrap_or("of something not understood yet")),
         Verdict::PublishedOnly => "published values only, not regenerated yet".to_owned(),
     }

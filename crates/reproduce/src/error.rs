@@ -2,7 +2,9 @@
 
 use memtint_frames::FrameError;
 use memtint_map::{PaletteError, PlatformError};
+use memtint_sched::SchedError;
 use memtint_sim::SimError;
+use memtint_taskset::TaskFileError;
 
 /// Tells why a figure cannot be regenerated.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +41,17 @@ pub enum ReproduceError {
     /// A scenario is refused, or its simulation failed.
     #[error(transparent)]
     Sim(#[from] SimError),
+    /// A task set is refused.
+    #[error(transparent)]
+    TaskSet(#[from] TaskFileError),
+    /// A task set cannot be analysed.
+    #[error("analysis {analysis:?}: {error}")]
+    Analysis {
+        /// The figure and the analysis.
+        analysis: String,
+        /// Why.
+        error: SchedError,
+    },
     /// A platform is refused.
     #[error(transparent)]
     Platform(#[from] PlatformError),

@@ -91,7 +91,7 @@ fn expand_task(figure: &Figure, run: &str, task: &Table) -> Result<Table, Reprod
 }
 
 /// Puts an item into every text.
-fn fill(value: &mut Value, item: &str) {
+pub(crate) fn fill(value: &mut Value, item: &str) {
     match value {
         Value::String(text) if text.contains(EACH) => *text = named(text, item),
         Value::Array(list) => list.iter_mut().for_each(|value| fill(value, item)),

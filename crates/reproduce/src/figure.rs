@@ -1,5 +1,6 @@
 //! The data files: a figure or table of a paper, what it says, and what to simulate to see whether that comes out.
 
+use crate::expand::named;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
@@ -62,12 +63,24 @@ pub struct Figure {
     /// Allocations without a simulation.
     #[serde(default)]
     pub allocation: Vec<Allocation>,
+    /// Task sets by name, for analyses to judge: each a task-set file (`memtint-taskset`).
+    #[serde(default)]
+    pub taskset: BTreeMap<String, Table>,
+    /// Analyses.
+    #[serde(default)]
+    pub analysis: Vec<Analysis>,
     /// Values.
     #[serde(default)]
     pub point: Vec<Point>,
+    /// Values that are lists.
+    #[serde(default)]
+    pub row: Vec<Row>,
     /// Claims.
     #[serde(default)]
     pub claim: Vec<Claim>,
+    /// Published values that cannot be right.
+    #[serde(default)]
+    pub erratum: Vec<Erratum>,
 }
 
 /// Whether the paper prints numbers.
@@ -88,6 +101,8 @@ pub enum Expectation {
     Trend,
     /// Every published value within the tolerance.
     Within,
+    /// Published values that cannot be right, and all others within the tolerance or of the same order and trend.
+    Errata,
 }
 
 /// A parameter that no source gives.
@@ -165,6 +180,9 @@ pub struct Point {
     /// What is measured; absent where nothing is.
     #[serde(default)]
     pub of: Option<Measured>,
+    /// Instead: a number that an analysis finds.
+    #[serde(default)]
+    pub answer: Option<Answered>,
     /// Divided by this.
     #[serde(default)]
     pub over: Option<Measured>,
@@ -292,6 +310,198 @@ pub enum Measure {
     AllocationStepsMax,
 }
 
+/// An analysis of a task set.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Analysis {
+    /// Name; with `{each}` when it is repeated.
+    pub name: String,
+    /// List it is repeated for. Each `{each}` in its texts stands for the item; `density = "{each}"` of `[memory]` takes
+    /// numbers.
+    #[serde(default)]
+    pub each: Option<String>,
+    /// The task set: a name of `taskset`.
+    pub taskset: String,
+    /// Laid over the task set.
+    #[serde(default)]
+    pub over: Table,
+    /// What is asked.
+    pub method: Method,
+    /// In which form formulas, rules and algorithms are used.
+    #[serde(default)]
+    pub form: PrintedForm,
+    /// What the method has to be told beyond the task set.
+    #[serde(default)]
+    pub with: Table,
+}
+
+/// In which form formulas, rules and algorithms are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrintedForm {
+    /// With their mistakes put right.
+    #[default]
+    Corrected,
+    /// Literally.
+    AsPrinted,
+}
+
+/// What can be asked of a task set. `S` stands for the name of a server, `T` for that of a task, `N` for a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Its own numbers: `utilization`, `hyperperiod ms`; with `[memory]` `cycle ms` (common multiple with the retention time),
+    /// `ranks`, `rank turn ms` (retention by ranks), `burst ms` of one rank. With `costs` (a list of `count`, `time`)
+    /// `overhead percent` of the cycle; with `t_refi` the `padded utilization` under auto-refresh.
+    TaskSet,
+    /// Rules (1) to (5) of Colored Refresh for `cyclic.frame`: `rule N`, `accepted`, the list `longer than a frame`; corrected
+    /// also `rule 6`: the burst fits. As printed `accepted` asks for all rules, corrected not for (1) and (5), which copies and
+    /// slices mend.
+    FrameRules,
+    /// The same for each multiple of `step` that divides the retention time: lists `rule N`, `rules 1 to 4` and
+    /// `accepted`, in milliseconds.
+    Frames,
+    /// Jobs into frames by maximum flow, in the frames of the colors of `occupied` (a list for each task, `f1` is the frame in
+    /// which the first color is refreshed) and with the instances of `colors` (a list for each task; `c1+c2` is one instance
+    /// with two colors): `feasible`, `demand ms`, `placed ms`, lists `occupied T`, `available T`, `milliseconds of T` (those of
+    /// its slices, in order), and `checked`: whether there is an executive that the independent checker accepts. For the times
+    /// of `at`: `T may run at TIME`.
+    Place,
+    /// The fewest slices with `occupied`: `feasible`, `extra slices`, `extra slices least`, `extra slices of T`.
+    FewestSlices,
+    /// Colors and frames at once: `schedulable`, `copies`, `copies least`, `extra slices`, `extra slices least`, `idle ms`,
+    /// `switches`, `refresh gap ms`, lists `colors T`.
+    Color,
+    /// First frames, then the colors that are left, as printed: `feasible`, `copies`, lists `occupied T`, `available T`, `copied`.
+    PlaceThenAvoid,
+    /// A schedule of one hyperperiod over and over: `colors met least`, the fewest colors that are refreshed in the rounds of
+    /// one of its frames.
+    Repeat,
+    /// Servers against 5.3.7 and 5.3.8: for each `S utilization`, `S bandwidth`, `S exact` and `S linear` (whether its tasks are
+    /// schedulable on the exact and the linear supply of a periodic resource), `S exact budget ms`, `S linear budget ms`
+    /// (the smallest), `S pcb ms`, `S bound` (the utilization bound), `S within bound`, `S response ms`; when overloaded
+    /// `S window ms`, `S demand ms`, `S supply ms`; and `total utilization`, `requirement 2`, `exact budgets by period`, `linear
+    /// budgets by period`.
+    Servers,
+    /// The whole system, with its refresh: `schedulable` for all phases; of the schedule with those of the file `late`,
+    /// `checked`, `T response ms`, `C unhidden ms a refresh` for a color `C`, `C burst ms`; for the times of `at` the lists
+    /// `runs at TIME` with the task and its server.
+    Crs,
+    /// Algorithm 8 over all periods of the two servers: `S values` (how many have one), `S overhead ms` (their sum).
+    #[serde(rename = "algorithm-8")]
+    Algorithm8,
+    /// Servers that cost least, periods to `period_max`, all multiples of `unit`, tasks assigned as in the file: `found`, for each
+    /// `S period ms`, `S budget ms`; `unhidden percent` of all time.
+    Optimize,
+}
+
+/// A result of an analysis.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answered {
+    /// The analysis, by its name.
+    pub analysis: String,
+    /// Which of its results.
+    pub result: String,
+}
+
+impl Answered {
+    /// For an item of the list that it is repeated for.
+    pub(crate) fn of(&self, item: &str) -> Answered {
+        Answered { analysis: named(&self.analysis, item), result: named(&self.result, item) }
+    }
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Is {
+    /// Yes.
+    Yes,
+    /// No, proved.
+    No,
+    /// The analysis does not say.
+    Open,
+}
+
+impl Is {
+    /// In words.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Is::Yes => "yes",
+            Is::No => "no",
+            Is::Open => "no answer",
+        }
+    }
+}
+
+/// A value that is a list: a cell of a table with frames or colors.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Name; with `{each}` when it is repeated.
+    pub name: String,
+    /// List it is repeated for.
+    #[serde(default)]
+    pub each: Option<String>,
+    /// What the paper says, in whatever order.
+    #[serde(default)]
+    pub published: Option<Vec<String>>,
+    /// The same for each item of the list.
+    #[serde(default)]
+    pub published_each: BTreeMap<String, Vec<String>>,
+    /// Where, beyond the figure's source.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// A list that an analysis finds.
+    pub answer: Answered,
+}
+
+/// A published value that cannot be right.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Erratum {
+    /// Its number in the list of errata, or where of it.
+    pub number: String,
+    /// Where it is printed.
+    pub source: String,
+    /// What is printed.
+    pub printed: String,
+    /// Why that cannot be right.
+    pub why: String,
+    /// What is right.
+    pub correct: String,
+    /// What of this file deviates because of it: names of points and rows (without `{each}`), words of claims.
+    #[serde(default)]
+    pub explains: Vec<String>,
+    /// What shows it: all of it must hold.
+    pub shown: Vec<Shown>,
+}
+
+/// A result of an analysis, and what it is held against: one of `is`, `exactly`, `equals`, or bounds.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shown {
+    /// The result.
+    pub answer: Answered,
+    /// An answer.
+    #[serde(default)]
+    pub is: Option<Is>,
+    /// A number: a text with a whole number, a decimal number or a fraction.
+    #[serde(default)]
+    pub exactly: Option<String>,
+    /// A list, in whatever order.
+    #[serde(default)]
+    pub equals: Option<Vec<String>>,
+    /// At least this.
+    #[serde(default)]
+    pub at_least: Option<f64>,
+    /// At most this.
+    #[serde(default)]
+    pub at_most: Option<f64>,
+}
+
 /// Something the paper says of the values.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -319,6 +529,18 @@ pub struct Claim {
     /// (Spearman).
     #[serde(default)]
     pub rank: Option<f64>,
+    /// Or: what an analysis finds, held to `at_least` and `at_most`, or ...
+    #[serde(default)]
+    pub answer: Option<Answered>,
+    /// ... to an answer ...
+    #[serde(default)]
+    pub is: Option<Is>,
+    /// ... or to a number: a text with a whole number, a decimal number or a fraction ...
+    #[serde(default)]
+    pub exactly: Option<String>,
+    /// ... or to a list, in whatever order.
+    #[serde(default)]
+    pub equals: Option<Vec<String>>,
 }
 
 fn ten() -> f64 {
@@ -332,10 +554,10 @@ fn unit() -> f64 {
 }
 
 impl Figure {
-    /// Whether there is something to simulate.
+    /// Whether there is something to simulate, to allocate or to analyse.
     #[must_use]
     pub fn is_regenerated(&self) -> bool {
-        !self.run.is_empty() || !self.allocation.is_empty()
+        !self.run.is_empty() || !self.allocation.is_empty() || !self.analysis.is_empty()
     }
 }
 

@@ -20,15 +20,19 @@
 #![forbid(unsafe_code)]
 
 mod allocation;
+mod analysis;
+mod answer;
 pub mod catalogue;
 mod compare;
+mod errata;
 mod error;
 mod expand;
 pub mod figure;
 mod measure;
 mod run;
 
-pub use compare::{ComparedValue, Comparison, JudgedClaim, Verdict};
+pub use compare::{ComparedRow, ComparedValue, Comparison, JudgedClaim, Verdict};
+pub use errata::{Evidence, JudgedErratum};
 pub use error::ReproduceError;
 pub use expand::{Prepared, prepare};
 pub use figure::Figure;

@@ -1,6 +1,7 @@
 //! Simulating what figures need, each simulation once.
 
 use crate::allocation;
+use crate::analysis;
 use crate::compare::{Comparison, compare};
 use crate::error::ReproduceError;
 use crate::expand::{Prepared, prepare};
@@ -39,8 +40,10 @@ pub struct Regenerated {
 /// What files, simulator or allocators refuse.
 pub fn reproduce(figures: &[Figure], options: Options, watch: &dyn Watch) -> Result<Vec<Regenerated>, ReproduceError> {
     let mut prepared = Vec::new();
+    let mut analyses = Vec::new();
     for figure in figures {
         prepared.push(prepare(figure, options.short, options.seed)?);
+        analyses.push(analysis::prepare(figure, options.short)?);
     }
     let mut different: Vec<&Prepared> = Vec::new();
     let mut place: BTreeMap<&str, usize> = BTreeMap::new();
@@ -52,7 +55,7 @@ pub fn reproduce(figures: &[Figure], options: Options, watch: &dyn Watch) -> Res
     }
     let reports = simulate_all(&different, options.threads, watch)?;
     let mut regenerated = Vec::new();
-    for (figure, scenarios) in figures.iter().zip(&prepared) {
+    for ((figure, scenarios), analyses) in figures.iter().zip(&prepared).zip(&analyses) {
         let found = |run: &Prepared| place.get(run.text.as_str()).and_then(|&at| reports[at].as_ref());
         let done: Option<BTreeMap<&str, &Report>> =
             scenarios.iter().map(|run| Some((run.name.as_str(), found(run)?))).collect();
@@ -63,7 +66,7 @@ pub fn reproduce(figures: &[Figure], options: Options, watch: &dyn Watch) -> Res
             (Some(report), Some(alone_in)) => measure::beside(report, done.get(alone_in.as_str())?, measured.measure),
             (None, _) => measure::of_allocation(steps.get(measured.run.as_str())?, measured.measure),
         };
-        let mut comparison = compare(figure, options.short, &take)?;
+        let mut comparison = compare(figure, options.short, &take, &analysis::run(analyses)?)?;
         comparison.seed = scenarios.first().map(|run| run.scenario.seed());
         comparison.assumed = done.values().flat_map(|report| report.assumed.iter().cloned()).collect();
         comparison.assumed.sort();
