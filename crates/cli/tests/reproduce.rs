@@ -94,6 +94,33 @@ fn a_figure_of_ones_own_is_held_to_what_it_expects() {
 }
 
 #[test]
+fn errata_are_told_with_what_shows_them() {
+    let scratch = Scratch::new("errata");
+    let out = scratch.path("out");
+    let id = "crs-example5.3.5";
+    let result = json(&["--short", "--out", &out, id], 0);
+    let figure = &result["figures"][0];
+    assert_eq!(figure["verdict"], "cannot-be-right");
+    let errata = figure["errata"].as_array().expect("errata are a list");
+    let erratum = errata.iter().find(|erratum| erratum["number"] == "E27").expect("it is in the file");
+    assert_eq!(erratum["shown"], true);
+    let evidence = erratum["evidence"].as_array().expect("evidence is a list");
+    assert!(evidence.iter().any(|one| one["found"] == "11" && one["holds"] == true), "{evidence:?}");
+    let value = &figure["values"][0];
+    assert_eq!((&value["published"], &value["exact"], &value["errata"][0]), (&6.0.into(), &"11".into(), &"E27".into()));
+    let kept = std::fs::read_to_string(scratch.path(&format!("out/{id}.md"))).expect("a document is kept");
+    for words in ["published value cannot be right (E27;", "## Erratum E27: shown", "| 6.00 | 11.00 |"] {
+        assert!(kept.contains(words), "{words:?} in {kept}");
+    }
+    let output = run(&["reproduce", "--short", id]);
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    for words in ["erratum E27, shown: budgets of 6 ms each", "cannot be right: 6 of 16 ms", "verdict: published value"]
+    {
+        assert!(text.contains(words), "{words:?} in {text}");
+    }
+}
+
+#[test]
 fn wrong_figures_are_refused_with_what_would_do() {
     let scratch = Scratch::new("wrong");
     let refused = |name: &str| {

@@ -37,8 +37,12 @@ fn values_are_published_and_claims_have_a_source() {
     for figure in catalogue::figures().unwrap() {
         let id = &figure.id;
         let published = figure.point.iter().any(|point| point.published.is_some() || !point.published_each.is_empty());
-        assert!(published || figure.kind == FigureKind::Claim, "{id}: values without one");
+        let rows = figure.row.iter().any(|row| row.published.is_some() || !row.published_each.is_empty());
+        assert!(published || rows || figure.kind == FigureKind::Claim, "{id}: values without one");
         assert!(figure.kind == FigureKind::Values || !figure.claim.is_empty(), "{id}: no claim");
+        for item in figure.row.iter().flat_map(|row| row.published_each.keys()) {
+            assert!(figure.lists.values().flatten().any(|known| known == item), "{id}: {item:?} is in no list");
+        }
         assert!(figure.claim.iter().all(|claim| !claim.source.trim().is_empty()), "{id}: a claim without source");
         let lists = figure.lists.values().flatten().collect::<Vec<_>>();
         let named = figure.point.iter().flat_map(|point| point.published_each.keys());
