@@ -547,3 +547,41 @@ fn the_checker_refuses_by_name() {
     wrong.instances[slot.id.task][slot.instance].colors = ColorSet::of(&[color]);
     assert!(matches!(check_executive(&shared, &wrong), Err(Fault::Refreshed { slot: 0, .. })));
 }
+
+#[test]
+fn slices_that_cost_little_are_placed_too() {
+    // Table 4.4 with the cost of a context switch that 4.5.2 gives: too fine for a search of fewest slices.
+    let tasks = [("lms", 20, 4), ("compress", 32, 6), ("cnt", 32, 8), ("st", 40, 8), ("matmult", 80, 10)];
+    let set = TaskSet::new(tasks.map(|(name, period, wcet)| TaskSpec::new(name, ms(period), ms(wcet)))).unwrap();
+    let memory = Memory::new(ms(64), 8, Ps::from_ns(350), RankOrder::Parallel).unwrap();
+    let problem = Problem::new(set, memory, Frames::plain(ms(8)), vec![Footprint::default(); 5]).unwrap();
+    let problem = problem.slice_cost(Ps::from_ns(2789)).unwrap();
+    let limits = Limits { nodes_max: 3000, ..Limits::default() };
+    let Answer::Schedulable(solution) = color(&problem, limits) else { panic!("12 ms are idle") };
+    assert_eq!(check_executive(&problem, &solution.executive), Ok(solution.checked));
+    assert_eq!((solution.executive.copies(), solution.copies_least), (0, 0));
+    // Without cost, 12 are the fewest.
+    assert_eq!(solution.extra_slices_least, 12);
+    assert!(solution.executive.extra_slices() >= 12);
+}
+
+#[test]
+fn textbook_executives_have_no_colors() {
+    // Liu 2000, example 5.3 without deadlines shorter than periods: frames of 2, one or two jobs each.
+    let problem = Problem::textbook(set(&[(4, 1), (5, 1), (20, 1), (20, 2)]), ms(2)).unwrap();
+    let Answer::Schedulable(solution) = color(&problem, Limits::default()) else { panic!("it can") };
+    assert_eq!(check_executive(&problem, &solution.executive), Ok(solution.checked));
+    assert_eq!((solution.executive.copies(), solution.checked.jobs), (0, 5 + 4 + 1 + 1));
+    assert_eq!(solution.executive.extra_slices(), 0);
+    let frame = |slot: &memtint_sched::cyclic::Slot| solution.executive.frame(slot);
+    assert!(solution.executive.slots.iter().all(|slot| frame(slot) < 10), "{solution:?}");
+    // Private or shared makes no difference, because no task has data.
+    let private = problem.clone().sharing(Sharing::Private);
+    assert!(color(&private, Limits::default()).is_schedulable());
+    // The load is 1, and 2 ms frames waste a part of it; 1 ms frames do not.
+    let full = set(&[(3, 2), (4, 1), (12, 1)]);
+    assert!(!color(&Problem::textbook(full.clone(), ms(2)).unwrap(), Limits::default()).is_schedulable());
+    assert!(color(&Problem::textbook(full.clone(), ms(1)).unwrap(), Limits::default()).is_schedulable());
+    let error = Problem::textbook(full, ms(5)).unwrap_err().to_string();
+    assert!(error.contains("Fusion"), "{error}");
+}

@@ -14,6 +14,11 @@ use crate::refresh::{Inside, Memory};
 /// The most frames into which a colored frame is cut when frames are looked for.
 const FUSED_MAX: u64 = 256;
 
+/// Where windows of a task begin and end: its period, first latest release and first deadline.
+fn ends(own: &memtint_sched::Task) -> [u64; 3] {
+    [own.period().0, own.phase().0 + own.jitter().0, own.phase().0 + own.deadline().0]
+}
+
 impl TaskFile {
     fn place(&self) -> Place {
         Place::new(&self.name)
@@ -61,11 +66,8 @@ impl TaskFile {
         if let Some(size) = self.cyclic.frame {
             return Ok(vec![Frames { size, color: self.cyclic.color_frame.unwrap_or(size) }]);
         }
-        let points = |own: &memtint_sched::Task| {
-            [own.period().0, own.phase().0 + own.jitter().0, own.phase().0 + own.deadline().0]
-        };
         let grain = memory.grain().0;
-        let finest = self.set.tasks().iter().flat_map(points).fold(grain, |finest, point| finest.gcd(&point));
+        let finest = self.set.tasks().iter().flat_map(ends).fold(grain, |finest, point| finest.gcd(&point));
         let stretches = (1..memory.ranks()).filter(|j| memory.ranks().is_multiple_of(*j)).map(|j| u64::from(j) * grain);
         let stretches = stretches.filter(|color| self.cyclic.color_frame.is_none_or(|given| given.0 == *color));
         let cut = |color: u64| {
@@ -78,6 +80,37 @@ impl TaskFile {
         let mut choices: Vec<Frames> = stretches.flat_map(cut).filter(accepted).collect();
         choices.sort_by_key(|frames| (std::cmp::Reverse(frames.size), frames.color));
         Ok(choices)
+    }
+
+    /// Lists the frames to try for a cyclic executive without colors, the longest first: a period or an equal part of one, 256 parts
+    /// at most, that is a multiple of what divides all periods, releases and deadlines, with a whole frame between each release and its
+    /// deadline. A frame that the file gives is the only one. As colored frames they have the hyperperiod, as in [`Problem::textbook`].
+    ///
+    /// # Errors
+    ///
+    /// [`TaskFileError`] when the hyperperiod does not fit.
+    pub fn plain_choices(&self) -> Result<Vec<Frames>, TaskFileError> {
+        let cycle = self.set.hyperperiod_time().map_err(|error| self.place().range(error))?;
+        let frames = |size: Picoseconds| Frames { size, color: cycle };
+        if let Some(size) = self.cyclic.frame {
+            return Ok(vec![frames(size)]);
+        }
+        let memory = cyclic::Memory::new(cycle, 1, Picoseconds(1), memtint_sched::RankOrder::Parallel);
+        let memory = memory.map_err(|error| self.place().range(error))?;
+        let finest = self.set.tasks().iter().flat_map(ends).fold(cycle.0, |finest, point| finest.gcd(&point));
+        let parts = |task: &memtint_sched::Task| {
+            let period = task.period().0;
+            (1..=FUSED_MAX).filter(move |parts| period.is_multiple_of(*parts)).map(move |parts| period / parts)
+        };
+        let mut sizes: Vec<u64> = self.set.tasks().iter().flat_map(parts).collect();
+        sizes.retain(|&size| u64::is_multiple_of(size, finest));
+        sizes.sort_unstable_by_key(|&size| std::cmp::Reverse(size));
+        sizes.dedup();
+        let whole = |own: &Frames| {
+            let report = cyclic::judge_frame(&self.set, &memory, *own, Form::Corrected);
+            !report.refused.iter().any(|refused| matches!(refused, cyclic::Refused::WholeFrame { .. }))
+        };
+        Ok(sizes.into_iter().map(|size| frames(Picoseconds(size))).filter(whole).collect())
     }
 
     /// Puts tasks, memory and frames together for [`cyclic::color`](cyclic::color()), with what `[cyclic]` says of slices and sharing.

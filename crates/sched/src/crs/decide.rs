@@ -91,49 +91,55 @@ pub fn judge(system: &System, effort: Effort, events_max: u64) -> Verdict<Witnes
     }
 }
 
-/// Why there is no proof.
-enum Unproved {
+/// Why there is no proof for a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unproved {
     /// With some arrivals a job is late.
     Late(Box<Overload>),
     /// The tests do not say.
     Unknown(Unsupported),
 }
 
-fn prove(system: &System, effort: Effort, events_max: u64) -> Result<Proof, Unproved> {
+/// Proves what can be proved of each server alone, by core and server; tasks in reasons are counted over all cores and servers, in
+/// order. [`judge`] says yes when each has its proof. Patterns that exact supplies come from hold at most about `events_max` events.
+#[must_use]
+pub fn server_proofs(system: &System, effort: Effort, events_max: u64) -> Vec<Vec<Result<ServerProof, Unproved>>> {
+    let mut before = 0;
     let mut cores = Vec::new();
-    let (mut before, mut unknown) = (0, None);
     for (core, own) in system.cores().iter().enumerate() {
         let mut servers = Vec::new();
         let responses = server_responses(system, core);
         for (index, (supply, response)) in supplies(system, core).into_iter().zip(responses).enumerate() {
             let server = &own.servers[index];
-            let bounds = match fits(&server.tasks, &server.policy, &supply, effort) {
-                Ok(bounds) => bounds,
-                Err(reason) => match exact(system, core, index, effort, events_max) {
-                    Some(Exact::Fits(bounds)) => bounds,
-                    Some(Exact::Late(short)) => {
-                        let late = Box::new(overload(&short, before));
-                        return Err(match server.tasks.synchronous() {
-                            true => Unproved::Late(late),
-                            false => Unproved::Unknown(Unsupported::Phases(late)),
-                        });
-                    }
-                    None => {
-                        // Another server may still show a no.
-                        unknown = unknown.or(Some(shifted(reason, before)));
-                        Vec::new()
-                    }
-                },
-            };
-            servers.push(ServerProof { response, supply, responses: bounds });
+            let bounds = fits(&server.tasks, &server.policy, &supply, effort);
+            let bounds = bounds.or_else(|reason| match exact(system, core, index, effort, events_max) {
+                Some(Exact::Fits(bounds)) => Ok(bounds),
+                Some(Exact::Late(short)) => {
+                    let late = Box::new(overload(&short, before));
+                    Err(match server.tasks.synchronous() {
+                        true => Unproved::Late(late),
+                        false => Unproved::Unknown(Unsupported::Phases(late)),
+                    })
+                }
+                None => Err(Unproved::Unknown(shifted(reason, before))),
+            });
+            servers.push(bounds.map(|responses| ServerProof { response, supply, responses }));
             before += server.tasks.tasks().len();
         }
         cores.push(servers);
     }
-    match unknown {
-        Some(reason) => Err(Unproved::Unknown(reason)),
-        None => Ok(Proof { cores }),
+    cores
+}
+
+fn prove(system: &System, effort: Effort, events_max: u64) -> Result<Proof, Unproved> {
+    let all = server_proofs(system, effort, events_max);
+    // Where one server is not proved, another may still show a no.
+    let late = |found: &&Result<ServerProof, Unproved>| matches!(found, Err(Unproved::Late(_)));
+    if let Some(Err(late)) = all.iter().flatten().find(late) {
+        return Err(late.clone());
     }
+    let cores = all.into_iter().map(|core| core.into_iter().collect());
+    Ok(Proof { cores: cores.collect::<Result<_, _>>()? })
 }
 
 fn exact(system: &System, core: usize, index: usize, effort: Effort, events_max: u64) -> Option<Exact> {

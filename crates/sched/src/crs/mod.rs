@@ -53,7 +53,7 @@ mod timeline_check;
 pub use crate::form::Form;
 pub use crate::ranks::{Density, RankOrder};
 pub use bounds::{Inner, UtilizationBound, periodic_capacity_bound, utilization_bound, within_utilization_bound};
-pub use decide::{Proof, ServerProof, Witness, judge};
+pub use decide::{Proof, ServerProof, Unproved, Witness, judge, server_proofs};
 pub use model::{Core, Kind, RankGroup, Refresh, Server, System, burst};
 pub use optimum::{Choice, Optimum, Space, exhaustive, optimize};
 pub use partition::{CoreShare, Partition, PartitionLimits, Partitioned, partition};

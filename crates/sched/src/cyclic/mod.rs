@@ -9,6 +9,7 @@
 //! - [`judge_frame`], [`frame_candidates`], [`fuse`]: which frames will do (rules (1) to (5) of 4.3.2, Algorithm 6).
 //! - [`place`]: jobs into frames by maximum flow, given which colors each task avoids; a no is a minimum cut.
 //! - [`place_given`]: the same when tasks have several instances, each with given colors.
+//! - [`Problem::textbook`]: no colors, for comparison and for memory that refreshes itself.
 //! - [`place_then_avoid`]: the dissertation's order, first the jobs, then the colors that are left (4.3.2).
 //! - [`color`]: both at once, with the fewest copy tasks, and then the fewest slices, and a proven bound for them.
 //! - [`fewest_slices`]: the fewest slices when colors are given.

@@ -4,6 +4,7 @@ use crate::cyclic::frames::{Frames, Memory};
 use crate::cyclic::{Fault, judge_frame};
 use crate::error::SchedError;
 use crate::form::Form;
+use crate::ranks::RankOrder;
 use crate::task::{TIME_MAX, TaskSet};
 use memtint_units::Picoseconds;
 use num_integer::Integer;
@@ -62,7 +63,7 @@ impl fmt::Display for ColorSet {
 /// What a task needs of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// Ranks that hold its data, at least 1 (`rankReq` of 4.3.7).
+    /// Ranks that hold its data, at least 1 (`rankReq` of 4.3.7); 0 in [`Problem::textbook`] only.
     pub ranks: u32,
     /// Time to bring its globals from one instance to another, zero when its jobs are independent; see
     /// [`copy_time`](crate::cyclic::copy_time). Added to the WCET of each job of a task that has copies, as section 4.3
@@ -216,6 +217,35 @@ impl Problem {
         let (sharing, slicing) = (Sharing::default(), Slicing::default());
         let jobs = windows(&set, cycle, frames.size.0);
         Ok(Problem { set, memory, frames, footprints, slice, sharing, slicing, cycle, jobs })
+    }
+
+    /// Puts tasks and frames together without colors: a textbook cyclic executive, whose cycle is the hyperperiod.
+    ///
+    /// Frames divide the hyperperiod; rules about refresh do not apply, and there are no copy tasks. So that everything else here
+    /// can be asked of it, it has a memory of one rank in which no task has data, refreshed once in a cycle.
+    ///
+    /// ```
+    /// use memtint_sched::cyclic::{Answer, Limits, Problem, color};
+    /// use memtint_sched::{TaskSet, TaskSpec};
+    /// use memtint_units::Picoseconds;
+    ///
+    /// let ms = |value: u64| Picoseconds::from_ns(value * 1_000_000);
+    /// let set = TaskSet::new([TaskSpec::new("a", ms(4), ms(1)), TaskSpec::new("b", ms(5), ms(2)), TaskSpec::new("c", ms(20), ms(1))])?;
+    /// let problem = Problem::textbook(set, ms(2))?;
+    /// assert!(color(&problem, Limits::default()).is_schedulable());
+    /// # Ok::<(), memtint_sched::SchedError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Problem::new`]; [`SchedError::Hyperperiod`] too.
+    pub fn textbook(set: TaskSet, size: Picoseconds) -> Result<Problem, SchedError> {
+        let cycle = set.hyperperiod_time()?;
+        let memory = Memory::new(cycle, 1, Picoseconds(1), RankOrder::Parallel)?;
+        let footprints = vec![Footprint::default(); set.tasks().len()];
+        let mut problem = Problem::new(set, memory, Frames { size, color: cycle }, footprints)?;
+        problem.footprints.iter_mut().for_each(|own| own.ranks = 0);
+        Ok(problem.sharing(Sharing::Shared))
     }
 
     /// Lets each slice of a job after its first take so much longer: the context switch and the cold caches (4.3.8).

@@ -5,6 +5,7 @@ use crate::cyclic::flow::{Cut, Placement, route};
 use crate::cyclic::problem::{ColorSet, JobId, Problem, Sharing, Slicing, Unanswered};
 use crate::cyclic::slices::{Slicer, Tuple};
 use crate::cyclic::table::{Executive, table};
+use crate::task::TaskSet;
 
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +102,9 @@ const NO_BOUND: u64 = 1 << 48;
 /// Exact, up to the limits: a yes carries an executive that the independent checker has accepted, and proven bounds for what it
 /// minimizes; a no carries cuts. What the limits prevent is no answer. In the worst case the time grows exponentially
 /// with tasks and colors. Fewest slices are found quickly where the frame and the WCETs are multiples of a time that is not too
-/// small a part of a frame (round WCETs up to one); otherwise the slices are those of the flow, beside a weaker bound.
+/// small a part of a frame (round WCETs up to one); otherwise the slices are those of the flow, beside a weaker bound. Where slices
+/// cost something and the limit is reached, jobs are made longer by what some slices cost, rounded up, and cut for free; what
+/// the checker accepts of that, counting each slice, is an answer too, again beside a weaker bound.
 ///
 /// ```
 /// use memtint_sched::cyclic::{Answer, Footprint, Frames, Limits, Memory, Problem, RankOrder, color};
@@ -118,6 +121,51 @@ const NO_BOUND: u64 = 1 << 48;
 /// # Ok::<(), memtint_sched::SchedError>(())
 /// ```
 pub fn color(problem: &Problem, limits: Limits) -> Answer {
+    match exact(problem, limits) {
+        Answer::Unsupported(Unanswered::Nodes { nodes_max })
+            if problem.slicing == Slicing::Free && problem.slice.0 > 0 =>
+        {
+            let found = with_margin(problem, limits).map(|found| Answer::Schedulable(Box::new(found)));
+            found.unwrap_or(Answer::Unsupported(Unanswered::Nodes { nodes_max }))
+        }
+        answer => answer,
+    }
+}
+
+/// Slices of a job whose cost is added to its WCET.
+const MARGIN_SLICES_MAX: u64 = 4;
+/// Parts of a frame to which the longer WCETs are rounded up.
+const MARGIN_PARTS: [u64; 3] = [32, 250, 2000];
+
+/// Places longer jobs with slices that cost nothing.
+fn with_margin(problem: &Problem, limits: Limits) -> Option<Solution> {
+    let mut free = problem.clone();
+    free.slice.0 = 0;
+    // A schedule with costly slices is one with free ones: its bounds hold.
+    let Answer::Schedulable(bound) = exact(&free, limits) else { return None };
+    let size = problem.frames.size.0;
+    for slices in 1..=MARGIN_SLICES_MAX {
+        for unit in MARGIN_PARTS.iter().filter(|&&parts| size.is_multiple_of(parts)).map(|parts| size / parts) {
+            let longer = |task: &crate::task::Task| {
+                let mut spec = task.spec();
+                spec.wcet.0 = (spec.wcet.0 + slices * problem.slice.0).next_multiple_of(unit);
+                spec
+            };
+            let mut wide = free.clone();
+            wide.set = TaskSet::new(problem.set.tasks().iter().map(longer)).ok()?;
+            let Answer::Schedulable(found) = exact(&wide, limits) else { continue };
+            let Ok(checked) = check_executive(problem, &found.executive) else { continue };
+            let as_many = found.executive.copies() == bound.copies_least;
+            let extra_slices_least = if as_many { bound.extra_slices_least } else { 0 };
+            let nodes = bound.nodes + found.nodes;
+            let (executive, copies_least) = (found.executive, bound.copies_least);
+            return Some(Solution { executive, checked, copies_least, extra_slices_least, nodes });
+        }
+    }
+    None
+}
+
+fn exact(problem: &Problem, limits: Limits) -> Answer {
     if let Some(reason) = problem.unanswered() {
         return Answer::Unsupported(reason);
     }
@@ -278,6 +326,9 @@ fn copies_possible(problem: &Problem) -> u32 {
         // Each copy takes colors that nobody else has; the task with the least needs can have the most.
         Sharing::Private => {
             let needed: u32 = (0..tasks).map(each).sum();
+            if needed == 0 {
+                return 0;
+            }
             let least = (0..tasks).map(each).min().unwrap_or(1);
             problem.colors().saturating_sub(needed) / least
         }
@@ -288,6 +339,9 @@ fn copies_possible(problem: &Problem) -> u32 {
 /// The most instances of a task that have different colors.
 fn instances_possible(problem: &Problem, task: usize) -> usize {
     let (colors, need) = (u128::from(problem.colors()), u128::from(problem.colors_needed(task)));
+    if need == 0 {
+        return 1;
+    }
     match problem.sharing {
         Sharing::Private => (colors / need) as usize,
         Sharing::Shared => {
