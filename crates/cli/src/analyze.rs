@@ -2,19 +2,24 @@
 //!
 //! A scheduler is a variant of [`Scheduler`] and a function that makes an [`Outcome`]; the rest prints any outcome.
 
+pub(crate) mod cyclic;
 mod gantt;
-mod outcome;
+pub(crate) mod outcome;
 mod priority;
+mod servers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_sched::Effort;
+use memtint_sched::{Effort, Form};
 use memtint_taskset::TaskFile;
 
 use self::outcome::{Answer, Outcome};
 use crate::Ending;
 use crate::output::{Failure, Format, print, print_json, read_file, write_file};
+
+/// The most jobs that a witness holds, unless said.
+const JOBS_MAX: u64 = 10_000;
 
 /// Arguments of `memtint analyze`.
 #[derive(Debug, clap::Args)]
@@ -27,6 +32,12 @@ use crate::output::{Failure, Format, print, print_json, read_file, write_file};
     can be there too: [refresh] with mode (auto, fgr2, fgr4, burst), interval, duration, reopen, moved;\n\
     [regulator] with period, lines, line_min; [banks] with request_delay, private_banks, requests_at_once_max, and\n\
     [[banks.core]] with [[banks.core.task]] and [banks.core.regulator].\n\
+    \n\
+    cyclic, colored-refresh and crs take [memory] with ranks, density (gigabits of a chip) or t_rfc, retention, bursts, lock,\n\
+    unlock; [cyclic] with frame, color_frame, sharing, slicing, slice_cost, copies_max; [[color]] with name, ranks, phase;\n\
+    [[server]] with name, color, core, period, budget, kind (deferrable, idle-consuming), scheduling (edf, rm, dm, fp); and of a\n\
+    task ranks, copy, server. What is missing of frames is looked for, the longest first, and where there is no server at all, two\n\
+    are, as by memtint refresh plan --scheme crs. As printed, no form answers: it is there for comparison.\n\
     \n\
     Example: memtint analyze tasks.toml --scheduler edf --svg schedule.svg"
 )]
@@ -44,11 +55,23 @@ pub(crate) struct AnalyzeArguments {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// The most jobs that a witness may hold; longer hyperperiods are cut, and that is said.
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = JOBS_MAX, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     jobs: u64,
-    /// The most steps that one answer may take.
-    #[arg(long, value_name = "N", default_value_t = Effort::default().steps_max)]
-    steps: u64,
+    /// The most steps that one answer may take; default: 10 million, and 100 thousand nodes of a search for colors.
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
+    /// Formulas corrected, or as printed in the dissertation, which answers nothing: for comparison.
+    #[arg(long, value_enum, default_value_t = FormChoice::Corrected)]
+    form: FormChoice,
+}
+
+/// Which form of published formulas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FormChoice {
+    /// With what is wrong in print put right.
+    Corrected,
+    /// With its mistakes; for colored-refresh and crs.
+    AsPrinted,
 }
 
 /// Who goes first.
@@ -62,6 +85,12 @@ enum Scheduler {
     Fp,
     /// The earliest deadline.
     Edf,
+    /// A cyclic executive: a table of frames; refresh by the controller as longer jobs.
+    Cyclic,
+    /// A cyclic executive around the refresh of colors (a table memory is needed).
+    ColoredRefresh,
+    /// Colored Refresh Servers; where the file has none, they are looked for (a table memory is needed).
+    Crs,
 }
 
 /// What every scheduler's function may use.
@@ -70,6 +99,9 @@ struct Question<'a> {
     nonpreemptive: bool,
     jobs_max: u64,
     effort: Effort,
+    /// The steps asked for.
+    steps: Option<u64>,
+    form: Form,
 }
 
 pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
@@ -80,13 +112,22 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         file: &file,
         nonpreemptive: arguments.nonpreemptive,
         jobs_max: arguments.jobs,
-        effort: Effort { steps_max: arguments.steps },
+        effort: arguments.steps.map_or_else(Effort::default, |steps_max| Effort { steps_max }),
+        steps: arguments.steps,
+        form: match arguments.form {
+            FormChoice::Corrected => Form::Corrected,
+            FormChoice::AsPrinted => Form::AsPrinted,
+        },
     };
+    fitting(arguments)?;
     let outcome = match arguments.scheduler {
         Scheduler::Rm => priority::rate_monotonic(&question),
         Scheduler::Dm => priority::deadline_monotonic(&question),
         Scheduler::Fp => priority::given(&question)?,
         Scheduler::Edf => priority::edf(&question),
+        Scheduler::Cyclic => cyclic::textbook(&question)?,
+        Scheduler::ColoredRefresh => cyclic::colored_refresh(&question)?,
+        Scheduler::Crs => servers::crs(&question)?,
     };
     if let Some(path) = &arguments.svg {
         match &outcome.witness {
@@ -99,6 +140,50 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         Format::Text => print(&outcome.to_text())?,
     }
     ending(&outcome)
+}
+
+/// What a plan is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Planned {
+    ColoredRefresh,
+    Crs,
+}
+
+/// An answer about a plan, in all its forms.
+pub(crate) struct Judged {
+    pub(crate) yes: bool,
+    pub(crate) json: serde_json::Value,
+    pub(crate) text: String,
+    /// The witness, drawn.
+    pub(crate) svg: Option<String>,
+}
+
+/// Judges a file with a plan in it, as `memtint analyze` would.
+pub(crate) fn judge_plan(file: &TaskFile, planned: Planned, steps: Option<u64>) -> Result<Judged, Failure> {
+    let effort = steps.map_or_else(Effort::default, |steps_max| Effort { steps_max });
+    let question = Question { file, nonpreemptive: false, jobs_max: JOBS_MAX, effort, steps, form: Form::Corrected };
+    let outcome = match planned {
+        Planned::ColoredRefresh => cyclic::colored_refresh(&question)?,
+        Planned::Crs => servers::crs(&question)?,
+    };
+    let svg = outcome.witness.as_ref().ok().map(|chart| gantt::svg(chart, outcome.scheduler));
+    let yes = matches!(outcome.answer, Answer::Yes);
+    Ok(Judged { yes, json: outcome.to_json(), text: outcome.to_text(), svg })
+}
+
+/// Refuses options that mean nothing for a scheduler.
+fn fitting(arguments: &AnalyzeArguments) -> Result<(), Failure> {
+    let policy = matches!(arguments.scheduler, Scheduler::Rm | Scheduler::Dm | Scheduler::Fp | Scheduler::Edf);
+    if arguments.nonpreemptive && !policy {
+        let message =
+            "--nonpreemptive: is for --scheduler rm, dm, fp or edf; a table and servers preempt where they say";
+        return Err(Failure::Sentence(message.to_owned()));
+    }
+    if arguments.form == FormChoice::AsPrinted && (policy || arguments.scheduler == Scheduler::Cyclic) {
+        let message = "--form as-printed: is for --scheduler colored-refresh or crs; of the others there is one form";
+        return Err(Failure::Sentence(message.to_owned()));
+    }
+    Ok(())
 }
 
 fn ending(outcome: &Outcome) -> Ending {

@@ -2,7 +2,7 @@
 //!
 //! A verb of its own is a variant of [`Verb`] and a module below.
 
-mod plan;
+pub(crate) mod plan;
 
 use crate::Ending;
 use crate::output::Format;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use memtint_sched::{Cause, Coverage, Overload, Response, TaskSet, Unsupported, Violation};
+use memtint_sched::{Cause, Coverage, Overload, Response, Task, TaskSet, Unsupported, Violation};
 pub(super) use memtint_taskset::exact_time as time;
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
@@ -21,21 +21,42 @@ pub(super) struct Outcome {
     /// What must hold for the answer to.
     pub(super) assumptions: Vec<String>,
     pub(super) answer: Answer,
-    /// The answer is about exactly the phases given.
-    pub(super) phased: bool,
     pub(super) set: TaskSet,
     /// For each task of the set.
     pub(super) rows: Vec<Row>,
     /// Further numbers: name, value for programs, value for people.
-    pub(super) numbers: Vec<(&'static str, Value, String)>,
+    pub(super) numbers: Vec<Number>,
+    /// Further tables: servers, frames.
+    pub(super) sections: Vec<Section>,
     /// A schedule that the independent checker has accepted, or why there is none.
     pub(super) witness: Result<Chart, String>,
 }
 
+/// Name, value for programs, value for people.
+pub(crate) type Number = (&'static str, Value, String);
+
+/// A table beside that of the tasks.
+pub(super) struct Section {
+    /// Its name; for programs the key of a list.
+    pub(super) name: &'static str,
+    pub(super) heads: Vec<&'static str>,
+    /// Columns of numbers.
+    pub(super) right: Vec<usize>,
+    pub(super) rows: Vec<Vec<String>>,
+    /// The rows for programs.
+    pub(super) json: Vec<Value>,
+}
+
 pub(super) enum Answer {
     Yes,
-    No(Box<Overload>),
+    No(Box<Refusal>),
     Unsupported(String),
+}
+
+/// A no: a sentence for people, and the task, the window and the demand for programs.
+pub(super) struct Refusal {
+    pub(super) sentence: String,
+    pub(super) overload: Value,
 }
 
 /// What is known of one task.
@@ -48,15 +69,19 @@ pub(super) struct Row {
     pub(super) unbounded: Option<String>,
     /// The largest factor on its WCET alone, exact.
     pub(super) scaling: Option<String>,
+    /// What only some schedulers know; the same names in each row.
+    pub(super) more: Vec<Number>,
 }
 
-/// A witness: lanes of runs. The lanes may be more than the tasks of the set.
+/// A witness: lanes of runs, and below them what is refreshed. The lanes may be more than the tasks of the set.
 pub(super) struct Chart {
     pub(super) lanes: Vec<Lane>,
+    pub(super) bands: Vec<Band>,
     pub(super) window: Picoseconds,
     pub(super) coverage: Coverage,
     /// Jobs whose deadline is in the window; all are met.
     pub(super) jobs: u64,
+    /// Time for which no lane runs, on all cores together.
     pub(super) idle: Picoseconds,
     /// What the schedule shows and what it does not.
     pub(super) remark: String,
@@ -64,18 +89,43 @@ pub(super) struct Chart {
 
 pub(super) struct Lane {
     pub(super) name: String,
+    /// Of what arrives.
+    pub(super) arrivals: Option<Arrivals>,
+    pub(super) runs: Vec<Run>,
+}
+
+pub(super) struct Arrivals {
     pub(super) phase: Picoseconds,
     pub(super) period: Picoseconds,
     pub(super) deadline: Picoseconds,
-    /// Job, start, end.
-    pub(super) runs: Vec<(u64, Picoseconds, Picoseconds)>,
+}
+
+impl Arrivals {
+    pub(super) fn of(task: &Task) -> Option<Arrivals> {
+        Some(Arrivals { phase: task.phase(), period: task.period(), deadline: task.deadline() })
+    }
+}
+
+pub(super) struct Run {
+    pub(super) job: u64,
+    pub(super) start: Picoseconds,
+    pub(super) end: Picoseconds,
+    /// Which slice of its job on which instance of its task, where there are several.
+    pub(super) part: Option<(u32, usize)>,
+}
+
+/// Ranks that are refreshed together, and when.
+pub(super) struct Band {
+    pub(super) name: String,
+    pub(super) ranks: Vec<u32>,
+    pub(super) spans: Vec<(Picoseconds, Picoseconds)>,
 }
 
 impl Outcome {
     pub(super) fn to_json(&self) -> Value {
         let (schedulable, overload, unsupported) = match &self.answer {
             Answer::Yes => (json!(true), Value::Null, Value::Null),
-            Answer::No(late) => (json!(false), self.overload(late), Value::Null),
+            Answer::No(refusal) => (json!(false), refusal.overload.clone(), Value::Null),
             Answer::Unsupported(reason) => (Value::Null, Value::Null, json!(reason)),
         };
         let mut all = json!({
@@ -94,13 +144,16 @@ impl Outcome {
         for (name, value, _) in &self.numbers {
             all[name] = value.clone();
         }
+        for section in &self.sections {
+            all[section.name] = json!(section.json);
+        }
         all
     }
 
     fn task(&self, index: usize, row: &Row) -> Value {
         let task = &self.set.tasks()[index];
         let worst = row.worst.as_ref();
-        json!({
+        let mut all = json!({
             "name": task.name(),
             "priority": row.priority,
             "period_ps": task.period().0,
@@ -115,35 +168,29 @@ impl Outcome {
             "jobs_looked_at": worst.map(|worst| worst.jobs),
             "no_wcrt_because": row.unbounded,
             "wcet_factor_max": row.scaling,
-        })
-    }
-
-    fn overload(&self, late: &Overload) -> Value {
-        json!({
-            "task": self.set.tasks()[late.task].name(),
-            "job": late.job.to_string(),
-            "window_ps": late.window_ps.to_string(),
-            "demand_ps": late.demand_ps.to_string(),
-            "because": because(&self.set, &late.cause),
-        })
+        });
+        for (name, value, _) in &row.more {
+            all[name] = value.clone();
+        }
+        all
     }
 
     pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
         let verdict = match &self.answer {
             Answer::Yes => "schedulable: every job meets its deadline".to_owned(),
-            Answer::No(late) if self.phased => format!("not schedulable: {}", late_in(&self.set, late, "its phase")),
-            Answer::No(late) => format!("not schedulable: {}", overloaded(&self.set, late)),
+            Answer::No(refusal) => format!("not schedulable: {}", refusal.sentence),
             Answer::Unsupported(reason) => format!("unsupported: {reason}"),
         };
         let _ = writeln!(text, "{} ({})\n", verdict, self.scheduler);
-        let rows = self.rows.iter().enumerate().map(|(index, row)| self.cells(index, row));
-        let heads =
-            ["task", "priority", "period", "wcet", "deadline", "worst response", "slack", "in job", "wcet factor"];
-        text.push_str(&table(&heads, &[1, 2, 3, 4, 5, 6, 7], &rows.collect::<Vec<_>>()));
+        text.push_str(&self.task_table());
+        for section in &self.sections {
+            let _ = writeln!(text, "\n{}", table(&section.heads, &section.right, &section.rows).trim_end());
+        }
         let _ = writeln!(text, "\ntheorem: {}", self.theorem);
-        for (name, _, value) in &self.numbers {
-            let _ = writeln!(text, "{}: {value}", name.replace('_', " "));
+        // What is for programs only has no text.
+        for (name, _, value) in self.numbers.iter().filter(|(_, _, value)| !value.is_empty()) {
+            let _ = writeln!(text, "{}: {value}", name.trim_end_matches("_ps").replace('_', " "));
         }
         for assumption in &self.assumptions {
             let _ = writeln!(text, "assumes: {assumption}");
@@ -155,13 +202,29 @@ impl Outcome {
         text
     }
 
+    /// The tasks; columns in which nothing is known of any are left out.
+    fn task_table(&self) -> String {
+        let mut heads: Vec<String> =
+            ["task", "priority", "period", "wcet", "deadline", "worst response", "slack", "in job", "wcet factor"]
+                .map(str::to_owned)
+                .to_vec();
+        let words = |(name, _, _): &Number| name.trim_end_matches("_ns").replace('_', " ");
+        heads.extend(self.rows.iter().take(1).flat_map(|row| row.more.iter().map(words)));
+        let rows: Vec<Vec<String>> = self.rows.iter().enumerate().map(|(index, row)| self.cells(index, row)).collect();
+        let known: Vec<usize> = (0..heads.len()).filter(|&column| rows.iter().any(|row| row[column] != "-")).collect();
+        let right: Vec<usize> = (0..known.len()).filter(|&column| (1..8).contains(&known[column])).collect();
+        let heads: Vec<&str> = known.iter().map(|&column| heads[column].as_str()).collect();
+        let pick = |row: Vec<String>| known.iter().map(|&column| row[column].clone()).collect();
+        table(&heads, &right, &rows.into_iter().map(pick).collect::<Vec<_>>())
+    }
+
     fn cells(&self, index: usize, row: &Row) -> Vec<String> {
         let task = &self.set.tasks()[index];
         let dash = || "-".to_owned();
         let worst = row.worst.as_ref();
         let response = worst.map(|worst| time(worst.response)).or(row.unbounded.as_ref().map(|_| "unknown".to_owned()));
         let slack = worst.map(|worst| worst.slack(&self.set).map_or("late".to_owned(), time));
-        vec![
+        let mut cells = vec![
             task.name().to_owned(),
             row.priority.map_or_else(dash, |rank| rank.to_string()),
             time(task.period()),
@@ -171,16 +234,27 @@ impl Outcome {
             slack.unwrap_or_else(dash),
             worst.map_or_else(dash, |worst| worst.job.to_string()),
             row.scaling.clone().unwrap_or_else(dash),
-        ]
+        ];
+        cells.extend(row.more.iter().map(|(_, _, text)| text.clone()));
+        cells
     }
 }
 
 impl Chart {
     fn to_json(&self) -> Value {
-        let lane = |lane: &Lane| {
-            let runs =
-                lane.runs.iter().map(|(job, start, end)| json!({"job": job, "start_ps": start.0, "end_ps": end.0}));
-            json!({"name": lane.name, "runs": runs.collect::<Vec<_>>()})
+        let run = |run: &Run| {
+            let mut all = json!({"job": run.job, "start_ps": run.start.0, "end_ps": run.end.0});
+            if let Some((slice, instance)) = run.part {
+                all["slice"] = json!(slice);
+                all["instance"] = json!(instance);
+            }
+            all
+        };
+        let lane = |lane: &Lane| json!({"name": lane.name, "runs": lane.runs.iter().map(run).collect::<Vec<_>>()});
+        let span = |span: &(Picoseconds, Picoseconds)| json!({"start_ps": span.0.0, "end_ps": span.1.0});
+        let band = |band: &Band| {
+            let spans: Vec<Value> = band.spans.iter().map(span).collect();
+            json!({"color": band.name, "ranks": band.ranks, "refreshes": spans})
         };
         let coverage = match self.coverage {
             Coverage::Hyperperiod => "hyperperiod",
@@ -199,6 +273,7 @@ impl Chart {
             "idle_ps": self.idle.0,
             "remark": self.remark,
             "lanes": self.lanes.iter().map(lane).collect::<Vec<_>>(),
+            "colors": self.bands.iter().map(band).collect::<Vec<_>>(),
         })
     }
 
@@ -214,7 +289,7 @@ impl Chart {
 }
 
 /// Nanoseconds: a whole number where it is one.
-fn ns(span: Picoseconds) -> Value {
+pub(super) fn ns(span: Picoseconds) -> Value {
     if span.0.is_multiple_of(1000) { json!(span.0 / 1000) } else { json!(span.as_ns()) }
 }
 
@@ -232,9 +307,24 @@ fn because(set: &TaskSet, cause: &Cause) -> String {
     }
 }
 
+/// A no by an overload after a critical instant, or another beginning.
+pub(super) fn refusal(set: &TaskSet, late: &Overload, after: &str) -> Answer {
+    let overload = json!({
+        "task": set.tasks()[late.task].name(),
+        "job": late.job.to_string(),
+        "window_ps": late.window_ps.to_string(),
+        "demand_ps": late.demand_ps.to_string(),
+        "because": because(set, &late.cause),
+    });
+    Answer::No(Box::new(Refusal { sentence: late_in(set, late, after), overload }))
+}
+
+/// What the window of an overload begins with, unless said.
+pub(super) const CRITICAL: &str = "a critical instant";
+
 /// A sentence for an overload.
-pub(super) fn overloaded(set: &TaskSet, late: &Overload) -> String {
-    late_in(set, late, "a critical instant")
+fn overloaded(set: &TaskSet, late: &Overload) -> String {
+    late_in(set, late, CRITICAL)
 }
 
 fn late_in(set: &TaskSet, late: &Overload, after: &str) -> String {

@@ -11,7 +11,7 @@ use memtint_units::Picoseconds;
 use serde_json::json;
 
 use super::Question;
-use super::outcome::{Answer, Chart, Lane, Outcome, Row, reason, time};
+use super::outcome::{Answer, Arrivals, CRITICAL, Chart, Lane, Number, Outcome, Row, Run, reason, refusal, time};
 use crate::output::Failure;
 
 pub(super) fn rate_monotonic(question: &Question<'_>) -> Outcome {
@@ -87,7 +87,7 @@ fn uninterrupted_edf(question: &Question<'_>) -> Outcome {
         .outcome(question, verdict)
 }
 
-type Numbers = Vec<(&'static str, serde_json::Value, String)>;
+type Numbers = Vec<Number>;
 
 fn rows(set: &TaskSet, worst: impl Fn(usize) -> Result<WorstCase, Unsupported>) -> Vec<Row> {
     let row = |task| match worst(task) {
@@ -149,7 +149,7 @@ impl Parts {
         };
         let answer = match verdict {
             Verdict::Schedulable(()) => Answer::Yes,
-            Verdict::Unschedulable(late) => Answer::No(Box::new(late)),
+            Verdict::Unschedulable(late) => refusal(set, &late, CRITICAL),
             Verdict::Unsupported(found) => Answer::Unsupported(reason(set, &found)),
         };
         self.whatever_phases(question, answer)
@@ -170,7 +170,7 @@ impl Parts {
         self.numbers = vec![(
             "phases_window_ps",
             json!(window.to_string()),
-            format!("{window}, the last phase and two hyperperiods from time 0"),
+            format!("{window} ps, the last phase and two hyperperiods from time 0"),
         )];
         let answer = match verdict {
             Verdict::Schedulable(schedule) => {
@@ -185,12 +185,11 @@ impl Parts {
                 for row in &mut self.rows {
                     *row = Row { unbounded: Some(unknown.to_owned()), priority: row.priority, ..Row::default() };
                 }
-                Answer::No(Box::new(late))
+                refusal(set, &late, "its phase")
             }
             Verdict::Unsupported(found) => Answer::Unsupported(reason(set, &found)),
         };
         let mut outcome = self.whatever_phases(question, answer);
-        outcome.phased = true;
         outcome.assumptions.retain(|assumption| assumption != WORST_PHASES);
         outcome
             .assumptions
@@ -217,10 +216,10 @@ impl Parts {
             theorem,
             assumptions: assumptions(set, terms),
             answer,
-            phased: false,
             set: set.clone(),
             rows: self.rows,
             numbers,
+            sections: Vec::new(),
             witness,
         }
     }
@@ -338,15 +337,14 @@ fn witness(question: &Question<'_>, policy: &Policy, rows: &[Row]) -> Result<Res
             ));
         }
     }
-    let lane = |(index, task): (usize, &memtint_sched::Task)| Lane {
-        name: task.name().to_owned(),
-        phase: task.phase(),
-        period: task.period(),
-        deadline: task.deadline(),
-        runs: found.runs.iter().filter(|run| run.task == index).map(|run| (run.job, run.start, run.end)).collect(),
+    let lane = |(index, task): (usize, &memtint_sched::Task)| {
+        let runs = found.runs.iter().filter(|run| run.task == index);
+        let runs = runs.map(|run| Run { job: run.job, start: run.start, end: run.end, part: None });
+        Lane { name: task.name().to_owned(), arrivals: Arrivals::of(task), runs: runs.collect() }
     };
     Ok(Ok(Chart {
         lanes: shown.tasks().iter().enumerate().map(lane).collect(),
+        bands: Vec::new(),
         window: found.window,
         coverage: found.coverage.clone(),
         jobs: accepted.jobs,

@@ -1,31 +1,69 @@
 //! `memtint refresh plan`: the best plan for a file that names tasks and memory.
 
+use std::cmp::Reverse;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_sched::cyclic::{Answer, Limits, color};
-use memtint_taskset::{TaskFile, exact_time};
-use serde_json::json;
+use memtint_sched::crs::{
+    Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, optimize, partition,
+};
+use memtint_sched::cyclic::{Answer, Frames, Solution};
+use memtint_sched::{Density, Effort, Unsupported};
+use memtint_taskset::{Color, Inside, Memory, ServerEntry, TaskFile, TaskFileError, exact_time};
+use memtint_units::Picoseconds;
+use serde_json::{Value, json};
 
 use crate::Ending;
+use crate::analyze::cyclic::{limits, try_frames, unanswered};
+use crate::analyze::outcome::Number;
+use crate::analyze::{Planned, judge_plan};
 use crate::output::{Failure, Format, print, print_json, read_file, write_file};
-
-/// Version of the form of JSON output.
-const SCHEMA: u32 = 1;
 
 /// Arguments of `memtint refresh plan`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 there is a plan, 1 there is none, 2 failure, or the search cannot say.")]
+#[command(after_help = "Exit status: 0 there is a plan, 1 there is none, 2 failure, or the search cannot say.\n\
+    \n\
+    A file holds [[task]] tables and [memory] (ranks, density or t_rfc; retention, bursts, lock, unlock). colored-refresh takes\n\
+    [cyclic] too: a frame there, or sharing, slicing, slice_cost, copies_max, is a wish that is kept; of all frames the one with\n\
+    the fewest copy tasks, then the fewest slices, then the longest wins. crs places tasks in two servers on a core, one for\n\
+    each of two colors ([[color]], or the ranks in halves); of all servers of a space (--unit, --period-max) whose tasks surely\n\
+    meet their deadlines, those that leave the least refresh unhidden win.\n\
+    \n\
+    What is written with --out, memtint analyze judges again, from the start.\n\
+    \n\
+    Example: memtint refresh plan tasks.toml --scheme colored-refresh --density 16 --out planned.toml --svg schedule.svg")]
 pub(crate) struct PlanArguments {
-    /// File with the tasks and [memory].
+    /// File with the tasks and a table memory.
     #[arg(value_name = "TASKSET")]
     tasks: PathBuf,
     /// How memory is to be refreshed.
     #[arg(long, value_enum)]
     scheme: Scheme,
-    /// File for the task set with the plan in it, which `memtint analyze` takes.
+    /// Gigabits of a chip, in place of what the file says: 1, 2, 4, 8, 16, 32 or 64.
+    #[arg(long, value_name = "N", value_parser = density)]
+    density: Option<Density>,
+    /// File for the task set with the plan in it, which memtint analyze takes.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// File for a picture of the schedule.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// The most steps that one search may take; default: 10 million, and 100 thousand nodes of a search for colors.
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
+    /// For crs: of what periods and budgets are multiples, such as "100 us"; default: coarse to fine, the first that will do.
+    #[arg(long, value_name = "TIME", requires = "period_max")]
+    unit: Option<Picoseconds>,
+    /// For crs: the longest server period, such as "4 ms".
+    #[arg(long, value_name = "TIME", requires = "unit")]
+    period_max: Option<Picoseconds>,
+    /// For crs: how tasks are scheduled in their servers.
+    #[arg(long, value_enum, default_value_t = Within::Edf)]
+    inside: Within,
+    /// For crs: the most cores, on each of which two servers are made; as few as will do are used.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    cores: u32,
 }
 
 /// How memory is refreshed.
@@ -33,44 +71,418 @@ pub(crate) struct PlanArguments {
 enum Scheme {
     /// A cyclic executive around the bursts of colors.
     ColoredRefresh,
+    /// Colored Refresh Servers.
+    Crs,
+}
+
+/// How tasks are scheduled in a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Within {
+    /// The earliest deadline.
+    Edf,
+    /// Rate monotonic.
+    Rm,
+}
+
+fn density(text: &str) -> Result<Density, String> {
+    let found = Density::ALL.into_iter().find(|density| density.gigabits().to_string() == text);
+    found.ok_or_else(|| "accepted is 1, 2, 4, 8, 16, 32 or 64".to_owned())
+}
+
+/// A plan: the file with it, and why it is the best.
+pub(crate) struct Plan {
+    pub(crate) file: TaskFile,
+    pub(crate) numbers: Vec<Number>,
+}
+
+/// A plan; none, and why; or no answer.
+enum Outcome {
+    Found(Box<Plan>),
+    None(String),
+    Open(String),
 }
 
 pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
     let text = read_file(&arguments.tasks)?;
     let file = TaskFile::parse(&format!("{:?}", arguments.tasks), &text);
-    let mut file = file.map_err(|error| Failure::Sentence(error.to_string()))?;
-    let sentence = |error: memtint_taskset::TaskFileError| Failure::Sentence(error.to_string());
-    let Scheme::ColoredRefresh = arguments.scheme;
-    let mut open = false;
-    for frames in file.frame_choices().map_err(sentence)? {
-        match color(&file.problem(frames).map_err(sentence)?, Limits::default()) {
-            Answer::Schedulable(solution) => {
-                file.cyclic.frame = Some(frames.size);
-                file.cyclic.color_frame = Some(frames.color);
-                file.cyclic.copies_max = Some(solution.executive.copies());
-                if let Some(path) = &arguments.out {
-                    write_file(path, &file.to_string())?;
+    let mut file = file.map_err(sentence)?;
+    file.memory_given().map_err(sentence)?;
+    if let (Some(density), Some(memory)) = (arguments.density, file.memory) {
+        file.memory = Some(Memory { density: Some(density), t_rfc: density.t_rfc(), ..memory });
+    }
+    if !file.terms.is_empty() {
+        let message =
+            "[refresh], [banks] and [regulator] are not known to plans, whose software refreshes memory itself";
+        return Err(Failure::Sentence(format!("{}: {message}", file.name)));
+    }
+    let (outcome, planned) = match arguments.scheme {
+        Scheme::ColoredRefresh => (best_frames(&file, arguments.steps)?, Planned::ColoredRefresh),
+        Scheme::Crs => {
+            let effort = arguments.steps.map_or_else(Effort::default, |steps_max| Effort { steps_max });
+            let inner = match arguments.inside {
+                Within::Edf => Inner::Edf,
+                Within::Rm => Inner::RateMonotonic,
+            };
+            let grid = arguments.unit.zip(arguments.period_max);
+            let wanted = Servers { grid, inner, cores: arguments.cores as usize };
+            file.servers.clear();
+            file.tasks.iter_mut().for_each(|task| task.server = None);
+            let found = match find_servers(&file, &wanted, effort)? {
+                Ok(plan) => Outcome::Found(Box::new(plan)),
+                Err(why) => Outcome::Open(why),
+            };
+            (found, Planned::Crs)
+        }
+    };
+    match outcome {
+        Outcome::Found(plan) => tell(arguments, &plan, planned, format),
+        Outcome::None(why) => {
+            match format {
+                Format::Json => {
+                    print_json(&json!({"schema": SCHEMA, "report": "refresh plan", "plan": null, "because": why}))?;
                 }
-                let (size, stretch) = (exact_time(frames.size), exact_time(frames.color));
-                let copies = solution.executive.copies();
-                match format {
-                    Format::Json => print_json(&json!({
-                        "schema": SCHEMA,
-                        "report": "refresh plan",
-                        "frame_ps": frames.size.0,
-                        "color_frame_ps": frames.color.0,
-                        "copies": copies,
-                    }))?,
-                    Format::Text => print(&format!("frames of {size}, colored by {stretch}; copy tasks: {copies}\n"))?,
-                }
-                return Ok(ExitCode::SUCCESS);
+                Format::Text => print(&format!("no plan: {why}\n"))?,
             }
-            Answer::Unsupported(_) => open = true,
-            Answer::Unschedulable(_) => {}
+            Ok(ExitCode::from(1))
+        }
+        Outcome::Open(why) => Err(Failure::Sentence(format!("no plan was found: {why}"))),
+    }
+}
+
+/// Version of the form of JSON output.
+const SCHEMA: u32 = 1;
+
+fn sentence(error: TaskFileError) -> Failure {
+    Failure::Sentence(error.to_string())
+}
+
+fn tell(arguments: &PlanArguments, plan: &Plan, planned: Planned, format: Format) -> Ending {
+    let judged = judge_plan(&plan.file, planned, arguments.steps)?;
+    if !judged.yes {
+        return Err(Failure::Sentence(format!(
+            "a defect of memtint: the analysis does not accept the plan: {}",
+            judged.text
+        )));
+    }
+    if let Some(path) = &arguments.out {
+        let mut text = format!("# Written by memtint refresh plan from {}.\n", plan.file.name);
+        for (name, _, why) in &plan.numbers {
+            let _ = writeln!(text, "# {}: {why}", name.replace('_', " "));
+        }
+        write_file(path, &format!("{text}\n{}", plan.file.to_string().trim_start()))?;
+    }
+    if let (Some(path), Some(svg)) = (&arguments.svg, &judged.svg) {
+        write_file(path, svg)?;
+    }
+    match format {
+        Format::Json => {
+            let why: serde_json::Map<String, Value> =
+                plan.numbers.iter().map(|(name, value, _)| ((*name).to_owned(), value.clone())).collect();
+            let (toml, report) = (plan.file.to_string(), "refresh plan");
+            print_json(
+                &json!({"schema": SCHEMA, "report": report, "plan": toml, "why": why, "analysis": judged.json}),
+            )?;
+        }
+        Format::Text => {
+            let mut text = String::new();
+            for (name, _, why) in &plan.numbers {
+                let _ = writeln!(text, "{}: {why}", name.replace('_', " "));
+            }
+            print(&format!("{text}\n{}", judged.text))?;
         }
     }
-    match open {
-        true => Err(Failure::Sentence("the search ended at its limit".to_owned())),
-        false => Ok(ExitCode::from(1)),
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How good a table is: fewest copies, then slices, then the longest frame, then the most colors.
+fn badness(frames: Frames, solution: &Solution) -> (u32, u64, Reverse<u64>, u64) {
+    let executive = &solution.executive;
+    (executive.copies(), executive.extra_slices(), Reverse(frames.size.0), frames.color.0)
+}
+
+fn best_frames(file: &TaskFile, steps: Option<u64>) -> Result<Outcome, Failure> {
+    let choices = file.frame_choices().map_err(sentence)?;
+    let mut tried = Vec::new();
+    for &frames in &choices {
+        tried.extend(try_frames(&[frames], |frames| file.problem(frames).map_err(sentence), limits(file, steps))?);
     }
+    let mut best: Option<(Frames, &Solution)> = None;
+    let (mut open, mut least, mut said) = (0, true, Vec::new());
+    for one in &tried {
+        let name = match one.frames.size == one.frames.color {
+            true => exact_time(one.frames.size),
+            false => format!("{} colored by {}", exact_time(one.frames.size), exact_time(one.frames.color)),
+        };
+        said.push(match &one.found {
+            Answer::Schedulable(solution) => {
+                let executive = &solution.executive;
+                let (copies, slices) = (executive.copies(), executive.extra_slices());
+                least &= copies == solution.copies_least && slices == solution.extra_slices_least;
+                if best.is_none_or(|(frames, other)| badness(one.frames, solution) < badness(frames, other)) {
+                    best = Some((one.frames, solution));
+                }
+                format!("{name}: {copies} copies, {slices} extra slices")
+            }
+            Answer::Unschedulable(_) => format!("{name}: refuted"),
+            Answer::Unsupported(why) => {
+                open += 1;
+                format!("{name}: {}", unanswered(&file.set, why))
+            }
+        });
+    }
+    let said = said.join("; ");
+    let Some((frames, solution)) = best else {
+        return Ok(match (choices.len(), open) {
+            (0, _) => Outcome::Open("no frame is accepted by the rules; memtint analyze says why".to_owned()),
+            (_, 0) => Outcome::None(format!("with none of these frames all jobs fit: {said}")),
+            _ => Outcome::Open(said),
+        });
+    };
+    let mut file = file.clone();
+    file.cyclic.frame = Some(frames.size);
+    file.cyclic.color_frame = Some(frames.color).filter(|&color| color != frames.size);
+    file.cyclic.copies_max = Some(solution.executive.copies());
+    let colors = solution.executive.instances.iter().enumerate().map(|(task, own)| {
+        let texts: Vec<String> = own.iter().map(|one| one.colors.to_string()).collect();
+        format!("{} {}", file.set.tasks()[task].name(), texts.join(" and "))
+    });
+    let colors = colors.collect::<Vec<_>>().join(", ");
+    let proved = least && open == 0;
+    let why = match proved {
+        true => {
+            "no frame that was tried has fewer copy tasks, or as few and fewer slices: proved by exhaustive search with bounds"
+        }
+        false => "the best that was found; a search ended at its limit, so there may be a better one",
+    };
+    let numbers = vec![
+        (
+            "plan",
+            json!("colored-refresh"),
+            format!("frames of {}, colored by {}", exact_time(frames.size), exact_time(frames.color)),
+        ),
+        ("task_colors", json!(colors), format!("{colors} (from 0)")),
+        ("proved_best", json!(proved), why.to_owned()),
+        ("frames_tried", json!(said), said.clone()),
+    ];
+    Ok(Outcome::Found(Box::new(Plan { file, numbers })))
+}
+
+/// What is wanted of servers.
+pub(crate) struct Servers {
+    /// Unit of periods and budgets, and the longest period; parts of the retention time when absent.
+    pub(crate) grid: Option<(Picoseconds, Picoseconds)>,
+    pub(crate) inner: Inner,
+    /// The most cores.
+    pub(crate) cores: usize,
+}
+
+impl Default for Servers {
+    fn default() -> Servers {
+        Servers { grid: None, inner: Inner::Edf, cores: 1 }
+    }
+}
+
+/// Units that are tried, as parts of the retention time, and how many of them the longest period is: 4 ms by 100 us, 1 ms by 20 us
+/// and 400 us by 10 us where it is 64 ms.
+const GRIDS: [(u64, u64); 3] = [(640, 40), (3200, 50), (6400, 40)];
+/// Parts of the retention time that are tried as distance of the two refreshes.
+const DISTANCES: u64 = 16;
+
+/// Finds two servers on one core for the tasks of a file, and refresh phases, that leave the least refresh unhidden; the inner
+/// result is why none was found.
+pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) -> Result<Result<Plan, String>, Failure> {
+    let memory = *file.memory_given().map_err(sentence)?;
+    let colors = two_colors(file, &memory)?;
+    for (index, task) in file.tasks.iter().enumerate() {
+        let most = colors.iter().map(|color| color.ranks.len()).min().unwrap_or(0);
+        if task.ranks as usize > most {
+            let name = file.set.tasks()[index].name();
+            return Ok(Err(format!("task {name:?} needs {} ranks, and a color has {most}", task.ranks)));
+        }
+    }
+    let group = |color: &Color| RankGroup {
+        ranks: color.ranks.clone(),
+        phase: color.phase,
+        burst: memory.burst(color.ranks.len() as u32),
+    };
+    let refresh = Refresh {
+        retention: memory.retention,
+        lock: memory.lock,
+        unlock: memory.unlock,
+        groups: colors.iter().map(group).collect(),
+    };
+    let phases = phases(&refresh, [colors[0].phase, colors[1].phase]);
+    if phases.is_empty() {
+        let (one, two) = (exact_time(refresh.locked(0)), exact_time(refresh.locked(1)));
+        return Ok(Err(format!(
+            "colors locked for {one} and {two} do not both fit into {}",
+            exact_time(memory.retention)
+        )));
+    }
+    let part = |&(parts, steps): &(u64, u64)| {
+        let unit = memory.retention.0 / parts;
+        (Picoseconds(unit), Picoseconds(unit * steps))
+    };
+    let grids = wanted.grid.map_or_else(|| GRIDS.iter().map(part).collect(), |grid| vec![grid]);
+    // All cores share the phases, and each pair is a search of its own.
+    let phases = if wanted.cores > 1 { phases[..1].to_vec() } else { phases };
+    let mut searched = Vec::new();
+    for (unit, longest) in grids {
+        let space =
+            Space::new(memory.ranks, refresh.clone(), phases.clone(), unit, longest, Kind::Deferrable, wanted.inner);
+        let space = space.map_err(|error| Failure::Sentence(format!("{}: {error}", file.name)))?;
+        searched.push(format!("multiples of {} up to {}", exact_time(unit), exact_time(longest)));
+        match best_of(file, &space, wanted.cores, effort) {
+            Ok(Some(best)) => return Ok(Ok(servers_of(file, colors, &best, wanted, &searched, phases.len()))),
+            Ok(None) => {}
+            Err(Unsupported::Precondition { needs, .. }) => return Ok(Err(format!("the search needs {needs}"))),
+            Err(why) => return Ok(Err(format!("the search for servers ended at its limit, see --steps: {why:?}"))),
+        }
+    }
+    let cores = if wanted.cores == 1 { "one core".to_owned() } else { format!("each of up to {} cores", wanted.cores) };
+    Ok(Err(format!(
+        "no two servers on {cores}, with periods and budgets in {}, have been found whose supply surely holds all tasks; there may \
+         be others",
+        searched.join(", then ")
+    )))
+}
+
+/// Servers that were found: for each core its tasks and their servers.
+struct Best {
+    cores: Vec<(Vec<usize>, Choice)>,
+    /// What is lost, in parts of the time of one core.
+    unhidden: String,
+    proved: bool,
+    /// How it was proved, or what is known.
+    why: String,
+}
+
+fn best_of(file: &TaskFile, space: &Space, cores: usize, effort: Effort) -> Result<Option<Best>, Unsupported> {
+    if cores == 1 {
+        let all = (0..file.tasks.len()).collect();
+        return Ok(optimize(&file.set, None, space, effort)?.map(|best| Best {
+            unhidden: best.unhidden.to_string(),
+            proved: true,
+            why: format!("proved by branch and bound; {} choices were computed in full or in part", best.costed),
+            cores: vec![(all, best.choice)],
+        }));
+    }
+    let limits = PartitionLimits { cores_max: cores, nodes_max: 100_000, optimized_max: 200 };
+    let Partitioned::Found(best) = partition(&file.set, space, limits, effort)? else { return Ok(None) };
+    let why = match best.is_optimal() {
+        true => "and no fewer cores will do: proved by branch and bound over cores".to_owned(),
+        false => format!(
+            "as far as was searched; proved is that fewer than {} cores, and less than {}, are out of reach",
+            best.cores_min, best.unhidden_min
+        ),
+    };
+    Ok(Some(Best {
+        unhidden: best.unhidden.to_string(),
+        proved: best.is_optimal(),
+        why,
+        cores: best.cores.into_iter().map(|share| (share.tasks, share.choice)).collect(),
+    }))
+}
+
+/// The colors of the file, or the ranks in halves.
+fn two_colors(file: &TaskFile, memory: &Memory) -> Result<Vec<Color>, Failure> {
+    let refuse = |found: usize| {
+        let message =
+            format!("{}: tables [[color]] are {found}; accepted for a search of servers are 2, or none", file.name);
+        Failure::Sentence(message)
+    };
+    match file.colors.len() {
+        2 => Ok(file.colors.clone()),
+        0 if memory.ranks >= 2 => {
+            let half = memory.ranks / 2;
+            let color = |name: &str, ranks: std::ops::Range<u32>, phase| Color {
+                name: name.to_owned(),
+                ranks: ranks.collect(),
+                phase,
+            };
+            Ok(vec![
+                color("c1", 0..half, Picoseconds(memory.retention.0 / 2)),
+                color("c2", half..memory.ranks, Picoseconds(0)),
+            ])
+        }
+        0 => Err(Failure::Sentence(format!(
+            "{}: memory: ranks is {}; accepted for two colors is 2 or more",
+            file.name, memory.ranks
+        ))),
+        found => Err(refuse(found)),
+    }
+}
+
+/// Pairs of phases at which locked windows do not meet, those of the file first.
+fn phases(refresh: &Refresh, given: [Picoseconds; 2]) -> Vec<[Picoseconds; 2]> {
+    let retention = refresh.retention.0;
+    let locked = [refresh.locked(0).0, refresh.locked(1).0];
+    let apart = |pair: &[Picoseconds; 2]| {
+        let order = if pair[0] < pair[1] { [0, 1] } else { [1, 0] };
+        let [early, late] = order.map(|group| (pair[group].0, locked[group]));
+        early.0 + early.1 <= late.0 && late.0 + late.1 <= retention
+    };
+    let distance = |part: u64| Picoseconds(retention / DISTANCES * part);
+    let ways = (1..DISTANCES).flat_map(|part| [[distance(part), Picoseconds(0)], [Picoseconds(0), distance(part)]]);
+    let mut all = vec![given];
+    all.extend(ways.filter(|pair| *pair != given));
+    all.retain(apart);
+    all
+}
+
+fn servers_of(
+    file: &TaskFile,
+    mut colors: Vec<Color>,
+    best: &Best,
+    wanted: &Servers,
+    searched: &[String],
+    phases: usize,
+) -> Plan {
+    let mut file = file.clone();
+    let chosen = best.cores.first().map(|(_, choice)| choice.phases);
+    for (color, phase) in colors.iter_mut().zip(chosen.into_iter().flatten()) {
+        color.phase = phase;
+    }
+    let inside = match wanted.inner {
+        Inner::Edf => Inside::Edf,
+        Inner::RateMonotonic => Inside::RateMonotonic,
+    };
+    file.colors = colors;
+    file.servers.clear();
+    for (core, (tasks, choice)) in best.cores.iter().enumerate() {
+        let before = file.servers.len();
+        file.servers.extend((0..2).map(|index| ServerEntry {
+            name: format!("S{}", before + index + 1),
+            color: index,
+            core: core as u32,
+            period: choice.periods[index],
+            budget: choice.budgets[index],
+            kind: Kind::Deferrable,
+            inside,
+        }));
+        for (&task, &second) in tasks.iter().zip(&choice.second) {
+            file.tasks[task].server = Some(before + usize::from(second));
+        }
+    }
+    let last = searched.last().cloned().unwrap_or_default();
+    let before = match searched.len() {
+        0 | 1 => String::new(),
+        count => format!("; nothing in {}", searched[..count - 1].join(", then ")),
+    };
+    let cores = if wanted.cores == 1 { "one core".to_owned() } else { format!("each of up to {} cores", wanted.cores) };
+    let pairs = if phases == 1 { "one pair".to_owned() } else { format!("{phases} pairs") };
+    let space = format!(
+        "two deferrable servers on {cores}, periods and budgets in {last}, {pairs} of refresh phases, every assignment of tasks{before}"
+    );
+    let why = format!(
+        "no choice in that space leaves less than {} of the time to refresh that is not hidden, with servers that always have \
+         something to do, {}",
+        best.unhidden, best.why
+    );
+    let numbers = vec![
+        ("space", json!(space), space.clone()),
+        ("unhidden_part", json!(best.unhidden), best.unhidden.clone()),
+        ("proved_best", json!(best.proved), why),
+    ];
+    Plan { file, numbers }
 }

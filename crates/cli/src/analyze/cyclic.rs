@@ -1,0 +1,653 @@
+//! Cyclic executives: tables in place of a policy, with and without colors.
+
+use memtint_sched::cyclic::{
+    Answer as Found, Checked, Class, Cut, Executive, FrameReport, Frames, Limits, Memory, Note, Problem, Refused,
+    Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame, place_then_avoid,
+};
+use memtint_sched::{Coverage, Form, Interference, Response, TaskSet, padded};
+use memtint_taskset::TaskFile;
+use memtint_units::Picoseconds;
+use serde_json::{Value, json};
+
+use super::Question;
+use super::outcome::{
+    Answer, Arrivals, Band, Chart, Lane, Number, Outcome, Refusal, Row, Run, Section, ns, reason, time,
+};
+use crate::output::Failure;
+
+/// Nodes of a search, unless said: seconds.
+const NODES_MAX: u64 = 100_000;
+/// Refuted choices of colors that are listed for programs.
+const REFUTED_MAX: usize = 20;
+
+/// Frames, and what the search said of them.
+pub(crate) struct Tried {
+    pub(crate) frames: Frames,
+    pub(crate) problem: Problem,
+    pub(crate) found: Found,
+}
+
+/// Tries frames in their order, up to the first that will do, which is then the last here.
+pub(crate) fn try_frames(
+    choices: &[Frames],
+    problem: impl Fn(Frames) -> Result<Problem, Failure>,
+    limits: Limits,
+) -> Result<Vec<Tried>, Failure> {
+    let mut all = Vec::new();
+    for &frames in choices {
+        let problem = problem(frames)?;
+        let found = color(&problem, limits);
+        let done = found.is_schedulable();
+        all.push(Tried { frames, problem, found });
+        if done {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// How far the search of a file goes.
+pub(crate) fn limits(file: &TaskFile, steps: Option<u64>) -> Limits {
+    let copies_max = file.cyclic.copies_max.unwrap_or(Limits::default().copies_max);
+    Limits { nodes_max: steps.unwrap_or(NODES_MAX), copies_max }
+}
+
+fn sentence(error: impl std::fmt::Display) -> Failure {
+    Failure::Sentence(error.to_string())
+}
+
+/// A table of the hyperperiod, without colors; refresh, if there is any, as longer execution times.
+pub(super) fn textbook(question: &Question<'_>) -> Result<Outcome, Failure> {
+    let file = question.file;
+    let theorem = "cyclic executive: Baker and Shaw 1989; a whole frame between each release and its deadline; jobs into frames by \
+                   maximum flow, fewest slices by branch and bound";
+    let mut part = Part::new("cyclic", theorem, file.set.clone());
+    part.assumptions.push(ARRIVALS.to_owned());
+    if let Some(foreign) = file.terms.iter().find(|term| !matches!(term, Interference::Refresh(_))) {
+        return Ok(part.unsupported(format!("the table knows no {}", name_of(foreign))));
+    }
+    let choices = file.plain_choices().map_err(sentence)?;
+    let mut file = file.clone();
+    if let Some(refresh) = file.refresh {
+        let longer = |wcet: Picoseconds| padded(wcet, &refresh, question.effort);
+        let specs = file.set.tasks().iter().map(|task| {
+            let wcet = longer(task.wcet())?;
+            Ok(memtint_sched::TaskSpec { wcet, ..task.spec() })
+        });
+        let specs = match specs.collect::<Result<Vec<_>, memtint_sched::Unsupported>>() {
+            Ok(specs) => specs,
+            Err(why) => return Ok(part.unsupported(reason(&file.set, &why))),
+        };
+        let again = match longer(Picoseconds(1)) {
+            Ok(one) => one.saturating_sub(Picoseconds(1)),
+            Err(why) => return Ok(part.unsupported(reason(&file.set, &why))),
+        };
+        part.wcets = Some(specs.iter().map(|spec| spec.wcet).collect());
+        part.theorem += &format!(
+            "; WCETs with the refreshes that can meet them, {} each {} (paper 004, 4.3, corrected), and once more for each \
+             slice after the first",
+            time(refresh.stall()),
+            time(refresh.period())
+        );
+        part.assumptions.push(
+            "the core stands still during each refresh; WCETs were found without refresh and with rows closed at the start"
+                .to_owned(),
+        );
+        file.set = TaskSet::new(specs).map_err(sentence)?;
+        file.cyclic.slice_cost += again;
+    }
+    let tried = try_frames(&choices, |frames| plain(&file, frames), limits(&file, question.steps))?;
+    Ok(part.outcome(&file, tried))
+}
+
+fn plain(file: &TaskFile, frames: Frames) -> Result<Problem, Failure> {
+    let problem = Problem::textbook(file.set.clone(), frames.size);
+    let problem = problem.and_then(|problem| problem.slice_cost(file.cyclic.slice_cost)).map_err(sentence)?;
+    Ok(problem.slicing(file.cyclic.slicing))
+}
+
+const ARRIVALS: &str = "jobs arrive at the phase and then once each period, no later, and are released within the jitter; the table has no other policy";
+
+/// Chapter 4 of the dissertation.
+pub(super) fn colored_refresh(question: &Question<'_>) -> Result<Outcome, Failure> {
+    let file = question.file;
+    let theorem = "Colored Refresh: paper 004, chapter 4; rules (2) to (4) corrected, with the burst in its frame; colors inside the \
+                   maximum flow; fewest copies, then fewest slices, by branch and bound";
+    let mut part = Part::new("colored-refresh", theorem, file.set.clone());
+    if let Some(foreign) = file.terms.first() {
+        return Ok(
+            part.unsupported(format!("software refreshes this memory, and the table knows no {}", name_of(foreign)))
+        );
+    }
+    let memory = file.cyclic_memory().map_err(sentence)?;
+    part.memory = Some(memory);
+    part.assumptions.push(ARRIVALS.to_owned());
+    part.assumptions.push(
+        "refresh commands go to the ranks of one color only, at the times of the table, and those ranks hold data of no other \
+         task than their owners'; the operating system's own data is in none of them"
+            .to_owned(),
+    );
+    match file.cyclic.sharing {
+        Sharing::Private => part.assumptions.push("no two instances have a rank in common".to_owned()),
+        Sharing::Shared => part.assumptions.push("instances share ranks, and all their data fits there".to_owned()),
+    }
+    let costs = format!("each slice after the first costs {}", time(file.cyclic.slice_cost));
+    part.assumptions.push(match file.cyclic.slicing {
+        Slicing::Free => format!("jobs may be cut anywhere; {costs}"),
+        Slicing::WholeFrames => format!("all slices of a job but the last fill a frame (4.3.3); {costs}"),
+    });
+    if question.form == Form::AsPrinted {
+        return as_printed(part, file, memory);
+    }
+    let choices = file.frame_choices().map_err(sentence)?;
+    if choices.is_empty() {
+        return Ok(part.no_frame(file, memory));
+    }
+    let problem = |frames| file.problem(frames).map_err(sentence);
+    let tried = try_frames(&choices, problem, limits(file, question.steps))?;
+    Ok(part.outcome(file, tried))
+}
+
+fn name_of(term: &Interference) -> &'static str {
+    match term {
+        Interference::Refresh(_) => "[refresh] by the memory controller",
+        Interference::Regulator(_) => "[regulator]",
+        _ => "[banks], [shared_banks] or [parallel_banks]",
+    }
+}
+
+/// Rules (1) to (5) and the order of 4.3.2, literally: for comparison, with no verdict.
+fn as_printed(mut part: Part, file: &TaskFile, memory: Memory) -> Result<Outcome, Failure> {
+    let choices = match file.cyclic.frame {
+        Some(_) => file.frame_choices().map_err(sentence)?,
+        None => {
+            let whole = |j: &u32| memory.ranks().is_multiple_of(*j);
+            let stretch = |j: u32| Frames::plain(Picoseconds(memory.grain().0 * u64::from(j)));
+            (1..=memory.ranks()).filter(whole).map(stretch).collect()
+        }
+    };
+    part.theorem = "Colored Refresh: paper 004, chapter 4, rules (1) to (5) as printed, and colors chosen after jobs are placed (4.3.2)"
+        .to_owned();
+    let (mut rows, mut json_rows, mut kept) = (Vec::new(), Vec::new(), 0);
+    for frames in choices {
+        let printed = judge_frame(&file.set, &memory, frames, Form::AsPrinted);
+        kept += u32::from(printed.accepted());
+        let refused = refusals(&file.set, &printed);
+        // What the rules refuse by mistake can still be placed.
+        let placed = file.problem(frames).ok().and_then(|problem| place_then_avoid(&problem).ok());
+        let colors = match &placed {
+            None => "-".to_owned(),
+            Some(Err(cut)) => format!("jobs do not fit: {}", cut_sentence(&file.set, cut, frames.size)),
+            Some(Ok(found)) => {
+                let name = |task: &usize| file.set.tasks()[*task].name();
+                let copied: Vec<&str> = found.copied().iter().map(name).collect();
+                let own = found
+                    .chosen
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(task, chosen)| Some(format!("{} {}", name(&task), (*chosen)?)));
+                let copied =
+                    if copied.is_empty() { String::new() } else { format!("; copies of {}", copied.join(", ")) };
+                format!("{}{copied}", own.collect::<Vec<_>>().join(", "))
+            }
+        };
+        json_rows.push(
+            json!({"frame_ps": frames.size.0, "accepted": printed.accepted(), "refused": refused, "colors": colors}),
+        );
+        rows.push(vec![
+            time(frames.size),
+            if refused.is_empty() { "accepted".to_owned() } else { refused.join("; ") },
+            colors,
+        ]);
+    }
+    part.sections.push(Section {
+        name: "frames",
+        heads: vec!["frame", "rules as printed", "colors that are left, from 0"],
+        right: vec![0],
+        rows,
+        json: json_rows,
+    });
+    let reason = match kept {
+        0 => "as printed, the rules refuse each of these frames; the corrected form says more",
+        _ => "as printed, there are frames; whether jobs meet their deadlines is for the corrected form to say",
+    };
+    Ok(part.unsupported(reason.to_owned()))
+}
+
+/// What the rules refuse, each once with all tasks that it is about.
+fn refusals(set: &TaskSet, report: &FrameReport) -> Vec<String> {
+    let mut all: Vec<(String, Vec<&str>)> = Vec::new();
+    for refused in &report.refused {
+        let (rule, task) = match refused {
+            Refused::Alternation { task, .. } => ("(1), longer than half a period: ".to_owned(), Some(*task)),
+            Refused::Retention { remainder } => {
+                (format!("(2): {} of the retention time are left over", time(*remainder)), None)
+            }
+            Refused::WholeFrame { task, .. } => ("(3), not always a whole frame: ".to_owned(), Some(*task)),
+            Refused::Grain { grain } => (format!("(4), with R / K = {}", time(*grain)), None),
+            Refused::Unsliced { task, .. } => ("(5), shorter than a job: ".to_owned(), Some(*task)),
+            Refused::Burst { burst } => (format!("a burst of {} does not fit", time(*burst)), None),
+            other => (format!("{other:?}"), None),
+        };
+        let names = task.map(|task| set.tasks()[task].name());
+        match all.iter_mut().find(|(other, _)| *other == rule) {
+            Some((_, tasks)) => tasks.extend(names),
+            None => all.push((rule, names.into_iter().collect())),
+        }
+    }
+    all.into_iter().map(|(rule, tasks)| format!("{rule}{}", tasks.join(", "))).collect()
+}
+
+fn job_names(set: &TaskSet, cut: &Cut) -> String {
+    let one = |task: usize| {
+        let jobs: Vec<String> = cut.jobs.iter().filter(|id| id.task == task).map(|id| id.job.to_string()).collect();
+        (!jobs.is_empty()).then(|| format!("{} {}", set.tasks()[task].name(), jobs.join(",")))
+    };
+    (0..set.tasks().len()).filter_map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn cut_sentence(set: &TaskSet, cut: &Cut, frame: Picoseconds) -> String {
+    let (demand, supply) = (time(cut.demand), time(cut.supply));
+    format!(
+        "jobs (from 0) {} need {demand}, and may run in {} frames of {} only, which have {supply}",
+        job_names(set, cut),
+        cut.frames.len(),
+        time(frame)
+    )
+}
+
+fn cut_json(set: &TaskSet, cut: &Cut, frame: Picoseconds) -> Value {
+    json!({
+        "task": cut.jobs.first().map(|id| set.tasks()[id.task].name()),
+        "job": cut.jobs.first().map(|id| id.job.to_string()),
+        "jobs": cut.jobs.iter().map(|id| json!({"task": set.tasks()[id.task].name(), "job": id.job})).collect::<Vec<_>>(),
+        "frames": cut.frames,
+        "frame_ps": frame.0,
+        "window_ps": (u128::from(frame.0) * cut.frames.len() as u128).to_string(),
+        "demand_ps": cut.demand.0.to_string(),
+        "supply_ps": cut.supply.0.to_string(),
+        "because": "these jobs may run in these frames only",
+    })
+}
+
+/// What is known before frames are tried.
+struct Part {
+    scheduler: &'static str,
+    theorem: String,
+    assumptions: Vec<String>,
+    set: TaskSet,
+    memory: Option<Memory>,
+    /// WCETs with refresh in them.
+    wcets: Option<Vec<Picoseconds>>,
+    sections: Vec<Section>,
+}
+
+impl Part {
+    fn new(scheduler: &'static str, theorem: &str, set: TaskSet) -> Part {
+        let assumptions = vec![
+            "one processor; switching between jobs takes no time beyond what the WCETs and slices hold".to_owned(),
+            "tasks are independent, and never suspend themselves".to_owned(),
+        ];
+        Part {
+            scheduler,
+            theorem: theorem.to_owned(),
+            assumptions,
+            set,
+            memory: None,
+            wcets: None,
+            sections: Vec::new(),
+        }
+    }
+
+    fn unsupported(self, why: String) -> Outcome {
+        self.finish(Answer::Unsupported(why), Vec::new(), Vec::new(), Err("because the answer is not yes".to_owned()))
+    }
+
+    fn finish(self, answer: Answer, rows: Vec<Row>, numbers: Vec<Number>, witness: Result<Chart, String>) -> Outcome {
+        let utilization = self.set.utilization().to_string();
+        let rows = if rows.is_empty() { self.set.tasks().iter().map(|_| Row::default()).collect() } else { rows };
+        let mut all = vec![("utilization", json!(utilization), utilization)];
+        all.extend(numbers);
+        Outcome {
+            scheduler: self.scheduler,
+            theorem: self.theorem,
+            assumptions: self.assumptions,
+            answer,
+            set: self.set,
+            rows,
+            numbers: all,
+            sections: self.sections,
+            witness,
+        }
+    }
+
+    /// Each colored frame that there can be is refused.
+    fn no_frame(self, file: &TaskFile, memory: Memory) -> Outcome {
+        let whole = |j: &u32| memory.ranks().is_multiple_of(*j);
+        let stretches = (1..memory.ranks()).filter(whole).map(|j| Picoseconds(memory.grain().0 * u64::from(j)));
+        let mut bursts = true;
+        let mut reasons = Vec::new();
+        for stretch in stretches {
+            let report = judge_frame(&self.set, &memory, Frames::plain(stretch), Form::Corrected);
+            bursts &= report.refused.iter().any(|refused| matches!(refused, Refused::Burst { .. }));
+            reasons.push(format!("{}: {}", time(stretch), refusals(&self.set, &report).join(", ")));
+        }
+        let sentence = format!("no colored frame will do: {}", reasons.join("; "));
+        if !bursts || file.cyclic.color_frame.is_some() || memory.ranks() < 2 {
+            return self.unsupported(sentence);
+        }
+        let burst = memory.burst(1);
+        let overload = json!({
+            "task": Value::Null,
+            "window_ps": memory.grain().0.to_string(),
+            "demand_ps": burst.0.to_string(),
+            "because": "the refresh of a rank does not fit the time that it has",
+        });
+        let answer = Answer::No(Box::new(Refusal { sentence, overload }));
+        self.finish(answer, Vec::new(), Vec::new(), Err("because the answer is not yes".to_owned()))
+    }
+
+    fn outcome(mut self, file: &TaskFile, mut tried: Vec<Tried>) -> Outcome {
+        self.sections.push(self.frames_tried(&tried));
+        let none = Err("because the answer is not yes".to_owned());
+        let Some(last) = tried.pop() else {
+            return self.unsupported("no frame has been found that leaves each job a whole one".to_owned());
+        };
+        let Found::Schedulable(solution) = &last.found else {
+            tried.push(last);
+            let open = tried.iter().find_map(|one| match &one.found {
+                Found::Unsupported(why) => Some((one.frames, why)),
+                _ => None,
+            });
+            if let Some((frames, why)) = open {
+                let why = format!("with frames of {}, {}", time(frames.size), unanswered(&self.set, why));
+                return self.unsupported(why);
+            }
+            let answer = match (self.no(&tried), &self.wcets) {
+                // Not all jobs need meet as many refreshes as one that runs alone can.
+                (Answer::No(refusal), Some(_)) => Answer::Unsupported(format!(
+                    "with bounds of interference that may never be reached, {}",
+                    refusal.sentence
+                )),
+                (answer, _) => answer,
+            };
+            return self.finish(answer, Vec::new(), Vec::new(), none);
+        };
+        let (rows, numbers) = (self.rows(file, &last.problem, solution), self.numbers(file, &last, solution));
+        let chart = self.chart(&last.problem, solution);
+        self.finish(Answer::Yes, rows, numbers, Ok(chart))
+    }
+
+    /// All frames are refuted: says so of the first, which is the longest.
+    fn no(&self, tried: &[Tried]) -> Answer {
+        let first = &tried[0];
+        let Found::Unschedulable(refutation) = &first.found else {
+            unreachable!("a yes ends the search, and what is open was looked for")
+        };
+        let size = first.frames.size;
+        let (why, mut overload) = match refutation {
+            Refutation::Demand(cut) => (cut_sentence(&self.set, cut, size), cut_json(&self.set, cut, size)),
+            Refutation::Colors(refuted) | Refutation::Slices(refuted) => {
+                let how = match refutation {
+                    Refutation::Colors(_) => "no colors and copies leave each job the frames that it needs",
+                    _ => {
+                        "with slices as the file wants them, jobs do not fit, though they would with free ones; all were tried"
+                    }
+                };
+                let one = refuted
+                    .first()
+                    .map(|one| (cut_sentence(&self.set, &one.cut, size), cut_json(&self.set, &one.cut, size)));
+                let (example, mut json) = one.unwrap_or_default();
+                let choices = refuted.iter().take(REFUTED_MAX).map(|one| {
+                    let colors = one.colors.iter().map(|(task, colors)| {
+                        let instances: Vec<Vec<u32>> = colors.iter().map(|own| own.colors()).collect();
+                        json!({"task": self.set.tasks()[*task].name(), "colors": instances})
+                    });
+                    json!({"colors": colors.collect::<Vec<_>>(), "cut": cut_json(&self.set, &one.cut, size)})
+                });
+                if json.is_null() {
+                    json = json!({});
+                }
+                json["refuted"] = json!(choices.collect::<Vec<_>>());
+                json["refuted_choices"] = json!(refuted.len());
+                let example = if example.is_empty() {
+                    example
+                } else {
+                    format!("; with the first of {} choices, {example}", refuted.len())
+                };
+                (format!("{how}{example}"), json)
+            }
+        };
+        let sentence = match tried.len() {
+            1 => format!("with frames of {}, {why}", time(size)),
+            count => format!("with each of {count} frames some jobs do not fit; with {}, {why}", time(size)),
+        };
+        if overload.is_object() {
+            overload["frames_refuted"] = json!(tried.len());
+        }
+        Answer::No(Box::new(Refusal { sentence, overload }))
+    }
+
+    fn frames_tried(&self, tried: &[Tried]) -> Section {
+        let colored = self.memory.is_some();
+        let said = |one: &Tried| match &one.found {
+            Found::Schedulable(_) => "will do".to_owned(),
+            Found::Unschedulable(Refutation::Demand(cut)) => cut_sentence(&self.set, cut, one.frames.size),
+            Found::Unschedulable(Refutation::Colors(all)) => format!("no colors: {} choices refuted", all.len()),
+            Found::Unschedulable(Refutation::Slices(_)) => "no slices of the kind wanted".to_owned(),
+            Found::Unsupported(why) => unanswered(&self.set, why),
+        };
+        let row = |one: &Tried| {
+            let mut cells = vec![time(one.frames.size)];
+            if colored {
+                cells.extend([time(one.frames.color), one.problem.colors().to_string()]);
+            }
+            cells.push(said(one));
+            cells
+        };
+        let json = |one: &Tried| {
+            let schedulable = match &one.found {
+                Found::Schedulable(_) => Some(true),
+                Found::Unschedulable(_) => Some(false),
+                Found::Unsupported(_) => None,
+            };
+            let mut all = json!({"frame_ps": one.frames.size.0, "schedulable": schedulable, "said": said(one)});
+            if colored {
+                all["color_frame_ps"] = json!(one.frames.color.0);
+                all["colors"] = json!(one.problem.colors());
+            }
+            all
+        };
+        let heads =
+            if colored { vec!["frame", "colored", "colors", "frames tried"] } else { vec!["frame", "frames tried"] };
+        let right = (0..heads.len() - 1).collect();
+        let rows = tried.iter().map(row).collect();
+        Section { name: "frames", heads, right, rows, json: tried.iter().map(json).collect() }
+    }
+
+    fn rows(&self, file: &TaskFile, problem: &Problem, solution: &Solution) -> Vec<Row> {
+        let executive = &solution.executive;
+        let row = |task: usize| {
+            let (job, response) = latest(problem, executive, task);
+            let jobs = executive.cycle.0 / self.set.tasks()[task].period().0;
+            let worst = Some(Response { task, response, job, window: response, jobs });
+            let slots = || executive.slots.iter().filter(|slot| slot.id.task == task);
+            let slices = slots().map(|slot| slot.slice + 1).max().unwrap_or(0);
+            let mut more: Vec<Number> = Vec::new();
+            if let Some(wcets) = &self.wcets {
+                more.push(("padded_wcet_ns", ns(wcets[task]), time(wcets[task])));
+            }
+            more.push(("slices_most", json!(slices), slices.to_string()));
+            if let Some(memory) = &self.memory {
+                more.extend(self.colors(file, problem, executive, *memory, task));
+            }
+            Row { worst, more, ..Row::default() }
+        };
+        (0..self.set.tasks().len()).map(row).collect()
+    }
+
+    fn colors(
+        &self,
+        file: &TaskFile,
+        problem: &Problem,
+        executive: &Executive,
+        memory: Memory,
+        task: usize,
+    ) -> Vec<Number> {
+        let own = &executive.instances[task];
+        let each = problem.ranks_per_color();
+        let texts: Vec<String> = own.iter().map(|one| one.colors.to_string()).collect();
+        let ranks: Vec<Vec<u32>> = own
+            .iter()
+            .map(|one| one.colors.colors().iter().flat_map(|color| color * each..(color + 1) * each).collect())
+            .collect();
+        let colors: Vec<Vec<u32>> = own.iter().map(|one| one.colors.colors()).collect();
+        let kind = classes(class(&self.set.tasks()[task], &memory, file.tasks[task].ranks));
+        let kinds = if kind.is_empty() { "-".to_owned() } else { kind.join(", ") };
+        let copy = file.tasks[task].copy;
+        let cost = if own.len() > 1 { time(copy) } else { "-".to_owned() };
+        vec![
+            ("colors", json!(colors), texts.join(" and ")),
+            ("ranks", json!(ranks), ranks.iter().map(|own| list(own)).collect::<Vec<_>>().join(" and ")),
+            ("copy_ns", ns(copy), cost),
+            ("class", json!(kind), kinds),
+        ]
+    }
+
+    fn numbers(&self, file: &TaskFile, last: &Tried, solution: &Solution) -> Vec<Number> {
+        let (problem, executive, checked) = (&last.problem, &solution.executive, &solution.checked);
+        let span = |name, span: Picoseconds| (name, json!(span.0), time(span));
+        let proved = |found: u64, least: u64| match found == least {
+            true => format!("{found}, proved to be the fewest"),
+            false => format!("{found}; at least {least} are needed"),
+        };
+        let slices = executive.extra_slices();
+        let mut all = vec![
+            span("frame_ps", last.frames.size),
+            span("cycle_ps", executive.cycle),
+            ("slices_extra", json!(slices), proved(slices, solution.extra_slices_least)),
+            ("slices_extra_least", json!(solution.extra_slices_least), String::new()),
+            ("nodes", json!(solution.nodes), solution.nodes.to_string()),
+        ];
+        let Some(memory) = &self.memory else { return all };
+        let burst = memory.burst(problem.ranks_per_color());
+        let refreshed: u64 = executive.refreshes.iter().map(|one| one.end.0 - one.start.0).sum();
+        let Checked { switches, refresh_gap, .. } = *checked;
+        let report = judge_frame(&self.set, memory, last.frames, Form::Corrected);
+        let copies = u64::from(executive.copies());
+        let extra = Picoseconds(slices * file.cyclic.slice_cost.0);
+        all.extend([
+            span("color_frame_ps", last.frames.color),
+            ("color_count", json!(problem.colors()), problem.colors().to_string()),
+            (
+                "burst_ps",
+                json!(burst.0),
+                format!("{}, {} before its frame ends", time(burst), time(last.frames.color - burst)),
+            ),
+            ("copies", json!(copies), proved(copies, solution.copies_least.into())),
+            ("copies_least", json!(solution.copies_least), String::new()),
+            ("instance_switches", json!(switches), format!("{switches} in a cycle")),
+            ("slice_cost_of_a_cycle_ps", json!(extra.0), time(extra)),
+            ("hidden_refresh_ps", json!(refreshed), format!("{} in a cycle", time(Picoseconds(refreshed)))),
+            (
+                "unhidden_refresh_ps",
+                json!(0),
+                "0 ps: no task runs, or waits to run, in ranks that are refreshed".to_owned(),
+            ),
+            (
+                "longest_refresh_gap_ps",
+                json!(refresh_gap.0),
+                format!("{}, of {} allowed", time(refresh_gap), time(memory.retention())),
+            ),
+        ]);
+        let notes: Vec<String> = report.notes.iter().map(|note| self.note(note)).collect();
+        if !notes.is_empty() {
+            all.push(("notes", json!(notes), notes.join("; ")));
+        }
+        all
+    }
+
+    fn note(&self, note: &Note) -> String {
+        let name = |task: &usize| self.set.tasks()[*task].name();
+        match note {
+            Note::Copies { task } => {
+                format!("rule (1): two instances of {} could not be sure to alternate", name(task))
+            }
+            Note::Slices { task, least } => {
+                format!("rule (5): each job of {} needs {least} slices or more", name(task))
+            }
+            Note::Capacity { task } => format!("frames lie partly outside of windows of {}", name(task)),
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn chart(&self, problem: &Problem, solution: &Solution) -> Chart {
+        let executive = &solution.executive;
+        let lane = |(index, task): (usize, &memtint_sched::Task)| {
+            let slots = executive.slots.iter().filter(|slot| slot.id.task == index);
+            let run = |slot: &memtint_sched::cyclic::Slot| Run {
+                job: slot.id.job,
+                start: slot.start,
+                end: slot.end,
+                part: Some((slot.slice, slot.instance)),
+            };
+            Lane { name: task.name().to_owned(), arrivals: Arrivals::of(task), runs: slots.map(run).collect() }
+        };
+        let band = |color: u32| {
+            let own: Vec<_> = executive.refreshes.iter().filter(|one| one.color == color).collect();
+            let ranks: Vec<u32> = own.first().map_or(Vec::new(), |one| one.ranks.clone().collect());
+            let spans = own.iter().map(|one| (one.start, one.end)).collect();
+            Band { name: format!("color {color}, rank {}", list(&ranks)), ranks, spans }
+        };
+        let bands = if self.memory.is_some() { (0..problem.colors()).map(band).collect() } else { Vec::new() };
+        Chart {
+            lanes: self.set.tasks().iter().enumerate().map(lane).collect(),
+            bands,
+            window: executive.cycle,
+            coverage: Coverage::Hyperperiod,
+            jobs: solution.checked.jobs,
+            idle: solution.checked.idle,
+            remark: "the table itself, one cycle; each job for its whole WCET".to_owned(),
+        }
+    }
+}
+
+fn classes(of: Class) -> Vec<&'static str> {
+    let all = [(of.huge, "huge"), (of.long, "long"), (of.short, "short")];
+    all.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect()
+}
+
+/// Ranks as a list of ranges.
+pub(super) fn list(ranks: &[u32]) -> String {
+    let limit = ranks.iter().max().map_or(0, |most| most + 1);
+    let set = memtint_units::IndexSet::from_indices(ranks.iter().copied(), limit);
+    set.map_or_else(|_| format!("{ranks:?}"), |set| set.to_string())
+}
+
+/// The job that completes latest after its arrival, and how long after.
+fn latest(problem: &Problem, executive: &Executive, task: usize) -> (u64, Picoseconds) {
+    let (own, cycle) = (&problem.set().tasks()[task], executive.cycle.0);
+    let of = |slot: &memtint_sched::cyclic::Slot| {
+        let arrival = own.phase().0 + slot.id.job * own.period().0;
+        // Slots name a time of each cycle; the first at or after the arrival is meant.
+        let wait = (slot.start.0 % cycle + cycle - arrival % cycle) % cycle;
+        (slot.id.job, Picoseconds(wait + (slot.end.0 - slot.start.0)))
+    };
+    let slots = executive.slots.iter().filter(|slot| slot.id.task == task).map(of);
+    slots.max_by_key(|&(job, response)| (response, std::cmp::Reverse(job))).unwrap_or_default()
+}
+
+/// A sentence for no answer.
+pub(crate) fn unanswered(set: &TaskSet, why: &Unanswered) -> String {
+    let name = |task: &usize| set.tasks()[*task].name();
+    match why {
+        Unanswered::Precondition { task, needs } => format!("task {:?}: the method needs {needs}", name(task)),
+        Unanswered::Nodes { nodes_max } => format!("the search ended at its limit of {nodes_max} nodes; see --steps"),
+        Unanswered::Copies { copies_max } => format!("more than {copies_max} copy tasks would be needed"),
+        Unanswered::Choices { task, most } => format!("task {:?}: more than {most} ways to give it colors", name(task)),
+        Unanswered::Contradiction(fault) => {
+            format!("a defect of memtint: the checker refuses the table that was found: {fault}")
+        }
+        other => format!("{other:?}"),
+    }
+}

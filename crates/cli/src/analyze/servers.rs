@@ -1,0 +1,520 @@
+//! The Colored Refresh Server: chapter 5 of the dissertation.
+
+use memtint_sched::crs::{
+    Form, Inner, System, TimelineRun, Unproved, What, Witness, judge, periodic_capacity_bound, printed_responses,
+    saturated_hiding, server_proofs, server_responses, supplies, total_utilization, utilization_bound,
+};
+use memtint_sched::{
+    Coverage, Effort, Overload, PeriodicResource, Policy, Response, Supply, Task, TaskSet, Unsupported, Verdict,
+    smallest_budget,
+};
+use memtint_taskset::{Inside, TaskFile};
+use memtint_units::Picoseconds;
+use num_bigint::BigUint;
+use num_rational::Ratio;
+use serde_json::{Value, json};
+
+use super::Question;
+use super::cyclic::list;
+use super::outcome::{
+    Answer, Arrivals, Band, CRITICAL, Chart, Lane, Number, Outcome, Row, Run, Section, ns, reason, refusal, time,
+};
+use crate::output::Failure;
+use crate::refresh::plan::{Servers, find_servers};
+
+/// Refreshes of a color that are looked at for what servers that are never idle leave unhidden.
+const BURSTS_MAX: u64 = 100_000;
+
+/// Servers of the file, or where it has none, those that a search finds.
+pub(super) fn crs(question: &Question<'_>) -> Result<Outcome, Failure> {
+    let file = question.file;
+    if !file.servers.is_empty() || !file.terms.is_empty() || question.form == Form::AsPrinted {
+        return judged(question, file);
+    }
+    match find_servers(file, &Servers::default(), question.effort)? {
+        Ok(found) => {
+            let mut outcome = judged(question, &found.file)?;
+            outcome.numbers.extend(found.numbers);
+            Ok(outcome)
+        }
+        Err(why) => {
+            let mut part = Part::new(file, None);
+            part.theorem += "; no servers are given, and they were looked for";
+            Ok(part.finish(Answer::Unsupported(why), Vec::new(), no_witness()))
+        }
+    }
+}
+
+fn no_witness() -> Result<Chart, String> {
+    Err("because the answer is not yes".to_owned())
+}
+
+/// Judges the servers of a file.
+pub(super) fn judged(question: &Question<'_>, file: &TaskFile) -> Result<Outcome, Failure> {
+    let sentence = |error: memtint_taskset::TaskFileError| Failure::Sentence(error.to_string());
+    if !file.terms.is_empty() {
+        let needs = "software refreshes this memory, and servers know no [refresh], [banks] or [regulator]";
+        return Ok(Part::new(file, None).finish(Answer::Unsupported(needs.to_owned()), Vec::new(), no_witness()));
+    }
+    let view = View::new(file, file.system().map_err(sentence)?, question.jobs_max)?;
+    let mut part = Part::new(file, Some(&view));
+    if question.form == Form::AsPrinted {
+        part.theorem = "Colored Refresh Server: paper 004, 5.3.7 and 5.3.8, as printed".to_owned();
+        let (section, accepted) = view.as_printed(question.effort);
+        part.sections.push(section);
+        let reason = match accepted {
+            true => "as printed, every test says yes; some of these tests are not safe, and the corrected form answers",
+            false => "as printed, the analysis does not accept these servers; the corrected form answers",
+        };
+        return Ok(part.finish(Answer::Unsupported(reason.to_owned()), Vec::new(), no_witness()));
+    }
+    part.sections.push(view.servers(question.effort));
+    let answer = match judge(&view.system, question.effort, question.jobs_max) {
+        Verdict::Schedulable(witness) => {
+            let rows = view.rows(&witness);
+            part.numbers.extend(view.hiding(Some(&witness)));
+            let chart = view.chart(&witness);
+            return Ok(part.finish(Answer::Yes, rows, Ok(chart)));
+        }
+        Verdict::Unschedulable(late) => {
+            let late = Overload { task: view.order[late.task], ..late };
+            refusal(&file.set, &late, CRITICAL)
+        }
+        Verdict::Unsupported(why) => Answer::Unsupported(view.why(&why, question.effort)),
+    };
+    part.numbers.extend(view.hiding(None));
+    Ok(part.finish(answer, Vec::new(), no_witness()))
+}
+
+/// What is said in any case.
+struct Part {
+    theorem: String,
+    assumptions: Vec<String>,
+    numbers: Vec<Number>,
+    sections: Vec<Section>,
+    set: TaskSet,
+}
+
+impl Part {
+    fn new(file: &TaskFile, view: Option<&View<'_>>) -> Part {
+        let utilization = file.set.utilization().to_string();
+        let mut assumptions = vec![
+            "tasks stay on their cores, are independent but for the blocking given, and never suspend themselves"
+                .to_owned(),
+            "switching between jobs and servers takes no time beyond what the WCETs hold".to_owned(),
+            "periods are least distances of arrivals; the proof uses no phase, of tasks, servers or refresh".to_owned(),
+            "each task's data, and what it calls, are in the ranks of its server's color only".to_owned(),
+            "lock and unlock run on every core at the same time, and their times hold the wait for the last core"
+                .to_owned(),
+        ];
+        if view.is_some_and(|view| view.system.cores().len() > 1) {
+            let cores = "cores have disjoint banks; what they still share (bus, command queue) is part of the WCETs";
+            assumptions.push(cores.to_owned());
+        }
+        Part {
+            theorem: "Colored Refresh Server: paper 004, chapter 5, corrected; supply of a server: Easwaran, Anand and Lee 2007, \
+                      less what lock, burst and unlock can take, or what it supplies exactly, where no server above \
+                      defers a budget; EDF: demand in each window; fixed priorities: requests up to each \
+                      deadline. Smallest budget: exact, of a periodic resource without refresh, Shin and Lee 2003; enough with \
+                      refresh: what still has its proof in this server's place, all else equal"
+                .to_owned(),
+            assumptions,
+            numbers: vec![("utilization", json!(utilization), utilization)],
+            sections: Vec::new(),
+            set: file.set.clone(),
+        }
+    }
+
+    fn finish(self, answer: Answer, rows: Vec<Row>, witness: Result<Chart, String>) -> Outcome {
+        let rows = if rows.is_empty() { self.set.tasks().iter().map(|_| Row::default()).collect() } else { rows };
+        Outcome {
+            scheduler: "crs",
+            theorem: self.theorem,
+            assumptions: self.assumptions,
+            answer,
+            set: self.set,
+            rows,
+            numbers: self.numbers,
+            sections: self.sections,
+            witness,
+        }
+    }
+}
+
+/// A file and the system that it describes, with the way back.
+struct View<'a> {
+    file: &'a TaskFile,
+    system: System,
+    /// Servers of the file, by core.
+    cores: Vec<Vec<usize>>,
+    /// Tasks of the file, in the order of the system.
+    order: Vec<usize>,
+    /// The set in that order.
+    set: TaskSet,
+    /// The most events of a timeline.
+    events_max: u64,
+}
+
+impl<'a> View<'a> {
+    fn new(file: &'a TaskFile, system: System, events_max: u64) -> Result<View<'a>, Failure> {
+        let cores = file.servers_of_cores();
+        let order: Vec<usize> = cores.iter().flatten().flat_map(|&server| file.tasks_of(server)).collect();
+        let set = TaskSet::new(order.iter().map(|&task| file.set.tasks()[task].spec()));
+        let set = set.map_err(|error| Failure::Sentence(error.to_string()))?;
+        Ok(View { file, system, cores, order, set, events_max })
+    }
+
+    /// Core, place on it, and index in the file of each server.
+    fn places(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+        let one = |(core, own): (usize, &'_ Vec<usize>)| {
+            own.iter().enumerate().map(move |(place, &index)| (core, place, index)).collect::<Vec<_>>()
+        };
+        self.cores.iter().enumerate().flat_map(one)
+    }
+
+    fn why(&self, why: &Unsupported, effort: Effort) -> String {
+        if let Unsupported::RefreshContradiction(violation) = why {
+            return format!(
+                "a defect of memtint: the analysis says yes, and the checker refuses the timeline: {violation}"
+            );
+        }
+        let proofs = server_proofs(&self.system, effort, self.events_max);
+        let failed = self.places().filter_map(|(core, place, index)| {
+            let Unproved::Unknown(why) = proofs[core][place].as_ref().err()? else { return None };
+            let name = &self.file.servers[index].name;
+            Some(match why {
+                Unsupported::Inconclusive { found, most } if found.is_integer() => {
+                    format!(
+                        "server {name:?}: {found} ps of work are due in a window in which {most} ps of supply are sure"
+                    )
+                }
+                Unsupported::Inconclusive { found, most } => {
+                    format!(
+                        "server {name:?}: its tasks need {found} of a processor, and {most} is sure in the long run"
+                    )
+                }
+                other => format!("server {name:?}: {}", reason(&self.set, other)),
+            })
+        });
+        let failed: Vec<String> = failed.collect();
+        format!("inconclusive: {}; no job is late in the timeline of the phases given", failed.join("; "))
+    }
+
+    fn servers(&self, effort: Effort) -> Section {
+        let proofs = server_proofs(&self.system, effort, self.events_max);
+        let (mut rows, mut json) = (Vec::new(), Vec::new());
+        let mut responses = Vec::new();
+        for core in 0..self.cores.len() {
+            responses.push(server_responses(&self.system, core));
+        }
+        for (core, place, index) in self.places() {
+            let (entry, own) = (&self.file.servers[index], &self.system.cores()[core].servers[place]);
+            let color = &self.file.colors[entry.color];
+            let smallest = smallest_budget(&own.tasks, &own.policy, own.period, Supply::Exact, effort);
+            let smallest = match smallest {
+                Verdict::Schedulable(budget) => Ok(budget.budget_ps),
+                Verdict::Unschedulable(_) => Err("more than the period".to_owned()),
+                Verdict::Unsupported(why) => Err(reason(&own.tasks, &why)),
+            };
+            let enough = proofs[core][place].is_ok().then(|| self.enough(core, place, effort)).flatten();
+            let slack = enough.map(|enough| own.budget - enough);
+            let bandwidth = Ratio::new(own.budget.0, own.period.0).to_string();
+            let response = responses[core][place];
+            let rate = supplies(&self.system, core)[place].rate().to_string();
+            let dash = || "-".to_owned();
+            rows.push(vec![
+                entry.name.clone(),
+                entry.core.to_string(),
+                color.name.clone(),
+                time(own.period),
+                time(own.budget),
+                smallest.as_ref().map_or_else(Clone::clone, picoseconds),
+                enough.map_or_else(dash, time),
+                slack.map_or_else(dash, time),
+                response.map_or_else(|| "none".to_owned(), time),
+                if proofs[core][place].is_ok() { "yes" } else { "no proof" }.to_owned(),
+            ]);
+            json.push(json!({
+                "name": entry.name,
+                "core": entry.core,
+                "color": color.name,
+                "ranks": color.ranks,
+                "period_ps": own.period.0,
+                "budget_ps": own.budget.0.to_string(),
+                "bandwidth": bandwidth,
+                "smallest_budget_ps": smallest.as_ref().ok().map(ToString::to_string),
+                "no_smallest_budget_because": smallest.as_ref().err(),
+                "enough_budget_ps": enough.map(|enough| enough.0.to_string()),
+                "slack_ps": slack.map(|slack| slack.0.to_string()),
+                "response_ns": response.map(ns),
+                "supply_rate": rate,
+                "proved": proofs[core][place].is_ok(),
+                "tasks": self.file.tasks_of(index).iter().map(|&task| self.file.set.tasks()[task].name()).collect::<Vec<_>>(),
+            }));
+        }
+        let heads = [
+            "server",
+            "core",
+            "color",
+            "period",
+            "budget",
+            "smallest budget",
+            "enough with refresh",
+            "slack",
+            "response",
+            "proved",
+        ];
+        Section { name: "servers", heads: heads.to_vec(), right: vec![1, 3, 4, 5, 6, 7, 8], rows, json }
+    }
+
+    /// A budget with which the tasks of this server still have their proof, and 1 ps less does not, all else equal; found by halving,
+    /// so there may be smaller ones.
+    fn enough(&self, core: usize, place: usize, effort: Effort) -> Option<Picoseconds> {
+        let proved = |budget: u64| {
+            let mut cores = self.system.cores().to_vec();
+            cores[core].servers[place].budget = Picoseconds(budget);
+            let system = System::new(self.system.ranks(), self.system.refresh().clone(), cores).ok()?;
+            server_proofs(&system, effort, self.events_max)[core][place].as_ref().ok().map(|_| ())
+        };
+        let (mut short, mut enough) = (0, self.system.cores()[core].servers[place].budget.0);
+        while enough - short > 1 {
+            let middle = short + (enough - short) / 2;
+            if proved(middle).is_some() { enough = middle } else { short = middle }
+        }
+        Some(Picoseconds(enough))
+    }
+
+    /// What 5.3.7 and 5.3.8 print, and whether all of it says yes.
+    fn as_printed(&self, effort: Effort) -> (Section, bool) {
+        let (mut rows, mut json, mut all) = (Vec::new(), Vec::new(), true);
+        for core in 0..self.cores.len() {
+            let most = total_utilization(&self.system, core);
+            let within = most <= Ratio::from_integer(BigUint::from(1u8));
+            all &= within;
+            let none = vec![Picoseconds(0); self.cores[core].len()];
+            let responses = printed_responses(&self.system, core, &none);
+            for (place, &index) in self.cores[core].iter().enumerate() {
+                let (entry, own) = (&self.file.servers[index], &self.system.cores()[core].servers[place]);
+                let inner = match entry.inside {
+                    Inside::Edf => Some(Inner::Edf),
+                    Inside::RateMonotonic => Some(Inner::RateMonotonic),
+                    _ => None,
+                };
+                let asked = |form| {
+                    inner.map(|inner| match periodic_capacity_bound(&own.tasks, inner, own.period, form, effort) {
+                        Verdict::Schedulable(budget) => Ok(budget),
+                        Verdict::Unschedulable(_) => Err("more than the period".to_owned()),
+                        Verdict::Unsupported(why) => Err(reason(&own.tasks, &why)),
+                    })
+                };
+                let (printed, corrected) = (asked(Form::AsPrinted), asked(Form::Corrected));
+                let resource = PeriodicResource::new(own.period, Ratio::from_integer(BigUint::from(own.budget.0))).ok();
+                let bound =
+                    inner.zip(resource).map(|(inner, resource)| utilization_bound(&own.tasks, inner, &resource));
+                let fits = |bound: &Option<Result<Picoseconds, String>>| matches!(bound, Some(Ok(least)) if *least <= own.budget);
+                let capacity = fits(&printed);
+                let in_time = responses[place].is_some_and(|response| response <= own.period);
+                let filter = bound.as_ref().is_some_and(|bound| bound.found <= bound.most);
+                all &= capacity && in_time;
+                let show = |bound: &Option<Result<Picoseconds, String>>| match bound {
+                    None => "-".to_owned(),
+                    Some(Ok(least)) => time(*least),
+                    Some(Err(why)) => why.clone(),
+                };
+                let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+                rows.push(vec![
+                    entry.name.clone(),
+                    time(own.period),
+                    time(own.budget),
+                    show(&printed),
+                    show(&corrected),
+                    bound
+                        .as_ref()
+                        .map_or("-".to_owned(), |bound| format!("{} <= {}: {}", bound.found, bound.most, yes(filter))),
+                    responses[place].map_or("none".to_owned(), time),
+                    yes(capacity && in_time),
+                ]);
+                let least = |bound: &Option<Result<Picoseconds, String>>| match bound {
+                    Some(Ok(least)) => json!(least.0.to_string()),
+                    _ => Value::Null,
+                };
+                json.push(json!({
+                    "name": entry.name,
+                    "budget_ps": own.budget.0.to_string(),
+                    "capacity_bound_ps": least(&printed),
+                    "capacity_bound_at_deadlines_ps": least(&corrected),
+                    "utilization": bound.as_ref().map(|bound| bound.found.to_string()),
+                    "utilization_bound": bound.as_ref().map(|bound| bound.most.to_string()),
+                    "within_utilization_bound": filter,
+                    "response_ns": responses[place].map(ns),
+                    "total_utilization_of_core": most.to_string(),
+                    "accepted": capacity && in_time && within,
+                }));
+            }
+        }
+        let heads = vec![
+            "server",
+            "period",
+            "budget",
+            "PCB for all t, as printed",
+            "PCB at deadlines",
+            "utilization bound",
+            "response as printed",
+            "accepted",
+        ];
+        (Section { name: "as_printed", heads, right: vec![1, 2, 3, 4, 6], rows, json }, all)
+    }
+
+    /// Refresh that costs processor time, and refresh that does not.
+    fn hiding(&self, witness: Option<&Witness>) -> Vec<Number> {
+        let mut all: Vec<Number> = Vec::new();
+        let by_core = |what: &dyn Fn(usize) -> Option<Value>| (0..self.cores.len()).map(what).collect::<Vec<_>>();
+        if let Some(witness) = witness {
+            let sum = |of: &dyn Fn(&memtint_sched::crs::Hiding) -> u64| {
+                witness.timeline.hiding.iter().flatten().map(of).sum::<u64>()
+            };
+            let (hidden, unhidden) = (sum(&|own| own.hidden.0), sum(&|own| own.unhidden.0));
+            let window = time(witness.timeline.window);
+            all.push((
+                "hidden_refresh_ps",
+                json!(hidden),
+                format!("{} of {window}, in the witness", time(Picoseconds(hidden))),
+            ));
+            all.push((
+                "unhidden_refresh_ps",
+                json!(unhidden),
+                format!("{} of {window}, in the witness", time(Picoseconds(unhidden))),
+            ));
+        }
+        let saturated = by_core(&|core| {
+            let (own, window) = saturated_hiding(&self.system, core, BURSTS_MAX)?;
+            let (hidden, unhidden) = own.iter().fold((0, 0), |sum, own| (sum.0 + own.hidden.0, sum.1 + own.unhidden.0));
+            Some(json!({"hidden_ps": hidden, "unhidden_ps": unhidden, "window_ps": window.0}))
+        });
+        let text: Vec<String> = saturated
+            .iter()
+            .flatten()
+            .map(|own| {
+                let span = |key: &str| time(Picoseconds(own[key].as_u64().unwrap_or(0)));
+                format!("{} hidden, {} unhidden of {}", span("hidden_ps"), span("unhidden_ps"), span("window_ps"))
+            })
+            .collect();
+        all.push((
+            "refresh_with_busy_servers",
+            json!(saturated),
+            format!("{} (servers that always have something to do)", text.join("; ")),
+        ));
+        let loads: Vec<String> =
+            (0..self.cores.len()).map(|core| total_utilization(&self.system, core).to_string()).collect();
+        all.push((
+            "total_utilization_of_cores",
+            json!(loads),
+            format!("{}, of budgets and refresh tasks", loads.join(", ")),
+        ));
+        let bursts: Vec<Value> = self.system.refresh().groups.iter().map(|group| json!(group.burst.0)).collect();
+        let texts: Vec<String> = (0..bursts.len())
+            .map(|group| {
+                let own = &self.system.refresh().groups[group];
+                let color = &self.file.colors[group];
+                format!(
+                    "{}: {} each {}, locked {}",
+                    color.name,
+                    time(own.burst),
+                    time(self.system.refresh().retention),
+                    time(self.system.refresh().locked(group))
+                )
+            })
+            .collect();
+        all.push(("bursts_ps", json!(bursts), texts.join("; ")));
+        all
+    }
+
+    fn rows(&self, witness: &Witness) -> Vec<Row> {
+        let mut rows: Vec<Row> = self.order.iter().map(|_| Row::default()).collect();
+        for (core, place, index) in self.places() {
+            let own = &self.system.cores()[core].servers[place];
+            for (local, task) in self.file.tasks_of(index).into_iter().enumerate() {
+                let response = witness.proof.cores[core][place].responses[local];
+                let seen = witness.accepted.responses[core][place][local];
+                let row = &mut rows[task];
+                match &own.policy {
+                    Policy::FixedPriority(order, _) => {
+                        row.priority = order.order().iter().position(|&other| other == local).map(|rank| rank + 1);
+                        row.worst = Some(Response { task, response, job: 0, window: response, jobs: 1 });
+                    }
+                    _ => row.unbounded = Some("under EDF in a server no more than the deadline is known".to_owned()),
+                }
+                row.more = vec![
+                    ("server", json!(self.file.servers[index].name), self.file.servers[index].name.clone()),
+                    ("longest_seen_ns", json!(seen.map(ns)), seen.map_or("-".to_owned(), time)),
+                ];
+            }
+        }
+        rows
+    }
+
+    fn chart(&self, witness: &Witness) -> Chart {
+        let timeline = &witness.timeline;
+        let several = self.cores.len() > 1;
+        let mut lanes = Vec::new();
+        for (core, own) in self.cores.iter().enumerate() {
+            let of_core = || timeline.runs.iter().filter(move |run| run.core == core);
+            let run = |run: &TimelineRun, job| Run { job, start: run.start, end: run.end, part: None };
+            let number = own.first().map_or(0, |&server| self.file.servers[server].core);
+            let place_name = if several { format!(", core {number}") } else { String::new() };
+            for (place, &index) in own.iter().enumerate() {
+                let name = &self.file.servers[index].name;
+                for (local, task) in self.file.tasks_of(index).into_iter().enumerate() {
+                    let task: &Task = &self.file.set.tasks()[task];
+                    let runs = of_core().filter_map(|one| match one.what {
+                        What::Job { server, task, job } if (server, task) == (place, local) => Some(run(one, job)),
+                        _ => None,
+                    });
+                    let lane = format!("{} ({name}{place_name})", task.name());
+                    lanes.push(Lane { name: lane, arrivals: Arrivals::of(task), runs: runs.collect() });
+                }
+                let held: Vec<Run> =
+                    of_core().filter(|one| one.what == What::Held { server: place }).map(|one| run(one, 0)).collect();
+                if !held.is_empty() {
+                    lanes.push(Lane { name: format!("held by {name}{place_name}"), arrivals: None, runs: held });
+                }
+            }
+            let locks: Vec<Run> = of_core()
+                .filter(|one| matches!(one.what, What::Lock { .. } | What::Unlock { .. }))
+                .map(|one| run(one, 0))
+                .collect();
+            if !locks.is_empty() {
+                lanes.push(Lane { name: format!("lock, unlock{place_name}"), arrivals: None, runs: locks });
+            }
+        }
+        let bands = self.file.colors.iter().enumerate().map(|(group, color)| {
+            let own = timeline.bursts.iter().filter(|burst| burst.group == group);
+            let spans = own.map(|burst| (burst.start, burst.end)).collect();
+            Band { name: format!("{}, ranks {}", color.name, list(&color.ranks)), ranks: color.ranks.clone(), spans }
+        });
+        let phases = self.set.tasks().iter().any(|task| task.phase().0 > 0)
+            || self.system.refresh().groups.iter().any(|group| group.phase.0 > 0);
+        let busy: u64 = timeline.runs.iter().map(|run| run.end.0 - run.start.0).sum();
+        Chart {
+            lanes,
+            bands: bands.collect(),
+            window: timeline.window,
+            coverage: match (timeline.whole, phases) {
+                (false, _) => Coverage::Part(timeline.hyperperiod.clone()),
+                (true, true) => Coverage::Phases,
+                (true, false) => Coverage::Hyperperiod,
+            },
+            jobs: witness.accepted.jobs,
+            idle: Picoseconds((timeline.window.0 * self.cores.len() as u64).saturating_sub(busy)),
+            remark: "each job on time, for its whole WCET, never blocked".to_owned(),
+        }
+    }
+}
+
+/// An exact number of picoseconds, as a span where it is whole.
+fn picoseconds(exact: &Ratio<BigUint>) -> String {
+    match u64::try_from(exact.numer()) {
+        Ok(whole) if exact.is_integer() => time(Picoseconds(whole)),
+        _ => format!("{exact} ps"),
+    }
+}
