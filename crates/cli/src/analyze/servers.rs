@@ -102,7 +102,8 @@ impl Part {
             "tasks stay on their cores, are independent but for the blocking given, and never suspend themselves"
                 .to_owned(),
             "switching between jobs and servers takes no time beyond what the WCETs hold".to_owned(),
-            "periods are least distances of arrivals; the proof uses no phase, of tasks, servers or refresh".to_owned(),
+            "periods are least distances of arrivals, whatever the phases of tasks; server periods begin at 0, and refresh at its phases"
+                .to_owned(),
             "each task's data, and what it calls, are in the ranks of its server's color only".to_owned(),
             "lock and unlock run on every core at the same time, and their times hold the wait for the last core"
                 .to_owned(),
