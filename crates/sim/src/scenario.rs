@@ -676,6 +676,27 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// The same with changes to its file, verified again. Platform and device are read again only where the file then names
+    /// others: for those who run many small scenarios that differ in their tasks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scenario::load`].
+    pub fn changed(&self, change: impl FnOnce(&mut ScenarioFile)) -> Result<Scenario, SimError> {
+        let mut file = self.file.clone();
+        change(&mut file);
+        let read = |file: &ScenarioFile| {
+            (file.schema, file.platform.clone(), file.device.clone(), file.density_gbit, file.device_bits)
+        };
+        if read(&file) != read(&self.file) {
+            return Scenario::from_file(file, &self.origin, &self.base);
+        }
+        let seed = if file.seed == self.file.seed { self.seed } else { file.seed };
+        let scenario = Scenario { file, seed, ..self.clone() };
+        scenario.verify()?;
+        Ok(scenario)
+    }
+
     /// The file it came from.
     #[must_use]
     pub fn file(&self) -> &ScenarioFile {
