@@ -321,6 +321,18 @@ impl<'a> Demand<'a> {
     }
 
     fn backwards(&self, last: u64, steps: &mut Steps, windows: &mut u64) -> Result<Overfull, Unsupported> {
+        let found = self.quick_search(last, steps, windows)?;
+        debug_assert!(self.each_deadline_agrees(last, found), "QPA says other than each deadline");
+        Ok(found)
+    }
+
+    /// Whether looking at each deadline says the same, where they are few.
+    fn each_deadline_agrees(&self, last: u64, quick: Overfull) -> bool {
+        let found = self.each_deadline(last, &mut Steps::compared(), &mut 0);
+        found.map_or(true, |found| found.is_some() == quick.is_some())
+    }
+
+    fn quick_search(&self, last: u64, steps: &mut Steps, windows: &mut u64) -> Result<Overfull, Unsupported> {
         let shortest = self.tasks().iter().filter_map(Demand::first).min().unwrap_or(0);
         let Some(mut length) = self.last_deadline(last) else { return Ok(None) };
         loop {
@@ -406,7 +418,15 @@ impl<'a> Demand<'a> {
                     .all(|(other, &due)| due == Demand::due(other, released as i64 + first(task))),
                 "jobs due, counted one by one"
             );
-            reached = self.completion(index, released, reached, &due, steps)?;
+            let from = reached;
+            reached = self.completion(index, released, from, &due, steps)?;
+            debug_assert!(
+                from == 0
+                    || self
+                        .completion(index, released, 0, &due, &mut Steps::compared())
+                        .map_or(true, |least| least == reached),
+                "a completion that is not the first, from that of the job before"
+            );
             let response = Picoseconds((reached + jitter).saturating_sub(released));
             worst.jobs += 1;
             if response > worst.response {

@@ -335,6 +335,19 @@ impl<'a> Level<'a> {
 
     /// Completion of job `q`, from the beginning of the window. `from` is at most the fixed point looked for.
     fn completion(&self, q: u64, from: u64, steps: &mut Steps) -> Result<(u64, u64), Unsupported> {
+        let reached = self.fixed_point(q, from, steps)?;
+        debug_assert!(
+            from == 0 || self.fixed_point(q, 0, &mut Steps::compared()).map_or(true, |least| least == reached),
+            "a fixed point that is not the least, from that of the job before"
+        );
+        match self.preemption {
+            Preemption::Full => Ok((reached, reached)),
+            Preemption::None => Ok((reached, self.end(q, reached, steps)?)),
+        }
+    }
+
+    /// When job `q` is complete or, if it cannot be preempted, starts.
+    fn fixed_point(&self, q: u64, from: u64, steps: &mut Steps) -> Result<u64, Unsupported> {
         let own = self.own(q);
         // The fixed point is no less than the own work.
         let mut reached = from.max(window(own, self.index)?);
@@ -348,13 +361,9 @@ impl<'a> Level<'a> {
             let next = window(own.saturating_add(self.interference(reached)).saturating_add(delays), self.index)?;
             debug_assert!(next >= reached, "a demand that shrinks as the window grows");
             if next == reached {
-                break;
+                return Ok(reached);
             }
             reached = next;
-        }
-        match self.preemption {
-            Preemption::Full => Ok((reached, reached)),
-            Preemption::None => Ok((reached, self.end(q, reached, steps)?)),
         }
     }
 

@@ -472,11 +472,18 @@ impl Question<'_> {
             let task = order[rank];
             let windows = self.windows(order, &mut Steps::new(task, effort))?;
             let enough = below(&found.budget_ps);
+            let needed = || {
+                let fits = windows.iter().filter(|(end, demand)| *demand <= u128::from(*end));
+                fits.map(|&(end, demand)| (self.needed(demand, end), end)).min()
+            };
             if windows.iter().any(|&(end, demand)| self.supplies(enough, demand, end)) {
+                debug_assert!(
+                    needed().is_some_and(|(budget, _)| budget <= found.budget_ps),
+                    "a budget found too small in 64 bits"
+                );
                 continue;
             }
-            let needed = windows.iter().filter(|(end, demand)| *demand <= u128::from(*end));
-            let needed = needed.map(|&(end, demand)| (self.needed(demand, end), end)).min();
+            let needed = needed();
             let (budget_ps, end) = needed.expect("schedulable on a whole processor");
             if budget_ps > found.budget_ps {
                 found = Budget { budget_ps, limit: Limit::Window { task, job: 0, window: Picoseconds(end) } };

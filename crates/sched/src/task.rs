@@ -268,6 +268,12 @@ pub(crate) fn utilization<'a>(tasks: impl Iterator<Item = &'a Task>) -> Ratio<Bi
 
 /// Compares the sum of `C / T` of some tasks with 1, exactly, and quickly when it is not very near.
 pub(crate) fn load<'a>(tasks: impl Iterator<Item = &'a Task> + Clone) -> std::cmp::Ordering {
+    let found = quick_load(tasks.clone());
+    debug_assert_eq!(found, utilization(tasks).cmp(&Ratio::from_integer(BigUint::from(1u8))), "a load in 64 bits");
+    found
+}
+
+fn quick_load<'a>(tasks: impl Iterator<Item = &'a Task> + Clone) -> std::cmp::Ordering {
     // In 64 bits first: each quotient is short of the truth by less than one part in 2^shift.
     let shift = tasks.clone().map(|task| task.wcet().0.leading_zeros()).min().unwrap_or(0).min(40);
     let (mut parts, mut terms) = (0u64, 0u64);
