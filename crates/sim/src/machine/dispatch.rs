@@ -332,10 +332,10 @@ impl<S: CommandSink> Machine<S> {
 
     /// What a core should run now.
     fn choice(&mut self, at: usize) -> Choice {
-        if !self.cores[at].servers.is_empty() {
-            if let Some(choice) = self.choice_of_servers(at, self.locked(at)) {
-                return choice;
-            }
+        if !self.cores[at].servers.is_empty()
+            && let Some(choice) = self.choice_of_servers(at, self.locked(at))
+        {
+            return choice;
         }
         if let Some(owner) = self.owner(at) {
             let runs = |&task: &usize| self.tasks[task].state == State::Ready && !self.is_locked_out(task, at);
