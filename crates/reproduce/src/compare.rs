@@ -362,7 +362,12 @@ fn judge(
 ) -> Result<JudgedClaim, ReproduceError> {
     let value = |name: &str| {
         let unknown = || refuse(&figure.id, format!("claim {:?}", claim.say), name, "the name of a point");
-        values.iter().find(|value| value.name == name).map(|value| value.simulated).ok_or_else(unknown)
+        let found = values.iter().find(|value| value.name == name).map(|value| value.simulated);
+        // What the short form leaves out is not looked at.
+        let is_left_out = |point: &Point| {
+            items(figure, point.each.as_ref(), false).iter().any(|item| named(&point.name, item) == name)
+        };
+        found.or_else(|| figure.point.iter().any(is_left_out).then_some(None)).ok_or_else(unknown)
     };
     let judged = |bound: String, found: String, holds: Option<bool>| JudgedClaim {
         say: claim.say.clone(),

@@ -167,3 +167,21 @@ fn what_is_wrong_with_an_analysis_is_said() {
     let many = text(id, &[("[lists]\n", &format!("[lists]\nmany = [{many}]\n"))]) + &analyses;
     assert!(catalogue::parse(&many, id).unwrap_err().to_string().contains("at most 256"));
 }
+
+#[test]
+fn claims_on_what_the_short_form_leaves_out_are_not_looked_at() {
+    let figure = |short: &str| {
+        let text = format!(
+            "schema = 1\nid = \"f\"\npaper = \"p\"\ntitle = \"t\"\nsource = \"s\"\nkind = \"claim\"\nexpects = \"trend\"\n\
+            [lists]\nwcets = [\"1 ms\", \"2 ms\"]\n[short]\n{short}\n\
+            [taskset.one]\ntask = [{{ name = \"a\", period = \"4 ms\", wcet = \"1 ms\" }}]\n\
+            [[analysis]]\nname = \"{{each}}\"\neach = \"wcets\"\ntaskset = \"one\"\nmethod = \"task-set\"\n\
+            [[point]]\nname = \"U {{each}}\"\neach = \"wcets\"\nunit = \"1\"\n\
+            answer = {{ analysis = \"{{each}}\", result = \"utilization\" }}\n\
+            [[claim]]\nsay = \"c\"\nsource = \"s\"\npoint = \"U 2 ms\"\nat_most = 0.5\n"
+        );
+        let comparison = compared(&catalogue::parse(&text, "f").unwrap());
+        comparison.claims[0].holds
+    };
+    assert_eq!((figure(""), figure("wcets = [\"1 ms\"]")), (Some(true), None));
+}
