@@ -37,6 +37,12 @@ impl Histogram {
         self.count
     }
 
+    /// Their sum.
+    #[must_use]
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
     /// Their mean; 0 of none.
     #[must_use]
     pub fn mean(&self) -> f64 {

@@ -16,6 +16,7 @@ mod memory;
 mod page_table;
 mod refresh;
 pub mod report;
+mod runs;
 pub mod scenario;
 mod task;
 
@@ -29,5 +30,6 @@ pub use machine::{
 pub use memory::NumaConfig;
 pub use refresh::{LockCounts, LockWindow, SoftRefresh};
 pub use report::{Report, Watch, simulate, simulate_watched};
+pub use runs::{Ran, Run, Runs};
 pub use scenario::{Channels, Scenario};
 pub use task::{Barrier, Ending, Release, TaskCounts};

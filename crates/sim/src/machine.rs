@@ -12,6 +12,7 @@ mod table;
 use crate::core::{AT_ONCE, Block, Core, CoreConfig, NO_REGISTER, PENDING, Ready};
 use crate::memory::{Memory, Notice, NumaConfig, Ticket};
 use crate::refresh::{LockCounts, SoftRefresh};
+use crate::runs::{RunLog, Runs};
 use crate::task::{Barrier, Ending, Release, State, Task, TaskCounts};
 use crate::{Histogram, SimError, page_table::PageTable};
 use memtint_cache::{AccessKind, Hierarchy, HierarchyConfig, Level, TaskClass};
@@ -168,6 +169,8 @@ pub struct Machine<S = ()> {
     /// When the next lock or unlock task is released, on each core; never on those that run none.
     refresh_task_at: Vec<Picoseconds>,
     locks: LockCounts,
+    /// What ran when, if somebody wants to know.
+    log: Option<RunLog>,
     /// Since when each core is idle because of locks.
     stalled: Vec<Option<u64>>,
     /// Ranks that each core has seen locked.
@@ -268,6 +271,7 @@ impl<S: CommandSink> Machine<S> {
             switch_slots: first.slot_of(config.switch),
             refresh_task_at,
             locks: LockCounts { unhidden_ps: vec![0; cores.len()], ..LockCounts::default() },
+            log: None,
             stalled: vec![None; cores.len()],
             locks_seen: vec![0; cores.len()],
             servers,
@@ -298,6 +302,17 @@ impl<S: CommandSink> Machine<S> {
     #[must_use]
     pub fn reach(&self) -> Picoseconds {
         self.reach
+    }
+
+    /// Keeps which job ran where and when from now on, up to so many runs.
+    pub fn log_runs(&mut self, runs_max: usize) {
+        self.log = Some(RunLog::new(self.cores.len(), runs_max));
+    }
+
+    /// What ran so far, since [`Machine::log_runs`]; nothing without that.
+    #[must_use]
+    pub fn runs(&self) -> Runs {
+        self.log.as_ref().map_or_else(Runs::default, |log| log.runs(self.now))
     }
 
     /// Simulated time so far.

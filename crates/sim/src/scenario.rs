@@ -656,8 +656,6 @@ impl Scenario {
     ///
     /// As [`Scenario::load`].
     pub fn from_file(file: ScenarioFile, origin: &str, base: &Path) -> Result<Scenario, SimError> {
-        let check = Check { origin };
-        check.that("schema", file.schema == SCHEMA, file.schema, "1")?;
         let platform = if is_path(&file.platform) {
             Platform::load(&base.join(&file.platform).display().to_string())?
         } else {
@@ -668,6 +666,22 @@ impl Scenario {
         } else {
             Standard::load(&file.device)?
         };
+        Scenario::on(file, platform, &standard, origin, base)
+    }
+
+    /// Verifies a scenario on a platform and with a standard that are at hand already; what the file calls them is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scenario::load`].
+    pub fn on(
+        file: ScenarioFile,
+        platform: Platform,
+        standard: &Standard,
+        origin: &str,
+        base: &Path,
+    ) -> Result<Scenario, SimError> {
+        Check { origin }.that("schema", file.schema == SCHEMA, file.schema, "1")?;
         let choice = DeviceChoice { density_gbit: file.density_gbit, device_bits: file.device_bits, ranks: 1 };
         let device = standard.device(choice)?;
         let seed = file.seed;

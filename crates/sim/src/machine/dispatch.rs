@@ -12,6 +12,7 @@ use super::{END_OF_TIME, Machine, Scheduling};
 use crate::core::{Block, NO_REGISTER, PENDING};
 use crate::memory::Ticket;
 use crate::refresh::{RankMask, RefreshTask};
+use crate::runs::Ran;
 use crate::task::{Ending, State, Task};
 use memtint_dram::CommandSink;
 use memtint_units::Picoseconds;
@@ -58,6 +59,9 @@ impl<S: CommandSink> Machine<S> {
         }
         if let Some(task) = core.task {
             let now = core.time_of(core.slot);
+            if let Some(log) = &mut self.log {
+                log.end(at, now);
+            }
             self.stop_where_it_has_to(task, now);
         }
         self.suspend_servers(at);
@@ -70,10 +74,19 @@ impl<S: CommandSink> Machine<S> {
         self.serve(at, choice);
         self.use_slot(at, choice.task);
         self.run(at, choice.task);
+        self.log_what_runs(at);
         self.begin_stall(at);
         self.look_again(at);
         self.call_others(at);
         true
+    }
+
+    /// Keeps what a core goes over to.
+    fn log_what_runs(&mut self, at: usize) {
+        let core = &self.cores[at];
+        if let (Some(log), Some(task)) = (&mut self.log, core.task) {
+            log.begin(at, Ran::Job { task, job: self.tasks[task].job }, core.time_of(core.slot));
+        }
     }
 
     // --- refresh by software ---
@@ -93,6 +106,7 @@ impl<S: CommandSink> Machine<S> {
             let (lock, unlock, clean) = (soft.lock, soft.unlock, soft.clean);
             let begin = self.cores[at].slot;
             for task in all {
+                let before = self.cores[at].slot;
                 // Lines are written back within the time that the lock task has, if that is enough.
                 let done = self.cores[at].slot + self.cores[at].slot_of(if task.locks { lock } else { unlock });
                 if task.locks {
@@ -102,7 +116,14 @@ impl<S: CommandSink> Machine<S> {
                     }
                 }
                 let core = &mut self.cores[at];
+                let from = core.time_of(before);
                 core.slot = core.slot.max(done);
+                if let Some(log) = &mut self.log {
+                    let ran =
+                        if task.locks { Ran::Lock { ranks: task.ranks } } else { Ran::Unlock { ranks: task.ranks } };
+                    log.begin(at, ran, from);
+                    log.end(at, core.time_of(core.slot));
+                }
             }
             let core = &mut self.cores[at];
             core.wake = core.wake.max(core.slot);
