@@ -1,5 +1,44 @@
 //! Task sets on a simulated machine whose memory is refreshed: analysis and simulation, side by side.
 //!
-//! `sched` proves, `sim` shows, and neither sees the other; this room sees both. Its tests hold every simulated response
-//! against its bound.
+//! `sched` proves, `sim` shows, and neither sees the other; this room sees both. It turns a task-set file and a
+//! [`Scheme`] into a schedule and a scenario, simulates it on the [machine](Machine) of the dissertation, and holds every
+//! response against the bound that the analysis of the same scheme gives.
+//!
+//! What it deliberately does not do: it decides no question of schedulability itself, and opens no files.
+//!
+//! ```
+//! use memtint_refresh::{Options, Prepared, Scheme};
+//! use memtint_taskset::TaskFile;
+//!
+//! let text = "[memory]\nranks = 2\ndensity = 1\n\
+//!             [[task]]\nname = \"control\"\nperiod = \"1 ms\"\nwcet = \"100 us\"\nlines = 500\n";
+//! let file = TaskFile::parse("control.toml", text)?;
+//! let prepared = Prepared::new(&file, Options::default(), 1, &|_| true)?;
+//! let outcome = prepared.simulate(Scheme::Auto, &|_| true)?;
+//! assert!(outcome.holds() && outcome.tasks[0].within() == Some(true));
+//! assert!(outcome.requests_met() > 0, "the controller does not ask");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
+
+mod bound;
+mod colored;
+mod compare;
+mod error;
+mod job;
+mod machine;
+mod outcome;
+mod scenario;
+mod scheme;
+mod simulate;
+mod watch;
+
+pub use bound::Bound;
+pub use compare::{Cell, Comparison, compare};
+pub use error::RefreshError;
+pub use job::Job;
+pub use machine::{Caches, Machine, gigabits};
+pub use outcome::{Locked, Met, Outcome, Spread, TaskOutcome};
+pub use scheme::Scheme;
+pub use simulate::{GoOn, Options, Prepared};
+pub use watch::Refreshed;

@@ -1,0 +1,130 @@
+//! Colored Refresh: a cyclic executive of the analysis becomes a table of the simulator.
+//!
+//! What triggers the refreshes takes no time of the processor here, as in chapter 4 of paper 004, which leaves that to the memory
+//! controller: lock tasks have a core of their own. A color is locked from the beginning of its frame; its burst begins after
+//! the lock time of the file, in which requests under way end and dirty lines are written back.
+
+use memtint_sched::cyclic::{Answer, Executive, Limits, Problem, color};
+use memtint_sim::scenario::{SchedulingName, SlotSection, TableSection, TaskSection, Time, WindowSection};
+use memtint_units::Picoseconds;
+
+use crate::RefreshError;
+use crate::bound::{Bound, Bounds};
+use crate::scenario::{Plan, empty, list, on, section};
+use crate::simulate::Setup;
+
+/// The core of lock tasks, behind those of the tasks.
+const LOCK_CORE: u32 = 1;
+/// The core of the tasks.
+const CORE: u32 = 0;
+
+/// The scenario of the best executive, and what it bounds.
+pub(crate) fn setup(plan: &Plan<'_>) -> Result<(Setup, Bounds), RefreshError> {
+    let (problem, executive) = schedule(plan)?;
+    let setup = of_executive(plan, &problem, &executive)?;
+    Ok((setup, bounds(plan, &executive)))
+}
+
+fn no_schedule(plan: &Plan<'_>, reason: String) -> RefreshError {
+    RefreshError::NoSchedule { file: plan.file.name.clone(), scheme: plan.scheme.name(), reason }
+}
+
+/// Of the frames to try, the first in which all jobs fit.
+fn schedule(plan: &Plan<'_>) -> Result<(Problem, Executive), RefreshError> {
+    let file = plan.file;
+    let limits =
+        Limits { copies_max: file.cyclic.copies_max.unwrap_or(Limits::default().copies_max), ..Limits::default() };
+    let locked = plan.memory.lock + plan.machine.burst();
+    let mut reason = "no frame fits the periods, deadlines and bursts".to_owned();
+    for frames in file.frame_choices()? {
+        if locked > frames.color {
+            reason = format!("lock and burst take {locked}, and a colored frame is {} long", frames.color);
+            continue;
+        }
+        let problem = match file.problem(frames) {
+            Ok(problem) => problem,
+            Err(error) => {
+                reason = error.to_string();
+                continue;
+            }
+        };
+        match color(&problem, limits) {
+            Answer::Schedulable(solution) => return Ok((problem, solution.executive)),
+            Answer::Unschedulable(_) => reason = format!("jobs do not fit into frames of {}", frames.size),
+            Answer::Unsupported(found) => reason = format!("the search does not answer: {found:?}"),
+        }
+    }
+    Err(no_schedule(plan, reason))
+}
+
+/// The scenario of an executive.
+pub(crate) fn of_executive(plan: &Plan<'_>, problem: &Problem, table: &Executive) -> Result<Setup, RefreshError> {
+    let each = problem.ranks_per_color();
+    let name = |task: usize, instance: usize| {
+        let name = plan.file.set.tasks()[task].name();
+        if instance == 0 { name.to_owned() } else { format!("{name} (instance {instance})") }
+    };
+    let (mut tasks, mut instances) = (Vec::new(), Vec::new());
+    // Originals come first: their places are those of the set.
+    let most = table.instances.iter().map(Vec::len).max().unwrap_or(1);
+    let all = (0..most).flat_map(|instance| (0..table.instances.len()).map(move |task| (task, instance)));
+    for (task, instance) in all.filter(|&(task, instance)| instance < table.instances[task].len()) {
+        let colors = table.instances[task][instance].colors.colors();
+        let ranks = colors.into_iter().flat_map(|color| color * each..(color + 1) * each);
+        let ranks: Vec<u32> = ranks.take(plan.file.tasks[task].ranks as usize).collect();
+        tasks.push(TaskSection {
+            core: Some(CORE),
+            ranks: Some(list(&ranks, plan.machine)?),
+            job: (instance == 0).then(|| plan.job(task)),
+            copy_of: (instance > 0).then(|| name(task, 0)),
+            copy: Time(plan.file.tasks[task].copy),
+            ..section(name(task, instance), plan.jobs[task].workload.clone())
+        });
+        instances.push((task, ranks));
+    }
+    let mut file = empty(plan.machine, plan.scheme, 2, plan.duration, plan.seed, tasks);
+    file.system.scheduling = SchedulingName::Table;
+    let slot = |slot: &memtint_sched::cyclic::Slot| SlotSection {
+        task: name(slot.id.task, slot.instance),
+        start: Time(slot.start),
+        length: Time(slot.end - slot.start),
+        core: None,
+    };
+    let slots = table.slots.iter().map(slot).collect();
+    file.table = Some(TableSection { cycle: Time(table.cycle), core: CORE, slot: slots });
+    // They repeat each retention time.
+    let refreshes = table.refreshes.iter().filter(|refresh| refresh.start < plan.memory.retention);
+    let window = |refresh: &memtint_sched::cyclic::Refresh| {
+        Ok(WindowSection {
+            ranks: list(&refresh.ranks.clone().collect::<Vec<_>>(), plan.machine)?,
+            start: Time(refresh.start),
+            length: None,
+            commands: None,
+        })
+    };
+    let windows = refreshes.map(window).collect::<Result<_, RefreshError>>()?;
+    file.timetable = Some(plan.locked(windows, LOCK_CORE.to_string()));
+    Ok(Setup { scenario: on(plan.machine, file, &plan.file.name)?, instances })
+}
+
+/// A job is complete when its last slot ends.
+pub(crate) fn bounds(plan: &Plan<'_>, table: &Executive) -> Bounds {
+    let cycle = table.cycle.0;
+    let mut longest = vec![0; plan.file.set.tasks().len()];
+    for slot in &table.slots {
+        let task = &plan.file.set.tasks()[slot.id.task];
+        let arrival = (task.phase().0 + slot.id.job * task.period().0) % cycle;
+        // A window at the end of a cycle continues at its beginning.
+        let response = (slot.end.0 + cycle - arrival - 1) % cycle + 1;
+        longest[slot.id.task] = longest[slot.id.task].max(response);
+    }
+    let (frame, color) = (table.frames.size, table.frames.color);
+    Bounds {
+        tasks: longest.into_iter().map(|response| Bound::Within(Picoseconds(response))).collect(),
+        analysis: format!(
+            "a cyclic executive with frames of {} ms, colored by {} ms: a job is complete when its last slot ends",
+            frame.0 as f64 / 1e9,
+            color.0 as f64 / 1e9
+        ),
+    }
+}

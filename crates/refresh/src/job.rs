@@ -1,0 +1,246 @@
+//! What a job executes: as much as fits into the WCET that the task set gives it.
+//!
+//! A task set says how long a job takes at most; a simulation needs to know what it does. A task with a `program` executes
+//! references of that model, as many as fit. A task with `lines` reads so many lines, one after the other, spread evenly:
+//! the instructions between them are as many as fit. A task with neither computes on one line. What fits is found by
+//! simulating the task alone, without refresh, for all the jobs that it will have: none of them takes longer than the WCET, less what
+//! is [spared](Options::spared_per_mille), and less a reference of another task, which the simulator does not interrupt.
+
+use memtint_sched::Task;
+use memtint_sim::Machine as Simulated;
+use memtint_sim::scenario::Workload;
+use memtint_taskset::{TaskFile, TaskMore};
+use memtint_units::{ByteSize, Picoseconds};
+use memtint_workload::catalogue;
+
+use crate::machine::Machine;
+use crate::scenario::{Placed, alone, of_slots};
+use crate::{Options, RefreshError};
+
+/// What a read of memory, and a write that it displaces, take at most alone.
+const ONE_READ: Picoseconds = Picoseconds::from_ns(300);
+/// Simulations of one job of a task, and of all of its jobs, at most.
+const ROUNDS_OF_ONE: u32 = 24;
+const ROUNDS_OF_ALL: u32 = 5;
+/// From the least size of a job to the next that is tried.
+const FIRST_STEP: u64 = 64;
+/// What `lines` are read from: more than the caches hold.
+const LINES_BYTES: u64 = 1 << 20;
+/// Between two references of a task that only computes.
+const COMPUTING_GAP: u32 = 99;
+/// Memory of a rank, at least.
+const RANK_BYTES: u64 = 64 << 20;
+/// Neither references of a job nor the gap between two are more.
+const SIZE_MAX: u64 = 1 << 31;
+
+/// What the jobs of a task execute, and how long that takes alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The references.
+    pub workload: Workload,
+    /// How many of a job.
+    pub references: u64,
+    /// What the longest job takes alone without refresh; at most the WCET.
+    pub alone: Picoseconds,
+    /// What the shortest takes.
+    pub alone_least: Picoseconds,
+    /// Jobs that were simulated for that.
+    pub jobs: u64,
+}
+
+/// How a job can grow.
+enum Shape {
+    /// More references of a model.
+    References(Workload),
+    /// More instructions between so many.
+    Gap(u64),
+}
+
+impl Shape {
+    fn of(more: &TaskMore, lines: u64) -> Shape {
+        match (&more.program, lines) {
+            (Some(model), _) => Shape::References(Workload::Program { model: model.clone() }),
+            (None, 0) => {
+                let line = ByteSize(64);
+                Shape::References(Workload::Bandwidth { size: line, step: line, write: false, gap: COMPUTING_GAP })
+            }
+            (None, lines) => Shape::Gap(lines),
+        }
+    }
+
+    fn job(&self, size: u64) -> (Workload, u64) {
+        match self {
+            Shape::References(workload) => (workload.clone(), size),
+            Shape::Gap(lines) => {
+                let (size_bytes, step) = (ByteSize(LINES_BYTES), ByteSize(64));
+                let gap = u32::try_from(size).expect("no gap is longer");
+                (Workload::Bandwidth { size: size_bytes, step, write: false, gap }, *lines)
+            }
+        }
+    }
+
+    fn least(&self) -> u64 {
+        match self {
+            Shape::References(_) => 1,
+            Shape::Gap(_) => 0,
+        }
+    }
+}
+
+/// Gives the memory that each rank has to have for the tasks of a set.
+pub(crate) fn rank_bytes(file: &TaskFile) -> Result<u64, RefreshError> {
+    let mut most = 0;
+    for more in &file.tasks {
+        if let Some(model) = &more.program {
+            most += catalogue::find(model)?.footprint_mib.value << 20;
+        }
+    }
+    // Instances of each task may lie in the same rank.
+    Ok((2 * most).next_power_of_two().max(RANK_BYTES))
+}
+
+/// Bounds the longest stretch of a task of the set, all but one, in which its core does not look whom it should run: a reference
+/// with the instructions before it. So long it can keep others waiting that should go first.
+pub(crate) fn stretch(file: &TaskFile, but: Option<usize>) -> Result<Picoseconds, RefreshError> {
+    let mut longest = Picoseconds(0);
+    for (index, (task, more)) in file.set.tasks().iter().zip(&file.tasks).enumerate() {
+        if Some(index) == but {
+            continue;
+        }
+        let instructions = match (&more.program, task.lines()) {
+            // A miss lies anywhere in its share of the instructions: two are less than two shares apart.
+            (Some(model), _) => 2_000_000 / catalogue::find(model)?.misses_per_million_instructions.value.max(1) + 1,
+            (None, 0) => u64::from(COMPUTING_GAP) + 1,
+            (None, lines) => task.wcet().0 / 1000 / lines + 1,
+        };
+        longest = longest.max(Picoseconds::from_ns(instructions) + ONE_READ);
+    }
+    Ok(longest)
+}
+
+/// Finds what the jobs of a task execute: first the size of one job, then whether it is that of all.
+pub(crate) fn fit(
+    machine: &Machine,
+    file: &TaskFile,
+    index: usize,
+    jobs: u64,
+    options: &Options,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Job, RefreshError> {
+    let (task, more) = (&file.set.tasks()[index], &file.tasks[index]);
+    let shape = Shape::of(more, task.lines());
+    let spared = u128::from(task.wcet().0) * u128::from(options.spared_per_mille.min(999)) / 1000;
+    let spared = u64::try_from(spared).expect("a part of it") + stretch(file, Some(index))?.0;
+    let Some(allowed) = task.wcet().0.checked_sub(spared).filter(|&allowed| allowed > 0).map(Picoseconds) else {
+        return Err(too_short(file, task, format!("more than {}, which other tasks can cost it", Picoseconds(spared))));
+    };
+    let measure = |size: u64, jobs: u64| -> Result<Job, RefreshError> {
+        if !go_on() {
+            return Err(RefreshError::Stopped);
+        }
+        let (workload, references) = shape.job(size);
+        measure(machine, file, index, Placed { workload, references }, jobs, options.seed)
+    };
+    let least = shape.least();
+    let mut best = measure(least, jobs)?;
+    if best.alone > allowed {
+        let what = match &shape {
+            Shape::References(_) => "a single reference takes".to_owned(),
+            Shape::Gap(lines) => format!("{lines} lines take one after the other"),
+        };
+        let time = if best.alone.0 == u64::MAX { "more than the period".to_owned() } else { best.alone.to_string() };
+        return Err(too_short(file, task, format!("enough for {time}, which {what}")));
+    }
+    let mut size = size_of_one(least, allowed, |size| Ok(measure(size, 1)?.alone))?;
+    for _ in 0..ROUNDS_OF_ALL {
+        let found = measure(size, jobs)?;
+        let scaled = u128::from(size - least) * u128::from(allowed.0) / u128::from(found.alone.0.max(1));
+        let scaled = least + u64::try_from(scaled).unwrap_or(0);
+        if found.alone <= allowed {
+            let enough = allowed.0 - found.alone.0 <= allowed.0 / 200;
+            if found.alone >= best.alone {
+                best = found;
+            }
+            if enough || scaled <= size + 1 {
+                break;
+            }
+            // A little less than that: what did not fit is known to be near.
+            size = scaled - (scaled - size) / 8;
+        } else {
+            size = scaled.clamp(least, size - 1);
+        }
+    }
+    Ok(best)
+}
+
+/// The largest size, nearly, that takes no longer than allowed; `least` does not.
+fn size_of_one(
+    least: u64,
+    allowed: Picoseconds,
+    time: impl Fn(u64) -> Result<Picoseconds, RefreshError>,
+) -> Result<u64, RefreshError> {
+    let (mut fits, mut exceeds) = ((least, time(least)?), None::<(u64, Picoseconds)>);
+    let mut next = least + FIRST_STEP;
+    for _ in 0..ROUNDS_OF_ONE {
+        let most = exceeds.map_or(SIZE_MAX, |(size, _)| size);
+        if most - fits.0 <= 1 || allowed.0.saturating_sub(fits.1.0) <= allowed.0 / 1000 {
+            break;
+        }
+        let tried = next.clamp(fits.0 + 1, most - 1);
+        let found = time(tried)?;
+        let before = fits;
+        if found <= allowed {
+            fits = (tried, found);
+        } else {
+            exceeds = Some((tried, found));
+        }
+        next = match exceeds {
+            // Nobody waited for its end.
+            Some((above, Picoseconds(u64::MAX))) => ((fits.0 + 1) * above).isqrt(),
+            Some(above) => fits.0 + on_the_way(fits, above, allowed),
+            // Time grows about evenly; a little beyond where that leads shows where it ends.
+            None => {
+                let step = on_the_way(before, fits, allowed);
+                before.0 + step + step / 512 + 1
+            }
+        };
+    }
+    Ok(fits.0)
+}
+
+/// How far beyond the first of two points the time is as long as allowed, if it grows evenly.
+fn on_the_way(one: (u64, Picoseconds), other: (u64, Picoseconds), allowed: Picoseconds) -> u64 {
+    let grown = other.1.0.saturating_sub(one.1.0).max(1);
+    let step = u128::from(other.0 - one.0) * u128::from(allowed.0.saturating_sub(one.1.0)) / u128::from(grown);
+    u64::try_from(step).unwrap_or(SIZE_MAX).min(SIZE_MAX)
+}
+
+fn too_short(file: &TaskFile, task: &Task, accepted: String) -> RefreshError {
+    RefreshError::Field {
+        file: file.name.clone(),
+        field: format!("task {:?}: wcet", task.name()),
+        found: task.wcet().to_string(),
+        accepted,
+    }
+}
+
+/// Simulates a task alone without refresh.
+fn measure(
+    machine: &Machine,
+    file: &TaskFile,
+    index: usize,
+    placed: Placed,
+    jobs: u64,
+    seed: u64,
+) -> Result<Job, RefreshError> {
+    let Placed { workload, references } = placed.clone();
+    let scenario = alone(machine, file, index, placed, jobs, seed)?;
+    let mut simulated: Simulated = scenario.machine()?;
+    simulated.run_until(scenario.file().duration.0);
+    let outcome = simulated.outcome();
+    let slots = &outcome.tasks[0].execution_slots;
+    // A job that does not end in time takes too long, whatever it takes.
+    let late = slots.count() < jobs;
+    let alone = if late { Picoseconds(u64::MAX) } else { of_slots(slots.max()) };
+    Ok(Job { workload, references, alone, alone_least: of_slots(slots.min()), jobs })
+}

@@ -1,0 +1,212 @@
+//! What came out of a simulation.
+
+use memtint_dram::Retention;
+use memtint_sim::{Histogram, Runs};
+use memtint_units::Picoseconds;
+
+use crate::bound::Bound;
+use crate::watch::Refreshed;
+use crate::{Job, Scheme};
+
+/// A distribution of times, exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// How many.
+    pub count: u64,
+    /// The least; 0 of none.
+    pub min: Picoseconds,
+    /// The greatest; 0 of none.
+    pub max: Picoseconds,
+    /// Their sum in picoseconds.
+    pub sum_ps: u128,
+}
+
+impl Spread {
+    /// Counts a histogram of values of so many picoseconds each.
+    pub(crate) fn add(&mut self, values: &Histogram, unit_ps: u64) {
+        if values.count() == 0 {
+            return;
+        }
+        let (min, max) = (Picoseconds(values.min() * unit_ps), Picoseconds(values.max() * unit_ps));
+        self.min = if self.count == 0 { min } else { self.min.min(min) };
+        self.max = self.max.max(max);
+        self.count += values.count();
+        self.sum_ps += values.sum() * u128::from(unit_ps);
+    }
+
+    /// Gives the mean, rounded down; 0 of none.
+    #[must_use]
+    pub fn mean(&self) -> Picoseconds {
+        Picoseconds(u64::try_from(self.sum_ps / u128::from(self.count.max(1))).unwrap_or(u64::MAX))
+    }
+}
+
+/// What became of a task, over all of its instances.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskOutcome {
+    /// Its name.
+    pub name: String,
+    /// Its core.
+    pub core: u32,
+    /// Its server, if it runs in one.
+    pub server: Option<String>,
+    /// Ranks that hold its data, of each instance.
+    pub ranks: Vec<Vec<u32>>,
+    /// What its jobs execute.
+    pub job: Job,
+    /// WCET of the task set.
+    pub wcet: Picoseconds,
+    /// Relative deadline.
+    pub deadline: Picoseconds,
+    /// Period.
+    pub period: Picoseconds,
+    /// Phase.
+    pub phase: Picoseconds,
+    /// Jobs that were late, those at the end of the simulation included.
+    pub misses: u64,
+    /// From arrival to end of each finished job.
+    pub response: Spread,
+    /// How long each finished job had its core.
+    pub execution: Spread,
+    /// From access to data of each read of memory.
+    pub latency: Spread,
+    /// Times it lost its core before it was done.
+    pub preemptions: u64,
+    /// Jobs that went over to another instance.
+    pub copies: u64,
+    /// Why it ended, if it did.
+    pub ended: Option<String>,
+    /// What the analysis says.
+    pub bound: Bound,
+}
+
+impl TaskOutcome {
+    /// Tells whether every response is within the bound; `None` where there is none.
+    #[must_use]
+    pub fn within(&self) -> Option<bool> {
+        match self.bound {
+            Bound::Within(bound) => Some(self.response.max <= bound),
+            _ => None,
+        }
+    }
+}
+
+/// Refresh by software: what it came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Locked {
+    /// Time in which some rank was locked.
+    pub locked: Picoseconds,
+    /// Of that, for each core: it was idle because tasks that were ready could not run for the locks.
+    pub unhidden: Vec<Picoseconds>,
+    /// What a lock task takes of a core, at least.
+    pub lock_task: Picoseconds,
+    /// What an unlock task takes of a core.
+    pub unlock_task: Picoseconds,
+    /// Whether the task set does not say that.
+    pub assumed: bool,
+    /// What lock and unlock tasks took of all cores.
+    pub tasks: Picoseconds,
+    /// Lock tasks that ran.
+    pub locks: u64,
+    /// Dirty lines that they wrote back.
+    pub cleaned_lines: u64,
+    /// Jobs that went over to another instance.
+    pub copies: u64,
+}
+
+/// Requests that met a refresh of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Met {
+    /// The rank.
+    pub rank: u32,
+    /// How many.
+    pub requests: u64,
+    /// Names of the tasks with data there.
+    pub tasks: Vec<String>,
+}
+
+/// What became of a task set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Simulated time.
+    pub duration: Picoseconds,
+    /// What everything repeats after, where that could be simulated in full.
+    pub hyperperiod: Option<Picoseconds>,
+    /// Time of one REF.
+    pub t_rfc: Picoseconds,
+    /// The tasks, in the order of the set.
+    pub tasks: Vec<TaskOutcome>,
+    /// The analysis that bounds are from.
+    pub analysis: String,
+    /// Time that each core had a task, of those that have tasks.
+    pub busy: Vec<Picoseconds>,
+    /// Ranks at which requests met a refresh.
+    pub met: Vec<Met>,
+    /// What the monitor saw; `None` without refresh.
+    pub retention: Option<Retention>,
+    /// The longest time in which a rank's rows went without refresh.
+    pub refresh_gap: Option<Picoseconds>,
+    /// Locks; under refresh by software only.
+    pub locked: Option<Locked>,
+    /// What ran; indices of tasks are those of `instances`.
+    pub runs: Runs,
+    /// Of each instance that runs are of, the task.
+    pub instances: Vec<usize>,
+    /// When ranks were refreshed.
+    pub refreshed: Vec<Refreshed>,
+    /// Up to when these are all kept.
+    pub refreshed_until: Picoseconds,
+}
+
+impl Outcome {
+    /// Counts late jobs.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.tasks.iter().map(|task| task.misses).sum()
+    }
+
+    /// Counts requests that met a refresh of their rank.
+    #[must_use]
+    pub fn requests_met(&self) -> u64 {
+        self.met.iter().map(|met| met.requests).sum()
+    }
+
+    /// Counts refreshes that came too late for the rows of a bank.
+    #[must_use]
+    pub fn losses(&self) -> u64 {
+        self.retention.as_ref().map_or(0, |retention| retention.losses)
+    }
+
+    /// Lists tasks with a response beyond its bound: a job took longer than its WCET, or the analysis is wrong.
+    #[must_use]
+    pub fn beyond(&self) -> Vec<&TaskOutcome> {
+        self.tasks.iter().filter(|task| task.within() == Some(false)).collect()
+    }
+
+    /// Tells whether the scheme has kept what it promises: no job late, no row lost, under locks no request that meets a
+    /// refresh, and no task that ended.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        let met = self.scheme.locks() && self.requests_met() > 0;
+        self.misses() == 0 && self.losses() == 0 && !met && self.tasks.iter().all(|task| task.ended.is_none())
+    }
+
+    /// Gives the mean latency of all reads of memory, rounded down.
+    #[must_use]
+    pub fn latency(&self) -> Picoseconds {
+        let (count, sum) = self
+            .tasks
+            .iter()
+            .fold((0, 0), |(count, sum), task| (count + task.latency.count, sum + task.latency.sum_ps));
+        Picoseconds(u64::try_from(sum / u128::from(u64::max(count, 1))).unwrap_or(u64::MAX))
+    }
+
+    /// Gives the time in which cores stood idle only because of locks, all cores together; `None` without locks.
+    #[must_use]
+    pub fn unhidden(&self) -> Option<Picoseconds> {
+        let locked = self.locked.as_ref()?;
+        Some(Picoseconds(locked.unhidden.iter().map(|time| time.0).sum()))
+    }
+}

@@ -1,0 +1,85 @@
+//! What is seen of a channel's commands: retention, and when ranks are refreshed.
+
+use memtint_dram::{Command, CommandSink, Kind, Retention, RetentionMonitor};
+use memtint_sim::Channels;
+use memtint_units::{Clock, Picoseconds};
+
+/// A stretch in which a rank is refreshed: one REF, or several without a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Refreshed {
+    /// The rank.
+    pub rank: u32,
+    /// When it begins.
+    pub start: Picoseconds,
+    /// When it ends, excluded.
+    pub end: Picoseconds,
+}
+
+/// Sees all commands of a channel.
+pub(crate) struct CommandWatch {
+    monitor: Option<RetentionMonitor>,
+    clock: Clock,
+    rfc: u64,
+    /// First and last cycle of what each rank is in.
+    open: Vec<Option<(u64, u64)>>,
+    found: Vec<Refreshed>,
+    refreshed_max: usize,
+    /// The first that was not kept.
+    dropped: Option<u64>,
+}
+
+impl CommandWatch {
+    pub(crate) fn new(channels: &Channels, clock: Clock, refreshed_max: usize) -> CommandWatch {
+        CommandWatch {
+            // Without refresh nobody has a duty.
+            monitor: channels.duty.map(|duty| RetentionMonitor::new(&channels.geometry, &duty)),
+            clock,
+            rfc: u64::from(channels.timing.rfc),
+            open: vec![None; channels.geometry.ranks as usize],
+            found: Vec::new(),
+            refreshed_max,
+            dropped: None,
+        }
+    }
+
+    fn keep(&mut self, rank: u32, (from, to): (u64, u64)) {
+        if self.found.len() < self.refreshed_max {
+            self.found.push(Refreshed { rank, start: self.clock.start(from), end: self.clock.start(to) });
+        } else {
+            self.dropped = Some(self.dropped.map_or(from, |dropped| dropped.min(from)));
+        }
+    }
+
+    /// Ends with the simulation: retention, the refreshes in the order of time, and up to when all of these are kept.
+    pub(crate) fn finish(mut self, end: Picoseconds) -> (Option<Retention>, Vec<Refreshed>, Picoseconds) {
+        for rank in 0..self.open.len() {
+            if let Some(open) = self.open[rank].take() {
+                self.keep(rank as u32, open);
+            }
+        }
+        self.found.sort_by_key(|found| (found.start, found.rank));
+        let last = self.clock.cycles_covering(end);
+        let until = self.dropped.map_or(end, |dropped| self.clock.start(dropped).min(end));
+        (self.monitor.map(|monitor| monitor.finish(last)), self.found, until)
+    }
+}
+
+impl CommandSink for CommandWatch {
+    fn see(&mut self, command: Command) {
+        if let Some(monitor) = &mut self.monitor {
+            monitor.watch(command);
+        }
+        if command.kind != Kind::Refresh {
+            return;
+        }
+        let end = command.cycle + self.rfc;
+        match &mut self.open[command.rank as usize] {
+            Some((_, last)) if command.cycle <= *last => *last = end,
+            open => {
+                if let Some(before) = open.replace((command.cycle, end)) {
+                    self.keep(command.rank, before);
+                }
+            }
+        }
+    }
+}
