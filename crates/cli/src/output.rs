@@ -41,6 +41,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Borrow(#[from] memtint_detect::BorrowError),
     #[error(transparent)]
+    Refresh(#[from] memtint_refresh::RefreshError),
+    #[error(transparent)]
     Workload(#[from] memtint_workload::WorkloadError),
     /// A file that was named on the command line.
     #[error("{path:?}: cannot be {done}: {cause}")]

@@ -2,7 +2,13 @@
 //!
 //! A verb of its own is a variant of [`Verb`] and a module below.
 
+mod chart;
+mod compare;
 pub(crate) mod plan;
+mod plot;
+mod report;
+mod setting;
+mod simulate;
 
 use crate::Ending;
 use crate::output::Format;
@@ -18,10 +24,16 @@ pub(crate) struct RefreshArguments {
 enum Verb {
     /// Finds the best plan for a task set: frames, colors and copies, or colors and servers.
     Plan(plan::PlanArguments),
+    /// Simulates a task set while its memory is refreshed, and holds every response against its bound.
+    Simulate(simulate::SimulateArguments),
+    /// Simulates several ways to refresh at several densities of memory, side by side.
+    Compare(compare::CompareArguments),
 }
 
 pub(crate) fn main(arguments: &RefreshArguments, format: Format) -> Ending {
     match &arguments.verb {
         Verb::Plan(plan) => plan::main(plan, format),
+        Verb::Simulate(simulate) => simulate::main(simulate, format),
+        Verb::Compare(compare) => compare::main(compare, format),
     }
 }

@@ -1,0 +1,188 @@
+//! `memtint refresh compare`: schemes beside each other, at several densities.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use memtint_refresh::{Cell, Comparison, Outcome, Scheme, compare};
+use memtint_sched::crs::Density;
+use memtint_sim::Watch as _;
+use serde_json::{Value, json};
+
+use super::plot::{self, Panel, Series};
+use super::report::{complaints, share, short};
+use super::setting::{Setting, density, gigabits, scheme};
+use crate::Ending;
+use crate::output::{Format, print, print_json, table, write_file};
+use crate::sim::Progress;
+
+/// Version of the form of JSON output.
+const SCHEMA: u32 = 1;
+
+/// Arguments of `memtint refresh compare`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 every scheme holds at every density, 1 one does not (see memtint refresh simulate), or has no \
+    schedule, 2 failure.\n\
+    \n\
+    Example: memtint refresh compare tasks.toml --schemes auto,burst,crs --densities 1,8,64 --svg lines.svg"
+)]
+pub(crate) struct CompareArguments {
+    #[command(flatten)]
+    setting: Setting,
+    /// Schemes, with commas between them; default: all that the file has what they need for.
+    #[arg(long, value_name = "SCHEMES", value_delimiter = ',', value_parser = scheme())]
+    schemes: Vec<Scheme>,
+    /// Gigabits of a chip, with commas between them.
+    #[arg(long, value_name = "GIGABITS", value_delimiter = ',', value_parser = density(), default_value = "1,2,4,8,16,32,64")]
+    densities: Vec<Density>,
+    /// File for a picture of lines over density.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// What of all there is to do is finding out what jobs execute.
+const PREPARING: f64 = 0.2;
+
+pub(super) fn main(arguments: &CompareArguments, format: Format) -> Ending {
+    let progress = Progress::new()?;
+    let prepared = arguments.setting.prepare(&progress, PREPARING)?;
+    let mut schemes = arguments.schemes.clone();
+    if schemes.is_empty() {
+        schemes = Scheme::ALL.to_vec();
+        schemes.retain(|&scheme| scheme != Scheme::Crs || !prepared.file().servers.is_empty());
+    }
+    let told = |done: f64| progress.go_on(PREPARING + done * (1.0 - PREPARING));
+    let found = compare(&prepared, &schemes, &arguments.densities, arguments.setting.threads(), &told)?;
+    progress.end();
+    if let Some(path) = &arguments.svg {
+        write_file(path, &picture(&found, &schemes, &arguments.densities))?;
+    }
+    match format {
+        Format::Text => print(&text(&found))?,
+        Format::Json => print_json(&json!({
+            "schema": SCHEMA,
+            "report": "refresh compare",
+            "latency_mean_none_ps": found.none.latency().0,
+            "cells": found.cells.iter().map(|cell| cell_json(&found, cell)).collect::<Vec<_>>(),
+        }))?,
+    }
+    let holds = |cell: &Cell| cell.outcome.as_ref().is_ok_and(Outcome::holds);
+    Ok(ExitCode::from(u8::from(!found.cells.iter().all(holds))))
+}
+
+/// Mean share of the time that cores had a task.
+fn utilization(outcome: &Outcome) -> f64 {
+    (0..outcome.busy.len()).map(|core| share(outcome, core)).sum::<f64>() / outcome.busy.len().max(1) as f64
+}
+
+/// Mean latency of memory, by that without refresh.
+fn slower(found: &Comparison, outcome: &Outcome) -> f64 {
+    outcome.latency().0 as f64 / found.none.latency().0.max(1) as f64
+}
+
+/// The longest response of any task, by its deadline.
+fn longest(outcome: &Outcome) -> f64 {
+    outcome.tasks.iter().map(|task| task.response.max.0 as f64 / task.deadline.0 as f64).fold(0.0, f64::max)
+}
+
+/// Whether every response is within its bound: of those that have one.
+fn within(outcome: &Outcome) -> &'static str {
+    match (outcome.beyond().is_empty(), outcome.tasks.iter().any(|task| task.within().is_some())) {
+        (false, _) => "NO",
+        (true, true) => "yes",
+        (true, false) => "-",
+    }
+}
+
+fn text(found: &Comparison) -> String {
+    let heads = [
+        "scheme",
+        "Gb",
+        "utilization",
+        "latency / none",
+        "response / deadline",
+        "late",
+        "met refresh",
+        "not hidden",
+        "in bounds",
+        "holds",
+    ];
+    let row = |cell: &Cell| {
+        let mut row = vec![cell.scheme.name().to_owned(), gigabits(cell.density).to_string()];
+        match &cell.outcome {
+            Ok(outcome) => row.extend([
+                format!("{:.2} %", 100.0 * utilization(outcome)),
+                format!("{:.4}", slower(found, outcome)),
+                format!("{:.4}", longest(outcome)),
+                outcome.misses().to_string(),
+                outcome.requests_met().to_string(),
+                outcome.unhidden().map_or("-".to_owned(), short),
+                within(outcome).to_owned(),
+                if outcome.holds() { "yes" } else { "NO" }.to_owned(),
+            ]),
+            Err(_) => row.extend(["-", "-", "-", "-", "-", "-", "-", "no schedule"].map(str::to_owned)),
+        }
+        row
+    };
+    let mut order: Vec<&Cell> = found.cells.iter().collect();
+    // The lines of a scheme together.
+    order.sort_by_key(|cell| found.cells.iter().position(|first| first.scheme == cell.scheme));
+    let mut text = table(&heads, &[1, 2, 3, 4, 5, 6, 7], &order.into_iter().map(row).collect::<Vec<_>>());
+    for cell in &found.cells {
+        if let Err(error) = &cell.outcome {
+            text.push_str(&format!("\n{} Gb: {error}", gigabits(cell.density)));
+        }
+    }
+    if found.cells.iter().any(|cell| cell.outcome.is_err()) {
+        text.push('\n');
+    }
+    text
+}
+
+fn cell_json(found: &Comparison, cell: &Cell) -> Value {
+    let (scheme, density) = (cell.scheme.name(), gigabits(cell.density));
+    match &cell.outcome {
+        Ok(outcome) => json!({
+            "scheme": scheme,
+            "density_gbit": density,
+            "utilization": utilization(outcome),
+            "latency_mean_ps": outcome.latency().0,
+            "latency_over_none": slower(found, outcome),
+            "response_over_deadline_max": longest(outcome),
+            "deadline_misses": outcome.misses(),
+            "requests_that_met_a_refresh": outcome.requests_met(),
+            "unhidden_ps": outcome.unhidden().map(|time| time.0),
+            "retention_losses": outcome.losses(),
+            "within_bounds": match within(outcome) { "yes" => json!(true), "NO" => json!(false), _ => Value::Null },
+            "holds": outcome.holds(),
+            "complaints": complaints(outcome),
+        }),
+        Err(error) => {
+            json!({"scheme": scheme, "density_gbit": density, "holds": false, "complaints": [error.to_string()]})
+        }
+    }
+}
+
+fn picture(found: &Comparison, schemes: &[Scheme], densities: &[Density]) -> String {
+    let value = |scheme: Scheme, density: Density, of: &dyn Fn(&Outcome) -> f64| {
+        let cell = found.cells.iter().find(|cell| (cell.scheme, cell.density) == (scheme, density))?;
+        cell.outcome.as_ref().ok().map(of)
+    };
+    let panel = |name: &'static str, of: &dyn Fn(&Outcome) -> f64| Panel {
+        name,
+        series: schemes
+            .iter()
+            .map(|&scheme| Series {
+                name: scheme.name(),
+                values: densities.iter().map(|&density| value(scheme, density, of)).collect(),
+            })
+            .collect(),
+    };
+    let panels = [
+        panel("mean memory latency, by that without refresh", &|outcome| slower(found, outcome)),
+        panel("utilization of the cores", &utilization),
+        panel("longest response, by its deadline", &longest),
+    ];
+    let labels: Vec<String> = densities.iter().map(|&density| format!("{} Gb", gigabits(density))).collect();
+    plot::svg("Refresh schemes over the density of memory chips", &labels, &panels)
+}

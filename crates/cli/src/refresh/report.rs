@@ -1,0 +1,263 @@
+//! What a simulation came to, for people and for programs.
+
+use std::fmt::Write as _;
+
+use memtint_refresh::{Bound, Outcome, Spread, TaskOutcome};
+use memtint_taskset::exact_time as time;
+use memtint_units::Picoseconds;
+use serde_json::{Value, json};
+
+use crate::output::table;
+
+/// Why an outcome is not what it should be: each with the task, the rank or the row that shows it.
+pub(super) fn complaints(outcome: &Outcome) -> Vec<String> {
+    let mut found = Vec::new();
+    for task in outcome.tasks.iter().filter(|task| task.misses > 0) {
+        let (name, misses, longest) = (&task.name, task.misses, short(task.response.max));
+        found.push(format!(
+            "task {name:?} misses {misses} deadlines of {}; its longest response is {longest}",
+            time(task.deadline)
+        ));
+    }
+    for task in &outcome.tasks {
+        if let Some(reason) = &task.ended {
+            found.push(format!("task {:?} ended: {reason}", task.name));
+        }
+    }
+    if outcome.scheme.locks() {
+        for met in &outcome.met {
+            let hint = outcome.locked.as_ref().map_or(String::new(), |locked| {
+                let lock = time(locked.lock_task);
+                format!(
+                    "; a lock task takes {lock}, in which requests under way must end and dirty lines be written back"
+                )
+            });
+            let tasks = met.tasks.join(", ");
+            found.push(format!("{} requests met a refresh of rank {}, of {tasks}{hint}", met.requests, met.rank));
+        }
+    }
+    if let Some(loss) = outcome.retention.as_ref().and_then(|retention| retention.first.as_ref()) {
+        found.push(format!("{} refreshes came too late: {loss}", outcome.losses()));
+    }
+    found
+}
+
+/// A time to three decimals of the unit that reads best.
+pub(super) fn short(span: Picoseconds) -> String {
+    let ps = span.0 as f64;
+    match span.0 {
+        0 => "0".to_owned(),
+        1..1_000_000 => format!("{:.1} ns", ps / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.3} us", ps / 1e6),
+        _ => format!("{:.3} ms", ps / 1e9),
+    }
+}
+
+pub(super) fn text(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    let period = match outcome.hyperperiod {
+        Some(one) => format!("hyperperiod {}", time(one)),
+        None => "part of a hyperperiod".to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "scheme     {}, tRFC {}\nsimulated  {}, {period}\n",
+        outcome.scheme.name(),
+        time(outcome.t_rfc),
+        time(outcome.duration)
+    );
+    let heads =
+        ["task", "ranks", "alone", "jobs", "late", "response min", "mean", "max", "deadline", "bound", "within"];
+    let rows: Vec<Vec<String>> = outcome.tasks.iter().map(response_row).collect();
+    text.push_str(&table(&heads, &[2, 3, 4, 5, 6, 7, 8, 9], &rows));
+    let heads =
+        ["task", "references", "wcet", "execution min", "mean", "max", "latency mean", "max", "preempted", "copies"];
+    let rows: Vec<Vec<String>> = outcome.tasks.iter().map(execution_row).collect();
+    let _ = write!(text, "\n{}", table(&heads, &[1, 2, 3, 4, 5, 6, 7, 8, 9], &rows));
+    let _ = writeln!(text, "\nbounds: {}", outcome.analysis);
+    for task in &outcome.tasks {
+        if let Bound::Unknown(reason) = &task.bound {
+            let _ = writeln!(text, "        none for {}: {reason}", task.name);
+        }
+    }
+    for task in outcome.beyond() {
+        let (name, longest) = (&task.name, short(task.execution.max));
+        let _ = writeln!(text, "beyond its bound: {name}, whose longest job took {longest} of {}", time(task.wcet));
+    }
+    for task in outcome.tasks.iter().filter(|task| task.execution.max > task.wcet && !stalls(outcome)) {
+        let (name, longest) = (&task.name, short(task.execution.max));
+        let _ = writeln!(
+            text,
+            "longer than its WCET: {name}, {longest} of {}; other tasks cost it that, and bounds suppose that WCETs hold it (--spared)",
+            time(task.wcet)
+        );
+    }
+    let busy: Vec<String> =
+        (0..outcome.busy.len()).map(|core| format!("{:.2} %", 100.0 * share(outcome, core))).collect();
+    let _ = writeln!(text, "cores busy: {}", busy.join(", "));
+    let _ = writeln!(text, "requests that met a refresh of their rank: {}", outcome.requests_met());
+    let _ = writeln!(text, "retention: {}", retention(outcome));
+    if let Some(locked) = &outcome.locked {
+        let unhidden: Vec<String> = locked.unhidden.iter().map(|&time| short(time)).collect();
+        let _ = writeln!(
+            text,
+            "locks: {} of {}, unlocks of {}{}; {} with some rank locked; not hidden, by core: {}; lock and unlock tasks took {}; {} dirty lines \
+             written back; jobs that went over to another instance: {}",
+            locked.locks,
+            time(locked.lock_task),
+            time(locked.unlock_task),
+            if locked.assumed { " (assumed: the file gives none)" } else { "" },
+            short(locked.locked),
+            unhidden.join(", "),
+            short(locked.tasks),
+            locked.cleaned_lines,
+            locked.copies
+        );
+    }
+    let complaints = complaints(outcome);
+    match complaints.is_empty() {
+        true => text.push_str("\nholds: every deadline is met\n"),
+        false => {
+            for complaint in complaints {
+                let _ = writeln!(text, "\nfails: {complaint}");
+            }
+        }
+    }
+    text
+}
+
+/// Whether jobs stand still while memory is refreshed, which is no part of a WCET.
+fn stalls(outcome: &Outcome) -> bool {
+    outcome.retention.is_some() && !outcome.scheme.locks()
+}
+
+/// Share of the time that a core had a task.
+pub(super) fn share(outcome: &Outcome, core: usize) -> f64 {
+    outcome.busy[core].0 as f64 / outcome.duration.0.max(1) as f64
+}
+
+fn retention(outcome: &Outcome) -> String {
+    match (&outcome.retention, outcome.refresh_gap) {
+        (Some(found), Some(gap)) if found.losses == 0 => {
+            format!("every row in time, after {} at most", short(gap))
+        }
+        (Some(found), _) => format!("{} refreshes came too late", found.losses),
+        _ => "none: nothing is refreshed".to_owned(),
+    }
+}
+
+fn response_row(task: &TaskOutcome) -> Vec<String> {
+    let ranks: Vec<String> = task.ranks.iter().map(|ranks| list(ranks)).collect();
+    vec![
+        task.name.clone(),
+        ranks.join(" / "),
+        short(task.job.alone),
+        task.response.count.to_string(),
+        task.misses.to_string(),
+        short(task.response.min),
+        short(task.response.mean()),
+        short(task.response.max),
+        time(task.deadline),
+        match &task.bound {
+            Bound::Within(bound) => short(*bound),
+            Bound::Unbounded => "unbounded".to_owned(),
+            Bound::Unknown(_) => "-".to_owned(),
+        },
+        task.within().map_or("-", |within| if within { "yes" } else { "NO" }).to_owned(),
+    ]
+}
+
+fn list(ranks: &[u32]) -> String {
+    ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn execution_row(task: &TaskOutcome) -> Vec<String> {
+    vec![
+        task.name.clone(),
+        task.job.references.to_string(),
+        time(task.wcet),
+        short(task.execution.min),
+        short(task.execution.mean()),
+        short(task.execution.max),
+        short(task.latency.mean()),
+        short(task.latency.max),
+        task.preemptions.to_string(),
+        task.copies.to_string(),
+    ]
+}
+
+pub(super) fn to_json(outcome: &Outcome) -> Value {
+    let met = |met: &memtint_refresh::Met| json!({"rank": met.rank, "requests": met.requests, "tasks": met.tasks});
+    let locked = outcome.locked.as_ref().map(|locked| {
+        json!({
+            "locked_ps": locked.locked.0,
+            "unhidden_ps": locked.unhidden.iter().map(|time| time.0).collect::<Vec<_>>(),
+            "hidden_ps": locked.unhidden.iter().map(|time| locked.locked.0.saturating_sub(time.0)).collect::<Vec<_>>(),
+            "lock_tasks_ps": locked.tasks.0,
+            "lock_task_ps": locked.lock_task.0,
+            "unlock_task_ps": locked.unlock_task.0,
+            "lock_assumed": locked.assumed,
+            "locks": locked.locks,
+            "cleaned_lines": locked.cleaned_lines,
+            "copies": locked.copies,
+        })
+    });
+    let retention = outcome.retention.as_ref().map(|found| {
+        json!({
+            "losses": found.losses,
+            "longest_ps": outcome.refresh_gap.map(|gap| gap.0),
+            "first": found.first.as_ref().map(ToString::to_string),
+        })
+    });
+    json!({
+        "scheme": outcome.scheme.name(),
+        "t_rfc_ps": outcome.t_rfc.0,
+        "simulated_ps": outcome.duration.0,
+        "hyperperiod_ps": outcome.hyperperiod.map(|one| one.0),
+        "holds": outcome.holds(),
+        "complaints": complaints(outcome),
+        "analysis": outcome.analysis,
+        "tasks": outcome.tasks.iter().map(task_json).collect::<Vec<_>>(),
+        "core_busy_ps": outcome.busy.iter().map(|busy| busy.0).collect::<Vec<_>>(),
+        "requests_that_met_a_refresh": outcome.requests_met(),
+        "met": outcome.met.iter().map(met).collect::<Vec<_>>(),
+        "retention": retention,
+        "locks": locked,
+        "latency_mean_ps": outcome.latency().0,
+    })
+}
+
+fn task_json(task: &TaskOutcome) -> Value {
+    let (bound, reason) = match &task.bound {
+        Bound::Within(bound) => (json!(bound.0), Value::Null),
+        Bound::Unbounded => (Value::Null, json!("unbounded")),
+        Bound::Unknown(reason) => (Value::Null, json!(reason)),
+    };
+    json!({
+        "name": task.name,
+        "core": task.core,
+        "server": task.server,
+        "ranks": task.ranks,
+        "period_ps": task.period.0,
+        "wcet_ps": task.wcet.0,
+        "deadline_ps": task.deadline.0,
+        "references_of_a_job": task.job.references,
+        "workload": serde_json::to_value(&task.job.workload).unwrap_or_default(),
+        "alone_max_ps": task.job.alone.0,
+        "alone_min_ps": task.job.alone_least.0,
+        "deadline_misses": task.misses,
+        "response_ps": spread(&task.response),
+        "execution_ps": spread(&task.execution),
+        "latency_ps": spread(&task.latency),
+        "preemptions": task.preemptions,
+        "copies": task.copies,
+        "bound_ps": bound,
+        "no_bound_because": reason,
+        "within_bound": task.within(),
+        "ended": task.ended,
+    })
+}
+
+fn spread(spread: &Spread) -> Value {
+    json!({"count": spread.count, "min": spread.min.0, "mean": spread.mean().0, "max": spread.max.0})
+}

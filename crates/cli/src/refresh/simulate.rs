@@ -1,0 +1,71 @@
+//! `memtint refresh simulate`: a task set on a machine whose memory is refreshed, beside its analysis.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use memtint_refresh::Scheme;
+use memtint_sched::crs::Density;
+use memtint_sim::Watch as _;
+use serde_json::json;
+
+use super::setting::{Setting, density, scheme};
+use super::{chart, report};
+use crate::Ending;
+use crate::output::{Format, print, print_json, write_file};
+use crate::sim::Progress;
+
+/// Version of the form of JSON output.
+const SCHEMA: u32 = 1;
+
+/// Arguments of `memtint refresh simulate`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 every deadline is met and no row is lost, 1 a deadline is missed, a row is not refreshed in time, \
+    or a request meets a refresh of its rank where locks should keep it off, 2 failure.\n\
+    \n\
+    The machine is that of the dissertation: DDR3-1600, one channel, an in-order core of one instruction a nanosecond, 16 KiB and \
+    128 KiB of cache, ranks as many as [memory] says. A job executes its `program`, or reads its `lines`, or only computes: as \
+    much of it as takes, alone and without refresh, at most its WCET.\n\
+    \n\
+    Example: memtint refresh simulate tasks.toml --scheme crs --density 16 --svg runs.svg"
+)]
+pub(crate) struct SimulateArguments {
+    #[command(flatten)]
+    setting: Setting,
+    /// How memory is refreshed.
+    #[arg(long, value_parser = scheme())]
+    scheme: Scheme,
+    /// Gigabits of a chip; default: what the file says.
+    #[arg(long, value_parser = density())]
+    density: Option<Density>,
+    /// File for a picture of what ran when, and what was refreshed.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// What of all there is to do is finding out what jobs execute.
+const PREPARING: f64 = 0.7;
+
+pub(super) fn main(arguments: &SimulateArguments, format: Format) -> Ending {
+    let progress = Progress::new()?;
+    let mut prepared = arguments.setting.prepare(&progress, PREPARING)?;
+    if let Some(density) = arguments.density {
+        prepared = prepared.with_density(density);
+    }
+    let told = |done: f64| progress.go_on(PREPARING + done * (1.0 - PREPARING));
+    let outcome = prepared.simulate(arguments.scheme, &told)?;
+    progress.end();
+    if let Some(path) = &arguments.svg {
+        write_file(path, &chart::svg(&outcome))?;
+    }
+    match format {
+        Format::Text => print(&report::text(&outcome))?,
+        Format::Json => {
+            let mut all = report::to_json(&outcome);
+            all["schema"] = json!(SCHEMA);
+            all["report"] = json!("refresh simulate");
+            print_json(&all)?;
+        }
+    }
+    Ok(ExitCode::from(u8::from(!outcome.holds())))
+}
