@@ -5,14 +5,15 @@
 //! measured in turn with all others, over and over.
 
 mod sets;
+mod simulated;
 mod textbook;
 
 use std::fmt::Write as _;
 use std::hint::black_box;
 
 use memtint_sched::{
-    Effort, Policy, Preemption, Priorities, Supply, TaskSet, Verdict, WorstCase, fixed_priority,
-    quick_processor_demand, smallest_budget, worst_response, worst_response_edf,
+    Effort, Policy, Preemption, Priorities, Run, Supply, TaskSet, Verdict, WorstCase, fixed_priority,
+    quick_processor_demand, schedule, smallest_budget, worst_response, worst_response_edf,
 };
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
@@ -48,9 +49,14 @@ const TASKS: usize = 10;
 const BUDGET_TASKS: usize = 5;
 /// Utilization in percent: the sum of all `C / T`, less what rounding down to whole nanoseconds takes.
 const LOAD_PERCENT: u64 = 90;
-/// The same where a budget is looked for. Beside 90 percent there is hardly room for a budget below the whole period, and what
-/// decides it under EDF then is a window near the hyperperiod, of which nobody sees the end.
+/// The same where a budget is looked for, beside [`LOAD_PERCENT`]. At 90 percent there is hardly room for a budget below the whole
+/// period: under EDF windows decide it in which the deadlines of all tasks nearly coincide again, with periods of whole
+/// nanoseconds after millions of jobs, and most sets are given up.
 const BUDGET_LOAD_PERCENT: u64 = 50;
+/// Windows that are looked at for a budget; a set that needs more has no answer.
+const BUDGET_EFFORT: Effort = Effort { steps_max: 100_000 };
+/// Jobs of a schedule.
+const JOBS: u64 = 10_000;
 /// Period of the resource: the shortest period there can be.
 const RESOURCE_PERIOD: Picoseconds = Picoseconds::from_ns(10_000);
 
@@ -63,6 +69,7 @@ struct Kind {
     /// What one answer is about.
     each: &'static str,
     tasks: usize,
+    load_percent: u64,
     /// What it is to reach, in microseconds for each.
     target_us: f64,
     ours: fn(&TaskSet) -> Answers,
@@ -74,14 +81,18 @@ struct Kind {
     typical: bool,
     /// Time of the longest set, where it is known.
     longest_us: Option<f64>,
-    /// Answers that the textbook does not find.
-    left_out: usize,
+    /// Answers that the library and the textbook do not find.
+    left_out: [usize; 2],
 }
 
 impl Kind {
     /// Answers that one set asks for.
     fn each_of_set(&self) -> usize {
-        if self.each == "task" { self.tasks } else { 1 }
+        match self.each {
+            "task" => self.tasks,
+            "job" => JOBS as usize,
+            _ => 1,
+        }
     }
 
     fn measure(&mut self, sets: &[TaskSet]) {
@@ -104,8 +115,9 @@ impl Kind {
             }
         }
         let pairs = || answers[0].iter().flatten().zip(answers[1].iter().flatten());
-        self.left_out = pairs().filter(|(_, plain)| plain.is_none()).count();
-        self.agrees &= pairs().all(|(ours, plain)| plain.is_none() || ours == plain);
+        self.left_out =
+            [pairs().filter(|(ours, _)| ours.is_none()).count(), pairs().filter(|(_, plain)| plain.is_none()).count()];
+        self.agrees &= pairs().all(|(ours, plain)| ours.is_none() || plain.is_none() || ours == plain);
     }
 
     fn spreads(&self) -> [Spread; 2] {
@@ -118,7 +130,7 @@ impl Kind {
     }
 
     fn met(&self) -> bool {
-        self.agrees && self.spreads()[0].median <= self.target_us
+        self.agrees && (self.typical || self.left_out[0] == 0) && self.spreads()[0].median <= self.target_us
     }
 
     fn to_json(&self) -> Value {
@@ -131,7 +143,9 @@ impl Kind {
             "textbook_cpu_us": {"median": plain.median, "min": plain.min, "max": plain.max},
             "textbook_by_ours": self.ratio(),
             "same_answers": self.agrees,
-            "textbook_without_answer": self.left_out,
+            "utilization_percent": self.load_percent,
+            "without_answer": self.left_out[0],
+            "textbook_without_answer": self.left_out[1],
             "of_sets": if self.typical { "median" } else { "mean" },
             "longest_set_cpu_us": self.longest_us,
             "target_us": self.target_us,
@@ -143,6 +157,7 @@ impl Kind {
         let [ours, plain] = self.spreads();
         let us = |value: f64| format!("{value:.2}");
         let mut cells = vec![self.name.to_owned(), self.each.to_owned(), self.tasks.to_string()];
+        cells.push(format!("0.{}", self.load_percent));
         cells.extend([ours.median, ours.min, ours.max, plain.median].map(us));
         cells.extend([format!("{:.1}", self.ratio()), if self.agrees { "yes" } else { "NO" }.to_owned()]);
         cells.extend([us(self.target_us), if self.met() { "met" } else { "not met" }.to_owned()]);
@@ -155,6 +170,7 @@ fn kinds() -> Vec<Kind> {
         name,
         each,
         tasks,
+        load_percent: LOAD_PERCENT,
         target_us,
         ours,
         plain,
@@ -162,16 +178,23 @@ fn kinds() -> Vec<Kind> {
         agrees: true,
         typical: tasks == BUDGET_TASKS,
         longest_us: None,
-        left_out: 0,
+        left_out: [0; 2],
     };
-    vec![
+    let mut kinds = vec![
         kind("response times, rate monotonic", "task", TASKS, 2.0, fixed_responses, textbook::fixed_responses),
         kind("decision, rate monotonic", "set", TASKS, 20.0, fixed_decision, textbook::fixed_decision),
         kind("response times, EDF", "task", TASKS, 50.0, edf_responses, textbook::edf_responses),
         kind("decision, EDF (QPA)", "set", TASKS, 20.0, edf_decision, textbook::edf_decision),
-        kind("exact budget, EDF", "set", BUDGET_TASKS, 100.0, edf_budget, textbook::edf_budget),
-        kind("exact budget, rate monotonic", "set", BUDGET_TASKS, 100.0, fixed_budget, textbook::fixed_budget),
-    ]
+        kind("schedule, rate monotonic", "job", TASKS, 1.0, fixed_schedule, textbook::fixed_schedule),
+        kind("schedule, EDF", "job", TASKS, 1.0, edf_schedule, textbook::edf_schedule),
+    ];
+    for load_percent in [BUDGET_LOAD_PERCENT, LOAD_PERCENT] {
+        let edf = kind("exact budget, EDF", "set", BUDGET_TASKS, 100.0, edf_budget, textbook::edf_budget);
+        let name = "exact budget, rate monotonic";
+        let fixed = kind(name, "set", BUDGET_TASKS, 100.0, fixed_budget, textbook::fixed_budget);
+        kinds.extend([edf, fixed].map(|kind| Kind { load_percent, ..kind }));
+    }
+    kinds
 }
 
 fn bounded(found: Result<WorstCase, memtint_sched::Unsupported>) -> Option<u64> {
@@ -202,7 +225,7 @@ fn edf_decision(set: &TaskSet) -> Answers {
 }
 
 fn budget(set: &TaskSet, policy: &Policy) -> Answers {
-    let found = smallest_budget(set, policy, RESOURCE_PERIOD, Supply::Exact, Effort::default());
+    let found = smallest_budget(set, policy, RESOURCE_PERIOD, Supply::Exact, BUDGET_EFFORT);
     let Verdict::Schedulable(found) = found else { return vec![None] };
     vec![u64::try_from(found.budget_ps.ceil().to_integer()).ok()]
 }
@@ -215,8 +238,23 @@ fn fixed_budget(set: &TaskSet) -> Answers {
     budget(set, &Policy::FixedPriority(Priorities::rate_monotonic(set), Preemption::Full))
 }
 
-fn draw(random: &mut Random, tasks: usize) -> TaskSet {
-    sets::draw(random, tasks, if tasks == TASKS { LOAD_PERCENT } else { BUDGET_LOAD_PERCENT })
+fn schedule_of(set: &TaskSet, policy: &Policy) -> Answers {
+    digest(&schedule(set, policy, JOBS).runs)
+}
+
+fn fixed_schedule(set: &TaskSet) -> Answers {
+    schedule_of(set, &Policy::FixedPriority(Priorities::rate_monotonic(set), Preemption::Full))
+}
+
+fn edf_schedule(set: &TaskSet) -> Answers {
+    schedule_of(set, &Policy::Edf)
+}
+
+/// A number that two schedules have in common only if they are equal, in all probability.
+fn digest(runs: &[Run]) -> Answers {
+    let mix = |digest: u64, value: u64| (digest ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let digest = |digest, run: &Run| [run.task as u64, run.job, run.start.0, run.end.0].into_iter().fold(digest, mix);
+    vec![Some(runs.iter().fold(runs.len() as u64, digest))]
 }
 
 pub(super) fn bench_sched(arguments: &SchedArguments, format: Format) -> Ending {
@@ -224,19 +262,25 @@ pub(super) fn bench_sched(arguments: &SchedArguments, format: Format) -> Ending 
     let count = arguments.sets.unwrap_or(if arguments.quick { 30 } else { 300 });
     let repeat = arguments.repeat.map_or(if arguments.quick { 2 } else { 7 }, usize::from);
     let mut random = Random::new(arguments.seed);
-    let mut drawn = |tasks| (0..count).map(|_| draw(&mut random, tasks)).collect::<Vec<TaskSet>>();
-    let (large, small) = (drawn(TASKS), drawn(BUDGET_TASKS));
+    let mut drawn = |tasks, load| (0..count).map(|_| sets::draw(&mut random, tasks, load)).collect::<Vec<TaskSet>>();
+    let large = drawn(TASKS, LOAD_PERCENT);
+    let small = [BUDGET_LOAD_PERCENT, LOAD_PERCENT].map(|load| (load, drawn(BUDGET_TASKS, load)));
     let mut kinds = kinds();
+    let mut machines = simulated::machines(&large)?;
     let began = cpu_seconds();
     for round in 1..=repeat {
         eprintln!("memtint: bench: sched {round}/{repeat}");
         for kind in &mut kinds {
-            kind.measure(if kind.tasks == TASKS { &large } else { &small });
+            let small = || small.iter().find(|(load, _)| *load == kind.load_percent).map_or(&[][..], |(_, sets)| sets);
+            kind.measure(if kind.tasks == TASKS { &large } else { small() });
+        }
+        for machine in &mut machines {
+            machine.measure()?;
         }
     }
     let own = std::time::Duration::from_secs_f64((cpu_seconds() - began).max(0.0));
     let disturbance = beside.until_now(own);
-    let met = kinds.iter().all(Kind::met);
+    let met = kinds.iter().all(Kind::met) && machines.iter().all(simulated::Simulated::met);
     match format {
         Format::Json => done_json(&json!({
             "schema": 1,
@@ -249,11 +293,11 @@ pub(super) fn bench_sched(arguments: &SchedArguments, format: Format) -> Ending 
             "repeat": repeat,
             "quick": arguments.quick,
             "threads": 1,
-            "utilization_percent": LOAD_PERCENT,
-            "utilization_percent_of_budgets": BUDGET_LOAD_PERCENT,
             "periods_ns": [sets::PERIOD_MIN_NS, sets::PERIOD_MAX_NS],
             "resource_period_ns": RESOURCE_PERIOD.0 / 1000,
+            "jobs_of_a_schedule": JOBS,
             "rows": kinds.iter().map(Kind::to_json).collect::<Vec<_>>(),
+            "simulated_machine": machines.iter().map(simulated::Simulated::to_json).collect::<Vec<_>>(),
             "target_met": met,
         })),
         Format::Text => {
@@ -262,25 +306,32 @@ pub(super) fn bench_sched(arguments: &SchedArguments, format: Format) -> Ending 
             let _ = writeln!(
                 text,
                 "microseconds of processor time for each answer ({cpu}; median of {repeat} runs over {count} sets, seed {}; \
-                 U = 0.{LOAD_PERCENT}, for budgets 0.{BUDGET_LOAD_PERCENT}; deadlines are periods, log-uniform in {} to {} ns; resource period {} ns)\n",
+                 deadlines are periods, log-uniform in {} to {} ns; resource period {} ns)\n",
                 arguments.seed,
                 sets::PERIOD_MIN_NS,
                 sets::PERIOD_MAX_NS,
                 RESOURCE_PERIOD.0 / 1000
             );
             let heads =
-                ["answer", "each", "tasks", "median", "least", "most", "textbook", "ratio", "same", "target", ""];
-            text.push_str(&table(&heads, &[2, 3, 4, 5, 6, 7, 9], &kinds.iter().map(Kind::cells).collect::<Vec<_>>()));
+                ["answer", "each", "tasks", "U", "median", "least", "most", "textbook", "ratio", "same", "target", ""];
+            text.push_str(&table(
+                &heads,
+                &[2, 3, 4, 5, 6, 7, 8, 10],
+                &kinds.iter().map(Kind::cells).collect::<Vec<_>>(),
+            ));
             text.push('\n');
             for kind in &kinds {
                 if let Some(longest) = kind.longest_us {
-                    let (name, left_out) = (kind.name, kind.left_out);
+                    let (name, load, [ours, plain]) = (kind.name, kind.load_percent, kind.left_out);
                     let _ = writeln!(
                         text,
-                        "{name}: of the median set; the longest took {longest:.0} us; {left_out} sets without an answer of the textbook"
+                        "{name}, U = 0.{load}: of the median set; the longest took {longest:.0} us; without an answer {ours} of {count} sets, \
+                         of the textbook {plain}"
                     );
                 }
             }
+            text.push_str("a schedule has its jobs a second as 1e6 by the microseconds for each\n\n");
+            text.push_str(&simulated::text(&machines));
             done(&text)
         }
     }
@@ -294,7 +345,7 @@ mod tests {
     fn the_textbook_gives_the_same_answers() {
         let mut random = Random::new(3);
         for mut kind in kinds() {
-            let drawn: Vec<TaskSet> = (0..3).map(|_| draw(&mut random, kind.tasks)).collect();
+            let drawn: Vec<TaskSet> = (0..3).map(|_| sets::draw(&mut random, kind.tasks, kind.load_percent)).collect();
             kind.measure(&drawn);
             assert!(kind.agrees, "{}", kind.name);
         }

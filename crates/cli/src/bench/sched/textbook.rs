@@ -1,8 +1,9 @@
 //! The analyses as a textbook writes them down: what the library is compared with. Only for tasks without jitter and blocking.
 
-use memtint_sched::TaskSet;
+use memtint_sched::{Run, TaskSet};
+use memtint_units::Picoseconds;
 
-use super::{Answers, RESOURCE_PERIOD};
+use super::{Answers, JOBS, RESOURCE_PERIOD, digest};
 
 /// Period (and deadline), execution time.
 type Plain = (u64, u64);
@@ -147,6 +148,9 @@ fn supply(period: u64, budget: u64, window: u64) -> u64 {
 /// The smallest whole budget that a test accepts, by halving.
 fn smallest(accepts: impl Fn(u64) -> bool) -> Answers {
     let (mut short, mut enough) = (0, RESOURCE_PERIOD.0);
+    if !accepts(enough) {
+        return vec![None];
+    }
     while enough - short > 1 {
         let middle = short + (enough - short) / 2;
         if accepts(middle) { enough = middle } else { short = middle }
@@ -155,7 +159,7 @@ fn smallest(accepts: impl Fn(u64) -> bool) -> Answers {
 }
 
 /// The longest window that is looked at; where more is needed there is no answer.
-const WINDOW_MAX: u64 = 1 << 36;
+const WINDOW_MAX: u64 = 1 << 34;
 
 pub(super) fn edf_budget(set: &TaskSet) -> Answers {
     let tasks = plain(set);
@@ -192,4 +196,61 @@ pub(super) fn fixed_budget(set: &TaskSet) -> Answers {
             })
         })
     })
+}
+
+/// Who runs when, decided anew at each release and each completion by looking at all tasks.
+fn schedule(tasks: &[Plain], end: u64, urgency: impl Fn(usize, u64) -> u64) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    // Of each task: jobs released, jobs finished, what the first of the others has had.
+    let mut jobs = vec![(0, 0, 0); tasks.len()];
+    let mut now = 0;
+    while now < end {
+        let mut next = end;
+        for ((released, ..), &(period, _)) in jobs.iter_mut().zip(tasks) {
+            while *released * period <= now {
+                *released += 1;
+            }
+            next = next.min(*released * period);
+        }
+        let ready = (0..tasks.len()).filter(|&task| jobs[task].1 < jobs[task].0);
+        let Some(task) = ready.min_by_key(|&task| (urgency(task, jobs[task].1), task)) else {
+            now = next;
+            continue;
+        };
+        let (_, job, had) = &mut jobs[task];
+        let until = next.min(now + tasks[task].1 - *had);
+        match runs.last_mut() {
+            Some(last) if (last.task, last.job, last.end.0) == (task, *job, now) => last.end.0 = until,
+            _ => runs.push(Run { task, job: *job, start: Picoseconds(now), end: Picoseconds(until) }),
+        }
+        *had += until - now;
+        if *had == tasks[task].1 {
+            (*job, *had) = (*job + 1, 0);
+        }
+        now = until;
+    }
+    runs
+}
+
+/// The longest window in which no more jobs arrive than are asked for.
+fn window(tasks: &[Plain]) -> u64 {
+    let jobs = |end: u64| tasks.iter().map(|&(period, _)| end.div_ceil(period)).sum::<u64>();
+    let (mut fits, mut exceeds) = (1, 1 << 62);
+    while exceeds - fits > 1 {
+        let middle = fits + (exceeds - fits) / 2;
+        if jobs(middle) <= JOBS { fits = middle } else { exceeds = middle }
+    }
+    fits
+}
+
+pub(super) fn fixed_schedule(set: &TaskSet) -> Answers {
+    let (tasks, (_, order)) = (plain(set), by_period(set));
+    let mut ranks = vec![0; order.len()];
+    (0..).zip(order).for_each(|(rank, task)| ranks[task] = rank);
+    digest(&schedule(&tasks, window(&tasks), |task, _| ranks[task]))
+}
+
+pub(super) fn edf_schedule(set: &TaskSet) -> Answers {
+    let tasks = plain(set);
+    digest(&schedule(&tasks, window(&tasks), |task, job| (job + 1) * tasks[task].0))
 }
