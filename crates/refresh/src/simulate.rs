@@ -1,5 +1,6 @@
 //! A task set under a scheme: what its jobs execute, the simulation, and what came out.
 
+use memtint_sched::RankOrder;
 use memtint_sched::cyclic::{Executive, Problem};
 use memtint_sim::{Ending, Machine as Simulated, Scenario};
 use memtint_taskset::{Inside, Memory, TaskFile};
@@ -83,6 +84,15 @@ impl Prepared {
     /// single reference.
     pub fn new(file: &TaskFile, options: Options, threads: usize, go_on: GoOn<'_>) -> Result<Prepared, RefreshError> {
         let mut memory = *file.memory_given()?;
+        if memory.bursts == RankOrder::Serial {
+            return Err(RefreshError::Field {
+                file: file.name.clone(),
+                field: "memory: bursts".to_owned(),
+                found: "\"serial\"".to_owned(),
+                accepted: "\"parallel\" for a simulation, which locks a color's ranks and refreshes them together"
+                    .to_owned(),
+            });
+        }
         // Requests end and dirty lines are written back in no lesser time.
         let lock_assumed = memory.lock.0 == 0;
         if lock_assumed {

@@ -285,6 +285,8 @@ fn what_cannot_be_simulated_is_named() {
     refused(&one, Scheme::None, &["memory", "missing"]);
     refused(&(MEMORY.replace("ranks = 8", "ranks = 6") + &one), Scheme::None, &["memory: ranks", "6", "2, 4, 8"]);
     refused(&(MEMORY.to_owned() + &one), Scheme::Crs, &["server", "missing"]);
+    let serial = MEMORY.replace("density = 2", "density = 2\nbursts = \"serial\"");
+    refused(&(serial + &one), Scheme::None, &["memory: bursts", "serial", "parallel"]);
     let dense = task("one", 8000, 1000, "lines = 100000");
     refused(&(MEMORY.to_owned() + &dense), Scheme::None, &["task \"one\": wcet", "100000 lines"]);
     let nobody = task("one", 8000, 1000, "program = \"refresh/nobody\"");

@@ -4,6 +4,7 @@
 //! textbook that is kept here; both must give the same answers. Time is this thread's processor time; each kind is
 //! measured in turn with all others, over and over.
 
+mod servers;
 mod sets;
 mod simulated;
 mod textbook;
@@ -267,6 +268,7 @@ pub(super) fn bench_sched(arguments: &SchedArguments, format: Format) -> Ending 
     let small = [BUDGET_LOAD_PERCENT, LOAD_PERCENT].map(|load| (load, drawn(BUDGET_TASKS, load)));
     let mut kinds = kinds();
     let mut machines = simulated::machines(&large)?;
+    let mut searches = servers::searches(arguments.quick)?;
     let began = cpu_seconds();
     for round in 1..=repeat {
         eprintln!("memtint: bench: sched {round}/{repeat}");
@@ -277,10 +279,11 @@ pub(super) fn bench_sched(arguments: &SchedArguments, format: Format) -> Ending 
         for machine in &mut machines {
             machine.measure()?;
         }
+        searches.measure();
     }
     let own = std::time::Duration::from_secs_f64((cpu_seconds() - began).max(0.0));
     let disturbance = beside.until_now(own);
-    let met = kinds.iter().all(Kind::met) && machines.iter().all(simulated::Simulated::met);
+    let met = kinds.iter().all(Kind::met) && machines.iter().all(simulated::Simulated::met) && searches.met();
     match format {
         Format::Json => done_json(&json!({
             "schema": 1,
@@ -298,6 +301,7 @@ pub(super) fn bench_sched(arguments: &SchedArguments, format: Format) -> Ending 
             "jobs_of_a_schedule": JOBS,
             "rows": kinds.iter().map(Kind::to_json).collect::<Vec<_>>(),
             "simulated_machine": machines.iter().map(simulated::Simulated::to_json).collect::<Vec<_>>(),
+            "refresh_servers": searches.to_json(),
             "target_met": met,
         })),
         Format::Text => {
@@ -332,6 +336,8 @@ pub(super) fn bench_sched(arguments: &SchedArguments, format: Format) -> Ending 
             }
             text.push_str("a schedule has its jobs a second as 1e6 by the microseconds for each\n\n");
             text.push_str(&simulated::text(&machines));
+            text.push('\n');
+            text.push_str(&searches.to_text());
             done(&text)
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn machines(sets: &[TaskSet]) -> Result<Vec<Simulated>, Failure> {
 
 fn scenario(set: &TaskSet, scheduling: &str, references: u64) -> String {
     let mut text = format!(
-        "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"{} ps\"\n\
+        "schema = 1\nplatform = \"ramses-sandy-1ch1d1r\"\ndevice = \"ddr3-1600\"\nduration = \"{} ps\"\n\
          [cores]\ncount = 1\nmhz = {MEGAHERTZ}\nwidth = 1\nwindow = 0\n\
          [caches]\nlatency_cycles = [4, 14, 40, 60, 60]\nl1 = {{ size = \"128\", ways = 1 }}\n\
          llc = {{ size = \"128\", ways = 1 }}\n[controller]\npage = \"closed\"\n\
