@@ -131,7 +131,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     };
     if let Some(path) = &arguments.svg {
         match &outcome.witness {
-            Ok(witness) => write_file(path, &gantt::svg(witness, outcome.scheduler))?,
+            Ok(witness) => write_file(path, &gantt::picture(witness, outcome.scheduler).svg())?,
             Err(reason) => eprintln!("memtint: {path:?} is not written: there is no witness: {reason}"),
         }
     }
@@ -166,7 +166,7 @@ pub(crate) fn judge_plan(file: &TaskFile, planned: Planned, steps: Option<u64>) 
         Planned::ColoredRefresh => cyclic::colored_refresh(&question)?,
         Planned::Crs => servers::crs(&question)?,
     };
-    let svg = outcome.witness.as_ref().ok().map(|chart| gantt::svg(chart, outcome.scheduler));
+    let svg = outcome.witness.as_ref().ok().map(|chart| gantt::picture(chart, outcome.scheduler).svg());
     let yes = matches!(outcome.answer, Answer::Yes);
     Ok(Judged { yes, json: outcome.to_json(), text: outcome.to_text(), svg })
 }

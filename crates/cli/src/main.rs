@@ -11,6 +11,7 @@ mod command_watch;
 mod detect;
 mod dram;
 mod draw;
+mod gantt;
 mod inspect;
 mod output;
 mod palette;

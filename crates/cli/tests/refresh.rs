@@ -1,38 +1,14 @@
 //! Do `memtint analyze` with tables and servers, and `memtint refresh plan`, say what is known of the published sets, and do
 //! plans pass the analysis?
 
-use std::path::{Path, PathBuf};
+mod scratch;
+
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-/// A directory of this test's own, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("memtint-refresh-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the temporary directory is writable");
-        Scratch(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("the temporary directory's name is text").to_owned()
-    }
-
-    fn file(&self, text: &str) -> String {
-        let path = self.path("tasks.toml");
-        std::fs::write(&path, text).expect("the directory is there");
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left behind in the temporary directory does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use scratch::Scratch;
 
 fn published(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasksets").join(name);
@@ -105,7 +81,7 @@ fn table_4_4_needs_no_copies() {
 #[test]
 fn as_printed_the_rules_refuse_what_works() {
     let scratch = Scratch::new("printed");
-    let path = scratch.file(&(table_4_4() + MEMORY));
+    let path = scratch.file("tasks.toml", &(table_4_4() + MEMORY));
     let arguments = ["analyze", path.as_str(), "--scheduler", "colored-refresh", "--form", "as-printed"];
     let (code, found) = json_of(&arguments);
     assert_eq!((code, &found["schedulable"], &found["witness"]), (Some(2), &Value::Null, &Value::Null));
@@ -126,18 +102,18 @@ fn as_printed_the_rules_refuse_what_works() {
 fn a_textbook_table_pays_for_refresh() {
     let scratch = Scratch::new("textbook");
     let refresh = "[refresh]\nmode = \"auto\"\ninterval = \"7.8 us\"\nduration = \"350 ns\"\nreopen = \"0 ns\"\n";
-    let path = scratch.file(&table_4_4());
+    let path = scratch.file("tasks.toml", &table_4_4());
     let (code, found) = analyze(&path, "cyclic");
     assert_eq!((code, &found["cycle_ps"]), (Some(0), &json!(160_000_000_000u64)));
     assert_eq!(found["witness"]["accepted_jobs"], 8 + 5 + 5 + 4 + 2);
     // 4.5.2 says that the set does with auto-refresh below 16 Gb; at 8 Gb it needs more than the processor (errata E13). The
     // bound is one that refresh at the worst times may reach, so that is no no.
-    let path = scratch.file(&(table_4_4() + refresh));
+    let path = scratch.file("tasks.toml", &(table_4_4() + refresh));
     let (code, found) = analyze(&path, "cyclic");
     assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null), "{found}");
     assert!(found["unsupported"].as_str().unwrap().contains("161.2373 ms"), "{found}");
     // A lighter set does, and each job has its refreshes in its time.
-    let path = scratch.file(&(tasks(&[("a", "4", "1"), ("b", "5", "1"), ("c", "20", "3")]) + refresh));
+    let path = scratch.file("tasks.toml", &(tasks(&[("a", "4", "1"), ("b", "5", "1"), ("c", "20", "3")]) + refresh));
     let (code, found) = analyze(&path, "cyclic");
     assert_eq!((code, &found["schedulable"]), (Some(0), &json!(true)), "{found}");
     // 1 ms and 135 refreshes: errata E1.
@@ -148,7 +124,7 @@ fn a_textbook_table_pays_for_refresh() {
 #[test]
 fn a_no_of_a_table_names_its_cut() {
     let scratch = Scratch::new("cut");
-    let path = scratch.file(&(tasks(&[("a", "8", "6"), ("b", "16", "5")]) + MEMORY));
+    let path = scratch.file("tasks.toml", &(tasks(&[("a", "8", "6"), ("b", "16", "5")]) + MEMORY));
     for scheduler in ["cyclic", "colored-refresh"] {
         let (code, found) = analyze(&path, scheduler);
         assert_eq!((code, &found["schedulable"], &found["witness"]), (Some(1), &json!(false), &Value::Null), "{found}");
@@ -157,15 +133,16 @@ fn a_no_of_a_table_names_its_cut() {
         assert!(found["overload"]["task"].is_string() && !found["overload"]["jobs"].as_array().unwrap().is_empty());
     }
     // A task in all ranks is refreshed with each of them: the method does not answer.
-    let path = scratch.file(&(tasks(&[("a", "8", "1")]).replace("wcet", "ranks = 8\nwcet") + MEMORY));
+    let path = scratch.file("tasks.toml", &(tasks(&[("a", "8", "1")]).replace("wcet", "ranks = 8\nwcet") + MEMORY));
     let (code, found) = analyze(&path, "colored-refresh");
     assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null));
     assert!(found["unsupported"].as_str().unwrap().contains("huge task"), "{found}");
     // Two tasks that need all frames of both colors.
     let both = tasks(&[("a", "64", "30"), ("b", "64", "30")]) + "[memory]\nranks = 2\ndensity = 1\n";
-    let (code, found) = analyze(&scratch.file(&both), "colored-refresh");
+    let (code, found) = analyze(&scratch.file("tasks.toml", &both), "colored-refresh");
     assert_eq!((code, &found["schedulable"]), (Some(0), &json!(true)), "{found}");
-    let (code, found) = analyze(&scratch.file(&both.replacen("\"30 ms\"", "\"33 ms\"", 1)), "colored-refresh");
+    let (code, found) =
+        analyze(&scratch.file("tasks.toml", &both.replacen("\"30 ms\"", "\"33 ms\"", 1)), "colored-refresh");
     assert_eq!(code, Some(1), "{found}");
     assert!(found["overload"]["refuted_choices"].as_u64().unwrap() > 0, "{found}");
 }
@@ -209,7 +186,7 @@ fn the_published_servers_do_not_pass_and_others_do() {
 fn at_16_gb_a_job_in_the_published_servers_is_late() {
     let scratch = Scratch::new("late");
     let text = std::fs::read_to_string(published("crs-published.toml")).unwrap().replace("density = 2", "density = 16");
-    let (code, found) = analyze(&scratch.file(&text), "crs");
+    let (code, found) = analyze(&scratch.file("tasks.toml", &text), "crs");
     assert_eq!((code, &found["schedulable"]), (Some(1), &json!(false)), "{found}");
     let number = |key: &str| found["overload"][key].as_str().unwrap().parse::<u64>().unwrap();
     assert!(number("demand_ps") <= number("window_ps"), "the window would do, but for the servers");
@@ -225,7 +202,7 @@ fn servers_with_priorities_have_response_times() {
                   budget = \"1.5 ms\"\nscheduling = \"rm\"\n";
     let text =
         tasks(&[("a", "20", "2"), ("b", "40", "5")]).replace("wcet", &format!("{servers}wcet")) + MEMORY + memory;
-    let (code, found) = analyze(&scratch.file(&text), "crs");
+    let (code, found) = analyze(&scratch.file("tasks.toml", &text), "crs");
     assert_eq!((code, &found["schedulable"]), (Some(0), &json!(true)), "{found}");
     for task in found["tasks"].as_array().unwrap() {
         let number = |key: &str| task[key].as_f64().unwrap();
@@ -236,7 +213,8 @@ fn servers_with_priorities_have_response_times() {
     assert_eq!(lanes, ["a (S)", "b (S)", "lock, unlock"]);
     assert_eq!((&found["tasks"][1]["priority"], &found["servers"][0]["core"]), (&json!(2), &json!(2)));
     // What is missing is named.
-    let output = memtint(&["analyze", &scratch.file(&text.replacen(servers, "", 1)), "--scheduler", "crs"]);
+    let output =
+        memtint(&["analyze", &scratch.file("tasks.toml", &text.replacen(servers, "", 1)), "--scheduler", "crs"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("task \"a\": server is missing"));
 }
@@ -255,7 +233,7 @@ fn plans_pass_the_analysis() {
     for (text, scheme, density) in
         [(table_4_4(), "colored-refresh", "16"), (tasks(&table_5_2), "crs", "1"), (tasks(&table_5_2), "crs", "2")]
     {
-        let path = scratch.file(&(text + MEMORY));
+        let path = scratch.file("tasks.toml", &(text + MEMORY));
         let arguments =
             ["refresh", "plan", &path, "--scheme", scheme, "--density", density, "--out", &out, "--svg", &svg];
         let (code, found) = json_of(&arguments);
@@ -277,7 +255,7 @@ fn plans_pass_the_analysis() {
     assert_eq!((&ours["servers"], &ours["witness"]), (&planned["servers"], &planned["witness"]));
     // And analysis without servers looks for the same.
     let (code, found) = analyze(
-        &scratch.file(&(tasks(&table_5_2) + &MEMORY.replace('8', "2").replace("ranks = 2", "ranks = 8"))),
+        &scratch.file("tasks.toml", &(tasks(&table_5_2) + &MEMORY.replace('8', "2").replace("ranks = 2", "ranks = 8"))),
         "crs",
     );
     assert_eq!((code, &found["servers"]), (Some(0), &ours["servers"]));
@@ -287,7 +265,7 @@ fn plans_pass_the_analysis() {
 #[test]
 fn no_plan_is_said_with_its_reason() {
     let scratch = Scratch::new("none");
-    let path = scratch.file(&(table_4_4() + MEMORY));
+    let path = scratch.file("tasks.toml", &(table_4_4() + MEMORY));
     // At 32 Gb a burst needs 16 ms frames, so there are four colors, for five tasks.
     let (code, found) = json_of(&["refresh", "plan", &path, "--scheme", "colored-refresh", "--density", "32"]);
     assert_eq!((code, &found["plan"]), (Some(1), &Value::Null));
@@ -301,7 +279,7 @@ fn no_plan_is_said_with_its_reason() {
     refused(&[&path, "--scheme", "crs", "--unit", "100 us"], "--period-max");
     // 77/80 of the time, and 64 Gb: the search finds nothing, and that proves nothing.
     refused(&[&path, "--scheme", "crs", "--density", "64"], "there may be others");
-    refused(&[&scratch.file(&table_4_4()), "--scheme", "crs"], "memory is missing");
+    refused(&[&scratch.file("tasks.toml", &table_4_4()), "--scheme", "crs"], "memory is missing");
     let both = table_4_4() + MEMORY + "[regulator]\nperiod = \"1 ms\"\nlines = 10\n";
-    refused(&[&scratch.file(&both), "--scheme", "colored-refresh"], "[regulator] are not known to plans");
+    refused(&[&scratch.file("tasks.toml", &both), "--scheme", "colored-refresh"], "[regulator] are not known to plans");
 }

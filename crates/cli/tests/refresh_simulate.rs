@@ -1,27 +1,16 @@
 //! Do `memtint refresh simulate` and `compare` say what came out, in text, JSON and pictures, with the exit status that goes with it?
 
-use std::path::PathBuf;
+mod scratch;
+
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-/// A directory of this test's own, removed at the end.
-struct Scratch(PathBuf);
+use scratch::Scratch;
 
 impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("memtint-refresh-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the temporary directory is writable");
-        Scratch(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("the temporary directory's name is text").to_owned()
-    }
-
     fn run(&self, text: &str, verb: &str, arguments: &[&str]) -> Output {
-        let path = self.path("tasks.toml");
-        std::fs::write(&path, text).expect("the directory is there");
+        let path = self.file("tasks.toml", text);
         let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
         command.args(["refresh", verb, &path]).args(arguments).stdin(Stdio::null());
         command.output().expect("the binary was built for this test")
@@ -31,13 +20,6 @@ impl Scratch {
         let output = self.run(text, verb, &[&["--format", "json"], arguments].concat());
         let value = serde_json::from_slice(&output.stdout);
         (output.status.code(), value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}")))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left behind in the temporary directory does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

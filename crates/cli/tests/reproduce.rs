@@ -1,9 +1,13 @@
 //! Does `memtint reproduce` list, regenerate, keep and judge figures, its own and those of others, and refuse wrong ones?
 
-use std::path::{Path, PathBuf};
+mod scratch;
+
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+
+use scratch::Scratch;
 
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
@@ -18,20 +22,7 @@ fn json(arguments: &[&str], status: i32) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
 }
 
-/// A directory of this test's own, removed at the end.
-struct Scratch(PathBuf);
-
 impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("memtint-reproduce-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the temporary directory is writable");
-        Scratch(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("the temporary directory's name is text").to_owned()
-    }
-
     /// A file with the text of one of memtint's own figures, some of it replaced.
     fn figure(&self, name: &str, replaced: &[(&str, &str)]) -> String {
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reproduce/figures/palloc-fig4.toml");
@@ -40,16 +31,7 @@ impl Scratch {
             assert!(text.contains(from), "{from:?} is not in the file");
             text = text.replace(from, to);
         }
-        let path = self.path(name);
-        std::fs::write(&path, text).expect("the directory is there");
-        path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left behind in the temporary directory does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.file(name, &text)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Does `memtint sim` say what it promises, keep what is done when it is interrupted, and refuse what is wrong?
 
+mod scratch;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -7,27 +9,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A directory of this test's own, removed at the end.
-struct Scratch(PathBuf);
+use scratch::Scratch;
 
 impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("memtint-sim-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the temporary directory is writable");
-        Scratch(path)
-    }
-
     fn scenario(&self, text: &str) -> String {
-        let path = self.0.join("scenario.toml");
-        std::fs::write(&path, text).expect("the directory is there");
-        path.to_str().expect("the temporary directory's name is text").to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left behind in the temporary directory does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.file("scenario.toml", text)
     }
 }
 
@@ -84,7 +70,7 @@ workload = { kind = "bandwidth", size = "16 MiB", write = true }
 fn results_do_not_depend_on_threads_and_are_the_same_in_all_forms() {
     let scratch = Scratch::new("forms");
     let scenario = scratch.scenario(SCENARIO);
-    let out = scratch.0.join("results");
+    let out = PathBuf::from(scratch.path("results"));
     let one = json(&["sim", &scenario, "--threads", "1", "--out", out.to_str().unwrap()]);
     assert_eq!(one, json(&["sim", &scenario, "--threads", "3"]));
     assert_ne!(one["tasks"], json(&["sim", &scenario, "--seed", "7"])["tasks"]);
@@ -224,7 +210,7 @@ fn tasks_with_allocators_of_their_own_are_told_apart() {
 fn commands_are_kept_and_legal() {
     let scratch = Scratch::new("commands");
     let scenario = scratch.scenario(SCENARIO);
-    let folder = scratch.0.join("commands");
+    let folder = PathBuf::from(scratch.path("commands"));
     let plain = json(&["sim", &scenario]);
     let watched = json(&["sim", "--check", "--commands", folder.to_str().unwrap(), &scenario]);
     let found = &watched["commands"];

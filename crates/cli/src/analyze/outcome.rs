@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use memtint_sched::{Cause, Coverage, Overload, Response, Task, TaskSet, Unsupported, Violation};
+use memtint_sched::{Cause, Coverage, Overload, Response, TaskSet, Unsupported, Violation};
 pub(super) use memtint_taskset::exact_time as time;
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
+pub(super) use crate::gantt::Arrivals;
 use crate::output::table;
 
 /// Version of the form of JSON output.
@@ -92,18 +93,6 @@ pub(super) struct Lane {
     /// Of what arrives.
     pub(super) arrivals: Option<Arrivals>,
     pub(super) runs: Vec<Run>,
-}
-
-pub(super) struct Arrivals {
-    pub(super) phase: Picoseconds,
-    pub(super) period: Picoseconds,
-    pub(super) deadline: Picoseconds,
-}
-
-impl Arrivals {
-    pub(super) fn of(task: &Task) -> Option<Arrivals> {
-        Some(Arrivals { phase: task.phase(), period: task.period(), deadline: task.deadline() })
-    }
 }
 
 pub(super) struct Run {

@@ -56,7 +56,7 @@ pub(super) fn main(arguments: &SimulateArguments, format: Format) -> Ending {
     let outcome = prepared.simulate(arguments.scheme, &told)?;
     progress.end();
     if let Some(path) = &arguments.svg {
-        write_file(path, &chart::svg(&outcome))?;
+        write_file(path, &chart::picture(&outcome).svg())?;
     }
     match format {
         Format::Text => print(&report::text(&outcome))?,
