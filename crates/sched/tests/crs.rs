@@ -3,11 +3,12 @@
 use memtint_sched::crs::{
     Algorithm7, Core, Density, Form, Inner, Kind, RankOrder, Refresh, Server, ServerPair, Space, System,
     TimelineViolation, What, algorithm_7, algorithm_8, auto_refresh_response, burst, check_timeline, exhaustive, judge,
-    optimize, periodic_capacity_bound, printed_responses, saturated_hiding, server_responses, supplies, timeline,
-    total_utilization, utilization_bound, within_utilization_bound,
+    optimize, periodic_capacity_bound, printed_responses, saturated_hiding, server_proofs, server_responses, supplies,
+    timeline, total_utilization, utilization_bound, within_utilization_bound,
 };
 use memtint_sched::{
-    Cause, Effort, PeriodicResource, SchedError, Supply, TaskSet, TaskSpec, Unsupported, Verdict, schedulable_on,
+    Cause, Effort, PeriodicResource, SchedError, Supply, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase,
+    schedulable_on, worst_response_edf,
 };
 use memtint_units::Picoseconds as Ps;
 use num_bigint::BigUint;
@@ -472,4 +473,39 @@ impl Random {
     fn within(&mut self, least: u64, most: u64) -> u64 {
         least + self.next() % (most - least + 1)
     }
+}
+
+#[test]
+fn responses_under_edf_in_a_server_are_those_of_a_processor_and_what_the_server_lacks() {
+    // A server that is never out of budget, and refreshes of a picosecond: a processor of its own.
+    let mut below = 0;
+    for seed in 0..200u64 {
+        let mut state = seed;
+        let mut draw = |least: u64, most: u64| {
+            state = (state ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(31);
+            least + (state >> 33) % (most - least + 1)
+        };
+        let specs = (0..draw(1, 4)).map(|index| {
+            let period = draw(4, 40);
+            let mut spec = TaskSpec::new(format!("t{index}"), us(period), us(draw(1, period / 3 + 1)));
+            spec.deadline = Some(us(draw(period / 2, period)));
+            spec.jitter = us(draw(0, 2));
+            spec
+        });
+        let Ok(tasks) = TaskSet::new(specs.collect::<Vec<_>>()) else { continue };
+        let alone = system(vec![server(0, us(100), us(100), &tasks, Inner::Edf)], Ps(1));
+        let Ok(proof) = &server_proofs(&alone, Effort::default(), 10_000)[0][0] else { continue };
+        for (task, bound) in proof.responses.iter().enumerate() {
+            let exact = |set: &TaskSet| match worst_response_edf(set, task, Effort::default()) {
+                Ok(WorstCase::Bounded(worst)) => worst.response,
+                other => panic!("{set:?}: {other:?}"),
+            };
+            // What two picoseconds more of anything would do, too: just then another job may arrive.
+            let more = tasks.tasks().iter().map(|task| TaskSpec { blocking: Ps(2), ..task.spec() });
+            let more = TaskSet::new(more.collect::<Vec<_>>()).unwrap();
+            assert!((exact(&tasks)..=exact(&more)).contains(bound), "{tasks:?}: task {task}, {bound:?}");
+            below += u32::from(*bound < tasks.tasks()[task].deadline());
+        }
+    }
+    assert!(below > 100, "{below}");
 }

@@ -115,7 +115,7 @@ impl Part {
         Part {
             theorem: "Colored Refresh Server: paper 004, chapter 5, corrected; supply of a server: Easwaran, Anand and Lee 2007, \
                       less what lock, burst and unlock can take, or what it supplies exactly, where no server above \
-                      defers a budget; EDF: demand in each window; fixed priorities: requests up to each \
+                      defers a budget; EDF: demand in each window, responses Spuri 1996; fixed priorities: requests up to each \
                       deadline. Smallest budget: exact, of a periodic resource without refresh, Shin and Lee 2003; enough with \
                       refresh: what still has its proof in this server's place, all else equal"
                 .to_owned(),
@@ -438,13 +438,10 @@ impl<'a> View<'a> {
                 let response = witness.proof.cores[core][place].responses[local];
                 let seen = witness.accepted.responses[core][place][local];
                 let row = &mut rows[task];
-                match &own.policy {
-                    Policy::FixedPriority(order, _) => {
-                        row.priority = order.order().iter().position(|&other| other == local).map(|rank| rank + 1);
-                        row.worst = Some(Response { task, response, job: 0, window: response, jobs: 1 });
-                    }
-                    _ => row.unbounded = Some("under EDF in a server no more than the deadline is known".to_owned()),
+                if let Policy::FixedPriority(order, _) = &own.policy {
+                    row.priority = order.order().iter().position(|&other| other == local).map(|rank| rank + 1);
                 }
+                row.worst = Some(Response { task, response, job: 0, window: response, jobs: 1 });
                 row.more = vec![
                     ("server", json!(self.file.servers[index].name), self.file.servers[index].name.clone()),
                     ("longest_seen_ns", json!(seen.map(ns)), seen.map_or("-".to_owned(), time)),

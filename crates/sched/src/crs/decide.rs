@@ -8,8 +8,8 @@ use crate::crs::timeline_check::{TimelineAccepted, check_timeline};
 use crate::edf::Demand;
 use crate::fixed::Priorities;
 use crate::schedule::Policy;
-use crate::task::{TaskSet, utilization};
-use crate::verdict::{Cause, Effort, Overload, Steps, Unsupported, Verdict, window};
+use crate::task::{Task, TaskSet, utilization};
+use crate::verdict::{Cause, Effort, Overload, Steps, Unsupported, Verdict, WINDOW_MAX, window};
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
 use num_rational::Ratio;
@@ -22,7 +22,8 @@ pub struct ServerProof {
     pub response: Option<Picoseconds>,
     /// The least it supplies, whatever the phases of refresh; its tasks may need what it supplies exactly.
     pub supply: ServerSupply,
-    /// A bound of the response time of each task: under fixed priorities computed, under EDF the deadline.
+    /// A bound of the response time of each task. Under EDF it is the deadline where a busy period may be too long to be looked
+    /// through.
     pub responses: Vec<Picoseconds>,
 }
 
@@ -112,6 +113,10 @@ pub fn server_proofs(system: &System, effort: Effort, events_max: u64) -> Vec<Ve
         for (index, (supply, response)) in supplies(system, core).into_iter().zip(responses).enumerate() {
             let server = &own.servers[index];
             let bounds = fits(&server.tasks, &server.policy, &supply, effort);
+            let bounds = bounds.map(|bounds| match server.policy {
+                Policy::Edf => edf_responses(&server.tasks, &supply, effort),
+                _ => bounds,
+            });
             let bounds = bounds.or_else(|reason| match exact(system, core, index, effort, events_max) {
                 Some(Exact::Fits(bounds)) => Ok(bounds),
                 Some(Exact::Late(short)) => {
@@ -178,7 +183,7 @@ pub(super) fn fits(
         // A system refuses servers that do not preempt.
         Policy::Edf | Policy::NonPreemptiveEdf => {
             edf(set, supply, effort)?;
-            Ok(set.tasks().iter().map(crate::task::Task::deadline).collect())
+            Ok(set.tasks().iter().map(Task::deadline).collect())
         }
         Policy::FixedPriority(priorities, _) => fixed(set, priorities, supply),
     }
@@ -210,6 +215,52 @@ fn edf(set: &TaskSet, supply: &ServerSupply, effort: Effort) -> Result<(), Unsup
     Ok(())
 }
 
+/// Bounds the response times of a set that fits under EDF.
+fn edf_responses(set: &TaskSet, supply: &ServerSupply, effort: Effort) -> Vec<Picoseconds> {
+    let bound = |task: usize| edf_response(set, task, supply, effort).unwrap_or(set.tasks()[task].deadline());
+    (0..set.tasks().len()).map(bound).collect()
+}
+
+/// Bounds the response time of a task of a set that fits, after Spuri 1996 ([`worst_response_edf`](crate::worst_response_edf())):
+/// the job whose release is somewhere in a busy period of the server, all others as early as they can be, on the least supply instead of
+/// a whole processor. `None` when the busy period, or the search, is too long.
+fn edf_response(set: &TaskSet, index: usize, supply: &ServerSupply, effort: Effort) -> Option<Picoseconds> {
+    let (demand, task) = (Demand::new(set), &set.tasks()[index]);
+    let (tasks, jitter) = (set.tasks(), task.jitter().0);
+    let jobs = |other: &Task, length: u64| {
+        (u128::from(length) + u128::from(other.jitter().0)).div_ceil(other.period().0.into())
+    };
+    let blocking = tasks.iter().map(|other| other.blocking().0).max().unwrap_or(0);
+    let all = |length: u64| {
+        let work = tasks.iter().map(|other| jobs(other, length) * u128::from(other.wcet().0));
+        work.fold(u128::from(blocking), u128::saturating_add)
+    };
+    let busy = supply.completion_from(all, 1, WINDOW_MAX)?;
+    let first = |other: &Task| other.deadline().0 as i64 - other.jitter().0 as i64;
+    // The releases at which a deadline of anybody is that of the job: what is due is the same up to the next.
+    let next = |other: &Task, released: u64| {
+        let (period, apart) = (other.period().0, released as i64 + first(task) - first(other));
+        if apart < 0 { apart.unsigned_abs() } else { period - apart.unsigned_abs() % period }
+    };
+    let mut steps = Steps::new(index, effort);
+    let (mut released, mut worst) = (0, 0);
+    while released <= busy {
+        steps.step().ok()?;
+        let end = released as i64 + first(task);
+        let own = u128::from(released / task.period().0 + 1) * u128::from(task.wcet().0);
+        let own = own + u128::from(demand.blocking(end));
+        let others = || tasks.iter().enumerate().filter(|&(other, _)| other != index).map(|(_, other)| other);
+        let work = |length: u64| {
+            let due = |other: &Task| jobs(other, length).min(Demand::due(other, end).into());
+            others().fold(own, |work, other| work.saturating_add(due(other) * u128::from(other.wcet().0)))
+        };
+        let completion = supply.completion_from(work, 0, WINDOW_MAX)?;
+        worst = worst.max((completion + jitter).saturating_sub(released));
+        released += tasks.iter().map(|other| next(other, released)).min()?;
+    }
+    Some(Picoseconds(worst).min(task.deadline()))
+}
+
 /// No window longer than this is the first that is overloaded: demand is at most `U t` and `sum U (T - D + J)` and the blocking,
 /// and supply at least the line below it.
 fn horizon(set: &TaskSet, supply: &ServerSupply) -> Result<u64, Unsupported> {
@@ -226,7 +277,7 @@ fn horizon(set: &TaskSet, supply: &ServerSupply) -> Result<u64, Unsupported> {
         });
         return Err(Unsupported::Inconclusive { found: load, most });
     }
-    let ahead = |task: &crate::task::Task| {
+    let ahead = |task: &Task| {
         let room = BigInt::from(task.period().0) + task.jitter().0 - task.deadline().0;
         signed(task.utilization()) * room.max(BigInt::ZERO)
     };
