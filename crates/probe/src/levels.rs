@@ -1,0 +1,170 @@
+//! Where readings of pairs lie that conflict, and of those that do not.
+
+use crate::oracle::OracleError;
+use crate::tester::{Levels, Tester, median};
+use crate::view::View;
+
+/// Samples of each difference in the first pass, and at most.
+const FIRST: u32 = 6;
+const SAMPLES_MAX: usize = 200;
+/// Differences that are looked at closely to the end, and others beside them.
+const KEPT_MIN: usize = 24;
+const OTHERS: usize = 16;
+/// A gap between two clusters of differences, in standard errors.
+const GAP: f64 = 6.0;
+/// Differences drawn at random at most, when simpler ones show nothing.
+const RANDOM_MAX: usize = 4096;
+
+/// A difference of addresses and how slow its pairs are.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The difference.
+    pub difference: u64,
+    samples: Vec<f64>,
+    /// The middle of its samples, in ticks above the baseline.
+    pub middle: f64,
+}
+
+/// What a machine's readings look like.
+#[derive(Clone, Debug)]
+pub struct Landscape {
+    /// All differences that were looked at, the slowest first.
+    pub candidates: Vec<Candidate>,
+    /// Deviation of one sample.
+    pub sigma: f64,
+    /// Ways to tell conflicts from the rest, the strictest first.
+    pub splits: Vec<Levels>,
+}
+
+impl Landscape {
+    /// Differences slower than a split.
+    pub fn above<'a>(&'a self, levels: &Levels) -> impl Iterator<Item = u64> + use<'a> {
+        let least = f64::midpoint(levels.hit, levels.conflict);
+        self.candidates
+            .iter()
+            .take_while(move |candidate| candidate.middle > least)
+            .map(|candidate| candidate.difference)
+    }
+}
+
+/// Looks at single bits, at pairs of high bits, and at random differences, until some stand out as slow.
+///
+/// # Errors
+/// Those of the oracle.
+pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> Result<Landscape, OracleError> {
+    let mut land = Landscape { candidates: Vec::new(), sigma: 1.0, splits: Vec::new() };
+    let singles: Vec<u64> = (lowest..bits).map(|bit| 1 << bit).collect();
+    add(&mut land, tester, view, &singles)?;
+    refine(&mut land, tester, view, 2 * FIRST as usize)?;
+    if land.splits.is_empty() {
+        let top = bits.saturating_sub(14).max(lowest);
+        let pairs: Vec<u64> =
+            (top..bits).flat_map(|low| (low + 1..bits).map(move |high| 1u64 << low | 1 << high)).collect();
+        add(&mut land, tester, view, &pairs)?;
+        refine(&mut land, tester, view, FIRST as usize)?;
+    }
+    let mut drawn = 0;
+    while land.splits.is_empty() && drawn < RANDOM_MAX {
+        let (_, random) = tester.pool_and_random();
+        let some: Vec<u64> = (0..256).map(|_| random.below(1 << bits) & !((1 << lowest) - 1)).collect();
+        drawn += some.len();
+        add(&mut land, tester, view, &some)?;
+        refine(&mut land, tester, view, FIRST as usize)?;
+        if land.splits.is_empty() && drawn == 512 {
+            refine(&mut land, tester, view, SAMPLES_MAX)?;
+        }
+    }
+    Ok(land)
+}
+
+fn add(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, differences: &[u64]) -> Result<(), OracleError> {
+    for &difference in differences.iter().filter(|&&difference| difference != 0) {
+        if let Some(mut samples) = tester.samples(view, difference, FIRST)? {
+            let middle = median(&mut samples);
+            land.candidates.push(Candidate { difference, samples, middle });
+        }
+    }
+    measure(land);
+    Ok(())
+}
+
+/// Sorts candidates, and finds the deviation that samples of one difference have.
+fn measure(land: &mut Landscape) {
+    land.candidates.sort_by(|a, b| b.middle.total_cmp(&a.middle).then(a.difference.cmp(&b.difference)));
+    let away = land.candidates.iter().flat_map(|own| own.samples.iter().map(|sample| (sample - own.middle).abs()));
+    let mut away: Vec<f64> = away.collect();
+    if !away.is_empty() {
+        // Deviations from a median of few are too small.
+        land.sigma = (1.4826 * median(&mut away) * 1.15).max(0.5);
+    }
+}
+
+/// Looks for gaps; where there is none, looks more closely at the slower half of what was left, and at some others to compare
+/// them with, again and again.
+fn refine(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, most: usize) -> Result<(), OracleError> {
+    let (mut count, mut kept) = (FIRST as usize, land.candidates.len());
+    loop {
+        land.splits = splits(land);
+        if let Some(&first) = land.splits.first() {
+            let promising = land.above(&first).count();
+            if confirm(land, tester, view, promising.min(4))? {
+                return Ok(());
+            }
+        }
+        if count >= most {
+            land.splits.clear();
+            return Ok(());
+        }
+        kept = (kept / 2).max(KEPT_MIN);
+        let others = (land.candidates.len().saturating_sub(kept) / OTHERS).max(1);
+        for (at, candidate) in land.candidates.iter_mut().enumerate() {
+            if at >= kept && (at - kept) % others != 0 {
+                continue;
+            }
+            let missing = (2 * count).saturating_sub(candidate.samples.len());
+            if let Some(more) = tester.samples(view, candidate.difference, missing as u32)? {
+                candidate.samples.extend(more);
+                candidate.middle = median(&mut candidate.samples.clone());
+            }
+        }
+        count *= 2;
+        measure(land);
+    }
+}
+
+/// Measures the slowest anew: do they stay slow?
+fn confirm(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, slowest: usize) -> Result<bool, OracleError> {
+    let Some(&first) = land.splits.first() else { return Ok(false) };
+    let least = f64::midpoint(first.hit, first.conflict);
+    for at in 0..slowest {
+        let count = land.candidates[at].samples.len().max(12) as u32;
+        let Some(mut samples) = tester.samples(view, land.candidates[at].difference, count)? else { return Ok(false) };
+        let middle = median(&mut samples);
+        land.candidates[at].samples = samples;
+        land.candidates[at].middle = middle;
+        if middle < least {
+            measure(land);
+            return Ok(false);
+        }
+    }
+    measure(land);
+    Ok(true)
+}
+
+/// Gaps between neighbours that are far larger than their errors, from the top; among those that were measured most.
+fn splits(land: &Landscape) -> Vec<Levels> {
+    let error = |own: &Candidate| land.sigma * 1.2533 / (own.samples.len() as f64).sqrt();
+    let most = land.candidates.iter().map(|own| own.samples.len()).max().unwrap_or(0);
+    let sure: Vec<&Candidate> = land.candidates.iter().filter(|own| 2 * own.samples.len() > most).collect();
+    let mut found = Vec::new();
+    for at in 1..sure.len() {
+        let gap = sure[at - 1].middle - sure[at].middle;
+        if gap > GAP * error(sure[at - 1]).hypot(error(sure[at])) {
+            let middles = |of: &[&Candidate]| median(&mut of.iter().map(|own| own.middle).collect::<Vec<_>>());
+            // The lower level is that of the slowest that do not conflict: some of those just below the gap.
+            let below = &sure[at..(at + 5).min(sure.len())];
+            found.push(Levels { hit: middles(below), conflict: middles(&sure[..at]), sigma: land.sigma.max(1.0) });
+        }
+    }
+    found
+}

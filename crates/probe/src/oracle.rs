@@ -1,0 +1,75 @@
+//! What can be asked of a machine.
+
+use crate::pool::Pool;
+use memtint_units::PhysAddr;
+
+/// Times accesses to memory. Everything a probe knows of a machine comes through here.
+///
+/// A reading is in *ticks*, whatever the clock counts: only their comparison with each other matters.
+pub trait Oracle {
+    /// Gives the memory that may be accessed.
+    fn pool(&self) -> &Pool;
+
+    /// Accesses some addresses in turn, over and over, none of them from a cache, and gives the time of each access: as
+    /// many readings as addresses times rounds, round by round. The first readings of a call are as good as the last.
+    ///
+    /// # Errors
+    /// [`OracleError`] when an address is not in the pool or the machine cannot do it.
+    fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError>;
+
+    /// Gives the time of each access to some addresses in turn while another core accesses others in turn; `None` from a
+    /// machine that has no other core to spare.
+    ///
+    /// # Errors
+    /// As [`Oracle::time`].
+    fn time_beside(
+        &mut self,
+        addresses: &[PhysAddr],
+        others: &[PhysAddr],
+        rounds: u32,
+    ) -> Result<Option<Vec<u32>>, OracleError>;
+}
+
+/// Tells why an oracle does not answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OracleError {
+    /// An address is not in the pool.
+    #[error("address {found:#x} was to be timed; accepted are addresses of the pool")]
+    Outside {
+        /// The address.
+        found: u64,
+    },
+    /// A log holds another question, or none.
+    #[error("{log}: line {line}: {found}; the probe asked for {asked}")]
+    Replay {
+        /// Name of the log.
+        log: String,
+        /// Line, from 1.
+        line: usize,
+        /// What the log holds.
+        found: String,
+        /// What was asked.
+        asked: String,
+    },
+    /// A log is none.
+    #[error("{log}: line {line}: {found:?} found; accepted is {accepted}")]
+    Log {
+        /// Name of the log.
+        log: String,
+        /// Line, from 1.
+        line: usize,
+        /// What it holds.
+        found: String,
+        /// What it could hold.
+        accepted: &'static str,
+    },
+    /// The machine or a file failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was done.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}

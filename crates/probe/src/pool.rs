@@ -1,0 +1,166 @@
+//! Memory that a probe may access, and what is known of its addresses.
+
+use crate::random::Random;
+use memtint_units::PhysAddr;
+use std::ops::Range;
+
+/// Bytes of a line: what one access brings in.
+pub const LINE: u64 = 64;
+
+/// Memory that a probe may access: pieces of physical memory.
+///
+/// Where only an address's lower bits are known (in a huge page without the kernel's word on where it lies), addresses are
+/// *comparable* only within blocks of that size: their differences are true, their upper bits are names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Sorted, apart; first and last excluded byte.
+    pieces: Vec<Range<u64>>,
+    /// Bytes before each piece.
+    before: Vec<u64>,
+    bytes: u64,
+    known_bits: u32,
+}
+
+/// Tells why pieces make no pool.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    /// A piece is empty, or not made of whole lines.
+    #[error(
+        "piece {index} of the pool: {base:#x} to {end:#x} found; accepted are multiples of 64, the end above the base"
+    )]
+    Piece {
+        /// Its index.
+        index: usize,
+        /// Its first byte.
+        base: u64,
+        /// The byte after its last.
+        end: u64,
+    },
+    /// Two pieces have bytes in common.
+    #[error(
+        "pool: a piece begins at {base:#x}, and the one before it ends at {end:#x}; accepted are pieces that lie apart"
+    )]
+    Overlap {
+        /// Where the second begins.
+        base: u64,
+        /// Where the first ends.
+        end: u64,
+    },
+    /// There is nothing in it.
+    #[error("pool: 0 bytes found; accepted is at least one piece")]
+    Empty,
+}
+
+impl Pool {
+    /// Makes a pool of pieces, in any order, all of whose address bits below `known_bits` are known.
+    ///
+    /// # Errors
+    /// [`PoolError`] for pieces that are empty, not made of whole lines, or that overlap, and when there is none.
+    pub fn new(pieces: impl IntoIterator<Item = Range<PhysAddr>>, known_bits: u32) -> Result<Pool, PoolError> {
+        let mut pieces: Vec<Range<u64>> = pieces.into_iter().map(|piece| piece.start.0..piece.end.0).collect();
+        for (index, piece) in pieces.iter().enumerate() {
+            if piece.start >= piece.end || !piece.start.is_multiple_of(LINE) || !piece.end.is_multiple_of(LINE) {
+                return Err(PoolError::Piece { index, base: piece.start, end: piece.end });
+            }
+        }
+        pieces.sort_by_key(|piece| piece.start);
+        if let Some(pair) = pieces.windows(2).find(|pair| pair[1].start < pair[0].end) {
+            return Err(PoolError::Overlap { base: pair[1].start, end: pair[0].end });
+        }
+        let mut bytes = 0;
+        let mut before = Vec::new();
+        for piece in &pieces {
+            before.push(bytes);
+            bytes += piece.end - piece.start;
+        }
+        if bytes == 0 {
+            return Err(PoolError::Empty);
+        }
+        Ok(Pool { pieces, before, bytes, known_bits: known_bits.min(64) })
+    }
+
+    /// Gives its size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Gives the number of low address bits that are known.
+    #[must_use]
+    pub fn known_bits(&self) -> u32 {
+        self.known_bits
+    }
+
+    /// Gives the pieces, in order.
+    pub fn pieces(&self) -> impl ExactSizeIterator<Item = Range<PhysAddr>> {
+        self.pieces.iter().map(|piece| PhysAddr(piece.start)..PhysAddr(piece.end))
+    }
+
+    /// Tells whether an address is in it.
+    #[must_use]
+    pub fn contains(&self, addr: PhysAddr) -> bool {
+        let after = self.pieces.partition_point(|piece| piece.start <= addr.0);
+        after > 0 && addr.0 < self.pieces[after - 1].end
+    }
+
+    /// Tells whether the difference of two addresses is known.
+    #[must_use]
+    pub fn comparable(&self, a: PhysAddr, b: PhysAddr) -> bool {
+        (a.0 ^ b.0).checked_shr(self.known_bits).unwrap_or(0) == 0
+    }
+
+    /// Draws a line, all equally likely.
+    pub fn any(&self, random: &mut Random) -> PhysAddr {
+        let at = random.below(self.bytes / LINE) * LINE;
+        let piece = self.before.partition_point(|&before| before <= at) - 1;
+        PhysAddr(self.pieces[piece].start + at - self.before[piece])
+    }
+
+    /// Gives the number of address bits that a difference of comparable addresses can have.
+    #[must_use]
+    pub fn bits(&self) -> u32 {
+        let last = self.pieces[self.pieces.len() - 1].end - 1;
+        (64 - last.leading_zeros()).min(self.known_bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(pieces: &[(u64, u64)], known_bits: u32) -> Result<Pool, PoolError> {
+        Pool::new(pieces.iter().map(|&(base, end)| PhysAddr(base)..PhysAddr(end)), known_bits)
+    }
+
+    #[test]
+    fn every_line_is_drawn_and_no_other() {
+        let pool = pool(&[(0x4000, 0x4100), (0x1000, 0x1080)], 64).unwrap();
+        let mut random = Random::new(1);
+        let mut drawn: Vec<u64> = (0..500).map(|_| pool.any(&mut random).0).collect();
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert_eq!(drawn, [0x1000, 0x1040, 0x4000, 0x4040, 0x4080, 0x40c0]);
+        let inside =
+            [0xfff, 0x1000, 0x107f, 0x1080, 0x3fff, 0x4000, 0x40ff, 0x4100].map(|at| pool.contains(PhysAddr(at)));
+        assert_eq!(inside, [false, true, true, false, false, true, true, false]);
+        assert_eq!((pool.bytes(), pool.bits()), (0x180, 15));
+    }
+
+    #[test]
+    fn addresses_are_comparable_as_far_as_they_are_known() {
+        let known = pool(&[(0, 1 << 22)], 64).unwrap();
+        let huge = pool(&[(0, 1 << 22)], 21).unwrap();
+        let (a, b, c) = (PhysAddr(0x40), PhysAddr(0x1f_ffc0), PhysAddr(0x20_0040));
+        assert!(known.comparable(a, c) && huge.comparable(a, b) && !huge.comparable(a, c));
+        assert_eq!((known.bits(), huge.bits()), (22, 21));
+    }
+
+    #[test]
+    fn wrong_pieces_are_named() {
+        let message = |pieces: &[(u64, u64)]| pool(pieces, 64).unwrap_err().to_string();
+        assert!(message(&[(0, 64), (10, 74)]).starts_with("piece 1 of the pool: 0xa to 0x4a found"));
+        assert!(message(&[(64, 64)]).starts_with("piece 0"));
+        assert!(message(&[(128, 256), (0, 192)]).contains("begins at 0x80, and the one before it ends at 0xc0"));
+        assert!(message(&[]).starts_with("pool: 0 bytes"));
+    }
+}

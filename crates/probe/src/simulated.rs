@@ -1,0 +1,281 @@
+//! A machine that is not there: the row buffers of a known mapping, and what makes their timing hard to see.
+
+use crate::oracle::{Oracle, OracleError};
+use crate::pool::Pool;
+use crate::random::{Random, mixed};
+use memtint_map::{Platform, gf2};
+use memtint_units::PhysAddr;
+use std::collections::HashMap;
+
+/// Ticks of an access that meets a closed row or its own, without any noise.
+const BASE: f64 = 200.0;
+/// Ticks of a hit in a cache.
+const CACHED: f64 = 40.0;
+/// Accesses of a burst, on average.
+const BURST: f64 = 200.0;
+/// Accesses in which drift goes up and down once.
+const DRIFT_PERIOD: u64 = 200_000;
+
+/// What disturbs a reading. All of it in ticks or as a share of accesses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    /// By how much a row conflict is slower. 0 is a machine that closes its rows at once.
+    pub gap: f64,
+    /// Standard deviation of each access.
+    pub sigma: f64,
+    /// Standard deviation of a shift that belongs to a pair of addresses and stays: measuring it again does not help.
+    pub bias: f64,
+    /// Shift of an access whose predecessor was to another bank group or channel: a second mode that is no conflict.
+    pub level: f64,
+    /// Share of accesses that wait for a refresh: 500 to 1100 ticks more.
+    pub refresh: f64,
+    /// Share of accesses in bursts of another program, which slow accesses and close rows.
+    pub burst: f64,
+    /// Readings go up and down by so much in the course of two hundred thousand accesses.
+    pub drift: f64,
+    /// Share of accesses that a cache answers after all.
+    pub leak: f64,
+    /// Ticks by which the clock moves on, 1 or more.
+    pub quantum: u32,
+}
+
+impl Noise {
+    /// Nothing disturbs.
+    pub const NONE: Noise = Noise {
+        gap: 90.0,
+        sigma: 0.0,
+        bias: 0.0,
+        level: 0.0,
+        refresh: 0.0,
+        burst: 0.0,
+        drift: 0.0,
+        leak: 0.0,
+        quantum: 1,
+    };
+    /// An idle machine with a good clock.
+    pub const QUIET: Noise = Noise { sigma: 4.0, bias: 2.0, level: 4.0, refresh: 0.04, drift: 2.0, ..Noise::NONE };
+    /// A machine with something to do.
+    pub const TYPICAL: Noise = Noise {
+        gap: 60.0,
+        sigma: 12.0,
+        bias: 6.0,
+        level: 10.0,
+        refresh: 0.06,
+        burst: 0.05,
+        drift: 10.0,
+        ..Noise::NONE
+    };
+    /// A busy machine.
+    pub const NOISY: Noise = Noise {
+        gap: 45.0,
+        sigma: 25.0,
+        bias: 10.0,
+        level: 15.0,
+        refresh: 0.08,
+        burst: 0.15,
+        drift: 25.0,
+        ..Noise::NONE
+    };
+    /// A machine on which a conflict is smaller than what else happens to an access.
+    pub const EXTREME: Noise = Noise {
+        gap: 30.0,
+        sigma: 40.0,
+        bias: 15.0,
+        level: 18.0,
+        refresh: 0.08,
+        burst: 0.25,
+        drift: 40.0,
+        ..Noise::NONE
+    };
+}
+
+/// A machine with the mapping of a platform file.
+///
+/// Each bank keeps the row that was used last open. Where the file does not say which bits give the row, two addresses are in one row
+/// when they differ in their lowest 13 bits only. What is simplified: accesses take no time but their own, refresh does not
+/// close rows, and a burst is the only other program.
+#[derive(Clone, Debug)]
+pub struct SimulatedMachine {
+    platform: Platform,
+    pool: Pool,
+    noise: Noise,
+    seed: u64,
+    random: Random,
+    /// Address bits that say which row, as functions, or everything beyond the lowest bits.
+    rows: Option<Vec<u64>>,
+    open: HashMap<u32, u64>,
+    accesses: u64,
+    bursting: bool,
+    last: Option<PhysAddr>,
+    /// Frames are not where the pool says: what a virtual machine does.
+    scrambled: bool,
+}
+
+impl SimulatedMachine {
+    /// Makes a machine whose probe may access all of a pool.
+    ///
+    /// # Errors
+    /// [`OracleError::Outside`] with the first byte of a piece that the platform has no memory at, or its last.
+    pub fn new(platform: Platform, pool: Pool, noise: Noise, seed: u64) -> Result<SimulatedMachine, OracleError> {
+        for piece in pool.pieces() {
+            for end in [piece.start, PhysAddr(piece.end.0 - 1)] {
+                platform.locate(end).ok_or(OracleError::Outside { found: end.0 })?;
+            }
+        }
+        let dram = platform.dram();
+        let plain = |bits: &Vec<u32>| bits.iter().map(|&bit| 1 << bit).collect();
+        let functions = |functions: &Vec<Vec<u32>>| {
+            functions.iter().map(|bits| bits.iter().map(|&bit| 1u64 << bit).sum()).collect()
+        };
+        let rows = dram.row_functions.as_ref().map(functions).or_else(|| dram.row_bits.as_ref().map(plain));
+        Ok(SimulatedMachine {
+            platform,
+            pool,
+            noise,
+            seed,
+            random: Random::new(seed),
+            rows,
+            open: HashMap::new(),
+            accesses: 0,
+            bursting: false,
+            last: None,
+            scrambled: false,
+        })
+    }
+
+    /// Puts each frame of the pool somewhere else than its address says, as a virtual machine does.
+    #[must_use]
+    pub fn scrambled(mut self) -> SimulatedMachine {
+        self.scrambled = true;
+        self
+    }
+
+    /// Gives the platform that the machine has: the right answer.
+    #[must_use]
+    pub fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    /// Tells whether two addresses are in one bank and in different rows.
+    #[must_use]
+    pub fn conflicts(&self, a: PhysAddr, b: PhysAddr) -> bool {
+        let place = |addr| self.place(self.actual(addr));
+        let ((bank_a, row_a), (bank_b, row_b)) = (place(a), place(b));
+        bank_a == bank_b && row_a != row_b
+    }
+
+    /// Bank and row.
+    fn place(&self, addr: PhysAddr) -> (u32, u64) {
+        let bank = self.platform.raw_bank(addr).expect("the pool is where the platform has memory");
+        let inside = self.platform.locate(addr).expect("the same").dram_addr;
+        let row = match &self.rows {
+            Some(functions) => gf2::evaluate(functions, inside),
+            None => inside >> 13,
+        };
+        (bank, row)
+    }
+
+    fn actual(&self, addr: PhysAddr) -> PhysAddr {
+        if !self.scrambled {
+            return addr;
+        }
+        // Another frame of the pool, which one depends on the frame; not one to one, which nobody can see.
+        let mut random = Random::new(mixed(self.seed ^ addr.pfn().0));
+        let frame = self.pool.any(&mut random).0 & !0xfff;
+        let within = PhysAddr(frame | addr.0 & 0xfff);
+        if self.pool.contains(within) { within } else { addr }
+    }
+
+    fn access(&mut self, addr: PhysAddr) -> u32 {
+        let noise = self.noise;
+        self.accesses += 1;
+        // Bursts begin and end so that their share of all accesses comes out.
+        let change = if self.bursting { 1.0 / BURST } else { noise.burst / (1.0 - noise.burst) / BURST };
+        self.bursting ^= self.random.unit() < change;
+        let cached = self.random.unit() < noise.leak;
+        let mut ticks = if cached { CACHED } else { self.memory(addr) };
+        ticks += self.random.normal() * noise.sigma * if cached { 0.2 } else { 1.0 };
+        ticks += self.drift();
+        let quantum = f64::from(noise.quantum.max(1));
+        // The clock is read twice, anywhere between two of its ticks.
+        ((ticks / quantum + self.random.unit()).floor().max(1.0) * quantum) as u32
+    }
+
+    /// What an access to memory takes, but for what disturbs all of them.
+    fn memory(&mut self, addr: PhysAddr) -> f64 {
+        let noise = self.noise;
+        let actual = self.actual(addr);
+        let (bank, row) = self.place(actual);
+        let open = self.open.insert(bank, row);
+        let mut ticks = BASE;
+        if open.is_some_and(|open| open != row) {
+            ticks += noise.gap;
+        }
+        if let Some(last) = self.last.replace(addr) {
+            let [low, high] = [last.0.min(addr.0), last.0.max(addr.0)];
+            let mut pair = Random::new(mixed(low ^ self.seed) ^ mixed(high.rotate_left(32)));
+            ticks += pair.normal() * noise.bias;
+            let other = self.place(self.actual(last)).0;
+            // Some of what tells banks apart is a bank group or a channel, on which the time between two accesses depends.
+            ticks += f64::from((bank ^ other) & 1) * noise.level;
+        }
+        if self.random.unit() < noise.refresh {
+            ticks += 500.0 + 600.0 * self.random.unit();
+        }
+        if self.bursting {
+            ticks += self.random.normal().abs() * BASE / 2.0;
+            if self.random.unit() < 0.5 {
+                ticks += noise.gap;
+            }
+        }
+        ticks
+    }
+
+    /// Up and down.
+    fn drift(&self) -> f64 {
+        let at = (self.accesses % DRIFT_PERIOD) as f64 / DRIFT_PERIOD as f64;
+        self.noise.drift * (1.0 - 4.0 * (at - 0.5).abs())
+    }
+
+    fn inside(&self, addresses: &[PhysAddr]) -> Result<(), OracleError> {
+        let outside = addresses.iter().find(|&&addr| !self.pool.contains(addr));
+        outside.map_or(Ok(()), |addr| Err(OracleError::Outside { found: addr.0 }))
+    }
+}
+
+impl Oracle for SimulatedMachine {
+    fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        self.inside(addresses)?;
+        let mut readings = Vec::with_capacity(addresses.len() * rounds as usize);
+        // One round before, so that the rows that others left open are closed.
+        for _ in 0..=rounds {
+            readings.extend(addresses.iter().map(|&addr| self.access(addr)));
+        }
+        Ok(readings.split_off(addresses.len()))
+    }
+
+    fn time_beside(
+        &mut self,
+        addresses: &[PhysAddr],
+        others: &[PhysAddr],
+        rounds: u32,
+    ) -> Result<Option<Vec<u32>>, OracleError> {
+        self.inside(addresses)?;
+        self.inside(others)?;
+        let mut readings = Vec::with_capacity(addresses.len() * rounds as usize);
+        let mut other = others.iter().cycle();
+        for _ in 0..rounds {
+            for &addr in addresses {
+                if let Some(&other) = other.next() {
+                    self.access(other);
+                }
+                readings.push(self.access(addr));
+            }
+        }
+        Ok(Some(readings))
+    }
+}

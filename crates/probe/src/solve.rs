@@ -1,0 +1,254 @@
+//! From conflicts to functions: which combinations of address bits leave the bank as it is.
+
+use crate::oracle::OracleError;
+use crate::tester::{Decision, Levels, Tester};
+use crate::view::View;
+use memtint_map::gf2::{self, Basis};
+
+/// The most functions: 4096 banks.
+const FUNCTIONS_MAX: usize = 12;
+/// Sums of what leaves the bank that are tried in the end.
+const VERIFIED: u32 = 40;
+/// Draws of one difference that the pool has a pair for.
+const DRAWS: u32 = 200;
+
+/// Bank functions and the spaces that belong to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Solution {
+    /// Address bits that were looked at, as a mask; what the others do is not known, but for those within a line.
+    pub covered: u64,
+    /// Bank functions, as masks; a basis of their span.
+    pub functions: Vec<u64>,
+    /// Differences that leave the bank as it is: a basis.
+    pub same_bank: Vec<u64>,
+    /// Of these, differences that leave the row as it is too: a basis.
+    pub same_row: Vec<u64>,
+}
+
+/// Why there is no solution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsolved {
+    /// No difference conflicts.
+    NoConflict,
+    /// A test came to nothing.
+    Undecided(u64),
+    /// More functions than there can be.
+    TooMany,
+    /// A difference that should conflict does not, or the other way round.
+    Contradicted(u64),
+    /// The spaces are not those of a memory.
+    Impossible(&'static str),
+}
+
+struct Solver<'t, 'a> {
+    tester: &'t mut Tester<'a>,
+    view: &'t View,
+    levels: Levels,
+    /// A difference that conflicts.
+    conflict: u64,
+    /// Differences that leave the bank as it is.
+    members: Vec<u64>,
+}
+
+type Step<T> = Result<Result<T, Unsolved>, OracleError>;
+
+macro_rules! known {
+    ($step:expr) => {
+        match $step? {
+            Ok(value) => value,
+            Err(unsolved) => return Ok(Err(unsolved)),
+        }
+    };
+}
+
+/// Finds the functions under a view, given differences that seem to conflict.
+///
+/// A difference `x` leaves the bank as it is exactly if `x` or `x + d` conflicts, where `d` conflicts. Bits are taken one by
+/// one; each is either a combination of the ones that were independent so far, which is found by trying all combinations, those of
+/// few bits first, or independent of them. What is found is verified: all combinations of independent bits change the bank, and
+/// random sums of those that should not do not.
+///
+/// # Errors
+/// Those of the oracle.
+pub fn solve(
+    tester: &mut Tester<'_>,
+    view: &View,
+    levels: Levels,
+    slow: &[u64],
+    lowest: u32,
+    bits: u32,
+) -> Step<Solution> {
+    let Some(&conflict) = slow.first() else { return Ok(Err(Unsolved::NoConflict)) };
+    let mut solver = Solver { tester, view, levels, conflict, members: vec![conflict] };
+    if !known!(solver.conflicts(conflict)) {
+        return Ok(Err(Unsolved::Contradicted(conflict)));
+    }
+    let mut same_bank = Vec::new();
+    let mut independent: Vec<u64> = Vec::new();
+    let mut covered = 0;
+    for bit in (lowest..bits).rev() {
+        let Some(difference) = solver.of_bit(bit, lowest) else { continue };
+        covered |= 1 << bit;
+        match known!(solver.combination(difference, &independent)) {
+            Some(member) => {
+                same_bank.push(member);
+                solver.members.push(member);
+            }
+            None if independent.len() == FUNCTIONS_MAX => return Ok(Err(Unsolved::TooMany)),
+            None => independent.push(difference),
+        }
+    }
+    let functions = vanishing(&same_bank, covered);
+    let same_row = known!(solver.same_row(&same_bank));
+    let solution = Solution { covered, functions, same_bank, same_row };
+    if let Some(unsolved) = impossible(&solution) {
+        return Ok(Err(unsolved));
+    }
+    known!(solver.verify(&solution, &independent));
+    Ok(Ok(solution))
+}
+
+impl Solver<'_, '_> {
+    fn conflicts(&mut self, difference: u64) -> Step<bool> {
+        if difference == 0 {
+            return Ok(Ok(false));
+        }
+        Ok(match self.tester.decide(self.view, difference, &self.levels)? {
+            Decision::Conflict => Ok(true),
+            Decision::None => Ok(false),
+            Decision::Unknown => Err(Unsolved::Undecided(difference)),
+        })
+    }
+
+    /// A difference that the pool has, whose highest bit is this: the bit alone, or with one below it.
+    fn of_bit(&mut self, bit: u32, lowest: u32) -> Option<u64> {
+        let (pool, random) = self.tester.pool_and_random();
+        let beside = (lowest..bit).rev().map(|low| 1u64 << low);
+        std::iter::once(0)
+            .chain(beside)
+            .map(|low| 1 << bit | low)
+            .find(|&both| self.view.pair(pool, both, random).is_some())
+    }
+
+    /// Does this difference leave the bank as it is? Differences that are known to may be added, where the pool has no pair
+    /// without.
+    fn same_bank(&mut self, difference: u64) -> Step<bool> {
+        let with = self.available(difference ^ self.conflict);
+        if known!(self.conflicts(with)) {
+            return Ok(Ok(true));
+        }
+        let alone = self.available(difference);
+        if alone == with { Ok(Ok(false)) } else { self.conflicts(alone) }
+    }
+
+    /// The difference, if the pool has it, or one that is the same but for a known one.
+    fn available(&mut self, difference: u64) -> u64 {
+        let (pool, random) = self.tester.pool_and_random();
+        let mut all = std::iter::once(0).chain(self.members.iter().rev().copied());
+        let found = all.find(|&member| self.view.pair(pool, difference ^ member, random).is_some());
+        difference ^ found.unwrap_or(0)
+    }
+
+    /// The difference with some of the independent bits that leaves the bank as it is, if there is one.
+    fn combination(&mut self, difference: u64, independent: &[u64]) -> Step<Option<u64>> {
+        let mut all: Vec<u32> = (0..1u32 << independent.len()).collect();
+        all.sort_by_key(|choice| choice.count_ones());
+        for choice in all {
+            let sum = (0..independent.len())
+                .filter(|at| choice >> at & 1 == 1)
+                .fold(difference, |sum, at| sum ^ independent[at]);
+            if known!(self.same_bank(sum)) {
+                return Ok(Ok(Some(sum)));
+            }
+        }
+        Ok(Ok(None))
+    }
+
+    /// Of the differences that leave the bank as it is, those that leave the row too: they form a space, whose sums with what
+    /// changes the row are tried.
+    fn same_row(&mut self, same_bank: &[u64]) -> Step<Vec<u64>> {
+        let mut rows: Vec<u64> = Vec::new();
+        let mut columns: Vec<u64> = Vec::new();
+        for &member in same_bank.iter().rev() {
+            if !known!(self.conflicts(member)) {
+                columns.push(member);
+                continue;
+            }
+            // A single row bit that is in a function too may come with a column bit; sums of two are what maps have.
+            let mut partner = None;
+            for &row in &rows {
+                if !known!(self.conflicts(member ^ row)) {
+                    partner = Some(member ^ row);
+                    break;
+                }
+            }
+            match partner {
+                Some(column) => columns.push(column),
+                None => rows.push(member),
+            }
+        }
+        Ok(Ok(columns))
+    }
+
+    /// Tries what the solution says: no combination of independent bits leaves the bank as it is, and sums of what does conflict
+    /// unless they are in the row.
+    fn verify(&mut self, solution: &Solution, independent: &[u64]) -> Step<()> {
+        let rows = Basis::spanning(solution.same_row.iter().copied());
+        for choice in 1..1u32 << independent.len() {
+            let chosen = (0..independent.len()).filter(|at| choice >> at & 1 == 1);
+            let sum = chosen.fold(0, |sum, at| sum ^ independent[at]);
+            let Some(difference) = self.drawn(sum, &solution.same_bank) else { continue };
+            if known!(self.conflicts(difference)) {
+                return Ok(Err(Unsolved::Contradicted(difference)));
+            }
+        }
+        for _ in 0..VERIFIED {
+            let Some(difference) = self.drawn(0, &solution.same_bank) else { continue };
+            if known!(self.conflicts(difference)) == rows.contains(difference) {
+                return Ok(Err(Unsolved::Contradicted(difference)));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// A difference with a random sum of others that the pool has a pair for.
+    fn drawn(&mut self, difference: u64, others: &[u64]) -> Option<u64> {
+        (0..DRAWS).find_map(|_| {
+            let (pool, random) = self.tester.pool_and_random();
+            let sum = difference ^ draw(others, random);
+            self.view.pair(pool, sum, random).map(|_| sum)
+        })
+    }
+}
+
+fn draw(vectors: &[u64], random: &mut crate::Random) -> u64 {
+    let choice = random.bits();
+    vectors.iter().enumerate().filter(|(at, _)| choice >> at & 1 == 1).fold(0, |sum, (_, vector)| sum ^ vector)
+}
+
+/// Masks of some bits that are 0 on all of some vectors: a basis.
+fn vanishing(vectors: &[u64], covered: u64) -> Vec<u64> {
+    let basis = Basis::spanning(vectors.iter().copied());
+    // Each vector of the basis has a pivot that no other has.
+    let pivot = |vector: u64| 1u64 << (63 - vector.leading_zeros());
+    let with = |bit: u32| {
+        let own = basis.vectors().iter().filter(|&&vector| vector >> bit & 1 == 1);
+        own.fold(1 << bit, |mask, &vector| mask | pivot(vector))
+    };
+    gf2::bits(covered & !basis.pivots()).map(with).collect()
+}
+
+/// What no memory looks like.
+fn impossible(solution: &Solution) -> Option<Unsolved> {
+    if solution.functions.len() < 2 {
+        return Some(Unsolved::Impossible("fewer than four banks"));
+    }
+    if solution.same_row.len() < 3 {
+        return Some(Unsolved::Impossible("rows of fewer than eight lines"));
+    }
+    debug_assert!(
+        solution.same_bank.iter().all(|&member| gf2::evaluate(&solution.functions, member) == 0),
+        "functions are 0 on what leaves the bank"
+    );
+    (solution.same_row.len() == solution.same_bank.len()).then_some(Unsolved::Impossible("one row"))
+}

@@ -1,0 +1,230 @@
+//! Does a difference of addresses make a row conflict? A sequential test, elsewhere each time.
+
+use crate::oracle::{Oracle, OracleError};
+use crate::random::Random;
+use crate::view::View;
+use memtint_units::PhysAddr;
+use std::collections::VecDeque;
+
+/// Controls that make up the baseline.
+const CONTROLS: usize = 15;
+/// Accesses after which the baseline is renewed.
+const RENEWED: u64 = 200;
+/// The most samples of one decision.
+const SAMPLES_MAX: u32 = 600;
+/// Samples further from where they belong than so many deviations count as if they were there.
+const CLAMP: f64 = 3.0;
+/// Pairs that are drawn for one sample.
+const DISTURBED_MAX: u32 = 50;
+
+/// Where readings lie, in ticks above the baseline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Levels {
+    /// The slowest pairs that do not conflict.
+    pub hit: f64,
+    /// Pairs that conflict.
+    pub conflict: f64,
+    /// Deviation of one sample.
+    pub sigma: f64,
+}
+
+impl Levels {
+    /// The distance of the two in deviations of one sample.
+    #[must_use]
+    pub fn separation(&self) -> f64 {
+        (self.conflict - self.hit) / self.sigma
+    }
+}
+
+/// What a test came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Pairs with this difference conflict.
+    Conflict,
+    /// They do not.
+    None,
+    /// The pool has no pair with this difference, or too many samples were not enough.
+    Unknown,
+}
+
+/// What has been asked of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Accesses that were timed.
+    pub accesses: u64,
+    /// Calls of the oracle.
+    pub calls: u64,
+    /// Tests that were decided.
+    pub decisions: u64,
+}
+
+/// Asks an oracle, and keeps what is needed to make sense of its readings.
+pub struct Tester<'a> {
+    oracle: &'a mut dyn Oracle,
+    random: Random,
+    /// Rounds of one sample.
+    rounds: u32,
+    /// Latest controls: one address alone.
+    controls: VecDeque<f64>,
+    baseline: f64,
+    /// Spread of controls.
+    spread: f64,
+    renewed_at: u64,
+    effort: Effort,
+    /// Samples, and those of them that another program disturbed.
+    samples: u64,
+    disturbed: u64,
+    /// Natural logarithm of the odds at which a test ends.
+    odds: f64,
+}
+
+impl<'a> Tester<'a> {
+    /// Starts asking. Each test errs with a probability of about `error` at most.
+    ///
+    /// # Errors
+    /// Those of the oracle.
+    pub fn new(oracle: &'a mut dyn Oracle, seed: u64, error: f64) -> Result<Tester<'a>, OracleError> {
+        let mut tester = Tester {
+            oracle,
+            random: Random::new(seed),
+            rounds: 4,
+            controls: VecDeque::new(),
+            baseline: 0.0,
+            spread: 1.0,
+            renewed_at: 0,
+            effort: Effort::default(),
+            samples: 0,
+            disturbed: 0,
+            odds: (1.0 / error).ln(),
+        };
+        for _ in 0..CONTROLS {
+            tester.control()?;
+        }
+        Ok(tester)
+    }
+
+    /// Gives what has been asked.
+    #[must_use]
+    pub fn effort(&self) -> Effort {
+        self.effort
+    }
+
+    /// Gives the machine's memory and the random numbers.
+    pub fn pool_and_random(&mut self) -> (&crate::Pool, &mut Random) {
+        (self.oracle.pool(), &mut self.random)
+    }
+
+    fn readings(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        self.effort.calls += 1;
+        self.effort.accesses += addresses.len() as u64 * u64::from(rounds);
+        self.oracle.time(addresses, rounds)
+    }
+
+    /// Times an address alone, which never conflicts.
+    fn alone(&mut self) -> Result<f64, OracleError> {
+        let addr = self.oracle.pool().any(&mut self.random);
+        let rounds = 2 * self.rounds;
+        let readings = self.readings(&[addr], rounds)?;
+        Ok(center(readings, self.baseline))
+    }
+
+    /// Renews the baseline: what an address alone takes, in the faster third of the latest controls, since all that disturbs them
+    /// makes them slower.
+    fn control(&mut self) -> Result<(), OracleError> {
+        let control = self.alone()?;
+        if self.controls.len() == CONTROLS {
+            self.controls.pop_front();
+        }
+        self.controls.push_back(control);
+        let mut sorted: Vec<f64> = self.controls.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        self.baseline = sorted[sorted.len() / 3];
+        // Below the baseline there is only what always is.
+        self.spread = (1.5 * (self.baseline - sorted[sorted.len() / 12])).max(1.0);
+        self.renewed_at = self.effort.accesses;
+        Ok(())
+    }
+
+    /// Times one pair with a difference, drawn from the pool, in ticks above the baseline; `None` when there is no such pair.
+    ///
+    /// What looks slow is doubted: when an address alone is slow too right after it, another program is to blame, and another
+    /// pair is drawn.
+    ///
+    /// # Errors
+    /// Those of the oracle.
+    pub fn sample(&mut self, view: &View, difference: u64) -> Result<Option<f64>, OracleError> {
+        if self.effort.accesses - self.renewed_at > RENEWED {
+            self.control()?;
+        }
+        self.samples += 1;
+        for _ in 0..DISTURBED_MAX {
+            let Some(pair) = view.pair(self.oracle.pool(), difference, &mut self.random) else { return Ok(None) };
+            let readings = self.readings(&pair, self.rounds)?;
+            let found = center(readings, self.baseline) - self.baseline;
+            if found < 3.0 * self.spread || self.alone()? - self.baseline < 2.0 * self.spread {
+                return Ok(Some(found));
+            }
+            // Until the other program is done.
+            self.disturbed += 1;
+            let mut calm = 0;
+            while calm < 3 {
+                calm = if self.alone()? - self.baseline < 2.0 * self.spread { calm + 1 } else { 0 };
+            }
+        }
+        Ok(None)
+    }
+
+    /// Decides whether pairs with a difference conflict.
+    ///
+    /// # Errors
+    /// Those of the oracle.
+    pub fn decide(&mut self, view: &View, difference: u64, levels: &Levels) -> Result<Decision, OracleError> {
+        self.effort.decisions += 1;
+        let middle = f64::midpoint(levels.hit, levels.conflict);
+        let weight = (levels.conflict - levels.hit) / (levels.sigma * levels.sigma);
+        let (low, high) = (levels.hit - CLAMP * levels.sigma, levels.conflict + CLAMP * levels.sigma);
+        // No sample alone decides, however clear it looks, and on a machine with other programs not a few either.
+        let disturbed = self.disturbed as f64 / (self.samples + 1) as f64;
+        let most = self.odds / (1.5 + 60.0 * disturbed).min(8.0);
+        let mut evidence = 0.0;
+        for _ in 0..SAMPLES_MAX {
+            let Some(found) = self.sample(view, difference)? else { return Ok(Decision::Unknown) };
+            // What is slower than a conflict is something else.
+            let found = if found > high { middle } else { found.max(low) };
+            evidence += (weight * (found - middle)).clamp(-most, most);
+            if evidence.abs() >= self.odds {
+                return Ok(if evidence > 0.0 { Decision::Conflict } else { Decision::None });
+            }
+        }
+        Ok(Decision::Unknown)
+    }
+
+    /// Gives the median of some samples and the standard error of it; `None` when there is no such pair.
+    ///
+    /// # Errors
+    /// Those of the oracle.
+    pub fn samples(&mut self, view: &View, difference: u64, count: u32) -> Result<Option<Vec<f64>>, OracleError> {
+        let mut found = Vec::new();
+        for _ in 0..count {
+            let Some(sample) = self.sample(view, difference)? else { return Ok(None) };
+            found.push(sample);
+        }
+        Ok(Some(found))
+    }
+}
+
+/// What readings agree on: the mean of the lower three quarters, without what a cache answered.
+fn center(mut readings: Vec<u32>, baseline: f64) -> f64 {
+    readings.sort_unstable();
+    let cached = readings.iter().take_while(|&&reading| f64::from(reading) < 0.5 * baseline).count();
+    let real = if cached < readings.len() { &readings[cached..] } else { &readings[..] };
+    let kept = &real[..(real.len() * 3).div_ceil(4)];
+    kept.iter().map(|&reading| f64::from(reading)).sum::<f64>() / kept.len() as f64
+}
+
+/// Sorts and gives the middle one.
+pub(crate) fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    if values.len() % 2 == 1 { values[half] } else { f64::midpoint(values[half - 1], values[half]) }
+}
