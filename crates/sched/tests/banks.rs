@@ -335,10 +335,37 @@ fn bound(set: &TaskSet, task: usize, terms: &[Interference]) -> Option<u64> {
     }
 }
 
+/// Responses that were held against their bounds.
+#[derive(Debug, Default)]
+struct Held {
+    checked: u32,
+    /// Longer than without others.
+    delayed: u32,
+    /// Bounds that the others' jobs make smaller.
+    by_jobs: u32,
+}
+
+impl Held {
+    /// Holds the longest responses against both bounds: others' jobs known, and not.
+    fn add(&mut self, set: &TaskSet, mut own: Own, terms: &[[Interference; 1]; 2], ticks: i64, round: u32) {
+        own.jobs.retain(|job| job.completion.is_some());
+        for task in 0..set.tasks().len() {
+            let [jobs, requests] = terms.each_ref().map(|terms| bound(set, task, terms));
+            self.by_jobs += u32::from(jobs < requests || (jobs.is_some() && requests.is_none()));
+            let worst = longest(&own.jobs, task, ticks) as u64;
+            for most in [jobs, requests].into_iter().flatten() {
+                self.checked += 1;
+                self.delayed += u32::from(worst > bound(set, task, &[]).unwrap_or(u64::MAX));
+                assert!(worst <= most, "round {round}, task {task}: {worst} > {most}: {terms:?} {set:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn no_response_beside_sharers_of_a_bank_exceeds_its_bound() {
     let mut random = Random(142);
-    let (mut checked, mut delayed, mut by_jobs) = (0, 0, 0);
+    let mut held = Held::default();
     for round in 0..3000 {
         let (sharers, others) = (random_rivals(&mut random, 2, 1), random_rivals(&mut random, 2, 1));
         if sharers.is_empty() {
@@ -372,19 +399,9 @@ fn no_response_beside_sharers_of_a_bank_exceeds_its_bound() {
         if bank.sharers.iter().chain(&bank.others).any(|rival| rival.slowest > DEADLINE) {
             continue;
         }
-        own.jobs.retain(|job| job.completion.is_some());
-        for task in 0..set.tasks().len() {
-            let [jobs, requests] = terms.each_ref().map(|terms| bound(&set, task, terms));
-            by_jobs += u32::from(jobs < requests || (jobs.is_some() && requests.is_none()));
-            let worst = longest(&own.jobs, task, ticks) as u64;
-            for most in [jobs, requests].into_iter().flatten() {
-                checked += 1;
-                delayed += u32::from(worst > bound(&set, task, &[]).unwrap_or(u64::MAX));
-                assert!(worst <= most, "round {round}, task {task}: {worst} > {most}: {terms:?} {set:?}");
-            }
-        }
+        held.add(&set, own, &terms, ticks, round);
     }
-    assert!(checked > 2000 && delayed > 300 && by_jobs > 100, "{checked} bounds, {delayed} delayed, {by_jobs} by jobs");
+    assert!(held.checked > 2000 && held.delayed > 300 && held.by_jobs > 100, "{held:?}");
 }
 
 /// Reads in the order of their arrival, before writes; writes in batches.
@@ -521,7 +538,7 @@ fn no_read_beside_many_waits_longer() {
 #[test]
 fn no_response_beside_parallel_reads_exceeds_its_bound() {
     let mut random = Random(144);
-    let (mut checked, mut delayed, mut by_jobs) = (0, 0, 0);
+    let mut held = Held::default();
     for round in 0..3000 {
         let rivals = random_rivals(&mut random, 3, 4);
         if rivals.is_empty() {
@@ -567,19 +584,9 @@ fn no_response_beside_parallel_reads_exceeds_its_bound() {
         if controller.rivals.iter().any(|rival| rival.slowest > DEADLINE) {
             continue;
         }
-        own.jobs.retain(|job| job.completion.is_some());
-        for task in 0..set.tasks().len() {
-            let [jobs, requests] = terms.each_ref().map(|terms| bound(&set, task, terms));
-            by_jobs += u32::from(jobs < requests || (jobs.is_some() && requests.is_none()));
-            let worst = longest(&own.jobs, task, ticks) as u64;
-            for most in [jobs, requests].into_iter().flatten() {
-                checked += 1;
-                delayed += u32::from(worst > bound(&set, task, &[]).unwrap_or(u64::MAX));
-                assert!(worst <= most, "round {round}, task {task}: {worst} > {most}: {terms:?} {set:?}");
-            }
-        }
+        held.add(&set, own, &terms, ticks, round);
     }
-    assert!(checked > 1000 && delayed > 300 && by_jobs > 100, "{checked} bounds, {delayed} delayed, {by_jobs} by jobs");
+    assert!(held.checked > 1000 && held.delayed > 300 && held.by_jobs > 100, "{held:?}");
 }
 
 #[test]
