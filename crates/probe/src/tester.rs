@@ -16,6 +16,8 @@ const SAMPLES_MAX: u32 = 600;
 const CLAMP: f64 = 3.0;
 /// Pairs that are drawn for one sample.
 const DISTURBED_MAX: u32 = 50;
+/// Controls that are waited for another program to be done.
+const CALM_MAX: u32 = 1000;
 
 /// Where readings lie, in ticks above the baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -145,7 +147,20 @@ impl<'a> Tester<'a> {
         Ok(())
     }
 
-    /// Times one pair with a difference, drawn from the pool, in ticks above the baseline; `None` when there is no such pair.
+    /// Waits until an address alone is as fast as ever, three times in a row; false when that does not come.
+    fn calm(&mut self) -> Result<bool, OracleError> {
+        let mut calm = 0;
+        for _ in 0..CALM_MAX {
+            calm = if self.alone()? - self.baseline < 2.0 * self.spread { calm + 1 } else { 0 };
+            if calm == 3 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Times one pair with a difference, drawn from the pool, in ticks above the baseline; `None` when there is no such pair,
+    /// or the machine is never calm.
     ///
     /// What looks slow is doubted: when an address alone is slow too right after it, another program is to blame, and another
     /// pair is drawn.
@@ -166,9 +181,8 @@ impl<'a> Tester<'a> {
             }
             // Until the other program is done.
             self.disturbed += 1;
-            let mut calm = 0;
-            while calm < 3 {
-                calm = if self.alone()? - self.baseline < 2.0 * self.spread { calm + 1 } else { 0 };
+            if !self.calm()? {
+                return Ok(None);
             }
         }
         Ok(None)

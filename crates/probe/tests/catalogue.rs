@@ -2,7 +2,10 @@
 
 use memtint_map::gf2::Basis;
 use memtint_map::{Platform, catalogue};
-use memtint_probe::{Noise, Pool, SimulatedMachine, Solution, Tester, Unsolved, View, solve, survey};
+use memtint_probe::{
+    Noise, Oracle, OracleError, Pool, Random, SimulatedMachine, Solution, Tester, Unsolved, View, solve, survey,
+};
+use memtint_units::PhysAddr;
 
 /// The lowest address bit that is looked at: those below are within a line.
 const LOWEST: u32 = 6;
@@ -106,6 +109,59 @@ fn frames_that_are_elsewhere_show_no_mapping() {
             let slow: Vec<u64> = land.above(levels).collect();
             let solved = solve(&mut tester, &view, *levels, &slow, LOWEST, bits).unwrap();
             assert!(solved.is_err(), "{id}: {solved:?}");
+        }
+    }
+}
+
+/// Readings that have nothing to do with addresses.
+struct Arbitrary {
+    pool: Pool,
+    random: Random,
+    least: u64,
+    spread: u64,
+    /// Readings rise by one each so many.
+    rise: u64,
+    asked: u64,
+}
+
+impl Oracle for Arbitrary {
+    fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        let mut one = || {
+            self.asked += 1;
+            (self.least + self.random.below(self.spread) + self.asked / self.rise) as u32
+        };
+        Ok((0..addresses.len() * rounds as usize).map(|_| one()).collect())
+    }
+
+    fn time_beside(
+        &mut self,
+        addresses: &[PhysAddr],
+        _: &[PhysAddr],
+        rounds: u32,
+    ) -> Result<Option<Vec<u32>>, OracleError> {
+        self.time(addresses, rounds).map(Some)
+    }
+}
+
+#[test]
+fn arbitrary_readings_come_to_an_end_and_to_no_mapping() {
+    for (least, spread, rise) in
+        [(200, 1, u64::MAX), (100, 900, u64::MAX), (1, 2, u64::MAX), (200, 20, 10), (0, 1, u64::MAX)]
+    {
+        for seed in 0..3 {
+            let pool = Pool::new([PhysAddr(0)..PhysAddr(1 << 30)], 64).unwrap();
+            let mut oracle = Arbitrary { pool, random: Random::new(seed), least, spread, rise, asked: 0 };
+            let mut tester = Tester::new(&mut oracle, seed, 1e-5).unwrap();
+            let land = survey(&mut tester, &View::plain(), 30, LOWEST).unwrap();
+            for levels in &land.splits {
+                let slow: Vec<u64> = land.above(levels).collect();
+                let solved = solve(&mut tester, &View::plain(), *levels, &slow, LOWEST, 30).unwrap();
+                assert!(solved.is_err(), "{least} {spread} {rise}: {solved:?}");
+            }
         }
     }
 }
