@@ -65,7 +65,7 @@ pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> R
     }
     let mut drawn = 0;
     while land.splits.is_empty() && drawn < RANDOM_MAX {
-        let (_, random) = tester.pool_and_random();
+        let random = tester.random();
         let some: Vec<u64> = (0..256).map(|_| random.below(1 << bits) & !((1 << lowest) - 1)).collect();
         drawn += some.len();
         add(&mut land, tester, view, &some)?;

@@ -7,44 +7,50 @@
 //! What it deliberately does not do: it touches no machine. Readings come from an [`Oracle`]: the machine (elsewhere), a
 //! [`SimulatedMachine`] with the mapping of a platform file and [`Noise`], or a [log](Replay).
 //!
-//! So far: a [`Tester`] decides whether a difference of addresses conflicts, with a stated error probability and each time somewhere
-//! else; [`survey`] finds the levels to tell conflicts by; [`solve()`] finds the functions under a [`View`] that is given, verifies them,
-//! and refuses what no memory looks like. Finding the view (moved ranges, three channels), roles, and the real machine are to come.
+//! [`probe()`] does the whole of it. A [`Tester`] decides whether a difference of addresses conflicts, with a stated error probability
+//! and each time somewhere else; [`survey`] finds the levels to tell conflicts by; [`solve()`] finds the functions under a
+//! [`View`]; [`verify()`] tries what they predict, everywhere in the pool. What no memory looks like is refused.
 //!
-//! Types to know: [`Oracle`], [`Pool`], [`View`], [`Solution`].
+//! Types to know: [`Oracle`], [`Pool`], [`Report`], [`View`], [`Solution`].
 //!
 //! ```
 //! use memtint_map::Platform;
-//! use memtint_probe::{Noise, Pool, SimulatedMachine, Tester, View, solve, survey};
+//! use memtint_probe::{Answer, Noise, Pool, Settings, SimulatedMachine, probe};
 //!
 //! let platform = Platform::load("haswell-e3-1230")?;
 //! let pool = Pool::new(platform.regions().iter().map(|region| region.base..region.end()), 64)?;
 //! let mut machine = SimulatedMachine::new(platform, pool, Noise::QUIET, 1)?;
-//! let mut tester = Tester::new(&mut machine, 1, 1e-5)?;
-//! let land = survey(&mut tester, &View::plain(), 32, 6)?;
-//! let slow: Vec<u64> = land.above(&land.splits[0]).collect();
-//! let solution = solve(&mut tester, &View::plain(), land.splits[0], &slow, 6, 32)?.expect("a quiet machine");
-//! assert_eq!(solution.functions.len(), 4);
+//! let report = probe(&mut machine, &Settings::default(), &mut |_| {})?;
+//! let Answer::Mapping(mapping) = report.answer else { panic!("a quiet machine") };
+//! assert_eq!(mapping.areas[0].solution.functions.len(), 4);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
+mod discover;
+mod judge;
 mod levels;
 mod log;
 mod oracle;
 mod pool;
 mod random;
+mod report;
 mod simulated;
 mod solve;
 mod tester;
+mod verify;
 mod view;
 
+pub use discover::probe;
+pub use judge::{Verdict, judge};
 pub use levels::{Candidate, Landscape, survey};
 pub use log::{Recorder, Replay};
 pub use oracle::{Oracle, OracleError};
 pub use pool::{LINE, Pool, PoolError};
 pub use random::Random;
+pub use report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings};
 pub use simulated::{Noise, SimulatedMachine};
 pub use solve::{Solution, Unsolved, solve};
-pub use tester::{Decision, Effort, Levels, Tester};
+pub use tester::{Decision, Effort, Levels, Tested, Tester};
+pub use verify::{Rate, Verification, verify};
 pub use view::{Inside, Part, View};

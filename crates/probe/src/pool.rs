@@ -1,7 +1,7 @@
 //! Memory that a probe may access, and what is known of its addresses.
 
 use crate::random::Random;
-use memtint_units::PhysAddr;
+use memtint_units::{PAGE_SIZE, PhysAddr};
 use std::ops::Range;
 
 /// Bytes of a line: what one access brings in.
@@ -96,11 +96,44 @@ impl Pool {
         self.pieces.iter().map(|piece| PhysAddr(piece.start)..PhysAddr(piece.end))
     }
 
+    /// Gives what of it lies in a range; `None` if nothing does.
+    #[must_use]
+    pub fn within(&self, range: &Range<PhysAddr>) -> Option<Pool> {
+        let cut = |piece: &Range<u64>| {
+            let (base, end) =
+                (piece.start.max(range.start.0).next_multiple_of(LINE), piece.end.min(range.end.0) & !(LINE - 1));
+            (base < end).then_some(PhysAddr(base)..PhysAddr(end))
+        };
+        Pool::new(self.pieces.iter().filter_map(cut), self.known_bits).ok()
+    }
+
+    /// Cuts it into so many parts of about the same size, or as many as there are lines.
+    #[must_use]
+    pub fn parts(&self, count: u64) -> Vec<Pool> {
+        let lines = self.bytes / LINE;
+        let count = count.min(lines);
+        let at = |line: u64| {
+            let offset = line * LINE;
+            let piece = self.before.partition_point(|&before| before <= offset) - 1;
+            PhysAddr(self.pieces[piece].start + offset - self.before[piece])
+        };
+        let end = PhysAddr(self.pieces[self.pieces.len() - 1].end);
+        let cut = |part: u64| if part == count { end } else { at(lines * part / count) };
+        (0..count).filter_map(|part| self.within(&(cut(part)..cut(part + 1)))).collect()
+    }
+
     /// Tells whether an address is in it.
     #[must_use]
     pub fn contains(&self, addr: PhysAddr) -> bool {
         let after = self.pieces.partition_point(|piece| piece.start <= addr.0);
         after > 0 && addr.0 < self.pieces[after - 1].end
+    }
+
+    /// Gives the range from its first byte to its last, in whole pages.
+    #[must_use]
+    pub fn envelope(&self) -> Range<PhysAddr> {
+        let page = PAGE_SIZE - 1;
+        PhysAddr(self.pieces[0].start & !page)..PhysAddr((self.pieces[self.pieces.len() - 1].end + page) & !page)
     }
 
     /// Tells whether the difference of two addresses is known.
@@ -153,6 +186,21 @@ mod tests {
         let (a, b, c) = (PhysAddr(0x40), PhysAddr(0x1f_ffc0), PhysAddr(0x20_0040));
         assert!(known.comparable(a, c) && huge.comparable(a, b) && !huge.comparable(a, c));
         assert_eq!((known.bits(), huge.bits()), (22, 21));
+    }
+
+    #[test]
+    fn parts_are_the_whole() {
+        let pool = pool(&[(0x1000, 0x1080), (0x4000, 0x4100), (0x1_0000, 0x2_0000)], 64).unwrap();
+        for count in [1, 2, 3, 7, 100_000] {
+            let parts = pool.parts(count);
+            assert_eq!(parts.len() as u64, count.min(pool.bytes() / LINE));
+            assert_eq!(parts.iter().map(Pool::bytes).sum::<u64>(), pool.bytes());
+            let (least, most) = (parts.iter().map(Pool::bytes).min(), parts.iter().map(Pool::bytes).max());
+            assert!(most.unwrap() - least.unwrap() <= LINE, "{count}");
+        }
+        let range = |base, end| PhysAddr(base)..PhysAddr(end);
+        assert_eq!(pool.within(&range(0x1001, 0x40c1)).map(|part| part.bytes()), Some(0x40 + 0xc0));
+        assert_eq!(pool.within(&range(0x2000, 0x3000)), None);
     }
 
     #[test]

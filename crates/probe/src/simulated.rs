@@ -164,6 +164,12 @@ impl SimulatedMachine {
         bank_a == bank_b && row_a != row_b
     }
 
+    /// Tells whether two addresses are in one bank.
+    #[must_use]
+    pub fn same_bank(&self, a: PhysAddr, b: PhysAddr) -> bool {
+        self.place(self.actual(a)).0 == self.place(self.actual(b)).0
+    }
+
     /// Bank and row.
     fn place(&self, addr: PhysAddr) -> (u32, u64) {
         let bank = self.platform.raw_bank(addr).expect("the pool is where the platform has memory");

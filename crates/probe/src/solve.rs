@@ -17,6 +17,8 @@ const DRAWS: u32 = 200;
 pub struct Solution {
     /// Address bits that were looked at, as a mask; what the others do is not known, but for those within a line.
     pub covered: u64,
+    /// Differences that were looked at, one for each of these bits, which is its highest.
+    pub tried: Vec<u64>,
     /// Bank functions, as masks; a basis of their span.
     pub functions: Vec<u64>,
     /// Differences that leave the bank as it is: a basis.
@@ -25,18 +27,49 @@ pub struct Solution {
     pub same_row: Vec<u64>,
 }
 
+impl Solution {
+    /// Gives the functions of address bits that tell rows of a bank apart, of as many high bits as can be. They are known up to
+    /// sums with bank functions.
+    #[must_use]
+    pub fn rows(&self) -> Vec<u64> {
+        let mut found = Basis::spanning(self.functions.iter().copied());
+        // Functions that are 0 within a row, those of the highest bits first.
+        let mut all = vanishing(&self.same_row, self.covered);
+        all.sort_by_key(|mask| std::cmp::Reverse(mask.trailing_zeros()));
+        all.into_iter().filter(|&mask| found.insert(mask)).collect()
+    }
+
+    /// Gives a difference for each function that changes its value and no other's.
+    #[must_use]
+    pub fn changes(&self) -> Vec<u64> {
+        let own = |at: usize| {
+            let others = self.functions.iter().enumerate().filter(|&(other, _)| other != at);
+            self.functions[at] & !others.fold(0, |all, (_, mask)| all | mask)
+        };
+        (0..self.functions.len()).map(|at| 1 << own(at).trailing_zeros()).collect()
+    }
+}
+
 /// Why there is no solution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsolved {
     /// No difference conflicts.
+    #[error("no difference of addresses makes a conflict")]
     NoConflict,
     /// A test came to nothing.
+    #[error("pairs with the difference {0:#x} are neither clearly slow nor clearly fast")]
     Undecided(u64),
     /// More functions than there can be.
+    #[error("more than 12 functions")]
     TooMany,
     /// A difference that should conflict does not, or the other way round.
+    #[error("pairs with the difference {0:#x} contradict what was found from others")]
     Contradicted(u64),
+    /// Too few predictions could be tried, or too many of them not be decided.
+    #[error("too few predictions could be tried")]
+    Unverified,
     /// The spaces are not those of a memory.
+    #[error("{0}, which is no memory")]
     Impossible(&'static str),
 }
 
@@ -85,10 +118,11 @@ pub fn solve(
     }
     let mut same_bank = Vec::new();
     let mut independent: Vec<u64> = Vec::new();
-    let mut covered = 0;
-    for bit in (lowest..bits).rev() {
+    let (mut covered, mut tried) = (0, Vec::new());
+    for bit in lowest..bits {
         let Some(difference) = solver.of_bit(bit, lowest) else { continue };
         covered |= 1 << bit;
+        tried.push(difference);
         match known!(solver.combination(difference, &independent)) {
             Some(member) => {
                 same_bank.push(member);
@@ -100,7 +134,7 @@ pub fn solve(
     }
     let functions = vanishing(&same_bank, covered);
     let same_row = known!(solver.same_row(&same_bank));
-    let solution = Solution { covered, functions, same_bank, same_row };
+    let solution = Solution { covered, tried, functions, same_bank, same_row };
     if let Some(unsolved) = impossible(&solution) {
         return Ok(Err(unsolved));
     }
@@ -122,12 +156,11 @@ impl Solver<'_, '_> {
 
     /// A difference that the pool has, whose highest bit is this: the bit alone, or with one below it.
     fn of_bit(&mut self, bit: u32, lowest: u32) -> Option<u64> {
-        let (pool, random) = self.tester.pool_and_random();
         let beside = (lowest..bit).rev().map(|low| 1u64 << low);
         std::iter::once(0)
             .chain(beside)
             .map(|low| 1 << bit | low)
-            .find(|&both| self.view.pair(pool, both, random).is_some())
+            .find(|&both| self.tester.pair(self.view, both).is_some())
     }
 
     /// Does this difference leave the bank as it is? Differences that are known to may be added, where the pool has no pair
@@ -141,12 +174,13 @@ impl Solver<'_, '_> {
         if alone == with { Ok(Ok(false)) } else { self.conflicts(alone) }
     }
 
-    /// The difference, if the pool has it, or one that is the same but for a known one.
+    /// The difference, if the pool has it, or one that is the same but for known ones.
     fn available(&mut self, difference: u64) -> u64 {
-        let (pool, random) = self.tester.pool_and_random();
-        let mut all = std::iter::once(0).chain(self.members.iter().rev().copied());
-        let found = all.find(|&member| self.view.pair(pool, difference ^ member, random).is_some());
-        difference ^ found.unwrap_or(0)
+        if self.tester.pair(self.view, difference).is_some() {
+            return difference;
+        }
+        let members = self.members.clone();
+        self.drawn(difference, &members).unwrap_or(difference)
     }
 
     /// The difference with some of the independent bits that leaves the bank as it is, if there is one.
@@ -177,7 +211,8 @@ impl Solver<'_, '_> {
             // A single row bit that is in a function too may come with a column bit; sums of two are what maps have.
             let mut partner = None;
             for &row in &rows {
-                if !known!(self.conflicts(member ^ row)) {
+                let there = self.tester.pair(self.view, member ^ row).is_some();
+                if there && !known!(self.conflicts(member ^ row)) {
                     partner = Some(member ^ row);
                     break;
                 }
@@ -214,9 +249,8 @@ impl Solver<'_, '_> {
     /// A difference with a random sum of others that the pool has a pair for.
     fn drawn(&mut self, difference: u64, others: &[u64]) -> Option<u64> {
         (0..DRAWS).find_map(|_| {
-            let (pool, random) = self.tester.pool_and_random();
-            let sum = difference ^ draw(others, random);
-            self.view.pair(pool, sum, random).map(|_| sum)
+            let sum = difference ^ draw(others, self.tester.random());
+            self.tester.pair(self.view, sum).map(|_| sum)
         })
     }
 }

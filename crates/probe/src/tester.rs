@@ -1,6 +1,7 @@
 //! Does a difference of addresses make a row conflict? A sequential test, elsewhere each time.
 
 use crate::oracle::{Oracle, OracleError};
+use crate::pool::Pool;
 use crate::random::Random;
 use crate::view::View;
 use memtint_units::PhysAddr;
@@ -60,10 +61,25 @@ pub struct Effort {
     pub decisions: u64,
 }
 
+/// A test of a difference.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tested {
+    /// The difference.
+    pub difference: u64,
+    /// Mean of its samples, in ticks above the baseline.
+    pub ticks: f64,
+    /// Samples.
+    pub samples: u32,
+    /// What it came to.
+    pub decision: Decision,
+}
+
 /// Asks an oracle, and keeps what is needed to make sense of its readings.
 pub struct Tester<'a> {
     oracle: &'a mut dyn Oracle,
     random: Random,
+    /// Where one address of each pair is drawn; all of the pool if not said.
+    part: Option<Pool>,
     /// Rounds of one sample.
     rounds: u32,
     /// Latest controls: one address alone.
@@ -76,6 +92,7 @@ pub struct Tester<'a> {
     /// Samples, and those of them that another program disturbed.
     samples: u64,
     disturbed: u64,
+    tests: Vec<Tested>,
     /// Natural logarithm of the odds at which a test ends.
     odds: f64,
 }
@@ -89,6 +106,7 @@ impl<'a> Tester<'a> {
         let mut tester = Tester {
             oracle,
             random: Random::new(seed),
+            part: None,
             rounds: 4,
             controls: VecDeque::new(),
             baseline: 0.0,
@@ -97,6 +115,7 @@ impl<'a> Tester<'a> {
             effort: Effort::default(),
             samples: 0,
             disturbed: 0,
+            tests: Vec::new(),
             odds: (1.0 / error).ln(),
         };
         for _ in 0..CONTROLS {
@@ -111,9 +130,26 @@ impl<'a> Tester<'a> {
         self.effort
     }
 
-    /// Gives the machine's memory and the random numbers.
-    pub fn pool_and_random(&mut self) -> (&crate::Pool, &mut Random) {
-        (self.oracle.pool(), &mut self.random)
+    /// Gives the machine's memory.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        self.oracle.pool()
+    }
+
+    /// Gives the random numbers.
+    pub fn random(&mut self) -> &mut Random {
+        &mut self.random
+    }
+
+    /// Draws one address of each pair in this part of the pool from now on; `None` is all of it.
+    pub fn draw_from(&mut self, part: Option<Pool>) {
+        self.part = part;
+    }
+
+    /// Draws a pair with a difference; `None` when there seems to be none.
+    pub fn pair(&mut self, view: &View, difference: u64) -> Option<[PhysAddr; 2]> {
+        let pool = self.oracle.pool();
+        view.pair(pool, self.part.as_ref().unwrap_or(pool), difference, &mut self.random)
     }
 
     fn readings(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
@@ -168,12 +204,12 @@ impl<'a> Tester<'a> {
     /// # Errors
     /// Those of the oracle.
     pub fn sample(&mut self, view: &View, difference: u64) -> Result<Option<f64>, OracleError> {
-        if self.effort.accesses - self.renewed_at > RENEWED {
-            self.control()?;
-        }
         self.samples += 1;
         for _ in 0..DISTURBED_MAX {
-            let Some(pair) = view.pair(self.oracle.pool(), difference, &mut self.random) else { return Ok(None) };
+            if self.effort.accesses - self.renewed_at > RENEWED {
+                self.control()?;
+            }
+            let Some(pair) = self.pair(view, difference) else { return Ok(None) };
             let readings = self.readings(&pair, self.rounds)?;
             let found = center(readings, self.baseline) - self.baseline;
             if found < 3.0 * self.spread || self.alone()? - self.baseline < 2.0 * self.spread {
@@ -200,17 +236,33 @@ impl<'a> Tester<'a> {
         // No sample alone decides, however clear it looks, and on a machine with other programs not a few either.
         let disturbed = self.disturbed as f64 / (self.samples + 1) as f64;
         let most = self.odds / (1.5 + 60.0 * disturbed).min(8.0);
-        let mut evidence = 0.0;
-        for _ in 0..SAMPLES_MAX {
-            let Some(found) = self.sample(view, difference)? else { return Ok(Decision::Unknown) };
+        let (mut evidence, mut sum, mut samples) = (0.0, 0.0, 0);
+        let mut decision = Decision::Unknown;
+        while decision == Decision::Unknown && samples < SAMPLES_MAX {
+            let Some(found) = self.sample(view, difference)? else { break };
+            (sum, samples) = (sum + found.clamp(low, high), samples + 1);
             // What is slower than a conflict is something else.
             let found = if found > high { middle } else { found.max(low) };
             evidence += (weight * (found - middle)).clamp(-most, most);
             if evidence.abs() >= self.odds {
-                return Ok(if evidence > 0.0 { Decision::Conflict } else { Decision::None });
+                decision = if evidence > 0.0 { Decision::Conflict } else { Decision::None };
             }
         }
-        Ok(Decision::Unknown)
+        if samples > 0 {
+            self.tests.push(Tested { difference, ticks: sum / f64::from(samples), samples, decision });
+        }
+        Ok(decision)
+    }
+
+    /// Gives all tests that were decided or given up so far, and forgets them.
+    pub fn take_tests(&mut self) -> Vec<Tested> {
+        std::mem::take(&mut self.tests)
+    }
+
+    /// Gives the ticks of an access that waits for nothing.
+    #[must_use]
+    pub fn baseline(&self) -> f64 {
+        self.baseline
     }
 
     /// Gives the median of some samples and the standard error of it; `None` when there is no such pair.

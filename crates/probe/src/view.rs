@@ -4,6 +4,7 @@ use crate::pool::Pool;
 use crate::random::Random;
 use memtint_map::{Interleave, Platform, Region};
 use memtint_units::PhysAddr;
+use std::ops::Range;
 
 /// A piece of physical memory, and the address inside the memory system that its first byte has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,10 +93,25 @@ impl View {
         })
     }
 
-    /// Draws a pair of the pool with a difference; `None` when a thousand draws find none.
-    pub fn pair(&self, pool: &Pool, difference: u64, random: &mut Random) -> Option<[PhysAddr; 2]> {
+    /// Gives the parts that a range has a share in, cut to it.
+    #[must_use]
+    pub fn cut(&self, range: &Range<PhysAddr>) -> Vec<Part> {
+        let cut = |part: &Part| {
+            let (base, end) = (part.base.max(range.start.0), (part.base + part.size).min(range.end.0));
+            (base < end).then(|| Part {
+                base,
+                size: end - base,
+                inside: part.inside + (base - part.base),
+                ..part.clone()
+            })
+        };
+        self.parts.iter().filter_map(cut).collect()
+    }
+
+    /// Draws a pair of the pool with a difference, one of the two from a part of it; `None` when a thousand draws find none.
+    pub fn pair(&self, pool: &Pool, part: &Pool, difference: u64, random: &mut Random) -> Option<[PhysAddr; 2]> {
         (0..1000).find_map(|_| {
-            let one = pool.any(random);
+            let one = part.any(random);
             self.partner(pool, one, difference).map(|other| [one, other])
         })
     }
@@ -142,10 +158,10 @@ mod tests {
         let view = View::of_parts(vec![Part { base: 0, size: 3 << 20, inside: 0, interleave }]);
         let mut random = Random::new(7);
         for difference in [64, 0x1_0040, 0xf_ffc0] {
-            let [one, other] = view.pair(&pool, difference, &mut random).expect("there are many");
+            let [one, other] = view.pair(&pool, &pool, difference, &mut random).expect("there are many");
             let [one, other] = [one, other].map(|addr| view.inward(addr).unwrap());
             assert_eq!((one.channel, one.address ^ other.address), (other.channel, difference));
         }
-        assert_eq!(view.pair(&pool, 1 << 20, &mut random), None);
+        assert_eq!(view.pair(&pool, &pool, 1 << 20, &mut random), None);
     }
 }

@@ -47,7 +47,7 @@ fn under_the_right_view_the_difference_decides() {
             let one = machine.pool().any(&mut random);
             let difference = random.below(1 << machine.platform().address_bits()) & !63;
             let answers: Vec<bool> = (0..8)
-                .filter_map(|_| view.pair(machine.pool(), difference, &mut random))
+                .filter_map(|_| view.pair(machine.pool(), machine.pool(), difference, &mut random))
                 .map(|[a, b]| machine.conflicts(a, b))
                 .collect();
             assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{name}: {one:?} {difference:#x} {answers:?}");
@@ -141,7 +141,7 @@ fn scrambled_frames_show_no_mapping() {
     let mut random = Random::new(1);
     // Bits of a frame's number decide nothing any more.
     let answers: Vec<bool> = (0..400)
-        .filter_map(|_| view.pair(machine.pool(), 1 << 20, &mut random))
+        .filter_map(|_| view.pair(machine.pool(), machine.pool(), 1 << 20, &mut random))
         .map(|[a, b]| machine.conflicts(a, b))
         .collect();
     let conflicts = answers.iter().filter(|&&conflict| conflict).count();

@@ -1,0 +1,145 @@
+//! The whole of a probe: assumptions are tried from the simplest on until one of them predicts what memory does.
+
+use crate::levels::survey;
+use crate::oracle::{Oracle, OracleError};
+use crate::pool::Pool;
+use crate::report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings};
+use crate::solve::{Unsolved, solve};
+use crate::tester::Tester;
+use crate::verify::verify;
+use crate::view::View;
+use memtint_map::gf2::Basis;
+
+/// Tests of a whole probe, which share what errors may be made.
+const TESTS: f64 = 4000.0;
+/// Pairs that are drawn to see which address bits differ.
+const PAIRS: u32 = 1000;
+/// The most ways to tell conflicts from the rest that are tried of one survey.
+const SPLITS_MAX: usize = 4;
+
+/// Finds the mapping of the memory behind an oracle, or says why it cannot be found; `progress` is told what is being tried.
+///
+/// # Errors
+/// Those of the oracle.
+pub fn probe(
+    oracle: &mut dyn Oracle,
+    settings: &Settings,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Report, OracleError> {
+    let pool = oracle.pool().clone();
+    let error = (1.0 - settings.confidence) / TESTS;
+    let tester = Tester::new(oracle, settings.seed, error)?;
+    let mut search = Search { tester, settings, pool, progress, attempts: Vec::new() };
+    let answer = search.answer()?;
+    let Search { mut tester, attempts, .. } = search;
+    let tests = tester.take_tests();
+    Ok(Report { answer, attempts, tests, effort: tester.effort(), baseline: tester.baseline() })
+}
+
+struct Search<'s, 'a> {
+    tester: Tester<'a>,
+    settings: &'s Settings,
+    pool: Pool,
+    progress: &'s mut dyn FnMut(&str),
+    attempts: Vec<Attempt>,
+}
+
+impl Search<'_, '_> {
+    fn answer(&mut self) -> Result<Answer, OracleError> {
+        let (pool, bits) = (self.pool.clone(), self.pool.bits());
+        if let Some(area) = self.area("addresses as they are", &pool, &View::plain(), bits)? {
+            return Ok(self.found(vec![area], Vec::new()));
+        }
+        Ok(self.refused())
+    }
+
+    /// Tries one assumption, again when noise may have been to blame.
+    fn area(&mut self, assumption: &str, pool: &Pool, view: &View, bits: u32) -> Result<Option<Area>, OracleError> {
+        for _ in 0..self.settings.attempts {
+            (self.progress)(&format!("trying {assumption}"));
+            let before = self.tester.effort().accesses;
+            let mut attempt =
+                Attempt { assumption: assumption.to_owned(), failed: None, separation: None, accesses: 0 };
+            let area = self.attempt(pool, view, bits, &mut attempt)?;
+            attempt.accesses = self.tester.effort().accesses - before;
+            let again = matches!(attempt.failed, Some(Unsolved::Contradicted(_)));
+            self.attempts.push(attempt);
+            if area.is_some() || !again {
+                return Ok(area);
+            }
+        }
+        Ok(None)
+    }
+
+    fn attempt(
+        &mut self,
+        pool: &Pool,
+        view: &View,
+        bits: u32,
+        attempt: &mut Attempt,
+    ) -> Result<Option<Area>, OracleError> {
+        let (tester, lowest) = (&mut self.tester, self.settings.lowest);
+        tester.draw_from(Some(pool.clone()));
+        let land = survey(tester, view, bits, lowest)?;
+        attempt.failed = Some(Unsolved::NoConflict);
+        for levels in land.splits.iter().take(SPLITS_MAX) {
+            let separation = levels.separation();
+            attempt.separation = Some(attempt.separation.map_or(separation, |most| most.max(separation)));
+            let slow: Vec<u64> = land.above(levels).collect();
+            let solution = match solve(tester, view, *levels, &slow, lowest, bits)? {
+                Ok(solution) => solution,
+                Err(unsolved) => {
+                    attempt.failed = Some(unsolved);
+                    continue;
+                }
+            };
+            match verify(tester, pool, view, levels, &solution)? {
+                Ok(verification) => {
+                    attempt.failed = None;
+                    let (pool, view) = (pool.clone(), view.clone());
+                    return Ok(Some(Area { pool, view, solution, levels: *levels, verification }));
+                }
+                Err(unsolved) => attempt.failed = Some(unsolved),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The answer with areas that were found.
+    fn found(&mut self, areas: Vec<Area>, mut missing: Vec<Missing>) -> Answer {
+        if self.pool.known_bits() < 64 {
+            missing.push(Missing::UnknownAddresses(self.pool.known_bits()));
+        }
+        let hidden = areas.iter().map(|area| self.hidden(area)).fold(0, |all, bits| all | bits);
+        if hidden != 0 {
+            missing.push(Missing::Bits(hidden));
+        }
+        // Each test errs with at most this probability.
+        let wrong = self.tester.effort().decisions as f64 * (1.0 - self.settings.confidence) / TESTS;
+        let mapping = Mapping { areas, confidence: (1.0 - wrong).max(0.0) };
+        if missing.is_empty() { Answer::Mapping(mapping) } else { Answer::Partial(mapping, missing) }
+    }
+
+    /// Address bits in which pairs of an area differ, and which nothing is known of.
+    fn hidden(&mut self, area: &Area) -> u64 {
+        let tried = Basis::spanning(area.solution.tried.iter().copied());
+        let random = self.tester.random();
+        let mut hidden = 0;
+        for _ in 0..PAIRS {
+            let [one, other] = [0, 1].map(|_| area.pool.any(random));
+            let inside = [one, other].map(|addr| area.view.inward(addr).expect("the pool is in the view"));
+            if area.pool.comparable(one, other) && inside[0].channel == inside[1].channel {
+                hidden |= tried.reduce(inside[0].address ^ inside[1].address);
+            }
+        }
+        hidden & !((1 << self.settings.lowest) - 1)
+    }
+
+    fn refused(&self) -> Answer {
+        let seen = self.attempts.iter().filter_map(|attempt| attempt.separation);
+        Answer::NoBankSignal(Refusal {
+            conflicts: self.attempts.iter().any(|attempt| attempt.failed != Some(Unsolved::NoConflict)),
+            separation: seen.fold(0.0, f64::max),
+        })
+    }
+}
