@@ -85,7 +85,7 @@ impl Search<'_, '_> {
         for levels in land.splits.iter().take(SPLITS_MAX) {
             let separation = levels.separation();
             attempt.separation = Some(attempt.separation.map_or(separation, |most| most.max(separation)));
-            let slow: Vec<u64> = land.above(levels).collect();
+            let slow: Vec<u64> = land.above(levels).map(|target| target.difference()).collect();
             let solution = match solve(tester, view, *levels, &slow, lowest, bits)? {
                 Ok(solution) => solution,
                 Err(unsolved) => {

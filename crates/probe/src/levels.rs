@@ -1,7 +1,7 @@
 //! Where readings of pairs lie that conflict, and of those that do not.
 
 use crate::oracle::OracleError;
-use crate::tester::{Levels, Tester, median};
+use crate::tester::{Levels, Target, Tester, median};
 use crate::view::View;
 
 /// Samples of each difference in the first pass, and at most.
@@ -15,11 +15,11 @@ const GAP: f64 = 6.0;
 /// Differences drawn at random at most, when simpler ones show nothing.
 const RANDOM_MAX: usize = 4096;
 
-/// A difference of addresses and how slow its pairs are.
+/// What was looked at, and how slow it is.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The difference.
-    pub difference: u64,
+    /// A difference or a pair.
+    pub target: Target,
     samples: Vec<f64>,
     /// The middle of its samples, in ticks above the baseline.
     pub middle: f64,
@@ -28,7 +28,7 @@ pub struct Candidate {
 /// What a machine's readings look like.
 #[derive(Clone, Debug)]
 pub struct Landscape {
-    /// All differences that were looked at, the slowest first.
+    /// All that was looked at, the slowest first.
     pub candidates: Vec<Candidate>,
     /// Deviation of one sample.
     pub sigma: f64,
@@ -37,13 +37,10 @@ pub struct Landscape {
 }
 
 impl Landscape {
-    /// Differences slower than a split.
-    pub fn above<'a>(&'a self, levels: &Levels) -> impl Iterator<Item = u64> + use<'a> {
+    /// What is slower than a split.
+    pub fn above<'a>(&'a self, levels: &Levels) -> impl Iterator<Item = Target> + use<'a> {
         let least = f64::midpoint(levels.hit, levels.conflict);
-        self.candidates
-            .iter()
-            .take_while(move |candidate| candidate.middle > least)
-            .map(|candidate| candidate.difference)
+        self.candidates.iter().take_while(move |candidate| candidate.middle > least).map(|candidate| candidate.target)
     }
 }
 
@@ -53,22 +50,21 @@ impl Landscape {
 /// Those of the oracle.
 pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> Result<Landscape, OracleError> {
     let mut land = Landscape { candidates: Vec::new(), sigma: 1.0, splits: Vec::new() };
-    let singles: Vec<u64> = (lowest..bits).map(|bit| 1 << bit).collect();
-    add(&mut land, tester, view, &singles)?;
+    add(&mut land, tester, view, (lowest..bits).map(|bit| Target::Difference(1 << bit)))?;
     refine(&mut land, tester, view, 2 * FIRST as usize)?;
     if land.splits.is_empty() {
         let top = bits.saturating_sub(14).max(lowest);
-        let pairs: Vec<u64> =
-            (top..bits).flat_map(|low| (low + 1..bits).map(move |high| 1u64 << low | 1 << high)).collect();
-        add(&mut land, tester, view, &pairs)?;
+        let pairs = (top..bits).flat_map(|low| (low + 1..bits).map(move |high| 1u64 << low | 1 << high));
+        add(&mut land, tester, view, pairs.map(Target::Difference))?;
         refine(&mut land, tester, view, FIRST as usize)?;
     }
     let mut drawn = 0;
     while land.splits.is_empty() && drawn < RANDOM_MAX {
         let random = tester.random();
-        let some: Vec<u64> = (0..256).map(|_| random.below(1 << bits) & !((1 << lowest) - 1)).collect();
+        let any = |_| Target::Difference(random.below(1 << bits) & !((1 << lowest) - 1));
+        let some: Vec<Target> = (0..256).map(any).collect();
         drawn += some.len();
-        add(&mut land, tester, view, &some)?;
+        add(&mut land, tester, view, some)?;
         refine(&mut land, tester, view, FIRST as usize)?;
         if land.splits.is_empty() && drawn == 512 {
             refine(&mut land, tester, view, SAMPLES_MAX)?;
@@ -77,11 +73,16 @@ pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> R
     Ok(land)
 }
 
-fn add(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, differences: &[u64]) -> Result<(), OracleError> {
-    for &difference in differences.iter().filter(|&&difference| difference != 0) {
-        if let Some(mut samples) = tester.samples(view, difference, FIRST)? {
+fn add(
+    land: &mut Landscape,
+    tester: &mut Tester<'_>,
+    view: &View,
+    targets: impl IntoIterator<Item = Target>,
+) -> Result<(), OracleError> {
+    for target in targets.into_iter().filter(|target| target.difference() != 0) {
+        if let Some(mut samples) = tester.samples(view, target, FIRST)? {
             let middle = median(&mut samples);
-            land.candidates.push(Candidate { difference, samples, middle });
+            land.candidates.push(Candidate { target, samples, middle });
         }
     }
     measure(land);
@@ -90,7 +91,8 @@ fn add(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, differences: 
 
 /// Sorts candidates, and finds the deviation that samples of one difference have.
 fn measure(land: &mut Landscape) {
-    land.candidates.sort_by(|a, b| b.middle.total_cmp(&a.middle).then(a.difference.cmp(&b.difference)));
+    land.candidates
+        .sort_by(|a, b| b.middle.total_cmp(&a.middle).then(a.target.difference().cmp(&b.target.difference())));
     let away = land.candidates.iter().flat_map(|own| own.samples.iter().map(|sample| (sample - own.middle).abs()));
     let mut away: Vec<f64> = away.collect();
     if !away.is_empty() {
@@ -122,7 +124,7 @@ fn refine(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, most: usiz
                 continue;
             }
             let missing = (2 * count).saturating_sub(candidate.samples.len());
-            if let Some(more) = tester.samples(view, candidate.difference, missing as u32)? {
+            if let Some(more) = tester.samples(view, candidate.target, missing as u32)? {
                 candidate.samples.extend(more);
                 candidate.middle = median(&mut candidate.samples.clone());
             }
@@ -138,7 +140,7 @@ fn confirm(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, slowest: 
     let least = f64::midpoint(first.hit, first.conflict);
     for at in 0..slowest {
         let count = land.candidates[at].samples.len().max(12) as u32;
-        let Some(mut samples) = tester.samples(view, land.candidates[at].difference, count)? else { return Ok(false) };
+        let Some(mut samples) = tester.samples(view, land.candidates[at].target, count)? else { return Ok(false) };
         let middle = median(&mut samples);
         land.candidates[at].samples = samples;
         land.candidates[at].middle = middle;

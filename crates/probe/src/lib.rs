@@ -51,6 +51,6 @@ pub use random::Random;
 pub use report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings};
 pub use simulated::{Noise, SimulatedMachine};
 pub use solve::{Solution, Unsolved, solve};
-pub use tester::{Decision, Effort, Levels, Tested, Tester};
+pub use tester::{Decision, Effort, Levels, Target, Tested, Tester};
 pub use verify::{Rate, Verification, verify};
 pub use view::{Inside, Part, View};

@@ -39,6 +39,32 @@ impl Levels {
     }
 }
 
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Pairs with this difference under a view, another one each time.
+    Difference(u64),
+    /// This pair.
+    Pair([PhysAddr; 2]),
+}
+
+impl Target {
+    /// Gives the difference; of a pair, that of its physical addresses.
+    #[must_use]
+    pub fn difference(&self) -> u64 {
+        match *self {
+            Target::Difference(difference) => difference,
+            Target::Pair([one, other]) => one.0 ^ other.0,
+        }
+    }
+}
+
+impl From<u64> for Target {
+    fn from(difference: u64) -> Target {
+        Target::Difference(difference)
+    }
+}
+
 /// What a test came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -64,8 +90,8 @@ pub struct Effort {
 /// A test of a difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tested {
-    /// The difference.
-    pub difference: u64,
+    /// What was tested.
+    pub target: Target,
     /// Mean of its samples, in ticks above the baseline.
     pub ticks: f64,
     /// Samples.
@@ -147,7 +173,11 @@ impl<'a> Tester<'a> {
     }
 
     /// Draws a pair with a difference; `None` when there seems to be none.
-    pub fn pair(&mut self, view: &View, difference: u64) -> Option<[PhysAddr; 2]> {
+    pub fn pair(&mut self, view: &View, target: impl Into<Target>) -> Option<[PhysAddr; 2]> {
+        let difference = match target.into() {
+            Target::Difference(difference) => difference,
+            Target::Pair(pair) => return Some(pair),
+        };
         let pool = self.oracle.pool();
         view.pair(pool, self.part.as_ref().unwrap_or(pool), difference, &mut self.random)
     }
@@ -195,21 +225,22 @@ impl<'a> Tester<'a> {
         Ok(false)
     }
 
-    /// Times one pair with a difference, drawn from the pool, in ticks above the baseline; `None` when there is no such pair,
+    /// Times one pair, in ticks above the baseline; `None` when there is no such pair,
     /// or the machine is never calm.
     ///
-    /// What looks slow is doubted: when an address alone is slow too right after it, another program is to blame, and another
-    /// pair is drawn.
+    /// What looks slow is doubted: when an address alone is slow too right after it, another program is to blame, and it is
+    /// done again, for a difference with another pair.
     ///
     /// # Errors
     /// Those of the oracle.
-    pub fn sample(&mut self, view: &View, difference: u64) -> Result<Option<f64>, OracleError> {
+    pub fn sample(&mut self, view: &View, target: impl Into<Target>) -> Result<Option<f64>, OracleError> {
+        let target = target.into();
         self.samples += 1;
         for _ in 0..DISTURBED_MAX {
             if self.effort.accesses - self.renewed_at > RENEWED {
                 self.control()?;
             }
-            let Some(pair) = self.pair(view, difference) else { return Ok(None) };
+            let Some(pair) = self.pair(view, target) else { return Ok(None) };
             let readings = self.readings(&pair, self.rounds)?;
             let found = center(readings, self.baseline) - self.baseline;
             if found < 3.0 * self.spread || self.alone()? - self.baseline < 2.0 * self.spread {
@@ -224,11 +255,12 @@ impl<'a> Tester<'a> {
         Ok(None)
     }
 
-    /// Decides whether pairs with a difference conflict.
+    /// Decides whether pairs with a difference conflict, or one pair does.
     ///
     /// # Errors
     /// Those of the oracle.
-    pub fn decide(&mut self, view: &View, difference: u64, levels: &Levels) -> Result<Decision, OracleError> {
+    pub fn decide(&mut self, view: &View, target: impl Into<Target>, levels: &Levels) -> Result<Decision, OracleError> {
+        let target = target.into();
         self.effort.decisions += 1;
         let middle = f64::midpoint(levels.hit, levels.conflict);
         let weight = (levels.conflict - levels.hit) / (levels.sigma * levels.sigma);
@@ -239,7 +271,7 @@ impl<'a> Tester<'a> {
         let (mut evidence, mut sum, mut samples) = (0.0, 0.0, 0);
         let mut decision = Decision::Unknown;
         while decision == Decision::Unknown && samples < SAMPLES_MAX {
-            let Some(found) = self.sample(view, difference)? else { break };
+            let Some(found) = self.sample(view, target)? else { break };
             (sum, samples) = (sum + found.clamp(low, high), samples + 1);
             // What is slower than a conflict is something else.
             let found = if found > high { middle } else { found.max(low) };
@@ -249,7 +281,7 @@ impl<'a> Tester<'a> {
             }
         }
         if samples > 0 {
-            self.tests.push(Tested { difference, ticks: sum / f64::from(samples), samples, decision });
+            self.tests.push(Tested { target, ticks: sum / f64::from(samples), samples, decision });
         }
         Ok(decision)
     }
@@ -265,14 +297,20 @@ impl<'a> Tester<'a> {
         self.baseline
     }
 
-    /// Gives the median of some samples and the standard error of it; `None` when there is no such pair.
+    /// Gives some samples; `None` when there is no such pair.
     ///
     /// # Errors
     /// Those of the oracle.
-    pub fn samples(&mut self, view: &View, difference: u64, count: u32) -> Result<Option<Vec<f64>>, OracleError> {
+    pub fn samples(
+        &mut self,
+        view: &View,
+        target: impl Into<Target>,
+        count: u32,
+    ) -> Result<Option<Vec<f64>>, OracleError> {
+        let target = target.into();
         let mut found = Vec::new();
         for _ in 0..count {
-            let Some(sample) = self.sample(view, difference)? else { return Ok(None) };
+            let Some(sample) = self.sample(view, target)? else { return Ok(None) };
             found.push(sample);
         }
         Ok(Some(found))
