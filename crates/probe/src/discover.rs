@@ -1,17 +1,26 @@
 //! The whole of a probe: assumptions are tried from the simplest on until one of them predicts what memory does.
 
+use crate::blocks::{Assumption, assumptions};
 use crate::levels::survey;
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
 use crate::report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings};
 use crate::solve::{Unsolved, solve};
-use crate::tester::Tester;
+use crate::tester::{Decision, Tester};
 use crate::verify::verify;
 use crate::view::View;
-use memtint_map::gf2::Basis;
+use memtint_map::gf2::{self, Basis};
+use memtint_units::{ByteSize, PhysAddr};
 
 /// Tests of a whole probe, which share what errors may be made.
 const TESTS: f64 = 4000.0;
+/// The smallest blocks, in address bits, that what is moved may not tear apart.
+const BLOCK_BITS_MIN: u32 = 24;
+/// Pairs of blocks that are looked at, at most, and those in a row that have to be as predicted.
+const RELATIONS_MAX: u32 = 64;
+const PREDICTED: u32 = 6;
+/// The most assumptions that are tried to the end.
+const ASSUMPTIONS_MAX: usize = 4;
 /// Pairs that are drawn to see which address bits differ.
 const PAIRS: u32 = 1000;
 /// The most ways to tell conflicts from the rest that are tried of one survey.
@@ -50,25 +59,117 @@ impl Search<'_, '_> {
         if let Some(area) = self.area("addresses as they are", &pool, &View::plain(), bits)? {
             return Ok(self.found(vec![area], Vec::new()));
         }
+        if let Some(area) = self.moved(&pool)? {
+            return Ok(self.found(vec![area], Vec::new()));
+        }
         Ok(self.refused())
+    }
+
+    /// Looks for what is moved where: functions within blocks first, then how blocks belong together.
+    fn moved(&mut self, pool: &Pool) -> Result<Option<Area>, OracleError> {
+        // Where small blocks are torn apart, large ones are too.
+        let (mut least, mut most, mut within) = (BLOCK_BITS_MIN, pool.bits() - 1, None);
+        while least <= most {
+            let bits = if within.is_none() { least } else { least.midpoint(most) };
+            match self.once(
+                &format!("functions within blocks of {}", ByteSize(1 << bits)),
+                pool,
+                &View::plain(),
+                bits,
+            )? {
+                Some(area) => (least, within) = (bits + 1, Some((area, bits))),
+                None if within.is_none() => return Ok(None),
+                None => most = bits - 1,
+            }
+        }
+        let Some((area, bits)) = within else { return Ok(None) };
+        for Assumption { words, view, .. } in self.assumptions(pool, &area, bits)? {
+            if let Some(area) = self.area(&words, pool, &view, view.bits(pool))? {
+                return Ok(Some(area));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The assumptions on what is moved that agree with how blocks belong together.
+    fn assumptions(&mut self, pool: &Pool, area: &Area, bits: u32) -> Result<Vec<Assumption>, OracleError> {
+        let mut possible = assumptions(pool, bits);
+        (self.progress)(&format!("{} assumptions on what is moved where", possible.len()));
+        let mut predicted = 0;
+        for _ in 0..RELATIONS_MAX {
+            // Two blocks of which the assumptions say different things.
+            let random = self.tester.random();
+            let draws: Vec<[u64; 2]> = (0..PAIRS).map(|_| [0, 1].map(|_| pool.any(random).0 >> bits)).collect();
+            let opinions = |&blocks: &[u64; 2]| {
+                let mut all: Vec<_> = possible.iter().take(PAIRS as usize).map(|one| one.value(blocks, bits)).collect();
+                all.sort_unstable();
+                all.dedup();
+                all.len()
+            };
+            let Some(&blocks) =
+                draws.iter().filter(|blocks| blocks[0] != blocks[1]).max_by_key(|blocks| opinions(blocks))
+            else {
+                break;
+            };
+            if possible.is_empty() || (predicted >= PREDICTED && opinions(&blocks) == 1) {
+                break;
+            }
+            let guess = possible[0].value(blocks, bits);
+            let Some(value) = self.relation(pool, area, bits, blocks, guess)? else { continue };
+            predicted = if guess == Some(value) { predicted + 1 } else { 0 };
+            possible.retain_mut(|one| one.learn(blocks, bits, value));
+        }
+        possible.truncate(ASSUMPTIONS_MAX);
+        Ok(possible)
+    }
+
+    /// What the functions of two blocks differ by, `guess` first; `None` when pairs never conflict.
+    fn relation(
+        &mut self,
+        pool: &Pool,
+        area: &Area,
+        bits: u32,
+        blocks: [u64; 2],
+        guess: Option<u64>,
+    ) -> Result<Option<u64>, OracleError> {
+        let from = PhysAddr(blocks[0] << bits)..PhysAddr((blocks[0] + 1) << bits);
+        self.tester.draw_from(pool.within(&from));
+        let (plain, changes) = (View::plain(), area.solution.changes());
+        let mut values: Vec<u64> = guess.into_iter().chain(0..1 << changes.len()).collect();
+        values[usize::from(guess.is_some())..].sort_by_key(|value| value.count_ones());
+        for value in values {
+            let upper = (blocks[0] ^ blocks[1]) << bits;
+            let change = gf2::bits(value).fold(upper, |sum, at| sum ^ changes[at as usize]);
+            let drawn = self.tester.drawn(&plain, change, &area.solution.same_bank, |_| true);
+            let Some(difference) = drawn else { continue };
+            if self.tester.decide(&plain, difference, &area.levels, 1)? == Decision::Conflict {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
     }
 
     /// Tries one assumption, again when noise may have been to blame.
     fn area(&mut self, assumption: &str, pool: &Pool, view: &View, bits: u32) -> Result<Option<Area>, OracleError> {
         for _ in 0..self.settings.attempts {
-            (self.progress)(&format!("trying {assumption}"));
-            let before = self.tester.effort().accesses;
-            let mut attempt =
-                Attempt { assumption: assumption.to_owned(), failed: None, separation: None, accesses: 0 };
-            let area = self.attempt(pool, view, bits, &mut attempt)?;
-            attempt.accesses = self.tester.effort().accesses - before;
-            let again = matches!(attempt.failed, Some(Unsolved::Contradicted(_)));
-            self.attempts.push(attempt);
-            if area.is_some() || !again {
+            let area = self.once(assumption, pool, view, bits)?;
+            let failed = self.attempts.last().and_then(|attempt| attempt.failed);
+            if area.is_some() || !matches!(failed, Some(Unsolved::Contradicted(_))) {
                 return Ok(area);
             }
         }
         Ok(None)
+    }
+
+    /// Tries one assumption.
+    fn once(&mut self, assumption: &str, pool: &Pool, view: &View, bits: u32) -> Result<Option<Area>, OracleError> {
+        (self.progress)(&format!("trying {assumption}"));
+        let before = self.tester.effort().accesses;
+        let mut attempt = Attempt { assumption: assumption.to_owned(), failed: None, separation: None, accesses: 0 };
+        let area = self.attempt(pool, view, bits, &mut attempt)?;
+        attempt.accesses = self.tester.effort().accesses - before;
+        self.attempts.push(attempt);
+        Ok(area)
     }
 
     fn attempt(

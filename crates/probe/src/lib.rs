@@ -27,6 +27,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod discover;
 mod judge;
 mod levels;

@@ -7,10 +7,10 @@ use memtint_map::gf2::{self, Basis};
 
 /// The most functions: 4096 banks.
 const FUNCTIONS_MAX: usize = 12;
+/// Samples of each set of banks that is said to be another: one conflict among them would show that it is not.
+const COSET_SAMPLES: u32 = 8;
 /// Sums of what leaves the bank that are tried in the end.
 const VERIFIED: u32 = 40;
-/// Draws of one difference that the pool has a pair for.
-const DRAWS: u32 = 200;
 
 /// Bank functions and the spaces that belong to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,9 @@ pub enum Unsolved {
     /// A test came to nothing.
     #[error("pairs with the difference {0:#x} are neither clearly slow nor clearly fast")]
     Undecided(u64),
+    /// The difference does not decide: addresses are not what the view says.
+    #[error("of pairs with the difference {0:#x} some conflict and some do not")]
+    Mixed(u64),
     /// More functions than there can be.
     #[error("more than 12 functions")]
     TooMany,
@@ -144,12 +147,17 @@ pub fn solve(
 
 impl Solver<'_, '_> {
     fn conflicts(&mut self, difference: u64) -> Step<bool> {
+        self.conflicts_from(difference, 1)
+    }
+
+    fn conflicts_from(&mut self, difference: u64, samples: u32) -> Step<bool> {
         if difference == 0 {
             return Ok(Ok(false));
         }
-        Ok(match self.tester.decide(self.view, difference, &self.levels)? {
+        Ok(match self.tester.decide(self.view, difference, &self.levels, samples)? {
             Decision::Conflict => Ok(true),
             Decision::None => Ok(false),
+            Decision::Mixed => Err(Unsolved::Mixed(difference)),
             Decision::Unknown => Err(Unsolved::Undecided(difference)),
         })
     }
@@ -180,7 +188,7 @@ impl Solver<'_, '_> {
             return difference;
         }
         let members = self.members.clone();
-        self.drawn(difference, &members).unwrap_or(difference)
+        self.tester.drawn(self.view, difference, &members, |_| true).unwrap_or(difference)
     }
 
     /// The difference with some of the independent bits that leaves the bank as it is, if there is one.
@@ -232,32 +240,19 @@ impl Solver<'_, '_> {
         for choice in 1..1u32 << independent.len() {
             let chosen = (0..independent.len()).filter(|at| choice >> at & 1 == 1);
             let sum = chosen.fold(0, |sum, at| sum ^ independent[at]);
-            let Some(difference) = self.drawn(sum, &solution.same_bank) else { continue };
-            if known!(self.conflicts(difference)) {
+            let Some(difference) = self.tester.drawn(self.view, sum, &solution.same_bank, |_| true) else { continue };
+            if known!(self.conflicts_from(difference, COSET_SAMPLES)) {
                 return Ok(Err(Unsolved::Contradicted(difference)));
             }
         }
         for _ in 0..VERIFIED {
-            let Some(difference) = self.drawn(0, &solution.same_bank) else { continue };
+            let Some(difference) = self.tester.drawn(self.view, 0, &solution.same_bank, |_| true) else { continue };
             if known!(self.conflicts(difference)) == rows.contains(difference) {
                 return Ok(Err(Unsolved::Contradicted(difference)));
             }
         }
         Ok(Ok(()))
     }
-
-    /// A difference with a random sum of others that the pool has a pair for.
-    fn drawn(&mut self, difference: u64, others: &[u64]) -> Option<u64> {
-        (0..DRAWS).find_map(|_| {
-            let sum = difference ^ draw(others, self.tester.random());
-            self.tester.pair(self.view, sum).map(|_| sum)
-        })
-    }
-}
-
-fn draw(vectors: &[u64], random: &mut crate::Random) -> u64 {
-    let choice = random.bits();
-    vectors.iter().enumerate().filter(|(at, _)| choice >> at & 1 == 1).fold(0, |sum, (_, vector)| sum ^ vector)
 }
 
 /// Masks of some bits that are 0 on all of some vectors: a basis.

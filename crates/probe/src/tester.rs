@@ -15,8 +15,16 @@ const RENEWED: u64 = 200;
 const SAMPLES_MAX: u32 = 600;
 /// Samples further from where they belong than so many deviations count as if they were there.
 const CLAMP: f64 = 3.0;
+/// A sample looks otherwise than was decided if it is so many deviations on the other side of the middle; so many of them are
+/// looked at again, so often, with so many controls in between.
+const CONTRARY: f64 = 0.5;
+const CONTRARY_MAX: usize = 2;
+const CONTRARY_TESTS: u32 = 3;
+const CONTRARY_PAUSE: u32 = 30;
 /// Pairs that are drawn for one sample.
 const DISTURBED_MAX: u32 = 50;
+/// Draws of a difference that the pool has a pair for.
+const DRAWS: u32 = 200;
 /// Controls that are waited for another program to be done.
 const CALM_MAX: u32 = 1000;
 
@@ -72,6 +80,8 @@ pub enum Decision {
     Conflict,
     /// They do not.
     None,
+    /// Some conflict and some do not.
+    Mixed,
     /// The pool has no pair with this difference, or too many samples were not enough.
     Unknown,
 }
@@ -225,16 +235,22 @@ impl<'a> Tester<'a> {
         Ok(false)
     }
 
-    /// Times one pair, in ticks above the baseline; `None` when there is no such pair,
-    /// or the machine is never calm.
+    /// Draws a difference that the pool has a pair for: one with a random sum of others, of those that are wanted; `None` when there
+    /// seems to be none.
+    pub fn drawn(&mut self, view: &View, difference: u64, others: &[u64], wanted: impl Fn(u64) -> bool) -> Option<u64> {
+        (0..DRAWS).find_map(|_| {
+            let choice = self.random.bits();
+            let chosen = others.iter().enumerate().filter(|(at, _)| choice >> at & 1 == 1);
+            let sum = chosen.fold(difference, |sum, (_, other)| sum ^ other);
+            (wanted(sum) && self.pair(view, sum).is_some()).then_some(sum)
+        })
+    }
+
+    /// Times one pair; its ticks above the baseline, or `None` when there is no such pair, or the machine is never calm.
     ///
     /// What looks slow is doubted: when an address alone is slow too right after it, another program is to blame, and it is
     /// done again, for a difference with another pair.
-    ///
-    /// # Errors
-    /// Those of the oracle.
-    pub fn sample(&mut self, view: &View, target: impl Into<Target>) -> Result<Option<f64>, OracleError> {
-        let target = target.into();
+    fn sample(&mut self, view: &View, target: Target) -> Result<Option<([PhysAddr; 2], f64)>, OracleError> {
         self.samples += 1;
         for _ in 0..DISTURBED_MAX {
             if self.effort.accesses - self.renewed_at > RENEWED {
@@ -244,7 +260,7 @@ impl<'a> Tester<'a> {
             let readings = self.readings(&pair, self.rounds)?;
             let found = center(readings, self.baseline) - self.baseline;
             if found < 3.0 * self.spread || self.alone()? - self.baseline < 2.0 * self.spread {
-                return Ok(Some(found));
+                return Ok(Some((pair, found)));
             }
             // Until the other program is done.
             self.disturbed += 1;
@@ -255,12 +271,66 @@ impl<'a> Tester<'a> {
         Ok(None)
     }
 
-    /// Decides whether pairs with a difference conflict, or one pair does.
+    /// Decides whether pairs with a difference conflict, or one pair does, from so many samples at least.
+    ///
+    /// Pairs that look otherwise than the difference was decided are looked at again, each where it is: one that stays so shows that
+    /// the difference does not decide, and the view is wrong.
     ///
     /// # Errors
     /// Those of the oracle.
-    pub fn decide(&mut self, view: &View, target: impl Into<Target>, levels: &Levels) -> Result<Decision, OracleError> {
+    pub fn decide(
+        &mut self,
+        view: &View,
+        target: impl Into<Target>,
+        levels: &Levels,
+        least: u32,
+    ) -> Result<Decision, OracleError> {
         let target = target.into();
+        let (decision, contrary) = self.sequential(view, target, levels, least)?;
+        if let (Decision::Conflict | Decision::None, Target::Difference(_)) = (decision, target) {
+            let middle = f64::midpoint(levels.hit, levels.conflict);
+            // A pair has a bias of its own: only what is well beyond the middle counts.
+            let strict = match decision {
+                Decision::Conflict => Levels { conflict: middle, ..*levels },
+                _ => Levels { hit: middle, ..*levels },
+            };
+            for pair in contrary.into_iter().take(CONTRARY_MAX) {
+                if self.stays_otherwise(pair, &strict, decision)? {
+                    return Ok(Decision::Mixed);
+                }
+            }
+        }
+        Ok(decision)
+    }
+
+    /// Does a pair show something else than what was decided of its difference, again and again?
+    fn stays_otherwise(
+        &mut self,
+        pair: [PhysAddr; 2],
+        levels: &Levels,
+        decision: Decision,
+    ) -> Result<bool, OracleError> {
+        for _ in 0..CONTRARY_TESTS {
+            let (again, _) = self.sequential(&View::plain(), Target::Pair(pair), levels, 1)?;
+            if again == decision || again == Decision::Unknown {
+                return Ok(false);
+            }
+            // If it was another program, it will be done.
+            for _ in 0..CONTRARY_PAUSE {
+                self.alone()?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Decides, and gives the pairs that looked otherwise, the clearest first.
+    fn sequential(
+        &mut self,
+        view: &View,
+        target: Target,
+        levels: &Levels,
+        least: u32,
+    ) -> Result<(Decision, Vec<[PhysAddr; 2]>), OracleError> {
         self.effort.decisions += 1;
         let middle = f64::midpoint(levels.hit, levels.conflict);
         let weight = (levels.conflict - levels.hit) / (levels.sigma * levels.sigma);
@@ -268,22 +338,31 @@ impl<'a> Tester<'a> {
         // No sample alone decides, however clear it looks, and on a machine with other programs not a few either.
         let disturbed = self.disturbed as f64 / (self.samples + 1) as f64;
         let most = self.odds / (1.5 + 60.0 * disturbed).min(8.0);
-        let (mut evidence, mut sum, mut samples) = (0.0, 0.0, 0);
+        let (mut evidence, mut sum, mut samples) = (0.0_f64, 0.0, 0);
         let mut decision = Decision::Unknown;
-        while decision == Decision::Unknown && samples < SAMPLES_MAX {
-            let Some(found) = self.sample(view, target)? else { break };
+        let mut seen = Vec::new();
+        while samples < SAMPLES_MAX && (decision == Decision::Unknown || samples < least) {
+            let Some((pair, found)) = self.sample(view, target)? else { break };
+            seen.push((pair, found - middle));
             (sum, samples) = (sum + found.clamp(low, high), samples + 1);
             // What is slower than a conflict is something else.
             let found = if found > high { middle } else { found.max(low) };
             evidence += (weight * (found - middle)).clamp(-most, most);
-            if evidence.abs() >= self.odds {
-                decision = if evidence > 0.0 { Decision::Conflict } else { Decision::None };
-            }
+            decision = match evidence {
+                _ if evidence >= self.odds => Decision::Conflict,
+                _ if evidence <= -self.odds => Decision::None,
+                _ => Decision::Unknown,
+            };
         }
         if samples > 0 {
             self.tests.push(Tested { target, ticks: sum / f64::from(samples), samples, decision });
         }
-        Ok(decision)
+        let slow = decision == Decision::Conflict;
+        let beyond = levels.sigma * CONTRARY;
+        let contrary = seen.into_iter().map(|(pair, away)| (pair, if slow { -away } else { away }));
+        let mut contrary: Vec<_> = contrary.filter(|&(_, away)| away > beyond).collect();
+        contrary.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Ok((decision, contrary.into_iter().map(|(pair, _)| pair).collect()))
     }
 
     /// Gives all tests that were decided or given up so far, and forgets them.
@@ -310,7 +389,7 @@ impl<'a> Tester<'a> {
         let target = target.into();
         let mut found = Vec::new();
         for _ in 0..count {
-            let Some(sample) = self.sample(view, target)? else { return Ok(None) };
+            let Some((_, sample)) = self.sample(view, target)? else { return Ok(None) };
             found.push(sample);
         }
         Ok(Some(found))

@@ -13,10 +13,10 @@ const PARTS: u64 = 32;
 const CONFLICTS: usize = 2;
 /// Differences for each function that change it alone.
 const NEAR_MISSES: usize = 4;
+/// Samples of each prediction at least.
+const SAMPLES: u32 = 4;
 /// Random differences.
 const RANDOM: usize = 24;
-/// Draws of a difference that the pool has a pair for.
-const DRAWS: u32 = 200;
 
 /// How often pairs did what was predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +82,8 @@ pub fn verify(
     for part in pool.parts(PARTS) {
         verifier.tester.draw_from(Some(part));
         for _ in 0..CONFLICTS {
-            let Some(difference) = verifier.drawn(0, solution, |difference| !columns.contains(difference)) else {
+            let Some(difference) = verifier.tester.drawn(view, 0, &solution.same_bank, |sum| !columns.contains(sum))
+            else {
                 continue;
             };
             match verifier.rate(&mut verification.conflicts, difference, true)? {
@@ -95,7 +96,7 @@ pub fn verify(
     for change in solution.changes() {
         let mut rate = Rate::default();
         for _ in 0..NEAR_MISSES {
-            let Some(difference) = verifier.drawn(change, solution, |_| true) else { continue };
+            let Some(difference) = verifier.tester.drawn(view, change, &solution.same_bank, |_| true) else { continue };
             if let Err(unsolved) = verifier.rate(&mut rate, difference, false)? {
                 return Ok(Err(unsolved));
             }
@@ -124,7 +125,10 @@ impl Verifier<'_, '_> {
             return Ok(Ok(()));
         }
         let expected = if slow { Decision::Conflict } else { Decision::None };
-        let decision = self.tester.decide(self.view, difference, self.levels)?;
+        let decision = self.tester.decide(self.view, difference, self.levels, SAMPLES)?;
+        if decision == Decision::Mixed {
+            return Ok(Err(Unsolved::Mixed(difference)));
+        }
         if decision == Decision::Unknown {
             self.undecided += 1;
             return Ok(Ok(()));
@@ -132,15 +136,5 @@ impl Verifier<'_, '_> {
         rate.tried += 1;
         rate.hits += u32::from(decision == expected);
         Ok(if decision == expected { Ok(()) } else { Err(Unsolved::Contradicted(difference)) })
-    }
-
-    /// A difference with a random sum of those that leave the bank as it is, that the pool has a pair for.
-    fn drawn(&mut self, change: u64, solution: &Solution, wanted: impl Fn(u64) -> bool) -> Option<u64> {
-        (0..DRAWS).find_map(|_| {
-            let choice = self.tester.random().bits();
-            let chosen = solution.same_bank.iter().enumerate().filter(|(at, _)| choice >> at & 1 == 1);
-            let difference = chosen.fold(change, |sum, (_, member)| sum ^ member);
-            (wanted(difference) && self.tester.pair(self.view, difference).is_some()).then_some(difference)
-        })
     }
 }

@@ -93,6 +93,18 @@ impl View {
         })
     }
 
+    /// Gives the number of address bits that differences of a pool's addresses can have inside.
+    #[must_use]
+    pub fn bits(&self, pool: &Pool) -> u32 {
+        let last = |part: &Part| {
+            let last = part.inside + part.size - 1;
+            part.interleave.map_or(last, |interleave| interleave.split(last).1)
+        };
+        let cut = self.cut(&pool.envelope());
+        let most = cut.iter().map(last).max().unwrap_or(0);
+        (64 - most.leading_zeros()).min(pool.known_bits())
+    }
+
     /// Gives the parts that a range has a share in, cut to it.
     #[must_use]
     pub fn cut(&self, range: &Range<PhysAddr>) -> Vec<Part> {
