@@ -1,12 +1,13 @@
 //! The whole of a probe: assumptions are tried from the simplest on until one of them predicts what memory does.
 
 use crate::blocks::{Assumption, assumptions};
-use crate::levels::survey;
+use crate::channels;
+use crate::levels::{survey, survey_pairs};
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
 use crate::report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings};
 use crate::solve::{Unsolved, solve};
-use crate::tester::{Decision, Tester};
+use crate::tester::{Decision, Target, Tester};
 use crate::verify::verify;
 use crate::view::View;
 use memtint_map::gf2::{self, Basis};
@@ -21,6 +22,10 @@ const RELATIONS_MAX: u32 = 64;
 const PREDICTED: u32 = 6;
 /// The most assumptions that are tried to the end.
 const ASSUMPTIONS_MAX: usize = 4;
+/// Pairs that conflict: those that are sought, those that are enough, and the pairs that are drawn for them.
+const CONFLICTING: usize = 24;
+const CONFLICTING_MIN: usize = 12;
+const CONFLICTING_DRAWS: u32 = 20_000;
 /// Pairs that are drawn to see which address bits differ.
 const PAIRS: u32 = 1000;
 /// The most ways to tell conflicts from the rest that are tried of one survey.
@@ -62,7 +67,44 @@ impl Search<'_, '_> {
         if let Some(area) = self.moved(&pool)? {
             return Ok(self.found(vec![area], Vec::new()));
         }
+        if let Some(area) = self.in_turn(&pool)? {
+            return Ok(self.found(vec![area], Vec::new()));
+        }
         Ok(self.refused())
+    }
+
+    /// Looks for channels in turn whose number is no power of two.
+    fn in_turn(&mut self, pool: &Pool) -> Result<Option<Area>, OracleError> {
+        let conflicting = self.conflicting(pool)?;
+        if conflicting.len() < CONFLICTING_MIN {
+            return Ok(None);
+        }
+        for (words, view) in channels::assumptions(pool, &conflicting).into_iter().take(ASSUMPTIONS_MAX) {
+            if let Some(area) = self.area(&words, pool, &view, view.bits(pool))? {
+                return Ok(Some(area));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Pairs that conflict, where they are.
+    fn conflicting(&mut self, pool: &Pool) -> Result<Vec<[PhysAddr; 2]>, OracleError> {
+        (self.progress)("looking for single pairs that conflict");
+        self.tester.draw_from(Some(pool.clone()));
+        let land = survey_pairs(&mut self.tester)?;
+        let Some(&levels) = land.splits.first() else { return Ok(Vec::new()) };
+        let pair = |target| if let Target::Pair(pair) = target { Some(pair) } else { None };
+        let mut found: Vec<[PhysAddr; 2]> = land.above(&levels).filter_map(pair).collect();
+        for _ in 0..CONFLICTING_DRAWS {
+            if found.len() >= CONFLICTING {
+                break;
+            }
+            let Some(pair) = self.tester.any_pair() else { break };
+            if self.tester.decide(&View::plain(), Target::Pair(pair), &levels, 1)? == Decision::Conflict {
+                found.push(pair);
+            }
+        }
+        Ok(found)
     }
 
     /// Looks for what is moved where: functions within blocks first, then how blocks belong together.

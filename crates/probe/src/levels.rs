@@ -13,7 +13,7 @@ const OTHERS: usize = 16;
 /// A gap between two clusters of differences, in standard errors.
 const GAP: f64 = 6.0;
 /// Differences drawn at random at most, when simpler ones show nothing.
-const RANDOM_MAX: usize = 4096;
+const RANDOM_MAX: usize = 2048;
 
 /// What was looked at, and how slow it is.
 #[derive(Clone, Debug)]
@@ -69,6 +69,23 @@ pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> R
         if land.splits.is_empty() && drawn == 512 {
             refine(&mut land, tester, view, SAMPLES_MAX)?;
         }
+    }
+    Ok(land)
+}
+
+/// Looks at random pairs, each where it is, until some stand out as slow.
+///
+/// # Errors
+/// Those of the oracle.
+pub(crate) fn survey_pairs(tester: &mut Tester<'_>) -> Result<Landscape, OracleError> {
+    let mut land = Landscape { candidates: Vec::new(), sigma: 1.0, splits: Vec::new() };
+    while land.splits.is_empty() && land.candidates.len() < RANDOM_MAX {
+        let some: Vec<Target> = (0..512).filter_map(|_| tester.any_pair()).map(Target::Pair).collect();
+        if some.is_empty() {
+            break;
+        }
+        add(&mut land, tester, &View::plain(), some)?;
+        refine(&mut land, tester, &View::plain(), 4 * FIRST as usize)?;
     }
     Ok(land)
 }

@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod channels;
 mod discover;
 mod judge;
 mod levels;

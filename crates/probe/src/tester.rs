@@ -235,6 +235,14 @@ impl<'a> Tester<'a> {
         Ok(false)
     }
 
+    /// Draws any pair whose difference is known; `None` when there seems to be none.
+    pub fn any_pair(&mut self) -> Option<[PhysAddr; 2]> {
+        let pool = self.oracle.pool();
+        let part = self.part.as_ref().unwrap_or(pool);
+        let mut pairs = (0..1000).map(|_| [part.any(&mut self.random), pool.any(&mut self.random)]);
+        pairs.find(|&[one, other]| one != other && pool.comparable(one, other))
+    }
+
     /// Draws a difference that the pool has a pair for: one with a random sum of others, of those that are wanted; `None` when there
     /// seems to be none.
     pub fn drawn(&mut self, view: &View, difference: u64, others: &[u64], wanted: impl Fn(u64) -> bool) -> Option<u64> {

@@ -2,9 +2,10 @@
 
 use memtint_map::{Platform, catalogue};
 use memtint_probe::{
-    Answer, Noise, Oracle, OracleError, Pool, Random, Report, Settings, SimulatedMachine, Verdict, judge, probe,
+    Answer, Missing, Noise, Oracle, OracleError, Pool, Random, Report, Settings, SimulatedMachine, Verdict, judge,
+    probe,
 };
-use memtint_units::PhysAddr;
+use memtint_units::{ByteSize, PhysAddr};
 
 fn whole(platform: &Platform) -> Pool {
     Pool::new(platform.regions().iter().map(|region| region.base..region.end()), 64).unwrap()
@@ -134,6 +135,96 @@ fn readings_of_nothing_are_a_mapping_of_nothing() {
             let mut oracle = Arbitrary { pool, random: Random::new(seed), least, spread, rise, asked: 0 };
             let answer = report(&mut oracle, seed).answer;
             assert!(matches!(answer, Answer::NoBankSignal(_)), "{least} {spread} {rise}: {answer:?}");
+        }
+    }
+}
+
+/// A platform with functions of plain bits and sums, and these regions (base, bytes, base inside, channels in turn and block).
+fn made(functions: &[u64], regions: &[(u64, u64, u64, Option<(u32, u32)>)]) -> Platform {
+    let end = regions.iter().map(|&(_, size, inside, _)| inside + size).max().unwrap();
+    let mut file = memtint_map::mapfile::to_platform_file("made", functions, end, "a test");
+    file.region = regions
+        .iter()
+        .map(|&(base, size, inside, turn)| memtint_map::file::RegionSection {
+            base: ByteSize(base),
+            size: ByteSize(size),
+            node: 0,
+            dram_base: Some(ByteSize(inside)),
+            interleave: turn
+                .map(|(ways, shift)| memtint_map::file::InterleaveSection { ways, granularity: ByteSize(1 << shift) }),
+            assumed: true,
+            source: "a test".to_owned(),
+        })
+        .collect();
+    Platform::from_file(file, "made").unwrap()
+}
+
+const GIB: u64 = 1 << 30;
+/// Four functions as DDR4 has them.
+const FUNCTIONS: [u64; 4] = [1 << 14 | 1 << 18, 1 << 15 | 1 << 19, 1 << 16 | 1 << 20, 1 << 17 | 1 << 21];
+
+#[test]
+fn channels_in_turn_are_found() {
+    for (ways, shift, gib) in [(3, 8, 12), (3, 12, 24), (5, 6, 10), (6, 8, 24), (7, 12, 14), (10, 7, 20), (12, 8, 48)] {
+        for noise in [Noise::NONE, Noise::QUIET, Noise::TYPICAL] {
+            let platform = made(&FUNCTIONS, &[(0, gib * GIB, 0, Some((ways, shift)))]);
+            let pool = whole(&platform);
+            let mut machine = SimulatedMachine::new(platform, pool, noise, 2).unwrap();
+            let report = report(&mut machine, 3);
+            assert_eq!(
+                judge(&machine, &report.answer),
+                Verdict::Right,
+                "{ways} {shift} {noise:?} {:?}",
+                report.attempts
+            );
+        }
+    }
+}
+
+#[test]
+fn a_hole_is_found_with_and_without_channels_in_turn() {
+    // Up to 3 GiB or less below, the rest from 4 GiB up.
+    for hole in [1 << 28, 0x3000_0000, GIB, 0x6000_0000] {
+        for turn in [None, Some((3, 8))] {
+            let low = 4 * GIB - hole;
+            let platform = made(&FUNCTIONS, &[(0, low, 0, turn), (4 * GIB, 12 * GIB - low, low, turn)]);
+            let pool = whole(&platform);
+            let mut machine = SimulatedMachine::new(platform, pool, Noise::QUIET, 2).unwrap();
+            let report = report(&mut machine, 3);
+            assert_eq!(judge(&machine, &report.answer), Verdict::Right, "{hole:#x} {turn:?} {:?}", report.attempts);
+        }
+    }
+}
+
+#[test]
+fn memory_that_is_moved_into_the_hole_is_found() {
+    let hole = 0x5000_0000;
+    let wide: Vec<u64> = FUNCTIONS.iter().map(|mask| mask | mask << 11).collect();
+    let platform = made(
+        &wide,
+        &[(0, 4 * GIB - hole, 0, None), (4 * GIB, 4 * GIB, 4 * GIB, None), (8 * GIB, hole, 4 * GIB - hole, None)],
+    );
+    let pool = whole(&platform);
+    let mut machine = SimulatedMachine::new(platform, pool, Noise::QUIET, 2).unwrap();
+    let report = report(&mut machine, 3);
+    assert_eq!(judge(&machine, &report.answer), Verdict::Right, "{:?}", report.attempts);
+}
+
+#[test]
+fn huge_pages_show_the_lower_bits() {
+    for id in ["skl-e3-1220v5-4x4g", "zen2-ddr4-2r", "haswell-e3-1230"] {
+        for noise in [Noise::QUIET, Noise::TYPICAL] {
+            let platform = Platform::load(id).unwrap();
+            let pieces = platform.regions().iter().map(|region| region.base..region.end());
+            let pool = Pool::new(pieces, 21).unwrap();
+            let mut machine = SimulatedMachine::new(platform, pool, noise, 2).unwrap();
+            let report = report(&mut machine, 3);
+            assert_eq!(judge(&machine, &report.answer), Verdict::Partial, "{id} {:?}", report.attempts);
+            let Answer::Partial(mapping, missing) = &report.answer else { unreachable!() };
+            assert_eq!(missing, &[Missing::UnknownAddresses(21)]);
+            let file = mapping.platform_file("probed", "a test", &[]);
+            let written = Platform::parse(&file.to_toml(), "probed.toml").unwrap();
+            assert_eq!((written.address_bits(), written.size_bytes()), (21, 2 << 20));
         }
     }
 }
