@@ -7,7 +7,7 @@ use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
 use crate::report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings};
 use crate::solve::{Unsolved, solve};
-use crate::tester::{Decision, Target, Tester};
+use crate::tester::{CLEAR, Decision, Target, Tester};
 use crate::verify::verify;
 use crate::view::View;
 use memtint_map::gf2::{self, Basis};
@@ -195,8 +195,11 @@ impl Search<'_, '_> {
     fn area(&mut self, assumption: &str, pool: &Pool, view: &View, bits: u32) -> Result<Option<Area>, OracleError> {
         for _ in 0..self.settings.attempts {
             let area = self.once(assumption, pool, view, bits)?;
-            let failed = self.attempts.last().and_then(|attempt| attempt.failed);
-            if area.is_some() || !matches!(failed, Some(Unsolved::Contradicted(_))) {
+            let last = self.attempts.last().expect("it was just made");
+            // On a noisy machine anything may have been noise, elsewhere only what contradicts itself.
+            let clear = last.separation.is_some_and(|separation| separation >= CLEAR);
+            let again = !clear || matches!(last.failed, Some(Unsolved::Contradicted(_)));
+            if area.is_some() || !again {
                 return Ok(area);
             }
         }

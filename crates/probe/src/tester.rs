@@ -21,6 +21,11 @@ const CONTRARY: f64 = 0.5;
 const CONTRARY_MAX: usize = 2;
 const CONTRARY_TESTS: u32 = 3;
 const CONTRARY_PAUSE: u32 = 30;
+/// A separation, in deviations of a sample, from which on one pair that stays otherwise shows that a difference does not decide. Below
+/// it so many other pairs are looked at, of which so many have to stay otherwise too.
+pub(crate) const CLEAR: f64 = 3.0;
+const OTHERS: u32 = 8;
+const OTHERS_MIN: u32 = 2;
 /// Pairs that are drawn for one sample.
 const DISTURBED_MAX: u32 = 50;
 /// Draws of a difference that the pool has a pair for.
@@ -295,20 +300,40 @@ impl<'a> Tester<'a> {
     ) -> Result<Decision, OracleError> {
         let target = target.into();
         let (decision, contrary) = self.sequential(view, target, levels, least)?;
-        if let (Decision::Conflict | Decision::None, Target::Difference(_)) = (decision, target) {
-            let middle = f64::midpoint(levels.hit, levels.conflict);
-            // A pair has a bias of its own: only what is well beyond the middle counts.
-            let strict = match decision {
-                Decision::Conflict => Levels { conflict: middle, ..*levels },
-                _ => Levels { hit: middle, ..*levels },
-            };
-            for pair in contrary.into_iter().take(CONTRARY_MAX) {
-                if self.stays_otherwise(pair, &strict, decision)? {
-                    return Ok(Decision::Mixed);
-                }
+        let clear = levels.separation() >= CLEAR;
+        if decision == Decision::Unknown || matches!(target, Target::Pair(_)) || (!clear && least == 1) {
+            return Ok(decision);
+        }
+        let middle = f64::midpoint(levels.hit, levels.conflict);
+        // A pair has a bias of its own: only what is well beyond the middle counts.
+        let strict = match decision {
+            Decision::Conflict => Levels { conflict: middle, ..*levels },
+            _ => Levels { hit: middle, ..*levels },
+        };
+        for pair in contrary.into_iter().take(CONTRARY_MAX) {
+            if self.stays_otherwise(pair, &strict, decision)?
+                && (clear || self.others_too(view, target, &strict, decision)?)
+            {
+                return Ok(Decision::Mixed);
             }
         }
         Ok(decision)
+    }
+
+    /// Where a bias can be as large as a conflict, one pair shows nothing: are there more?
+    fn others_too(
+        &mut self,
+        view: &View,
+        target: Target,
+        levels: &Levels,
+        decision: Decision,
+    ) -> Result<bool, OracleError> {
+        let mut found = 0;
+        for _ in 0..OTHERS {
+            let Some(pair) = self.pair(view, target) else { break };
+            found += u32::from(self.stays_otherwise(pair, levels, decision)?);
+        }
+        Ok(found >= OTHERS_MIN)
     }
 
     /// Does a pair show something else than what was decided of its difference, again and again?

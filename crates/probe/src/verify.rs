@@ -34,6 +34,8 @@ pub struct Verification {
     pub conflicts: Rate,
     /// For each function, differences that change it and no other: fast.
     pub near_misses: Vec<Rate>,
+    /// Differences that leave the row, and such that change it and nothing else.
+    pub rows: Rate,
     /// Differences drawn at random.
     pub random: Rate,
     /// Predictions that could not be decided.
@@ -45,7 +47,7 @@ impl Verification {
     #[must_use]
     pub fn all(&self) -> Rate {
         let sum = |sum: Rate, rate: &Rate| Rate { tried: sum.tried + rate.tried, hits: sum.hits + rate.hits };
-        self.near_misses.iter().chain([&self.conflicts, &self.random]).fold(Rate::default(), sum)
+        self.near_misses.iter().chain([&self.conflicts, &self.rows, &self.random]).fold(Rate::default(), sum)
     }
 }
 
@@ -102,6 +104,17 @@ pub fn verify(
             }
         }
         verification.near_misses.push(rate);
+    }
+    // Each difference that leaves the row, and each that is said to change it, alone.
+    let mut rows = columns.clone();
+    let alone = solution.same_row.iter().map(|&column| (column, false));
+    let changing: Vec<u64> = solution.same_bank.iter().copied().filter(|&member| rows.insert(member)).collect();
+    for (difference, slow) in alone.chain(changing.into_iter().map(|row| (row, true))) {
+        let drawn = verifier.tester.drawn(view, difference, &solution.same_row, |sum| sum != 0);
+        let Some(difference) = drawn else { continue };
+        if let Err(unsolved) = verifier.rate(&mut verification.rows, difference, slow)? {
+            return Ok(Err(unsolved));
+        }
     }
     for _ in 0..RANDOM {
         let mask = solution.covered;

@@ -139,8 +139,11 @@ fn readings_of_nothing_are_a_mapping_of_nothing() {
     }
 }
 
-/// A platform with functions of plain bits and sums, and these regions (base, bytes, base inside, channels in turn and block).
-fn made(functions: &[u64], regions: &[(u64, u64, u64, Option<(u32, u32)>)]) -> Platform {
+/// Base, bytes, base inside, channels in turn and the logarithm of their block.
+type MadeRegion = (u64, u64, u64, Option<(u32, u32)>);
+
+/// A platform with these functions and regions.
+fn made(functions: &[u64], regions: &[MadeRegion]) -> Platform {
     let end = regions.iter().map(|&(_, size, inside, _)| inside + size).max().unwrap();
     let mut file = memtint_map::mapfile::to_platform_file("made", functions, end, "a test");
     file.region = regions
