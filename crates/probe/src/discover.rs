@@ -9,7 +9,7 @@ use crate::report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Se
 use crate::solve::{Unsolved, solve};
 use crate::tester::{CLEAR, Decision, Target, Tester};
 use crate::verify::verify;
-use crate::view::View;
+use crate::view::{Part, View};
 use memtint_map::gf2::{self, Basis};
 use memtint_units::{ByteSize, PhysAddr};
 
@@ -22,6 +22,10 @@ const RELATIONS_MAX: u32 = 64;
 const PREDICTED: u32 = 6;
 /// The most assumptions that are tried to the end.
 const ASSUMPTIONS_MAX: usize = 4;
+/// Borders between modules are multiples of this.
+const BORDER: u64 = 64 << 20;
+/// Parts of memory that are looked at for functions of their own, and about as many pieces of those that a border cuts.
+const AREA_PARTS: u64 = 16;
 /// Pairs that conflict: those that are sought, those that are enough, and the pairs that are drawn for them.
 const CONFLICTING: usize = 24;
 const CONFLICTING_MIN: usize = 12;
@@ -70,7 +74,73 @@ impl Search<'_, '_> {
         if let Some(area) = self.in_turn(&pool)? {
             return Ok(self.found(vec![area], Vec::new()));
         }
-        Ok(self.refused())
+        let areas = self.areas(&pool)?;
+        if areas.is_empty() {
+            return Ok(self.refused());
+        }
+        let known: u64 = areas.iter().map(|area| area.pool.bytes()).sum();
+        let mut missing = Vec::new();
+        if areas.len() > 1 {
+            missing.push(Missing::BetweenAreas);
+        }
+        if known < pool.bytes() {
+            missing.push(Missing::Bytes(pool.bytes() - known));
+        }
+        Ok(self.found(areas, missing))
+    }
+
+    /// Looks for parts of memory with functions of their own, the largest first.
+    fn areas(&mut self, pool: &Pool) -> Result<Vec<Area>, OracleError> {
+        let mut parts = pool.parts(AREA_PARTS);
+        // Where some parts here and there show nothing, others will not.
+        let mut kinds = vec![None; parts.len()];
+        for at in [0, 1, 2, 3].map(|quarter| quarter * (parts.len() - 1) / 3) {
+            kinds[at] = self.kind(&parts[at])?;
+        }
+        if kinds.iter().all(Option::is_none) {
+            return Ok(Vec::new());
+        }
+        for at in 0..parts.len() {
+            if kinds[at].is_none() {
+                kinds[at] = self.kind(&parts[at])?;
+            }
+        }
+        // What is cut by a border is looked at in smaller pieces.
+        for at in (0..parts.len()).rev().filter(|&at| kinds[at].is_none()).collect::<Vec<_>>() {
+            let pieces = parts[at].aligned_parts((parts[at].bytes() / AREA_PARTS).next_power_of_two().max(BORDER));
+            let known = pieces.iter().map(|piece| self.kind(piece)).collect::<Result<Vec<_>, _>>()?;
+            parts.splice(at..=at, pieces);
+            kinds.splice(at..=at, known);
+        }
+        let mut areas = Vec::new();
+        let mut at = 0;
+        while at < parts.len() {
+            let run = kinds[at..].iter().take_while(|kind| **kind == kinds[at]).count();
+            if kinds[at].is_some() {
+                let range = parts[at].envelope().start..parts[at + run - 1].envelope().end;
+                let part = Part {
+                    base: range.start.0,
+                    size: range.end.0 - range.start.0,
+                    inside: range.start.0,
+                    interleave: None,
+                };
+                let (words, view) =
+                    (format!("memory from {:#x} to {:#x}", range.start.0, range.end.0), View::of_parts(vec![part]));
+                if let Some(within) = pool.within(&range) {
+                    areas.extend(self.area(&words, &within, &view, view.bits(&within))?);
+                }
+            }
+            at += run;
+        }
+        areas.sort_by_key(|area| std::cmp::Reverse(area.pool.bytes()));
+        Ok(areas)
+    }
+
+    /// The span of functions within small blocks of a part.
+    fn kind(&mut self, part: &Pool) -> Result<Option<Basis>, OracleError> {
+        let words = format!("functions from {:#x}", part.envelope().start.0);
+        let area = self.once(&words, part, &View::plain(), BLOCK_BITS_MIN)?;
+        Ok(area.map(|area| Basis::spanning(area.solution.functions.iter().copied())))
     }
 
     /// Looks for channels in turn whose number is no power of two.

@@ -1,6 +1,6 @@
 //! What can be asked of a machine.
 
-use crate::pool::Pool;
+use crate::pool::{Pool, PoolError};
 use memtint_units::PhysAddr;
 
 /// Times accesses to memory. Everything a probe knows of a machine comes through here.
@@ -40,6 +40,9 @@ pub enum OracleError {
         /// The address.
         found: u64,
     },
+    /// Its memory is no pool.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
     /// A log holds another question, or none.
     #[error("{log}: line {line}: {found}; the probe asked for {asked}")]
     Replay {

@@ -122,6 +122,14 @@ impl Pool {
         (0..count).filter_map(|part| self.within(&(cut(part)..cut(part + 1)))).collect()
     }
 
+    /// Cuts it at multiples of a power of two.
+    #[must_use]
+    pub fn aligned_parts(&self, step: u64) -> Vec<Pool> {
+        let Range { start, end } = self.envelope();
+        let cuts = (start.0 & !(step - 1)..end.0).step_by(step as usize);
+        cuts.filter_map(|cut| self.within(&(PhysAddr(cut)..PhysAddr(cut + step)))).collect()
+    }
+
     /// Tells whether an address is in it.
     #[must_use]
     pub fn contains(&self, addr: PhysAddr) -> bool {
@@ -198,6 +206,8 @@ mod tests {
             let (least, most) = (parts.iter().map(Pool::bytes).min(), parts.iter().map(Pool::bytes).max());
             assert!(most.unwrap() - least.unwrap() <= LINE, "{count}");
         }
+        let aligned = pool.aligned_parts(0x4000);
+        assert_eq!(aligned.iter().map(Pool::bytes).collect::<Vec<_>>(), [0x80, 0x100, 0x4000, 0x4000, 0x4000, 0x4000]);
         let range = |base, end| PhysAddr(base)..PhysAddr(end);
         assert_eq!(pool.within(&range(0x1001, 0x40c1)).map(|part| part.bytes()), Some(0x40 + 0xc0));
         assert_eq!(pool.within(&range(0x2000, 0x3000)), None);

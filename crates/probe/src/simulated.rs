@@ -97,6 +97,8 @@ impl Noise {
 #[derive(Clone, Debug)]
 pub struct SimulatedMachine {
     platform: Platform,
+    /// Memory of another size or kind beside it, if there is any.
+    beside: Option<Box<SimulatedMachine>>,
     pool: Pool,
     noise: Noise,
     seed: u64,
@@ -130,6 +132,7 @@ impl SimulatedMachine {
         let rows = dram.row_functions.as_ref().map(functions).or_else(|| dram.row_bits.as_ref().map(plain));
         Ok(SimulatedMachine {
             platform,
+            beside: None,
             pool,
             noise,
             seed,
@@ -141,6 +144,17 @@ impl SimulatedMachine {
             last: None,
             scrambled: false,
         })
+    }
+
+    /// Adds memory with a mapping of its own, such as that of a second module of another size, in banks of its own.
+    ///
+    /// # Errors
+    /// [`OracleError::Outside`] as for the first, and [`OracleError::Pool`] when the two overlap.
+    pub fn beside(mut self, platform: Platform, pool: Pool) -> Result<SimulatedMachine, OracleError> {
+        let pieces = self.pool.pieces().chain(pool.pieces()).collect::<Vec<_>>();
+        self.beside = Some(Box::new(SimulatedMachine::new(platform, pool, self.noise, self.seed)?));
+        self.pool = Pool::new(pieces, self.pool.known_bits())?;
+        Ok(self)
     }
 
     /// Puts each frame of the pool somewhere else than its address says, as a virtual machine does.
@@ -172,6 +186,10 @@ impl SimulatedMachine {
 
     /// Bank and row.
     fn place(&self, addr: PhysAddr) -> (u32, u64) {
+        if let Some(beside) = self.beside.as_ref().filter(|beside| beside.pool.contains(addr)) {
+            let (bank, row) = beside.place(addr);
+            return (bank + self.platform.banks(), row);
+        }
         let bank = self.platform.raw_bank(addr).expect("the pool is where the platform has memory");
         let inside = self.platform.locate(addr).expect("the same").dram_addr;
         let row = match &self.rows {

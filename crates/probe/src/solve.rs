@@ -7,6 +7,8 @@ use memtint_map::gf2::{self, Basis};
 
 /// The most functions: 4096 banks.
 const FUNCTIONS_MAX: usize = 12;
+/// The base-two logarithm of the most lines in a row: 8 KiB, twice that in lockstep.
+const ROW_LINES_MAX: usize = 8;
 /// Samples of each set of banks that is said to be another: one conflict among them would show that it is not.
 const COSET_SAMPLES: u32 = 8;
 /// Sums of what leaves the bank that are tried in the end.
@@ -274,6 +276,9 @@ fn impossible(solution: &Solution) -> Option<Unsolved> {
     }
     if solution.same_row.len() < 3 {
         return Some(Unsolved::Impossible("rows of fewer than eight lines"));
+    }
+    if solution.same_row.len() > ROW_LINES_MAX {
+        return Some(Unsolved::Impossible("rows of more than 16 KiB"));
     }
     debug_assert!(
         solution.same_bank.iter().all(|&member| gf2::evaluate(&solution.functions, member) == 0),

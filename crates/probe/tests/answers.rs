@@ -214,6 +214,33 @@ fn memory_that_is_moved_into_the_hole_is_found() {
 }
 
 #[test]
+fn modules_of_two_sizes_are_two_areas() {
+    // Both channels as far as both modules go, and one beyond.
+    let both: Vec<u64> = [1 << 6 | 1 << 13].into_iter().chain(FUNCTIONS.iter().map(|mask| mask << 1)).collect();
+    for (border, end) in [(8 * GIB, 12 * GIB), (4 * GIB, 12 * GIB), (6 * GIB, 7 * GIB)] {
+        for noise in [Noise::QUIET, Noise::TYPICAL] {
+            let (first, second) =
+                (made(&both, &[(0, border, 0, None)]), made(&FUNCTIONS, &[(border, end - border, border, None)]));
+            let (pool, other) = (whole(&first), whole(&second));
+            let machine = SimulatedMachine::new(first, pool, noise, 2).unwrap();
+            let mut machine = machine.beside(second, other).unwrap();
+            let report = report(&mut machine, 3);
+            assert_eq!(
+                judge(&machine, &report.answer),
+                Verdict::Partial,
+                "{border:#x} {noise:?} {:?}",
+                report.attempts
+            );
+            let Answer::Partial(mapping, missing) = &report.answer else { unreachable!() };
+            assert_eq!((mapping.areas.len(), &missing[..]), (2, &[Missing::BetweenAreas][..]), "{border:#x}");
+            let mut counts = mapping.areas.iter().map(|area| area.solution.functions.len()).collect::<Vec<_>>();
+            counts.sort_unstable();
+            assert_eq!(counts, [4, 5]);
+        }
+    }
+}
+
+#[test]
 fn huge_pages_show_the_lower_bits() {
     for id in ["skl-e3-1220v5-4x4g", "zen2-ddr4-2r", "haswell-e3-1230"] {
         for noise in [Noise::QUIET, Noise::TYPICAL] {
@@ -230,4 +257,93 @@ fn huge_pages_show_the_lower_bits() {
             assert_eq!((written.address_bits(), written.size_bytes()), (21, 2 << 20));
         }
     }
+}
+
+/// A machine that says something else than what is so.
+struct Hostile {
+    machine: SimulatedMachine,
+    random: Random,
+    how: Lie,
+    asked: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Lie {
+    /// One call in ten is answered with the readings of another pair.
+    OtherPair,
+    /// One call in ten says the contrary.
+    Contrary,
+    /// One reading in ten is any number.
+    Reading,
+    /// Each access is slower than the one before.
+    Drift,
+    /// Only pairs that are more than 2 MiB apart conflict.
+    OnlyAbove,
+    /// Pairs that are more than 2 MiB apart are slow, and nothing else.
+    SlowAbove,
+}
+
+impl Oracle for Hostile {
+    fn pool(&self) -> &Pool {
+        self.machine.pool()
+    }
+
+    fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        self.asked += 1;
+        let far = addresses.len() == 2 && (addresses[0].0 ^ addresses[1].0) >> 21 != 0;
+        let lie = self.random.below(10) == 0;
+        let other = addresses.iter().map(|_| self.machine.pool().any(&mut self.random)).collect::<Vec<_>>();
+        Ok(match self.how {
+            Lie::OtherPair if lie => self.machine.time(&other, rounds)?,
+            Lie::Contrary if lie => {
+                let readings = self.machine.time(addresses, rounds)?;
+                readings.into_iter().map(|reading| 490_u32.saturating_sub(reading)).collect()
+            }
+            Lie::Reading => {
+                let readings = self.machine.time(addresses, rounds)?;
+                let mut lied =
+                    |reading| if self.random.below(10) == 0 { self.random.below(600) as u32 } else { reading };
+                readings.into_iter().map(&mut lied).collect()
+            }
+            Lie::Drift => {
+                let readings = self.machine.time(addresses, rounds)?;
+                readings.into_iter().map(|reading| reading + (self.asked / 20) as u32).collect()
+            }
+            Lie::OnlyAbove if !far => self.machine.time(&addresses[..1], rounds * addresses.len() as u32)?,
+            Lie::SlowAbove => {
+                let readings = self.machine.time(&addresses[..1], rounds * addresses.len() as u32)?;
+                readings.into_iter().map(|reading| reading + if far { 80 } else { 0 }).collect()
+            }
+            _ => self.machine.time(addresses, rounds)?,
+        })
+    }
+
+    fn time_beside(
+        &mut self,
+        addresses: &[PhysAddr],
+        _others: &[PhysAddr],
+        rounds: u32,
+    ) -> Result<Option<Vec<u32>>, OracleError> {
+        self.time(addresses, rounds).map(Some)
+    }
+}
+
+#[test]
+fn what_lies_is_not_believed() {
+    let mut verdicts = Vec::new();
+    for how in [Lie::OtherPair, Lie::Contrary, Lie::Reading, Lie::Drift, Lie::OnlyAbove, Lie::SlowAbove] {
+        let mut counts = [0; 4];
+        for id in ["skl-e3-1220v5-4x4g", "zen2-ddr4-2r"] {
+            for (noise, seed) in [(Noise::NONE, 1), (Noise::TYPICAL, 3)] {
+                let mut hostile =
+                    Hostile { machine: machine(id, noise, seed), random: Random::new(seed), how, asked: 0 };
+                let report = report(&mut hostile, seed);
+                let verdict = judge(&hostile.machine, &report.answer);
+                assert_ne!(verdict, Verdict::Wrong, "{how:?} {id} {noise:?} {:?}", report.attempts);
+                counts[verdict as usize] += 1;
+            }
+        }
+        verdicts.push((how, counts));
+    }
+    println!("{verdicts:?}");
 }
