@@ -6,7 +6,7 @@ use crate::levels::{survey, survey_pairs};
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
 use crate::report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings};
-use crate::solve::{Unsolved, solve};
+use crate::solve::{BLOCK_BITS_MIN, Unsolved, solve};
 use crate::tester::{CLEAR, Decision, Target, Tester};
 use crate::verify::verify;
 use crate::view::{Part, View};
@@ -15,8 +15,6 @@ use memtint_units::{ByteSize, PhysAddr};
 
 /// Tests of a whole probe, which share what errors may be made.
 const TESTS: f64 = 4000.0;
-/// The smallest blocks, in address bits, that what is moved may not tear apart.
-const BLOCK_BITS_MIN: u32 = 24;
 /// Pairs of blocks that are looked at, at most, and those in a row that have to be as predicted.
 const RELATIONS_MAX: u32 = 64;
 const PREDICTED: u32 = 6;
@@ -74,7 +72,9 @@ impl Search<'_, '_> {
         if let Some(area) = self.in_turn(&pool)? {
             return Ok(self.found(vec![area], Vec::new()));
         }
-        let areas = self.areas(&pool)?;
+        // With parts one by one all of it is done many times over: only where conflicts are clear.
+        let clear = |attempt: &Attempt| attempt.separation.is_some_and(|separation| separation >= CLEAR);
+        let areas = if self.attempts.iter().any(clear) { self.areas(&pool)? } else { Vec::new() };
         if areas.is_empty() {
             return Ok(self.refused());
         }
@@ -268,7 +268,11 @@ impl Search<'_, '_> {
             let last = self.attempts.last().expect("it was just made");
             // On a noisy machine anything may have been noise, elsewhere only what contradicts itself.
             let clear = last.separation.is_some_and(|separation| separation >= CLEAR);
-            let again = !clear || matches!(last.failed, Some(Unsolved::Contradicted(_)));
+            let again = match last.failed {
+                Some(Unsolved::TooLong) => false,
+                Some(Unsolved::Contradicted(_)) => true,
+                _ => !clear,
+            };
             if area.is_some() || !again {
                 return Ok(area);
             }
@@ -278,6 +282,11 @@ impl Search<'_, '_> {
 
     /// Tries one assumption.
     fn once(&mut self, assumption: &str, pool: &Pool, view: &View, bits: u32) -> Result<Option<Area>, OracleError> {
+        if self.tester.effort().accesses > self.settings.accesses_max {
+            let failed = Some(Unsolved::TooLong);
+            self.attempts.push(Attempt { assumption: assumption.to_owned(), failed, separation: None, accesses: 0 });
+            return Ok(None);
+        }
         (self.progress)(&format!("trying {assumption}"));
         let before = self.tester.effort().accesses;
         let mut attempt = Attempt { assumption: assumption.to_owned(), failed: None, separation: None, accesses: 0 };

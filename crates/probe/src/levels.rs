@@ -7,19 +7,23 @@ use crate::view::View;
 /// Samples of each difference in the first pass, and at most.
 const FIRST: u32 = 6;
 const SAMPLES_MAX: usize = 200;
+/// Samples of each single bit when nothing else showed anything, how often, and a gap there in standard errors.
+const SINGLES_SAMPLES: u32 = 30;
+const SINGLES_PASSES: u32 = 20;
+const SINGLES_GAP: f64 = 4.0;
 /// Differences that are looked at closely to the end, and others beside them.
 const KEPT_MIN: usize = 24;
 const OTHERS: usize = 16;
 /// A gap between two clusters of differences, in standard errors.
 const GAP: f64 = 6.0;
 /// Splits that are measured anew: the first few, if they are not so many deviations wide; with so many candidates on each side
-/// and so many samples of each.
+/// and so many samples of each that a level errs by a tenth of the split or less.
 const SETTLED_SPLITS: usize = 4;
 const SETTLED_BELOW: f64 = 4.0;
 const SETTLED: usize = 6;
-const SETTLED_SAMPLES: u32 = 48;
+const SETTLED_ERROR: f64 = 12.5;
 /// Splits that are narrower are none.
-const SEPARATION_MIN: f64 = 0.5;
+const SEPARATION_MIN: f64 = 0.3;
 /// Differences drawn at random at most, when simpler ones show nothing.
 const RANDOM_MAX: usize = 2048;
 
@@ -58,6 +62,7 @@ impl Landscape {
 /// Those of the oracle.
 pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> Result<Landscape, OracleError> {
     let mut land = Landscape { candidates: Vec::new(), sigma: 1.0, splits: Vec::new() };
+    tester.be_careful(false)?;
     add(&mut land, tester, view, (lowest..bits).map(|bit| Target::Difference(1 << bit)))?;
     refine(&mut land, tester, view, 2 * FIRST as usize)?;
     if land.splits.is_empty() {
@@ -77,6 +82,28 @@ pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> R
         if land.splits.is_empty() && drawn == 512 {
             refine(&mut land, tester, view, SAMPLES_MAX)?;
         }
+    }
+    if land.splits.is_empty() {
+        tester.be_careful(true)?;
+        // Most memories have bits that change the row and nothing else: whatever it takes, all of them in turn.
+        land.candidates.clear();
+        for _ in 0..SINGLES_PASSES {
+            for (at, bit) in (lowest..bits).enumerate() {
+                let target = Target::Difference(1 << bit);
+                let samples = tester.samples(view, target, SINGLES_SAMPLES)?.unwrap_or_default();
+                match land.candidates.get_mut(at) {
+                    Some(candidate) => candidate.samples.extend(samples),
+                    None => land.candidates.push(Candidate { target, samples, middle: 0.0 }),
+                }
+            }
+        }
+        land.candidates.retain(|candidate| !candidate.samples.is_empty());
+        for candidate in &mut land.candidates {
+            candidate.middle = median(&mut candidate.samples);
+        }
+        measure(&mut land);
+        land.splits = splits(&land, SINGLES_GAP);
+        land.splits.retain(|split| split.separation() > SEPARATION_MIN);
     }
     Ok(land)
 }
@@ -131,7 +158,7 @@ fn measure(land: &mut Landscape) {
 fn refine(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, most: usize) -> Result<(), OracleError> {
     let (mut count, mut kept) = (FIRST as usize, land.candidates.len());
     loop {
-        land.splits = splits(land);
+        land.splits = splits(land, GAP);
         if let Some(&first) = land.splits.first() {
             let promising = land.above(&first).count();
             if confirm(land, tester, view, promising.min(4))? {
@@ -188,22 +215,22 @@ fn settle(land: &mut Landscape, tester: &mut Tester<'_>, view: &View) -> Result<
         }
         let least = f64::midpoint(split.hit, split.conflict);
         let below = land.candidates.partition_point(|candidate| candidate.middle > least);
+        let count = (SETTLED_ERROR / split.separation()).powi(2).clamp(48.0, 400.0) as u32;
         let mut fresh = |some: &[Candidate]| -> Result<Vec<f64>, OracleError> {
             let mut middles = Vec::new();
             for candidate in some {
-                if let Some(mut samples) = tester.samples(view, candidate.target, SETTLED_SAMPLES)? {
+                if let Some(mut samples) = tester.samples(view, candidate.target, count)? {
                     middles.push(median(&mut samples));
                 }
             }
             Ok(middles)
         };
         let mut slow = fresh(&land.candidates[..below.min(SETTLED)])?;
-        let mut fast = fresh(&land.candidates[below..(below + SETTLED).min(land.candidates.len())])?;
+        let fast = fresh(&land.candidates[below..(below + SETTLED).min(land.candidates.len())])?;
         if slow.is_empty() || fast.is_empty() {
             continue;
         }
-        fast.sort_by(f64::total_cmp);
-        let hit = fast[fast.len() - 1 - fast.len() / 4];
+        let hit = fast.into_iter().fold(f64::MIN, f64::max);
         land.splits[at] = Levels { hit, conflict: median(&mut slow), sigma: split.sigma };
     }
     land.splits.retain(|split| split.separation() > SEPARATION_MIN);
@@ -211,17 +238,17 @@ fn settle(land: &mut Landscape, tester: &mut Tester<'_>, view: &View) -> Result<
 }
 
 /// Gaps between neighbours that are far larger than their errors, from the top; among those that were measured most.
-fn splits(land: &Landscape) -> Vec<Levels> {
+fn splits(land: &Landscape, least: f64) -> Vec<Levels> {
     let error = |own: &Candidate| land.sigma * 1.2533 / (own.samples.len() as f64).sqrt();
     let most = land.candidates.iter().map(|own| own.samples.len()).max().unwrap_or(0);
     let sure: Vec<&Candidate> = land.candidates.iter().filter(|own| 2 * own.samples.len() > most).collect();
     let mut found = Vec::new();
     for at in 1..sure.len() {
         let gap = sure[at - 1].middle - sure[at].middle;
-        if gap > GAP * error(sure[at - 1]).hypot(error(sure[at])) {
+        if gap > least * error(sure[at - 1]).hypot(error(sure[at])) {
             let middles = |of: &[&Candidate]| median(&mut of.iter().map(|own| own.middle).collect::<Vec<_>>());
-            // The lower level is that of the slowest that do not conflict: some of those just below the gap.
-            let below = &sure[at..(at + 5).min(sure.len())];
+            // The lower level is that of the slowest that do not conflict: one of those just below the gap.
+            let below = &sure[at..(at + if least < GAP { 1 } else { 5 }).min(sure.len())];
             found.push(Levels { hit: middles(below), conflict: middles(&sure[..at]), sigma: land.sigma.max(1.0) });
         }
     }

@@ -22,11 +22,13 @@ pub struct Settings {
     pub lowest: u32,
     /// How often one assumption is tried anew after a contradiction, which may have been noise.
     pub attempts: u32,
+    /// Timed accesses after which nothing more is tried.
+    pub accesses_max: u64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { seed: 1, confidence: 0.999, lowest: 6, attempts: 3 }
+        Settings { seed: 1, confidence: 0.999, lowest: 6, attempts: 3, accesses_max: 20_000_000 }
     }
 }
 

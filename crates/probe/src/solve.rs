@@ -1,12 +1,14 @@
 //! From conflicts to functions: which combinations of address bits leave the bank as it is.
 
 use crate::oracle::OracleError;
-use crate::tester::{Decision, Levels, Tester};
+use crate::tester::{Decision, HIDDEN, Levels, Tester};
 use crate::view::View;
 use memtint_map::gf2::{self, Basis};
 
 /// The most functions: 4096 banks.
 const FUNCTIONS_MAX: usize = 12;
+/// The smallest blocks, in address bits, that what is moved may not tear apart.
+pub(crate) const BLOCK_BITS_MIN: u32 = 24;
 /// The base-two logarithm of the most lines in a row: 8 KiB, twice that in lockstep.
 const ROW_LINES_MAX: usize = 8;
 /// Samples of each set of banks that is said to be another: one conflict among them would show that it is not.
@@ -70,6 +72,12 @@ pub enum Unsolved {
     /// A difference that should conflict does not, or the other way round.
     #[error("pairs with the difference {0:#x} contradict what was found from others")]
     Contradicted(u64),
+    /// Where conflicts hardly stand out, a function of upper bits alone may be a mixture that a moved address makes.
+    #[error("a function of upper address bits alone, on a machine this noisy")]
+    Doubtful,
+    /// It would take more accesses than are allowed.
+    #[error("the accesses that are allowed are used up")]
+    TooLong,
     /// Too few predictions could be tried, or too many of them not be decided.
     #[error("too few predictions could be tried")]
     Unverified,
@@ -142,6 +150,10 @@ pub fn solve(
     let solution = Solution { covered, tried, functions, same_bank, same_row };
     if let Some(unsolved) = impossible(&solution) {
         return Ok(Err(unsolved));
+    }
+    let upper = |&&function: &&u64| function >> BLOCK_BITS_MIN << BLOCK_BITS_MIN == function;
+    if levels.separation() < HIDDEN && solution.functions.iter().find(upper).is_some() {
+        return Ok(Err(Unsolved::Doubtful));
     }
     known!(solver.verify(&solution, &independent));
     Ok(Ok(solution))

@@ -7,12 +7,15 @@ use crate::view::View;
 use memtint_units::PhysAddr;
 use std::collections::VecDeque;
 
-/// Controls that make up the baseline.
+/// Controls that make up the baseline, and accesses after which there is another one; and the same where all depends on it.
 const CONTROLS: usize = 15;
-/// Accesses after which the baseline is renewed.
 const RENEWED: u64 = 200;
+const CAREFUL_CONTROLS: usize = 101;
+const CAREFUL_RENEWED: u64 = 20;
+/// Samples that are enough to decide there: more than another program's burst can have in common.
+const CAREFUL_SHARE: f64 = 24.0;
 /// The most samples of one decision.
-const SAMPLES_MAX: u32 = 600;
+const SAMPLES_MAX: u32 = 2000;
 /// Samples further from where they belong than so many deviations count as if they were there.
 const CLAMP: f64 = 3.0;
 /// A sample looks otherwise than was decided if it is so many deviations on the other side of the middle; so many of them are
@@ -25,6 +28,8 @@ const CONTRARY_PAUSE: u32 = 30;
 /// it so many other pairs are looked at, of which so many have to stay otherwise too.
 pub(crate) const CLEAR: f64 = 3.0;
 const OTHERS: u32 = 8;
+/// Below this separation single pairs show nothing.
+pub(crate) const HIDDEN: f64 = 1.2;
 const OTHERS_MIN: u32 = 2;
 /// Pairs that are drawn for one sample.
 const DISTURBED_MAX: u32 = 50;
@@ -129,6 +134,7 @@ pub struct Tester<'a> {
     /// Spread of controls.
     spread: f64,
     renewed_at: u64,
+    careful: bool,
     effort: Effort,
     /// Samples, and those of them that another program disturbed.
     samples: u64,
@@ -153,6 +159,7 @@ impl<'a> Tester<'a> {
             baseline: 0.0,
             spread: 1.0,
             renewed_at: 0,
+            careful: false,
             effort: Effort::default(),
             samples: 0,
             disturbed: 0,
@@ -180,6 +187,16 @@ impl<'a> Tester<'a> {
     /// Gives the random numbers.
     pub fn random(&mut self) -> &mut Random {
         &mut self.random
+    }
+
+    /// Keeps the baseline as exact as can be, or as is enough on most machines. What it errs by is common to samples that follow each
+    /// other, so that more of them do not help.
+    pub fn be_careful(&mut self, careful: bool) -> Result<(), OracleError> {
+        self.careful = careful;
+        while careful && self.controls.len() < CAREFUL_CONTROLS {
+            self.control()?;
+        }
+        Ok(())
     }
 
     /// Draws one address of each pair in this part of the pool from now on; `None` is all of it.
@@ -215,7 +232,8 @@ impl<'a> Tester<'a> {
     /// makes them slower.
     fn control(&mut self) -> Result<(), OracleError> {
         let control = self.alone()?;
-        if self.controls.len() == CONTROLS {
+        let most = if self.careful { CAREFUL_CONTROLS } else { CONTROLS };
+        while self.controls.len() >= most {
             self.controls.pop_front();
         }
         self.controls.push_back(control);
@@ -266,7 +284,8 @@ impl<'a> Tester<'a> {
     fn sample(&mut self, view: &View, target: Target) -> Result<Option<([PhysAddr; 2], f64)>, OracleError> {
         self.samples += 1;
         for _ in 0..DISTURBED_MAX {
-            if self.effort.accesses - self.renewed_at > RENEWED {
+            let renewed = if self.careful { CAREFUL_RENEWED } else { RENEWED };
+            if self.effort.accesses - self.renewed_at > renewed {
                 self.control()?;
             }
             let Some(pair) = self.pair(view, target) else { return Ok(None) };
@@ -301,7 +320,8 @@ impl<'a> Tester<'a> {
         let target = target.into();
         let (decision, contrary) = self.sequential(view, target, levels, least)?;
         let clear = levels.separation() >= CLEAR;
-        if decision == Decision::Unknown || matches!(target, Target::Pair(_)) || (!clear && least == 1) {
+        let hidden = levels.separation() < HIDDEN || (!clear && least == 1);
+        if decision == Decision::Unknown || matches!(target, Target::Pair(_)) || hidden {
             return Ok(decision);
         }
         let middle = f64::midpoint(levels.hit, levels.conflict);
@@ -370,7 +390,7 @@ impl<'a> Tester<'a> {
         let (low, high) = (levels.hit - CLAMP * levels.sigma, levels.conflict + CLAMP * levels.sigma);
         // No sample alone decides, however clear it looks, and on a machine with other programs not a few either.
         let disturbed = self.disturbed as f64 / (self.samples + 1) as f64;
-        let most = self.odds / (1.5 + 60.0 * disturbed).min(8.0);
+        let most = self.odds / if self.careful { CAREFUL_SHARE } else { (1.5 + 60.0 * disturbed).min(8.0) };
         let (mut evidence, mut sum, mut samples) = (0.0_f64, 0.0, 0);
         let mut decision = Decision::Unknown;
         let mut seen = Vec::new();
