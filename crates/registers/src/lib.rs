@@ -1,0 +1,44 @@
+//! Address mappings read from dumps of a memory controller's registers.
+//!
+//! Where the maker documents the registers, reading them beats timing: the answer is exact and takes no measurement.
+//! This room holds pure functions from a dump to a platform file. [`ConfigSpace`] is a dump of PCI configuration space
+//! (`lspci -xxxx`, `setpci`, sysfs), from which [`decode_family`] reads AMD families 10h and 15h; [`ZenDump`] is a list
+//! of data fabric and memory controller registers, from which [`decode_zen`] reads Zen.
+//!
+//! What it deliberately does not do: it touches no hardware, and it never guesses. A mapping that the platform file
+//! cannot say exactly is refused by the name of the register that says so.
+//!
+//! ```
+//! use memtint_registers::{ZenDump, decode_zen};
+//!
+//! // Zen 4 desktop: two channels interleaved at address bit 8, 32 GiB, memory controllers not dumped.
+//! let dump = "
+//! fabric df4
+//! F7xE00 = 0x00000000
+//! F7xE04 = 0x0000007f
+//! F7xE08 = 0x00000001
+//! F7xE0C = 0x00000010
+//! F7x104 = 0x00000000
+//! ";
+//! let decoded = decode_zen(&ZenDump::parse(dump, "example")?, "example")?;
+//! assert_eq!(decoded.file.dram.functions[0].bits, [8]);
+//! # Ok::<(), memtint_registers::RegisterError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod dct;
+mod decoded;
+mod error;
+mod fabric;
+mod list;
+mod pci;
+mod umc;
+mod wires;
+mod zen;
+
+pub use dct::{Family, decode_family};
+pub use decoded::Decoded;
+pub use error::RegisterError;
+pub use list::{Fabric, Layout, ZenDump};
+pub use pci::{ConfigSpace, PciAddress};
+pub use zen::decode_zen;
