@@ -1,9 +1,9 @@
 //! What this machine says of itself.
 //!
-//! Reads sysfs, `/proc/iomem`, SMBIOS and ACPI where the caller may, and `cpuid`; [`Machine`] is the answer. It never guesses
-//! how addresses map to DRAM: [`candidates`] names the catalogue's entries for relatives of this processor, to be confirmed
-//! by probing, and [`assumed_platform`] writes a platform file that says of each fact whether the machine told it or it was
-//! borrowed. Nothing here changes the machine.
+//! Reads sysfs, `/proc/iomem`, EDAC, SPD, SMBIOS and ACPI where the caller may, and `cpuid`; [`Machine`] is the answer. It
+//! never guesses how addresses map to DRAM: [`candidates`] names the catalogue's entries for relatives of this processor, to
+//! be confirmed by probing, and [`assumed_platform`] writes a platform file that says of each fact whether the machine told
+//! it or it was borrowed. Nothing here changes the machine.
 //!
 //! ```no_run
 //! let machine = memtint_detect::Machine::read();
@@ -14,6 +14,7 @@
 
 mod borrow;
 mod cpu;
+mod geometry;
 mod machine;
 mod smbios;
 mod sysfs;
@@ -21,6 +22,7 @@ mod uarch;
 
 pub use borrow::{BorrowError, assumed_platform};
 pub use cpu::Processor;
+pub use geometry::{EdacController, EdacKind, EdacPart, Geometry, SpdModule};
 pub use machine::{Firmware, Machine, MemoryRange};
 pub use smbios::{MappedAddress, MemoryDevice, Smbios};
 pub use sysfs::{Cache, CacheKind, Cores, Node};

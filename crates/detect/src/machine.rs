@@ -6,6 +6,7 @@ use memtint_units::PAGE_SIZE;
 use serde::Serialize;
 
 use crate::cpu::Processor;
+use crate::geometry::Geometry;
 use crate::smbios::{self, Smbios};
 use crate::sysfs::{self, Cache, Cores, Node, read_text};
 
@@ -23,6 +24,8 @@ pub struct Machine {
     /// Memory the kernel manages, ascending by address, cut to whole pages and at the borders of nodes. Empty when the
     /// caller may not see addresses.
     pub memory: Vec<MemoryRange>,
+    /// Modules, ranks and banks.
+    pub geometry: Geometry,
     /// Firmware.
     pub firmware: Firmware,
 }
@@ -71,6 +74,7 @@ impl Machine {
             caches: sysfs::caches(root),
             memory: split_by_node(&system_ram(&iomem), &nodes),
             nodes,
+            geometry: Geometry::read(root),
             firmware: firmware(root),
         }
     }

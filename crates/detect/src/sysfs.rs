@@ -73,7 +73,7 @@ fn read_number(path: &Path) -> Option<u32> {
 }
 
 /// Directories `prefixN` of `parent` with their N, ascending.
-fn numbered(parent: &Path, prefix: &str) -> Vec<(u64, PathBuf)> {
+pub(crate) fn numbered(parent: &Path, prefix: &str) -> Vec<(u64, PathBuf)> {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let mut found: Vec<(u64, PathBuf)> = entries
         .filter_map(|entry| Some((entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()?, entry.path())))

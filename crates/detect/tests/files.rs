@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use memtint_detect::{CacheKind, Machine, MemoryRange};
+use memtint_detect::{CacheKind, EdacKind, Machine, MemoryRange};
 
 struct Tree(PathBuf);
 
 impl Tree {
-    fn new() -> Self {
-        Self(std::env::temp_dir().join(format!("memtint-detect-{}", std::process::id())))
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("memtint-detect-{name}-{}", std::process::id())))
     }
 
     fn file(&self, path: &str, text: &str) {
@@ -27,7 +27,7 @@ impl Drop for Tree {
 
 /// Two sockets of two cores of two threads each; threads of a core are neighbours in number; CPU 7 is offline.
 fn two_sockets() -> Tree {
-    let tree = Tree::new();
+    let tree = Tree::new("sockets");
     for cpu in 0..8u32 {
         let at = |name: &str| format!("sys/devices/system/cpu/cpu{cpu}/{name}");
         let (socket, core) = (cpu / 4, cpu / 2 % 2);
@@ -90,4 +90,60 @@ fn cores_caches_and_nodes_are_counted_once() {
     assert_eq!((machine.nodes[1].memory_bytes, machine.nodes[1].cpus.as_str()), (1 << 30, "4-6"));
     assert_eq!(machine.firmware.vendor.as_deref(), Some("A maker"));
     assert_eq!(machine.firmware.acpi_tables, ["SRAT"]);
+}
+
+#[test]
+fn edac_says_where_modules_are() {
+    let tree = Tree::new("edac");
+    let mc = "sys/devices/system/edac/mc";
+    for (place, text) in [
+        ("mc0/mc_name", "F17h"),
+        ("mc0/size_mb", "16384"),
+        ("mc0/rank1/size", "8192"),
+        ("mc0/rank1/dimm_label", "CPU0_A1"),
+        ("mc0/rank1/dimm_location", "channel 1 csrow 0"),
+        ("mc0/rank1/dimm_mem_type", "Registered-DDR4"),
+        ("mc0/rank0/size", "8192"),
+        ("mc0/rank2/size", "0"),
+        // The older interface beside it counts the same memory again.
+        ("mc0/csrow0/size_mb", "16384"),
+        ("mc1/mc_name", "F10h"),
+        ("mc1/csrow0/size_mb", "2048"),
+        ("mc1/csrow0/mem_type", "Unbuffered-DDR3"),
+        ("mc1/csrow0/ch0_dimm_label", "mc#1csrow#0channel#0"),
+    ] {
+        tree.file(&format!("{mc}/{place}"), &format!("{text}\n"));
+    }
+    let geometry = Machine::read_files(&tree.0).geometry;
+    let [first, second] = geometry.controllers.as_slice() else { panic!("{geometry:?}") };
+    assert_eq!((first.name.as_str(), first.size_bytes, second.size_bytes), ("F17h", Some(16 << 30), None));
+    let numbers: Vec<_> = first.parts.iter().map(|part| (part.kind, part.number, part.size_bytes)).collect();
+    assert_eq!(numbers, [(EdacKind::Rank, 0, 8 << 30), (EdacKind::Rank, 1, 8 << 30)]);
+    let labelled = &first.parts[1];
+    assert_eq!(
+        (labelled.label.as_str(), labelled.location.as_str(), labelled.memory.as_str()),
+        ("CPU0_A1", "channel 1 csrow 0", "Registered-DDR4")
+    );
+    assert_eq!((second.parts[0].kind, second.parts[0].size_bytes), (EdacKind::CsRow, 2 << 30));
+    assert_eq!(geometry.bank_functions(), None);
+}
+
+#[test]
+fn modules_say_how_many_banks_there_are() {
+    let tree = Tree::new("spd");
+    // DDR4: 4 groups of 4 banks, 16 row bits, 10 column bits, 2 ranks, 64 bits wide.
+    let mut spd = vec![0u8; 512];
+    for (index, value) in [(2, 0x0c), (4, 0x85), (5, 0x21), (12, 0x09), (13, 0x03)] {
+        spd[index] = value;
+    }
+    for place in ["0-0050", "0-0052"] {
+        tree.file(&format!("sys/bus/i2c/devices/{place}/name"), "ee1004\n");
+        std::fs::write(tree.0.join(format!("sys/bus/i2c/devices/{place}/eeprom")), &spd).expect("it is writable");
+    }
+    tree.file("sys/bus/i2c/devices/0-0018/name", "jc42\n");
+    let geometry = Machine::read_files(&tree.0).geometry;
+    let modules: Vec<_> = geometry.modules.iter().map(|module| (module.place.as_str(), module.size_bytes)).collect();
+    assert_eq!(modules, [("0-0050", 16 << 30), ("0-0052", 16 << 30)]);
+    // Two modules of two ranks of 16 banks.
+    assert_eq!(geometry.bank_functions(), Some(6));
 }
