@@ -163,8 +163,39 @@ impl DetectReport<'_> {
                 }
             }
         }
+        self.write_geometry(out)?;
         let tables = firmware.acpi_tables.join(" ");
         writeln!(out, "ACPI tables  {}", if tables.is_empty() { "none that this user may read" } else { &tables })
+    }
+
+    fn write_geometry(&self, out: &mut String) -> fmt::Result {
+        let geometry = &self.machine.geometry;
+        for controller in &geometry.controllers {
+            for part in &controller.parts {
+                let (number, kind, size) = (controller.number, part.kind.name(), ByteSize(part.size_bytes));
+                let place = [&part.location, &part.label].into_iter().filter(|text| !text.is_empty());
+                let place: Vec<&str> = place.map(String::as_str).collect();
+                let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
+                writeln!(out, "edac         mc{number} {kind}{}: {size} {}{place}", part.number, part.memory)?;
+            }
+        }
+        for module in &geometry.modules {
+            writeln!(
+                out,
+                "spd          {}: {} {}, {} ranks of {} banks, 2^{} rows of 2^{} columns",
+                module.place,
+                ByteSize(module.size_bytes),
+                module.kind,
+                module.ranks,
+                module.banks,
+                module.row_bits,
+                module.column_bits
+            )?;
+        }
+        match geometry.bank_functions() {
+            Some(functions) => writeln!(out, "banks        2^{functions} by SPD: a mapping has {functions} functions"),
+            None => Ok(()),
+        }
     }
 
     fn write_candidates(&self, out: &mut String) -> fmt::Result {

@@ -8,6 +8,7 @@ mod analyze;
 mod bench;
 mod choice;
 mod command_watch;
+mod decode;
 mod detect;
 mod dram;
 mod draw;

@@ -41,6 +41,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Borrow(#[from] memtint_detect::BorrowError),
     #[error(transparent)]
+    Registers(#[from] memtint_registers::RegisterError),
+    #[error(transparent)]
     Refresh(#[from] memtint_refresh::RefreshError),
     #[error(transparent)]
     Workload(#[from] memtint_workload::WorkloadError),

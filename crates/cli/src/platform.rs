@@ -8,7 +8,7 @@ use memtint_units::ByteSize;
 use serde::Serialize;
 
 use crate::output::{Failure, Format, done, done_json, print_json, read_file, table};
-use crate::{Ending, detect};
+use crate::{Ending, decode, detect};
 
 /// Arguments of `memtint platform`.
 #[derive(Debug, clap::Args)]
@@ -32,6 +32,8 @@ enum PlatformVerb {
     },
     /// Says what this machine says of itself; never guesses how its addresses map to DRAM.
     Detect(detect::DetectArguments),
+    /// Reads the mapping from a dump of a memory controller's registers (AMD families 10h and 15h, Zen).
+    Decode(decode::DecodeArguments),
     /// Makes a platform file of another tool's map.txt: one XOR function of address bits a line.
     Import {
         /// The map.txt, for instance of DRAMA++.
@@ -57,6 +59,7 @@ pub(crate) fn main(arguments: &PlatformArguments, format: Format) -> Ending {
         PlatformVerb::List => list(format),
         PlatformVerb::Show { platform, toml } => show(platform, *toml, format),
         PlatformVerb::Detect(detect) => detect::main(detect, format),
+        PlatformVerb::Decode(decode) => decode::main(decode, format),
         PlatformVerb::Import { file, id, size } => import(file, id, *size, format),
         PlatformVerb::Export { platform } => export(platform, format),
     }
