@@ -199,21 +199,20 @@ impl Core {
         self.time.1
     }
 
-    /// The earliest slot at which the instruction with this index can be under way, given when it could otherwise; or
-    /// the register whose line it has to wait for.
+    /// The earliest slot at which the instruction with this index can be under way, given when it could otherwise, as far as
+    /// is known; and the register whose line it has to wait for besides. The first instruction out of a load's window waits
+    /// for the load, and all between that and this one come after it. Loads that were waited for are forgotten.
     #[inline]
-    pub(crate) fn enter_window(&mut self, index: u64, mut slot: u64) -> Result<u64, u16> {
+    pub(crate) fn enter_window(&mut self, index: u64, mut slot: u64) -> (u64, Option<u16>) {
         while let Some(load) = self.loads.front() {
-            if load.index + self.window > index {
-                break;
-            }
+            let Some(beyond) = index.checked_sub(load.index + self.window) else { break };
             if load.ready.slot == PENDING {
-                return Err(load.ready.register);
+                return (slot, Some(load.ready.register));
             }
-            slot = slot.max(load.ready.slot);
+            slot = slot.max(load.ready.slot + beyond);
             self.loads.pop_front();
         }
-        Ok(slot)
+        (slot, None)
     }
 
     /// Remembers a load that takes longer than a first-level hit.
@@ -224,8 +223,10 @@ impl Core {
 
     /// Waits for all loads; the slot at which the last is finished, or the register of one that is not.
     pub(crate) fn drain(&mut self) -> Result<u64, u16> {
-        let slot = self.enter_window(u64::MAX - self.window, self.slot)?;
-        Ok(slot)
+        if let Some(load) = self.loads.iter().find(|load| load.ready.slot == PENDING) {
+            return Err(load.ready.register);
+        }
+        Ok(self.loads.drain(..).map(|load| load.ready.slot).fold(self.slot, u64::max))
     }
 
     /// When a line that is on its way in a slot will be there; `None` when it is not on its way.

@@ -454,6 +454,9 @@ impl<S: CommandSink> Machine<S> {
         };
         let slot = slot + if first { self.fault_slots } else { 0 };
         if !self.access(at, index, &reference, addr, slot) {
+            // As above: the loads that it has waited for are forgotten.
+            let core = &mut self.cores[at];
+            core.wake = core.wake.max(slot);
             return false;
         }
         let task = &mut self.tasks[index];
@@ -485,14 +488,7 @@ impl<S: CommandSink> Machine<S> {
         let core = &mut self.cores[at];
         let instructions = reference.instructions();
         let slot = (core.slot + instructions).max(core.wake);
-        let mut register = None;
-        let mut slot = match core.enter_window(core.index + instructions, slot) {
-            Ok(slot) => slot,
-            Err(pending) => {
-                register = Some(pending);
-                slot
-            }
-        };
+        let (mut slot, mut register) = core.enter_window(core.index + instructions, slot);
         let dependence = if reference.depends { core.last_load } else { AT_ONCE };
         for ready in [core.last_fetch, dependence] {
             if ready.slot == PENDING {
@@ -503,6 +499,8 @@ impl<S: CommandSink> Machine<S> {
         }
         if let Some(register) = register {
             core.block = Block::Register(register);
+            // The loads that it has waited for so far are forgotten.
+            core.wake = core.wake.max(slot);
             return None;
         }
         Some(slot)

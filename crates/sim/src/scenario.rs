@@ -121,8 +121,7 @@ pub struct CoreSection {
     #[serde(default = "four")]
     pub width: u32,
     /// Instructions that may follow an unfinished load (entries of the reorder buffer); 0 waits for every load; default
-    /// 128. Too favorable where references lie further apart than this: all instructions up to the next reference go on
-    /// behind the load, not a window full of them.
+    /// 128.
     #[serde(default = "window")]
     pub window: u32,
     /// Misses under way, 1 to 64; default 10.

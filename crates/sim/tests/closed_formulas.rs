@@ -62,6 +62,46 @@ fn misses_under_way_are_bandwidth_times_latency() {
     assert_within_a_percent("misses under way", rate * one.read_latency_ns.mean, 10.0);
 }
 
+/// Of the instructions after a load, a window full can be under way before its line is there; all others come after it, however
+/// far the next reference is.
+#[test]
+fn what_is_beyond_the_window_waits_for_the_load() {
+    let time = |window: u64, gap: u64| {
+        let task = format!("workload = {{ kind = \"uniform\", size = \"1 GiB\", gap = {gap} }}\nreferences = 4000");
+        let report = run(&scenario(&format!("window = {window}\nwidth = 1"), "refresh = \"none\"", &task));
+        let one = &report.tasks[0];
+        // In slots, one in a cycle.
+        let slots = |ns: f64| ns * 3.0;
+        (slots(one.completed_ns.unwrap() / one.references as f64), slots(one.read_latency_ns.mean))
+    };
+    for gap in [300, 999, 5000] {
+        for window in [0, 16, 64, 150] {
+            let (found, latency) = time(window, gap);
+            assert!(latency > window as f64, "{latency}");
+            let expected = (gap + 1) as f64 + latency - window as f64;
+            assert_within_a_percent(&format!("gap {gap}, window {window}"), found, expected);
+        }
+        let (found, _) = time(4096, gap);
+        assert_within_a_percent(&format!("gap {gap}, a window for all"), found, (gap + 1) as f64);
+    }
+}
+
+/// The same for what the second level answers: a core without window waits for each, and begins the next instruction then.
+#[test]
+fn a_core_without_window_waits_for_hits_too() {
+    for gap in [0, 20, 300] {
+        let task =
+            format!("workload = {{ kind = \"bandwidth\", size = \"128 KiB\", gap = {gap} }}\nreferences = 100000");
+        let report = run(&scenario("window = 0\nwidth = 1", "refresh = \"none\"", &task));
+        let one = &report.tasks[0];
+        let share = one.llc_misses as f64 / one.references as f64;
+        assert!(share < 0.03, "{share} of the loads miss");
+        let expected = f64::from(gap + 1) + share * one.read_latency_ns.mean * 3.0 + (1.0 - share) * 14.0;
+        let found = one.completed_ns.unwrap() * 3.0 / one.references as f64;
+        assert_within_a_percent(&format!("gap {gap}"), found, expected);
+    }
+}
+
 /// A stream over both channels, with enough misses under way, fills the buses but for the refresh.
 #[test]
 fn a_stream_has_the_peak_bandwidth() {
