@@ -102,6 +102,17 @@ fn a_core_without_window_waits_for_hits_too() {
     }
 }
 
+/// A page fault takes its time too when the reference behind it finds no miss register free.
+#[test]
+fn a_page_fault_is_paid_for_when_no_register_is_free() {
+    let stores = "workload = { kind = \"uniform\", size = \"1 GiB\", writes_per_1024 = 1024 }\nreferences = 1000";
+    let text = scenario("width = 1\nmshrs = 1", "refresh = \"none\"", stores);
+    let report = run(&text.replace("fault = \"0 ns\"", "fault = \"10 us\""));
+    let one = &report.tasks[0];
+    assert!(one.page_faults > 990, "{} of 1000 references to a page of their own", one.page_faults);
+    assert_within_a_percent("completed", one.completed_ns.unwrap(), one.page_faults as f64 * 10_000.0);
+}
+
 /// A stream over both channels, with enough misses under way, fills the buses but for the refresh.
 #[test]
 fn a_stream_has_the_peak_bandwidth() {
