@@ -92,8 +92,9 @@ impl Noise {
 /// A machine with the mapping of a platform file.
 ///
 /// Each bank keeps the row that was used last open. Where the file does not say which bits give the row, two addresses are in one row
-/// when they differ in their lowest 13 bits only. What is simplified: accesses take no time but their own, refresh does not
-/// close rows, and a burst is the only other program.
+/// when they differ in their lowest 13 bits only. Of two cores that access different rows of one bank at a time, one waits for the
+/// other as long as for a conflict. What is simplified: accesses take no time but their own, refresh does not close rows, and a
+/// burst is the only other program.
 #[derive(Clone, Debug)]
 pub struct SimulatedMachine {
     platform: Platform,
@@ -109,6 +110,8 @@ pub struct SimulatedMachine {
     accesses: u64,
     bursting: bool,
     last: Option<PhysAddr>,
+    /// What another core accesses at the same time.
+    other_core: Option<PhysAddr>,
     /// Frames are not where the pool says: what a virtual machine does.
     scrambled: bool,
 }
@@ -142,6 +145,7 @@ impl SimulatedMachine {
             accesses: 0,
             bursting: false,
             last: None,
+            other_core: None,
             scrambled: false,
         })
     }
@@ -235,6 +239,9 @@ impl SimulatedMachine {
         if open.is_some_and(|open| open != row) {
             ticks += noise.gap;
         }
+        if self.other_core.is_some_and(|other| self.conflicts(other, addr)) {
+            ticks += noise.gap;
+        }
         if let Some(last) = self.last.replace(addr) {
             let [low, high] = [last.0.min(addr.0), last.0.max(addr.0)];
             let mut pair = Random::new(mixed(low ^ self.seed) ^ mixed(high.rotate_left(32)));
@@ -294,10 +301,13 @@ impl Oracle for SimulatedMachine {
         let mut other = others.iter().cycle();
         for _ in 0..rounds {
             for &addr in addresses {
-                if let Some(&other) = other.next() {
+                let other = other.next().copied();
+                if let Some(other) = other {
                     self.access(other);
                 }
+                self.other_core = other;
                 readings.push(self.access(addr));
+                self.other_core = None;
             }
         }
         Ok(Some(readings))

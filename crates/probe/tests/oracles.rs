@@ -147,3 +147,16 @@ fn scrambled_frames_show_no_mapping() {
     let conflicts = answers.iter().filter(|&&conflict| conflict).count();
     assert!(conflicts > 20 && conflicts < 200, "{conflicts} of {}", answers.len());
 }
+
+#[test]
+fn cores_wait_for_each_other_in_one_bank() {
+    let mut machine = machine("rpi4-2g", Noise::NONE, 5);
+    // Rows of one bank in turn, so that each access conflicts with the one before on its own core.
+    let rows = |offset: u64| [0, 1, 2, 3].map(|row| PhysAddr(offset + (row << 24)));
+    let mut least = |others: &[PhysAddr]| {
+        let readings = machine.time_beside(&rows(0), others, 4).unwrap().expect("there is another core");
+        *readings[4..].iter().min().unwrap()
+    };
+    let (same, other) = (least(&rows(1 << 23)), least(&rows(1 << 12)));
+    assert_eq!((same, other), (380, 290));
+}
