@@ -27,6 +27,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod baseline;
+
 mod blocks;
 mod channels;
 mod discover;
