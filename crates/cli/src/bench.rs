@@ -5,6 +5,7 @@ mod frames;
 mod groups;
 mod lockstep;
 mod machine;
+mod probe;
 mod programs;
 mod random;
 mod report;
@@ -47,6 +48,8 @@ enum BenchVerb {
     Sim(sim::SimArguments),
     /// Measures how long the real-time analyses take, beside plain ones from the textbook.
     Sched(sched::SchedArguments),
+    /// Counts the accesses that it takes to find a mapping, beside DRAMA and DRAMDig.
+    Probe(probe::ProbeArguments),
     /// Touches memory and says how long it took: what `run` measures.
     #[command(hide = true)]
     Touch(touch::TouchArguments),
@@ -95,6 +98,7 @@ pub(crate) fn main(arguments: &BenchArguments, format: Format) -> Ending {
         BenchVerb::Frames(frames) => frames::bench_frames(frames, format),
         BenchVerb::Sim(sim) => sim::bench_sim(sim, format),
         BenchVerb::Sched(sched) => sched::bench_sched(sched, format),
+        BenchVerb::Probe(arguments) => probe::bench_probe(arguments, format),
         BenchVerb::Touch(arguments) => touch::touch(arguments),
         BenchVerb::Scramble(arguments) => touch::scramble(arguments),
     }

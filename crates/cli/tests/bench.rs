@@ -213,6 +213,38 @@ fn allocators_are_compared_page_by_page_and_equal_seeds_take_equal_steps() {
 }
 
 #[test]
+fn equal_seeds_ask_equal_questions_of_simulated_machines() {
+    let arguments = ["bench", "probe", "--platforms", "haswell-e3-1230,zen2-ddr4-1r", "--noise", "none", "--repeat"];
+    let run = |repeat, format| {
+        let arguments = [&["--format", format][..], &arguments, &[repeat, "--accesses-max", "2000000"]].concat();
+        output(memtint(&arguments), Duration::from_secs(100))
+    };
+    let json = |repeat| serde_json::from_str::<Value>(&run(repeat, "json")).expect("the output is JSON");
+    let (one, two) = (json("1"), json("2"));
+    assert_eq!((&two["schema"], &two["bench"], &two["seed"]), (&1.into(), &"probe".into(), &1.into()));
+    let [haswell, zen] = [0, 1].map(|row| &two["rows"][row]);
+    assert_eq!((&haswell["platform"], &haswell["noise"]), (&"haswell-e3-1230".into(), &"none".into()));
+    for method in ["memtint", "DRAMA", "DRAMDig"] {
+        assert_eq!(haswell[method]["verdicts"], serde_json::json!(["right", "right"]), "{method}");
+        let of = |json: &Value, field: &str| json[method]["accesses"][field].as_f64().expect("a number");
+        let first = of(&one["rows"][0], "median");
+        assert!(of(haswell, "min") <= first && first <= of(haswell, "max"), "{method}: {two}");
+        let ratio = of(haswell, "median") / haswell["memtint"]["accesses"]["median"].as_f64().expect("a number");
+        let printed = haswell[method]["memtint_by_this"].as_f64();
+        assert!(printed.is_none_or(|printed| (printed * ratio - 1.0).abs() < 1e-9), "{method}: {two}");
+        assert_eq!(printed.is_some(), method != "memtint");
+    }
+    // A function of eleven bits: none of the others, however often it reads, and no ratio.
+    assert_eq!(zen["memtint"]["verdicts"], serde_json::json!(["right", "right"]));
+    for method in ["DRAMA", "DRAMDig"] {
+        assert_eq!(zen[method]["memtint_by_this"], Value::Null);
+        assert!(!zen[method]["verdicts"].as_array().expect("a list").contains(&"right".into()), "{zen}");
+    }
+    let text = run("1", "text");
+    assert!(text.contains("zen2-ddr4-1r") && text.contains("in which both are always right"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_before_anything_runs() {
     let refused = |arguments: &[&str]| {
         let output = memtint(arguments).output().expect("the binary was built for this test");
@@ -223,4 +255,5 @@ fn what_cannot_be_measured_is_refused_before_anything_runs() {
     assert!(refused(&["bench", "run", "--platform", "nowhere"]).contains("nowhere"));
     assert!(refused(&["bench", "run", "--platform", "skl-e3-1220v5-4x4g", "--banks", "99"]).contains("99"));
     assert!(refused(&["bench", "run", "--only", "nothing"]).contains("startup"));
+    assert!(refused(&["bench", "probe", "--platforms", "rpi4-2g,nowhere"]).contains("nowhere"));
 }
