@@ -33,6 +33,7 @@
 mod banks;
 mod bounds;
 mod check;
+mod coincidence;
 pub mod crs;
 pub mod cyclic;
 mod edf;

@@ -20,6 +20,7 @@
 //! `(k + 2) (P - B) + d <= t`, where `k` is the number of whole budgets used before the last, `k B < d <= (k + 1) B`. For a
 //! fixed `k` that is linear in `B`.
 
+use crate::coincidence::Coincidences;
 use crate::edf::{Demand, quick_processor_demand};
 use crate::error::SchedError;
 use crate::fixed::{Preemption, Priorities, fixed_priority};
@@ -176,6 +177,9 @@ pub fn schedulable_on(
 /// Finds the smallest budget with which a resource of a period schedules a set; what is not schedulable on a processor that
 /// is always there gets the answer it gets there. When phases differ, a smaller budget may do.
 ///
+/// Under EDF a window after millions of jobs can decide; when it may be one of more than 2^62 ps, there is no answer
+/// ([`Unsupported::Window`]).
+///
 /// # Panics
 ///
 /// When the priorities are those of another set.
@@ -244,6 +248,12 @@ enum Found {
     Windows(u64),
     Overload(Overload),
 }
+
+/// Windows that are looked at one after the other before those are looked for that can matter.
+const WALK: u64 = 64;
+/// How many of those are looked for at first, by an estimate. With fewer the first that matters may be missed, and the search
+/// begins again; more are more to look at.
+const POINTS: u128 = 4;
 
 /// A set and a period; the budget is given or looked for.
 struct Question<'a> {
@@ -362,57 +372,35 @@ impl Question<'_> {
     }
 
     fn edf_budget(&self, effort: Effort) -> Result<Budget, Unsupported> {
-        let demand = Demand::new(self.set);
-        let utilization = self.set.utilization();
-        let least = &utilization * BigUint::from(self.period);
-        let least = if self.supply == Supply::Linear { least.ceil() } else { least };
-        let mut found = Budget { budget_ps: least, limit: Limit::Utilization };
-        let mut whole = below(&found.budget_ps);
         let mut steps = Steps::new(0, effort);
-        let mut last = self.horizon(&found.budget_ps, &utilization, &mut steps);
-        // The next deadline of each task, and what was due at those before.
-        let tasks = self.set.tasks();
-        let mut next: Vec<u64> = tasks.iter().map(|task| Demand::first(task).unwrap_or(0)).collect();
-        let (mut due, mut blocking) = (0u128, 0);
-        loop {
-            let length = window(next.iter().copied().min().expect("a set has a task").into(), 0)?;
-            // A horizon that does not fit yet may, once the budget has grown.
-            if last.as_ref().is_ok_and(|last| length > *last) {
-                return Ok(found);
-            }
-            steps.step()?;
-            for (task, next) in tasks.iter().zip(&mut next).filter(|(_, next)| **next == length) {
-                *next += task.period().0;
-                due += u128::from(task.wcet().0);
-                blocking = blocking.max(task.blocking().0);
-            }
-            let work = due + u128::from(blocking);
-            debug_assert_eq!(work, demand.work(length), "work due, counted one by one");
-            if self.supplies(whole, work, length) {
-                debug_assert!(self.needed(work, length) <= found.budget_ps, "a budget found too small in 64 bits");
-                continue;
-            }
-            let needed = self.needed(work, length);
-            if needed > found.budget_ps {
-                let (task, job) = demand.ends(length);
-                let limit = Limit::Window { task, job, window: Picoseconds(length) };
-                found = Budget { budget_ps: needed, limit };
-                whole = below(&found.budget_ps);
-                last = match self.near_horizon(whole) {
-                    Some(near) => Ok(near),
-                    None => self.horizon(&found.budget_ps, &utilization, &mut steps),
-                };
-                // With the whole period the other is the busy window, which may be longer than it need be.
-                debug_assert!(
-                    found.budget_ps == self::whole(self.period)
-                        || !matches!(
-                            (&last, self.horizon(&found.budget_ps, &utilization, &mut Steps::new(0, effort))),
-                            (Ok(near), Ok(exact)) if *near < exact
-                        ),
-                    "a horizon found too near in 64 bits"
-                );
-            }
+        let mut search = Search::new(self, &mut steps);
+        if !search.walk(WALK, &mut steps)? && !search.jump(&mut steps)? {
+            search.walk(u64::MAX, &mut steps)?;
         }
+        debug_assert!(self.walk_agrees(&search.found), "a budget that is not that of all windows");
+        Ok(search.found)
+    }
+
+    /// Whether looking at each deadline gives the same budget, where they are few.
+    fn walk_agrees(&self, found: &Budget) -> bool {
+        let mut steps = Steps::compared();
+        let mut search = Search::new(self, &mut steps);
+        search.walk(u64::MAX, &mut steps).map_or(true, |_| search.found.budget_ps == found.budget_ps)
+    }
+
+    /// No window beyond this needs more than a budget found, of which `whole` is the integer part.
+    fn last(&self, budget: &Ratio<BigUint>, whole: u64, steps: &mut Steps) -> Result<u64, Unsupported> {
+        let near = self.near_horizon(whole);
+        // With the whole period the other is the busy window, which may be longer than it need be.
+        debug_assert!(
+            *budget == self::whole(self.period)
+                || !matches!(
+                    (near, self.horizon(budget, &self.set.utilization(), &mut Steps::compared())),
+                    (Some(near), Ok(exact)) if near < exact
+                ),
+            "a horizon found too near in 64 bits"
+        );
+        near.map_or_else(|| self.horizon(budget, &self.set.utilization(), steps), Ok)
     }
 
     /// Windows that end where a job of higher priority arrives, or at the deadline, with their demand.
@@ -509,6 +497,104 @@ impl Question<'_> {
         match self.supply {
             Supply::Exact => exact(self.period, length, demand),
             Supply::Linear => whole(linear(self.period, length, demand)),
+        }
+    }
+}
+
+/// The search for a budget under EDF.
+struct Search<'a> {
+    question: &'a Question<'a>,
+    demand: Demand<'a>,
+    /// The next deadline of each task, and what was due at those before.
+    next: Vec<u64>,
+    due: u128,
+    blocking: u64,
+    found: Budget,
+    /// The largest whole budget that is no more than the one found.
+    whole: u64,
+    /// No window beyond this needs more than the budget found, if it fits.
+    last: Result<u64, Unsupported>,
+}
+
+impl<'a> Search<'a> {
+    fn new(question: &'a Question<'a>, steps: &mut Steps) -> Search<'a> {
+        let utilization = question.set.utilization();
+        let least = &utilization * BigUint::from(question.period);
+        let least = if question.supply == Supply::Linear { least.ceil() } else { least };
+        let last = question.horizon(&least, &utilization, steps);
+        let (whole, found) = (below(&least), Budget { budget_ps: least, limit: Limit::Utilization });
+        let next = question.set.tasks().iter().map(|task| Demand::first(task).unwrap_or(0)).collect();
+        Search { question, demand: Demand::new(question.set), next, due: 0, blocking: 0, found, whole, last }
+    }
+
+    /// Goes from deadline to deadline, for so many windows and until each task has had a deadline; whether that was enough.
+    fn walk(&mut self, windows: u64, steps: &mut Steps) -> Result<bool, Unsupported> {
+        let tasks = self.question.set.tasks();
+        let all = tasks.iter().filter_map(Demand::first).max().unwrap_or(0);
+        let mut seen = 0;
+        while seen < windows || self.next.iter().any(|&next| next <= all) {
+            seen += 1;
+            let length = window(self.next.iter().copied().min().expect("a set has a task").into(), 0)?;
+            // A horizon that does not fit yet may, once the budget has grown.
+            if self.last.as_ref().is_ok_and(|last| length > *last) {
+                return Ok(true);
+            }
+            steps.step()?;
+            for (task, next) in tasks.iter().zip(&mut self.next).filter(|(_, next)| **next == length) {
+                *next += task.period().0;
+                self.due += u128::from(task.wcet().0);
+                self.blocking = self.blocking.max(task.blocking().0);
+            }
+            let work = self.due + u128::from(self.blocking);
+            debug_assert_eq!(work, self.demand.work(length), "work due, counted one by one");
+            if self.consider(length, work) {
+                self.last = self.question.last(&self.found.budget_ps, self.whole, steps);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a window needs more than the budget found, which then is what it needs.
+    fn consider(&mut self, length: u64, work: u128) -> bool {
+        if self.question.supplies(self.whole, work, length) {
+            debug_assert!(
+                self.question.needed(work, length) <= self.found.budget_ps,
+                "a budget found too small in 64 bits"
+            );
+            return false;
+        }
+        let budget_ps = self.question.needed(work, length);
+        if budget_ps <= self.found.budget_ps {
+            return false;
+        }
+        let (task, job) = self.demand.ends(length);
+        self.whole = below(&budget_ps);
+        self.found = Budget { budget_ps, limit: Limit::Window { task, job, window: Picoseconds(length) } };
+        true
+    }
+
+    /// Looks only where deadlines nearly coincide; whether that was enough. For after a walk.
+    ///
+    /// A window that needs more than `v P` is one in which a resource of bandwidth `v` falls short. So once all of those have been
+    /// looked at, and a budget of `v P` or more was found, none needs more than it. Until then `v` is lowered.
+    fn jump(&mut self, steps: &mut Steps) -> Result<bool, Unsupported> {
+        let tasks = self.question.set.tasks();
+        let Some(mut coincidences) = Coincidences::new(tasks, self.question.period) else { return Ok(false) };
+        let from = *self.next.iter().min().expect("a set has a task") - 1;
+        let Some(mut excess) = coincidences.excess_of(POINTS) else { return Ok(false) };
+        loop {
+            excess = excess.max(coincidences.excess_below(&self.found.budget_ps));
+            let fits = coincidences.each(excess, from, steps, &mut |length| {
+                self.consider(length, self.demand.work(length));
+            })?;
+            if !fits {
+                return Ok(false);
+            }
+            let all = excess <= coincidences.excess_below(&self.found.budget_ps);
+            if all || self.last.as_ref().is_ok_and(|&last| last <= coincidences.longest(excess).unwrap_or(0)) {
+                return Ok(true);
+            }
+            excess /= 4;
         }
     }
 }

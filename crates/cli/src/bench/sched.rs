@@ -50,11 +50,10 @@ const TASKS: usize = 10;
 const BUDGET_TASKS: usize = 5;
 /// Utilization in percent: the sum of all `C / T`, less what rounding down to whole nanoseconds takes.
 const LOAD_PERCENT: u64 = 90;
-/// The same where a budget is looked for, beside [`LOAD_PERCENT`]. At 90 percent there is hardly room for a budget below the whole
-/// period: under EDF windows decide it in which the deadlines of all tasks nearly coincide again, with periods of whole
-/// nanoseconds after millions of jobs, and most sets are given up.
+/// The same where a budget is looked for, beside [`LOAD_PERCENT`]: there the window that decides often has millions of jobs before
+/// it, for which the textbook has no answer.
 const BUDGET_LOAD_PERCENT: u64 = 50;
-/// Windows that are looked at for a budget; a set that needs more has no answer.
+/// Steps of the search for a budget; a set that needs more has no answer.
 const BUDGET_EFFORT: Effort = Effort { steps_max: 100_000 };
 /// Jobs of a schedule.
 const JOBS: u64 = 10_000;
