@@ -263,6 +263,28 @@ impl Hierarchy {
         assert!(usize::from(class.0) < self.classes, "classes are below {}", self.classes);
     }
 
+    /// Takes the line of an address out of every cache, as `clflush` and `dc civac` do. Gives whether it was dirty anywhere:
+    /// then it is written to memory.
+    ///
+    /// # Panics
+    /// When the address is not below `address_end`.
+    pub fn flush(&mut self, addr: PhysAddr) -> bool {
+        let line = addr.0 >> self.line_shift;
+        assert!(line < self.lines_end, "addresses end at {:#x}", self.config.address_end);
+        let mut dirty = false;
+        for private in &mut self.private {
+            dirty |= private.remove(line).dirty;
+        }
+        for last in &mut self.llc {
+            if let Some(slot) = last.tags.find(line) {
+                let facts = last.tags.remove(slot);
+                self.llc_counts.resident[usize::from(facts.owner())] -= 1;
+                dirty |= facts.has(Facts::DIRTY);
+            }
+        }
+        dirty
+    }
+
     fn level_in_core(&mut self, core: usize, line: u64) -> Option<Level> {
         let private = &mut self.private[core];
         let in_l1 = private.data.find(line).is_some();

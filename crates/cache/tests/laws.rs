@@ -191,6 +191,34 @@ fn tasks_in_disjoint_set_colors_never_evict_each_other() {
 }
 
 #[test]
+fn a_flushed_line_is_nowhere_and_only_a_dirty_one_is_written() {
+    let platform = Platform::load("skl-e3-1220v5-4x4g").unwrap();
+    for inclusion in INCLUSIONS {
+        let mut caches = Hierarchy::new(&machine(&platform, inclusion)).unwrap();
+        let mut random = Random(7);
+        for _ in 0..20_000 {
+            let addr = PhysAddr(random.below(1 << 20) & !63);
+            let (core, kind) =
+                (random.below(2) as usize, [AccessKind::Read, AccessKind::Write][random.below(2) as usize]);
+            let _ = caches.access(core, A, addr, kind);
+        }
+        let ids = [CacheId::L1Data(0), CacheId::L1Data(1), CacheId::L2(0), CacheId::L2(1), CacheId::Llc(0)];
+        let written = caches.clone().drain();
+        let mut flushed = Vec::new();
+        for line in 0..1 << 14 {
+            let addr = PhysAddr(line * LINE);
+            if caches.flush(addr) {
+                flushed.push(addr);
+            }
+            assert!(ids.iter().all(|&id| !caches.holds(id, addr)), "{inclusion:?}: {addr}");
+        }
+        assert!(flushed.len() > 1000 && flushed == written, "{inclusion:?}: {} lines", flushed.len());
+        assert!(ids.iter().all(|&id| caches.resident(id) == Some(0)));
+        assert_eq!(caches.llc_counts().resident(A), 0, "{inclusion:?}");
+    }
+}
+
+#[test]
 fn an_inclusive_last_level_takes_its_victims_from_the_cores() {
     let mut config = bare(1, 2, Inclusion::Inclusive);
     config.l1_data = cache(1, 4);
