@@ -30,6 +30,7 @@
 pub mod baseline;
 
 mod blocks;
+pub mod cache;
 mod channels;
 mod discover;
 mod judge;

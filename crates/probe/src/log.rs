@@ -8,9 +8,23 @@
 //! beside 1 0x100040 | 0x200040 0x300040 = 350
 //! beside 1 0x100040 | 0x200040 = none
 //! ```
+//!
+//! A log of questions about caches or nodes says before them what the machine said of these:
+//!
+//! ```text
+//! line 64
+//! private 64 8
+//! reload 2 0x100040 | 0x200040 0x300040 = 41 190
+//! ```
+//! ```text
+//! groups 2
+//! node 0 0x0 0x40000000
+//! load 1 4 0x100040 = 201 260 199 203
+//! ```
 
+use crate::cache::{CacheFacts, CacheOracle, NodeLayout, NodeOracle, PrivateCache};
 use crate::oracle::{Oracle, OracleError};
-use crate::pool::Pool;
+use crate::pool::{LINE, Pool};
 use memtint_units::PhysAddr;
 use std::fmt::Write as _;
 use std::io::{BufRead, Lines, Write};
@@ -37,6 +51,42 @@ impl<O: Oracle, W: Write> Recorder<O, W> {
         }
         log.write_all(text.as_bytes()).map_err(failed)?;
         Ok(Recorder { oracle, log })
+    }
+
+    /// Begins a log of questions about caches.
+    ///
+    /// # Errors
+    /// [`OracleError::Io`] when it cannot be written.
+    pub fn of_caches(oracle: O, log: W) -> Result<Recorder<O, W>, OracleError>
+    where
+        O: CacheOracle,
+    {
+        let mut recorder = Recorder::new(oracle, log)?;
+        let facts = recorder.oracle.caches();
+        let mut text = format!("line {}\n", facts.line);
+        for cache in &facts.private {
+            let _ = writeln!(text, "private {} {}", cache.sets, cache.ways);
+        }
+        recorder.log.write_all(text.as_bytes()).map_err(failed)?;
+        Ok(recorder)
+    }
+
+    /// Begins a log of questions about nodes.
+    ///
+    /// # Errors
+    /// [`OracleError::Io`] when it cannot be written.
+    pub fn of_nodes(oracle: O, log: W) -> Result<Recorder<O, W>, OracleError>
+    where
+        O: NodeOracle,
+    {
+        let mut recorder = Recorder::new(oracle, log)?;
+        let layout = recorder.oracle.layout();
+        let mut text = format!("groups {}\n", layout.groups);
+        for (node, piece) in &layout.memory {
+            let _ = writeln!(text, "node {node} {:#x} {:#x}", piece.start.0, piece.end.0);
+        }
+        recorder.log.write_all(text.as_bytes()).map_err(failed)?;
+        Ok(recorder)
     }
 
     /// Ends the log.
@@ -73,6 +123,38 @@ fn beside_question(addresses: &[PhysAddr], others: &[PhysAddr], rounds: u32) -> 
     format!("beside {rounds}{} |{}", list(addresses), list(others))
 }
 
+fn reload_question(target: PhysAddr, others: &[PhysAddr], rounds: u32) -> String {
+    format!("reload {rounds}{} |{}", list(&[target]), list(others))
+}
+
+fn load_question(group: u32, addr: PhysAddr, rounds: u32) -> String {
+    format!("load {group} {rounds}{}", list(&[addr]))
+}
+
+impl<O: CacheOracle, W: Write> CacheOracle for Recorder<O, W> {
+    fn caches(&self) -> &CacheFacts {
+        self.oracle.caches()
+    }
+
+    fn reload(&mut self, target: PhysAddr, others: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        let readings = self.oracle.reload(target, others, rounds)?;
+        self.note(&reload_question(target, others, rounds), Some(&readings))?;
+        Ok(readings)
+    }
+}
+
+impl<O: NodeOracle, W: Write> NodeOracle for Recorder<O, W> {
+    fn layout(&self) -> &NodeLayout {
+        self.oracle.layout()
+    }
+
+    fn load(&mut self, group: u32, addr: PhysAddr, rounds: u32) -> Result<Vec<u32>, OracleError> {
+        let readings = self.oracle.load(group, addr, rounds)?;
+        self.note(&load_question(group, addr, rounds), Some(&readings))?;
+        Ok(readings)
+    }
+}
+
 impl<O: Oracle, W: Write> Oracle for Recorder<O, W> {
     fn pool(&self) -> &Pool {
         self.oracle.pool()
@@ -103,6 +185,8 @@ pub struct Replay<R> {
     lines: Lines<R>,
     line: usize,
     pool: Pool,
+    caches: CacheFacts,
+    layout: NodeLayout,
     /// A line that was read and not used.
     ahead: Option<String>,
 }
@@ -114,7 +198,10 @@ impl<R: BufRead> Replay<R> {
     /// [`OracleError::Log`] for a text that is no log, [`OracleError::Io`] when it cannot be read.
     pub fn new(name: &str, log: R) -> Result<Replay<R>, OracleError> {
         let pool = Pool::new([PhysAddr(0)..PhysAddr(64)], 64).expect("a line is a pool");
-        let mut replay = Replay { name: name.to_owned(), lines: log.lines(), line: 0, pool, ahead: None };
+        let caches = CacheFacts { line: LINE, private: Vec::new() };
+        let layout = NodeLayout { groups: 1, memory: Vec::new() };
+        let lines = log.lines();
+        let mut replay = Replay { name: name.to_owned(), lines, line: 0, pool, caches, layout, ahead: None };
         let title = replay.next()?;
         if title.as_deref() != Some(TITLE) {
             return Err(replay.refuse(title, "a log that begins with \"memtint probe log 1\""));
@@ -136,7 +223,51 @@ impl<R: BufRead> Replay<R> {
         }
         replay.pool =
             Pool::new(pieces, bits).map_err(|error| replay.refuse(Some(error.to_string()), "pieces of a pool"))?;
+        replay.facts()?;
         Ok(replay)
+    }
+
+    /// Reads what the machine said of caches and nodes.
+    fn facts(&mut self) -> Result<(), OracleError> {
+        loop {
+            let line = self.next()?;
+            let text = line.as_deref().unwrap_or("");
+            let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
+            let known = match kind {
+                "line" => self.line_of(rest),
+                "private" => self.private(rest),
+                "groups" => rest.parse().ok().filter(|&groups| groups > 0).map(|groups| self.layout.groups = groups),
+                "node" => self.node(rest),
+                _ => {
+                    self.ahead = line;
+                    return Ok(());
+                }
+            };
+            if known.is_none() {
+                return Err(self.refuse(
+                    line,
+                    "line and a power of two from 64; private, sets (a power of two) and ways; groups and a number; node, its \
+                     number and two addresses",
+                ));
+            }
+        }
+    }
+
+    fn line_of(&mut self, text: &str) -> Option<()> {
+        self.caches.line = text.parse().ok().filter(|line: &u64| line.is_power_of_two() && *line >= LINE)?;
+        Some(())
+    }
+
+    fn private(&mut self, text: &str) -> Option<()> {
+        let (sets, ways) = text.split_once(' ')?;
+        let cache = PrivateCache { sets: sets.parse().ok()?, ways: ways.parse().ok()? };
+        (cache.sets.is_power_of_two() && cache.ways > 0).then(|| self.caches.private.push(cache))
+    }
+
+    fn node(&mut self, text: &str) -> Option<()> {
+        let (node, piece) = text.split_once(' ')?;
+        self.layout.memory.push((node.parse().ok()?, bounds(piece)?));
+        Some(())
     }
 
     fn next(&mut self) -> Result<Option<String>, OracleError> {
@@ -205,5 +336,27 @@ impl<R: BufRead> Oracle for Replay<R> {
         rounds: u32,
     ) -> Result<Option<Vec<u32>>, OracleError> {
         self.answer(beside_question(addresses, others, rounds), addresses.len() * rounds as usize)
+    }
+}
+
+impl<R: BufRead> CacheOracle for Replay<R> {
+    fn caches(&self) -> &CacheFacts {
+        &self.caches
+    }
+
+    fn reload(&mut self, target: PhysAddr, others: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        let found = self.answer(reload_question(target, others, rounds), rounds as usize)?;
+        found.ok_or_else(|| self.refuse(Some("none".to_owned()), "readings"))
+    }
+}
+
+impl<R: BufRead> NodeOracle for Replay<R> {
+    fn layout(&self) -> &NodeLayout {
+        &self.layout
+    }
+
+    fn load(&mut self, group: u32, addr: PhysAddr, rounds: u32) -> Result<Vec<u32>, OracleError> {
+        let found = self.answer(load_question(group, addr, rounds), rounds as usize)?;
+        found.ok_or_else(|| self.refuse(Some("none".to_owned()), "readings"))
     }
 }

@@ -1,0 +1,156 @@
+//! How far each node's memory is from each group of cores.
+
+use crate::cache::oracle::{NodeLayout, NodeOracle};
+use crate::oracle::OracleError;
+use crate::pool::Pool;
+use crate::random::Random;
+use crate::tester::median;
+use memtint_units::PhysAddr;
+
+/// Rounds of one sample.
+const ROUNDS: u32 = 8;
+/// Samples of each group and node, at least and at most.
+const SAMPLES: [usize; 2] = [32, 512];
+/// Probability that an order of two nodes is wrong.
+const ERROR: f64 = 1e-6;
+/// Share of sample pairs in which the nearer node is faster, as the test supposes it; of equal ones it is a half.
+const SHARE: f64 = 0.75;
+
+/// The time of an access from a group of cores to a node's memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeLatency {
+    /// Median of the samples; unit: ticks. A sample is the lower quartile of some accesses to one address.
+    pub median: f64,
+    /// The true median lies from the first to the second with a probability of at least 0.95; unit: ticks.
+    pub between: [f64; 2],
+    /// Median distance of samples from their median; unit: ticks.
+    pub spread: f64,
+    /// Samples.
+    pub samples: usize,
+}
+
+/// Which of two nodes is nearer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nearer {
+    /// The one with the smaller number.
+    First,
+    /// The one with the larger number.
+    Second,
+    /// They could not be told apart.
+    Neither,
+}
+
+/// How far nodes are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeReport {
+    /// Nodes that have memory in the pool, ascending.
+    pub nodes: Vec<u32>,
+    /// By group and place in `nodes`.
+    pub latencies: Vec<Vec<NodeLatency>>,
+    /// By group: pairs of places in `nodes`, the smaller first, and which is nearer.
+    pub order: Vec<Vec<(usize, usize, Nearer)>>,
+    /// Accesses that were timed.
+    pub accesses: u64,
+}
+
+impl NodeReport {
+    /// Gives the place in `nodes` of the node that is nearer to a group than every other one, if there is one.
+    #[must_use]
+    pub fn nearest(&self, group: usize) -> Option<usize> {
+        let order = &self.order[group];
+        (0..self.nodes.len()).find(|&own| {
+            let mut with = order.iter().filter(|&&(a, b, _)| a == own || b == own);
+            with.all(|&(a, _, nearer)| nearer == if a == own { Nearer::First } else { Nearer::Second })
+        })
+    }
+}
+
+/// Measures all groups and nodes in turn until their order is known, or does not show.
+///
+/// Two nodes are compared by the sign of the difference of samples taken one after the other, so that neither drift nor the shape
+/// of the noise matters: two sequential tests, each of a share of 3/4 for one of them against a half.
+///
+/// # Errors
+/// Those of the oracle.
+pub fn probe_nodes(oracle: &mut dyn NodeOracle, seed: u64) -> Result<NodeReport, OracleError> {
+    let mut random = Random::new(seed);
+    let layout = oracle.layout().clone();
+    let mut nodes: Vec<u32> = layout.memory.iter().map(|&(node, _)| node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes.retain(|&node| draw(oracle.pool(), &layout, node, &mut random).is_some());
+    let mut report = NodeReport { nodes, latencies: Vec::new(), order: Vec::new(), accesses: 0 };
+    for group in 0..layout.groups {
+        let pairs: Vec<(usize, usize)> = (0..report.nodes.len()).flat_map(|b| (0..b).map(move |a| (a, b))).collect();
+        let mut contests = vec![Contest::default(); pairs.len()];
+        let mut samples = vec![Vec::new(); report.nodes.len()];
+        for taken in 0..SAMPLES[1] {
+            if taken >= SAMPLES[0] && contests.iter().all(|contest| contest.nearer().is_some()) {
+                break;
+            }
+            for (place, &node) in report.nodes.iter().enumerate() {
+                let Some(addr) = draw(oracle.pool(), &layout, node, &mut random) else { continue };
+                let mut readings = oracle.load(group, addr, ROUNDS)?;
+                readings.sort_unstable();
+                report.accesses += u64::from(ROUNDS);
+                samples[place].push(f64::from(readings[ROUNDS as usize / 4]));
+            }
+            for (contest, &(a, b)) in contests.iter_mut().zip(&pairs) {
+                if let (Some(a), Some(b)) = (samples[a].last(), samples[b].last()) {
+                    contest.count(a.total_cmp(b));
+                }
+            }
+        }
+        report.latencies.push(samples.iter_mut().map(|samples| latency(samples)).collect());
+        let nearer = |contest: &Contest| contest.nearer().unwrap_or(Nearer::Neither);
+        report.order.push(pairs.iter().zip(&contests).map(|(&(a, b), contest)| (a, b, nearer(contest))).collect());
+    }
+    Ok(report)
+}
+
+/// Two nodes, and the evidence that either is the nearer one, rather than none.
+#[derive(Clone, Debug, Default)]
+struct Contest {
+    first: f64,
+    second: f64,
+}
+
+impl Contest {
+    fn count(&mut self, order: std::cmp::Ordering) {
+        if order.is_eq() || self.nearer().is_some() {
+            return;
+        }
+        let (faster, slower) = ((2.0 * SHARE).ln(), (2.0 * (1.0 - SHARE)).ln());
+        self.first += if order.is_lt() { faster } else { slower };
+        self.second += if order.is_gt() { faster } else { slower };
+    }
+
+    /// Which is nearer, as far as it is known.
+    fn nearer(&self) -> Option<Nearer> {
+        let limit = (1.0 / ERROR).ln();
+        match (self.first, self.second) {
+            (first, _) if first >= limit => Some(Nearer::First),
+            (_, second) if second >= limit => Some(Nearer::Second),
+            (first, second) if first <= -limit && second <= -limit => Some(Nearer::Neither),
+            _ => None,
+        }
+    }
+}
+
+/// A line of the pool that is a node's.
+fn draw(pool: &Pool, layout: &NodeLayout, node: u32, random: &mut Random) -> Option<PhysAddr> {
+    (0..1000)
+        .map(|_| pool.any(random))
+        .find(|addr| layout.memory.iter().any(|(of, piece)| *of == node && piece.contains(addr)))
+}
+
+fn latency(samples: &mut [f64]) -> NodeLatency {
+    let middle = median(samples);
+    // Order statistics: of n samples, between ranks (n ± 1.96 √n) / 2 lies the median.
+    let (count, half) = (samples.len() as f64, 0.98 * (samples.len() as f64).sqrt());
+    let low = ((count / 2.0 - half).floor().max(0.0)) as usize;
+    let high = ((count / 2.0 + half).ceil() as usize).min(samples.len() - 1);
+    let between = [samples[low], samples[high]];
+    let mut away: Vec<f64> = samples.iter().map(|sample| (sample - middle).abs()).collect();
+    NodeLatency { median: middle, between, spread: median(&mut away), samples: samples.len() }
+}
