@@ -32,6 +32,7 @@ pub mod baseline;
 mod blocks;
 pub mod cache;
 mod channels;
+mod controller;
 mod discover;
 mod judge;
 mod levels;
@@ -46,6 +47,7 @@ mod tester;
 mod verify;
 mod view;
 
+pub use controller::{ControllerMachine, Surroundings};
 pub use discover::probe;
 pub use judge::{Verdict, judge};
 pub use levels::{Candidate, Landscape, survey};
