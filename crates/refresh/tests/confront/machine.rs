@@ -43,8 +43,13 @@ pub(crate) enum Scheme {
     Burst,
     /// Ranks locked by software; each task has memory of both, so that every lock concerns it.
     Locks,
-    /// The same, and a task has memory of one rank: it runs while the other is locked.
+    /// The same, and a task has memory of one rank: it runs while the other is locked. The term, in which every lock holds up every
+    /// task, is only sufficient: which tasks a lock holds up depends on who is ready, and a lock of the one rank gives the
+    /// others its time. Exact is what [`servers`](crate::servers) and [`tables`](crate::tables) are asked, and `OneColor`.
     Colors,
+    /// All tasks have memory of the same rank, and lock tasks another core: the locks of the rank are all that holds them up, and the
+    /// term is exact.
+    OneColor,
     /// The colored frames of a cyclic executive: one rank is locked for the first half of tRET, the other for the second.
     Frames,
 }
@@ -58,7 +63,7 @@ impl Scheme {
             Scheme::Fgr2 => "fgr2",
             Scheme::Fgr4 => "fgr4",
             Scheme::Burst => "burst",
-            Scheme::Locks | Scheme::Colors | Scheme::Frames => "timetable",
+            Scheme::Locks | Scheme::Colors | Scheme::OneColor | Scheme::Frames => "timetable",
         }
     }
 
@@ -131,7 +136,7 @@ impl Machine {
         // Bursts are long and come seldom: fewer and longer references last as long.
         let gap = match scheme {
             Scheme::Burst | Scheme::Frames => 15_945,
-            Scheme::Locks | Scheme::Colors => 1545,
+            Scheme::Locks | Scheme::Colors | Scheme::OneColor => 1545,
             _ => 25,
         };
         let reference = gap + 1 + WAY_CYCLES + rcd + cl + burst;
@@ -155,6 +160,12 @@ impl Machine {
                 // The lock task begins, and the unlock task ends, a reference late.
                 ([LOCKS_PERIOD; 2], LOCKS_PERIOD / 2, [window + UNLOCK_CYCLES + reference, window + UNLOCK_CYCLES])
             }
+            Scheme::OneColor => {
+                let window = locked.next_multiple_of(reference);
+                // A reference that has begun ends in the window.
+                let stalls = [window, window - (reference - 1)];
+                ([LOCKS_PERIOD, LOCKS_PERIOD + LOCKS_PERIOD / RANKS], LOCKS_PERIOD, stalls)
+            }
             // In the slots of a table nothing is left to wait for.
             Scheme::Frames => ([0; 2], device.refresh.window_cycles, [0; 2]),
         };
@@ -162,7 +173,8 @@ impl Machine {
         let locks = match scheme {
             Scheme::Frames => Locks { period, commands, length: period / RANKS, lock: 0, unlock: 0 },
             _ => {
-                let (lock, unlock, length) = (LOCK_CYCLES, UNLOCK_CYCLES, stalls[1].saturating_sub(UNLOCK_CYCLES));
+                let length = locked.next_multiple_of(reference);
+                let (lock, unlock) = (LOCK_CYCLES, UNLOCK_CYCLES);
                 Locks { period: LOCKS_PERIOD, commands: LOCKS_COMMANDS, length, lock, unlock }
             }
         };
@@ -230,18 +242,21 @@ impl Machine {
 fn text(scheme: Scheme, density_gbit: u32, gap: u64, locks: &Locks) -> String {
     let ps = |cycles: u64| format!("\"{} ps\"", cycles * CYCLE_PS);
     let mhz = 1_000_000 / CYCLE_PS;
+    let lock_core = u32::from(scheme == Scheme::OneColor);
     let mut text = format!(
         "schema = 1\nplatform = \"platform.toml\"\ndevice = \"{DEVICE}\"\ndensity_gbit = {}\nduration = \"1000 s\"\n\
-         [cores]\ncount = 1\nmhz = {mhz}\nwidth = 1\nwindow = 0\n\
+         [cores]\ncount = {}\nmhz = {mhz}\nwidth = 1\nwindow = 0\n\
          [caches]\nlatency_cycles = [1, 1, 1, {WAY_CYCLES}, {WAY_CYCLES}]\nline = \"64\"\n\
          l1 = {{ size = \"64\", ways = 1 }}\nllc = {{ size = \"64\", ways = 1 }}\n\
          [controller]\npage = \"closed\"\nrefresh = \"{}\"\n[system]\nfault = \"0 ns\"\n",
         density_gbit,
+        1 + lock_core,
         scheme.name()
     );
     if scheme.name() == "timetable" {
         let [period, lock, unlock, length] = [locks.period, locks.lock, locks.unlock, locks.length].map(ps);
-        let _ = writeln!(text, "[timetable]\nperiod = {period}\nlock = {lock}\nunlock = {unlock}");
+        let _ =
+            writeln!(text, "[timetable]\nperiod = {period}\nlock = {lock}\nunlock = {unlock}\ncores = \"{lock_core}\"");
         for rank in 0..RANKS {
             let (start, commands) = (ps(rank * locks.period / RANKS), locks.commands);
             let _ = writeln!(
@@ -264,6 +279,25 @@ fn text(scheme: Scheme, density_gbit: u32, gap: u64, locks: &Locks) -> String {
 pub(crate) fn run(scenario: &Scenario, end: u64) -> Vec<Seen> {
     let mut machine = scenario.machine().unwrap();
     machine.run_until(Picoseconds(end * CYCLE_PS));
+    seen(&machine, || words(scenario, end))
+}
+
+/// Runs a scenario until somebody wanted is late, and no further than a cycle; whether that happened.
+pub(crate) fn is_late_by(scenario: &Scenario, end: u64, step: u64, wanted: impl Fn(usize) -> bool) -> bool {
+    let mut machine = scenario.machine().unwrap();
+    let mut now = 0;
+    while now < end {
+        now = (now + step).min(end);
+        machine.run_until(Picoseconds(now * CYCLE_PS));
+        let seen = seen(&machine, || words(scenario, now));
+        if seen.iter().enumerate().any(|(task, seen)| wanted(task) && seen.misses > 0) {
+            return true;
+        }
+    }
+    false
+}
+
+fn seen(machine: &memtint_sim::Machine, words: impl Fn() -> String) -> Vec<Seen> {
     let seen = |counts: memtint_sim::TaskCounts| Seen {
         jobs: counts.jobs,
         misses: counts.deadline_misses,
@@ -271,7 +305,7 @@ pub(crate) fn run(scenario: &Scenario, end: u64) -> Vec<Seen> {
     };
     let outcome = machine.outcome();
     for met in outcome.refresh_met.iter().flatten() {
-        assert_eq!((met.locked, met.caught), (0, 0), "requests met a lock in\n{}", words(scenario, end));
+        assert_eq!((met.locked, met.caught), (0, 0), "requests met a lock in\n{}", words());
     }
     outcome.tasks.into_iter().map(seen).collect()
 }

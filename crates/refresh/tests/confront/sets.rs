@@ -1,6 +1,6 @@
 //! Random task sets.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, Scheme};
 use memtint_sched::{TaskSet, TaskSpec};
 use memtint_units::Picoseconds;
 
@@ -80,7 +80,10 @@ pub(crate) fn draw(random: &mut Random, machine: &Machine, shape: Shape) -> Vec<
             };
             let deadline = if shape.grid { deadline / reference * reference } else { deadline };
             let jitter = if shape.jitter { random.within(0, period / 4) } else { 0 };
-            let rank = if machine.scheme == crate::machine::Scheme::Staggered { rank } else { random.within(0, 1) };
+            let rank = match machine.scheme {
+                Scheme::Staggered | Scheme::OneColor => rank,
+                _ => random.within(0, 1),
+            };
             Own { period, deadline, jitter, references, rank }
         })
         .collect()
