@@ -411,6 +411,43 @@ fn copies_where_nothing_else_helps() {
     assert_eq!(color(&problem, limits), Answer::Unsupported(Unanswered::Copies { copies_max: 0 }));
 }
 
+/// What section 4.3.3 does not say: data can be copied only while neither instance is refreshed. With neighbouring colors the one is
+/// refreshed until the other is.
+#[test]
+fn data_are_copied_while_neither_instance_is_refreshed() {
+    // A job in each frame.
+    let footprint = Footprint { ranks: 1, copy: ms(1) };
+    let problem = Problem::new(set(&[(8, 1)]), memory(), Frames::plain(ms(8)), vec![footprint]).unwrap();
+    let right = solved(&problem, Limits::default()).executive;
+    assert_eq!((right.copies(), right.switches), (1, 2));
+    let [one, other] = [0, 1].map(|instance| right.instances[0][instance].colors.colors()[0]);
+    assert!((2..=6).contains(&one.abs_diff(other)), "colors {one} and {other} of 8");
+    let mut wrong = right.clone();
+    for (instance, color) in [(0, 0), (1, 1)] {
+        wrong.instances[0][instance].colors = ColorSet::of(&[color]);
+    }
+    for slot in &mut wrong.slots {
+        slot.instance = usize::from(right.frame(slot).is_multiple_of(8));
+    }
+    assert!(
+        matches!(check_executive(&problem, &wrong), Err(Fault::Copy { .. })),
+        "{:?}",
+        check_executive(&problem, &wrong)
+    );
+    // Without data there is nothing to copy.
+    let free = Problem::new(set(&[(8, 1)]), memory(), Frames::plain(ms(8)), vec![Footprint::default()]).unwrap();
+    assert!(check_executive(&free, &wrong).is_ok());
+    // Two colors have no others beside them.
+    let two = |copy| {
+        let memory = Memory::new(ms(64), 2, Ps::from_ns(350), RankOrder::Parallel).unwrap();
+        let footprint = Footprint { ranks: 1, copy: ms(copy) };
+        Problem::new(set(&[(32, 1)]), memory, Frames::plain(ms(32)), vec![footprint]).unwrap()
+    };
+    assert!(color(&two(0), Limits::default()).is_schedulable());
+    let answer = color(&two(1), Limits::default());
+    assert!(matches!(answer, Answer::Unsupported(Unanswered::NoMoment { .. })), "{answer:?}");
+}
+
 #[test]
 fn three_instances_are_a_matter_of_distance_and_not_of_parity() {
     // E11: jobs that span two colors, of three or of five. With five two instances do, at distance 2; with three it takes three.

@@ -643,6 +643,12 @@ pub(crate) fn unanswered(set: &TaskSet, why: &Unanswered) -> String {
     match why {
         Unanswered::Precondition { task, needs } => format!("task {:?}: the method needs {needs}", name(task)),
         Unanswered::Nodes { nodes_max } => format!("the search ended at its limit of {nodes_max} nodes; see --steps"),
+        Unanswered::NoMoment { id } => {
+            let (name, job) = (name(&id.task), id.job);
+            format!(
+                "job {job} of task {name:?} has no moment to copy its data while neither instance is refreshed, in the table found"
+            )
+        }
         Unanswered::Copies { copies_max } => format!("more than {copies_max} copy tasks would be needed"),
         Unanswered::Choices { task, most } => format!("task {:?}: more than {most} ways to give it colors", name(task)),
         Unanswered::Contradiction(fault) => {

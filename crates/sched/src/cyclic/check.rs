@@ -93,6 +93,13 @@ pub enum Fault {
         /// What it needs.
         needed: Picoseconds,
     },
+    /// A job has another instance than the one before, and there is no moment to copy: not at the end of the job before, in whose
+    /// last frame a rank of the one is refreshed, and not at its own beginning; or it would have to copy at both ends.
+    #[error("task {}, job {}: no moment to copy its data, in which neither instance is refreshed", id.task, id.job)]
+    Copy {
+        /// The job.
+        id: JobId,
+    },
     /// A slice runs in a frame in which a rank that has its data is refreshed.
     #[error("slot {slot}: runs in a frame in which its rank {rank} is refreshed")]
     Refreshed {
@@ -132,7 +139,7 @@ pub fn check_executive(problem: &Problem, table: &Executive) -> Result<Checked, 
     slots(problem, table)?;
     let refresh_gap = retention(problem, table)?;
     refreshed(table, &ranks)?;
-    let (jobs, switches) = jobs(problem, table)?;
+    let (jobs, switches) = jobs(problem, table, &ranks)?;
     if switches != table.switches {
         return Err(Fault::Switches { found: table.switches, counted: switches });
     }
@@ -237,8 +244,8 @@ fn retention(problem: &Problem, table: &Executive) -> Result<Picoseconds, Fault>
     Ok(longest)
 }
 
-/// Nobody runs in a colored frame in which a rank of its instance is refreshed.
-fn refreshed(table: &Executive, ranks: &[Vec<Vec<u32>>]) -> Result<(), Fault> {
+/// The ranks that are refreshed in each colored frame.
+fn refreshed_in(table: &Executive) -> Vec<Vec<u32>> {
     let color = table.frames.color.0;
     let mut in_frame: Vec<Vec<u32>> = vec![Vec::new(); (table.cycle.0 / color) as usize];
     for refresh in &table.refreshes {
@@ -246,6 +253,12 @@ fn refreshed(table: &Executive, ranks: &[Vec<Vec<u32>>]) -> Result<(), Fault> {
             ranks.extend(refresh.ranks.clone());
         }
     }
+    in_frame
+}
+
+/// Nobody runs in a colored frame in which a rank of its instance is refreshed.
+fn refreshed(table: &Executive, ranks: &[Vec<Vec<u32>>]) -> Result<(), Fault> {
+    let (color, in_frame) = (table.frames.color.0, refreshed_in(table));
     for (index, slot) in table.slots.iter().enumerate() {
         let own = &ranks[slot.id.task][slot.instance];
         if let Some(&rank) = in_frame[(slot.start.0 / color) as usize].iter().find(|rank| own.contains(rank)) {
@@ -256,25 +269,64 @@ fn refreshed(table: &Executive, ranks: &[Vec<Vec<u32>>]) -> Result<(), Fault> {
 }
 
 /// Every job of a cycle: how many there are, and how many change the instance.
-fn jobs(problem: &Problem, table: &Executive) -> Result<(u64, u64), Fault> {
+fn jobs(problem: &Problem, table: &Executive, ranks: &[Vec<Vec<u32>>]) -> Result<(u64, u64), Fault> {
+    let frames = refreshed_in(table);
     let (mut count, mut switches) = (0, 0);
     for (task, own) in problem.set().tasks().iter().enumerate() {
         let mut slots: Vec<Vec<(usize, &Slot)>> = vec![Vec::new(); (table.cycle.0 / own.period().0) as usize];
         for found in table.slots.iter().enumerate().filter(|(_, slot)| slot.id.task == task) {
             slots[found.1.id.job as usize].push(found);
         }
+        let copy = problem.footprints[task].copy.0;
+        let copies = copies(&slots, &ranks[task], &frames, table, copy > 0)
+            .map_err(|job| Fault::Copy { id: JobId { task, job: job as u64 } })?;
         let instance = |job: usize| slots[job].first().map(|(_, slot)| slot.instance);
         for job in 0..slots.len() {
             let id = JobId { task, job: job as u64 };
             let before = instance(job.checked_sub(1).unwrap_or(slots.len() - 1));
-            let switched = instance(job) != before;
-            let copy = if switched { problem.footprints[task].copy.0 } else { 0 };
-            one_job(problem, table, id, &slots[job], copy)?;
-            switches += u64::from(switched);
+            one_job(problem, table, id, &slots[job], copy * copies[job])?;
+            switches += u64::from(instance(job) != before);
             count += 1;
         }
     }
     Ok((count, switches))
+}
+
+/// How often each job of a task copies data, 0 or 1: for the next job at its end, if no rank of the next one's instance is refreshed in
+/// its last frame, or for itself at its beginning, if none of the instance before is in its first. The job for which
+/// neither can be where that is not so, or where one would copy twice.
+fn copies(
+    slots: &[Vec<(usize, &Slot)>],
+    ranks: &[Vec<u32>],
+    frames: &[Vec<u32>],
+    table: &Executive,
+    data: bool,
+) -> Result<Vec<u64>, usize> {
+    let mut copies = vec![0; slots.len()];
+    let ends = |job: usize| {
+        let own = || slots[job].iter().map(|(_, slot)| *slot);
+        own().min_by_key(|slot| slot.slice).zip(own().max_by_key(|slot| slot.slice))
+    };
+    for job in 0..slots.len() {
+        let before = job.checked_sub(1).unwrap_or(slots.len() - 1);
+        let Some(((_, last), (first, _))) = ends(before).zip(ends(job)) else { continue };
+        if last.instance == first.instance || !data {
+            continue;
+        }
+        let meets = |slot: &Slot, instance: usize| {
+            frames[(slot.start.0 / table.frames.color.0) as usize].iter().any(|rank| ranks[instance].contains(rank))
+        };
+        let who = match (meets(last, first.instance), meets(first, last.instance)) {
+            (false, _) => before,
+            (_, false) => job,
+            _ => return Err(job),
+        };
+        copies[who] += 1;
+        if copies[who] > 1 {
+            return Err(job);
+        }
+    }
+    Ok(copies)
 }
 
 fn one_job(problem: &Problem, table: &Executive, id: JobId, slots: &[(usize, &Slot)], copy: u64) -> Result<(), Fault> {

@@ -135,6 +135,11 @@ pub enum Unanswered {
         /// The most that are looked at.
         most: usize,
     },
+    /// Jobs fit, but in the placement that was found a job has no moment to copy its data ([`Fault::Copy`]), with any colors.
+    NoMoment {
+        /// The job.
+        id: JobId,
+    },
     /// The checker refuses what the search found: a defect of one of them.
     Contradiction(Box<Fault>),
 }

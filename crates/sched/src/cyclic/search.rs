@@ -1,10 +1,10 @@
 //! Colors and placement at once: a branch and bound over the colors of each task, with a maximum flow at each node.
 
-use crate::cyclic::check::{Checked, check_executive};
+use crate::cyclic::check::{Checked, Fault, check_executive};
 use crate::cyclic::flow::{Cut, Placement, route};
 use crate::cyclic::problem::{ColorSet, JobId, Problem, Sharing, Slicing, Unanswered};
 use crate::cyclic::slices::{Slicer, Tuple};
-use crate::cyclic::table::{Executive, table};
+use crate::cyclic::table::{Executive, has_moments, table};
 use crate::task::TaskSet;
 
 /// How far a search may go.
@@ -198,6 +198,8 @@ fn exact(problem: &Problem, limits: Limits) -> Answer {
         if let Some((executive, slices)) = level.best {
             let checked = match check_executive(problem, &executive) {
                 Ok(checked) => checked,
+                // The search does not look for moments to copy; other placements may have some.
+                Err(Fault::Copy { id }) => return Answer::Unsupported(Unanswered::NoMoment { id }),
                 Err(fault) => return Answer::Unsupported(Unanswered::Contradiction(Box::new(fault))),
             };
             let (copies_least, extra_slices_least) = (copies_least.unwrap_or(copies), level.least.min(slices));
@@ -499,6 +501,23 @@ impl<'a> Search<'a> {
         })
     }
 
+    /// Gives tasks that have no moment to copy other colors with which the same placement has one, where there are such.
+    fn with_moments(&self, placement: &Placement, mut colors: Vec<Tuple>) -> Vec<Tuple> {
+        for task in 0..colors.len() {
+            if has_moments(self.problem, placement, task, &colors[task]) {
+                continue;
+            }
+            let all = |tuple: &Tuple| tuple.iter().fold(0, |all, colors| all | colors.0);
+            let others = (0..colors.len()).filter(|&other| other != task).map(|other| all(&colors[other]));
+            let taken = if self.problem.sharing == Sharing::Private { others.fold(0, |all, own| all | own) } else { 0 };
+            let fits = |tuple: &&Tuple| all(tuple) & taken == 0 && has_moments(self.problem, placement, task, tuple);
+            if let Some(tuple) = self.candidates[task].iter().find(fits) {
+                colors[task] = tuple.clone();
+            }
+        }
+        colors
+    }
+
     /// Looks for the fewest slices, first with the colors found, then with all.
     fn slice(&mut self, found: (Placement, Vec<Tuple>), below: u64) -> Outcome {
         let anywhere = self.problem.slicing == Slicing::Free && self.problem.slice.0 == 0;
@@ -521,7 +540,10 @@ impl<'a> Search<'a> {
             (least, complete) = (result.least.min(fewest), result.complete);
         }
         match best {
-            Some((placement, colors)) => Outcome::Found { executive: table(self.problem, &placement, &colors), least },
+            Some((placement, colors)) => {
+                let colors = self.with_moments(&placement, colors);
+                Outcome::Found { executive: table(self.problem, &placement, &colors), least }
+            }
             None if !complete => Outcome::Open { least },
             None if below == NO_BOUND => Outcome::Sliced,
             None => Outcome::Bounded { least },

@@ -115,52 +115,85 @@ fn refreshes(problem: &Problem) -> Vec<Refresh> {
     (0..problem.cycle / long).map(one).collect()
 }
 
-/// Chooses the instance of each job so that the fewest jobs have another than the one before; after the last comes the first.
-fn choose_instances(problem: &Problem, placement: &Placement, colors: &[Vec<ColorSet>]) -> (Vec<Vec<usize>>, u64) {
-    let tasks = problem.set.tasks();
-    let mut met: Vec<Vec<u64>> = tasks.iter().map(|own| vec![0; (problem.cycle / own.period().0) as usize]).collect();
-    for portion in &placement.portions {
-        met[portion.id.task][portion.id.job as usize] |= 1 << problem.color_of(portion.frame);
+/// Where the jobs of a task run, seen from the colors that are refreshed: of each job all of them, the first and the last.
+struct Met {
+    colors: u64,
+    first: u64,
+    last: u64,
+}
+
+fn met(problem: &Problem, placement: &Placement, task: usize) -> Vec<Met> {
+    let jobs = (problem.cycle().0 / problem.set.tasks()[task].period().0) as usize;
+    let mut met: Vec<Met> = (0..jobs).map(|_| Met { colors: 0, first: 0, last: 0 }).collect();
+    for portion in placement.portions.iter().filter(|portion| portion.id.task == task) {
+        let (own, color) = (&mut met[portion.id.job as usize], 1 << problem.color_of(portion.frame));
+        own.first = if own.colors == 0 { color } else { own.first };
+        (own.colors, own.last) = (own.colors | color, color);
     }
+    met
+}
+
+/// A change of instance without a moment to copy, beside which changes do not count.
+const NO_MOMENT: u64 = 1 << 32;
+
+/// Chooses the instance of each job so that the fewest jobs have another than the one before and no moment to copy, and then the
+/// fewest have another; after the last comes the first.
+fn choose_instances(problem: &Problem, placement: &Placement, colors: &[Vec<ColorSet>]) -> (Vec<Vec<usize>>, u64) {
     let mut switches = 0;
     let mut chosen = Vec::new();
-    for (own, met) in colors.iter().zip(&met) {
-        let (best, fewest) = (0..own.len())
-            .filter(|&first| own[first].0 & met[0] == 0)
-            .map(|first| sequence(own, met, first))
-            .min_by_key(|&(_, changes)| changes)
-            .expect("an instance that the first job leaves alone");
-        switches += fewest;
-        chosen.push(best);
+    for (task, own) in colors.iter().enumerate() {
+        let best = choose(problem, placement, task, own);
+        let (instances, cost) = best.expect("an instance that each job leaves alone");
+        switches += cost % NO_MOMENT;
+        chosen.push(instances);
     }
     (chosen, switches)
 }
 
-/// The sequence of instances with the fewest changes, when the first is given; the change back to it counts.
-fn sequence(own: &[ColorSet], met: &[u64], first: usize) -> (Vec<usize>, u64) {
+/// Whether a task with instances of these colors can be placed so, with a moment for each copy in which neither of the two
+/// instances is refreshed.
+pub(crate) fn has_moments(problem: &Problem, placement: &Placement, task: usize, own: &[ColorSet]) -> bool {
+    choose(problem, placement, task, own).is_some_and(|(_, cost)| cost < NO_MOMENT)
+}
+
+fn choose(problem: &Problem, placement: &Placement, task: usize, own: &[ColorSet]) -> Option<(Vec<usize>, u64)> {
+    let met = met(problem, placement, task);
+    let data = problem.footprints[task].copy.0 > 0;
+    let firsts = (0..own.len()).filter(|&first| own[first].0 & met[0].colors == 0);
+    firsts.filter_map(|first| sequence(own, &met, first, data)).min_by_key(|&(_, cost)| cost)
+}
+
+/// The cheapest sequence of instances when the first is given; the change back to it counts. `None` when a job has none.
+fn sequence(own: &[ColorSet], met: &[Met], first: usize, data: bool) -> Option<(Vec<usize>, u64)> {
     const NEVER: u64 = u64::MAX / 2;
+    // The one copies at the end of its job, or the other at the beginning of the next.
+    let change = |job: usize, before: usize, after: usize| {
+        let (last, next) = (met[(job + met.len() - 1) % met.len()].last, met[job].first);
+        let moment = !data || last & own[after].0 == 0 || next & own[before].0 == 0;
+        if before == after { 0 } else { 1 + if moment { 0 } else { NO_MOMENT } }
+    };
     let mut costs: Vec<u64> = (0..own.len()).map(|instance| if instance == first { 0 } else { NEVER }).collect();
     let mut from = Vec::new();
-    for &met in &met[1..] {
+    for (job, own_met) in met.iter().enumerate().skip(1) {
         let step = |instance: usize| {
-            let cost = |before: usize| costs[before] + u64::from(before != instance);
+            let cost = |before: usize| costs[before] + change(job, before, instance);
             let before = (0..own.len()).min_by_key(|&before| cost(before)).expect("an instance");
-            if own[instance].0 & met == 0 { (cost(before), before) } else { (NEVER, before) }
+            if own[instance].0 & own_met.colors == 0 { (cost(before), before) } else { (NEVER, before) }
         };
         let steps: Vec<(u64, usize)> = (0..own.len()).map(step).collect();
         costs = steps.iter().map(|&(cost, _)| cost.min(NEVER)).collect();
         from.push(steps.iter().map(|&(_, before)| before).collect::<Vec<_>>());
     }
-    let total = |last: usize| costs[last] + u64::from(last != first);
+    let total = |last: usize| costs[last] + change(0, last, first);
     let mut last = (0..own.len()).min_by_key(|&last| total(last)).expect("an instance");
-    let changes = total(last);
+    let cost = total(last);
     let mut chosen = vec![last];
     for from in from.iter().rev() {
         last = from[last];
         chosen.push(last);
     }
     chosen.reverse();
-    (chosen, changes)
+    (cost < NEVER).then_some((chosen, cost))
 }
 
 /// Gives the colors that are left for a task that runs while these are refreshed: the last column of Tables 4.2, 4.3, 4.5.
