@@ -124,6 +124,11 @@ impl ServerSupply {
         None
     }
 
+    /// The supply in windows that the lock of the server's own group does not meet.
+    pub(super) fn without_own_lock(&self) -> ServerSupply {
+        ServerSupply { blackouts: self.blackouts[1..].to_vec(), ..self.clone() }
+    }
+
     fn interference(&self, length: u64) -> u128 {
         self.takers.iter().map(|taker| taker.takes(length)).sum()
     }
@@ -207,7 +212,7 @@ impl PlainRefresh {
         }
     }
 
-    /// Lengths of the times in which a server of a group cannot run.
+    /// Lengths of the times in which a server of a group cannot run; that for its own lock is the first.
     fn blackouts(&self, group: usize) -> Vec<u64> {
         let mut lengths = vec![self.lock + self.bursts[group] + self.unlock];
         for _ in (0..self.bursts.len()).filter(|&other| other != group) {
