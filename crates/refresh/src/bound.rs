@@ -1,11 +1,11 @@
 //! What the analysis says of the same scheme: a bound of each task's responses, or why there is none.
 
-use memtint_sched::crs::{Proof, judge};
+use memtint_sched::crs::{Proof, copied_responses, judge};
 use memtint_sched::{
     Effort, Granularity, Interference, Preemption, Refresh, TaskSet, Unsupported, Verdict, WorstCase,
     worst_response_edf_with, worst_response_with,
 };
-use memtint_taskset::{Inside, TaskFile};
+use memtint_taskset::{Color, Inside, TaskFile};
 use memtint_units::Picoseconds;
 
 use crate::job::stretch;
@@ -157,6 +157,9 @@ fn term(plan: &Plan<'_>) -> Result<Option<Refresh>, RefreshError> {
 /// Bounds of the tasks of servers.
 pub(crate) fn of_servers(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
     let file = &allowing_for_closing(plan);
+    if file.tasks.iter().any(|task| task.copy_server.is_some()) {
+        return of_copied(file);
+    }
     let system = file.system()?;
     let analysis = "the supply of each server, with locked windows and the deferral of servers above it".to_owned();
     let count = file.set.tasks().len();
@@ -171,14 +174,40 @@ pub(crate) fn of_servers(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
     Ok(Bounds { tasks, analysis })
 }
 
-/// The simulated burst closes rows first and keeps the time of other ranks' commands on the bus: the lock of the analysis is longer
-/// by that, and by a cycle.
+/// Bounds of the tasks of servers of which some have another instance in a second one.
+fn of_copied(file: &TaskFile) -> Result<Bounds, RefreshError> {
+    let with = file.copied_system()?;
+    let tasks = match copied_responses(&with.system, &with.copied)? {
+        Ok(bounds) => {
+            let mut tasks = vec![Bound::Within(Picoseconds(0)); file.set.tasks().len()];
+            let all = with.tasks.iter().flatten().zip(bounds.iter().flatten());
+            for (&task, &bound) in all.flat_map(|(members, bounds)| members.iter().zip(bounds)) {
+                // Of two instances the one that takes longer.
+                if let Bound::Within(longest) = &mut tasks[task] {
+                    *longest = bound.max(*longest);
+                }
+            }
+            tasks
+        }
+        Err(reason) => vec![Bound::Unknown(said(&reason)); file.set.tasks().len()],
+    };
+    let analysis = "the supply of each server, with locked windows and the deferral of servers above it; a task with two instances \
+                    meets no lock of its own colors"
+        .to_owned();
+    Ok(Bounds { tasks, analysis })
+}
+
+/// Each simulated burst closes rows first and keeps the time of other ranks' commands on the bus: the lock of the analysis is longer
+/// by that, for the color that takes the most of it, and by a cycle.
 fn allowing_for_closing(plan: &Plan<'_>) -> TaskFile {
     let mut file = plan.file.clone();
     let mut memory = *plan.memory;
-    let refreshing = Picoseconds(memory.t_rfc.0 * u64::from(plan.machine.device.refresh.commands));
     let cycle = plan.machine.device.clock.start(1) + Picoseconds(1);
-    memory.lock += plan.machine.burst().saturating_sub(refreshing) + cycle;
+    let beyond = |color: &Color| {
+        let ranks = color.ranks.len() as u32;
+        plan.machine.burst(ranks, memory.bursts).saturating_sub(memory.burst(ranks))
+    };
+    memory.lock += file.colors.iter().map(beyond).max().unwrap_or_default() + cycle;
     file.memory = Some(memory);
     file
 }

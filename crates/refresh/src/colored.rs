@@ -5,12 +5,13 @@
 //! the lock time of the file, in which requests under way end and dirty lines are written back.
 
 use memtint_sched::cyclic::{Answer, Executive, Limits, Problem, color};
-use memtint_sim::scenario::{SchedulingName, SlotSection, TableSection, TaskSection, Time, WindowSection};
+use memtint_sim::scenario::{SchedulingName, SlotSection, TableSection, TaskSection, Time};
 use memtint_units::Picoseconds;
 
 use crate::RefreshError;
 use crate::bound::{Bound, Bounds};
-use crate::scenario::{Plan, empty, list, on, section};
+use crate::job::globals;
+use crate::scenario::{Plan, empty, instance_name, list, on, section};
 use crate::simulate::Setup;
 
 /// The core of lock tasks, behind those of the tasks.
@@ -34,9 +35,11 @@ fn schedule(plan: &Plan<'_>) -> Result<(Problem, Executive), RefreshError> {
     let file = plan.file;
     let limits =
         Limits { copies_max: file.cyclic.copies_max.unwrap_or(Limits::default().copies_max), ..Limits::default() };
-    let locked = plan.memory.lock + plan.machine.burst();
     let mut reason = "no frame fits the periods, deadlines and bursts".to_owned();
     for frames in file.frame_choices()? {
+        let ranks =
+            u128::from(frames.color.0) * u128::from(plan.memory.ranks) / u128::from(plan.memory.retention.0.max(1));
+        let locked = plan.memory.lock + plan.machine.burst(ranks as u32, plan.memory.bursts);
         if locked > frames.color {
             reason = format!("lock and burst take {locked}, and a colored frame is {} long", frames.color);
             continue;
@@ -60,10 +63,7 @@ fn schedule(plan: &Plan<'_>) -> Result<(Problem, Executive), RefreshError> {
 /// The scenario of an executive.
 pub(crate) fn of_executive(plan: &Plan<'_>, problem: &Problem, table: &Executive) -> Result<Setup, RefreshError> {
     let each = problem.ranks_per_color();
-    let name = |task: usize, instance: usize| {
-        let name = plan.file.set.tasks()[task].name();
-        if instance == 0 { name.to_owned() } else { format!("{name} (instance {instance})") }
-    };
+    let name = |task: usize, instance: usize| instance_name(plan.file.set.tasks()[task].name(), instance);
     let (mut tasks, mut instances) = (Vec::new(), Vec::new());
     // Originals come first: their places are those of the set.
     let most = table.instances.iter().map(Vec::len).max().unwrap_or(1);
@@ -78,6 +78,7 @@ pub(crate) fn of_executive(plan: &Plan<'_>, problem: &Problem, table: &Executive
             job: (instance == 0).then(|| plan.job(task)),
             copy_of: (instance > 0).then(|| name(task, 0)),
             copy: Time(plan.file.tasks[task].copy),
+            globals: globals(plan.file, task)?,
             ..section(name(task, instance), plan.jobs[task].workload.clone())
         });
         instances.push((task, ranks));
@@ -95,12 +96,7 @@ pub(crate) fn of_executive(plan: &Plan<'_>, problem: &Problem, table: &Executive
     // They repeat each retention time.
     let refreshes = table.refreshes.iter().filter(|refresh| refresh.start < plan.memory.retention);
     let window = |refresh: &memtint_sched::cyclic::Refresh| {
-        Ok(WindowSection {
-            ranks: list(&refresh.ranks.clone().collect::<Vec<_>>(), plan.machine)?,
-            start: Time(refresh.start),
-            length: None,
-            commands: None,
-        })
+        plan.window(&refresh.ranks.clone().collect::<Vec<_>>(), refresh.start)
     };
     let windows = refreshes.map(window).collect::<Result<_, RefreshError>>()?;
     file.timetable = Some(plan.locked(windows, LOCK_CORE.to_string()));

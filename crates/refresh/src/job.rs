@@ -19,6 +19,10 @@ use crate::{Options, RefreshError};
 
 /// What a read of memory, and a write that it displaces, take at most alone.
 const ONE_READ: Picoseconds = Picoseconds::from_ns(300);
+/// What it takes at most to copy a line: the read of it, and that of the line that is written.
+const ONE_COPY: Picoseconds = Picoseconds(2 * ONE_READ.0);
+/// Bytes of a line.
+const LINE_BYTES: u64 = 64;
 /// Simulations of one job of a task, and of all of its jobs, at most.
 const ROUNDS_OF_ONE: u32 = 24;
 const ROUNDS_OF_ALL: u32 = 5;
@@ -61,7 +65,7 @@ impl Shape {
         match (&more.program, lines) {
             (Some(model), _) => Shape::References(Workload::Program { model: model.clone() }),
             (None, 0) => {
-                let line = ByteSize(64);
+                let line = ByteSize(LINE_BYTES);
                 Shape::References(Workload::Bandwidth { size: line, step: line, write: false, gap: COMPUTING_GAP })
             }
             (None, lines) => Shape::Gap(lines),
@@ -72,7 +76,7 @@ impl Shape {
         match self {
             Shape::References(workload) => (workload.clone(), size),
             Shape::Gap(lines) => {
-                let (size_bytes, step) = (ByteSize(LINES_BYTES), ByteSize(64));
+                let (size_bytes, step) = (ByteSize(LINES_BYTES), ByteSize(LINE_BYTES));
                 let gap = u32::try_from(size).expect("no gap is longer");
                 (Workload::Bandwidth { size: size_bytes, step, write: false, gap }, *lines)
             }
@@ -97,6 +101,28 @@ pub(crate) fn rank_bytes(file: &TaskFile) -> Result<u64, RefreshError> {
     }
     // Instances of each task may lie in the same rank.
     Ok((2 * most).next_power_of_two().max(RANK_BYTES))
+}
+
+/// Gives the data that instances of a task copy: those of the file, or as many lines as surely fit into the time that it gives.
+pub(crate) fn globals(file: &TaskFile, task: usize) -> Result<ByteSize, RefreshError> {
+    let more = &file.tasks[task];
+    let fitting = more.copy.0 / ONE_COPY.0;
+    match more.globals {
+        None => Ok(ByteSize(fitting * LINE_BYTES)),
+        Some(globals) if globals.0.div_ceil(LINE_BYTES) <= fitting => Ok(globals),
+        Some(globals) => {
+            let lines = globals.0.div_ceil(LINE_BYTES);
+            Err(RefreshError::Field {
+                file: file.name.clone(),
+                field: format!("task {:?}: copy", file.set.tasks()[task].name()),
+                found: more.copy.to_string(),
+                accepted: format!(
+                    "{} or more, for {lines} lines of globals",
+                    Picoseconds(lines.saturating_mul(ONE_COPY.0))
+                ),
+            })
+        }
+    }
 }
 
 /// Bounds the longest stretch of a task of the set, all but one, in which its core does not look whom it should run: a reference

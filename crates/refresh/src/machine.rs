@@ -3,7 +3,7 @@
 use memtint_cache::Inclusion;
 use memtint_dram::{Device, DeviceChoice, Standard};
 use memtint_map::Platform;
-use memtint_sched::crs::Density;
+use memtint_sched::{Density, RankOrder};
 use memtint_sim::scenario::{CacheSection, CacheSize, ControllerSection, LastLevelSize, PageName};
 use memtint_taskset::Memory;
 use memtint_units::{ByteSize, Picoseconds};
@@ -22,6 +22,8 @@ const INTERVAL: u128 = 7_800_000;
 const WINDOW: u128 = 64_000_000_000;
 /// Address bit of the lowest rank bit (paper 004, 4.4.2: "the rank ID is determined by bits 15-17").
 const RANK_BIT: u32 = 15;
+/// The simulator's locks name ranks by the bits of a word.
+const RANKS_MAX: u32 = 64;
 /// Bank bits of a rank: 8 banks (JESD79-3).
 const BANK_BITS: u32 = 3;
 
@@ -38,7 +40,8 @@ pub enum Caches {
 /// Memory, and what comes before it.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Ranks of the only channel.
+    /// Ranks of the only channel that hold memory. Address bits name a rank, so that a channel has room for a power of two: what is
+    /// beyond is refreshed with the others and used by nobody.
     pub ranks: u32,
     /// The devices.
     pub device: Device,
@@ -61,31 +64,37 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// [`RefreshError::Field`] for numbers of ranks that are no power of two from 2 to 32.
+    /// [`RefreshError::Field`] for less than 2 ranks, or more than 64.
     pub fn new(file: &str, memory: &Memory, caches: Caches, rank_bytes: u64) -> Result<Machine, RefreshError> {
         let Memory { ranks, density, t_rfc, retention, .. } = *memory;
-        if !ranks.is_power_of_two() || !(2..=32).contains(&ranks) {
+        if !(2..=RANKS_MAX).contains(&ranks) {
             return Err(RefreshError::Field {
                 file: file.to_owned(),
                 field: "memory: ranks".to_owned(),
                 found: ranks.to_string(),
-                accepted: "2, 4, 8, 16 or 32 for a simulation".to_owned(),
+                accepted: format!("2 to {RANKS_MAX} for a simulation"),
             });
         }
         let standard = standard(density, t_rfc, retention)?;
         let gbit = density.map_or(PLAIN_GBIT, gigabits);
         let choice = DeviceChoice { density_gbit: Some(gbit), ..DeviceChoice::default() };
         let device = standard.device(choice)?;
-        let platform = platform(ranks, rank_bytes)?;
+        let platform = platform(ranks.next_power_of_two(), rank_bytes)?;
         Ok(Machine { ranks, device, density, retention, caches, platform, standard, gbit })
     }
 
-    /// Gives the length of a burst that refreshes ranks of the timetable together, with closing their rows first; what is
-    /// beyond 8192 tRFC is what the analysis has to allow for.
+    /// Gives the time in which so many ranks of the timetable are refreshed, in one burst or one after the other, with closing their
+    /// rows first; what is beyond 8192 tRFC each is what the analysis has to allow for.
     #[must_use]
-    pub fn burst(&self) -> Picoseconds {
+    pub fn burst(&self, ranks: u32, order: RankOrder) -> Picoseconds {
         let commands = self.device.refresh.commands;
-        self.device.clock.start(memtint_dram::Timetable::burst_cycles(&self.device, self.ranks, commands, 0))
+        let one = memtint_dram::Timetable::burst_cycles(&self.device, self.places(), commands, 0);
+        self.device.clock.start(one * u64::from(turns(ranks, order)))
+    }
+
+    /// Ranks that the channel has room for.
+    pub(crate) fn places(&self) -> u32 {
+        self.ranks.next_power_of_two()
     }
 
     /// Gives how long a request can be held up beyond tRFC by a refresh that falls due: a row that has just been opened is closed
@@ -93,7 +102,7 @@ impl Machine {
     #[must_use]
     pub fn reopen(&self) -> Picoseconds {
         let timing = &self.device.timing;
-        let cycles = u64::from(timing.ras + timing.rp + timing.rcd) + u64::from(self.ranks);
+        let cycles = u64::from(timing.ras + timing.rp + timing.rcd) + u64::from(self.places());
         self.device.clock.start(cycles)
     }
 
@@ -126,6 +135,14 @@ impl Machine {
             refresh: Some(engine.to_owned()),
             ..ControllerSection::default()
         }
+    }
+}
+
+/// Bursts that refresh so many ranks, one after the other.
+pub(crate) fn turns(ranks: u32, order: RankOrder) -> u32 {
+    match order {
+        RankOrder::Parallel => 1,
+        RankOrder::Serial => ranks,
     }
 }
 

@@ -112,6 +112,8 @@ pub struct Locked {
     pub cleaned_lines: u64,
     /// Jobs that went over to another instance.
     pub copies: u64,
+    /// Lines of data that were read and written for that.
+    pub copied_lines: u64,
 }
 
 /// Requests that met a refresh of a rank.

@@ -13,9 +13,10 @@ use memtint_sim::scenario::{
 };
 use memtint_sim::{Scenario, ServerKind, ServerScheduling};
 use memtint_taskset::{Inside, Memory, TaskFile};
-use memtint_units::{IndexSet, Picoseconds};
+use memtint_units::{ByteSize, IndexSet, Picoseconds};
 
-use crate::machine::{MHZ, Machine};
+use crate::job::globals;
+use crate::machine::{MHZ, Machine, turns};
 use crate::{Job, RefreshError, Scheme};
 
 /// A moment beyond the last job, in which it can end.
@@ -31,6 +32,19 @@ pub(crate) fn of_slots(slots: u64) -> Picoseconds {
 pub(crate) struct Placed {
     pub(crate) workload: Workload,
     pub(crate) references: u64,
+}
+
+/// An instance of a task, of which most have one only.
+pub(crate) struct Instance {
+    pub(crate) task: usize,
+    /// Its server, under servers.
+    pub(crate) server: Option<usize>,
+    pub(crate) ranks: Vec<u32>,
+}
+
+/// The name of an instance in the simulator.
+pub(crate) fn instance_name(task: &str, instance: usize) -> String {
+    if instance == 0 { task.to_owned() } else { format!("{task} (instance {instance})") }
 }
 
 /// What becomes a scenario.
@@ -131,6 +145,7 @@ pub(crate) fn section(name: String, workload: Workload) -> TaskSection {
         ranks: None,
         copy_of: None,
         copy: Time::default(),
+        globals: ByteSize::default(),
         sets: None,
         nodes: None,
         soft: false,
@@ -145,7 +160,7 @@ pub(crate) fn section(name: String, workload: Workload) -> TaskSection {
 
 /// Ranks as a list.
 pub(crate) fn list(ranks: &[u32], machine: &Machine) -> Result<String, RefreshError> {
-    let set = IndexSet::from_indices(ranks.iter().copied(), machine.ranks);
+    let set = IndexSet::from_indices(ranks.iter().copied(), machine.places());
     let set = set.map_err(|error| RefreshError::Field {
         file: "the simulated machine".to_owned(),
         field: "ranks".to_owned(),
@@ -169,18 +184,23 @@ impl Plan<'_> {
 
     /// The scenario of a scheme that is no cyclic executive.
     pub(crate) fn scenario(&self) -> Result<Scenario, RefreshError> {
-        let ranks = self.ranks()?;
         let priorities = self.priorities()?;
         let mut tasks = Vec::new();
-        for (index, task) in self.file.set.tasks().iter().enumerate() {
-            let server = self.file.tasks[index].server.filter(|_| self.scheme == Scheme::Crs);
+        for (place, Instance { task, server, ranks }) in self.instances()?.into_iter().enumerate() {
+            let name = self.file.set.tasks()[task].name();
+            // Originals come first.
+            let copy = place >= self.jobs.len();
+            let copied = server.is_some() && self.file.tasks[task].copy_server.is_some();
             tasks.push(TaskSection {
-                core: Some(self.core(index)),
+                core: Some(self.core(task)),
                 server: server.map(|server| self.file.servers[server].name.clone()),
-                ranks: Some(list(&ranks[index], self.machine)?),
-                priority: priorities[index],
-                job: Some(self.job(index)),
-                ..section(task.name().to_owned(), self.jobs[index].workload.clone())
+                ranks: Some(list(&ranks, self.machine)?),
+                priority: priorities[task],
+                job: (!copy).then(|| self.job(task)),
+                copy_of: copy.then(|| name.to_owned()),
+                copy: if copied { Time(self.file.tasks[task].copy) } else { Time::default() },
+                globals: if copied { globals(self.file, task)? } else { ByteSize::default() },
+                ..section(instance_name(name, usize::from(copy)), self.jobs[task].workload.clone())
             });
         }
         let mut file = empty(self.machine, self.scheme, self.cores(), self.duration, self.seed, tasks);
@@ -206,24 +226,32 @@ impl Plan<'_> {
         }
     }
 
-    /// The ranks of each task.
-    pub(crate) fn ranks(&self) -> Result<Vec<Vec<u32>>, RefreshError> {
+    /// The tasks, and under servers behind them other instances of those that have a `copy_server`.
+    pub(crate) fn instances(&self) -> Result<Vec<Instance>, RefreshError> {
         let everything: Vec<u32> = (0..self.machine.ranks).collect();
         let mut next = vec![0; self.file.colors.len() + 1];
         let mut all = Vec::new();
-        for (index, more) in self.file.tasks.iter().enumerate() {
-            let (pool, place) = if self.scheme == Scheme::Crs {
-                let color = self.file.servers[self.server(index)?].color;
-                (&self.file.colors[color].ranks, color + 1)
-            } else {
-                (&everything, 0)
+        let crs = self.scheme == Scheme::Crs;
+        let tasks = 0..self.file.tasks.len();
+        let originals = tasks.clone().map(|task| (task, crs.then(|| self.server(task))));
+        let copies =
+            tasks.filter_map(|task| Some((task, Some(Ok(self.file.tasks[task].copy_server.filter(|_| crs)?)))));
+        for (task, server) in originals.chain(copies) {
+            let server = server.transpose()?;
+            let (pool, place) = match server {
+                Some(server) => {
+                    let color = self.file.servers[server].color;
+                    (&self.file.colors[color].ranks, color + 1)
+                }
+                None => (&everything, 0),
             };
-            if more.ranks as usize > pool.len() {
-                return Err(self.refuse(index, "ranks", more.ranks, format!("at most {}", pool.len())));
+            let ranks = self.file.tasks[task].ranks;
+            if ranks as usize > pool.len() {
+                return Err(self.refuse(task, "ranks", ranks, format!("at most {}", pool.len())));
             }
-            let taken = next[place]..next[place] + more.ranks as usize;
+            let taken = next[place]..next[place] + ranks as usize;
             next[place] = taken.end;
-            all.push(taken.map(|at| pool[at % pool.len()]).collect());
+            all.push(Instance { task, server, ranks: taken.map(|at| pool[at % pool.len()]).collect() });
         }
         Ok(all)
     }
@@ -303,14 +331,7 @@ impl Plan<'_> {
 
     /// The locks of the colors.
     fn timetable(&self) -> Result<TimetableSection, RefreshError> {
-        let window = |color: &memtint_taskset::Color| {
-            Ok(WindowSection {
-                ranks: list(&color.ranks, self.machine)?,
-                start: Time(color.phase),
-                length: None,
-                commands: None,
-            })
-        };
+        let window = |color: &memtint_taskset::Color| self.window(&color.ranks, color.phase);
         let windows = self.file.colors.iter().map(window).collect::<Result<_, RefreshError>>()?;
         // Each core is suspended: lock and unlock run on all that have servers.
         let mut cores: Vec<u32> = self.file.servers.iter().map(|server| server.core).collect();
@@ -318,6 +339,22 @@ impl Plan<'_> {
         cores.dedup();
         let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
         Ok(self.locked(windows, cores.join(",")))
+    }
+
+    /// The window in which a color is refreshed; one with the last rank refreshes the places without memory too.
+    pub(crate) fn window(&self, ranks: &[u32], start: Picoseconds) -> Result<WindowSection, RefreshError> {
+        let turns = turns(ranks.len() as u32, self.memory.bursts);
+        let (mut ranks, last) = (ranks.to_vec(), self.machine.ranks - 1);
+        if ranks.contains(&last) {
+            ranks.extend(last + 1..self.machine.places());
+        }
+        Ok(WindowSection {
+            ranks: list(&ranks, self.machine)?,
+            start: Time(start),
+            length: None,
+            commands: None,
+            turns,
+        })
     }
 
     /// Windows of the retention time, and the cores of their lock tasks.

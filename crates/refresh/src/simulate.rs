@@ -1,6 +1,5 @@
 //! A task set under a scheme: what its jobs execute, the simulation, and what came out.
 
-use memtint_sched::RankOrder;
 use memtint_sched::cyclic::{Executive, Problem};
 use memtint_sim::{Ending, Machine as Simulated, Scenario};
 use memtint_taskset::{Inside, Memory, TaskFile};
@@ -8,7 +7,7 @@ use memtint_units::Picoseconds;
 use num_integer::Integer;
 
 use crate::bound::{Bounds, of_priorities, of_servers};
-use crate::job::{fit, rank_bytes};
+use crate::job::{fit, globals, rank_bytes};
 use crate::outcome::{Locked, Met, Outcome, Spread, TaskOutcome};
 use crate::scenario::{Plan, of_slots};
 use crate::watch::CommandWatch;
@@ -84,15 +83,6 @@ impl Prepared {
     /// single reference.
     pub fn new(file: &TaskFile, options: Options, threads: usize, go_on: GoOn<'_>) -> Result<Prepared, RefreshError> {
         let mut memory = *file.memory_given()?;
-        if memory.bursts == RankOrder::Serial {
-            return Err(RefreshError::Field {
-                file: file.name.clone(),
-                field: "memory: bursts".to_owned(),
-                found: "\"serial\"".to_owned(),
-                accepted: "\"parallel\" for a simulation, which locks a color's ranks and refreshes them together"
-                    .to_owned(),
-            });
-        }
         // Requests end and dirty lines are written back in no lesser time.
         let lock_assumed = memory.lock.0 == 0;
         if lock_assumed {
@@ -109,6 +99,9 @@ impl Prepared {
                 found: more.ranks.to_string(),
                 accepted: format!("at most the {} ranks of the memory", memory.ranks),
             });
+        }
+        for task in 0..file.tasks.len() {
+            globals(file, task)?;
         }
         let hyperperiod = hyperperiod(file, &memory);
         let last = file.set.tasks().iter().map(|task| task.phase().0).max().unwrap_or(0);
@@ -202,7 +195,8 @@ impl Prepared {
         let channels = setup.scenario.channels()?;
         let clock = plan.machine.device.clock;
         let runs_max = self.options.runs_max;
-        let watches = (0..channels.count).map(|_| CommandWatch::new(&channels, clock, runs_max)).collect();
+        let watches =
+            (0..channels.count).map(|_| CommandWatch::new(&channels, self.memory.ranks, clock, runs_max)).collect();
         let mut simulated = setup.scenario.watched_machine(watches)?;
         simulated.log_runs(runs_max);
         let mut now = 0;
@@ -255,6 +249,7 @@ impl Prepared {
                 locks: locks.locks,
                 cleaned_lines: locks.cleaned_lines,
                 copies: locks.copies,
+                copied_lines: locks.copied_lines,
             }),
             runs,
             instances: setup.instances.iter().map(|&(task, _)| task).collect(),
@@ -327,7 +322,8 @@ pub(crate) struct Setup {
 
 impl Setup {
     fn plain(plan: &Plan<'_>) -> Result<Setup, RefreshError> {
-        Ok(Setup { scenario: plan.scenario()?, instances: plan.ranks()?.into_iter().enumerate().collect() })
+        let instances = plan.instances()?.into_iter().map(|own| (own.task, own.ranks));
+        Ok(Setup { scenario: plan.scenario()?, instances: instances.collect() })
     }
 }
 

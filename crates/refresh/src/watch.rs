@@ -29,13 +29,14 @@ pub(crate) struct CommandWatch {
 }
 
 impl CommandWatch {
-    pub(crate) fn new(channels: &Channels, clock: Clock, refreshed_max: usize) -> CommandWatch {
+    /// Ranks from `ranks` on hold no memory, and their refreshes are not kept.
+    pub(crate) fn new(channels: &Channels, ranks: u32, clock: Clock, refreshed_max: usize) -> CommandWatch {
         CommandWatch {
             // Without refresh nobody has a duty.
             monitor: channels.duty.map(|duty| RetentionMonitor::new(&channels.geometry, &duty)),
             clock,
             rfc: u64::from(channels.timing.rfc),
-            open: vec![None; channels.geometry.ranks as usize],
+            open: vec![None; ranks as usize],
             found: Vec::new(),
             refreshed_max,
             dropped: None,
@@ -73,7 +74,8 @@ impl CommandSink for CommandWatch {
             return;
         }
         let end = command.cycle + self.rfc;
-        match &mut self.open[command.rank as usize] {
+        let Some(open) = self.open.get_mut(command.rank as usize) else { return };
+        match open {
             Some((_, last)) if command.cycle <= *last => *last = end,
             open => {
                 if let Some(before) = open.replace((command.cycle, end)) {

@@ -38,7 +38,23 @@ fn frames() -> String {
         + &task("A", 16_000, 4000, "lines = 3000")
         + &task("B", 32_000, 8000, "lines = 4000")
         + &task("C", 64_000, 12_000, "program = \"refresh/lms\"")
-        + &task("short", 8000, 500, "lines = 500\ncopy = \"1.6 us\"")
+        + &task("short", 8000, 500, "lines = 500\ncopy = \"200 us\"\nglobals = \"16 KiB\"")
+}
+
+/// A task with a period that is shorter than the burst at 8 Gb, and may have another instance.
+fn short(copy: &str) -> String {
+    let server = |name: &str, color: &str, budget: u64| {
+        format!(
+            "[[server]]\nname = \"{name}\"\ncolor = \"{color}\"\nperiod = \"500 us\"\nbudget = \"{budget} us\"\nscheduling = \"rm\"\n"
+        )
+    };
+    MEMORY.replace("density = 2", "density = 8")
+        + &task("short", 1000, 100, &format!("lines = 50\nserver = \"S1\"\n{copy}"))
+        + &task("one", 64_000, 6000, "lines = 2000\nserver = \"S1\"")
+        + &task("two", 32_000, 6000, "lines = 3000\nserver = \"S2\"")
+        + "[[color]]\nname = \"c1\"\nranks = \"0-3\"\nphase = \"32 ms\"\n[[color]]\nname = \"c2\"\nranks = \"4-7\"\n"
+        + &server("S1", "c1", 150)
+        + &server("S2", "c2", 500)
 }
 
 fn parse(text: &str) -> TaskFile {
@@ -167,9 +183,76 @@ fn a_cyclic_executive_meets_no_refresh_and_keeps_its_bounds() {
         assert!(outcome.holds(), "{:?}", outcome.tasks);
         let [.., short] = &outcome.tasks[..] else { panic!("four tasks") };
         assert!(short.ranks.len() == 2 && short.copies > 0, "{short:?}");
+        let locked = outcome.locked.as_ref().unwrap();
+        assert_eq!(locked.copied_lines, locked.copies * (16 << 10) / 64, "what is copied are the globals");
     }
     let far = prepared.with_density(Density::Gb64).simulate(Scheme::ColoredRefresh, &|_| true).unwrap_err();
     assert!(matches!(far, RefreshError::NoSchedule { scheme: "colored-refresh", .. }), "{far}");
+}
+
+/// 5.3.6: a job of a short task is executed by the instance whose color is not locked, and its data are copied before.
+#[test]
+fn a_copy_task_of_servers_keeps_a_short_task_in_time() {
+    let copied = "copy_server = \"S2\"\ncopy = \"40 us\"\nglobals = \"4 KiB\"";
+    let outcome = simulate(&prepared(&short(copied), Options { hyperperiods: 2, ..Options::default() }), Scheme::Crs);
+    assert_sound(&outcome);
+    assert_within(&outcome);
+    assert!(outcome.holds(), "{:?}", outcome.tasks);
+    let own = &outcome.tasks[0];
+    assert_eq!((own.ranks.as_slice(), own.response.count), (&[vec![0], vec![5]][..], 128), "{own:?}");
+    let locked = outcome.locked.as_ref().unwrap();
+    // At 32, 64 and 96 ms, and for the job at 128 ms.
+    assert_eq!((locked.copies, locked.copied_lines), (4, 4 * 64));
+    let alone = simulate(&prepared(&short(""), Options::default()), Scheme::Crs);
+    assert_eq!((alone.tasks[0].misses > 0, alone.requests_met()), (true, 0), "a burst takes 2.87 ms");
+}
+
+/// Ranks of a color take turns: it is locked for as many bursts.
+#[test]
+fn serial_bursts_lock_their_color_for_each_of_its_ranks() {
+    let serial = |text: &str| text.replace("density = 2", "density = 1\nbursts = \"serial\"");
+    let parallel =
+        simulate(&prepared(&servers().replace("density = 2", "density = 1"), Options::default()), Scheme::Crs);
+    let outcome = simulate(&prepared(&serial(&servers()), Options::default()), Scheme::Crs);
+    assert_sound(&outcome);
+    let locked = |outcome: &Outcome| outcome.locked.as_ref().unwrap().locked.0;
+    // At 0 and 32 ms: 20 us, and a burst of 8192 times 110 ns; four of them.
+    let burst = 8192 * 110_000;
+    assert!(locked(&parallel).abs_diff(2 * (20_000_000 + burst)) < 20_000_000, "{:?}", parallel.locked);
+    assert!(locked(&outcome).abs_diff(2 * (20_000_000 + 4 * burst)) < 20_000_000, "{:?}", outcome.locked);
+    for outcome in [&parallel, &outcome] {
+        assert!(outcome.tasks.iter().all(|task| task.within() != Some(false)), "{:?}", outcome.tasks);
+    }
+    // Colors of two ranks.
+    let frames = MEMORY.to_owned()
+        + "[cyclic]\nframe = \"8 ms\"\ncolor_frame = \"16 ms\"\n"
+        + &task("A", 32_000, 4000, "lines = 3000")
+        + &task("B", 64_000, 8000, "lines = 4000");
+    let outcome = simulate(&prepared(&serial(&frames), Options::default()), Scheme::ColoredRefresh);
+    assert_sound(&outcome);
+    assert_within(&outcome);
+    assert!(outcome.holds(), "{:?}", outcome.tasks);
+    assert!(locked(&outcome).abs_diff(4 * (20_000_000 + 2 * burst)) < 20_000_000, "{:?}", outcome.locked);
+}
+
+/// The address map has room for a power of two; what is beyond the ranks of the file nobody uses.
+#[test]
+fn any_number_of_ranks_is_simulated() {
+    for (ranks, first, second) in [(3, "0", "1-2"), (6, "0-2", "3-5")] {
+        let text = servers()
+            .replace("ranks = 8", &format!("ranks = {ranks}"))
+            .replace("ranks = \"0-3\"", &format!("ranks = \"{first}\""))
+            .replace("ranks = \"4-7\"", &format!("ranks = \"{second}\""));
+        let prepared = prepared(&text, Options::default());
+        let outcome = simulate(&prepared, Scheme::Crs);
+        assert_sound(&outcome);
+        assert_within(&outcome);
+        assert!(outcome.holds() && outcome.refreshed.iter().all(|burst| burst.rank < ranks));
+        let auto = simulate(&prepared, Scheme::Auto);
+        assert_sound(&auto);
+        assert!(auto.requests_met() > 0 && auto.met.iter().all(|met| met.rank < ranks), "{:?}", auto.met);
+        assert!(auto.tasks.iter().all(|task| task.within() != Some(false)), "{:?}", auto.tasks);
+    }
 }
 
 #[test]
@@ -283,10 +366,12 @@ fn what_cannot_be_simulated_is_named() {
     };
     let one = task("one", 8000, 1000, "");
     refused(&one, Scheme::None, &["memory", "missing"]);
-    refused(&(MEMORY.replace("ranks = 8", "ranks = 6") + &one), Scheme::None, &["memory: ranks", "6", "2, 4, 8"]);
+    refused(&(MEMORY.replace("ranks = 8", "ranks = 1") + &one), Scheme::None, &["memory: ranks", "1", "2 to 64"]);
     refused(&(MEMORY.to_owned() + &one), Scheme::Crs, &["server", "missing"]);
-    let serial = MEMORY.replace("density = 2", "density = 2\nbursts = \"serial\"");
-    refused(&(serial + &one), Scheme::None, &["memory: bursts", "serial", "parallel"]);
+    let copy = task("one", 8000, 1000, "copy = \"1.6 us\"\nglobals = \"16 KiB\"");
+    refused(&(MEMORY.to_owned() + &copy), Scheme::None, &["task \"one\": copy", "256 lines of globals"]);
+    let far = short("copy_server = \"S2\"").replace("phase = \"32 ms\"", "phase = \"4 ms\"");
+    refused(&far, Scheme::Crs, &["short", "between the locks", "a period and a deadline"]);
     let dense = task("one", 8000, 1000, "lines = 100000");
     refused(&(MEMORY.to_owned() + &dense), Scheme::None, &["task \"one\": wcet", "100000 lines"]);
     let nobody = task("one", 8000, 1000, "program = \"refresh/nobody\"");

@@ -324,6 +324,7 @@ mod tests {
             locks: 1,
             cleaned_lines: 0,
             copies: 0,
+            copied_lines: 0,
         });
         assert_eq!(of(&report, None, Measure::UnhiddenMs), Some(3.0));
     }

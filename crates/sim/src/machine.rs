@@ -18,7 +18,7 @@ use crate::{Histogram, SimError, page_table::PageTable};
 use memtint_cache::{AccessKind, Hierarchy, HierarchyConfig, Level, TaskClass};
 use memtint_dram::{BankCounts, CommandSink, ControllerConfig, Decoder, Device, RankCounts, RefreshMet, RowOutcome};
 use memtint_frames::{Caller, FrameAllocator as _, Profile, Shared};
-use memtint_units::{PhysAddr, Picoseconds};
+use memtint_units::{ByteSize, PhysAddr, Picoseconds};
 use memtint_workload::{Kind, Reference, Source};
 use server::Server;
 pub use server::{ServerConfig, ServerCounts, ServerKind, ServerScheduling};
@@ -103,8 +103,11 @@ pub struct TaskConfig {
     /// The task it is another instance of (a copy task), by its index. They have the same releases; each job is of the
     /// instance that can run without meeting a lock.
     pub copy_of: Option<usize>,
-    /// Time it takes to copy the data of another instance, when a job goes over to this one.
+    /// Time it takes to copy the data of another instance, when a job goes over to this one; with `globals` the time in which
+    /// no lock may fall if the other instance is to copy.
     pub copy: Picoseconds,
+    /// The data, whose lines are read and written; of none, the copy takes its time and causes no traffic.
+    pub globals: ByteSize,
     /// What it executes.
     pub source: Box<dyn Source>,
 }
@@ -178,7 +181,8 @@ pub struct Machine<S = ()> {
     servers: Vec<Server>,
     executive: Option<Executive>,
     copies: Vec<Copies>,
-    copy_slots: Vec<u64>,
+    /// What a copy to each task takes, and the lines of it.
+    copy_times: Vec<(Picoseconds, u64)>,
     /// Turns given out, for [`Scheduling::RoundRobin`].
     turns: u64,
     /// Some task may run on several cores.
@@ -213,11 +217,12 @@ impl<S: CommandSink> Machine<S> {
         let slots = |cycles: u32| u64::from(cycles) * u64::from(core.width);
         let mut cores: Vec<Core> = core_nodes.iter().map(|&node| Core::new(&core, node)).collect();
         let mut servers: Vec<Server> = config.servers.into_iter().map(Server::new).collect();
-        let (mut built, mut copy_slots, mut copies) = (Vec::<Task>::new(), Vec::new(), Vec::<Copies>::new());
+        let (mut built, mut copy_times, mut copies) = (Vec::<Task>::new(), Vec::new(), Vec::<Copies>::new());
         for (index, task) in tasks.into_iter().enumerate() {
             let TaskConfig { cores: affinity, allocator, profile, priority, release, .. } = task;
-            let TaskConfig { barrier, references, huge_pages, ranks, server, copy_of, copy, source, .. } = task;
-            copy_slots.push(cores[0].slot_of(copy));
+            let TaskConfig { barrier, references, huge_pages, ranks, server, copy_of, copy, globals, source, .. } =
+                task;
+            copy_times.push((copy, globals.0.div_ceil(line_bytes)));
             let cpu = affinity[0] as u32;
             let id = allocators.member(allocator).enter(&Profile { cpu, ..profile });
             let id = id.map_err(|reason| SimError::Policy { task: index, reason })?;
@@ -277,7 +282,7 @@ impl<S: CommandSink> Machine<S> {
             servers,
             executive: config.table.map(|table| Executive::new(table, cores.len())),
             copies,
-            copy_slots,
+            copy_times,
             turns: built.len() as u64,
             migratory: built.iter().any(|task| task.cores.len() > 1),
             reach: first.time_of(slots(latencies.memory_cycles)).max(Picoseconds(1)),
@@ -432,7 +437,7 @@ impl<S: CommandSink> Machine<S> {
     /// Executes one reference of a task, if it begins by a slot; false when the core has to wait.
     #[inline]
     fn execute(&mut self, at: usize, index: usize, limit: u64) -> bool {
-        let Some(reference) = self.next_reference(index) else {
+        let Some((owner, reference)) = self.tasks[index].next(index) else {
             self.cores[at].draining = true;
             return true;
         };
@@ -442,11 +447,10 @@ impl<S: CommandSink> Machine<S> {
             core.wake = core.wake.max(slot);
             return false;
         }
-        let task = &mut self.tasks[index];
-        let (addr, first) = match task.table.translate(reference.addr, &mut self.allocators) {
+        let (addr, first) = match self.tasks[owner].table.translate(reference.addr, &mut self.allocators) {
             Ok(found) => found,
             Err(error) => {
-                task.ending = Ending::OutOfMemory(error.to_string());
+                self.tasks[index].ending = Ending::OutOfMemory(error.to_string());
                 self.finish(index, self.cores[at].time_of(slot));
                 self.cores[at].draining = true;
                 return true;
@@ -468,18 +472,8 @@ impl<S: CommandSink> Machine<S> {
         core.busy_slots += slot - core.slot;
         core.index += instructions;
         core.slot = slot;
-        task.advance();
+        self.locks.copied_lines += u64::from(task.advance());
         true
-    }
-
-    /// What a task executes next; `None` when it has to stop here.
-    #[inline]
-    fn next_reference(&mut self, index: usize) -> Option<Reference> {
-        let task = &mut self.tasks[index];
-        if task.left == 0 || task.job_left == 0 {
-            return None;
-        }
-        task.peek()
     }
 
     /// The slot in which the core can begin a reference; `None`, and the core is blocked, when that is not known yet.
@@ -608,6 +602,10 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
+    fn line_bytes(&self) -> u64 {
+        self.line_mask.wrapping_neg()
+    }
+
     // --- results ---
 
     /// Gives what was found out so far.
@@ -629,7 +627,7 @@ impl<S: CommandSink> Machine<S> {
         });
         Outcome {
             duration: self.now,
-            line_bytes: self.line_mask.wrapping_neg(),
+            line_bytes: self.line_bytes(),
             tasks: tasks.collect(),
             endings: self.tasks.iter().map(|task| task.ending.clone()).collect(),
             core_slots: self.cores.iter().map(|core| core.busy_slots).collect(),

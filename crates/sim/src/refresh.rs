@@ -61,6 +61,8 @@ pub struct LockCounts {
     pub cleaned_lines: u64,
     /// Times that a job went on with another instance of its task (copy tasks).
     pub copies: u64,
+    /// Lines that were read from one instance and written to another for that.
+    pub copied_lines: u64,
 }
 
 /// What a core does for refresh.

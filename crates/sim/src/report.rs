@@ -137,6 +137,8 @@ pub struct LockReport {
     pub cleaned_lines: u64,
     /// Jobs that went over to another instance of their task.
     pub copies: u64,
+    /// Lines of data that were brought to it.
+    pub copied_lines: u64,
 }
 
 /// What became of a task.
@@ -589,6 +591,7 @@ fn lock_report(counts: &LockCounts) -> LockReport {
         locks: counts.locks,
         cleaned_lines: counts.cleaned_lines,
         copies: counts.copies,
+        copied_lines: counts.copied_lines,
     }
 }
 

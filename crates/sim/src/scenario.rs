@@ -390,9 +390,16 @@ pub struct TaskSection {
     /// memory of its own; each job is of the instance that meets no lock.
     #[serde(default)]
     pub copy_of: Option<String>,
-    /// What it takes to copy the data when a job goes over to this instance; default 0. It costs time and causes no traffic.
+    /// What it takes to copy the data when a job goes over to this instance; default 0. Without `globals` it costs just this time and
+    /// causes no traffic.
     #[serde(default)]
     pub copy: Time,
+    /// Data that are copied when a job goes over to this instance: the lines of the other's memory are read and those of this one's
+    /// written, through the caches. The instance that had the job before does it when that is complete in time, if it has not
+    /// copied for it itself and no lock of either falls into the time `copy` from then on; otherwise this instance does it before
+    /// it goes on, and waits while one of the two is locked. Default 0.
+    #[serde(default)]
+    pub globals: ByteSize,
     /// Set colors it may have; default: any.
     #[serde(default)]
     pub sets: Option<String>,
@@ -558,6 +565,9 @@ fn ten() -> u32 {
 fn window() -> u32 {
     128
 }
+/// The most data that instances of a task copy.
+const GLOBALS_MAX: ByteSize = ByteSize(1 << 30);
+
 fn line() -> ByteSize {
     ByteSize(64)
 }
@@ -868,6 +878,15 @@ impl Scenario {
                 let accepted = "a task before it that has jobs and is no copy itself";
                 return Err(check.refuse(&of("copy_of"), format!("{name:?}"), accepted));
             };
+            for section in [original, task] {
+                let field = format!("task {:?}: globals", section.name);
+                check.that(
+                    &field,
+                    section.globals <= GLOBALS_MAX,
+                    section.globals,
+                    format!("at most {GLOBALS_MAX}"),
+                )?;
+            }
             check.that(&of("job"), task.job.is_none(), "given beside copy_of", "one of the two")?;
             let same = self.cores_of(original)?.iter().eq(self.cores_of(task)?.iter());
             check.that(&of("cores"), same, "not those of the original", "the same cores")?;
@@ -1291,6 +1310,7 @@ impl Scenario {
             server: server.map(|(index, _)| index),
             copy_of: task.copy_of.as_ref().map(|_| original),
             copy: task.copy.0,
+            globals: task.globals,
             barrier: task.barrier.as_ref().map(|barrier| Barrier { group: barrier.group, every: barrier.every }),
             references: task.references,
             huge_pages: task.huge_pages,

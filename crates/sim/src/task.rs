@@ -35,7 +35,7 @@ pub struct Release {
 
 impl Release {
     /// When a job is released, by its number.
-    fn at(&self, job: u64) -> Picoseconds {
+    pub(crate) fn at(&self, job: u64) -> Picoseconds {
         let late = if self.jitter.0 == 0 { 0 } else { mix(self.seed, job) % (self.jitter.0 + 1) };
         self.nominal(job) + Picoseconds(late)
     }
@@ -43,6 +43,39 @@ impl Release {
     /// When it should be.
     fn nominal(&self, job: u64) -> Picoseconds {
         self.phase + Picoseconds(self.period.0 * job)
+    }
+}
+
+/// Where the data of a task begin that its instances copy: where those of most workloads do.
+const GLOBALS: u64 = 1 << 32;
+/// A line is read and written in words of 8 bytes: an instruction each.
+const COPY_WORD_BYTES: u64 = 8;
+
+/// A copy under way: line by line, a read of the one instance's memory and a write to the other's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copying {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    line_bytes: u64,
+    /// References done.
+    at: u64,
+    end: u64,
+}
+
+impl Copying {
+    /// So many lines, one or more.
+    pub(crate) fn new(from: usize, to: usize, lines: u64, line_bytes: u64) -> Copying {
+        Copying { from, to, line_bytes, at: 0, end: 2 * lines }
+    }
+
+    /// What comes next, and of which instance the address is.
+    fn reference(&self) -> (usize, Reference) {
+        let addr = GLOBALS + self.at / 2 * self.line_bytes;
+        let gap = (self.line_bytes / COPY_WORD_BYTES) as u32 - 1;
+        match self.at % 2 {
+            0 => (self.from, Reference::read(addr, COPY_WORD_BYTES as u8, gap)),
+            _ => (self.to, Reference { depends: true, ..Reference::write(addr, COPY_WORD_BYTES as u8, gap) }),
+        }
     }
 }
 
@@ -144,8 +177,12 @@ pub(crate) struct Task {
     pub(crate) server: Option<usize>,
     /// The group of instances it is one of.
     pub(crate) copies: Option<usize>,
-    /// Its data have to be copied from another instance before it goes on.
-    pub(crate) takes_over: bool,
+    /// The instance that has the data, which have to be copied before this one goes on.
+    pub(crate) takes_over: Option<usize>,
+    /// It copies, to go on or for the instance that has the next job.
+    pub(crate) copying: Option<Copying>,
+    /// The job has copied what it needed: it does not copy for the next as well.
+    pub(crate) has_copied: bool,
     pub(crate) barrier: Option<Barrier>,
     /// It has an end of its own: the simulation need not go on when all such have ended.
     pub(crate) is_finite: bool,
@@ -205,7 +242,9 @@ impl Task {
             ranks: RankMask::MAX,
             server: None,
             copies: None,
-            takes_over: false,
+            takes_over: None,
+            copying: None,
+            has_copied: false,
             barrier,
             is_finite: references.is_some() || source.ends(),
             left: references.unwrap_or(u64::MAX),
@@ -250,12 +289,33 @@ impl Task {
         Some(self.buffer[self.at])
     }
 
-    /// Goes past it.
+    /// What it executes next, and whose memory that is of; `None` when it has to stop here. `own` is its own index.
     #[inline]
-    pub(crate) fn advance(&mut self) {
+    pub(crate) fn next(&mut self, own: usize) -> Option<(usize, Reference)> {
+        if let Some(copying) = &self.copying {
+            return Some(copying.reference());
+        }
+        if self.left == 0 || self.job_left == 0 {
+            return None;
+        }
+        Some((own, self.peek()?))
+    }
+
+    /// Goes past it; whether a line has been copied.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> bool {
+        if let Some(copying) = &mut self.copying {
+            copying.at += 1;
+            let copied = copying.at.is_multiple_of(2);
+            if copying.at == copying.end {
+                self.copying = None;
+            }
+            return copied;
+        }
         self.at += 1;
         self.left -= 1;
         self.job_left -= 1;
+        false
     }
 
     /// Why the source ended, when it ended before its time.
@@ -288,6 +348,7 @@ impl Task {
 
     /// The next job is released when its time has come.
     fn await_next(&mut self, release: Release) {
+        self.has_copied = false;
         self.job += 1;
         self.state = State::Waiting(release.at(self.job));
     }

@@ -108,6 +108,75 @@ fn copy_tasks_keep_short_tasks_in_time() {
     assert_near("response", copied.response_ns.unwrap().max / 1000.0, 205.0 + 20.0, 0.03);
 }
 
+/// The task of the test above with 16 KiB of data that its instances copy; `lines` are of both.
+fn copying(windows: &[(&str, u64, &str)], time: &str, globals: &str) -> Report {
+    let lines = format!("copy = \"{time}\"\nglobals = \"{globals}\"\n");
+    let short = computing("short", "0-3", 200, 1000, "") + &lines;
+    let copy = format!(
+        "[[task]]\nname = \"copy\"\ncopy_of = \"short\"\nranks = \"4-7\"\ncore = 0\n\
+         workload = {{ kind = \"bandwidth\", size = \"4 KiB\", gap = 99 }}\n{lines}"
+    );
+    run_safely(&text(8, &timetable("", windows), 192, "scheduling = \"fixed-priority\"", &[short, copy]))
+}
+
+/// Data go from rank to rank in reads and writes, and meet no refresh: who has had the job copies, before its own ranks are locked.
+#[test]
+fn copies_read_and_write_each_line_and_meet_no_refresh() {
+    let windows = [("4-7", 0, ""), ("0-3", 32, "")];
+    let (with, without) = (copying(&windows, "200 us", "16 KiB"), copying(&windows, "0 us", "0"));
+    let locks = with.locks.as_ref().unwrap();
+    // Data for the job after the last are copied when that is complete.
+    assert_eq!(locks.copies, without.locks.as_ref().unwrap().copies + 1, "the same jobs go over");
+    assert_eq!(locks.copied_lines, locks.copies * (16 << 10) / 64, "bytes copied are the footprint");
+    assert_eq!(with.requests_that_met_a_refresh, 0);
+    assert!(with.tasks.iter().all(|task| task.deadline_misses == 0), "{:?}", with.tasks);
+    assert_eq!(with.tasks[0].jobs + with.tasks[1].jobs, 192);
+    // The 4 KiB that jobs read are the first of the data.
+    for ranks in [0..4, 4..8] {
+        let requests = |report: &Report| {
+            let ranks = &report.ranks[ranks.clone()];
+            (ranks.iter().map(|rank| rank.reads).sum::<u64>(), ranks.iter().map(|rank| rank.writes).sum::<u64>())
+        };
+        assert_eq!(requests(&without), (64, 0));
+        let (reads, writes) = requests(&with);
+        assert!(reads >= 256, "each line of an instance is fetched: {:?}", with.ranks);
+        assert!(writes >= 256, "and written back before its ranks are refreshed: {:?}", with.ranks);
+    }
+    let instructions = |report: &Report| report.tasks.iter().map(|task| task.instructions).sum::<u64>();
+    assert_eq!(instructions(&with) - instructions(&without), 16 * locks.copied_lines, "8 loads and 8 stores a line");
+}
+
+/// One color is locked as the other is unlocked: there is no moment to copy, and the job waits for one.
+#[test]
+fn a_copy_waits_while_one_of_the_two_is_locked() {
+    // A burst takes 2.87 ms.
+    let windows = [("4-7", 0, ""), ("0-3", 3, "")];
+    let report = copying(&windows, "200 us", "16 KiB");
+    let locks = report.locks.as_ref().unwrap();
+    assert_eq!((report.requests_that_met_a_refresh, locks.copied_lines), (0, locks.copies * 256));
+    // The jobs of 3, 4 and 5 ms wait for the unlock at 5.89 ms, in each of three retention times.
+    assert_eq!(report.tasks[1].deadline_misses, 9, "{:?}", report.tasks);
+    let without = copying(&windows, "5 us", "0");
+    assert_eq!(without.tasks[1].deadline_misses, 0, "a copy without traffic does not see that");
+}
+
+/// Ranks of a window take turns: each is refreshed in full, in a window that is as many bursts long.
+#[test]
+fn bursts_in_turn_take_as_many_times_as_long() {
+    for (turns, ranks) in [(4, "0-3"), (2, "0-3"), (4, "0-7")] {
+        let in_turn = format!("turns = {turns}");
+        let windows = [(ranks, 10, in_turn.as_str()), ("4-7", 40, "")];
+        let refresh = timetable("lock = \"50 us\"", &windows[..if ranks == "0-7" { 1 } else { 2 }]);
+        let report = run_safely(&text(2, &refresh, 64, "", &[writer("one", "0", "")]));
+        let locks = report.locks.unwrap();
+        assert_near("unhidden", locks.unhidden_ns[0], f64::from(turns) * burst_ns(2), 0.01);
+        assert_eq!(report.requests_that_met_a_refresh, 0);
+        assert!(report.ranks.iter().all(|rank| rank.refreshes == 8192), "{:?}", report.ranks);
+    }
+    let five = timetable("", &[("0-3", 0, "turns = 5"), ("4-7", 32, "")]);
+    refused(&text(2, &five, 64, "", &[writer("one", "0", "")]), &["timetable.window", "turns", "1 to 4"]);
+}
+
 #[test]
 fn jobs_are_released_with_jitter_and_phase() {
     let system = "scheduling = \"fixed-priority\"";

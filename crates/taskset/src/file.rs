@@ -1,7 +1,7 @@
 //! The whole file: tasks, and what delays their core.
 
 use memtint_sched::{Granularity, Interference, Refresh, Regulator, SchedError, TaskSet, TaskSpec};
-use memtint_units::Picoseconds;
+use memtint_units::{ByteSize, Picoseconds};
 use serde::Deserialize;
 use toml::Value;
 
@@ -44,10 +44,14 @@ pub struct TaskMore {
     pub ranks: u32,
     /// Time to bring its globals to another instance.
     pub copy: Picoseconds,
+    /// Its globals, where the file says how much that is.
+    pub globals: Option<ByteSize>,
     /// What a job executes, for a simulation: a model of the catalogue of programs. Whether there is one is not looked at.
     pub program: Option<String>,
     /// Index of its server.
     pub server: Option<usize>,
+    /// Index of the server of its other instance (a copy task).
+    pub copy_server: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -83,8 +87,10 @@ pub(crate) struct RawTask {
     lines: Option<Value>,
     ranks: Option<Value>,
     copy: Option<Value>,
+    globals: Option<Value>,
     program: Option<Value>,
     server: Option<Value>,
+    copy_server: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -171,20 +177,20 @@ impl RawTask {
     }
 
     fn more(&self, place: &Place, servers: &[ServerEntry]) -> Result<TaskMore, TaskFileError> {
-        let server = match &self.server {
-            None => None,
-            Some(value) => {
-                let found = servers.iter().position(|server| value.as_str() == Some(&server.name));
-                let refuse = || place.refuse("server", Some(value), "the name of a server of this file");
-                Some(found.ok_or_else(refuse)?)
-            }
+        let named = |field: &'static str, value: &Option<Value>| {
+            let Some(value) = value else { return Ok(None) };
+            let found = servers.iter().position(|server| value.as_str() == Some(&server.name));
+            let refuse = || place.refuse(field, Some(value), "the name of a server of this file");
+            found.map(Some).ok_or_else(refuse)
         };
         Ok(TaskMore {
             priority: place.count("priority", self.priority.as_ref(), 1, u64::MAX)?,
             ranks: place.count("ranks", self.ranks.as_ref(), 1, 64)?.unwrap_or(1) as u32,
             copy: place.time_or_zero("copy", self.copy.as_ref())?,
+            globals: place.bytes("globals", self.globals.as_ref())?,
             program: self.program.as_ref().map(|program| place.name("program", Some(program))).transpose()?,
-            server,
+            server: named("server", &self.server)?,
+            copy_server: named("copy_server", &self.copy_server)?,
         })
     }
 }

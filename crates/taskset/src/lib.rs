@@ -14,8 +14,10 @@
 //! wcet = "4.5 ms"         # further: deadline, phase, jitter, blocking, priority (1 is the highest), lines
 //! ranks = 1               # ranks that its data need; default 1
 //! copy = "1.6 us"         # to bring its globals to another instance; default 0
+//! globals = "16 KiB"      # for a simulation: what is brought; default: what surely fits into the time
 //! program = "refresh/lms" # for a simulation: what a job executes
 //! server = "S1"
+//! copy_server = "S2"      # the server of another instance, a copy task; default: there is none
 //!
 //! [memory]                # refresh by software
 //! ranks = 8
@@ -114,5 +116,6 @@ mod text;
 
 pub use file::{TaskFile, TaskMore};
 pub use place::TaskFileError;
+pub use problem::CopiedSystem;
 pub use refresh::{Color, Cyclic, Inside, Memory, ServerEntry};
 pub use text::exact_time;

@@ -1,7 +1,7 @@
 //! Where in a file a value is, for messages, and what is wrong with it.
 
 use memtint_sched::SchedError;
-use memtint_units::{IndexList, Picoseconds};
+use memtint_units::{ByteSize, IndexList, Picoseconds};
 use toml::Value;
 
 /// Tells why a task-set file is refused.
@@ -87,6 +87,12 @@ impl Place {
     ) -> Result<Option<Picoseconds>, TaskFileError> {
         let read = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
         value.map(|value| read(value).ok_or_else(|| self.refuse(field, Some(value), TIME))).transpose()
+    }
+
+    pub(crate) fn bytes(&self, field: &'static str, value: Option<&Value>) -> Result<Option<ByteSize>, TaskFileError> {
+        let accepted = "a text with a number and its unit, B, KiB, MiB or GiB, such as \"16 KiB\"";
+        let read = |value: &Value| value.as_str()?.parse().ok().filter(|&bytes| bytes != ByteSize(0));
+        value.map(|value| read(value).ok_or_else(|| self.refuse(field, Some(value), accepted))).transpose()
     }
 
     pub(crate) fn time_or_zero(

@@ -1,6 +1,6 @@
 //! From a file to what analyses judge.
 
-use memtint_sched::crs::{Core, RankGroup, Server, System};
+use memtint_sched::crs::{Copied, Core, RankGroup, Server, System};
 use memtint_sched::cyclic::{self, Footprint, Frames, Problem};
 use memtint_sched::{Form, Policy, Preemption, Priorities, TaskSet};
 use memtint_units::Picoseconds;
@@ -17,6 +17,17 @@ const FUSED_MAX: u64 = 256;
 /// Where windows of a task begin and end: its period, first latest release and first deadline.
 fn ends(own: &memtint_sched::Task) -> [u64; 3] {
     [own.period().0, own.phase().0 + own.jitter().0, own.phase().0 + own.deadline().0]
+}
+
+/// A system of servers in which some tasks have two instances.
+#[derive(Clone, Debug)]
+pub struct CopiedSystem {
+    /// The system; each instance is a task of its server.
+    pub system: System,
+    /// The instances of tasks that have two.
+    pub copied: Vec<Copied>,
+    /// By core and server, the tasks of the file that those of the server are, by their index.
+    pub tasks: Vec<Vec<Vec<usize>>>,
 }
 
 impl TaskFile {
@@ -158,8 +169,24 @@ impl TaskFile {
     /// # Errors
     ///
     /// [`TaskFileError`] with what is missing: `[memory]`, `[[color]]`, `[[server]]`, the server of a task, the task of a server, a
-    /// priority where a server goes by given ones; for a task that needs more ranks than its color has; and as [`System::new`].
+    /// priority where a server goes by given ones; for a task that needs more ranks than its color has, or has a `copy_server`; and as
+    /// [`System::new`].
     pub fn system(&self) -> Result<System, TaskFileError> {
+        if let Some(task) = self.tasks.iter().position(|task| task.copy_server.is_some()) {
+            let found = self.servers[self.tasks[task].copy_server.unwrap_or_default()].name.clone();
+            let accepted = "none: this analysis knows no copy tasks; memtint refresh simulate --scheme crs bounds them";
+            return Err(self.task_place(task).refuse("copy_server", Some(&Value::String(found)), accepted));
+        }
+        Ok(self.copied_system()?.system)
+    }
+
+    /// Gives the same for [`crs::copied_responses`](memtint_sched::crs::copied_responses()), where tasks may have another instance in
+    /// their `copy_server`; jobs of both instances take a copy longer.
+    ///
+    /// # Errors
+    ///
+    /// As [`system`](Self::system), but for a `copy_server`; and for one on another core.
+    pub fn copied_system(&self) -> Result<CopiedSystem, TaskFileError> {
         let refresh = self.color_refresh()?;
         if self.servers.is_empty() {
             let accepted = "tables [[server]] with name, color, period and budget";
@@ -169,18 +196,47 @@ impl TaskFile {
             let place = self.task_place(index);
             let server =
                 task.server.ok_or_else(|| place.refuse("server", None, "the name of a server of this file"))?;
-            let color = &self.colors[self.servers[server].color];
-            if task.ranks as usize > color.ranks.len() {
-                let accepted = format!("at most the {} ranks of color {:?}", color.ranks.len(), color.name);
-                return Err(place.refuse("ranks", Some(&Value::Integer(task.ranks.into())), &accepted));
+            for server in [Some(server), task.copy_server].into_iter().flatten() {
+                let color = &self.colors[self.servers[server].color];
+                if task.ranks as usize > color.ranks.len() {
+                    let accepted = format!("at most the {} ranks of color {:?}", color.ranks.len(), color.name);
+                    return Err(place.refuse("ranks", Some(&Value::Integer(task.ranks.into())), &accepted));
+                }
             }
         }
-        let mut cores = Vec::new();
-        for core in self.servers_of_cores() {
-            let servers = core.into_iter().map(|server| self.server(server)).collect::<Result<_, _>>()?;
-            cores.push(Core { servers });
+        let (mut cores, mut copied, mut tasks) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, core) in self.servers_of_cores().into_iter().enumerate() {
+            let members: Vec<Vec<usize>> = core.iter().map(|&server| self.instances_of(server)).collect();
+            for (place, &server) in core.iter().enumerate() {
+                for task in self.tasks_of(server) {
+                    let Some(other) = self.tasks[task].copy_server else { continue };
+                    let same = core.iter().position(|&own| own == other).filter(|&own| own != place);
+                    let found = Value::String(self.servers[other].name.clone());
+                    let refuse = || {
+                        let accepted = "another server of the core of its server";
+                        self.task_place(task).refuse("copy_server", Some(&found), accepted)
+                    };
+                    let other = same.ok_or_else(refuse)?;
+                    let local = |server: usize| members[server].iter().position(|&own| own == task).unwrap_or_default();
+                    let instances = [(place, local(place)), (other, local(other))];
+                    copied.push(Copied { core: number, instances });
+                }
+            }
+            let servers = core.iter().zip(&members).map(|(&server, own)| self.server(server, own));
+            cores.push(Core { servers: servers.collect::<Result<_, _>>()? });
+            tasks.push(members);
         }
-        System::new(self.memory_given()?.ranks, refresh, cores).map_err(|error| self.place().range(error))
+        let system = System::new(self.memory_given()?.ranks, refresh, cores);
+        Ok(CopiedSystem { system: system.map_err(|error| self.place().range(error))?, copied, tasks })
+    }
+
+    /// Tasks with an instance in a server: [`tasks_of`](Self::tasks_of) it, and those whose other instance is there.
+    fn instances_of(&self, server: usize) -> Vec<usize> {
+        let is = |task: &usize| {
+            let task = &self.tasks[*task];
+            task.server == Some(server) || task.copy_server == Some(server)
+        };
+        (0..self.tasks.len()).filter(is).collect()
     }
 
     /// Lists the servers of each core, by their index in the file: cores in the order of their numbers, servers in that of the file,
@@ -222,21 +278,27 @@ impl TaskFile {
         order.map_err(|error| self.place().range(error))
     }
 
-    fn server(&self, index: usize) -> Result<Server, TaskFileError> {
+    fn server(&self, index: usize, members: &[usize]) -> Result<Server, TaskFileError> {
         let own = &self.servers[index];
         let place = Place::item(&self.name, "server", index, Some(&Value::String(own.name.clone())));
-        let members = self.tasks_of(index);
         if members.is_empty() {
             return Err(place.refuse("tasks", None, "one or more tasks that name this server"));
         }
-        let tasks = TaskSet::new(members.iter().map(|&task| self.set.tasks()[task].spec()));
+        let spec = |&task: &usize| {
+            let mut spec = self.set.tasks()[task].spec();
+            if self.tasks[task].copy_server.is_some() {
+                spec.wcet += self.tasks[task].copy;
+            }
+            spec
+        };
+        let tasks = TaskSet::new(members.iter().map(spec));
         let tasks = tasks.map_err(|error| place.range(error))?;
         let fixed = |order| Policy::FixedPriority(order, Preemption::Full);
         let policy = match own.inside {
             Inside::Edf => Policy::Edf,
             Inside::RateMonotonic => fixed(Priorities::rate_monotonic(&tasks)),
             Inside::DeadlineMonotonic => fixed(Priorities::deadline_monotonic(&tasks)),
-            Inside::Given => fixed(self.priorities(&members, &tasks)?),
+            Inside::Given => fixed(self.priorities(members, &tasks)?),
         };
         Ok(Server { group: own.color, period: own.period, budget: own.budget, kind: own.kind, tasks, policy })
     }

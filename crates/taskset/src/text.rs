@@ -108,11 +108,16 @@ impl TaskFile {
             lines.line("ranks", more.ranks);
         }
         lines.time_if("copy", more.copy);
+        if let Some(globals) = more.globals {
+            lines.text("globals", &globals.to_string());
+        }
         if let Some(program) = &more.program {
             lines.text("program", program);
         }
-        if let Some(server) = more.server {
-            lines.text("server", &self.servers[server].name);
+        for (key, server) in [("server", more.server), ("copy_server", more.copy_server)] {
+            if let Some(server) = server {
+                lines.text(key, &self.servers[server].name);
+            }
         }
     }
 }

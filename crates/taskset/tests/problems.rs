@@ -1,10 +1,10 @@
 //! Does a file become the problem or the system that it describes, is what is missing named, and is it the same as text again?
 
-use memtint_sched::crs::Kind;
+use memtint_sched::crs::{Copied, Kind};
 use memtint_sched::cyclic::{Answer, Frames, Limits, color};
 use memtint_sched::{Policy, Preemption, Priorities};
 use memtint_taskset::{Cyclic, Inside, TaskFile, exact_time};
-use memtint_units::Picoseconds;
+use memtint_units::{ByteSize, Picoseconds};
 
 const FILE: &str = r#"
 [[task]]
@@ -19,6 +19,7 @@ priority = 2
 lines = 100
 ranks = 2
 copy = "1.6 us"
+globals = "16 KiB"
 program = "refresh/cnt"
 server = "S\"1"
 
@@ -119,6 +120,31 @@ fn what_was_found_can_be_written() {
     file.tasks[1].server = Some(1);
     let again = TaskFile::parse("again", &file.to_string()).unwrap();
     assert_eq!((again.cyclic, &again.servers, &again.tasks), (file.cyclic, &file.servers, &file.tasks));
+}
+
+/// A task in both servers of a core: both instances are tasks of the system, a copy longer, and nobody takes them for two tasks.
+#[test]
+fn a_copy_task_is_in_two_servers() {
+    let text = FILE
+        .replace("core = 3", "core = 7")
+        .replace("server = \"S2\"", "server = \"S2\"\npriority = 3\ncopy = \"50 us\"\ncopy_server = \"S\\\"1\"");
+    let file = TaskFile::parse("file", &text).unwrap();
+    let again = TaskFile::parse("again", &file.to_string()).unwrap();
+    assert_eq!((&again.tasks, again.tasks[0].globals), (&file.tasks, Some(ByteSize(16 << 10))));
+    let with = file.copied_system().unwrap();
+    assert_eq!(with.copied, [Copied { core: 0, instances: [(0, 0), (1, 1)] }]);
+    assert_eq!(with.tasks, [[vec![1], vec![0, 1, 2]]]);
+    let servers = &with.system.cores()[0].servers;
+    for (server, task) in with.copied[0].instances {
+        let task = &servers[server].tasks.tasks()[task];
+        assert_eq!((task.name(), task.wcet()), ("matmult", ms(2) + Picoseconds(50_000_000)));
+    }
+    assert_eq!(servers[1].tasks.tasks()[0].wcet(), ms(3), "what has one instance copies nothing");
+    let error = file.system().unwrap_err().to_string();
+    assert!(error.contains("task \"matmult\": copy_server is") && error.contains("no copy tasks"), "{error}");
+    let apart = FILE.replace("server = \"S2\"", "server = \"S2\"\npriority = 3\ncopy_server = \"S\\\"1\"");
+    let error = TaskFile::parse("file", &apart).unwrap().copied_system().unwrap_err().to_string();
+    assert!(error.contains("another server of the core"), "{error}");
 }
 
 #[test]

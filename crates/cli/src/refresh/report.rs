@@ -102,7 +102,7 @@ pub(super) fn text(outcome: &Outcome) -> String {
         let _ = writeln!(
             text,
             "locks: {} of {}, unlocks of {}{}; {} with some rank locked; not hidden, by core: {}; lock and unlock tasks took {}; {} dirty lines \
-             written back; jobs that went over to another instance: {}",
+             written back; jobs that went over to another instance: {}, with {} lines copied",
             locked.locks,
             time(locked.lock_task),
             time(locked.unlock_task),
@@ -111,7 +111,8 @@ pub(super) fn text(outcome: &Outcome) -> String {
             unhidden.join(", "),
             short(locked.tasks),
             locked.cleaned_lines,
-            locked.copies
+            locked.copies,
+            locked.copied_lines
         );
     }
     let complaints = complaints(outcome);
@@ -200,6 +201,7 @@ pub(super) fn to_json(outcome: &Outcome) -> Value {
             "locks": locked.locks,
             "cleaned_lines": locked.cleaned_lines,
             "copies": locked.copies,
+            "copied_lines": locked.copied_lines,
         })
     });
     let retention = outcome.retention.as_ref().map(|found| {

@@ -23,7 +23,7 @@ const EVENTS: u64 = 1000;
 const JUDGED_EVENTS: u64 = 20_000;
 const EFFORT: Effort = Effort { steps_max: 200_000 };
 /// Phases that are tried to make a job late.
-const ROUNDS: u64 = 400;
+const ROUNDS: u64 = 200;
 
 fn system(random: &mut Random, machine: &Machine) -> System {
     let reference = machine.reference;
@@ -323,5 +323,5 @@ fn servers_respond_as_their_timeline_and_within_their_bounds() {
         confront(&mut random, &machines[round as usize % 2], &mut counts);
     }
     println!("servers: {SETS} systems, {counts:?}");
-    assert!(counts.yes >= 30 && counts.no.iter().sum::<u64>() >= 60 && counts.late >= 10, "{counts:?}");
+    assert!(counts.yes >= 30 && counts.no.iter().sum::<u64>() >= 60 && counts.late >= 8, "{counts:?}");
 }

@@ -13,7 +13,7 @@ use crate::core::{Block, NO_REGISTER, PENDING};
 use crate::memory::Ticket;
 use crate::refresh::{RankMask, RefreshTask};
 use crate::runs::Ran;
-use crate::task::{Ending, State, Task};
+use crate::task::{Copying, Ending, State, Task};
 use memtint_dram::CommandSink;
 use memtint_units::Picoseconds;
 
@@ -185,7 +185,15 @@ impl<S: CommandSink> Machine<S> {
 
     /// Whether a task may not run on a core now, because its memory is being refreshed.
     fn is_locked_out(&self, index: usize, at: usize) -> bool {
-        self.tasks[index].ranks & self.locked(at) != 0
+        self.ranks_needed(index) & self.locked(at) != 0
+    }
+
+    /// The ranks that a task uses next: its own, and for a copy those of the other instance.
+    pub(super) fn ranks_needed(&self, index: usize) -> RankMask {
+        let task = &self.tasks[index];
+        let brings = task.takes_over.filter(|_| self.copy_times[index].1 > 0);
+        let other = task.copying.map(|copying| if copying.to == index { copying.from } else { copying.to }).or(brings);
+        task.ranks | other.map_or(0, |other| self.tasks[other].ranks)
     }
 
     /// An idle core that has tasks which only locks keep from running counts its time.
@@ -213,8 +221,8 @@ impl<S: CommandSink> Machine<S> {
 
     /// Whose a job of a task with several instances is: under a table, of the one whose slot comes first. Otherwise of the one
     /// that had the job before, if it can have this one without meeting a lock up to its deadline; or the first other that
-    /// can; or else one that is not locked now.
-    fn instance(&mut self, group: usize, job: u64, released: Picoseconds) -> usize {
+    /// can; or else one that is not locked now. `complete` is the one that has just completed the job before.
+    fn instance(&mut self, group: usize, job: u64, released: Picoseconds, complete: Option<usize>) -> usize {
         let copies = &self.copies[group];
         if let Some((_, instance)) = copies.decided.filter(|&(decided, _)| decided == job) {
             return instance;
@@ -222,7 +230,8 @@ impl<S: CommandSink> Machine<S> {
         let latest = copies.latest;
         let first = std::iter::once(latest);
         let order: Vec<usize> = first.chain(copies.members.iter().copied().filter(|&task| task != latest)).collect();
-        let busy = order.iter().copied().find(|&task| self.tasks[task].state == State::Ready);
+        let is_busy = |&task: &usize| Some(task) != complete && self.tasks[task].state == State::Ready;
+        let busy = order.iter().copied().find(is_busy);
         let soft = self.soft_refresh.as_ref();
         let deadline =
             |task: usize| released + self.tasks[task].release.map_or(Picoseconds(0), |release| release.deadline);
@@ -239,16 +248,43 @@ impl<S: CommandSink> Machine<S> {
         let copies = &mut self.copies[group];
         (copies.decided, copies.latest) = (Some((job, chosen)), chosen);
         if chosen != latest {
-            self.tasks[chosen].takes_over = true;
+            self.tasks[chosen].takes_over = Some(latest);
             self.locks.copies += 1;
         }
         chosen
     }
 
+    /// Begins to copy data for the instance that has the next job, as a part of the job that is otherwise complete, if that one has
+    /// not come yet and neither is locked meanwhile; if one is, the other copies before it goes on.
+    fn hands_over(&mut self, index: usize, now: Picoseconds) -> bool {
+        let task = &self.tasks[index];
+        let (Some(group), Some(release)) = (task.copies, task.release) else { return false };
+        if task.has_copied || self.copies[group].members.iter().all(|&member| self.copy_times[member].1 == 0) {
+            return false;
+        }
+        let job = task.job + 1;
+        if release.at(job) <= now {
+            return false;
+        }
+        let chosen = self.instance(group, job, release.at(job), Some(index));
+        let (time, lines) = self.copy_times[chosen];
+        if self.tasks[chosen].takes_over != Some(index) || lines == 0 {
+            return false;
+        }
+        let ranks = self.tasks[index].ranks | self.tasks[chosen].ranks;
+        if self.soft_refresh.as_ref().is_some_and(|soft| soft.is_locked_within(ranks, now, now + time)) {
+            return false;
+        }
+        self.tasks[chosen].takes_over = None;
+        self.tasks[chosen].counts.taken_over += 1;
+        self.tasks[index].copying = Some(Copying::new(index, chosen, lines, self.line_bytes()));
+        true
+    }
+
     /// Ends the job, waits at the barrier, or ends the task.
     fn stop_where_it_has_to(&mut self, index: usize, now: Picoseconds) {
         let task = &mut self.tasks[index];
-        if task.state != State::Ready {
+        if task.state != State::Ready || task.copying.is_some() {
             return;
         }
         if task.left == 0 || task.peek().is_none() {
@@ -263,7 +299,11 @@ impl<S: CommandSink> Machine<S> {
                     task.state = State::AtBarrier(now);
                     self.try_barrier(barrier.group);
                 }
-                None => task.end_job(now),
+                None => {
+                    if !self.hands_over(index, now) {
+                        self.tasks[index].end_job(now);
+                    }
+                }
             }
         }
     }
@@ -316,13 +356,17 @@ impl<S: CommandSink> Machine<S> {
             let is_elsewhere = task.running_on.is_some_and(|core| core != at);
             if !is_elsewhere && task.gives_up_at().is_some_and(|deadline| deadline <= now) {
                 task.give_up_job();
+                // What has not been copied to the end is copied again.
+                if let Some(copying) = task.copying.take() {
+                    self.tasks[copying.to].takes_over = Some(copying.from);
+                }
             }
             let index = self.cores[at].tasks[place];
             while let State::Waiting(release) = self.tasks[index].state
                 && release <= now
             {
                 let (group, job) = (self.tasks[index].copies, self.tasks[index].job);
-                if group.is_some_and(|group| self.instance(group, job, release) != index) {
+                if group.is_some_and(|group| self.instance(group, job, release, None) != index) {
                     self.tasks[index].leave_job();
                     continue;
                 }
@@ -389,8 +433,8 @@ impl<S: CommandSink> Machine<S> {
         let free = |task: usize| self.tasks[task].running_on.is_none_or(|core| core == at);
         let locked = self.locked(at);
         let wants = |&task: &usize| {
-            let Task { state, server, ranks, .. } = self.tasks[task];
-            state == State::Ready && server.is_none() && free(task) && ranks & locked == 0
+            let Task { state, server, .. } = self.tasks[task];
+            state == State::Ready && server.is_none() && free(task) && self.ranks_needed(task) & locked == 0
         };
         let ready = self.cores[at].tasks.iter().copied().filter(wants);
         if !self.migratory {
@@ -426,6 +470,7 @@ impl<S: CommandSink> Machine<S> {
 
     /// Puts a task on a core that has finished its loads, or nothing.
     fn run(&mut self, at: usize, chosen: Option<usize>) {
+        let line_bytes = self.line_bytes();
         let core = &mut self.cores[at];
         let before = core.task;
         if before == chosen && chosen.is_some() {
@@ -448,9 +493,14 @@ impl<S: CommandSink> Machine<S> {
             core.slot += self.switch_slots;
         }
         core.last_task = Some(chosen);
-        if std::mem::take(&mut task.takes_over) {
-            core.slot += self.copy_slots[chosen];
+        if let Some(from) = task.takes_over.take() {
             task.counts.taken_over += 1;
+            match self.copy_times[chosen] {
+                (time, 0) => core.slot += core.slot_of(time),
+                (_, lines) => {
+                    (task.copying, task.has_copied) = (Some(Copying::new(from, chosen, lines, line_bytes)), true);
+                }
+            }
         }
         core.wake = core.wake.max(core.slot);
         core.quantum_end = core.slot + self.quantum_slots;

@@ -193,7 +193,7 @@ impl<S: CommandSink> Machine<S> {
             let index = self.cores[at].servers[place];
             let ready = |&&task: &&usize| self.tasks[task].state == State::Ready;
             let mut ready =
-                self.servers[index].tasks.iter().filter(ready).map(|&task| self.tasks[task].ranks).peekable();
+                self.servers[index].tasks.iter().filter(ready).map(|&task| self.ranks_needed(task)).peekable();
             let held_up = ready.peek().is_some() && ready.all(|ranks| ranks & locked != 0);
             let server = &mut self.servers[index];
             server.since = if choice.server == Some(index) { now.max(begins.unwrap_or(now)) } else { now };
@@ -209,7 +209,7 @@ impl<S: CommandSink> Machine<S> {
                 return None;
             }
             let wants =
-                |&&task: &&usize| self.tasks[task].state == State::Ready && self.tasks[task].ranks & locked == 0;
+                |&&task: &&usize| self.tasks[task].state == State::Ready && self.ranks_needed(task) & locked == 0;
             let task = server.tasks.iter().filter(wants).min_by_key(|&&task| match server.config.scheduling {
                 ServerScheduling::Edf => (self.tasks[task].deadline.0, task),
                 ServerScheduling::FixedPriority => (u64::from(self.tasks[task].priority), task),

@@ -57,10 +57,17 @@ pub struct WindowSection {
     /// REF commands to each; default: all that the device needs within tRET.
     #[serde(default)]
     pub commands: Option<u32>,
+    /// How many bursts there are, one after the other: the first rank is refreshed in the first of them, the next in the second, and
+    /// so on, beginning again with the first. Default 1: all ranks together.
+    #[serde(default = "together")]
+    pub turns: u32,
 }
 
 fn lock() -> Time {
     Time(Picoseconds(20_000_000))
+}
+fn together() -> u32 {
+    1
 }
 fn first_core() -> String {
     "0".to_owned()
@@ -103,14 +110,28 @@ impl Scenario {
             let commands = window.commands.unwrap_or(device.refresh.commands);
             let start = window.start.0;
             let opens = clock.cycles_covering(start + section.lock.0);
+            let turns = u64::from(window.turns);
+            check.that(
+                &of("turns"),
+                (1..=u64::from(set.len())).contains(&turns),
+                turns,
+                format!("1 to {}", set.len()),
+            )?;
             let burst = Timetable::burst_cycles(device, ranks, commands, jitter);
-            let end = window.length.map_or(clock.start(opens.saturating_add(burst)), |length| start + length.0);
+            let bursts = burst.saturating_mul(turns);
+            let end = window.length.map_or(clock.start(opens.saturating_add(bursts)), |length| start + length.0);
             let room = format!("within the period, {period}, after {} of the lock task", section.lock.0);
             let covering = clock.cycles_covering(end);
             let closes = if clock.start(covering) == end { covering } else { covering - 1 };
             check.that(&of("length"), opens < closes && end <= period, format!("from {start} to {end}"), room)?;
-            for rank in set.iter() {
-                entries[rank as usize].windows.push(RefreshWindow { start: opens, end: closes, commands });
+            for (place, rank) in (0..).zip(set.iter()) {
+                // The last in turn has what is left of the window.
+                let turn = place % turns;
+                let start = opens + turn * burst;
+                let end = if turn + 1 == turns { closes } else { start + burst };
+                let accepted = format!("long enough for {turns} bursts of {burst} cycles");
+                check.that(&of("length"), start < end, format!("{} cycles", closes - opens), accepted)?;
+                entries[rank as usize].windows.push(RefreshWindow { start, end, commands });
             }
             let ranks = set.iter().fold(0, |mask, rank| mask | 1 << rank);
             windows.push(LockWindow { ranks, start, end });
