@@ -21,6 +21,7 @@ mod platform;
 mod refresh;
 mod reproduce;
 mod run;
+mod searching;
 mod sim;
 mod trace;
 

@@ -167,8 +167,8 @@ pub(crate) struct Progress {
 }
 
 /// Between two lines of progress on a terminal, and elsewhere.
-const OFTEN: Duration = Duration::from_millis(200);
-const SELDOM: Duration = Duration::from_secs(10);
+pub(crate) const OFTEN: Duration = Duration::from_millis(200);
+pub(crate) const SELDOM: Duration = Duration::from_secs(10);
 
 impl Progress {
     pub(crate) fn new() -> Result<Progress, Failure> {

@@ -5,7 +5,7 @@ use memtint_sched::cyclic::{
     Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame, place_then_avoid,
 };
 use memtint_sched::{Coverage, Form, Interference, Response, TaskSet, padded};
-use memtint_taskset::TaskFile;
+use memtint_taskset::{TaskFile, exact_time};
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ use super::outcome::{
     Answer, Arrivals, Band, Chart, Lane, Number, Outcome, Refusal, Row, Run, Section, ns, reason, time,
 };
 use crate::output::Failure;
+use crate::searching::Searching;
 
 /// Nodes of a search, unless said: seconds.
 const NODES_MAX: u64 = 100_000;
@@ -96,7 +97,12 @@ pub(super) fn textbook(question: &Question<'_>) -> Result<Outcome, Failure> {
         file.set = TaskSet::new(specs).map_err(sentence)?;
         file.cyclic.slice_cost += again;
     }
-    let tried = try_frames(&choices, |frames| plain(&file, frames), limits(&file, question.steps))?;
+    let searching = Searching::new();
+    let problem = |frames: Frames| {
+        searching.at(format!("frames of {}", exact_time(frames.size)));
+        plain(&file, frames)
+    };
+    let tried = try_frames(&choices, problem, limits(&file, question.steps))?;
     Ok(part.outcome(&file, tried))
 }
 
@@ -143,7 +149,11 @@ pub(super) fn colored_refresh(question: &Question<'_>) -> Result<Outcome, Failur
     if choices.is_empty() {
         return Ok(part.no_frame(file, memory));
     }
-    let problem = |frames| file.problem(frames).map_err(sentence);
+    let searching = Searching::new();
+    let problem = |frames: Frames| {
+        searching.at(format!("frames of {} colored by {}", exact_time(frames.size), exact_time(frames.color)));
+        file.problem(frames).map_err(sentence)
+    };
     let tried = try_frames(&choices, problem, limits(file, question.steps))?;
     Ok(part.outcome(file, tried))
 }

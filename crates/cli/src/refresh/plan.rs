@@ -19,6 +19,7 @@ use crate::analyze::cyclic::{limits, try_frames, unanswered};
 use crate::analyze::outcome::Number;
 use crate::analyze::{Planned, judge_plan};
 use crate::output::{Failure, Format, print, print_json, read_file, write_file};
+use crate::searching::Searching;
 
 /// Arguments of `memtint refresh plan`.
 #[derive(Debug, clap::Args)]
@@ -202,10 +203,13 @@ fn badness(frames: Frames, solution: &Solution) -> (u32, u64, Reverse<u64>, u64)
 
 fn best_frames(file: &TaskFile, steps: Option<u64>) -> Result<Outcome, Failure> {
     let choices = file.frame_choices().map_err(sentence)?;
-    let mut tried = Vec::new();
-    for &frames in &choices {
+    let (mut tried, searching) = (Vec::new(), Searching::new());
+    for (index, &frames) in choices.iter().enumerate() {
+        let (size, color) = (exact_time(frames.size), exact_time(frames.color));
+        searching.at(format!("frames of {size} colored by {color}, {} of {}", index + 1, choices.len()));
         tried.extend(try_frames(&[frames], |frames| file.problem(frames).map_err(sentence), limits(file, steps))?);
     }
+    drop(searching);
     let mut best: Option<(Frames, &Solution)> = None;
     let (mut open, mut least, mut said) = (0, true, Vec::new());
     for one in &tried {
@@ -326,12 +330,13 @@ pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) ->
     let grids = wanted.grid.map_or_else(|| GRIDS.iter().map(part).collect(), |grid| vec![grid]);
     // All cores share the phases, and each pair is a search of its own.
     let phases = if wanted.cores > 1 { phases[..1].to_vec() } else { phases };
-    let mut searched = Vec::new();
+    let (mut searched, searching) = (Vec::new(), Searching::new());
     for (unit, longest) in grids {
         let space =
             Space::new(memory.ranks, refresh.clone(), phases.clone(), unit, longest, Kind::Deferrable, wanted.inner);
         let space = space.map_err(|error| Failure::Sentence(format!("{}: {error}", file.name)))?;
         searched.push(format!("multiples of {} up to {}", exact_time(unit), exact_time(longest)));
+        searching.at(format!("periods and budgets in {}", searched.join(", then ")));
         match best_of(file, &space, wanted.cores, effort) {
             Ok(Some(best)) => return Ok(Ok(servers_of(file, colors, &best, wanted, &searched, phases.len()))),
             Ok(None) => {}
