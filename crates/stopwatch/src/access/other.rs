@@ -1,0 +1,21 @@
+//! Processors whose caches a program cannot empty line by line, or for which nobody has written how.
+
+pub(crate) fn missing() -> Option<&'static str> {
+    Some("an instruction known to memtint that throws a line out of all caches")
+}
+
+pub(crate) fn now() -> u64 {
+    unreachable!("a machine without the instructions is refused when it is opened")
+}
+
+/// # Safety
+/// None: it is never called.
+pub(crate) unsafe fn read(_: *const u8) -> u32 {
+    unreachable!("a machine without the instructions is refused when it is opened")
+}
+
+/// # Safety
+/// None: it is never called.
+pub(crate) unsafe fn flush(_: *const u8) {
+    unreachable!("a machine without the instructions is refused when it is opened")
+}

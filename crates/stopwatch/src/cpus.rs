@@ -1,0 +1,85 @@
+//! Which CPU the calling thread runs on.
+
+use std::fs::read_to_string;
+use std::io;
+use std::marker::PhantomData;
+
+use memtint_units::IndexSet;
+
+/// CPUs a thread may run on, a bit each: 8192, as many as Linux can be built for.
+type Mask = [u64; 128];
+
+fn affinity() -> io::Result<Mask> {
+    let mut mask: Mask = [0; 128];
+    // SAFETY: the kernel writes no more than the size that is said, into a buffer of that size that is ours.
+    let result = unsafe { libc::sched_getaffinity(0, size_of::<Mask>(), mask.as_mut_ptr().cast()) };
+    if result == 0 { Ok(mask) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_affinity(mask: &Mask) -> io::Result<()> {
+    // SAFETY: the kernel reads no more than the size that is said, from a buffer of that size.
+    let result = unsafe { libc::sched_setaffinity(0, size_of::<Mask>(), mask.as_ptr().cast()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// CPUs that the calling thread may run on, ascending.
+pub(crate) fn allowed() -> io::Result<Vec<u32>> {
+    let mask = affinity()?;
+    Ok((0..8192).filter(|&cpu| mask[cpu as usize / 64] >> (cpu % 64) & 1 == 1).collect())
+}
+
+/// A thread that stays on one CPU until this is dropped. Only for the thread that made it.
+pub(crate) struct Pinned {
+    before: Mask,
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl Pinned {
+    pub(crate) fn to(cpu: u32) -> io::Result<Pinned> {
+        let before = affinity()?;
+        let mut mask: Mask = [0; 128];
+        mask[cpu as usize / 64] |= 1 << (cpu % 64);
+        set_affinity(&mask)?;
+        Ok(Pinned { before, of_this_thread: PhantomData })
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // CPUs that are gone by now are none to go back to; then the thread stays where it is.
+        let _ = set_affinity(&self.before);
+    }
+}
+
+/// The first of some CPUs that is of another core than this one.
+pub(crate) fn of_other_core(allowed: &[u32], cpu: u32) -> Option<u32> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    let siblings = read_to_string(path).ok().and_then(|list| IndexSet::parse(list.trim(), 8192).ok());
+    let own = |other: u32| other == cpu || siblings.as_ref().is_some_and(|siblings| siblings.contains(other));
+    allowed.iter().copied().find(|&other| !own(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_pinned_and_let_go() {
+        let before = allowed().unwrap();
+        let last = *before.last().unwrap();
+        let pinned = Pinned::to(last).unwrap();
+        assert_eq!(allowed().unwrap(), [last]);
+        drop(pinned);
+        assert_eq!(allowed().unwrap(), before);
+        assert!(Pinned::to(8191).is_err(), "there is no such CPU");
+    }
+
+    #[test]
+    fn the_other_core_is_another() {
+        let allowed = allowed().unwrap();
+        for &cpu in &allowed {
+            assert_eq!(of_other_core(&[cpu], cpu), None);
+            assert_ne!(of_other_core(&allowed, cpu), Some(cpu));
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The machine that this runs on, as an oracle.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memtint_probe::{Oracle, OracleError, Pool};
+use memtint_units::{ByteSize, PhysAddr};
+
+use crate::access;
+use crate::cpus::{self, Pinned};
+use crate::error::StopwatchError;
+use crate::memory::{Line, Memory, base_page_bytes, free_bytes};
+use crate::pagemap;
+use crate::places::Places;
+
+/// The smallest pool.
+const BYTES_LEAST: u64 = 2 << 20;
+/// The largest pool that nobody has asked for, and its share of the memory that is free: one in so many bytes.
+const BYTES_MODEST: u64 = 4 << 30;
+const SHARE_MODEST: u64 = 4;
+/// Lines on which it is tried whether flushing does anything.
+const TRIED: u64 = 1000;
+/// Readings from which the clock's quantum is told.
+const CLOCK_READINGS: usize = 10_000;
+
+/// What a [`Machine`] found out about itself. Ticks are those of the processor's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// All of the pool is made of pages of so many bytes.
+    pub page_bytes: u64,
+    /// The kernel says at which physical addresses they lie; else addresses of the pool are names above the bits of a page.
+    pub addresses_known: bool,
+    /// The kernel keeps the pool from being swapped out.
+    pub locked: bool,
+    /// The CPU that times.
+    pub cpu: u32,
+    /// The CPU, of another core, that accesses memory beside it, if there is one.
+    pub other_cpu: Option<u32>,
+    /// All of the clock's readings are multiples of so many ticks, but for a constant.
+    pub quantum_ticks: u64,
+    /// Median time of a read that a cache answers, which includes reading the clock.
+    pub cached_ticks: u32,
+    /// Median time of a read of a line that has just been flushed.
+    pub flushed_ticks: u32,
+}
+
+/// Times accesses to this machine's memory.
+///
+/// The thread that opens it is kept on one CPU until it is dropped. Each reading is one read, begun when the flush of its line is
+/// done, and ended before anything else begins; a line is flushed as soon as it was read.
+pub struct Machine {
+    memory: Memory,
+    places: Places,
+    pool: Pool,
+    about: About,
+    _pinned: Pinned,
+}
+
+impl Machine {
+    /// Takes memory for a pool, at most so many bytes: by default a quarter of what is free and 4 GiB at most.
+    ///
+    /// # Errors
+    /// [`StopwatchError`] for less than 2 MiB, for more than is free, when the kernel hides where memory lies, and when lines of it
+    /// cannot be thrown out of the caches.
+    pub fn open(bytes: Option<ByteSize>) -> Result<Machine, StopwatchError> {
+        if let Some(lacking) = access::missing() {
+            return Err(StopwatchError::Processor { lacking });
+        }
+        let bytes = bytes.map_or_else(modest, |bytes| Ok(bytes.bytes()))?;
+        if bytes < BYTES_LEAST {
+            return Err(StopwatchError::Size { found: bytes, least: BYTES_LEAST });
+        }
+        let allowed = cpus::allowed().map_err(|source| StopwatchError::io("reading which CPUs may be used", source))?;
+        // The first has the most else to do.
+        let cpu = *allowed.last().expect("this thread runs somewhere");
+        let pinned = Pinned::to(cpu).map_err(|source| StopwatchError::io("staying on one CPU", source))?;
+        let memory = Memory::take(bytes)?;
+        let (places, known_bits) = match frames(&memory)? {
+            Some(frames) => (Places::of_frames(&frames, base_page_bytes()), 64),
+            None if memory.page_bytes() > base_page_bytes() => {
+                (Places::unknown(memory.bytes()), memory.page_bytes().trailing_zeros())
+            }
+            None => return Err(StopwatchError::Hidden),
+        };
+        let pool = Pool::new(places.pieces(), known_bits)?;
+        let (cached_ticks, flushed_ticks) = flushing_works(&memory)?;
+        let about = About {
+            page_bytes: memory.page_bytes(),
+            addresses_known: known_bits == 64,
+            locked: memory.is_locked(),
+            cpu,
+            other_cpu: cpus::of_other_core(&allowed, cpu),
+            quantum_ticks: quantum(),
+            cached_ticks,
+            flushed_ticks,
+        };
+        Ok(Machine { memory, places, pool, about, _pinned: pinned })
+    }
+
+    /// Gives what was found out about it.
+    #[must_use]
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// Looks whether all of the pool still lies where it lay when it was opened: to be asked after the last reading. Where
+    /// addresses are not known there is nothing to look at.
+    ///
+    /// # Errors
+    /// [`StopwatchError::Moved`] for a page that does not.
+    pub fn check_places(&self) -> Result<(), StopwatchError> {
+        if !self.about.addresses_known {
+            return Ok(());
+        }
+        let page_bytes = base_page_bytes();
+        let now = page_frames(&self.memory)?.unwrap_or_default();
+        for page in 0..self.memory.bytes() / page_bytes {
+            let frame = now.get(page as usize).copied().flatten();
+            let offset = frame.and_then(|frame| self.places.offset(PhysAddr(frame * page_bytes)));
+            if offset != Some(page * page_bytes) {
+                let address = self.places.address(page * page_bytes).expect("a page of the pool has an address");
+                return Err(StopwatchError::Moved { address });
+            }
+        }
+        Ok(())
+    }
+
+    fn lines(&self, addresses: &[PhysAddr]) -> Result<Vec<Line<'_>>, OracleError> {
+        let line = |&addr: &PhysAddr| {
+            let found = self.places.offset(addr).and_then(|offset| self.memory.line(offset));
+            found.ok_or(OracleError::Outside { found: addr.0 })
+        };
+        addresses.iter().map(line).collect()
+    }
+}
+
+impl Oracle for Machine {
+    fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        Ok(time(&self.lines(addresses)?, rounds))
+    }
+
+    fn time_beside(
+        &mut self,
+        addresses: &[PhysAddr],
+        others: &[PhysAddr],
+        rounds: u32,
+    ) -> Result<Option<Vec<u32>>, OracleError> {
+        let (lines, others) = (self.lines(addresses)?, self.lines(others)?);
+        let Some(cpu) = self.about.other_cpu else { return Ok(None) };
+        let (begun, enough) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let beside = scope.spawn(|| {
+                let pinned = Pinned::to(cpu);
+                while pinned.is_ok() && !enough.load(Ordering::Relaxed) {
+                    time(&others, 1);
+                    begun.store(true, Ordering::Relaxed);
+                }
+                pinned.map(drop)
+            });
+            while !begun.load(Ordering::Relaxed) && !beside.is_finished() {
+                std::thread::yield_now();
+            }
+            let readings = time(&lines, rounds);
+            enough.store(true, Ordering::Relaxed);
+            let ended = beside.join().expect("accessing memory does not panic");
+            let refused = |source| OracleError::Io { what: format!("accessing memory from CPU {cpu}"), source };
+            ended.map(|()| Some(readings)).map_err(refused)
+        })
+    }
+}
+
+/// Reads lines in turn, none of them from a cache. One round more than is asked for comes first: in it, the translations of the
+/// addresses are fetched.
+fn time(lines: &[Line<'_>], rounds: u32) -> Vec<u32> {
+    let mut readings = Vec::with_capacity(lines.len() * (rounds as usize + 1));
+    lines.iter().for_each(|line| line.flush());
+    for _ in 0..=rounds {
+        for line in lines {
+            readings.push(line.read());
+            line.flush();
+        }
+    }
+    readings.split_off(lines.len())
+}
+
+/// A share of the memory that is free.
+fn modest() -> Result<u64, StopwatchError> {
+    let free = free_bytes().map_err(|source| StopwatchError::io("reading /proc/meminfo", source))?;
+    Ok((free / SHARE_MODEST).min(BYTES_MODEST))
+}
+
+fn page_frames(memory: &Memory) -> Result<Option<Vec<Option<u64>>>, StopwatchError> {
+    let page_bytes = base_page_bytes();
+    pagemap::frames(memory.address() / page_bytes, (memory.bytes() / page_bytes) as usize)
+        .map_err(|source| StopwatchError::io("reading /proc/self/pagemap", source))
+}
+
+/// The frame of each page, where the kernel says it.
+fn frames(memory: &Memory) -> Result<Option<Vec<u64>>, StopwatchError> {
+    let Some(frames) = page_frames(memory)? else { return Ok(None) };
+    let all: Option<Vec<u64>> = frames.into_iter().collect();
+    let missing = || io::Error::other("a page that was just written is not in memory");
+    all.map(Some).ok_or_else(|| StopwatchError::io("reading /proc/self/pagemap", missing()))
+}
+
+/// Reads lines that were flushed and lines that were not, and gives the medians of the latter and the former.
+fn flushing_works(memory: &Memory) -> Result<(u32, u32), StopwatchError> {
+    let (mut cached, mut flushed) = (Vec::new(), Vec::new());
+    let lines = memory.bytes() / memtint_probe::LINE;
+    for at in 0..TRIED {
+        let line = memory.line(at * lines / TRIED * memtint_probe::LINE).expect("within the memory");
+        flushed.extend(time(&[line], 1));
+        // Brings it in, and finds it there.
+        line.read();
+        cached.push(line.read());
+    }
+    told_apart(cached, flushed)
+}
+
+/// The medians of both, if three quarters of the one are below three quarters of the other.
+fn told_apart(mut cached: Vec<u32>, mut flushed: Vec<u32>) -> Result<(u32, u32), StopwatchError> {
+    cached.sort_unstable();
+    flushed.sort_unstable();
+    let (quarter, half) = (cached.len() / 4, cached.len() / 2);
+    match (cached[3 * quarter], flushed[quarter]) {
+        (cached, flushed) if flushed <= cached => Err(StopwatchError::FlushIgnored { flushed, cached }),
+        _ => Ok((cached[half], flushed[half])),
+    }
+}
+
+/// What all of the clock's steps are multiples of.
+fn quantum() -> u64 {
+    let readings: Vec<u64> = (0..CLOCK_READINGS).map(|_| access::now()).collect();
+    let steps = readings.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));
+    steps.fold(0, greatest_common_divisor).max(1)
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Machine {
+        Machine::open(Some(ByteSize::mib(8))).expect("memory can be timed here")
+    }
+
+    #[test]
+    fn a_page_that_has_moved_is_noticed() {
+        let mut machine = machine();
+        machine.check_places().expect("nothing has moved");
+        let offset = machine.memory.bytes() - machine.memory.page_bytes();
+        let address = machine.places.address(offset).unwrap();
+        machine.memory.lose(offset);
+        let lost = machine.check_places();
+        if machine.about.addresses_known {
+            assert!(matches!(lost, Err(StopwatchError::Moved { address: found }) if found == address), "{lost:?}");
+        } else {
+            assert!(lost.is_ok(), "{lost:?}");
+        }
+    }
+
+    #[test]
+    fn two_pages_that_were_exchanged_are_noticed() {
+        let mut machine = machine();
+        let Some(mut frames) = frames(&machine.memory).unwrap() else { return };
+        frames.swap(1, 2);
+        machine.places = Places::of_frames(&frames, base_page_bytes());
+        assert!(matches!(machine.check_places(), Err(StopwatchError::Moved { .. })));
+    }
+
+    #[test]
+    fn flushing_that_does_nothing_is_noticed() {
+        let (cached, flushed): (Vec<u32>, Vec<u32>) = ((40..140).collect(), (100..200).rev().collect());
+        assert!(matches!(told_apart(cached.clone(), flushed), Ok((90, 150))));
+        let error = told_apart(cached, (60..160).collect()).unwrap_err().to_string();
+        assert!(error.contains("take 85 ticks or less") && error.contains("cached lines 115 or more"), "{error}");
+    }
+
+    #[test]
+    fn common_divisors() {
+        assert_eq!(
+            [(0, 0), (12, 0), (0, 12), (12, 18), (7, 5)].map(|(a, b)| greatest_common_divisor(a, b)),
+            [0, 12, 12, 6, 1]
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! Is what this machine says of its own memory true, and does it time what it should?
+//!
+//! Nothing here asserts how long anything takes, only what takes longer than what. Where the kernel hides physical addresses and
+//! gives no huge pages, there is nothing to test; that is said.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use memtint_probe::{Oracle, OracleError, Random, Recorder, Replay};
+use memtint_stopwatch::{Machine, StopwatchError};
+use memtint_units::{ByteSize, PhysAddr};
+
+/// `None` where nothing can be timed.
+fn machine(mib: u64) -> Option<Machine> {
+    match Machine::open(Some(ByteSize::mib(mib))) {
+        Ok(machine) => Some(machine),
+        Err(StopwatchError::Hidden) => {
+            eprintln!("skipped: physical addresses are hidden and there are no huge pages");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn median(mut readings: Vec<u32>) -> u32 {
+    readings.sort_unstable();
+    readings[readings.len() / 2]
+}
+
+#[test]
+fn no_cache_answers() {
+    let Some(mut machine) = machine(16) else { return };
+    let mut random = Random::new(1);
+    let mut readings = Vec::new();
+    // Lines far from each other, which no prefetcher brings in.
+    for count in 0..300 {
+        let addresses: Vec<PhysAddr> = (0..count % 4).map(|_| machine.pool().any(&mut random)).collect();
+        let found = machine.time(&addresses, 3).unwrap();
+        assert_eq!(found.len(), 3 * addresses.len());
+        readings.extend(found);
+    }
+    let about = machine.about();
+    assert!(about.flushed_ticks > about.cached_ticks, "{about:?}");
+    assert!(median(readings.clone()) > about.cached_ticks, "{about:?}");
+    let cached = readings.iter().filter(|&&reading| reading <= about.cached_ticks).count();
+    assert!(cached * 20 < readings.len(), "{cached} of {} readings are of a cache: {about:?}", readings.len());
+    assert!(readings.iter().all(|&reading| reading > 0), "{about:?}");
+}
+
+/// Bytes of a page.
+fn page_bytes() -> u64 {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let kib = smaps.lines().find_map(|line| line.strip_prefix("KernelPageSize:")?.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap() << 10
+}
+
+/// Frames of this process, found without the crate under test.
+fn resident_frames() -> Vec<u64> {
+    let page_bytes = page_bytes();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let pagemap = File::open("/proc/self/pagemap").unwrap();
+    let mut frames = Vec::new();
+    for range in maps.lines().filter_map(|line| line.split(' ').next()?.split_once('-')) {
+        let [from, to] = [range.0, range.1].map(|text| u64::from_str_radix(text, 16).unwrap() / page_bytes);
+        for page in from..to {
+            let mut entry = [0; 8];
+            if pagemap.read_exact_at(&mut entry, page * 8).is_ok() && u64::from_ne_bytes(entry) >> 63 == 1 {
+                frames.push(u64::from_ne_bytes(entry) & ((1 << 55) - 1));
+            }
+        }
+    }
+    frames.sort_unstable();
+    frames
+}
+
+#[test]
+fn the_pool_is_memory_of_this_process() {
+    let Some(machine) = machine(16) else { return };
+    assert!(machine.pool().bytes() <= 16 << 20 && machine.pool().bytes() > 8 << 20, "{:?}", machine.pool());
+    assert!(machine.about().page_bytes.is_power_of_two());
+    if !machine.about().addresses_known {
+        assert_eq!(1 << machine.pool().known_bits(), machine.about().page_bytes);
+        eprintln!("skipped: physical addresses are hidden");
+        return;
+    }
+    let (frames, page_bytes) = (resident_frames(), page_bytes());
+    let mut pages = 0;
+    for piece in machine.pool().pieces() {
+        for addr in (piece.start.0..piece.end.0).step_by(page_bytes as usize) {
+            assert!(frames.binary_search(&(addr / page_bytes)).is_ok(), "{addr:#x} of {piece:?}");
+            pages += 1;
+        }
+    }
+    assert_eq!(pages * page_bytes, machine.pool().bytes());
+    machine.check_places().expect("nothing has moved");
+}
+
+#[test]
+fn what_is_not_of_the_pool_is_not_timed() {
+    let Some(mut machine) = machine(4) else { return };
+    let pieces: Vec<_> = machine.pool().pieces().collect();
+    let (inside, end) = (pieces[0].start, pieces[pieces.len() - 1].end);
+    let message = format!("address {:#x} was to be timed; accepted are addresses of the pool", end.0);
+    assert_eq!(machine.time(&[inside, end], 1).unwrap_err().to_string(), message);
+    let error = machine.time_beside(&[inside], &[end], 1).unwrap_err();
+    assert!(matches!(error, OracleError::Outside { found } if found == end.0), "{error}");
+    assert!(machine.time(&[PhysAddr(u64::MAX)], 1).is_err());
+    assert_eq!(machine.time(&[], 5).unwrap(), [0; 0]);
+}
+
+#[test]
+fn another_core_accesses_memory_beside() {
+    let Some(mut machine) = machine(16) else { return };
+    let mut random = Random::new(2);
+    let [one, other, third] = [(); 3].map(|()| machine.pool().any(&mut random));
+    let beside = machine.time_beside(&[one, other], &[third], 50).unwrap();
+    assert_eq!(beside.is_some(), machine.about().other_cpu.is_some());
+    let Some(beside) = beside else { return };
+    assert_eq!(beside.len(), 100);
+    // The line that the other core reads and flushes all the time is not in a cache for long either.
+    let shared = machine.time_beside(&[third], &[third], 200).unwrap().expect("it could a moment ago");
+    assert_eq!(shared.len(), 200);
+    assert!(machine.time_beside(&[one], &[], 3).unwrap().is_some_and(|readings| readings.len() == 3));
+    machine.check_places().expect("nothing has moved");
+}
+
+#[test]
+fn a_recording_repeats_what_was_read() {
+    let Some(machine) = machine(4) else { return };
+    let asked = |oracle: &mut dyn Oracle| {
+        let mut random = Random::new(3);
+        let pair = [0, 1].map(|_| oracle.pool().any(&mut random));
+        (oracle.time(&pair, 20).unwrap(), oracle.time_beside(&pair, &pair[..1], 5).unwrap())
+    };
+    let mut log = Vec::new();
+    let mut recorder = Recorder::new(machine, &mut log).unwrap();
+    let first = asked(&mut recorder);
+    recorder.finish().unwrap().check_places().expect("nothing has moved");
+    assert_eq!(asked(&mut Replay::new("a log", &log[..]).unwrap()), first);
+}
+
+#[test]
+fn pools_that_are_too_small_or_too_large_are_refused() {
+    let error = Machine::open(Some(ByteSize::mib(1))).err().expect("too small").to_string();
+    assert_eq!(error, "a pool of 1048576 bytes was asked for; accepted is 2097152 or more");
+    let error = Machine::open(Some(ByteSize(u64::MAX / 2))).err().expect("there is not so much").to_string();
+    assert!(error.starts_with("9223372036854775807 bytes of memory cannot be had: "), "{error}");
+    assert!(error.ends_with(" bytes are free"), "{error}");
+}
+
+#[test]
+fn the_thread_is_let_go() {
+    let allowed = || {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        status.lines().find(|line| line.starts_with("Cpus_allowed_list:")).unwrap().to_owned()
+    };
+    let before = allowed();
+    let Some(machine) = machine(4) else { return };
+    assert_eq!(allowed(), format!("Cpus_allowed_list:\t{}", machine.about().cpu));
+    drop(machine);
+    assert_eq!(allowed(), before);
+}
