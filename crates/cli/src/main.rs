@@ -18,6 +18,7 @@ mod output;
 mod palette;
 mod parquet;
 mod platform;
+mod probe;
 mod refresh;
 mod reproduce;
 mod run;
@@ -54,6 +55,8 @@ enum Verb {
     Draw(draw::DrawArguments),
     /// Says what can be isolated on a platform: its bank classes, set colors and their pairs.
     Palette(palette::PaletteArguments),
+    /// Finds the mapping from physical addresses to banks by timing, or says why it cannot be found.
+    Probe(probe::ProbeArguments),
     /// Lists, shows, detects and converts descriptions of machines.
     Platform(platform::PlatformArguments),
     /// Simulates one DRAM channel, and checks command traces.
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Verb::Inspect(inspect) => inspect::main(&inspect, arguments.format),
         Verb::Draw(draw) => draw::main(&draw),
         Verb::Palette(palette) => palette::main(&palette, arguments.format),
+        Verb::Probe(probe) => probe::main(&probe, arguments.format),
         Verb::Platform(platform) => platform::main(&platform, arguments.format),
         Verb::Dram(dram) => dram::main(&dram, arguments.format),
         Verb::Sim(sim) => sim::main(&sim, arguments.format),

@@ -39,6 +39,12 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Run(#[from] memtint_live::RunError),
     #[error(transparent)]
+    Probe(#[from] memtint_probe::OracleError),
+    #[error(transparent)]
+    Pool(#[from] memtint_probe::PoolError),
+    #[error(transparent)]
+    Stopwatch(#[from] memtint_stopwatch::StopwatchError),
+    #[error(transparent)]
     Borrow(#[from] memtint_detect::BorrowError),
     #[error(transparent)]
     Registers(#[from] memtint_registers::RegisterError),
@@ -85,6 +91,43 @@ pub(crate) fn done_json(value: &impl Serialize) -> Result<ExitCode, Failure> {
 /// Writes a file that was named on the command line.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|cause| Failure::File { path: path.to_owned(), done: "written", cause })
+}
+
+/// A file that appears with all of its text or not at all: it is written beside its place, and moved there.
+pub(crate) struct WholeFile {
+    path: PathBuf,
+    beside: PathBuf,
+}
+
+impl WholeFile {
+    /// Finds out whether the file can be written, before the work of which it will tell.
+    pub(crate) fn new(path: &Path) -> Result<WholeFile, Failure> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}", std::process::id()));
+        let file = WholeFile { path: path.to_owned(), beside: path.with_file_name(name) };
+        let tried = std::fs::File::create_new(&file.beside).and_then(|_| std::fs::remove_file(&file.beside));
+        tried.map_err(|cause| file.failed(cause))?;
+        Ok(file)
+    }
+
+    /// Gives its name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes it.
+    pub(crate) fn finish(self, text: &str) -> Result<(), Failure> {
+        let written = std::fs::write(&self.beside, text).and_then(|()| std::fs::rename(&self.beside, &self.path));
+        written.map_err(|cause| {
+            // It may not be there.
+            let _ = std::fs::remove_file(&self.beside);
+            self.failed(cause)
+        })
+    }
+
+    fn failed(&self, cause: io::Error) -> Failure {
+        Failure::File { path: self.path.clone(), done: "written", cause }
+    }
 }
 
 /// Reads a file that was named on the command line.

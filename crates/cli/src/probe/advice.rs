@@ -1,0 +1,45 @@
+//! What would make an answer better.
+
+use memtint_probe::{Answer, Missing, Report};
+
+use super::report::Asked;
+
+/// Commands and settings that would get more out of this machine. Nothing to say of simulated ones and recordings.
+pub(super) fn advice(asked: &Asked, report: &Report) -> Vec<String> {
+    let Asked::Machine { about, .. } = asked else { return Vec::new() };
+    let mut all = Vec::new();
+    if let Answer::Partial(mapping, missing) = &report.answer {
+        let bytes = mapping.areas.iter().map(|area| area.pool.bytes()).sum();
+        all.extend(missing.iter().filter_map(|missing| of_missing(missing, bytes)));
+    }
+    if let Answer::NoBankSignal(_) = &report.answer {
+        match asked.hypervisor() {
+            Some(_) => all.push(
+                "run memtint probe on the host: a virtual machine's physical addresses are not the memory's".to_owned(),
+            ),
+            None => all.extend([
+                "memtint probe --seed 2, with nothing else running and the clock frequency fixed".to_owned(),
+                "look in the firmware's settings for a closed-page policy, which hides row conflicts".to_owned(),
+            ]),
+        }
+        all.push("memtint platform detect names published mappings of relatives".to_owned());
+    }
+    if about.addresses_known && about.page_bytes < 1 << 21 {
+        all.push(
+            "sysctl vm.nr_hugepages=512 sets aside 1 GiB of huge pages, in which neighbouring bits are all there"
+                .to_owned(),
+        );
+    }
+    all
+}
+
+fn of_missing(missing: &Missing, pool_bytes: u64) -> Option<String> {
+    match missing {
+        Missing::UnknownAddresses(_) => Some("sudo memtint probe: the kernel tells root where pages lie".to_owned()),
+        Missing::Bits(_) => {
+            let more = (2 * pool_bytes).next_power_of_two() >> 20;
+            Some(format!("memtint probe --memory {more}M: a larger pool has pairs that differ in more bits"))
+        }
+        Missing::BetweenBlocks(_) | Missing::BetweenAreas | Missing::Bytes(_) => None,
+    }
+}

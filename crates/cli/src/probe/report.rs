@@ -1,0 +1,534 @@
+//! What a probe found, for people and for programs.
+
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+
+use memtint_detect::Processor;
+use memtint_map::{Platform, PlatformFile, gf2};
+use memtint_probe::{Answer, Area, Attempt, Mapping, Pool, Rate, Report};
+use memtint_stopwatch::About;
+use memtint_units::{ByteSize, PhysAddr};
+use serde::Serialize;
+
+use super::ProbeArguments;
+use super::advice::advice;
+use super::watched::{Quartiles, Seen};
+use crate::output::{Failure, table};
+
+/// Version of the form of JSON output.
+const SCHEMA: u32 = 1;
+
+/// Differences that were timed less often are not called slow.
+const SLOWEST_OFTEN: usize = 12;
+
+/// Who was asked.
+pub(super) enum Asked {
+    Machine { about: About, processor: Option<Processor> },
+    Simulated { platform: String, noise: &'static str },
+    Log(String),
+}
+
+/// A probe that has come to its end.
+pub(super) struct Outcome {
+    pub(super) asked: Asked,
+    seed: u64,
+    confidence: f64,
+    pub(super) report: Report,
+    pub(super) seen: Seen,
+    pub(super) pool: PoolJson,
+    /// Where memory is, as far as somebody says it.
+    memory: Vec<Range<PhysAddr>>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Json<'a> {
+    schema: u32,
+    report: &'static str,
+    answer: &'static str,
+    /// Probability with which the mapping is right at least, as far as readings err independently; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence: Option<f64>,
+    /// Parts of memory with functions of their own, the largest first.
+    areas: Vec<AreaJson>,
+    /// What a partial mapping leaves open.
+    missing: Vec<String>,
+    /// Largest distance of two levels that was seen, in deviations of one sample; absent when nothing stood out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    separation: Option<f64>,
+    attempts: Vec<AttemptJson<'a>>,
+    pool: &'a PoolJson,
+    effort: EffortJson,
+    /// What any method needs at least for this mapping; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    least: Option<LeastJson>,
+    /// Of an access that waits for nothing.
+    baseline_ticks: f64,
+    readings: ReadingsJson,
+    seed: u64,
+    confidence_wanted: f64,
+    oracle: OracleJson<'a>,
+}
+
+#[derive(Serialize)]
+struct AreaJson {
+    pool: PoolJson,
+    /// Address bits that were looked at.
+    covered: Vec<u32>,
+    /// Parts of memory, and what is subtracted from or added to their addresses before the functions.
+    parts: Vec<PartJson>,
+    functions: Vec<FunctionJson>,
+    /// Functions that tell the rows of a bank apart, up to sums with bank functions.
+    rows: Vec<Vec<u32>>,
+    hit_ticks: f64,
+    conflict_ticks: f64,
+    sigma_ticks: f64,
+    predicted_conflicts: RateJson,
+    predicted_at_random: RateJson,
+    predictions_undecided: u32,
+    /// Lower bound of Clopper and Pearson, at 95 %, of the share of predictions that come true.
+    predictions_true_least: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct PartJson {
+    base: u64,
+    size_bytes: u64,
+    inside: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ways: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    granularity_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct FunctionJson {
+    bits: Vec<u32>,
+    /// Differences that change this function alone, and were predicted not to conflict.
+    near_misses: RateJson,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct RateJson {
+    tried: u32,
+    hits: u32,
+}
+
+#[derive(Serialize)]
+struct AttemptJson<'a> {
+    assumption: &'a str,
+    /// Absent when it succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<String>,
+    /// In deviations of one sample; absent when nothing stood out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    separation: Option<f64>,
+    accesses: u64,
+}
+
+/// Memory that was probed.
+#[derive(Serialize)]
+pub(super) struct PoolJson {
+    pub(super) bytes: u64,
+    pieces: usize,
+    /// Of addresses, so many low bits are known.
+    known_bits: u32,
+}
+
+#[derive(Serialize)]
+struct EffortJson {
+    accesses: u64,
+    calls: u64,
+    decisions: u64,
+    /// Of all timed accesses.
+    ticks: u64,
+}
+
+/// Questions, by the middle of their readings.
+#[derive(Serialize)]
+struct ReadingsJson {
+    /// Two addresses in turn.
+    pairs: Option<Quartiles>,
+    /// One address alone, which no conflict can slow.
+    alone: Option<Quartiles>,
+}
+
+#[derive(Serialize)]
+struct LeastJson {
+    bits: f64,
+    random_pairs: f64,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum OracleJson<'a> {
+    Machine {
+        processor: Option<&'a str>,
+        hypervisor: Option<&'a str>,
+        page_bytes: u64,
+        addresses_known: bool,
+        locked: bool,
+        cpu: u32,
+        other_cpu: Option<u32>,
+        clock_quantum_ticks: u64,
+        cached_ticks: u32,
+        flushed_ticks: u32,
+        /// What would make the answer better.
+        advice: Vec<String>,
+    },
+    Simulated {
+        platform: &'a str,
+        noise: &'a str,
+    },
+    Log {
+        path: &'a str,
+    },
+}
+
+impl Outcome {
+    pub(super) fn new(
+        asked: Asked,
+        arguments: &ProbeArguments,
+        report: Report,
+        seen: Seen,
+        pool: &Pool,
+        memory: Vec<Range<PhysAddr>>,
+    ) -> Outcome {
+        let (seed, confidence) = (arguments.seed, arguments.confidence);
+        Outcome { asked, seed, confidence, report, seen, pool: PoolJson::of(pool), memory }
+    }
+
+    pub(super) fn mapping(&self) -> Option<&Mapping> {
+        match &self.report.answer {
+            Answer::Mapping(mapping) | Answer::Partial(mapping, _) => Some(mapping),
+            Answer::NoBankSignal(_) => None,
+        }
+    }
+
+    fn missing(&self) -> Vec<String> {
+        match &self.report.answer {
+            Answer::Partial(_, missing) => missing.iter().map(ToString::to_string).collect(),
+            Answer::Mapping(_) | Answer::NoBankSignal(_) => Vec::new(),
+        }
+    }
+
+    /// The largest distance of two levels, in deviations of one sample.
+    fn separation(&self) -> Option<f64> {
+        self.report.attempts.iter().filter_map(|attempt| attempt.separation).reduce(f64::max)
+    }
+
+    /// In a word, and in a sentence.
+    pub(super) fn answer(&self) -> (&'static str, String) {
+        match &self.report.answer {
+            Answer::Mapping(mapping) => ("mapping", format!("a mapping, {}", sure(mapping))),
+            Answer::Partial(mapping, _) => ("partial", format!("a partial mapping, {}", sure(mapping))),
+            Answer::NoBankSignal(refusal) if refusal.conflicts => (
+                "no_bank_signal",
+                "no mapping: some pairs are slow, and no mapping of a memory explains which".to_owned(),
+            ),
+            Answer::NoBankSignal(_) => {
+                ("no_bank_signal", "no bank signal here: no two addresses in turn stand out as slow".to_owned())
+            }
+        }
+    }
+
+    /// A verified platform file of what was found.
+    pub(super) fn platform_file(&self, id: &str, mapping: &Mapping) -> Result<PlatformFile, Failure> {
+        let version = env!("CARGO_PKG_VERSION");
+        let source = format!("memtint probe {version}: timing of {}", self.asked);
+        let mut file = mapping.platform_file(id, &source, &self.memory);
+        file.name = format!("{}, probed", self.asked);
+        let known = "Found by timing: which bank a function selects is known up to the names of banks, and what it selects (channel, \
+                     rank, bank group) is not.";
+        let missing: Vec<String> = self.missing().iter().map(|missing| format!(" Not known: {missing}.")).collect();
+        let first = if mapping.areas.len() > 1 { " Of several areas of memory this is the largest." } else { "" };
+        file.notes = Some(known.to_owned() + first + &missing.concat());
+        Platform::from_file(file.clone(), "the mapping that was found")?;
+        Ok(file)
+    }
+
+    pub(super) fn to_json(&self) -> Json<'_> {
+        let effort = self.report.effort;
+        Json {
+            schema: SCHEMA,
+            report: "probe",
+            answer: self.answer().0,
+            confidence: self.mapping().map(|mapping| mapping.confidence),
+            areas: self.mapping().map_or_else(Vec::new, |mapping| mapping.areas.iter().map(AreaJson::of).collect()),
+            missing: self.missing(),
+            separation: self.separation(),
+            attempts: self.report.attempts.iter().map(AttemptJson::of).collect(),
+            pool: &self.pool,
+            effort: EffortJson {
+                accesses: effort.accesses,
+                calls: effort.calls,
+                decisions: effort.decisions,
+                ticks: self.seen.ticks,
+            },
+            least: self.report.least().map(|(bits, random_pairs)| LeastJson { bits, random_pairs }),
+            baseline_ticks: self.report.baseline,
+            readings: ReadingsJson { pairs: Quartiles::of(&self.seen.pairs), alone: Quartiles::of(&self.seen.alone) },
+            seed: self.seed,
+            confidence_wanted: self.confidence,
+            oracle: self.asked.to_json(advice(&self.asked, &self.report)),
+        }
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a String does not fail.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        writeln!(out, "answer      {}", self.answer().1)?;
+        for missing in self.missing() {
+            writeln!(out, "not known   {missing}")?;
+        }
+        let areas = self.mapping().map_or(&[][..], |mapping| &mapping.areas);
+        for area in areas {
+            self.write_area(out, area, areas.len() > 1)?;
+        }
+        writeln!(out, "\ntried")?;
+        let rows: Vec<Vec<String>> = self.report.attempts.iter().map(attempt_row).collect();
+        out.push_str(&table(&["  assumption", "separation", "accesses", "what came of it"], &[1, 2], &rows));
+        let effort = self.report.effort;
+        writeln!(
+            out,
+            "\naccesses    {} timed, in {} questions, for {} decisions",
+            effort.accesses, effort.calls, effort.decisions
+        )?;
+        if let Some((bits, pairs)) = self.report.least() {
+            writeln!(
+                out,
+                "at least    {bits:.0} bits, which no method can do without; random pairs give them in {pairs:.0}"
+            )?;
+        }
+        self.write_readings(out)?;
+        let PoolJson { bytes, pieces, known_bits } = self.pool;
+        let known =
+            if known_bits < 64 { format!(", of whose addresses {known_bits} bits are known") } else { String::new() };
+        writeln!(out, "pool        {} in {}{known}", ByteSize(bytes), count(pieces, "piece"))?;
+        writeln!(out, "asked       {}", self.asked)?;
+        self.asked.write_details(out)?;
+        advice(&self.asked, &self.report).iter().try_for_each(|advice| writeln!(out, "advice      {advice}"))
+    }
+
+    fn write_readings(&self, out: &mut String) -> fmt::Result {
+        for (what, times) in [("pairs", &self.seen.pairs), ("alone", &self.seen.alone)] {
+            if let Some(Quartiles { lower_ticks, median_ticks, upper_ticks, .. }) = Quartiles::of(times) {
+                writeln!(
+                    out,
+                    "{what:<12}{median_ticks} ticks in the middle, half of them {lower_ticks} to {upper_ticks}"
+                )?;
+            }
+        }
+        if let Some((difference, ticks)) = self.seen.slowest(SLOWEST_OFTEN) {
+            writeln!(out, "slowest     pairs that differ in bits {}: {ticks} ticks in the middle", list(difference))?;
+        }
+        Ok(())
+    }
+
+    fn write_area(&self, out: &mut String, area: &Area, several: bool) -> fmt::Result {
+        if several {
+            let range = area.pool.envelope();
+            writeln!(out, "\narea        {} in {}-{}", ByteSize(area.pool.bytes()), range.start, range.end)?;
+        }
+        writeln!(out, "\nbank functions (XOR of address bits)")?;
+        let rows: Vec<Vec<String>> = area
+            .solution
+            .functions
+            .iter()
+            .zip(&area.verification.near_misses)
+            .map(|(&mask, rate)| vec![format!("  {}", list(mask)), hits(rate)])
+            .collect();
+        out.push_str(&table(&["  address bits", "differences in it alone are fast"], &[], &rows));
+        let rows: Vec<String> = area.solution.rows().iter().map(|&mask| function(mask)).collect();
+        writeln!(out, "rows        {}", rows.join(" "))?;
+        writeln!(out, "covers      address bits {}", list(area.solution.covered))?;
+        for part in area.view.cut(&area.pool.envelope()) {
+            let interleave = part.interleave.map_or_else(String::new, |interleave| {
+                format!(", dealt out over {} channels each {}", interleave.ways, ByteSize(1 << interleave.shift))
+            });
+            let inside =
+                if part.base == part.inside { String::new() } else { format!(", counted from {:#x}", part.inside) };
+            writeln!(out, "addresses   {:#x}-{:#x}{inside}{interleave}", part.base, part.base + part.size)?;
+        }
+        let levels = area.levels;
+        writeln!(
+            out,
+            "levels      conflicts {:.0} ticks, others {:.0} at most, beyond the {:.0} of one address alone; deviation of a sample {:.1}",
+            levels.conflict, levels.hit, self.report.baseline, levels.sigma
+        )?;
+        let (verification, all) = (&area.verification, area.verification.all());
+        let least = all.at_least().map_or_else(String::new, |share| format!(", so {:.1} % at least", share * 100.0));
+        writeln!(
+            out,
+            "predicted   {} conflicts, {} at random: came true; of all {} predictions {}{least} (95 %)",
+            hits(&verification.conflicts),
+            hits(&verification.random),
+            all.tried,
+            all.hits
+        )
+    }
+}
+
+fn sure(mapping: &Mapping) -> String {
+    // Never more than what was computed.
+    let share = (mapping.confidence * 1e6).floor() / 1e4;
+    format!("right with a probability of {share:.4} % at least, as far as readings err independently")
+}
+
+fn hits(rate: &Rate) -> String {
+    format!("{} of {}", rate.hits, rate.tried)
+}
+
+fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// Bits as a list, runs shortened.
+fn list(mask: u64) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for bit in gf2::bits(mask) {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == bit => *last = bit,
+            _ => runs.push((bit, bit)),
+        }
+    }
+    let run = |&(first, last): &(u32, u32)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first} {last}"),
+        _ => format!("{first}-{last}"),
+    };
+    runs.iter().map(run).collect::<Vec<_>>().join(" ")
+}
+
+/// Bits that are XORed, as one word.
+fn function(mask: u64) -> String {
+    gf2::bits(mask).map(|bit| bit.to_string()).collect::<Vec<_>>().join("^")
+}
+
+fn attempt_row(attempt: &Attempt) -> Vec<String> {
+    vec![
+        format!("  {}", attempt.assumption),
+        attempt.separation.map_or("-".to_owned(), |separation| format!("{separation:.2}")),
+        attempt.accesses.to_string(),
+        attempt.failed.map_or("predicts what memory does".to_owned(), |failed| failed.to_string()),
+    ]
+}
+
+impl AreaJson {
+    fn of(area: &Area) -> AreaJson {
+        let (solution, verification) = (&area.solution, &area.verification);
+        let functions = solution.functions.iter().zip(&verification.near_misses);
+        let part = |part: memtint_probe::Part| PartJson {
+            base: part.base,
+            size_bytes: part.size,
+            inside: part.inside,
+            ways: part.interleave.map(|interleave| interleave.ways),
+            granularity_bytes: part.interleave.map(|interleave| 1 << interleave.shift),
+        };
+        AreaJson {
+            pool: PoolJson::of(&area.pool),
+            covered: gf2::bits(solution.covered).collect(),
+            parts: area.view.cut(&area.pool.envelope()).into_iter().map(part).collect(),
+            functions: functions
+                .map(|(&mask, rate)| FunctionJson { bits: gf2::bits(mask).collect(), near_misses: RateJson::of(rate) })
+                .collect(),
+            rows: solution.rows().iter().map(|&mask| gf2::bits(mask).collect()).collect(),
+            hit_ticks: area.levels.hit,
+            conflict_ticks: area.levels.conflict,
+            sigma_ticks: area.levels.sigma,
+            predicted_conflicts: RateJson::of(&verification.conflicts),
+            predicted_at_random: RateJson::of(&verification.random),
+            predictions_undecided: verification.undecided,
+            predictions_true_least: verification.all().at_least(),
+        }
+    }
+}
+
+impl RateJson {
+    fn of(rate: &Rate) -> RateJson {
+        RateJson { tried: rate.tried, hits: rate.hits }
+    }
+}
+
+impl PoolJson {
+    fn of(pool: &Pool) -> PoolJson {
+        PoolJson { bytes: pool.bytes(), pieces: pool.pieces().len(), known_bits: pool.known_bits() }
+    }
+}
+
+impl AttemptJson<'_> {
+    fn of(attempt: &Attempt) -> AttemptJson<'_> {
+        AttemptJson {
+            assumption: &attempt.assumption,
+            failed: attempt.failed.map(|failed| failed.to_string()),
+            separation: attempt.separation,
+            accesses: attempt.accesses,
+        }
+    }
+}
+
+impl Asked {
+    fn to_json(&self, advice: Vec<String>) -> OracleJson<'_> {
+        match self {
+            Asked::Machine { about, processor } => OracleJson::Machine {
+                processor: processor.as_ref().map(|processor| processor.brand.as_str()),
+                hypervisor: processor.as_ref().and_then(|processor| processor.hypervisor.as_deref()),
+                page_bytes: about.page_bytes,
+                addresses_known: about.addresses_known,
+                locked: about.locked,
+                cpu: about.cpu,
+                other_cpu: about.other_cpu,
+                clock_quantum_ticks: about.quantum_ticks,
+                cached_ticks: about.cached_ticks,
+                flushed_ticks: about.flushed_ticks,
+                advice,
+            },
+            Asked::Simulated { platform, noise } => OracleJson::Simulated { platform, noise },
+            Asked::Log(path) => OracleJson::Log { path },
+        }
+    }
+
+    /// A hypervisor, if the processor says that there is one.
+    pub(super) fn hypervisor(&self) -> Option<&str> {
+        match self {
+            Asked::Machine { processor, .. } => processor.as_ref()?.hypervisor.as_deref(),
+            Asked::Simulated { .. } | Asked::Log(_) => None,
+        }
+    }
+
+    fn write_details(&self, out: &mut String) -> fmt::Result {
+        let Asked::Machine { about, .. } = self else { return Ok(()) };
+        writeln!(out, "pages       all of {}", ByteSize(about.page_bytes))?;
+        writeln!(
+            out,
+            "clock       in steps of {}; a cached line takes {}, a flushed one {}",
+            count(about.quantum_ticks as usize, "tick"),
+            about.cached_ticks,
+            about.flushed_ticks
+        )
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Asked::Machine { processor, .. } => {
+                let brand =
+                    processor.as_ref().map(|processor| processor.brand.as_str()).filter(|brand| !brand.is_empty());
+                write!(f, "this machine ({}", brand.unwrap_or("unknown processor"))?;
+                match self.hypervisor() {
+                    Some(hypervisor) => write!(f, ", a virtual machine of {hypervisor})"),
+                    None => write!(f, ")"),
+                }
+            }
+            Asked::Simulated { platform, noise } => {
+                write!(f, "a simulated machine with the mapping of {platform}, noise: {noise}")
+            }
+            Asked::Log(path) => write!(f, "the recording {path}"),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! An oracle that is listened to: how long its accesses take, whatever the probe makes of that.
+
+use std::collections::BTreeMap;
+
+use memtint_probe::{Oracle, OracleError, Pool};
+use memtint_units::PhysAddr;
+
+/// What was heard.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Ticks, as the middle of a question's readings, and how many questions took so many: of two addresses in turn.
+    pub(super) pairs: BTreeMap<u32, u64>,
+    /// The same of one address alone, which no conflict can slow.
+    pub(super) alone: BTreeMap<u32, u64>,
+    /// The same of pairs, for differences of one address bit or two.
+    pub(super) differences: BTreeMap<u64, Vec<u32>>,
+    /// All readings together.
+    pub(super) ticks: u64,
+}
+
+/// Passes questions on, and listens.
+pub(super) struct Watched<'o> {
+    oracle: &'o mut dyn Oracle,
+    seen: Seen,
+}
+
+impl Watched<'_> {
+    pub(super) fn new(oracle: &mut dyn Oracle) -> Watched<'_> {
+        Watched { oracle, seen: Seen::default() }
+    }
+
+    pub(super) fn into_seen(self) -> Seen {
+        self.seen
+    }
+}
+
+impl Oracle for Watched<'_> {
+    fn pool(&self) -> &Pool {
+        self.oracle.pool()
+    }
+
+    fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        let readings = self.oracle.time(addresses, rounds)?;
+        self.seen.take(addresses, &readings);
+        Ok(readings)
+    }
+
+    fn time_beside(
+        &mut self,
+        addresses: &[PhysAddr],
+        others: &[PhysAddr],
+        rounds: u32,
+    ) -> Result<Option<Vec<u32>>, OracleError> {
+        self.oracle.time_beside(addresses, others, rounds)
+    }
+}
+
+impl Seen {
+    fn take(&mut self, addresses: &[PhysAddr], readings: &[u32]) {
+        self.ticks += readings.iter().map(|&reading| u64::from(reading)).sum::<u64>();
+        let Some(middle) = middle(readings) else { return };
+        match addresses {
+            [_] => *self.alone.entry(middle).or_default() += 1,
+            [one, other] => {
+                *self.pairs.entry(middle).or_default() += 1;
+                let difference = one.0 ^ other.0;
+                if (1..=2).contains(&difference.count_ones()) {
+                    self.differences.entry(difference).or_default().push(middle);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Where half of some times lie.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub(super) struct Quartiles {
+    count: u64,
+    pub(super) lower_ticks: u32,
+    pub(super) median_ticks: u32,
+    pub(super) upper_ticks: u32,
+}
+
+impl Quartiles {
+    /// `None` when there are no times.
+    pub(super) fn of(times: &BTreeMap<u32, u64>) -> Option<Quartiles> {
+        let count: u64 = times.values().sum();
+        let at = |quarter: u64| {
+            let (mut before, wanted) = (0, (count * quarter).div_ceil(4).max(1));
+            times.iter().find_map(|(&ticks, &count)| {
+                before += count;
+                (before >= wanted).then_some(ticks)
+            })
+        };
+        Some(Quartiles { count, lower_ticks: at(1)?, median_ticks: at(2)?, upper_ticks: at(3)? })
+    }
+}
+
+impl Seen {
+    /// Of all differences of one bit or two that were timed so often, the one whose pairs are slowest in the middle.
+    pub(super) fn slowest(&self, often: usize) -> Option<(u64, u32)> {
+        let known = self.differences.iter().filter(|(_, ticks)| ticks.len() >= often);
+        known.filter_map(|(&difference, ticks)| Some((difference, middle(ticks)?))).max_by_key(|&(_, ticks)| ticks)
+    }
+}
+
+/// The middle one; the lower of two.
+pub(super) fn middle(values: &[u32]) -> Option<u32> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted.get((sorted.len().max(1) - 1) / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quarters_of_what_was_heard() {
+        assert_eq!(Quartiles::of(&BTreeMap::new()), None);
+        let one = Quartiles { count: 1, lower_ticks: 7, median_ticks: 7, upper_ticks: 7 };
+        assert_eq!(Quartiles::of(&BTreeMap::from([(7, 1)])), Some(one));
+        let times: BTreeMap<u32, u64> = (1..=8).map(|ticks| (10 * ticks, 1)).collect();
+        let found = Quartiles { count: 8, lower_ticks: 20, median_ticks: 40, upper_ticks: 60 };
+        assert_eq!(Quartiles::of(&times), Some(found));
+    }
+
+    #[test]
+    fn questions_are_counted_by_what_they_are_about() {
+        let mut seen = Seen::default();
+        let addresses = [0x1000, 0x1040, 0x3000, 0x7040].map(PhysAddr);
+        seen.take(&addresses[..1], &[9, 5, 7]);
+        seen.take(&addresses[..2], &[3, 4]);
+        seen.take(&[addresses[0], addresses[2]], &[20, 22, 21]);
+        seen.take(&[addresses[0], addresses[3]], &[90]);
+        seen.take(&addresses[..1], &[]);
+        assert_eq!(seen.alone, BTreeMap::from([(7, 1)]));
+        assert_eq!(seen.pairs, BTreeMap::from([(3, 1), (21, 1), (90, 1)]));
+        assert_eq!(seen.differences, BTreeMap::from([(0x40, vec![3]), (0x2000, vec![21])]));
+        assert_eq!((seen.ticks, seen.slowest(1), seen.slowest(2)), (181, Some((0x2000, 21)), None));
+    }
+}
