@@ -1,25 +1,25 @@
 //! `memtint probe`: which physical addresses are in one bank, found out by timing.
 
 mod advice;
+mod asked;
+mod baseline;
 mod noise;
 mod picture;
 mod report;
 mod selftest;
 mod watched;
 
-use std::fs::File;
-use std::io::{BufReader, BufWriter, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_detect::Machine as Detected;
 use memtint_map::{Platform, mapfile};
-use memtint_probe::{Oracle, Recorder, Replay, Report, Settings, probe};
-use memtint_stopwatch::Machine;
-use memtint_units::{ByteSize, PhysAddr};
+use memtint_probe::{Oracle, Report, Settings, probe};
+use memtint_units::ByteSize;
 
+use self::baseline::Algorithm;
 use self::noise::Level;
-use self::report::{Asked, Outcome};
+use self::report::Outcome;
 use self::watched::{Seen, Watched};
 use crate::Ending;
 use crate::output::{Failure, Format, WholeFile, print, print_json};
@@ -50,6 +50,15 @@ pub(crate) struct ProbeArguments {
     /// What disturbs readings of simulated machines; with --self-test a list. Default: quiet; with --self-test all but none.
     #[arg(long, value_enum, value_name = "LEVEL", value_delimiter = ',', conflicts_with = "replay")]
     noise: Vec<Level>,
+    /// How the mapping is looked for: by memtint's own way, or, to compare, by a published one, which nobody checks the answer of.
+    #[arg(long, value_enum, default_value_t = Algorithm::Own, conflicts_with = "self_test")]
+    algorithm: Algorithm,
+    /// Banks of the machine, a power of two, which palloc has to be told.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=4096))]
+    banks: Option<u32>,
+    /// Accesses (palloc) or pairs of accesses (bpm) for each bit. Default: as published, nine and ten million.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: Option<u32>,
     /// Probability, below 1, with which a mapping that is given has to be right, as far as readings err independently.
     #[arg(long, value_name = "P", default_value = "0.999", value_parser = confidence)]
     confidence: f64,
@@ -84,15 +93,14 @@ pub(crate) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
     if arguments.self_test {
         return selftest::main(arguments, format);
     }
+    if arguments.algorithm != Algorithm::Own {
+        return baseline::main(arguments, format);
+    }
     // All that can be wrong with what was asked for, before the work.
     Platform::from_file(mapfile::to_platform_file(&arguments.id, &[1 << 13], 1 << 20, "--id"), "--id")?;
     let out = arguments.out.as_deref().map(WholeFile::new).transpose()?;
     let svg = arguments.svg.as_deref().map(WholeFile::new).transpose()?;
-    let outcome = match (&arguments.replay, &arguments.simulate) {
-        (Some(log), _) => of_log(arguments, log)?,
-        (None, Some(platform)) => of_simulated(arguments, platform)?,
-        (None, None) => of_this_machine(arguments)?,
-    };
+    let outcome = Outcome::new(arguments, asked::ask(arguments, |oracle| own(oracle, arguments))?);
     if let Some(svg) = svg {
         svg.finish(&picture::svg(&outcome))?;
     }
@@ -109,55 +117,7 @@ pub(crate) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
     Ok(ExitCode::from(u8::from(mapping.is_none())))
 }
 
-fn of_log(arguments: &ProbeArguments, path: &Path) -> Result<Outcome, Failure> {
-    let file = File::open(path).map_err(|cause| Failure::File { path: path.to_owned(), done: "read", cause })?;
-    let name = path.display().to_string();
-    let mut replay = Replay::new(&name, BufReader::new(file))?;
-    let (report, seen) = ask(&mut replay, arguments)?;
-    Ok(Outcome::new(Asked::Log(name), arguments, report, seen, replay.pool(), Vec::new()))
-}
-
-fn of_simulated(arguments: &ProbeArguments, spec: &str) -> Result<Outcome, Failure> {
-    let level = match arguments.noise[..] {
-        [] => Level::Quiet,
-        [level] => level,
-        _ => {
-            return Err(Failure::Sentence("--noise: several levels found; accepted with --simulate is one".to_owned()));
-        }
-    };
-    let platform = Platform::load(spec)?;
-    let memory = platform.regions().iter().map(|region| region.base..region.end()).collect();
-    let asked = Asked::Simulated { platform: platform.id().to_owned(), noise: level.name() };
-    let machine = noise::machine(platform, level, arguments.seed)?;
-    let (report, seen, machine) = ask_and_record(machine, arguments)?;
-    Ok(Outcome::new(asked, arguments, report, seen, machine.pool(), memory))
-}
-
-fn of_this_machine(arguments: &ProbeArguments) -> Result<Outcome, Failure> {
-    eprintln!("memtint: taking memory");
-    let machine = Machine::open(arguments.memory)?;
-    let (report, seen, machine) = ask_and_record(machine, arguments)?;
-    machine.check_places()?;
-    let detected = Detected::read();
-    let range = |range: &memtint_detect::MemoryRange| PhysAddr(range.start)..PhysAddr(range.end);
-    let memory = detected.memory.iter().map(range).collect();
-    let asked = Asked::Machine { about: machine.about().clone(), processor: detected.processor };
-    Ok(Outcome::new(asked, arguments, report, seen, machine.pool(), memory))
-}
-
-/// Probes, and writes down what is asked if that is wanted.
-fn ask_and_record<O: Oracle>(mut oracle: O, arguments: &ProbeArguments) -> Result<(Report, Seen, O), Failure> {
-    let Some(path) = &arguments.record else {
-        let (report, seen) = ask(&mut oracle, arguments)?;
-        return Ok((report, seen, oracle));
-    };
-    let log = File::create(path).map_err(|cause| Failure::File { path: path.clone(), done: "written", cause })?;
-    let mut recorder = Recorder::new(oracle, BufWriter::new(log))?;
-    let (report, seen) = ask(&mut recorder, arguments)?;
-    Ok((report, seen, recorder.finish()?))
-}
-
-fn ask(oracle: &mut dyn Oracle, arguments: &ProbeArguments) -> Result<(Report, Seen), Failure> {
+fn own(oracle: &mut dyn Oracle, arguments: &ProbeArguments) -> Result<(Report, Seen), Failure> {
     let mut watched = Watched::new(oracle);
     let settings = settings(arguments);
     let terminal = std::io::stderr().is_terminal();

@@ -138,6 +138,18 @@ fn the_picture_shows_what_was_timed() {
 }
 
 #[test]
+fn published_algorithms_answer_beside() {
+    let palloc = ["probe", "--simulate", "rpi4-2g", "--noise", "none", "--algorithm", "palloc", "--banks", "8"];
+    let found = json(&[&palloc[..], &["--repeats", "2000"]].concat());
+    assert_eq!((&found["functions"], &found["right"]), (&serde_json::json!([[12], [13], [14]]), &Value::from(true)));
+    assert!(found["accesses"].as_u64().unwrap() >= 2000 * 18, "{found}");
+    // Functions of six bits are not among what it looks for, and it does not notice.
+    let bpm = ["probe", "--simulate", "skl-i5-6200u-xps13", "--noise", "none", "--algorithm", "bpm", "--repeats", "20"];
+    let report = text(&bpm);
+    assert!(report.starts_with("answer      bpm says that this is the mapping; it is not the machine's\n"), "{report}");
+}
+
+#[test]
 fn a_self_test_counts_what_is_right() {
     let scratch = Scratch::new("self-test");
     for name in ["haswell-e3-1230", "rpi4-2g"] {
@@ -187,6 +199,10 @@ fn what_is_wrong_is_named() {
         (&["--simulate", "rpi4-2g", "--id", "a b"], "a b"),
         (&["--simulate", "rpi4-2g", "--noise", "quiet,noisy"], "accepted with --simulate is one"),
         (&["--simulate", "rpi4-2g", "--replay", &log], "cannot be used with"),
+        (&["--simulate", "rpi4-2g", "--algorithm", "palloc"], "--banks: nothing found"),
+        (&["--simulate", "rpi4-2g", "--algorithm", "palloc", "--banks", "12"], "--banks: 12 found"),
+        (&["--simulate", "rpi4-2g", "--algorithm", "bpm", "--out", &missing], "accepted with own"),
+        (&["--self-test", "--algorithm", "bpm"], "cannot be used with"),
         (&["--self-test", "--platforms", &no_platforms], "accepted are files *.toml"),
         (&["--self-test", "--platforms", &missing], "cannot be read"),
         (&["--self-test", "--seeds", "0"], "0 is not in 1.."),

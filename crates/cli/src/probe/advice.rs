@@ -2,7 +2,7 @@
 
 use memtint_probe::{Answer, Missing, Report};
 
-use super::report::Asked;
+use super::asked::Asked;
 
 /// Commands and settings that would get more out of this machine. Nothing to say of simulated ones and recordings.
 pub(super) fn advice(asked: &Asked, report: &Report) -> Vec<String> {

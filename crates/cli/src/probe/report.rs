@@ -3,15 +3,14 @@
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
-use memtint_detect::Processor;
 use memtint_map::{Platform, PlatformFile, gf2};
 use memtint_probe::{Answer, Area, Attempt, Mapping, Pool, Rate, Report};
-use memtint_stopwatch::About;
 use memtint_units::{ByteSize, PhysAddr};
 use serde::Serialize;
 
 use super::ProbeArguments;
 use super::advice::advice;
+use super::asked::{Answered, Asked};
 use super::watched::{Quartiles, Seen};
 use crate::output::{Failure, table};
 
@@ -20,13 +19,6 @@ const SCHEMA: u32 = 1;
 
 /// Differences that were timed less often are not called slow.
 const SLOWEST_OFTEN: usize = 12;
-
-/// Who was asked.
-pub(super) enum Asked {
-    Machine { about: About, processor: Option<Processor> },
-    Simulated { platform: String, noise: &'static str },
-    Log(String),
-}
 
 /// A probe that has come to its end.
 pub(super) struct Outcome {
@@ -160,7 +152,7 @@ struct LeastJson {
 
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum OracleJson<'a> {
+pub(super) enum OracleJson<'a> {
     Machine {
         processor: Option<&'a str>,
         hypervisor: Option<&'a str>,
@@ -185,16 +177,10 @@ enum OracleJson<'a> {
 }
 
 impl Outcome {
-    pub(super) fn new(
-        asked: Asked,
-        arguments: &ProbeArguments,
-        report: Report,
-        seen: Seen,
-        pool: &Pool,
-        memory: Vec<Range<PhysAddr>>,
-    ) -> Outcome {
+    pub(super) fn new(arguments: &ProbeArguments, answered: Answered<(Report, Seen)>) -> Outcome {
         let (seed, confidence) = (arguments.seed, arguments.confidence);
-        Outcome { asked, seed, confidence, report, seen, pool: PoolJson::of(pool), memory }
+        let Answered { asked, pool, memory, found: (report, seen) } = answered;
+        Outcome { asked, seed, confidence, report, seen, pool: PoolJson::of(&pool), memory }
     }
 
     pub(super) fn mapping(&self) -> Option<&Mapping> {
@@ -388,7 +374,7 @@ fn count(number: usize, what: &str) -> String {
 }
 
 /// Bits as a list, runs shortened.
-fn list(mask: u64) -> String {
+pub(super) fn list(mask: u64) -> String {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for bit in gf2::bits(mask) {
         match runs.last_mut() {
@@ -405,7 +391,7 @@ fn list(mask: u64) -> String {
 }
 
 /// Bits that are XORed, as one word.
-fn function(mask: u64) -> String {
+pub(super) fn function(mask: u64) -> String {
     gf2::bits(mask).map(|bit| bit.to_string()).collect::<Vec<_>>().join("^")
 }
 
@@ -472,7 +458,7 @@ impl AttemptJson<'_> {
 }
 
 impl Asked {
-    fn to_json(&self, advice: Vec<String>) -> OracleJson<'_> {
+    pub(super) fn to_json(&self, advice: Vec<String>) -> OracleJson<'_> {
         match self {
             Asked::Machine { about, processor } => OracleJson::Machine {
                 processor: processor.as_ref().map(|processor| processor.brand.as_str()),
@@ -487,7 +473,7 @@ impl Asked {
                 flushed_ticks: about.flushed_ticks,
                 advice,
             },
-            Asked::Simulated { platform, noise } => OracleJson::Simulated { platform, noise },
+            Asked::Simulated { machine, noise } => OracleJson::Simulated { platform: machine.platform().id(), noise },
             Asked::Log(path) => OracleJson::Log { path },
         }
     }
@@ -500,7 +486,7 @@ impl Asked {
         }
     }
 
-    fn write_details(&self, out: &mut String) -> fmt::Result {
+    pub(super) fn write_details(&self, out: &mut String) -> fmt::Result {
         let Asked::Machine { about, .. } = self else { return Ok(()) };
         writeln!(out, "pages       all of {}", ByteSize(about.page_bytes))?;
         writeln!(
@@ -525,8 +511,8 @@ impl fmt::Display for Asked {
                     None => write!(f, ")"),
                 }
             }
-            Asked::Simulated { platform, noise } => {
-                write!(f, "a simulated machine with the mapping of {platform}, noise: {noise}")
+            Asked::Simulated { machine, noise } => {
+                write!(f, "a simulated machine with the mapping of {}, noise: {noise}", machine.platform().id())
             }
             Asked::Log(path) => write!(f, "the recording {path}"),
         }
