@@ -523,11 +523,18 @@ mod tests {
         assert!(!running.reads_to(Mark::End, second / 100).unwrap());
         let program = running.program(false).unwrap();
         program.halt();
-        // It may be on its way into the stop.
-        std::thread::sleep(second / 100);
-        let stopped = program.cpu().unwrap();
-        std::thread::sleep(second / 10);
-        assert_eq!(program.cpu().unwrap(), stopped);
+        // It may be on its way into the stop, for long on a busy machine.
+        let until = Instant::now() + 20 * second;
+        let mut stopped = program.cpu().unwrap();
+        loop {
+            std::thread::sleep(second / 10);
+            let now = program.cpu().unwrap();
+            if now == stopped {
+                break;
+            }
+            assert!(Instant::now() < until, "it does not stop");
+            stopped = now;
+        }
         running.go_on(program);
         let until = Instant::now() + 20 * second;
         while program.cpu().unwrap() == stopped {
