@@ -45,7 +45,7 @@ pub fn probe(
     let pool = oracle.pool().clone();
     let error = (1.0 - settings.confidence) / TESTS;
     let tester = Tester::new(oracle, settings.seed, error)?;
-    let mut search = Search { tester, settings, pool, progress, attempts: Vec::new() };
+    let mut search = Search { tester, settings, pool, progress, attempts: Vec::new(), within: None };
     let answer = search.answer()?;
     let Search { mut tester, attempts, .. } = search;
     let tests = tester.take_tests();
@@ -58,6 +58,8 @@ struct Search<'s, 'a> {
     pool: Pool,
     progress: &'s mut dyn FnMut(&str),
     attempts: Vec<Attempt>,
+    /// Functions that hold within aligned blocks of so many address bits, if no more is found.
+    within: Option<(Area, u32)>,
 }
 
 impl Search<'_, '_> {
@@ -76,7 +78,9 @@ impl Search<'_, '_> {
         let clear = |attempt: &Attempt| attempt.separation.is_some_and(|separation| separation >= CLEAR);
         let areas = if self.attempts.iter().any(clear) { self.areas(&pool)? } else { Vec::new() };
         if areas.is_empty() {
-            return Ok(self.refused());
+            let Some((area, bits)) = self.within.take() else { return Ok(self.refused()) };
+            let area = Area { pool: pool.in_blocks(bits), ..area };
+            return Ok(self.found(vec![area], vec![Missing::BetweenBlocks(bits)]));
         }
         let known: u64 = areas.iter().map(|area| area.pool.bytes()).sum();
         let mut missing = Vec::new();
@@ -195,6 +199,7 @@ impl Search<'_, '_> {
             }
         }
         let Some((area, bits)) = within else { return Ok(None) };
+        self.within = Some((area.clone(), bits));
         for Assumption { words, view, .. } in self.assumptions(pool, &area, bits)? {
             if let Some(area) = self.area(&words, pool, &view, view.bits(pool))? {
                 return Ok(Some(area));

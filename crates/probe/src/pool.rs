@@ -1,6 +1,7 @@
 //! Memory that a probe may access, and what is known of its addresses.
 
 use crate::random::Random;
+use memtint_map::ADDRESS_BITS_MAX;
 use memtint_units::{PAGE_SIZE, PhysAddr};
 use std::ops::Range;
 
@@ -24,9 +25,10 @@ pub struct Pool {
 /// Tells why pieces make no pool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// A piece is empty, or not made of whole lines.
+    /// A piece is empty, not made of whole lines, or beyond what a physical address can be.
     #[error(
-        "piece {index} of the pool: {base:#x} to {end:#x} found; accepted are multiples of 64, the end above the base"
+        "piece {index} of the pool: {base:#x} to {end:#x} found; accepted are multiples of 64 up to 2^52, the end above \
+         the base"
     )]
     Piece {
         /// Its index.
@@ -55,11 +57,12 @@ impl Pool {
     /// Makes a pool of pieces, in any order, all of whose address bits below `known_bits` are known.
     ///
     /// # Errors
-    /// [`PoolError`] for pieces that are empty, not made of whole lines, or that overlap, and when there is none.
+    /// [`PoolError`] for pieces that are empty, not made of whole lines, beyond 2^52, or that overlap, and when there is none.
     pub fn new(pieces: impl IntoIterator<Item = Range<PhysAddr>>, known_bits: u32) -> Result<Pool, PoolError> {
         let mut pieces: Vec<Range<u64>> = pieces.into_iter().map(|piece| piece.start.0..piece.end.0).collect();
         for (index, piece) in pieces.iter().enumerate() {
-            if piece.start >= piece.end || !piece.start.is_multiple_of(LINE) || !piece.end.is_multiple_of(LINE) {
+            let whole = piece.start.is_multiple_of(LINE) && piece.end.is_multiple_of(LINE);
+            if piece.start >= piece.end || piece.end > 1 << ADDRESS_BITS_MAX || !whole {
                 return Err(PoolError::Piece { index, base: piece.start, end: piece.end });
             }
         }
@@ -77,6 +80,12 @@ impl Pool {
             return Err(PoolError::Empty);
         }
         Ok(Pool { pieces, before, bytes, known_bits: known_bits.min(64) })
+    }
+
+    /// Forgets address bits from this one on: addresses stay comparable within aligned blocks.
+    #[must_use]
+    pub fn in_blocks(&self, bits: u32) -> Pool {
+        Pool { known_bits: self.known_bits.min(bits), ..self.clone() }
     }
 
     /// Gives its size in bytes.
@@ -218,6 +227,7 @@ mod tests {
         let message = |pieces: &[(u64, u64)]| pool(pieces, 64).unwrap_err().to_string();
         assert!(message(&[(0, 64), (10, 74)]).starts_with("piece 1 of the pool: 0xa to 0x4a found"));
         assert!(message(&[(64, 64)]).starts_with("piece 0"));
+        assert!(message(&[(64, (1 << 52) + 64)]).starts_with("piece 0"));
         assert!(message(&[(128, 256), (0, 192)]).contains("begins at 0x80, and the one before it ends at 0xc0"));
         assert!(message(&[]).starts_with("pool: 0 bytes"));
     }

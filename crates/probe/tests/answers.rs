@@ -200,6 +200,24 @@ fn a_hole_is_found_with_and_without_channels_in_turn() {
 }
 
 #[test]
+fn blocks_in_no_order_show_what_is_within_them() {
+    // Blocks of 256 MiB whose banks are permuted by their number, in no linear way.
+    let wide: Vec<u64> = FUNCTIONS.iter().map(|mask| mask | mask << 14).collect();
+    let order = [0_u64, 5, 11, 3, 14, 9, 2, 12, 7, 1, 15, 4, 10, 6, 13, 8];
+    let block = |at: usize| (at as u64 * (GIB / 4), GIB / 4, order[at] * (GIB / 4), None);
+    let platform = made(&wide, &(0..16).map(block).collect::<Vec<MadeRegion>>());
+    let pool = whole(&platform);
+    let mut machine = SimulatedMachine::new(platform, pool, Noise::QUIET, 2).unwrap();
+    let report = report(&mut machine, 3);
+    assert_eq!(judge(&machine, &report.answer), Verdict::Partial, "{:?}", report.attempts);
+    let Answer::Partial(mapping, missing) = &report.answer else { unreachable!() };
+    assert_eq!(missing, &[Missing::BetweenBlocks(28)]);
+    let file = mapping.platform_file("probed", "a test", &[]);
+    let written = Platform::parse(&file.to_toml(), "probed.toml").unwrap();
+    assert_eq!((written.banks(), written.size_bytes()), (16, GIB / 4));
+}
+
+#[test]
 fn memory_that_is_moved_into_the_hole_is_found() {
     let hole = 0x5000_0000;
     let wide: Vec<u64> = FUNCTIONS.iter().map(|mask| mask | mask << 11).collect();
