@@ -603,6 +603,21 @@ fn slices_that_cost_little_are_placed_too() {
 }
 
 #[test]
+fn fine_quanta_are_searched_without_end_no_more() {
+    // Few states, but many ways from each to the next: the bound without colors went on for minutes, beside which the search took no
+    // time. It gives up, and the search proves what is fewest without it.
+    let us = |value: u64| Ps::from_ns(value * 1000);
+    let wcet = |task: usize, wcet: u64| us(wcet * 1000 - 100 * (task as u64 + 1));
+    let spec =
+        |(task, &(period, own)): (usize, &(u64, u64))| TaskSpec::new(task.to_string(), ms(period), wcet(task, own));
+    let set = TaskSet::new(TABLE_4_4[..4].iter().enumerate().map(spec)).unwrap();
+    let frames = Frames { size: ms(4), color: ms(8) };
+    let problem = Problem::new(set, memory(), frames, vec![Footprint::default(); 4]).unwrap();
+    let solution = solved(&problem, Limits::default());
+    assert_eq!((solution.executive.extra_slices(), solution.extra_slices_least), (28, 28));
+}
+
+#[test]
 fn textbook_executives_have_no_colors() {
     // Liu 2000, example 5.3 without deadlines shorter than periods: frames of 2, one or two jobs each.
     let problem = Problem::textbook(set(&[(4, 1), (5, 1), (20, 1), (20, 2)]), ms(2)).unwrap();

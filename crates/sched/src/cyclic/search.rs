@@ -10,7 +10,8 @@ use crate::task::TaskSet;
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Flows computed, and nodes made in each search for fewest slices, for each way to give out copy tasks.
+    /// Flows computed, and nodes made in each search for fewest slices, for each way to give out copy tasks. Such a search also ends
+    /// when it has looked at 64 times as many ways to go on, and those of one frame.
     pub nodes_max: u64,
     /// Copy tasks that may be made, all together.
     pub copies_max: u32,
@@ -530,8 +531,10 @@ impl<'a> Search<'a> {
         let fixed: Vec<Vec<Tuple>> = found.1.iter().map(|tuple| vec![tuple.clone()]).collect();
         let mut complete = false;
         let mut least = fewest;
+        let mut slicer = Slicer::new(self.problem, &fixed);
         for candidates in [&fixed, &self.candidates] {
-            let result = Slicer::new(self.problem, candidates).search(fewest, self.nodes_max);
+            slicer.recolor(candidates);
+            let result = slicer.search(fewest, self.nodes_max);
             self.nodes += result.nodes;
             if let Some((slices, placement, colors)) = result.best {
                 fewest = slices;

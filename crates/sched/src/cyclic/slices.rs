@@ -32,6 +32,11 @@ pub(crate) struct Found {
 const RELAXED_MAX: usize = 200_000;
 /// Steps that finding what can run in one frame may take.
 const FILL_MAX: u64 = 1 << 18;
+/// Steps that finding what can run in all states of the bound without colors may take: few states of fine quanta have many ways on.
+const RELAXED_STEPS_MAX: u64 = 1 << 23;
+/// Steps that finding what can run may take for each node that a search may make, beside one frame. Most ways on lead to nodes that
+/// there are already, so that the number of nodes is no limit to the time.
+const STEPS_PER_NODE: u64 = 64;
 /// Ways to share jobs across the origin that are looked at.
 const ROOTS_MAX: u64 = 1 << 12;
 
@@ -79,6 +84,7 @@ struct Filling<'a> {
     must: &'a [bool],
     branch: Branch,
     branches: Vec<Branch>,
+    /// Steps that are left.
     steps: u64,
 }
 
@@ -143,11 +149,17 @@ impl<'a> Slicer<'a> {
             let slices = whole.map(|span| slicer.demands[slicer.task(span)].div_ceil(slicer.size));
             slicer.future[frame] = slicer.future[frame + 1] + slices.sum::<u64>();
         }
+        slicer.relaxed = slicer.roots().and_then(|roots| slicer.relax(&roots));
         slicer
     }
 
+    /// Goes on with other colors, for as many instances of each task.
+    pub(crate) fn recolor(&mut self, candidates: &'a [Vec<Tuple>]) {
+        self.candidates = candidates;
+    }
+
     /// Looks for fewer extra slices than `below`, making at most so many nodes.
-    pub(crate) fn search(&mut self, below: u64, nodes_max: u64) -> Found {
+    pub(crate) fn search(&self, below: u64, nodes_max: u64) -> Found {
         let jobs = self.problem.jobs.len() as u64;
         let given_up = |least: u64, nodes: usize| Found {
             best: None,
@@ -156,7 +168,7 @@ impl<'a> Slicer<'a> {
             nodes: nodes as u64,
         };
         let Some(roots) = self.roots() else { return given_up(0, 0) };
-        self.relax(&roots);
+        let mut steps = nodes_max.saturating_mul(STEPS_PER_NODE).saturating_add(FILL_MAX);
         let mut nodes: Vec<Node> = Vec::new();
         let mut queue = BinaryHeap::new();
         let mut reached: HashMap<State, u64> = HashMap::new();
@@ -188,7 +200,7 @@ impl<'a> Slicer<'a> {
                 return given_up(bound, nodes.len());
             }
             let state = nodes[index].state.clone();
-            let Some(branches) = self.branches(&state) else { return given_up(bound, nodes.len()) };
+            let Some(branches) = self.branches(&state, &mut steps) else { return given_up(bound, nodes.len()) };
             for branch in branches {
                 if let Some(next) = self.after(&state, &branch) {
                     let slices = slices + branch.len() as u64;
@@ -296,17 +308,17 @@ impl<'a> Slicer<'a> {
         if frame < span.from { span.to - self.frames } else { span.to.min(self.frames) }
     }
 
-    /// What can run in a state's frame; `None` when that is too much.
-    fn branches(&self, state: &State) -> Option<Vec<Branch>> {
+    /// What can run in a state's frame; `None` when that is too much, or more than the steps that are left.
+    fn branches(&self, state: &State, steps: &mut u64) -> Option<Vec<Branch>> {
         let color = self.problem.color_of((state.frame + self.origin) % self.frames);
         let may = |task: usize| {
             let open = |(tuple, &alive): (&Tuple, &u8)| alive & !meeting(tuple, color) != 0;
             self.candidates[task].iter().zip(&state.alive[task]).any(open)
         };
-        self.choices(state, may)
+        self.choices(state, may, steps)
     }
 
-    fn choices(&self, state: &State, may: impl Fn(usize) -> bool) -> Option<Vec<Branch>> {
+    fn choices(&self, state: &State, may: impl Fn(usize) -> bool, steps: &mut u64) -> Option<Vec<Branch>> {
         let all = 0..self.candidates.len();
         let must = |task: usize| state.left[task] > 0 && self.due(task, state.frame) == state.frame + 1;
         let must: Vec<bool> = all.clone().map(must).collect();
@@ -314,14 +326,15 @@ impl<'a> Slicer<'a> {
         if all.clone().any(|task| must[task] && !tasks.contains(&task)) {
             return Some(Vec::new());
         }
-        let (branch, branches, steps) = (Vec::new(), Vec::new(), 0);
-        let mut filling = Filling { left: &state.left, must: &must, branch, branches, steps };
+        let (branch, branches, most) = (Vec::new(), Vec::new(), FILL_MAX.min(*steps));
+        let mut filling = Filling { left: &state.left, must: &must, branch, branches, steps: most };
         self.fill(&mut filling, &tasks, self.size, false);
-        (filling.steps <= FILL_MAX).then_some(filling.branches)
+        *steps -= most - filling.steps;
+        (filling.steps > 0).then_some(filling.branches)
     }
 
     fn fill(&self, filling: &mut Filling, tasks: &[usize], room: u64, partial: bool) {
-        filling.steps += 1;
+        filling.steps = filling.steps.saturating_sub(1);
         let Some((&task, others)) = tasks.split_first() else {
             // A slice that is not the last of its job, in a frame with room, could as well be longer.
             if !(partial && room > 0 && self.problem.slicing == Slicing::Free) {
@@ -344,7 +357,7 @@ impl<'a> Slicer<'a> {
             Slicing::WholeFrames => 0..0,
         };
         for part in parts {
-            if filling.steps > FILL_MAX {
+            if filling.steps == 0 {
                 return;
             }
             filling.branch.push((task, part));
@@ -411,24 +424,24 @@ impl<'a> Slicer<'a> {
         Some(open + self.future.get(state.frame as usize + 1).copied().unwrap_or(0))
     }
 
-    /// Computes [`Slicer::rest`] without colors for all states, forwards to find them and backwards to count.
-    fn relax(&mut self, roots: &[State]) {
+    /// Computes [`Slicer::rest`] without colors for all states, forwards to find them and backwards to count; `None` when that is too
+    /// much.
+    fn relax(&self, roots: &[State]) -> Option<HashMap<Uncolored, u64>> {
         let key = |state: &State| (state.left.clone(), state.across.clone());
         let blank = |(left, across): &(Vec<u64>, Vec<Option<Across>>), frame: u64| State {
             frame,
             left: left.clone(),
-            alive: self.candidates.iter().map(|_| vec![1]).collect(),
+            alive: vec![Vec::new(); self.candidates.len()],
             across: across.clone(),
         };
         let mut layers = vec![roots.iter().map(key).collect::<std::collections::HashSet<_>>()];
-        let mut count = 0;
+        let (mut count, mut steps) = (0, RELAXED_STEPS_MAX);
         for frame in 0..self.frames {
             let mut next = std::collections::HashSet::new();
             for state in &layers[frame as usize] {
-                let Some(steps) = self.uncolored(&blank(state, frame)) else { return };
-                next.extend(steps.iter().map(|(state, _)| key(state)));
+                next.extend(self.uncolored(&blank(state, frame), &mut steps)?.map(|(state, _)| key(&state)));
                 if count + next.len() > RELAXED_MAX {
-                    return;
+                    return None;
                 }
             }
             count += next.len();
@@ -440,23 +453,23 @@ impl<'a> Slicer<'a> {
                 let fewest = if frame as u64 == self.frames {
                     Some(0)
                 } else {
-                    let steps = self.uncolored(&blank(state, frame as u64)).into_iter().flatten();
                     let via = |(next, slices): (State, u64)| {
                         rest.get(&(next.frame, next.left, next.across)).map(|more: &u64| more + slices)
                     };
-                    steps.filter_map(via).min()
+                    // As many steps as forwards.
+                    self.uncolored(&blank(state, frame as u64), &mut { FILL_MAX })?.filter_map(via).min()
                 };
                 if let Some(fewest) = fewest {
                     rest.insert((frame as u64, state.0.clone(), state.1.clone()), fewest);
                 }
             }
         }
-        self.relaxed = Some(rest);
+        Some(rest)
     }
 
-    /// Steps that look at no color, with the slices that each takes; `None` when there are too many.
-    fn uncolored(&self, state: &State) -> Option<Vec<(State, u64)>> {
-        let step = |branch: Branch| {
+    /// Ways on that look at no color, with the slices that each takes; `None` when there are too many.
+    fn uncolored(&self, state: &State, steps: &mut u64) -> Option<impl Iterator<Item = (State, u64)>> {
+        let way = move |branch: Branch| {
             let mut next = state.clone();
             for &(task, time) in &branch {
                 next.left[task] = rest_of(state.left[task], time, self.cost);
@@ -464,7 +477,7 @@ impl<'a> Slicer<'a> {
             next.frame += 1;
             (self.opened(next), branch.len() as u64)
         };
-        Some(self.choices(state, |_| true)?.into_iter().map(step).collect())
+        Some(self.choices(state, |_| true, steps)?.into_iter().map(way))
     }
 
     /// The placement that leads to a node, and colors for it.
