@@ -50,7 +50,8 @@ pub struct Witness {
 ///
 /// Yes: the demand of the tasks of each server is at most its [`ServerSupply`] in each window (EDF) or in one up to each
 /// deadline (fixed priority; deadlines at most the period). Where no server above defers its budget and the server itself does not, or
-/// is never out of it, its exact supply decides, both ways, for tasks without jitter and blocking. Any other no comes from a timeline in
+/// is never out of it, its exact supply decides, both ways, for tasks without jitter and blocking; below a server that defers its budget, a bound
+/// by the known beginnings of periods and refreshes can still say yes for these. Any other no comes from a timeline in
 /// which a job is late, and names the window from when the server had no work of its urgency, what is due in it and what the server supplied; its task is counted
 /// over all cores and servers, in order. A no by exact supply is about arrivals at the worst time; where the phases of the server's tasks
 /// differ, it becomes [`Unsupported::Phases`]. Where neither is found, the answer is [`Unsupported::Inconclusive`]. Timelines hold at
@@ -149,8 +150,8 @@ fn prove(system: &System, effort: Effort, events_max: u64) -> Result<Proof, Unpr
 
 fn exact(system: &System, core: usize, index: usize, effort: Effort, events_max: u64) -> Option<Exact> {
     let (own, server) = (&system.cores()[core], &system.cores()[core].servers[index]);
-    let pattern = Pattern::of(own, system.refresh(), index, events_max)?;
-    pattern.decide(&server.tasks, &server.policy, &mut Steps::new(0, effort))
+    let patterns = Pattern::of(own, system.refresh(), index, events_max);
+    patterns.iter().find_map(|pattern| pattern.decide(&server.tasks, &server.policy, &mut Steps::new(0, effort)))
 }
 
 fn overload(short: &Short, before: usize) -> Overload {

@@ -31,7 +31,8 @@
 //!
 //! [`judge`] bounds what each server supplies in any window, whatever the phases of tasks and servers, by
 //! [`ServerSupply`], and tests the demand of its tasks against it; where that is not enough and the times of a server are known, because
-//! no server above it defers a budget, against what it supplies exactly. With deferrable servers it is sufficient only: where it does not say yes, the answer is
+//! no server above it defers a budget, against what it supplies exactly; below one that does, against what is left in each known period when
+//! those above take all they have. With deferrable servers it is sufficient only: where it does not say yes, the answer is
 //! a no only if a schedule is found in which a job is late, and *inconclusive* otherwise. A yes comes with a
 //! [`Timeline`] that [`check_timeline`] has replayed. Formulas 5.3.7 and 5.3.8 themselves, in both [`Form`]s, are [`periodic_capacity_bound`],
 //! [`utilization_bound`], [`server_responses`], [`printed_responses`], [`algorithm_7`] and [`algorithm_8`].

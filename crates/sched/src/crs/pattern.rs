@@ -11,6 +11,14 @@
 //! Shorter jobs change nothing of the times, and leave less to do in them: no job is later for it. Below a deferrable server that is not so: a
 //! shorter job leaves budget to the next, which then runs when it would have waited (see tests/crs_simulation.rs). So such systems are not decided by
 //! following the schedule in which all takes its longest.
+//!
+//! *Below deferrable servers* it is not known when they run, but it is in which periods. Let `A(x, y)` be the time from `x` to `y` in which no
+//! lock keeps a server from running, and `F(x, y)` what is left of it when each server above takes all that it has in each of its
+//! periods, as far as it can run there. From the beginning `s` of one of its periods to `y` the server is supplied `min(e, F(s, y))` at
+//! least when it has work; when it has work from `x` on only, its budget has shrunk by `A(s, x)` at most, and `F(x, y) >= F(s, y) - A(s, x)`. So
+//! `min(e, F(s, y)) - A(s, x)` is supplied from `x` to `y`: the budget as late as it can come, less the budget as early. Summed over periods, that
+//! is the difference of two patterns of equal totals, late until `y` less early until `x`, and least where an early run ends. A server
+//! that is never out of budget has no periods of its own: any are right, and those of the servers above are tried.
 
 use crate::crs::model::{Core, Kind, Refresh, Server};
 use crate::edf::Demand;
@@ -26,13 +34,74 @@ use num_rational::Ratio;
 /// When a server runs, from 0 to `period` and again.
 pub(super) struct Pattern {
     period: u64,
+    /// As early as it can; what it supplies before a window is what these do.
+    early: Runs,
+    /// As late as it can; the same where its times are known.
+    late: Runs,
+    /// It runs just then, and not only supplies as much.
+    exact: bool,
+}
+
+/// Stretches of a period in which something is supplied.
+#[derive(Clone, Default)]
+struct Runs {
     /// Beginnings and ends, in order.
     runs: Vec<(u64, u64)>,
     /// What is supplied before each run.
     before: Vec<u64>,
     total: u64,
-    /// It runs just then, and not only supplies as much.
-    exact: bool,
+}
+
+impl Runs {
+    fn push(&mut self, from: u64, to: u64) {
+        match self.runs.last_mut() {
+            Some(last) if last.1 == from => last.1 = to,
+            _ => {
+                self.runs.push((from, to));
+                self.before.push(self.total);
+            }
+        }
+        self.total += to - from;
+    }
+
+    /// Supply from 0 to a time.
+    fn until(&self, time: u64, period: u64) -> u64 {
+        let (cycles, rest) = (time / period, time % period);
+        let run = self.runs.partition_point(|run| run.0 < rest);
+        let within = match run.checked_sub(1) {
+            Some(last) => self.before[last] + rest.min(self.runs[last].1) - self.runs[last].0,
+            None => 0,
+        };
+        cycles * self.total + within
+    }
+}
+
+/// What refresh lets run, and until when.
+struct Gate {
+    busy: bool,
+    locked: Vec<bool>,
+    until: u64,
+}
+
+impl Gate {
+    fn at(refresh: &Refresh, now: u64) -> Gate {
+        let (mut busy, mut locked, mut until) = (false, vec![false; refresh.groups.len()], u64::MAX);
+        for (group, locked) in refresh.groups.iter().zip(&mut locked) {
+            // A locked window ends before the retention time does, so that it is as if there had been one before.
+            let since = (now + refresh.retention.0 - group.phase.0) % refresh.retention.0;
+            let ends =
+                [refresh.lock.0, refresh.lock.0 + group.burst.0, refresh.lock.0 + group.burst.0 + refresh.unlock.0];
+            *locked = since < ends[2];
+            busy |= since < ends[0] || (ends[1]..ends[2]).contains(&since);
+            let end = ends.into_iter().chain([refresh.retention.0]).find(|&end| since < end);
+            until = until.min(now + end.unwrap_or(refresh.retention.0) - since);
+        }
+        Gate { busy, locked, until }
+    }
+
+    fn open(&self, group: usize) -> bool {
+        !self.busy && !self.locked[group]
+    }
 }
 
 /// A window that does not fit: task, job, length, demand, supply.
@@ -53,82 +122,124 @@ pub(super) enum Exact {
 }
 
 impl Pattern {
-    /// Finds the pattern of a server; `None` when its times are not known, or it has more than about so many events.
-    pub(super) fn of(core: &Core, refresh: &Refresh, index: usize, events_max: u64) -> Option<Pattern> {
+    /// Finds the pattern of a server, or some that bound what it supplies: any that holds its tasks proves them. Leaves out those
+    /// with more than about so many events.
+    pub(super) fn of(core: &Core, refresh: &Refresh, index: usize, events_max: u64) -> Vec<Pattern> {
         let servers = &core.servers[..=index];
         let own = &servers[index];
         let known = |server: &Server| server.kind == Kind::IdleConsuming;
-        if !servers[..index].iter().all(known) {
-            return None;
+        let cycle = |period: Option<u64>| {
+            let periods = || servers.iter().map(|server| server.period.0).chain(period);
+            let cycle = periods().try_fold(refresh.retention.0, |lcm, period| {
+                u64::try_from(u128::from(lcm).lcm(&u128::from(period))).ok().filter(|&lcm| lcm < 1 << 60)
+            })?;
+            let windows = cycle / refresh.retention.0 * 4 * refresh.groups.len() as u64;
+            let events = periods().fold(windows, |sum, period| sum.saturating_add(2 * (cycle / period)));
+            (events <= events_max).then_some(cycle)
+        };
+        if servers[..index].iter().all(known) {
+            let exact = known(own) || own.budget == own.period;
+            return cycle(None).map(|cycle| Pattern::follow(servers, refresh, cycle, exact)).into_iter().collect();
         }
-        let exact = known(own) || own.budget == own.period;
-        let period = servers.iter().try_fold(refresh.retention.0, |lcm, server| {
-            u64::try_from(u128::from(lcm).lcm(&u128::from(server.period.0))).ok().filter(|&lcm| lcm < 1 << 60)
-        })?;
-        let windows = period / refresh.retention.0 * 4 * refresh.groups.len() as u64;
-        let events = servers.iter().fold(windows, |sum, server| sum.saturating_add(2 * (period / server.period.0)));
-        (events <= events_max).then(|| Pattern::follow(servers, refresh, period, exact))
+        let mut periods = vec![own.period.0];
+        if own.budget == own.period {
+            periods.extend(servers[..index].iter().map(|server| server.period.0));
+        }
+        let bounded = |&period: &u64| Some(Pattern::bound(servers, refresh, period, cycle(Some(period))?));
+        periods.iter().filter_map(bounded).collect()
     }
 
     fn follow(servers: &[Server], refresh: &Refresh, period: u64, exact: bool) -> Pattern {
         let mut budgets = vec![0; servers.len()];
-        let mut runs: Vec<(u64, u64)> = Vec::new();
+        let mut runs = Runs::default();
         let mut now = 0;
         while now < period {
-            let mut next = period;
+            let gate = Gate::at(refresh, now);
+            let mut next = period.min(gate.until);
             for (budget, server) in budgets.iter_mut().zip(servers) {
                 if now.is_multiple_of(server.period.0) {
                     *budget = server.budget.0;
                 }
                 next = next.min((now / server.period.0 + 1) * server.period.0);
             }
-            let (mut busy, mut locked) = (false, vec![false; refresh.groups.len()]);
-            for (group, locked) in refresh.groups.iter().zip(&mut locked) {
-                // A locked window ends before the retention time does, so that it is as if there had been one before.
-                let since = (now + refresh.retention.0 - group.phase.0) % refresh.retention.0;
-                let ends =
-                    [refresh.lock.0, refresh.lock.0 + group.burst.0, refresh.lock.0 + group.burst.0 + refresh.unlock.0];
-                *locked = since < ends[2];
-                busy |= since < ends[0] || (ends[1]..ends[2]).contains(&since);
-                let end = ends.into_iter().chain([refresh.retention.0]).find(|&end| since < end);
-                next = next.min(now + end.unwrap_or(refresh.retention.0) - since);
-            }
-            let runs_now = (0..servers.len()).find(|&one| !busy && budgets[one] > 0 && !locked[servers[one].group]);
+            let runs_now = (0..servers.len()).find(|&one| budgets[one] > 0 && gate.open(servers[one].group));
             if let Some(one) = runs_now {
                 next = next.min(now + budgets[one]);
                 budgets[one] -= next - now;
                 if one + 1 == servers.len() {
-                    match runs.last_mut() {
-                        Some(last) if last.1 == now => last.1 = next,
-                        _ => runs.push((now, next)),
-                    }
+                    runs.push(now, next);
                 }
             }
             now = next;
         }
-        let (mut total, mut before) = (0, Vec::new());
-        for run in &runs {
-            before.push(total);
-            total += run.1 - run.0;
-        }
-        Pattern { period, runs, before, total, exact }
+        Pattern { period, early: runs.clone(), late: runs, exact }
     }
 
-    /// Supply from 0 to a time.
-    fn until(&self, time: u64) -> u64 {
-        let (cycles, rest) = (time / self.period, time % self.period);
-        let run = self.runs.partition_point(|run| run.0 < rest);
-        let within = match run.checked_sub(1) {
-            Some(last) => self.before[last] + rest.min(self.runs[last].1) - self.runs[last].0,
-            None => 0,
-        };
-        cycles * self.total + within
+    /// Bounds the last of the servers, in periods of its own, or any when it is never out of budget.
+    fn bound(servers: &[Server], refresh: &Refresh, own: u64, cycle: u64) -> Pattern {
+        let (last, above) = servers.split_last().expect("a server");
+        // One that is never out of budget has as much as there is time.
+        let budget = if last.budget == last.period { own } else { last.budget.0 };
+        let (mut early, mut late) = (Runs::default(), Runs::default());
+        let mut now = 0;
+        while now < cycle {
+            let end = now + own;
+            let mut open = Runs::default();
+            let mut left: Vec<u64> = above.iter().map(|server| server.budget.0).collect();
+            // How far what is left over is below the most that it was, or below 0.
+            let (mut short, mut supplied) = (0, 0);
+            while now < end {
+                let gate = Gate::at(refresh, now);
+                let mut next = end.min(gate.until);
+                for (left, server) in left.iter_mut().zip(above) {
+                    if now.is_multiple_of(server.period.0) {
+                        *left = server.budget.0;
+                    }
+                    next = next.min((now / server.period.0 + 1) * server.period.0);
+                }
+                if gate.open(last.group) {
+                    let takes = |one: &usize| left[*one] > 0 && gate.open(above[*one].group);
+                    let takers: Vec<usize> = (0..above.len()).filter(takes).collect();
+                    next = takers.iter().fold(next, |next, &one| next.min(now + left[one]));
+                    if takers.is_empty() {
+                        let room = if short > 0 { short } else { budget - supplied };
+                        next = if room > 0 { next.min(now + room) } else { next };
+                    }
+                    let time = next - now;
+                    takers.iter().for_each(|&one| left[one] -= time);
+                    match takers.len() as u64 {
+                        0 if short > 0 => short -= time,
+                        0 if supplied < budget => {
+                            supplied += time;
+                            late.push(now, next);
+                        }
+                        0 => {}
+                        count => short += (count - 1) * time,
+                    }
+                    open.push(now, next);
+                }
+                now = next;
+            }
+            for (from, to) in open.runs {
+                let time = supplied.min(to - from);
+                if time > 0 {
+                    early.push(from, from + time);
+                }
+                supplied -= time;
+            }
+        }
+        Pattern { period: cycle, early, late, exact: false }
+    }
+
+    /// What is supplied at least from a time on.
+    fn supplied(&self, from: u64, length: u64) -> u64 {
+        self.late.until(from + length, self.period).saturating_sub(self.early.until(from, self.period))
     }
 
     /// Decides for tasks on it; `None` when it cannot say.
     pub(super) fn decide(&self, set: &TaskSet, policy: &Policy, steps: &mut Steps) -> Option<Exact> {
         let plain = set.tasks().iter().all(|task| task.blocking().0 == 0 && task.jitter().0 == 0);
-        let rate = Ratio::new(BigUint::from(self.total), BigUint::from(self.period));
+        let rate = Ratio::new(BigUint::from(self.late.total), BigUint::from(self.period));
         let load = utilization(set.tasks().iter());
         if !plain || load >= rate {
             return None;
@@ -142,11 +253,12 @@ impl Pattern {
 
     /// The most by which a supply is behind its rate, in any window: rounded up.
     fn behind(&self) -> u64 {
-        let ahead = |time: u64| {
-            i128::from(self.until(time)) * i128::from(self.period) - i128::from(time) * i128::from(self.total)
+        let ahead = |runs: &Runs, time: u64| {
+            i128::from(runs.until(time, self.period)) * i128::from(self.period)
+                - i128::from(time) * i128::from(runs.total)
         };
-        let most = self.runs.iter().map(|run| ahead(run.1)).max().unwrap_or(0);
-        let least = self.runs.iter().map(|run| ahead(run.0)).min().unwrap_or(0);
+        let most = self.early.runs.iter().map(|run| ahead(&self.early, run.1)).max().unwrap_or(0);
+        let least = self.late.runs.iter().map(|run| ahead(&self.late, run.0)).min().unwrap_or(0);
         u64::try_from((most - least) / i128::from(self.period) + 1).unwrap_or(u64::MAX)
     }
 
@@ -171,9 +283,9 @@ impl Pattern {
         let mut length = demand.next_deadline(0);
         while length <= last.max(first) {
             let work = demand.work(length);
-            for &(_, from) in &self.runs {
+            for &(_, from) in &self.early.runs {
                 steps.step()?;
-                let supplied = self.until(from + length) - self.until(from);
+                let supplied = self.supplied(from, length);
                 if work > u128::from(supplied) {
                     let (task, job) = demand.ends(length);
                     return Ok(Some(Exact::Late(Short { task, job, length, demand: work, supplied })));
@@ -198,7 +310,7 @@ impl Pattern {
                 };
                 priorities.order()[..rank].iter().map(jobs).sum::<u128>() + u128::from(task.wcet().0)
             };
-            for &(_, from) in &self.runs {
+            for &(_, from) in &self.early.runs {
                 let mut reached = 0;
                 loop {
                     steps.step()?;
@@ -206,7 +318,7 @@ impl Pattern {
                     let next = self.completion(from, needed).max(reached);
                     if next > task.deadline().0 {
                         let (job, length) = (0, task.deadline().0);
-                        let supplied = self.until(from + length) - self.until(from);
+                        let supplied = self.supplied(from, length);
                         let demand = work(length);
                         return Ok(Some(Exact::Late(Short { task: index, job, length, demand, supplied })));
                     }
@@ -223,11 +335,12 @@ impl Pattern {
 
     /// The shortest window from a time on that is supplied this demand.
     fn completion(&self, from: u64, demand: u128) -> u64 {
-        let target = u128::from(self.until(from)) + demand;
-        let cycles = (target - 1) / u128::from(self.total);
-        let rest = (target - cycles * u128::from(self.total)) as u64;
-        let run = self.before.partition_point(|&before| before < rest) - 1;
-        let end = cycles * u128::from(self.period) + u128::from(self.runs[run].0 + rest - self.before[run]);
+        let late = &self.late;
+        let target = u128::from(self.early.until(from, self.period)) + demand;
+        let cycles = (target - 1) / u128::from(late.total);
+        let rest = (target - cycles * u128::from(late.total)) as u64;
+        let run = late.before.partition_point(|&before| before < rest) - 1;
+        let end = cycles * u128::from(self.period) + u128::from(late.runs[run].0 + rest - late.before[run]);
         u64::try_from(end).unwrap_or(u64::MAX).saturating_sub(from)
     }
 }
