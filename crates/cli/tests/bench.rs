@@ -245,6 +245,32 @@ fn equal_seeds_ask_equal_questions_of_simulated_machines() {
 }
 
 #[test]
+fn an_ablation_says_what_answers_rest_on() {
+    // Nothing is to be found on this machine, and only one step knows.
+    let asked =
+        ["bench", "probe", "--ablation", "--platforms", "haswell-e3-1230", "--noise", "closed", "--repeat", "2"];
+    let run = |format| output(memtint(&[&["--format", format][..], &asked].concat()), Duration::from_secs(100));
+    let json = serde_json::from_str::<Value>(&run("json")).expect("the output is JSON");
+    let rows = json["rows"].as_array().expect("a list");
+    let of = |without: Value| rows.iter().find(|row| row["without"] == without).expect("a row for each step");
+    let (whole, sanity) = (of(Value::Null), of("sanity".into()));
+    assert_eq!((&whole["refused"], &whole["wrong"]), (&2.into(), &0.into()), "{json}");
+    assert_eq!((&sanity["refused"], &sanity["wrong"]), (&0.into(), &2.into()), "{json}");
+    assert_eq!(whole["by_whole"], serde_json::json!({"median": 1.0, "min": 1.0, "max": 1.0}));
+    assert_eq!(sanity["by_whole"], Value::Null);
+    for row in rows {
+        let counts = ["right", "partial", "refused", "wrong"].map(|verdict| row[verdict].as_u64().expect("a number"));
+        assert_eq!(counts.iter().sum::<u64>(), 2, "{row}");
+        assert_eq!(row["accesses"].as_array().expect("a list").len(), 2);
+    }
+    let text = run("text");
+    assert!(
+        text.lines().any(|line| line.split_whitespace().take(6).eq(["closed", "sanity", "0", "0", "0", "2"])),
+        "{text}"
+    );
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_before_anything_runs() {
     let refused = |arguments: &[&str]| {
         let output = memtint(arguments).output().expect("the binary was built for this test");
@@ -256,4 +282,6 @@ fn what_cannot_be_measured_is_refused_before_anything_runs() {
     assert!(refused(&["bench", "run", "--platform", "skl-e3-1220v5-4x4g", "--banks", "99"]).contains("99"));
     assert!(refused(&["bench", "run", "--only", "nothing"]).contains("startup"));
     assert!(refused(&["bench", "probe", "--platforms", "rpi4-2g,nowhere"]).contains("nowhere"));
+    assert!(refused(&["bench", "probe", "--ablation", "--platforms", "nowhere"]).contains("nowhere"));
+    assert!(refused(&["bench", "probe", "--ablation", "--published"]).contains("--published"));
 }

@@ -5,10 +5,10 @@ use crate::channels;
 use crate::levels::{survey, survey_pairs};
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
-use crate::report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings};
+use crate::report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings, Step};
 use crate::solve::{BLOCK_BITS_MIN, Unsolved, solve};
 use crate::tester::{CLEAR, Decision, Target, Tester};
-use crate::verify::verify;
+use crate::verify::{Verification, verify};
 use crate::view::{Part, View};
 use memtint_map::gf2::{self, Basis};
 use memtint_units::{ByteSize, PhysAddr};
@@ -44,7 +44,8 @@ pub fn probe(
 ) -> Result<Report, OracleError> {
     let pool = oracle.pool().clone();
     let error = (1.0 - settings.confidence) / TESTS;
-    let tester = Tester::new(oracle, settings.seed, error)?;
+    let mut tester = Tester::new(oracle, settings.seed, error)?;
+    tester.leave_out(settings.without);
     let mut search = Search { tester, settings, pool, progress, attempts: Vec::new(), within: None };
     let answer = search.answer()?;
     let Search { mut tester, attempts, .. } = search;
@@ -149,6 +150,9 @@ impl Search<'_, '_> {
 
     /// Looks for channels in turn whose number is no power of two.
     fn in_turn(&mut self, pool: &Pool) -> Result<Option<Area>, OracleError> {
+        if self.tester.is_without(Step::Turns) {
+            return Ok(None);
+        }
         let conflicting = self.conflicting(pool)?;
         if conflicting.len() < CONFLICTING_MIN {
             return Ok(None);
@@ -183,6 +187,9 @@ impl Search<'_, '_> {
 
     /// Looks for what is moved where: functions within blocks first, then how blocks belong together.
     fn moved(&mut self, pool: &Pool) -> Result<Option<Area>, OracleError> {
+        if self.tester.is_without(Step::Blocks) {
+            return Ok(None);
+        }
         // Where small blocks are torn apart, large ones are too.
         let (mut least, mut most, mut within) = (BLOCK_BITS_MIN, pool.bits() - 1, None);
         while least <= most {
@@ -278,7 +285,7 @@ impl Search<'_, '_> {
                 Some(Unsolved::Contradicted(_)) => true,
                 _ => !clear,
             };
-            if area.is_some() || !again {
+            if area.is_some() || !again || self.tester.is_without(Step::Retry) {
                 return Ok(area);
             }
         }
@@ -312,7 +319,8 @@ impl Search<'_, '_> {
         tester.draw_from(Some(pool.clone()));
         let land = survey(tester, view, bits, lowest)?;
         attempt.failed = Some(Unsolved::NoConflict);
-        for levels in land.splits.iter().take(SPLITS_MAX) {
+        let splits = if tester.is_without(Step::Splits) { 1 } else { SPLITS_MAX };
+        for levels in land.splits.iter().take(splits) {
             let separation = levels.separation();
             attempt.separation = Some(attempt.separation.map_or(separation, |most| most.max(separation)));
             let slow: Vec<u64> = land.above(levels).map(|target| target.difference()).collect();
@@ -323,7 +331,12 @@ impl Search<'_, '_> {
                     continue;
                 }
             };
-            match verify(tester, pool, view, levels, &solution)? {
+            let verified = if tester.is_without(Step::Predictions) || tester.is_without(Step::Everywhere) {
+                Ok(Verification::default())
+            } else {
+                verify(tester, pool, view, levels, &solution)?
+            };
+            match verified {
                 Ok(verification) => {
                     attempt.failed = None;
                     let (pool, view) = (pool.clone(), view.clone());

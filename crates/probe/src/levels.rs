@@ -1,6 +1,7 @@
 //! Where readings of pairs lie that conflict, and of those that do not.
 
 use crate::oracle::OracleError;
+use crate::report::Step;
 use crate::tester::{Levels, Target, Tester, median};
 use crate::view::View;
 
@@ -83,7 +84,7 @@ pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> R
             refine(&mut land, tester, view, SAMPLES_MAX)?;
         }
     }
-    if land.splits.is_empty() {
+    if land.splits.is_empty() && !tester.is_without(Step::Patience) {
         tester.be_careful(true)?;
         // Most memories have bits that change the row and nothing else: whatever it takes, all of them in turn.
         land.candidates.clear();
@@ -210,7 +211,7 @@ fn confirm(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, slowest: 
 fn settle(land: &mut Landscape, tester: &mut Tester<'_>, view: &View) -> Result<(), OracleError> {
     for at in 0..land.splits.len().min(SETTLED_SPLITS) {
         let split = land.splits[at];
-        if split.separation() >= SETTLED_BELOW {
+        if split.separation() >= SETTLED_BELOW || tester.is_without(Step::Settling) {
             continue;
         }
         let least = f64::midpoint(split.hit, split.conflict);

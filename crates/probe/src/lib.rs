@@ -55,7 +55,7 @@ pub use log::{Recorder, Replay};
 pub use oracle::{Oracle, OracleError};
 pub use pool::{LINE, Pool, PoolError};
 pub use random::Random;
-pub use report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings};
+pub use report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings, Step};
 pub use simulated::{Noise, SimulatedMachine};
 pub use solve::{Solution, Unsolved, solve};
 pub use tester::{Decision, Effort, Levels, Target, Tested, Tester};

@@ -24,12 +24,64 @@ pub struct Settings {
     pub attempts: u32,
     /// Timed accesses after which nothing more is tried.
     pub accesses_max: u64,
+    /// A step that is left out, to see what it is worth; answers are then as good as what is left.
+    pub without: Option<Step>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { seed: 1, confidence: 0.999, lowest: 6, attempts: 3, accesses_max: 20_000_000 }
+        Settings { seed: 1, confidence: 0.999, lowest: 6, attempts: 3, accesses_max: 20_000_000, without: None }
     }
+}
+
+/// A step of the search that can be left out, and what happens then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Each sample of a difference is taken somewhere else. Without: always of the same pair.
+    Translations,
+    /// The baseline follows the machine. Without: it is measured once, to begin with.
+    Baseline,
+    /// What looks slow is doubted while an address alone is slow too. Without: another program's accesses count as the pair's.
+    Doubt,
+    /// Pairs that look otherwise than their difference was decided are looked at again. Without: they are forgotten.
+    Contrary,
+    /// Where conflicts hardly stand out, their level is measured anew. Without: it is that of what was slowest, partly by chance.
+    Settling,
+    /// Where nothing stands out, single bits are measured at length. Without: there is no signal.
+    Patience,
+    /// A contradiction is tried again. Without: the first one refutes an assumption.
+    Retry,
+    /// All ways to tell conflicts from the rest are tried. Without: the one that only the slowest pairs pass.
+    Splits,
+    /// What no memory looks like is refused. Without: whatever is consistent is a mapping.
+    Sanity,
+    /// What is found has to predict fresh pairs. Without: nothing is predicted, by [`Step::Everywhere`] neither.
+    Predictions,
+    /// It has to do so in every part of the pool. Without: predictions are those of the solver.
+    Everywhere,
+    /// Memory may be moved. Without: addresses are taken as they are, or dealt out over channels.
+    Blocks,
+    /// Channels may take turns. Without: no number of them but powers of two is tried.
+    Turns,
+}
+
+impl Step {
+    /// All of them.
+    pub const ALL: [Step; 13] = [
+        Step::Translations,
+        Step::Baseline,
+        Step::Doubt,
+        Step::Contrary,
+        Step::Settling,
+        Step::Patience,
+        Step::Retry,
+        Step::Splits,
+        Step::Sanity,
+        Step::Predictions,
+        Step::Everywhere,
+        Step::Blocks,
+        Step::Turns,
+    ];
 }
 
 /// The end of a probe.

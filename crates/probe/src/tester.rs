@@ -3,6 +3,7 @@
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
 use crate::random::Random;
+use crate::report::Step;
 use crate::view::View;
 use memtint_units::PhysAddr;
 use std::collections::VecDeque;
@@ -142,6 +143,7 @@ pub struct Tester<'a> {
     tests: Vec<Tested>,
     /// Natural logarithm of the odds at which a test ends.
     odds: f64,
+    without: Option<Step>,
 }
 
 impl<'a> Tester<'a> {
@@ -165,11 +167,23 @@ impl<'a> Tester<'a> {
             disturbed: 0,
             tests: Vec::new(),
             odds: (1.0 / error).ln(),
+            without: None,
         };
         for _ in 0..CONTROLS {
             tester.control()?;
         }
         Ok(tester)
+    }
+
+    /// Leaves a step out from now on.
+    pub fn leave_out(&mut self, step: Option<Step>) {
+        self.without = step;
+    }
+
+    /// Tells whether a step is left out.
+    #[must_use]
+    pub fn is_without(&self, step: Step) -> bool {
+        self.without == Some(step)
     }
 
     /// Gives what has been asked.
@@ -210,8 +224,10 @@ impl<'a> Tester<'a> {
             Target::Difference(difference) => difference,
             Target::Pair(pair) => return Some(pair),
         };
+        let mut same = Random::new(difference);
+        let random = if self.is_without(Step::Translations) { &mut same } else { &mut self.random };
         let pool = self.oracle.pool();
-        view.pair(pool, self.part.as_ref().unwrap_or(pool), difference, &mut self.random)
+        view.pair(pool, self.part.as_ref().unwrap_or(pool), difference, random)
     }
 
     fn readings(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
@@ -285,13 +301,14 @@ impl<'a> Tester<'a> {
         self.samples += 1;
         for _ in 0..DISTURBED_MAX {
             let renewed = if self.careful { CAREFUL_RENEWED } else { RENEWED };
-            if self.effort.accesses - self.renewed_at > renewed {
+            if self.effort.accesses - self.renewed_at > renewed && !self.is_without(Step::Baseline) {
                 self.control()?;
             }
             let Some(pair) = self.pair(view, target) else { return Ok(None) };
             let readings = self.readings(&pair, self.rounds)?;
             let found = center(readings, self.baseline) - self.baseline;
-            if found < 3.0 * self.spread || self.alone()? - self.baseline < 2.0 * self.spread {
+            let doubted = found >= 3.0 * self.spread && !self.is_without(Step::Doubt);
+            if !doubted || self.alone()? - self.baseline < 2.0 * self.spread {
                 return Ok(Some((pair, found)));
             }
             // Until the other program is done.
@@ -321,7 +338,8 @@ impl<'a> Tester<'a> {
         let (decision, contrary) = self.sequential(view, target, levels, least)?;
         let clear = levels.separation() >= CLEAR;
         let hidden = levels.separation() < HIDDEN || (!clear && least == 1);
-        if decision == Decision::Unknown || matches!(target, Target::Pair(_)) || hidden {
+        let forgotten = hidden || self.is_without(Step::Contrary);
+        if decision == Decision::Unknown || matches!(target, Target::Pair(_)) || forgotten {
             return Ok(decision);
         }
         let middle = f64::midpoint(levels.hit, levels.conflict);

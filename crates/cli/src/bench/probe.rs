@@ -3,6 +3,10 @@
 //! All three ask the same simulated machine. What the others do is in proportion to how often they read a pair. Their published
 //! repetition is for a real machine, so each is given the fewest reads with which it is right here: 1, 4, 16 and so on until it
 //! is, or until a run would take more accesses than it may.
+//!
+//! With `--ablation` memtint's own algorithm is compared with itself, without one of its steps at a time.
+
+mod ablation;
 
 use std::fmt::Write as _;
 use std::io;
@@ -26,10 +30,10 @@ use crate::output::{Failure, Format, done, done_json, table};
     Example: memtint bench probe --platforms haswell-e3-1230,zen2-ddr4-1r --noise quiet"
 )]
 pub(super) struct ProbeArguments {
-    /// Platforms of the catalogue or files, separated by commas. Default: five that take two minutes.
+    /// Platforms of the catalogue or files, separated by commas. Default: five that take two minutes; with --ablation five others.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     platforms: Vec<String>,
-    /// Noise levels, separated by commas; default: all.
+    /// Noise levels, separated by commas. Default: none, quiet and typical; with --ablation all others.
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     noise: Vec<Level>,
     /// Runs of each, with seeds one after the other.
@@ -44,6 +48,9 @@ pub(super) struct ProbeArguments {
     /// Let DRAMA and DRAMDig read each pair as often as published, and not as rarely as they can.
     #[arg(long)]
     published: bool,
+    /// Leave out one step of memtint's own algorithm at a time, and compare it with the whole.
+    #[arg(long, conflicts_with_all = ["published", "accesses_max"])]
+    ablation: bool,
 }
 
 /// How noisy a simulated machine is.
@@ -55,16 +62,30 @@ enum Level {
     Quiet,
     /// A machine with something to do.
     Typical,
+    /// A busy machine.
+    Noisy,
+    /// An idle machine on which each pair of addresses is slower or faster than others by about 25 ticks, always the same: a
+    /// conflict is 90.
+    Bias25,
+    /// The same with 40 ticks.
+    Bias40,
+    /// An idle machine that closes rows at once, and another bank group takes nearly as long as a conflict would: it has nothing
+    /// to be found.
+    Closed,
 }
 
 impl Level {
-    const ALL: [Level; 3] = [Level::None, Level::Quiet, Level::Typical];
+    const COMPARED: [Level; 3] = [Level::None, Level::Quiet, Level::Typical];
 
     fn noise(self) -> Noise {
         match self {
             Level::None => Noise::NONE,
             Level::Quiet => Noise::QUIET,
             Level::Typical => Noise::TYPICAL,
+            Level::Noisy => Noise::NOISY,
+            Level::Bias25 => Noise { bias: 25.0, ..Noise::QUIET },
+            Level::Bias40 => Noise { bias: 40.0, ..Noise::QUIET },
+            Level::Closed => Noise { gap: 0.0, level: 60.0, ..Noise::QUIET },
         }
     }
 
@@ -73,6 +94,10 @@ impl Level {
             Level::None => "none",
             Level::Quiet => "quiet",
             Level::Typical => "typical",
+            Level::Noisy => "noisy",
+            Level::Bias25 => "bias25",
+            Level::Bias40 => "bias40",
+            Level::Closed => "closed",
         }
     }
 }
@@ -335,14 +360,26 @@ fn fewest_reads(
     Ok((reads, runs))
 }
 
-pub(super) fn bench_probe(arguments: &ProbeArguments, format: Format) -> Ending {
-    let (machine, beside) = (Machine::read(), Beside::since_now());
+/// The platforms and levels that are asked for, or else these.
+fn asked(
+    arguments: &ProbeArguments,
+    platforms: &[&str],
+    levels: &[Level],
+) -> Result<(Vec<Platform>, Vec<Level>), Failure> {
     let names: Vec<&str> = match &arguments.platforms[..] {
-        [] => PLATFORMS.to_vec(),
+        [] => platforms.to_vec(),
         named => named.iter().map(String::as_str).collect(),
     };
-    let platforms = names.into_iter().map(Platform::load).collect::<Result<Vec<_>, _>>()?;
-    let levels = if arguments.noise.is_empty() { Level::ALL.to_vec() } else { arguments.noise.clone() };
+    let platforms = names.into_iter().map(Platform::load).collect::<Result<_, _>>()?;
+    Ok((platforms, if arguments.noise.is_empty() { levels.to_vec() } else { arguments.noise.clone() }))
+}
+
+pub(super) fn bench_probe(arguments: &ProbeArguments, format: Format) -> Ending {
+    if arguments.ablation {
+        return ablation::main(arguments, format);
+    }
+    let (machine, beside) = (Machine::read(), Beside::since_now());
+    let (platforms, levels) = asked(arguments, &PLATFORMS, &Level::COMPARED)?;
     let began = cpu_seconds();
     let mut rows = Vec::new();
     for platform in &platforms {
