@@ -62,6 +62,9 @@ pub(crate) struct ProbeArguments {
     /// Probability, below 1, with which a mapping that is given has to be right, as far as readings err independently.
     #[arg(long, value_name = "P", default_value = "0.999", value_parser = confidence)]
     confidence: f64,
+    /// Looks for a function of address bits that shifts the time of pairs that do not conflict too: a bank group or a channel.
+    #[arg(long, conflicts_with = "self_test")]
+    shift: bool,
     /// Seed of all that is drawn.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -134,5 +137,5 @@ fn own(oracle: &mut dyn Oracle, arguments: &ProbeArguments) -> Result<(Report, S
 }
 
 fn settings(arguments: &ProbeArguments) -> Settings {
-    Settings { seed: arguments.seed, confidence: arguments.confidence, ..Settings::default() }
+    Settings { seed: arguments.seed, confidence: arguments.confidence, shift: arguments.shift, ..Settings::default() }
 }

@@ -83,6 +83,20 @@ fn what_is_written_is_a_platform() {
     assert_eq!(std::fs::read_dir(scratch.path("")).unwrap().count(), 1);
 }
 
+#[test]
+fn what_shifts_the_time_of_other_pairs_is_said_when_asked_for() {
+    let simulated = ["probe", "--simulate", "haswell-e3-1230", "--noise"];
+    let of = |arguments: &[&str]| json(&[&simulated, arguments].concat())["areas"][0]["shift"].clone();
+    let shift = of(&["typical", "--shift"]);
+    assert_eq!(shift["function"], serde_json::json!([13, 17]), "{shift}");
+    let [ticks, error] = ["ticks", "error_ticks"].map(|field| shift[field].as_f64().expect("a number"));
+    assert!((ticks - 10.0).abs() < error && error < 10.0, "{shift}");
+    assert!(of(&["typical"]).is_null() && of(&["none", "--shift"]).is_null());
+    let report = text(&[&simulated, &["quiet", "--shift"][..]].concat());
+    let line = report.lines().find(|line| line.starts_with("shift ")).expect("a line says so");
+    assert!(line.contains("13^17") && line.ends_with("a bank group or a channel"), "{line}");
+}
+
 /// Records a probe of a machine of which not all is seen.
 fn recorded(log: &str, known_bits: u32, noise: Noise) {
     let platform = Platform::load("rpi4-2g").unwrap();

@@ -6,6 +6,7 @@ use crate::levels::{survey, survey_pairs};
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
 use crate::report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings, Step};
+use crate::shift::shift;
 use crate::solve::{BLOCK_BITS_MIN, Unsolved, solve};
 use crate::tester::{CLEAR, Decision, Target, Tester};
 use crate::verify::{Verification, verify};
@@ -47,7 +48,12 @@ pub fn probe(
     let mut tester = Tester::new(oracle, settings.seed, error)?;
     tester.leave_out(settings.without);
     let mut search = Search { tester, settings, pool, progress, attempts: Vec::new(), within: None };
-    let answer = search.answer()?;
+    let mut answer = search.answer()?;
+    if let (Answer::Mapping(mapping) | Answer::Partial(mapping, _), true) = (&mut answer, settings.shift) {
+        for area in &mut mapping.areas {
+            area.shift = shift(&mut search.tester, area)?;
+        }
+    }
     let Search { mut tester, attempts, .. } = search;
     let tests = tester.take_tests();
     Ok(Report { answer, attempts, tests, effort: tester.effort(), baseline: tester.baseline() })
@@ -340,7 +346,7 @@ impl Search<'_, '_> {
                 Ok(verification) => {
                     attempt.failed = None;
                     let (pool, view) = (pool.clone(), view.clone());
-                    return Ok(Some(Area { pool, view, solution, levels: *levels, verification }));
+                    return Ok(Some(Area { pool, view, solution, levels: *levels, verification, shift: None }));
                 }
                 Err(unsolved) => attempt.failed = Some(unsolved),
             }

@@ -1,6 +1,7 @@
 //! What a probe says, and what that rests on.
 
 use crate::pool::{LINE, Pool};
+use crate::shift::Shift;
 use crate::solve::{Solution, Unsolved};
 use crate::tester::{Effort, Levels, Tested};
 use crate::verify::Verification;
@@ -26,11 +27,21 @@ pub struct Settings {
     pub accesses_max: u64,
     /// A step that is left out, to see what it is worth; answers are then as good as what is left.
     pub without: Option<Step>,
+    /// Look for a function that shifts the time of pairs that do not conflict, when a mapping has been found.
+    pub shift: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { seed: 1, confidence: 0.999, lowest: 6, attempts: 3, accesses_max: 20_000_000, without: None }
+        Settings {
+            seed: 1,
+            confidence: 0.999,
+            lowest: 6,
+            attempts: 3,
+            accesses_max: 20_000_000,
+            without: None,
+            shift: false,
+        }
     }
 }
 
@@ -145,6 +156,8 @@ pub struct Area {
     pub levels: Levels,
     /// What came of predictions.
     pub verification: Verification,
+    /// The function that shifts the time of other pairs, if it was looked for and there is one.
+    pub shift: Option<Shift>,
 }
 
 /// What a partial mapping leaves open.

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 use memtint_map::{Platform, PlatformFile, gf2};
-use memtint_probe::{Answer, Area, Attempt, Mapping, Pool, Rate, Report};
+use memtint_probe::{Answer, Area, Attempt, Mapping, Pool, Rate, Report, Shift};
 use memtint_units::{ByteSize, PhysAddr};
 use serde::Serialize;
 
@@ -79,6 +79,16 @@ struct AreaJson {
     predictions_undecided: u32,
     /// Lower bound of Clopper and Pearson, at 95 %, of the share of predictions that come true.
     predictions_true_least: Option<f64>,
+    /// What shifts the time of pairs that do not conflict, if it was looked for and found.
+    shift: Option<ShiftJson>,
+}
+
+#[derive(Serialize)]
+struct ShiftJson {
+    function: Vec<u32>,
+    ticks: f64,
+    /// At 99.9 %.
+    error_ticks: f64,
 }
 
 #[derive(Serialize)]
@@ -355,7 +365,15 @@ impl Outcome {
             hits(&verification.random),
             all.tried,
             all.hits
-        )
+        )?;
+        if let Some(shift) = area.shift {
+            let (bits, Shift { ticks, error, .. }) = (function(shift.function), shift);
+            writeln!(
+                out,
+                "shift       {bits} shifts the time of other pairs by {ticks:.1} +- {error:.1} ticks (99.9 %): a bank group or a channel"
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -430,6 +448,11 @@ impl AreaJson {
             predicted_at_random: RateJson::of(&verification.random),
             predictions_undecided: verification.undecided,
             predictions_true_least: verification.all().at_least(),
+            shift: area.shift.map(|Shift { function, ticks, error }| ShiftJson {
+                function: gf2::bits(function).collect(),
+                ticks,
+                error_ticks: error,
+            }),
         }
     }
 }
