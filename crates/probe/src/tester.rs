@@ -25,9 +25,11 @@ const CONTRARY: f64 = 0.5;
 const CONTRARY_MAX: usize = 2;
 const CONTRARY_TESTS: u32 = 3;
 const CONTRARY_PAUSE: u32 = 30;
-/// A separation, in deviations of a sample, from which on one pair that stays otherwise shows that a difference does not decide. Below
-/// it so many other pairs are looked at, of which so many have to stay otherwise too.
+/// A separation, in deviations of a sample, from which on pairs are looked at again in every test, and one from which on one pair
+/// that stays otherwise shows that a difference does not decide: below it a bias of one pair in thousands is as large. There so many
+/// other pairs are looked at, of which so many have to stay otherwise too.
 pub(crate) const CLEAR: f64 = 3.0;
+const SURE: f64 = 8.0;
 const OTHERS: u32 = 8;
 /// Below this separation single pairs show nothing.
 pub(crate) const HIDDEN: f64 = 1.2;
@@ -350,7 +352,7 @@ impl<'a> Tester<'a> {
         };
         for pair in contrary.into_iter().take(CONTRARY_MAX) {
             if self.stays_otherwise(pair, &strict, decision)?
-                && (clear || self.others_too(view, target, &strict, decision)?)
+                && (levels.separation() >= SURE || self.others_too(view, target, &strict, decision)?)
             {
                 return Ok(Decision::Mixed);
             }
