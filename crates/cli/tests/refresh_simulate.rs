@@ -130,7 +130,7 @@ fn what_is_wrong_is_refused_by_its_name() {
     for (text, arguments, words) in [
         (SET.to_owned(), &["--scheme", "sometimes"][..], "sometimes"),
         (SET.to_owned(), &["--scheme", "crs", "--density", "12"], "12"),
-        (SET.replace("ranks = 8", "ranks = 9"), &["--scheme", "none"], "memory: ranks is 9"),
+        (SET.replace("ranks = 8", "ranks = 65"), &["--scheme", "none"], "memory: ranks is 65"),
         (SET.replace("server = \"S2\"\n", ""), &["--scheme", "crs"], "vision"),
     ] {
         let output = scratch.run(&text, "simulate", arguments);
