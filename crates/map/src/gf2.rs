@@ -18,6 +18,13 @@ pub fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
     })
 }
 
+/// Sums those vectors whose number is a set bit of `choice`; there are at most 64, and bits beyond the last are nothing.
+#[must_use]
+pub fn sum(vectors: &[u64], choice: u64) -> u64 {
+    let chosen = vectors.iter().enumerate().filter(|(number, _)| choice >> number & 1 == 1);
+    chosen.fold(0, |sum, (_, vector)| sum ^ vector)
+}
+
 /// Holds the reduced row echelon basis of a span.
 ///
 /// Invariants, which make it canonical (equal spans give equal bases): the *pivot* of a vector is its highest
@@ -88,7 +95,7 @@ impl Basis {
     /// Walks all `2^rank` vectors of the span; the rank must be below 64.
     pub fn span(&self) -> impl Iterator<Item = u64> + '_ {
         debug_assert!(self.rank() < 64);
-        (0..1u64 << self.rank()).map(|choice| bits(choice).fold(0, |sum, row| sum ^ self.vectors[row as usize]))
+        (0..1u64 << self.rank()).map(|choice| sum(&self.vectors, choice))
     }
 }
 

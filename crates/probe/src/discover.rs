@@ -269,7 +269,7 @@ impl Search<'_, '_> {
         values[usize::from(guess.is_some())..].sort_by_key(|value| value.count_ones());
         for value in values {
             let upper = (blocks[0] ^ blocks[1]) << bits;
-            let change = gf2::bits(value).fold(upper, |sum, at| sum ^ changes[at as usize]);
+            let change = upper ^ gf2::sum(&changes, value);
             let drawn = self.tester.drawn(&plain, change, &area.solution.same_bank, |_| true);
             let Some(difference) = drawn else { continue };
             if self.tester.decide(&plain, difference, &area.levels, 1)? == Decision::Conflict {

@@ -3,7 +3,7 @@
 use crate::random::Random;
 use crate::report::{Answer, Area, Mapping};
 use crate::simulated::SimulatedMachine;
-use memtint_map::gf2::Basis;
+use memtint_map::gf2::{self, Basis};
 
 /// Pairs that are predicted to be in one bank.
 const SAME: u32 = 1000;
@@ -43,9 +43,7 @@ fn area_agrees(machine: &SimulatedMachine, area: &Area, random: &mut Random) -> 
     let columns = Basis::spanning(solution.same_row.iter().copied());
     let mut draw = |change: u64| {
         (0..DRAWS).find_map(|_| {
-            let choice = random.bits();
-            let chosen = solution.same_bank.iter().enumerate().filter(|(at, _)| choice >> at & 1 == 1);
-            let difference = chosen.fold(change, |sum, (_, member)| sum ^ member);
+            let difference = change ^ gf2::sum(&solution.same_bank, random.bits());
             let pair = area.view.pair(&area.pool, &area.pool, difference, random)?;
             Some((difference, pair))
         })
@@ -54,11 +52,9 @@ fn area_agrees(machine: &SimulatedMachine, area: &Area, random: &mut Random) -> 
         machine.same_bank(one, other) && machine.conflicts(one, other) != columns.contains(difference)
     });
     let changes = solution.changes();
-    let sum = |choice: u32| {
-        let chosen = changes.iter().enumerate().filter(|(at, _)| choice >> at & 1 == 1);
-        chosen.fold(0, |sum, (_, change)| sum ^ change)
-    };
-    same && (1..1u32 << changes.len()).all(|choice| {
-        (0..OTHER).filter_map(|_| draw(sum(choice))).all(|(_, [one, other])| !machine.same_bank(one, other))
+    same && (1..1u64 << changes.len()).all(|choice| {
+        (0..OTHER)
+            .filter_map(|_| draw(gf2::sum(&changes, choice)))
+            .all(|(_, [one, other])| !machine.same_bank(one, other))
     })
 }

@@ -45,7 +45,7 @@ pub fn shift(tester: &mut Tester<'_>, area: &Area) -> Result<Option<Shift>, Orac
     // All in turn, so that what drifts drifts for all of them.
     for _ in 0..SAMPLES {
         for (&value, samples) in values.iter().zip(&mut samples) {
-            let change = gf2::bits(value).fold(0, |sum, at| sum ^ changes[at as usize]);
+            let change = gf2::sum(&changes, value);
             let others = if value == 0 { &solution.same_row } else { &solution.same_bank };
             let Some(difference) = tester.drawn(view, change, others, |sum| sum != 0) else { return Ok(None) };
             let Some(sample) = tester.samples(view, difference, 1)? else { return Ok(None) };
@@ -73,7 +73,7 @@ pub fn shift(tester: &mut Tester<'_>, area: &Area) -> Result<Option<Shift>, Orac
     if !near(&there) || !near(&here) {
         return Ok(None);
     }
-    let function = gf2::bits(shifted).fold(0, |sum, at| sum ^ solution.functions[at as usize]);
+    let function = gf2::sum(&solution.functions, shifted);
     let share = (1.0 / there.len() as f64 + 1.0 / here.len() as f64).sqrt();
     Ok(Some(Shift { function, ticks: mean(&there) - mean(&here), error: CONFIDENT * error * share }))
 }

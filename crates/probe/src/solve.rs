@@ -210,12 +210,10 @@ impl Solver<'_, '_> {
 
     /// The difference with some of the independent bits that leaves the bank as it is, if there is one.
     fn combination(&mut self, difference: u64, independent: &[u64]) -> Stage<Option<u64>> {
-        let mut all: Vec<u32> = (0..1u32 << independent.len()).collect();
+        let mut all: Vec<u64> = (0..1 << independent.len()).collect();
         all.sort_by_key(|choice| choice.count_ones());
         for choice in all {
-            let sum = (0..independent.len())
-                .filter(|at| choice >> at & 1 == 1)
-                .fold(difference, |sum, at| sum ^ independent[at]);
+            let sum = difference ^ gf2::sum(independent, choice);
             if known!(self.same_bank(sum)) {
                 return Ok(Ok(Some(sum)));
             }
@@ -254,9 +252,8 @@ impl Solver<'_, '_> {
     /// unless they are in the row.
     fn verify(&mut self, solution: &Solution, independent: &[u64]) -> Stage<()> {
         let rows = Basis::spanning(solution.same_row.iter().copied());
-        for choice in 1..1u32 << independent.len() {
-            let chosen = (0..independent.len()).filter(|at| choice >> at & 1 == 1);
-            let sum = chosen.fold(0, |sum, at| sum ^ independent[at]);
+        for choice in 1..1 << independent.len() {
+            let sum = gf2::sum(independent, choice);
             let Some(difference) = self.tester.drawn(self.view, sum, &solution.same_bank, |_| true) else { continue };
             if known!(self.conflicts_from(difference, COSET_SAMPLES)) {
                 return Ok(Err(Unsolved::Contradicted(difference)));

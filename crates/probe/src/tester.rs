@@ -5,6 +5,7 @@ use crate::pool::Pool;
 use crate::random::Random;
 use crate::report::Step;
 use crate::view::View;
+use memtint_map::gf2;
 use memtint_units::PhysAddr;
 use std::collections::VecDeque;
 
@@ -31,9 +32,9 @@ const CONTRARY_PAUSE: u32 = 30;
 pub(crate) const CLEAR: f64 = 3.0;
 const SURE: f64 = 8.0;
 const OTHERS: u32 = 8;
+const OTHERS_MIN: u32 = 2;
 /// Below this separation single pairs show nothing.
 pub(crate) const HIDDEN: f64 = 1.2;
-const OTHERS_MIN: u32 = 2;
 /// Pairs that are drawn for one sample.
 const DISTURBED_MAX: u32 = 50;
 /// Draws of a difference that the pool has a pair for.
@@ -288,9 +289,7 @@ impl<'a> Tester<'a> {
     /// seems to be none.
     pub fn drawn(&mut self, view: &View, difference: u64, others: &[u64], wanted: impl Fn(u64) -> bool) -> Option<u64> {
         (0..DRAWS).find_map(|_| {
-            let choice = self.random.bits();
-            let chosen = others.iter().enumerate().filter(|(at, _)| choice >> at & 1 == 1);
-            let sum = chosen.fold(difference, |sum, (_, other)| sum ^ other);
+            let sum = difference ^ gf2::sum(others, self.random.bits());
             (wanted(sum) && self.pair(view, sum).is_some()).then_some(sum)
         })
     }

@@ -70,6 +70,22 @@ fn what_is_found_can_be_written_down() {
 }
 
 #[test]
+fn coarse_clocks_and_answers_of_caches_are_no_obstacle() {
+    for id in ["haswell-e3-1230", "zen2-ddr4-1r", "skl-client-2ch2r-drama"] {
+        for quantum in [2, 8, 20, 26, 40] {
+            let mut machine = machine(id, Noise { quantum, ..Noise::TYPICAL }, 1);
+            let report = report(&mut machine, 1);
+            assert_eq!(judge(&machine, &report.answer), Verdict::Right, "{id} {quantum} {:?}", report.attempts);
+        }
+        for leak in [0.01, 0.05, 0.2] {
+            let mut machine = machine(id, Noise { leak, ..Noise::TYPICAL }, 1);
+            let report = report(&mut machine, 1);
+            assert_eq!(judge(&machine, &report.answer), Verdict::Right, "{id} {leak} {:?}", report.attempts);
+        }
+    }
+}
+
+#[test]
 fn where_nothing_conflicts_nothing_is_found() {
     let closed = Noise { gap: 0.0, ..Noise::QUIET };
     let level = Noise { gap: 0.0, level: 60.0, ..Noise::QUIET };

@@ -70,9 +70,8 @@ pub(crate) fn congruence(
     let (mut covered, mut undecided) = (0, Vec::new());
     for bit in (lowest..bits).rev() {
         let Some(difference) = of_bit(prober, bit, lowest) else { continue };
-        let sums: Vec<u64> = (0..1u64 << independent.len())
-            .map(|choice| gf2::bits(choice).fold(difference, |sum, at| sum ^ independent[at as usize]))
-            .collect();
+        let sums: Vec<u64> =
+            (0..1u64 << independent.len()).map(|choice| difference ^ gf2::sum(&independent, choice)).collect();
         match prober.find(set, &sums, &nulls)? {
             Err(()) if undecided.len() == UNDECIDED_MAX => {
                 undecided.push(bit);

@@ -4,7 +4,7 @@ use crate::cache::oracle::{CacheFacts, CacheOracle};
 use crate::oracle::OracleError;
 use crate::pool::Pool;
 use crate::random::Random;
-use memtint_map::gf2::Basis;
+use memtint_map::gf2::{self, Basis};
 use memtint_units::PhysAddr;
 use std::collections::{HashSet, VecDeque};
 
@@ -470,9 +470,7 @@ impl<'a> CacheProber<'a> {
     /// random, so that what a prefetcher does to neighbours is not done again.
     fn partner(&mut self, addr: PhysAddr, difference: u64, nulls: &Basis) -> Option<PhysAddr> {
         (0..50).find_map(|_| {
-            let choice = self.random.bits();
-            let chosen = nulls.vectors().iter().enumerate().filter(|(at, _)| choice >> at & 1 == 1);
-            let other = PhysAddr(addr.0 ^ chosen.fold(difference, |sum, (_, vector)| sum ^ vector));
+            let other = PhysAddr(addr.0 ^ difference ^ gf2::sum(nulls.vectors(), self.random.bits()));
             let pool = self.oracle.pool();
             (other != addr && pool.contains(other) && pool.comparable(addr, other)).then_some(other)
         })
