@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_sched::{Effort, Form};
-use memtint_taskset::TaskFile;
+use memtint_taskset::{Cyclic, TaskFile};
+use serde_json::json;
 
 use self::outcome::{Answer, Outcome};
 use crate::Ending;
@@ -26,17 +27,17 @@ const JOBS_MAX: u64 = 10_000;
 #[command(
     after_help = "Exit status: 0 every deadline is met, 1 a deadline can be missed, 2 failure, or the analysis cannot say.\n\
     \n\
-    A file holds [[task]] tables with name, period, wcet and where needed deadline, phase, jitter, blocking, priority (1 is the\n\
-    highest; for fp) and lines (cache lines that a job moves). Times carry a unit: \"20 ms\", \"7.8 us\". Phases that differ are\n\
-    used where the tasks would not do with any: arrivals are then taken to be periodic. What delays the core beside its tasks\n\
-    can be there too: [refresh] with mode (auto, fgr2, fgr4, burst), interval, duration, reopen, moved;\n\
-    [regulator] with period, lines, line_min; [banks] with request_delay, private_banks, requests_at_once_max, and\n\
+    A file holds [[task]] tables with name, period, wcet and where needed deadline, phase, jitter, blocking, priority (1 is the \
+    highest; for fp) and lines (cache lines that a job moves). Times carry a unit: \"20 ms\", \"7.8 us\". Phases that differ are \
+    used where the tasks would not do with any: arrivals are then taken to be periodic. What delays the core beside its tasks \
+    can be there too: [refresh] with mode (auto, fgr2, fgr4, burst), interval, duration, reopen, moved; \
+    [regulator] with period, lines, line_min; [banks] with request_delay, private_banks, requests_at_once_max, and \
     [[banks.core]] with [[banks.core.task]] and [banks.core.regulator].\n\
     \n\
-    cyclic, colored-refresh and crs take [memory] with ranks, density (gigabits of a chip) or t_rfc, retention, bursts, lock,\n\
-    unlock; [cyclic] with frame, color_frame, sharing, slicing, slice_cost, copies_max; [[color]] with name, ranks, phase;\n\
-    [[server]] with name, color, core, period, budget, kind (deferrable, idle-consuming), scheduling (edf, rm, dm, fp); and of a\n\
-    task ranks, copy, server. What is missing of frames is looked for, the longest first, and where there is no server at all, two\n\
+    cyclic, colored-refresh and crs take [memory] with ranks, density (gigabits of a chip) or t_rfc, retention, bursts, lock, \
+    unlock; [cyclic] with frame, color_frame, sharing, slicing, slice_cost, copies_max; [[color]] with name, ranks, phase; \
+    [[server]] with name, color, core, period, budget, kind (deferrable, idle-consuming), scheduling (edf, rm, dm, fp); and of a \
+    task ranks, copy, server. What is missing of frames is looked for, the longest first, and where there is no server at all, two \
     are, as by memtint refresh plan --scheme crs. As printed, no form answers: it is there for comparison.\n\
     \n\
     Example: memtint analyze tasks.toml --scheduler edf --svg schedule.svg"
@@ -120,7 +121,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         },
     };
     fitting(arguments)?;
-    let outcome = match arguments.scheduler {
+    let mut outcome = match arguments.scheduler {
         Scheduler::Rm => priority::rate_monotonic(&question),
         Scheduler::Dm => priority::deadline_monotonic(&question),
         Scheduler::Fp => priority::given(&question)?,
@@ -129,6 +130,11 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         Scheduler::ColoredRefresh => cyclic::colored_refresh(&question)?,
         Scheduler::Crs => servers::crs(&question)?,
     };
+    let unused = unused(&file, arguments.scheduler);
+    if !unused.is_empty() {
+        let text = format!("{}; {} does not look at them", unused.join(", "), outcome.scheduler);
+        outcome.numbers.push(("unused_tables", json!(unused), text));
+    }
     if let Some(path) = &arguments.svg {
         match &outcome.witness {
             Ok(witness) => write_file(path, &gantt::picture(witness, outcome.scheduler).svg())?,
@@ -169,6 +175,18 @@ pub(crate) fn judge_plan(file: &TaskFile, planned: Planned, steps: Option<u64>) 
     let svg = outcome.witness.as_ref().ok().map(|chart| gantt::picture(chart, outcome.scheduler).svg());
     let yes = matches!(outcome.answer, Answer::Yes);
     Ok(Judged { yes, json: outcome.to_json(), text: outcome.to_text(), svg })
+}
+
+/// The tables of a file that mean nothing for a scheduler.
+fn unused(file: &TaskFile, scheduler: Scheduler) -> Vec<&'static str> {
+    let tables = [
+        ("[memory]", file.memory.is_some(), [Scheduler::ColoredRefresh, Scheduler::Crs].as_slice()),
+        ("[cyclic]", file.cyclic != Cyclic::default(), &[Scheduler::Cyclic, Scheduler::ColoredRefresh]),
+        ("[[color]]", !file.colors.is_empty(), &[Scheduler::Crs]),
+        ("[[server]]", !file.servers.is_empty(), &[Scheduler::Crs]),
+    ];
+    let unused = tables.into_iter().filter(|&(_, there, readers)| there && !readers.contains(&scheduler));
+    unused.map(|(table, _, _)| table).collect()
 }
 
 /// Refuses options that mean nothing for a scheduler.

@@ -77,7 +77,24 @@ fn a_no_ends_with_1_and_names_task_window_and_demand() {
     assert_eq!((code, &found["utilization"]), (Some(0), &json!("34/35")));
     let text = String::from_utf8(scratch.analyze(&tasks, &[]).stdout).unwrap();
     assert!(text.starts_with("not schedulable: task \"vision\", job 0"), "{text}");
+    assert!(text.contains("are due in a window of 7 ms"), "{text}");
     assert!(text.contains("theorem: ") && text.contains("assumes: "), "{text}");
+}
+
+#[test]
+fn tables_that_a_scheduler_does_not_look_at_are_named() {
+    let scratch = Scratch::new("unused");
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tasksets/crs.toml")).unwrap();
+    for (scheduler, unused) in [
+        ("rm", json!(["[memory]", "[[color]]", "[[server]]"])),
+        ("colored-refresh", json!(["[[color]]", "[[server]]"])),
+        ("crs", Value::Null),
+    ] {
+        let (_, found) = scratch.json(&text, &["--scheduler", scheduler]);
+        assert_eq!(found["unused_tables"], unused, "{scheduler}");
+    }
+    let (_, found) = scratch.json(&burns_wellings(), &[]);
+    assert_eq!(found["unused_tables"], Value::Null);
 }
 
 /// Two tasks that each need half of the processor at once.
@@ -154,7 +171,7 @@ fn what_is_unsupported_is_no_no() {
     let scratch = Scratch::new("unsupported");
     for (rest, arguments, part) in [
         ("", &["--nonpreemptive"][..], "the phases differ and are not used"),
-        ("", &["--jobs", "3"], "with a hyperperiod of 4000000000 ps"),
+        ("", &["--jobs", "3"], "with a hyperperiod of 4 ms"),
         ("\njitter = \"1 us\"", &[], "no jitter, to use phases"),
     ] {
         let (code, found) = scratch.json(&apart("2 ms", rest), arguments);

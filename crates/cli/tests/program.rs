@@ -111,6 +111,16 @@ fn help_and_version_are_answers() {
         assert!(help.contains(&format!("\n  {verb}")), "{verb} is missing in {help}");
         assert!(text(&[verb, "--help"]).contains("Usage: memtint"), "{verb}");
     }
+    // What is wrapped twice has short lines in the middle of its paragraphs.
+    for verb in [["analyze"].as_slice(), &["refresh", "plan"], &["dram", "replay"], &["bench", "probe"]] {
+        let help = text(&[verb, &["--help"]].concat());
+        let after = help.split_once("Print help").expect("options end with --help").1;
+        for lines in after.lines().collect::<Vec<_>>().windows(2) {
+            let next = lines[1].split(' ').next().unwrap_or_default();
+            let ends = lines[0].is_empty() || lines[0].ends_with('.') || next.is_empty();
+            assert!(ends || lines[0].len() + 1 + next.len() > 90, "{verb:?}: {lines:?}");
+        }
+    }
     let run = text(&["run", "--help"]);
     for option in [
         "--platform",

@@ -290,7 +290,7 @@ fn because(set: &TaskSet, cause: &Cause) -> String {
             "the window ends at the deadline of the job, and a job of task {:?} has begun 1 ps before the window",
             set.tasks()[*task].name()
         ),
-        Cause::Supply(most) => format!("the window is supplied no more than {most} ps"),
+        Cause::Supply(most) => format!("the window is supplied no more than {}", span(most)),
         Cause::Utilization(found) => format!("the part of the processor needed is {found}, more than 1"),
         other => format!("{other:?}"),
     }
@@ -319,11 +319,17 @@ fn overloaded(set: &TaskSet, late: &Overload) -> String {
 fn late_in(set: &TaskSet, late: &Overload, after: &str) -> String {
     let (name, job) = (set.tasks()[late.task].name(), &late.job);
     format!(
-        "task {name:?}, job {job} (from 0, after {after}): {} ps of work are due in a window of {} ps; {}",
-        late.demand_ps,
-        late.window_ps,
+        "task {name:?}, job {job} (from 0, after {after}): {} of work are due in a window of {}; {}",
+        span(&late.demand_ps),
+        span(&late.window_ps),
         because(set, &late.cause)
     )
+}
+
+/// A span that may be too long for 64 bits, or a fraction of a picosecond.
+pub(super) fn span(ps: &impl ToString) -> String {
+    let ps = ps.to_string();
+    ps.parse().map_or_else(|_| format!("{ps} ps"), |ps| time(Picoseconds(ps)))
 }
 
 /// A sentence for what is not supported.
@@ -337,7 +343,7 @@ pub(super) fn reason(set: &TaskSet, reason: &Unsupported) -> String {
             format!("task {}: more than {steps_max} steps would be needed; see --steps", name(task))
         }
         Unsupported::Window { task, window_ps_max } => {
-            format!("task {}: a window of more than {window_ps_max} ps", name(task))
+            format!("task {}: a window of more than {}", name(task), span(window_ps_max))
         }
         Unsupported::Precondition { task, needs } => format!("task {}: the theorem needs {needs}", name(task)),
         Unsupported::Platform { needs } => format!("the theorem needs {needs}"),
@@ -348,7 +354,8 @@ pub(super) fn reason(set: &TaskSet, reason: &Unsupported) -> String {
             format!("with bounds of interference that may never be reached, the part needed is {found}, not below 1")
         }
         Unsupported::Horizon { hyperperiod_ps, jobs_max } => format!(
-            "with a hyperperiod of {hyperperiod_ps} ps the schedule repeats only after more than {jobs_max} jobs; see --jobs"
+            "with a hyperperiod of {} the schedule repeats only after more than {jobs_max} jobs; see --jobs",
+            span(hyperperiod_ps)
         ),
         Unsupported::Contradiction(violation) => contradiction(violation),
         Unsupported::Inconclusive { found, most } => format!("a sufficient test does not say yes: {found} > {most}"),

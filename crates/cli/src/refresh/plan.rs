@@ -25,10 +25,10 @@ use crate::searching::Searching;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: 0 there is a plan, 1 there is none, 2 failure, or the search cannot say.\n\
     \n\
-    A file holds [[task]] tables and [memory] (ranks, density or t_rfc; retention, bursts, lock, unlock). colored-refresh takes\n\
-    [cyclic] too: a frame there, or sharing, slicing, slice_cost, copies_max, is a wish that is kept; of all frames the one with\n\
-    the fewest copy tasks, then the fewest slices, then the longest wins. crs places tasks in two servers on a core, one for\n\
-    each of two colors ([[color]], or the ranks in halves); of all servers of a space (--unit, --period-max) whose tasks surely\n\
+    A file holds [[task]] tables and [memory] (ranks, density or t_rfc; retention, bursts, lock, unlock). colored-refresh takes \
+    [cyclic] too: a frame there, or sharing, slicing, slice_cost, copies_max, is a wish that is kept; of all frames the one with \
+    the fewest copy tasks, then the fewest slices, then the longest wins. crs places tasks in two servers on a core, one for \
+    each of two colors ([[color]], or the ranks in halves); of all servers of a space (--unit, --period-max) whose tasks surely \
     meet their deadlines, those that leave the least refresh unhidden win.\n\
     \n\
     What is written with --out, memtint analyze judges again, from the start.\n\
