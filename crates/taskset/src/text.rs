@@ -20,13 +20,7 @@ use crate::refresh::{Color, Cyclic, Inside, Memory, ServerEntry};
 /// ```
 #[must_use]
 pub fn exact_time(span: Picoseconds) -> String {
-    let units = [("s", 12u32), ("ms", 9), ("us", 6), ("ns", 3), ("ps", 0)];
-    let fits = units.into_iter().find(|&(_, digits)| span.0 >= 10u64.pow(digits));
-    let (unit, digits) = fits.unwrap_or(("ps", 0));
-    let (whole, part) = (span.0 / 10u64.pow(digits), span.0 % 10u64.pow(digits));
-    let part = format!("{part:0width$}", width = digits as usize);
-    let part = part.trim_end_matches('0');
-    if part.is_empty() { format!("{whole} {unit}") } else { format!("{whole}.{part} {unit}") }
+    span.to_string()
 }
 
 /// Lines `key = value` that are no defaults.

@@ -60,9 +60,22 @@ impl Sub for Picoseconds {
     }
 }
 
+/// Writes the span exactly, in the largest unit of which it is at least one; what was written is read again as the same.
+///
+/// ```
+/// use memtint_units::Picoseconds;
+///
+/// assert_eq!(Picoseconds(7_800_000).to_string(), "7.8 us");
+/// ```
 impl fmt::Display for Picoseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ns", self.as_ns())
+        let units = [("s", 12u32), ("ms", 9), ("us", 6), ("ns", 3)];
+        let fits = units.into_iter().find(|&(_, digits)| self.0 >= 10u64.pow(digits));
+        let Some((unit, digits)) = fits else { return write!(f, "{} ps", self.0) };
+        let (whole, part) = (self.0 / 10u64.pow(digits), self.0 % 10u64.pow(digits));
+        let part = format!("{part:0width$}", width = digits as usize);
+        let part = part.trim_end_matches('0');
+        if part.is_empty() { write!(f, "{whole} {unit}") } else { write!(f, "{whole}.{part} {unit}") }
     }
 }
 
