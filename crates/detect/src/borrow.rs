@@ -87,10 +87,10 @@ pub fn assumed_platform(
         region: regions.collect(),
         llc: match cache_of {
             Some(other) => other.llc().map(|llc| borrowed_cache(llc, other.id())),
-            None => machine.last_level_cache().and_then(|cache| last_level_cache(machine, cache)),
+            None => machine.last_level_section(),
         },
-        cache: inner_caches(machine),
-        cores: cores(machine),
+        cache: machine.cache_sections(),
+        cores: machine.cores_section(),
     };
     Platform::from_file(file.clone(), "this machine").map_err(|cause| BorrowError::Invalid(Box::new(cause)))?;
     Ok(file)
@@ -114,35 +114,48 @@ fn processor_name(machine: &Machine) -> String {
     if processor.brand.is_empty() { processor.vendor.clone() } else { processor.brand.clone() }
 }
 
-fn cores(machine: &Machine) -> Option<CoresSection> {
-    let cores = &machine.cores;
-    (cores.cores > 0).then(|| CoresSection {
-        count: cores.cores,
-        threads_per_core: Some((cores.online_cpus / cores.cores).max(1)),
-        sockets: Some(cores.sockets),
-        source: "sysfs of this machine".to_owned(),
-    })
-}
-
-fn inner_caches(machine: &Machine) -> Vec<CacheSection> {
-    let last = machine.last_level_cache().map(|cache| cache.level);
-    let inner = machine.caches.iter().filter(|cache| Some(cache.level) != last);
-    inner
-        .map(|cache| CacheSection {
-            level: cache.level,
-            kind: match cache.kind {
-                CacheKind::Data => FileCacheKind::Data,
-                CacheKind::Instruction => FileCacheKind::Instruction,
-                CacheKind::Unified => FileCacheKind::Unified,
-            },
-            size: ByteSize(cache.size_bytes),
-            ways: cache.ways,
-            line: cache.line_bytes.map(|bytes| ByteSize(u64::from(bytes))),
-            set_bits: Vec::new(),
-            shared_by: Some(cache.shared_by_cpus.max(1)),
-            source: "sysfs of this machine; shared_by counts hardware threads".to_owned(),
+/// What the machine says of itself, as sections of a platform file.
+impl Machine {
+    /// Gives its cores; `None` when it does not say.
+    #[must_use]
+    pub fn cores_section(&self) -> Option<CoresSection> {
+        let cores = &self.cores;
+        (cores.cores > 0).then(|| CoresSection {
+            count: cores.cores,
+            threads_per_core: Some((cores.online_cpus / cores.cores).max(1)),
+            sockets: Some(cores.sockets),
+            source: "sysfs of this machine".to_owned(),
         })
-        .collect()
+    }
+
+    /// Gives its caches but the last level.
+    #[must_use]
+    pub fn cache_sections(&self) -> Vec<CacheSection> {
+        let last = self.last_level_cache().map(|cache| cache.level);
+        let inner = self.caches.iter().filter(|cache| Some(cache.level) != last);
+        inner
+            .map(|cache| CacheSection {
+                level: cache.level,
+                kind: match cache.kind {
+                    CacheKind::Data => FileCacheKind::Data,
+                    CacheKind::Instruction => FileCacheKind::Instruction,
+                    CacheKind::Unified => FileCacheKind::Unified,
+                },
+                size: ByteSize(cache.size_bytes),
+                ways: cache.ways,
+                line: cache.line_bytes.map(|bytes| ByteSize(u64::from(bytes))),
+                set_bits: Vec::new(),
+                shared_by: Some(cache.shared_by_cpus.max(1)),
+                source: "sysfs of this machine; shared_by counts hardware threads".to_owned(),
+            })
+            .collect()
+    }
+
+    /// Gives its last-level cache, as far as it says; `None` when it says nothing. See [`assumed_platform`] for what of it is assumed.
+    #[must_use]
+    pub fn last_level_section(&self) -> Option<LlcSection> {
+        self.last_level_cache().and_then(|cache| last_level_cache(self, cache))
+    }
 }
 
 fn borrowed_cache(llc: &LlcSection, id: &str) -> LlcSection {
