@@ -2,7 +2,8 @@
 //!
 //! A [`Machine`] takes some memory, in the largest pages that can be had, asks the kernel at which physical addresses it lies, and
 //! times reads that no cache answers, on one CPU. It changes nothing but that, needs root for the physical addresses, and without them
-//! knows only the bits within a huge page. It draws no conclusion from its readings.
+//! knows only the bits within a huge page. It draws no conclusion from its readings. It also tells whether a line is still in a cache
+//! after others were read ([`memtint_probe::cache::CacheOracle`]); a [`NodeMachine`] times reads of every node's memory.
 //!
 //! x86-64 (`clflush`, `rdtscp`) and aarch64 (`dc civac`, `cntvct_el0`); elsewhere it refuses.
 //!
@@ -23,8 +24,10 @@ mod cpus;
 mod error;
 mod machine;
 mod memory;
+mod nodes;
 mod pagemap;
 mod places;
 
 pub use error::StopwatchError;
 pub use machine::{About, Machine};
+pub use nodes::NodeMachine;

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use memtint_probe::cache::{CacheFacts, CacheOracle};
 use memtint_probe::{Oracle, OracleError, Pool};
 use memtint_units::{ByteSize, PhysAddr};
 
@@ -53,6 +54,7 @@ pub struct Machine {
     places: Places,
     pool: Pool,
     about: About,
+    caches: CacheFacts,
     _pinned: Pinned,
 }
 
@@ -94,7 +96,8 @@ impl Machine {
             cached_ticks,
             flushed_ticks,
         };
-        Ok(Machine { memory, places, pool, about, _pinned: pinned })
+        let caches = CacheFacts { line: memtint_probe::LINE, private: Vec::new() };
+        Ok(Machine { memory, places, pool, about, caches, _pinned: pinned })
     }
 
     /// Gives what was found out about it.
@@ -123,6 +126,13 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    /// Sets what the system says of the caches before the last, which a reload has to get past. Unless it is set there are none.
+    #[must_use]
+    pub fn with_caches(mut self, caches: CacheFacts) -> Machine {
+        self.caches = caches;
+        self
     }
 
     fn lines(&self, addresses: &[PhysAddr]) -> Result<Vec<Line<'_>>, OracleError> {
@@ -173,9 +183,40 @@ impl Oracle for Machine {
     }
 }
 
+impl CacheOracle for Machine {
+    fn caches(&self) -> &CacheFacts {
+        &self.caches
+    }
+
+    fn reload(&mut self, target: PhysAddr, others: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        let target = self.lines(&[target])?[0];
+        Ok(reload(target, &self.lines(others)?, rounds))
+    }
+}
+
+/// Reads a line, others, and the line again, whose time it gives. One round more than is asked for comes first, as in [`time`].
+///
+/// Only the two reads of the target are kept in order with what is between them: the others may overtake each other, as a program's
+/// reads do, and are several times faster for it.
+fn reload(target: Line<'_>, others: &[Line<'_>], rounds: u32) -> Vec<u32> {
+    let flush = || {
+        target.flush();
+        others.iter().for_each(|line| line.flush());
+    };
+    flush();
+    let readings = (0..=rounds).map(|_| {
+        target.read();
+        others.iter().for_each(|line| line.touch());
+        let reading = target.read();
+        flush();
+        reading
+    });
+    readings.collect::<Vec<_>>().split_off(1)
+}
+
 /// Reads lines in turn, none of them from a cache. One round more than is asked for comes first: in it, the translations of the
 /// addresses are fetched.
-fn time(lines: &[Line<'_>], rounds: u32) -> Vec<u32> {
+pub(crate) fn time(lines: &[Line<'_>], rounds: u32) -> Vec<u32> {
     let mut readings = Vec::with_capacity(lines.len() * (rounds as usize + 1));
     lines.iter().for_each(|line| line.flush());
     for _ in 0..=rounds {

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use crate::access;
 use crate::error::StopwatchError;
+use crate::nodes::bind;
 
 /// Of what is wanted, what huge pages that somebody has set aside must at least give to be taken: one in so many bytes.
 const SHARE_LEAST: u64 = 4;
@@ -42,6 +43,12 @@ impl Line<'_> {
     pub(crate) fn read(self) -> u32 {
         // SAFETY: `Memory::line` made it of a byte of memory that is mapped for as long as this lives.
         unsafe { access::read(self.at) }
+    }
+
+    /// Reads it, and waits for nothing.
+    pub(crate) fn touch(self) {
+        // SAFETY: as above.
+        unsafe { self.at.read_volatile() };
     }
 
     /// Throws the line out of all caches.
@@ -101,6 +108,16 @@ impl Memory {
             // Lest the kernel makes them huge during the measurement, which moves them.
             let _ = memory.advise(libc::MADV_NOHUGEPAGE);
         }
+        Ok(memory)
+    }
+
+    /// Takes memory of one node, if it is said which, in pages as the kernel likes.
+    pub(crate) fn of_node(bytes: u64, node: Option<u32>) -> io::Result<Memory> {
+        let mut memory = Memory::map(bytes as usize, 0, 0)?;
+        if let Some(node) = node {
+            bind(memory.start(), memory.bytes, node)?;
+        }
+        memory.fill()?;
         Ok(memory)
     }
 

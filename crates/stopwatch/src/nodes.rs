@@ -1,0 +1,159 @@
+//! Memory of every NUMA node, and a CPU beside each: what is asked how far nodes are.
+
+use std::fs::read_to_string;
+use std::io;
+
+use memtint_probe::cache::{NodeLayout, NodeOracle};
+use memtint_probe::{Oracle, OracleError, Pool};
+use memtint_units::{IndexSet, PhysAddr};
+
+use crate::access;
+use crate::cpus::{self, Pinned};
+use crate::error::StopwatchError;
+use crate::machine::time;
+use crate::memory::{Line, Memory};
+
+/// Memory of each node.
+const BYTES: u64 = 8 << 20;
+/// A node that has less than so many times that free is left alone.
+const FREE_LEAST: u64 = 4;
+/// Linux knows at most so many nodes (`MAX_NUMNODES`), and CPUs.
+const NODES_MAX: u32 = 1024;
+const CPUS_MAX: u32 = 8192;
+const NODES: &str = "/sys/devices/system/node";
+
+/// Times reads of each node's memory from the CPUs of each node.
+///
+/// A group of cores are those of one node. Addresses are no physical ones, but names: how far a node is does not depend on them.
+pub struct NodeMachine {
+    memories: Vec<Memory>,
+    pool: Pool,
+    layout: NodeLayout,
+    /// The node of each group, and the CPU that times for it.
+    groups: Vec<(u32, u32)>,
+    pinned: Option<(u32, Pinned)>,
+}
+
+impl NodeMachine {
+    /// Takes some memory of every node.
+    ///
+    /// # Errors
+    /// [`StopwatchError`] when the processor cannot time, and when the kernel gives no memory of a node that has it free.
+    pub fn open() -> Result<NodeMachine, StopwatchError> {
+        if let Some(lacking) = access::missing() {
+            return Err(StopwatchError::Processor { lacking });
+        }
+        let allowed = cpus::allowed().map_err(|source| StopwatchError::io("reading which CPUs may be used", source))?;
+        let named = |file: &str| {
+            let list = read_to_string(format!("{NODES}/{file}")).ok()?;
+            IndexSet::parse(list.trim(), NODES_MAX).ok()
+        };
+        // A kernel that knows no nodes has one.
+        let with_memory: Vec<u32> = named("has_memory").map_or_else(|| vec![0], |nodes| nodes.iter().collect());
+        let online: Vec<u32> = named("online").map_or_else(|| vec![0], |nodes| nodes.iter().collect());
+        let cpu = |node: u32| match read_to_string(format!("{NODES}/node{node}/cpulist")) {
+            Err(_) => allowed.last().copied(),
+            Ok(list) => {
+                let own = IndexSet::parse(list.trim(), CPUS_MAX).ok()?;
+                allowed.iter().rev().copied().find(|&cpu| own.contains(cpu))
+            }
+        };
+        let groups: Vec<(u32, u32)> = online.iter().filter_map(|&node| Some((node, cpu(node)?))).collect();
+        let (mut memories, mut memory, mut end) = (Vec::new(), Vec::new(), 0);
+        for &node in &with_memory {
+            if free_bytes(node).is_some_and(|free| free < FREE_LEAST * BYTES) {
+                continue;
+            }
+            // Where there is no other node, nothing has to be said of it; a container may not let us.
+            let bound = (with_memory.len() > 1).then_some(node);
+            let own = Memory::of_node(BYTES, bound)
+                .map_err(|source| StopwatchError::io(&format!("taking {BYTES} bytes of node {node}"), source))?;
+            memory.push((node, PhysAddr(end)..PhysAddr(end + own.bytes())));
+            end += own.bytes();
+            memories.push(own);
+        }
+        let pieces = memory.iter().map(|(_, piece)| piece.clone());
+        let pool = Pool::new(pieces, crate::memory::base_page_bytes().trailing_zeros())?;
+        let layout = NodeLayout { groups: groups.len() as u32, memory };
+        Ok(NodeMachine { memories, pool, layout, groups, pinned: None })
+    }
+
+    /// Gives the node of each group of cores.
+    #[must_use]
+    pub fn groups(&self) -> Vec<u32> {
+        self.groups.iter().map(|&(node, _)| node).collect()
+    }
+
+    fn line(&self, addr: PhysAddr) -> Result<Line<'_>, OracleError> {
+        let of = self.layout.memory.iter().zip(&self.memories).find(|((_, piece), _)| piece.contains(&addr));
+        let line = of.and_then(|((_, piece), memory)| memory.line(addr.0 - piece.start.0));
+        line.ok_or(OracleError::Outside { found: addr.0 })
+    }
+}
+
+impl Oracle for NodeMachine {
+    fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        let lines: Vec<Line<'_>> = addresses.iter().map(|&addr| self.line(addr)).collect::<Result<_, _>>()?;
+        Ok(time(&lines, rounds))
+    }
+
+    fn time_beside(&mut self, _: &[PhysAddr], _: &[PhysAddr], _: u32) -> Result<Option<Vec<u32>>, OracleError> {
+        Ok(None)
+    }
+}
+
+impl NodeOracle for NodeMachine {
+    fn layout(&self) -> &NodeLayout {
+        &self.layout
+    }
+
+    fn load(&mut self, group: u32, addr: PhysAddr, rounds: u32) -> Result<Vec<u32>, OracleError> {
+        let (node, cpu) = self.groups[group as usize];
+        if self.pinned.as_ref().is_none_or(|&(on, _)| on != cpu) {
+            // First where the thread was before, so that it is let go there in the end.
+            self.pinned = None;
+            let refused = |source| OracleError::Io { what: format!("staying on CPU {cpu} of node {node}"), source };
+            self.pinned = Some((cpu, Pinned::to(cpu).map_err(refused)?));
+        }
+        Ok(time(&[self.line(addr)?], rounds))
+    }
+}
+
+/// Bytes of a node that nobody uses; `None` where the kernel does not say.
+fn free_bytes(node: u32) -> Option<u64> {
+    let text = read_to_string(format!("{NODES}/node{node}/meminfo")).ok()?;
+    let kib = text.lines().find_map(|line| line.split_once("MemFree:")?.1.trim().strip_suffix(" kB"))?;
+    Some(kib.parse::<u64>().ok()? << 10)
+}
+
+/// Has the kernel take pages of a range from one node, and from no other.
+pub(crate) fn bind(start: *mut u8, bytes: usize, node: u32) -> io::Result<()> {
+    let mut mask = [0_u64; NODES_MAX as usize / 64];
+    mask[node as usize / 64] |= 1 << (node % 64);
+    // The kernel reads one bit less than it is told.
+    let bits = NODES_MAX as usize + 1;
+    // SAFETY: the range is a mapping of the caller's own, of which it says where pages come from and changes no byte; the kernel
+    // reads the mask, which has as many bits as it is told, and writes nothing.
+    let result = unsafe { libc::syscall(libc::SYS_mbind, start, bytes, libc::MPOL_BIND, mask.as_ptr(), bits, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_a_node_is_had_and_of_none_is_not() {
+        let here = Memory::of_node(1 << 20, Some(0));
+        match here.as_ref().map_err(io::Error::raw_os_error) {
+            // Without the system call there is nothing to test.
+            Err(Some(libc::ENOSYS | libc::EPERM)) => return,
+            other => assert!(other.is_ok(), "node 0 has memory"),
+        }
+        assert!(Memory::of_node(1 << 20, Some(NODES_MAX - 1)).is_err(), "there is no such node");
+    }
+}
