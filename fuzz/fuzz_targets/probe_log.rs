@@ -2,11 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use memtint_probe::{Oracle, Random, Replay, View};
+use memtint_probe::{Log, LogPart, Oracle, Random, View};
 use memtint_units::PhysAddr;
 
 fuzz_target!(|text: &[u8]| {
-    let Ok(mut replay) = Replay::new("fuzz", text) else { return };
+    let Ok(mut log) = Log::new("fuzz", text) else { return };
+    let Ok(mut replay) = log.part(LogPart::Dram) else { return };
     let pool = replay.pool().clone();
     let mut random = Random::new(1);
     assert!(pool.contains(pool.any(&mut random)));

@@ -1,12 +1,17 @@
-//! `memtint probe`: which physical addresses are in one bank, found out by timing.
+//! `memtint probe`: which physical addresses are in one bank, and in one set of the last-level cache, and how far nodes are, found
+//! out by timing.
 
 mod advice;
 mod asked;
 mod baseline;
+mod caches;
+mod nodes;
 mod noise;
 mod picture;
+mod platform;
 mod report;
 mod selftest;
+mod wanted;
 mod watched;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -14,21 +19,27 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_map::{Platform, mapfile};
-use memtint_probe::{Oracle, Report, Settings, probe};
+use memtint_probe::cache::{probe_cache, probe_nodes};
+use memtint_probe::{Oracle, Settings, probe};
 use memtint_units::ByteSize;
 
+use self::asked::Source;
 use self::baseline::Algorithm;
+use self::caches::Caches;
+use self::nodes::Nodes;
 use self::noise::Level;
-use self::report::Outcome;
-use self::watched::{Seen, Watched};
+use self::report::{Banks, Outcome};
+use self::wanted::{Part, Wanted};
+use self::watched::Watched;
 use crate::Ending;
 use crate::output::{Failure, Format, WholeFile, print, print_json};
 
 /// Arguments of `memtint probe`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProbeArguments {
-    /// File for the mapping that is found: a platform file, as palette, run and others take it. It is not written when no
-    /// mapping is found.
+    /// File for what is found: a platform file, as palette, run and others take it, with the caches and cores that the machine
+    /// names. It is not written when no mapping is found, or, with --only llc, no cache index. Where parts of memory have functions
+    /// of their own, the largest is written, and the others beside it as FILE-2.toml and so on.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Id of the platform in that file: letters, digits, dots and dashes.
@@ -40,8 +51,8 @@ pub(crate) struct ProbeArguments {
     /// File for all questions to the machine and its readings; large.
     #[arg(long, value_name = "LOG")]
     record: Option<PathBuf>,
-    /// Takes the readings from such a file in place of this machine. With the seed and confidence of the recording, the report is
-    /// the same.
+    /// Takes the readings from such a file in place of this machine, and all options that the report depends on: it is the same.
+    /// An option that contradicts the file is an error.
     #[arg(long, value_name = "LOG", conflicts_with_all = ["record", "simulate", "memory"])]
     replay: Option<PathBuf>,
     /// Probes a simulated machine with the mapping of this platform in place of this machine: a name of the catalogue, or a file.
@@ -50,24 +61,29 @@ pub(crate) struct ProbeArguments {
     /// What disturbs readings of simulated machines; with --self-test a list. Default: quiet; with --self-test all but none.
     #[arg(long, value_enum, value_name = "LEVEL", value_delimiter = ',', conflicts_with = "replay")]
     noise: Vec<Level>,
+    /// Looks for these alone: banks, then the last-level cache's index, then how far nodes are. The first of them decides the exit
+    /// status: 0 if it is found, or a part of it, 1 if not. Default: all.
+    #[arg(long, value_enum, value_name = "PART", value_delimiter = ',', conflicts_with = "self_test")]
+    only: Vec<Part>,
     /// How the mapping is looked for: by memtint's own way, or, to compare, by a published one, which nobody checks the answer of.
-    #[arg(long, value_enum, default_value_t = Algorithm::Own, conflicts_with = "self_test")]
-    algorithm: Algorithm,
+    /// Default: own.
+    #[arg(long, value_enum, conflicts_with = "self_test")]
+    algorithm: Option<Algorithm>,
     /// Banks of the machine, a power of two, which palloc has to be told.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=4096))]
     banks: Option<u32>,
     /// Accesses (palloc) or pairs of accesses (bpm) for each bit. Default: as published, nine and ten million.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
-    /// Probability, below 1, with which a mapping that is given has to be right, as far as readings err independently.
-    #[arg(long, value_name = "P", default_value = "0.999", value_parser = confidence)]
-    confidence: f64,
-    /// Looks for a function of address bits that shifts the time of pairs that do not conflict too: a bank group or a channel.
+    /// Probability, below 1, with which a mapping that is given has to be right, as far as readings err independently. Default: 0.999.
+    #[arg(long, value_name = "P", value_parser = confidence)]
+    confidence: Option<f64>,
+    /// Looks for a function of address bits that shifts the time of pairs that do not conflict too: a bank group, rank or channel.
     #[arg(long, conflicts_with = "self_test")]
     shift: bool,
-    /// Seed of all that is drawn.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Seed of all that is drawn. Default: 1.
+    #[arg(long)]
+    seed: Option<u64>,
     /// Memory to probe, at most; 2M or more. Address bits in which no two addresses of it differ stay unknown. Default: a quarter of
     /// what is free, 4 GiB at most.
     #[arg(long, value_name = "SIZE")]
@@ -92,50 +108,113 @@ fn confidence(text: &str) -> Result<f64, String> {
     parsed.ok_or_else(|| "accepted are numbers from 0.5 to 1 (excluded), for instance 0.999".to_owned())
 }
 
+impl ProbeArguments {
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
+    }
+
+    fn confidence(&self) -> f64 {
+        self.confidence.unwrap_or(0.999)
+    }
+}
+
 pub(crate) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
     if arguments.self_test {
         return selftest::main(arguments, format);
     }
-    if arguments.algorithm != Algorithm::Own {
-        return baseline::main(arguments, format);
-    }
     // All that can be wrong with what was asked for, before the work.
     Platform::from_file(mapfile::to_platform_file(&arguments.id, &[1 << 13], 1 << 20, "--id"), "--id")?;
-    let out = arguments.out.as_deref().map(WholeFile::new).transpose()?;
-    let svg = arguments.svg.as_deref().map(WholeFile::new).transpose()?;
-    let outcome = Outcome::new(arguments, asked::ask(arguments, |oracle| own(oracle, arguments))?);
-    if let Some(svg) = svg {
-        svg.finish(&picture::svg(&outcome))?;
+    let (mut source, (out, svg)) = Source::open(arguments, |wanted| files(arguments, wanted))?;
+    if source.wanted.algorithm != Algorithm::Own {
+        return baseline::main(source, format);
     }
-    let mapping = outcome.mapping();
-    match (out, mapping) {
-        (Some(out), Some(mapping)) => out.finish(&outcome.platform_file(&arguments.id, mapping)?.to_toml())?,
-        (Some(out), None) => eprintln!("memtint: there is no mapping to be written to {}", out.path().display()),
-        (None, _) => {}
+    let Found { banks, caches, nodes } = all(&mut source)?;
+    let wanted = source.wanted.clone();
+    let (asked, described) = source.finish()?;
+    let outcome = Outcome { asked, wanted, described, banks, caches, nodes };
+    if let (Some(svg), Some(banks)) = (svg, &outcome.banks) {
+        svg.finish(&picture::svg(banks, &outcome.asked))?;
+    }
+    if let Some(out) = out {
+        platform::write(&outcome, &arguments.id, out)?;
     }
     match format {
         Format::Json => print_json(&outcome.to_json())?,
         Format::Text => print(&outcome.to_text())?,
     }
-    Ok(ExitCode::from(u8::from(mapping.is_none())))
+    Ok(ExitCode::from(u8::from(!outcome.is_found())))
 }
 
-fn own(oracle: &mut dyn Oracle, arguments: &ProbeArguments) -> Result<(Report, Seen), Failure> {
-    let mut watched = Watched::new(oracle);
-    let settings = settings(arguments);
-    let terminal = std::io::stderr().is_terminal();
-    let mut progress = |doing: &str| {
-        let mut err = std::io::stderr().lock();
-        // Progress that cannot be shown is no reason to stop.
-        let _ = if terminal { write!(err, "\r{doing}\x1b[K") } else { writeln!(err, "memtint: {doing}") };
-    };
-    let report = probe(&mut watched, &settings, &mut progress)?;
-    if terminal {
-        eprint!("\r\x1b[K");
+/// Files for what is found, and for a picture, that can be written.
+fn files(arguments: &ProbeArguments, wanted: &Wanted) -> Result<(Option<WholeFile>, Option<WholeFile>), Failure> {
+    let ProbeArguments { out, svg, .. } = arguments;
+    if wanted.algorithm != Algorithm::Own && (out.is_some() || svg.is_some()) {
+        let name = wanted.algorithm.name();
+        return Err(Failure::Sentence(format!(
+            "--out, --svg: found with --algorithm {name}, which does not check what it finds; accepted with own"
+        )));
     }
-    Ok((report, watched.into_seen()))
+    if svg.is_some() && !wanted.has(Part::Dram) {
+        let found = wanted.only();
+        return Err(Failure::Sentence(format!("--svg: found with --only {found}; accepted is one with dram")));
+    }
+    if out.is_some() && wanted.parts == [Part::Nodes] {
+        return Err(Failure::Sentence("--out: found with --only nodes; accepted is one with dram or llc".to_owned()));
+    }
+    let file = |path: &Option<PathBuf>| path.as_deref().map(WholeFile::new).transpose();
+    Ok((file(out)?, file(svg)?))
 }
 
 fn settings(arguments: &ProbeArguments) -> Settings {
-    Settings { seed: arguments.seed, confidence: arguments.confidence, shift: arguments.shift, ..Settings::default() }
+    Settings { seed: arguments.seed(), confidence: arguments.confidence(), ..Settings::default() }
+}
+
+/// Looks for everything that is wanted, in order.
+fn all(source: &mut Source) -> Result<Found, Failure> {
+    let wanted = source.wanted.clone();
+    let mut found = Found::default();
+    if wanted.has(Part::Dram) {
+        found.banks = Some(source.dram(|oracle| banks(oracle, &wanted.settings()))?);
+    }
+    if wanted.has(Part::Llc) {
+        progress("the last-level cache");
+        let probed = source.caches(|oracle| Ok(probe_cache(oracle, wanted.seed)?))?;
+        found.caches = Some(probed.map_or_else(Caches::NotAsked, |report| Caches::Probed(Box::new(report))));
+    }
+    if wanted.has(Part::Nodes) {
+        progress("nodes");
+        let probed = source.nodes(|oracle| Ok(probe_nodes(oracle, wanted.seed)?))?;
+        let groups = source.described.groups.clone();
+        found.nodes = Some(probed.map_or_else(Nodes::NotAsked, |report| Nodes::Probed(report, groups)));
+    }
+    end_progress();
+    Ok(found)
+}
+
+/// What was found of each part that was looked for.
+#[derive(Default)]
+struct Found {
+    banks: Option<Banks>,
+    caches: Option<Caches>,
+    nodes: Option<Nodes>,
+}
+
+fn banks(oracle: &mut dyn Oracle, settings: &Settings) -> Result<Banks, Failure> {
+    let pool = oracle.pool().clone();
+    let mut watched = Watched::new(oracle);
+    let report = probe(&mut watched, settings, &mut |doing| progress(doing))?;
+    Ok(Banks::new(report, watched.into_seen(), &pool))
+}
+
+/// Says what is done, to whoever watches.
+fn progress(doing: &str) {
+    let mut err = std::io::stderr().lock();
+    // Progress that cannot be shown is no reason to stop.
+    let _ = if err.is_terminal() { write!(err, "\r{doing}\x1b[K") } else { writeln!(err, "memtint: {doing}") };
+}
+
+fn end_progress() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
 }

@@ -5,8 +5,9 @@ mod scratch;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use memtint_map::Platform;
-use memtint_probe::{Noise, Pool, Recorder, Settings, SimulatedMachine, probe};
+use memtint_map::{Platform, mapfile};
+use memtint_probe::{Noise, Pool, Recorder, Settings, SimulatedMachine, begin_log, probe};
+use memtint_units::{ByteSize, PhysAddr};
 use serde_json::Value;
 
 use scratch::Scratch;
@@ -40,34 +41,183 @@ fn a_recording_gives_the_same_report() {
     let scratch = Scratch::new("replay");
     let (log, first, again) = (scratch.path("log"), scratch.path("first.toml"), scratch.path("again.toml"));
     let (picture, repeated) = (scratch.path("first.svg"), scratch.path("again.svg"));
-    for seed in ["1", "4"] {
-        let asked = ["probe", "--simulate", "haswell-e3-1230", "--noise", "typical", "--seed", seed, "--record", &log];
-        let recorded = json(&[&asked[..], &["--out", &first, "--svg", &picture]].concat());
-        let asked = ["probe", "--replay", &log, "--seed", seed];
-        let replayed = json(&[&asked[..], &["--out", &again, "--svg", &repeated]].concat());
-        assert_eq!(recorded["answer"], "mapping");
-        assert_eq!(found(recorded), found(replayed));
-        let read = |path: &str| std::fs::read_to_string(path).unwrap();
-        let recording = format!("the recording {log}");
-        let simulated = "a simulated machine with the mapping of haswell-e3-1230, noise: typical";
-        assert_eq!(read(&picture).replace(simulated, &recording), read(&repeated));
-        // Where memory is, a recording does not say.
-        let functions = |path: &str| read(path).lines().filter(|line| line.starts_with("bits = ")).collect::<String>();
-        assert_eq!(functions(&first), functions(&again));
-        let report = text(&asked);
-        assert!(report.ends_with(&format!("asked       {recording}\n")), "{report}");
+    let asked = ["probe", "--simulate", "haswell-e3-1230", "--noise", "typical", "--shift", "--seed", "4"];
+    let asked = [&asked[..], &["--confidence", "0.9999", "--record", &log]].concat();
+    let recorded = json(&[&asked[..], &["--out", &first, "--svg", &picture]].concat());
+    // All that the report depends on is in the log.
+    let replayed = json(&["probe", "--replay", &log, "--out", &again, "--svg", &repeated]);
+    assert_eq!((&recorded["answer"], &recorded["llc"]["answer"]), (&Value::from("mapping"), &Value::from("found")));
+    assert_eq!((&replayed["seed"], &replayed["confidence_wanted"]), (&Value::from(4), &Value::from(0.9999)));
+    assert!(replayed["areas"][0]["shift"].is_object(), "{replayed}");
+    assert_eq!(found(recorded), found(replayed));
+    let read = |path: &str| std::fs::read_to_string(path).unwrap();
+    let recording = format!("the recording {log}");
+    let simulated = "a simulated machine with the mapping of haswell-e3-1230, noise: typical";
+    assert_eq!(read(&picture).replace(simulated, &recording), read(&repeated));
+    assert_eq!(read(&first), read(&again));
+    let report = text(&["probe", "--replay", &log]);
+    assert!(report.ends_with(&format!("asked       {recording}\nrecorded    of {simulated}\n")), "{report}");
+    // Options that say the same are accepted.
+    let same = ["--seed", "4", "--confidence", "0.9999", "--shift", "--algorithm", "own", "--only", "nodes,llc,dram"];
+    assert_eq!(text(&[&["probe", "--replay", &log], &same[..]].concat()), report);
+    for (option, message) in [
+        (&["--seed", "2"][..], "--seed: 2 found; LOG was recorded with --seed 4"),
+        (&["--confidence", "0.99"], "--confidence: 0.99 found; LOG was recorded with --confidence 0.9999"),
+        (&["--algorithm", "bpm"], "--algorithm: bpm found; LOG was recorded with --algorithm own"),
+        (&["--only", "llc"], "--only: llc found; LOG was recorded with --only dram,llc,nodes"),
+        (&["--banks", "8"], "--banks: 8 found; LOG was recorded with --banks none"),
+        (&["--repeats", "8"], "--repeats: 8 found; LOG was recorded with --repeats none"),
+    ] {
+        let output = run(&[&["probe", "--replay", &log], option].concat());
+        let error = String::from_utf8_lossy(&output.stderr).replace(&log, "LOG");
+        assert_eq!(output.status.code(), Some(2), "{option:?}: {error}");
+        assert!(error.contains(message), "{option:?}: {error}");
     }
-    let other = run(&["probe", "--replay", &log, "--seed", "2"]);
-    let error = String::from_utf8_lossy(&other.stderr);
-    assert_eq!(other.status.code(), Some(2), "{error}");
-    assert!(error.contains("the probe asked for time "), "{error}");
+}
+
+#[test]
+fn a_log_that_is_not_whole_is_refused() {
+    let scratch = Scratch::new("broken");
+    let log = scratch.path("log");
+    text(&["probe", "--simulate", "rpi4-2g", "--only", "llc,nodes", "--record", &log]);
+    let whole = std::fs::read_to_string(&log).unwrap();
+    let part = whole.find("part nodes").expect("nodes were recorded");
+    for (changed, message) in [
+        (whole.replace("note seed 1\n", ""), "note seed stands there nowhere; accepted is once"),
+        (whole.replace("note seed 1\n", "note seed 1\nnote seed 1\n"), "note seed stands there twice"),
+        (whole.replace("note seed 1\n", "note seed x\n"), "note seed: \"x\" found; accepted is a number"),
+        (whole.replace("note only llc,nodes", "note only l2"), "note only: \"l2\" found; accepted is dram, llc, nodes"),
+        (
+            whole.replace("note seed 1\n", "note seed 1\nnote age 7\n"),
+            "note age: this version of memtint does not know",
+        ),
+        (whole.replace("note machine {", "note machine {\"color\":1,"), "note machine: unknown field `color`"),
+        (whole.replace("note only llc,nodes", "note only llc"), "\"part nodes\" found; accepted is the end"),
+        (whole.replace("note only llc,nodes", "note only dram,llc"), "\"part llc\" found; accepted is part dram"),
+        (whole[..part].to_owned(), "\"the end\" found; accepted is part nodes"),
+    ] {
+        let broken = scratch.file("broken", &changed);
+        let output = run(&["probe", "--replay", &broken]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}: {error}");
+        assert!(error.contains(message), "{message}: {error}");
+    }
+}
+
+#[test]
+fn the_last_level_is_found_after_the_banks_and_before_the_nodes() {
+    let scratch = Scratch::new("llc");
+    let out = scratch.path("found.toml");
+    let report = json(&["probe", "--simulate", "opteron-6128-camc", "--only", "llc,nodes"]);
+    assert_eq!(report["parts"], serde_json::json!(["llc", "nodes"]));
+    assert!(report["answer"].is_null() && report["areas"].is_null(), "banks were not looked for: {report}");
+    let truth = Platform::load("opteron-6128-camc").unwrap();
+    let llc = truth.llc().unwrap();
+    let found = &report["llc"];
+    assert_eq!((&found["answer"], &found["set_bits"]), (&Value::from("found"), &serde_json::json!(llc.set_bits)));
+    assert_eq!((&found["ways"], &found["predicted"]), (&serde_json::json!(llc.ways), &serde_json::json!([40, 40])));
+    assert!(found["confidence"].as_f64().unwrap() > 0.999, "{found}");
+    let [near, hit, memory] = ["near", "hit", "memory"].map(|level| found["levels"][level].as_f64().unwrap());
+    assert!(near < hit && hit < memory, "{found}");
+    // Each node's own memory is the nearest of four.
+    let nodes = &report["nodes"];
+    assert_eq!(nodes["latencies"].as_array().unwrap().len(), 16, "{nodes}");
+    let order = nodes["order"].as_array().unwrap();
+    assert_eq!(order.len(), 4 * 6);
+    for pair in order {
+        let own = &pair["cores_of_node"];
+        let is_own = pair["nodes"].as_array().unwrap().contains(own);
+        assert!(!is_own || pair["nearer"] == *own, "{pair}");
+    }
+    let simulated = ["probe", "--simulate", "haswell-e3-1230", "--out", &out];
+    let report = text(&simulated);
+    let heads = ["answer  ", "\nlast level  found", "\nnodes  ", "\nasked  "].map(|head| report.find(head).unwrap());
+    assert!(heads.is_sorted(), "{report}");
+    let [truth, probed] = ["haswell-e3-1230", &out].map(|platform| Platform::load(platform).unwrap());
+    assert_eq!(probed.llc().unwrap().size, truth.llc().unwrap().size);
+    assert_eq!((probed.caches(), probed.cores()), (truth.caches(), truth.cores()));
+    let [truth, probed] = ["haswell-e3-1230", &out].map(|platform| json(&["palette", platform]));
+    assert_eq!(probed["set_colors"], truth["set_colors"]);
+}
+
+#[test]
+fn what_cannot_be_asked_is_said() {
+    // The file does not say how its last level is indexed.
+    let unknown = "zen2-ddr4-1r";
+    assert!(Platform::load(unknown).unwrap().set_masks().is_empty());
+    let asked = ["--format", "json", "probe", "--simulate", unknown, "--only", "llc"];
+    let output = run(&asked);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["llc"]["answer"], "not_asked");
+    assert!(report["llc"]["why"].as_str().unwrap().starts_with("it is not simulated: "), "{report}");
+}
+
+#[test]
+fn a_cache_alone_is_a_platform_without_banks() {
+    let scratch = Scratch::new("llc-only");
+    let out = scratch.path("cache.toml");
+    text(&["probe", "--simulate", "haswell-e3-1230", "--only", "llc", "--out", &out]);
+    let [truth, probed] = ["haswell-e3-1230", &out].map(|platform| json(&["palette", platform]));
+    assert_eq!((&probed["set_colors"], &probed["banks"]), (&truth["set_colors"], &Value::from(1)));
+    assert!(std::fs::read_to_string(&out).unwrap().contains("Of the last-level cache alone"));
+}
+
+/// Writes the beginning of a log as the program does.
+fn begun(log: &str, only: &str) -> std::fs::File {
+    let mut file = std::fs::File::create(log).unwrap();
+    let machine = r#"{"name":"a machine of this test","memory":[],"llc":null,"caches":[],"cores":null,"groups":[0],"no_llc":null,"no_nodes":null}"#;
+    let notes = [
+        ("algorithm", "own"),
+        ("only", only),
+        ("seed", "1"),
+        ("confidence", "0.999"),
+        ("shift", "no"),
+        ("banks", "none"),
+        ("repeats", "none"),
+        ("machine", machine),
+    ];
+    begin_log(&mut file, &notes.map(|(key, text)| (key, text.to_owned()))).unwrap();
+    file
+}
+
+#[test]
+fn parts_of_memory_with_functions_of_their_own_are_files_of_their_own() {
+    let scratch = Scratch::new("areas");
+    let (log, out, second) = (scratch.path("log"), scratch.path("found.toml"), scratch.path("found-2.toml"));
+    // Both channels as far as both modules go, and one beyond.
+    let (large, small) = (6 << 30, 1 << 30);
+    let one = [1_u64 << 13 | 1 << 17, 1 << 14 | 1 << 18, 1 << 15 | 1 << 19, 1 << 16 | 1 << 20];
+    let both: Vec<u64> = [1 << 6 | 1 << 13].into_iter().chain(one.map(|mask| mask << 1)).collect();
+    let made = |functions: &[u64], base: u64, size: u64| {
+        let mut file = mapfile::to_platform_file("made", functions, base + size, "made");
+        (file.region[0].base, file.region[0].size) = (ByteSize(base), ByteSize(size));
+        let platform = Platform::from_file(file, "made").unwrap();
+        let pool = Pool::new([PhysAddr(base)..PhysAddr(base + size)], 64).unwrap();
+        (platform, pool)
+    };
+    let ((first, pool), (second_part, other)) = (made(&both, 0, large), made(&one, large, small));
+    let machine = SimulatedMachine::new(first, pool, Noise::QUIET, 2).unwrap().beside(second_part, other).unwrap();
+    let mut recorder = Recorder::of_dram(machine, begun(&log, "dram")).unwrap();
+    probe(&mut recorder, &Settings::default(), &mut |_| {}).unwrap();
+    recorder.finish().unwrap();
+    let report = json(&["probe", "--replay", &log, "--out", &out, "--id", "two"]);
+    assert_eq!((&report["answer"], report["areas"].as_array().unwrap().len()), (&Value::from("partial"), 2));
+    for (path, id, bytes) in [(&out, "two", large), (&second, "two-2", small)] {
+        let platform = Platform::load(path).unwrap();
+        assert_eq!((platform.id(), platform.size_bytes()), (id, bytes), "{path}");
+        let palette = json(&["palette", path]);
+        assert_eq!(palette["banks"], Value::from(platform.banks()), "{palette}");
+        let notes = platform.file().notes.as_deref().unwrap();
+        assert!(notes.contains("of 2 of the machine's memory"), "{notes}");
+    }
 }
 
 #[test]
 fn what_is_written_is_a_platform() {
     let scratch = Scratch::new("out");
     let out = scratch.path("found.toml");
-    let report = text(&["probe", "--simulate", "rpi4-2g", "--out", &out, "--id", "my-board"]);
+    let report = text(&["probe", "--simulate", "rpi4-2g", "--only", "dram", "--out", &out, "--id", "my-board"]);
     assert!(report.starts_with("answer      a mapping, right with a probability of 99."), "{report}");
     let [truth, probed] = ["rpi4-2g", &out].map(|platform| json(&["palette", platform]));
     assert_eq!(probed["platform"], "my-board");
@@ -85,7 +235,7 @@ fn what_is_written_is_a_platform() {
 
 #[test]
 fn what_shifts_the_time_of_other_pairs_is_said_when_asked_for() {
-    let simulated = ["probe", "--simulate", "haswell-e3-1230", "--noise"];
+    let simulated = ["probe", "--only", "dram", "--simulate", "haswell-e3-1230", "--noise"];
     let of = |arguments: &[&str]| json(&[&simulated, arguments].concat())["areas"][0]["shift"].clone();
     let shift = of(&["typical", "--shift"]);
     assert_eq!(shift["function"], serde_json::json!([13, 17]), "{shift}");
@@ -94,7 +244,24 @@ fn what_shifts_the_time_of_other_pairs_is_said_when_asked_for() {
     assert!(of(&["typical"]).is_null() && of(&["none", "--shift"]).is_null());
     let report = text(&[&simulated, &["quiet", "--shift"][..]].concat());
     let line = report.lines().find(|line| line.starts_with("shift ")).expect("a line says so");
-    assert!(line.contains("13^17") && line.ends_with("a bank group or a channel"), "{line}");
+    assert!(line.contains("13^17") && line.ends_with("a bank group, rank or channel"), "{line}");
+    // Functions that nothing is known of are said to be so, beside the one that is.
+    let scratch = Scratch::new("roles");
+    let out = scratch.path("found.toml");
+    let report = json(&[&simulated, &["quiet", "--shift", "--out", &out][..]].concat());
+    let roles: Vec<(&Value, &str)> = report["areas"][0]["functions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|function| (&function["bits"], function["role"].as_str().unwrap()))
+        .collect();
+    let shifting = serde_json::json!([13, 17]);
+    for (bits, role) in roles {
+        assert_eq!(role, if *bits == shifting { "bank group, rank or channel" } else { "unknown" }, "{bits}");
+    }
+    let notes = Platform::load(&out).unwrap().file().notes.clone().unwrap();
+    let known = "13^17 shifts the time of pairs that do not conflict: a bank group, rank or channel, and timing does not say which";
+    assert!(notes.contains(known), "{notes}");
 }
 
 /// Records a probe of a machine of which not all is seen.
@@ -102,7 +269,7 @@ fn recorded(log: &str, known_bits: u32, noise: Noise) {
     let platform = Platform::load("rpi4-2g").unwrap();
     let pool = Pool::new(platform.regions().iter().map(|region| region.base..region.end()), known_bits).unwrap();
     let machine = SimulatedMachine::new(platform, pool, noise, 3).unwrap();
-    let mut recorder = Recorder::new(machine, std::fs::File::create(log).unwrap()).unwrap();
+    let mut recorder = Recorder::of_dram(machine, begun(log, "dram")).unwrap();
     probe(&mut recorder, &Settings::default(), &mut |_| {}).unwrap();
     recorder.finish().unwrap();
 }
@@ -198,14 +365,14 @@ fn a_self_test_counts_what_is_right() {
 fn what_is_wrong_is_named() {
     let scratch = Scratch::new("wrong");
     let (no_platforms, missing) = (scratch.path(""), scratch.path("there/is/none"));
-    let log = scratch.file("log", "memtint probe log 2\n");
+    let log = scratch.file("log", "memtint probe log 3\n");
     for (arguments, message) in [
         (&["--confidence", "1"][..], "accepted are numbers from 0.5 to 1 (excluded)"),
         (&["--confidence", "nan"], "accepted are numbers from 0.5 to 1"),
         (&["--memory", "1M"], "a pool of 1048576 bytes was asked for; accepted is 2097152 or more"),
         (&["--memory", "4X"], "unit \"X\""),
         (&["--replay", &missing], "cannot be read"),
-        (&["--replay", &log], "line 1: \"memtint probe log 2\" found"),
+        (&["--replay", &log], "line 1: \"memtint probe log 3\" found"),
         (&["--simulate", "nobody"], "nobody"),
         (&["--simulate", "rpi4-2g", "--out", &missing], "cannot be written"),
         (&["--simulate", "rpi4-2g", "--svg", &missing], "cannot be written"),
@@ -216,6 +383,14 @@ fn what_is_wrong_is_named() {
         (&["--simulate", "rpi4-2g", "--algorithm", "palloc"], "--banks: nothing found"),
         (&["--simulate", "rpi4-2g", "--algorithm", "palloc", "--banks", "12"], "--banks: 12 found"),
         (&["--simulate", "rpi4-2g", "--algorithm", "bpm", "--out", &missing], "accepted with own"),
+        (
+            &["--simulate", "rpi4-2g", "--algorithm", "bpm", "--only", "llc"],
+            "--only: llc found; accepted with --algorithm bpm",
+        ),
+        (&["--simulate", "rpi4-2g", "--only", "l3"], "possible values: dram, llc, nodes"),
+        (&["--simulate", "rpi4-2g", "--only", "nodes", "--out", &missing], "--out: found with --only nodes"),
+        (&["--simulate", "rpi4-2g", "--only", "llc", "--svg", &missing], "--svg: found with --only llc"),
+        (&["--self-test", "--only", "llc"], "cannot be used with"),
         (&["--self-test", "--algorithm", "bpm"], "cannot be used with"),
         (&["--self-test", "--platforms", &no_platforms], "accepted are files *.toml"),
         (&["--self-test", "--platforms", &missing], "cannot be read"),
@@ -250,6 +425,12 @@ fn this_machine_gets_an_answer() {
     };
     assert_eq!((output.status.code(), std::fs::exists(&out).unwrap()), (Some(status), written), "{report}");
     assert_eq!(report["oracle"]["kind"], "machine");
+    let cache = &report["llc"];
+    assert!(["found", "partial", "no_signal"].contains(&cache["answer"].as_str().unwrap()), "{cache}");
+    assert!(cache["answer"] == "found" || !cache["why"].as_str().unwrap().is_empty(), "{cache}");
+    assert!(cache["levels"]["memory"].as_f64().unwrap() > 0.0 && cache["timed"].as_u64().unwrap() > 30, "{cache}");
+    let nodes = &report["nodes"];
+    assert!(["one", "ordered", "partly", "not_asked"].contains(&nodes["answer"].as_str().unwrap()), "{nodes}");
     assert!(report["effort"]["accesses"].as_u64().unwrap() > 100, "{report}");
     if written {
         json(&["palette", &out]);

@@ -5,7 +5,7 @@
 //! address ranges that are moved or dealt out over three channels. What is found is right, or the probe says why it cannot be.
 //!
 //! What it deliberately does not do: it touches no machine. Readings come from an [`Oracle`]: the machine (elsewhere), a
-//! [`SimulatedMachine`] with the mapping of a platform file and [`Noise`], or a [log](Replay).
+//! [`SimulatedMachine`] with the mapping of a platform file and [`Noise`], or a [log](Log).
 //!
 //! [`probe()`] does the whole of it. A [`Tester`] decides whether a difference of addresses conflicts, with a stated error probability
 //! and each time somewhere else; [`survey`] finds the levels to tell conflicts by; [`solve()`] finds the functions under a
@@ -52,7 +52,7 @@ pub use controller::{ControllerMachine, Surroundings};
 pub use discover::probe;
 pub use judge::{Verdict, judge};
 pub use levels::{Candidate, Landscape, survey};
-pub use log::{Recorder, Replay};
+pub use log::{Log, LogPart, Recorder, Replay, begin_log};
 pub use oracle::{Oracle, OracleError};
 pub use pool::{LINE, Pool, PoolError};
 pub use random::Random;

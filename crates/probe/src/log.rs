@@ -1,7 +1,12 @@
 //! Recorded questions and answers: a probe that was recorded can be repeated anywhere, bit for bit.
 //!
+//! A log begins with notes, which are the recorder's to read, and holds parts, in order. Each begins with the pool that its questions
+//! are about:
+//!
 //! ```text
-//! memtint probe log 1
+//! memtint probe log 2
+//! note seed 1
+//! part dram
 //! known_bits 64
 //! piece 0x100000 0x40000000
 //! time 2 0x100040 0x200040 = 181 270 180 269
@@ -9,14 +14,19 @@
 //! beside 1 0x100040 | 0x200040 = none
 //! ```
 //!
-//! A log of questions about caches or nodes says before them what the machine said of these:
+//! Questions about caches or nodes come after what the machine said of these. Of many lines only their number and a hash are kept:
 //!
 //! ```text
+//! part llc
+//! known_bits 64
+//! piece 0x100000 0x40000000
 //! line 64
 //! private 64 8
 //! reload 2 0x100040 | 0x200040 0x300040 = 41 190
-//! ```
-//! ```text
+//! reload 2 0x100040 | 4096 lines 0x93c467e37db0c7a4 = 41 190
+//! part nodes
+//! known_bits 21
+//! piece 0x0 0x40000000
 //! groups 2
 //! node 0 0x0 0x40000000
 //! load 1 4 0x100040 = 201 260 199 203
@@ -26,11 +36,59 @@ use crate::cache::{CacheFacts, CacheOracle, NodeLayout, NodeOracle, PrivateCache
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::{LINE, Pool};
 use memtint_units::PhysAddr;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{BufRead, Lines, Write};
 use std::ops::Range;
 
-const TITLE: &str = "memtint probe log 1";
+const TITLE: &str = "memtint probe log 2";
+/// More lines than this are not written one by one.
+const LISTED_MAX: usize = 64;
+
+/// What the questions of a part of a log are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogPart {
+    /// Banks.
+    Dram,
+    /// The last-level cache.
+    Caches,
+    /// NUMA nodes.
+    Nodes,
+}
+
+impl LogPart {
+    /// Gives the word that logs have for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            LogPart::Dram => "dram",
+            LogPart::Caches => "llc",
+            LogPart::Nodes => "nodes",
+        }
+    }
+}
+
+impl fmt::Display for LogPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Writes the beginning of a log, with notes for whoever reads it: a word and a line of text each. Parts follow, each by a
+/// [`Recorder`].
+///
+/// # Errors
+/// [`OracleError::Io`] when it cannot be written.
+///
+/// # Panics
+/// When a note's key has a space, or its text a line break.
+pub fn begin_log(log: &mut impl Write, notes: &[(&str, String)]) -> Result<(), OracleError> {
+    let mut text = format!("{TITLE}\n");
+    for (key, note) in notes {
+        assert!(!key.contains(char::is_whitespace) && !note.contains(['\n', '\r']), "a note is a word and a line");
+        let _ = writeln!(text, "note {key} {note}");
+    }
+    log.write_all(text.as_bytes()).map_err(failed)
+}
 
 /// Passes questions on to another oracle, and writes down what was asked and answered.
 #[derive(Debug)]
@@ -40,20 +98,15 @@ pub struct Recorder<O, W> {
 }
 
 impl<O: Oracle, W: Write> Recorder<O, W> {
-    /// Begins a log.
+    /// Begins a part about banks in a log that has a beginning.
     ///
     /// # Errors
     /// [`OracleError::Io`] when it cannot be written.
-    pub fn new(oracle: O, mut log: W) -> Result<Recorder<O, W>, OracleError> {
-        let mut text = format!("{TITLE}\nknown_bits {}\n", oracle.pool().known_bits());
-        for piece in oracle.pool().pieces() {
-            let _ = writeln!(text, "piece {:#x} {:#x}", piece.start.0, piece.end.0);
-        }
-        log.write_all(text.as_bytes()).map_err(failed)?;
-        Ok(Recorder { oracle, log })
+    pub fn of_dram(oracle: O, log: W) -> Result<Recorder<O, W>, OracleError> {
+        Recorder::of(LogPart::Dram, "", oracle, log)
     }
 
-    /// Begins a log of questions about caches.
+    /// Begins a part about caches.
     ///
     /// # Errors
     /// [`OracleError::Io`] when it cannot be written.
@@ -61,17 +114,14 @@ impl<O: Oracle, W: Write> Recorder<O, W> {
     where
         O: CacheOracle,
     {
-        let mut recorder = Recorder::new(oracle, log)?;
-        let facts = recorder.oracle.caches();
-        let mut text = format!("line {}\n", facts.line);
-        for cache in &facts.private {
-            let _ = writeln!(text, "private {} {}", cache.sets, cache.ways);
+        let mut facts = format!("line {}\n", oracle.caches().line);
+        for cache in &oracle.caches().private {
+            let _ = writeln!(facts, "private {} {}", cache.sets, cache.ways);
         }
-        recorder.log.write_all(text.as_bytes()).map_err(failed)?;
-        Ok(recorder)
+        Recorder::of(LogPart::Caches, &facts, oracle, log)
     }
 
-    /// Begins a log of questions about nodes.
+    /// Begins a part about nodes.
     ///
     /// # Errors
     /// [`OracleError::Io`] when it cannot be written.
@@ -79,17 +129,23 @@ impl<O: Oracle, W: Write> Recorder<O, W> {
     where
         O: NodeOracle,
     {
-        let mut recorder = Recorder::new(oracle, log)?;
-        let layout = recorder.oracle.layout();
-        let mut text = format!("groups {}\n", layout.groups);
-        for (node, piece) in &layout.memory {
-            let _ = writeln!(text, "node {node} {:#x} {:#x}", piece.start.0, piece.end.0);
+        let mut facts = format!("groups {}\n", oracle.layout().groups);
+        for (node, piece) in &oracle.layout().memory {
+            let _ = writeln!(facts, "node {node} {:#x} {:#x}", piece.start.0, piece.end.0);
         }
-        recorder.log.write_all(text.as_bytes()).map_err(failed)?;
-        Ok(recorder)
+        Recorder::of(LogPart::Nodes, &facts, oracle, log)
     }
 
-    /// Ends the log.
+    fn of(part: LogPart, facts: &str, oracle: O, mut log: W) -> Result<Recorder<O, W>, OracleError> {
+        let mut text = format!("part {part}\nknown_bits {}\n", oracle.pool().known_bits());
+        for piece in oracle.pool().pieces() {
+            let _ = writeln!(text, "piece {:#x} {:#x}", piece.start.0, piece.end.0);
+        }
+        log.write_all((text + facts).as_bytes()).map_err(failed)?;
+        Ok(Recorder { oracle, log })
+    }
+
+    /// Ends the part.
     ///
     /// # Errors
     /// [`OracleError::Io`] when it cannot be written.
@@ -124,7 +180,15 @@ fn beside_question(addresses: &[PhysAddr], others: &[PhysAddr], rounds: u32) -> 
 }
 
 fn reload_question(target: PhysAddr, others: &[PhysAddr], rounds: u32) -> String {
-    format!("reload {rounds}{} |{}", list(&[target]), list(others))
+    let others =
+        if others.len() > LISTED_MAX { format!(" {} lines {:#x}", others.len(), hash(others)) } else { list(others) };
+    format!("reload {rounds}{} |{others}", list(&[target]))
+}
+
+/// FNV-1a, of 64 bits.
+fn hash(addresses: &[PhysAddr]) -> u64 {
+    let bytes = addresses.iter().flat_map(|addr| addr.0.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn load_question(group: u32, addr: PhysAddr, rounds: u32) -> String {
@@ -178,105 +242,82 @@ impl<O: Oracle, W: Write> Oracle for Recorder<O, W> {
     }
 }
 
-/// Answers from a log, as long as the questions are those that were recorded.
+/// A log that is read.
 #[derive(Debug)]
-pub struct Replay<R> {
+pub struct Log<R> {
     name: String,
     lines: Lines<R>,
     line: usize,
-    pool: Pool,
-    caches: CacheFacts,
-    layout: NodeLayout,
+    notes: Vec<(String, String)>,
     /// A line that was read and not used.
     ahead: Option<String>,
 }
 
-impl<R: BufRead> Replay<R> {
+impl<R: BufRead> Log<R> {
     /// Reads the beginning of a log; `name` is what messages call it.
     ///
     /// # Errors
     /// [`OracleError::Log`] for a text that is no log, [`OracleError::Io`] when it cannot be read.
-    pub fn new(name: &str, log: R) -> Result<Replay<R>, OracleError> {
-        let pool = Pool::new([PhysAddr(0)..PhysAddr(64)], 64).expect("a line is a pool");
-        let caches = CacheFacts { line: LINE, private: Vec::new() };
-        let layout = NodeLayout { groups: 1, memory: Vec::new() };
-        let lines = log.lines();
-        let mut replay = Replay { name: name.to_owned(), lines, line: 0, pool, caches, layout, ahead: None };
-        let title = replay.next()?;
+    pub fn new(name: &str, log: R) -> Result<Log<R>, OracleError> {
+        let mut log = Log { name: name.to_owned(), lines: log.lines(), line: 0, notes: Vec::new(), ahead: None };
+        let title = log.next()?;
         if title.as_deref() != Some(TITLE) {
-            return Err(replay.refuse(title, "a log that begins with \"memtint probe log 1\""));
+            return Err(log.refuse(title, "a log that begins with \"memtint probe log 2\""));
         }
-        let known = replay.next()?;
-        let bits = known.as_deref().and_then(|line| line.strip_prefix("known_bits ")?.parse::<u32>().ok());
-        let Some(bits) = bits else { return Err(replay.refuse(known, "known_bits and a number")) };
-        let mut pieces = Vec::new();
         loop {
-            let line = replay.next()?;
-            let Some(piece) = line.as_deref().and_then(|line| line.strip_prefix("piece ")) else {
-                replay.ahead = line;
-                break;
+            let line = log.next()?;
+            let Some(note) = line.as_deref().and_then(|line| line.strip_prefix("note ")) else {
+                log.ahead = line;
+                return Ok(log);
             };
-            match bounds(piece) {
-                Some(piece) => pieces.push(piece),
-                None => return Err(replay.refuse(line, "piece and two addresses such as 0x100000 0x200000")),
-            }
-        }
-        replay.pool =
-            Pool::new(pieces, bits).map_err(|error| replay.refuse(Some(error.to_string()), "pieces of a pool"))?;
-        replay.facts()?;
-        Ok(replay)
-    }
-
-    /// Reads what the machine said of caches and nodes.
-    fn facts(&mut self) -> Result<(), OracleError> {
-        loop {
-            let line = self.next()?;
-            let text = line.as_deref().unwrap_or("");
-            let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
-            let known = match kind {
-                "line" => self.line_of(rest),
-                "private" => self.private(rest),
-                "groups" => rest.parse().ok().filter(|&groups| groups > 0).map(|groups| self.layout.groups = groups),
-                "node" => self.node(rest),
-                _ => {
-                    self.ahead = line;
-                    return Ok(());
-                }
-            };
-            if known.is_none() {
-                return Err(self.refuse(
-                    line,
-                    "line and a power of two from 64; private, sets (a power of two) and ways; groups and a number; node, its \
-                     number and two addresses",
-                ));
-            }
+            let (key, text) = note.split_once(' ').unwrap_or((note, ""));
+            log.notes.push((key.to_owned(), text.to_owned()));
         }
     }
 
-    fn line_of(&mut self, text: &str) -> Option<()> {
-        self.caches.line = text.parse().ok().filter(|line: &u64| line.is_power_of_two() && *line >= LINE)?;
-        Some(())
+    /// Gives the notes, in order.
+    #[must_use]
+    pub fn notes(&self) -> &[(String, String)] {
+        &self.notes
     }
 
-    fn private(&mut self, text: &str) -> Option<()> {
-        let (sets, ways) = text.split_once(' ')?;
-        let cache = PrivateCache { sets: sets.parse().ok()?, ways: ways.parse().ok()? };
-        (cache.sets.is_power_of_two() && cache.ways > 0).then(|| self.caches.private.push(cache))
+    /// Reads the beginning of the next part, which has to be this one.
+    ///
+    /// # Errors
+    /// [`OracleError::Log`] for another part, or none, [`OracleError::Io`] when it cannot be read.
+    pub fn part(&mut self, part: LogPart) -> Result<Replay<'_, R>, OracleError> {
+        let line = self.next()?;
+        if line.as_deref().and_then(|line| line.strip_prefix("part ")) != Some(part.name()) {
+            return Err(self.refuse(
+                line,
+                match part {
+                    LogPart::Dram => "part dram",
+                    LogPart::Caches => "part llc",
+                    LogPart::Nodes => "part nodes",
+                },
+            ));
+        }
+        Replay::new(self)
     }
 
-    fn node(&mut self, text: &str) -> Option<()> {
-        let (node, piece) = text.split_once(' ')?;
-        self.layout.memory.push((node.parse().ok()?, bounds(piece)?));
-        Some(())
+    /// Ends the reading: there must be nothing left.
+    ///
+    /// # Errors
+    /// [`OracleError::Log`] for what is left, [`OracleError::Io`] when it cannot be read.
+    pub fn end(mut self) -> Result<(), OracleError> {
+        match self.next()? {
+            None => Ok(()),
+            line => Err(self.refuse(line, "the end")),
+        }
     }
 
     fn next(&mut self) -> Result<Option<String>, OracleError> {
         if let Some(line) = self.ahead.take() {
             return Ok(Some(line));
         }
+        let Some(read) = self.lines.next() else { return Ok(None) };
         self.line += 1;
-        let read = |source| OracleError::Io { what: format!("{}: line {}", self.name, self.line), source };
-        self.lines.next().transpose().map_err(read)
+        read.map(Some).map_err(|source| OracleError::Io { what: format!("{}: line {}", self.name, self.line), source })
     }
 
     fn refuse(&self, found: Option<String>, accepted: &'static str) -> OracleError {
@@ -310,6 +351,89 @@ impl<R: BufRead> Replay<R> {
             _ => Err(self.refuse(Some(line), "as many readings as were asked for")),
         }
     }
+
+    fn readings(&mut self, asked: String, readings: usize) -> Result<Vec<u32>, OracleError> {
+        let found = self.answer(asked, readings)?;
+        found.ok_or_else(|| self.refuse(Some("none".to_owned()), "readings"))
+    }
+}
+
+/// Answers from a part of a log, as long as the questions are those that were recorded.
+#[derive(Debug)]
+pub struct Replay<'l, R> {
+    log: &'l mut Log<R>,
+    pool: Pool,
+    caches: CacheFacts,
+    layout: NodeLayout,
+}
+
+impl<'l, R: BufRead> Replay<'l, R> {
+    fn new(log: &'l mut Log<R>) -> Result<Replay<'l, R>, OracleError> {
+        let known = log.next()?;
+        let bits = known.as_deref().and_then(|line| line.strip_prefix("known_bits ")?.parse::<u32>().ok());
+        let Some(bits) = bits else { return Err(log.refuse(known, "known_bits and a number")) };
+        let mut pieces = Vec::new();
+        loop {
+            let line = log.next()?;
+            let Some(piece) = line.as_deref().and_then(|line| line.strip_prefix("piece ")) else {
+                log.ahead = line;
+                break;
+            };
+            match bounds(piece) {
+                Some(piece) => pieces.push(piece),
+                None => return Err(log.refuse(line, "piece and two addresses such as 0x100000 0x200000")),
+            }
+        }
+        let pool = Pool::new(pieces, bits).map_err(|error| log.refuse(Some(error.to_string()), "pieces of a pool"))?;
+        let caches = CacheFacts { line: LINE, private: Vec::new() };
+        let layout = NodeLayout { groups: 1, memory: Vec::new() };
+        let mut replay = Replay { log, pool, caches, layout };
+        replay.facts()?;
+        Ok(replay)
+    }
+
+    /// Reads what the machine said of caches and nodes.
+    fn facts(&mut self) -> Result<(), OracleError> {
+        loop {
+            let line = self.log.next()?;
+            let text = line.as_deref().unwrap_or("");
+            let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
+            let known = match kind {
+                "line" => self.line_of(rest),
+                "private" => self.private(rest),
+                "groups" => rest.parse().ok().filter(|&groups| groups > 0).map(|groups| self.layout.groups = groups),
+                "node" => self.node(rest),
+                _ => {
+                    self.log.ahead = line;
+                    return Ok(());
+                }
+            };
+            if known.is_none() {
+                return Err(self.log.refuse(
+                    line,
+                    "line and a power of two from 64; private, sets (a power of two) and ways; groups and a number; node, its \
+                     number and two addresses",
+                ));
+            }
+        }
+    }
+
+    fn line_of(&mut self, text: &str) -> Option<()> {
+        self.caches.line = text.parse().ok().filter(|line: &u64| line.is_power_of_two() && *line >= LINE)?;
+        Some(())
+    }
+
+    fn private(&mut self, text: &str) -> Option<()> {
+        let (sets, ways) = text.split_once(' ')?;
+        let cache = PrivateCache { sets: sets.parse().ok()?, ways: ways.parse().ok()? };
+        (cache.sets.is_power_of_two() && cache.ways > 0).then(|| self.caches.private.push(cache))
+    }
+
+    fn node(&mut self, text: &str) -> Option<()> {
+        let (node, piece) = text.split_once(' ')?;
+        self.layout.memory.push((node.parse().ok()?, bounds(piece)?));
+        Some(())
+    }
 }
 
 fn bounds(text: &str) -> Option<Range<PhysAddr>> {
@@ -318,15 +442,13 @@ fn bounds(text: &str) -> Option<Range<PhysAddr>> {
     Some(PhysAddr(number(base)?)..PhysAddr(number(end)?))
 }
 
-impl<R: BufRead> Oracle for Replay<R> {
+impl<R: BufRead> Oracle for Replay<'_, R> {
     fn pool(&self) -> &Pool {
         &self.pool
     }
 
     fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
-        let asked = time_question(addresses, rounds);
-        let found = self.answer(asked, addresses.len() * rounds as usize)?;
-        found.ok_or_else(|| self.refuse(Some("none".to_owned()), "readings"))
+        self.log.readings(time_question(addresses, rounds), addresses.len() * rounds as usize)
     }
 
     fn time_beside(
@@ -335,28 +457,26 @@ impl<R: BufRead> Oracle for Replay<R> {
         others: &[PhysAddr],
         rounds: u32,
     ) -> Result<Option<Vec<u32>>, OracleError> {
-        self.answer(beside_question(addresses, others, rounds), addresses.len() * rounds as usize)
+        self.log.answer(beside_question(addresses, others, rounds), addresses.len() * rounds as usize)
     }
 }
 
-impl<R: BufRead> CacheOracle for Replay<R> {
+impl<R: BufRead> CacheOracle for Replay<'_, R> {
     fn caches(&self) -> &CacheFacts {
         &self.caches
     }
 
     fn reload(&mut self, target: PhysAddr, others: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
-        let found = self.answer(reload_question(target, others, rounds), rounds as usize)?;
-        found.ok_or_else(|| self.refuse(Some("none".to_owned()), "readings"))
+        self.log.readings(reload_question(target, others, rounds), rounds as usize)
     }
 }
 
-impl<R: BufRead> NodeOracle for Replay<R> {
+impl<R: BufRead> NodeOracle for Replay<'_, R> {
     fn layout(&self) -> &NodeLayout {
         &self.layout
     }
 
     fn load(&mut self, group: u32, addr: PhysAddr, rounds: u32) -> Result<Vec<u32>, OracleError> {
-        let found = self.answer(load_question(group, addr, rounds), rounds as usize)?;
-        found.ok_or_else(|| self.refuse(Some("none".to_owned()), "readings"))
+        self.log.readings(load_question(group, addr, rounds), rounds as usize)
     }
 }

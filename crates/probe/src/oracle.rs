@@ -30,6 +30,25 @@ pub trait Oracle {
     ) -> Result<Option<Vec<u32>>, OracleError>;
 }
 
+impl<O: Oracle + ?Sized> Oracle for &mut O {
+    fn pool(&self) -> &Pool {
+        (**self).pool()
+    }
+
+    fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        (**self).time(addresses, rounds)
+    }
+
+    fn time_beside(
+        &mut self,
+        addresses: &[PhysAddr],
+        others: &[PhysAddr],
+        rounds: u32,
+    ) -> Result<Option<Vec<u32>>, OracleError> {
+        (**self).time_beside(addresses, others, rounds)
+    }
+}
+
 /// Tells why an oracle does not answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

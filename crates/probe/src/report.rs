@@ -202,11 +202,17 @@ impl Report {
 }
 
 impl Mapping {
-    /// Gives a platform file of the largest area; `source` says what was probed and when, `memory` where memory is (empty: from the
-    /// lowest to the highest address of the pool).
+    /// Gives a platform file of each area, the largest first, for files have one set of functions; `source` says what was probed and
+    /// when, `memory` where memory is (empty: from the lowest to the highest address of the pool).
     #[must_use]
-    pub fn platform_file(&self, id: &str, source: &str, memory: &[Range<PhysAddr>]) -> PlatformFile {
-        let Area { pool, view, solution, .. } = &self.areas[0];
+    pub fn platform_files(&self, id: &str, source: &str, memory: &[Range<PhysAddr>]) -> Vec<PlatformFile> {
+        self.areas.iter().map(|area| area.platform_file(id, source, memory)).collect()
+    }
+}
+
+impl Area {
+    fn platform_file(&self, id: &str, source: &str, memory: &[Range<PhysAddr>]) -> PlatformFile {
+        let Area { pool, view, solution, .. } = self;
         let mut file = mapfile::to_platform_file(id, &solution.functions, LINE, source);
         file.dram.row_functions = Some(solution.rows().iter().map(|&mask| gf2::bits(mask).collect()).collect());
         file.dram.source_kind = Some("timing".to_owned());

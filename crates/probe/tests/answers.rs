@@ -56,7 +56,7 @@ fn what_is_found_can_be_written_down() {
         assert!(mapping.confidence > 0.99, "{id}: {}", mapping.confidence);
         let area = &mapping.areas[0];
         assert_eq!(area.verification.all().tried, area.verification.all().hits);
-        let file = mapping.platform_file("probed", "a test", &[]);
+        let file = mapping.platform_files("probed", "a test", &[]).remove(0);
         let written = Platform::parse(&file.to_toml(), "probed.toml").unwrap();
         let truth = machine.platform();
         assert_eq!(written.banks(), truth.banks(), "{id}");
@@ -228,7 +228,7 @@ fn blocks_in_no_order_show_what_is_within_them() {
     assert_eq!(judge(&machine, &report.answer), Verdict::Partial, "{:?}", report.attempts);
     let Answer::Partial(mapping, missing) = &report.answer else { unreachable!() };
     assert_eq!(missing, &[Missing::BetweenBlocks(28)]);
-    let file = mapping.platform_file("probed", "a test", &[]);
+    let file = mapping.platform_files("probed", "a test", &[]).remove(0);
     let written = Platform::parse(&file.to_toml(), "probed.toml").unwrap();
     assert_eq!((written.banks(), written.size_bytes()), (16, GIB / 4));
 }
@@ -286,7 +286,7 @@ fn huge_pages_show_the_lower_bits() {
             assert_eq!(judge(&machine, &report.answer), Verdict::Partial, "{id} {:?}", report.attempts);
             let Answer::Partial(mapping, missing) = &report.answer else { unreachable!() };
             assert_eq!(missing, &[Missing::UnknownAddresses(21)]);
-            let file = mapping.platform_file("probed", "a test", &[]);
+            let file = mapping.platform_files("probed", "a test", &[]).remove(0);
             let written = Platform::parse(&file.to_toml(), "probed.toml").unwrap();
             assert_eq!((written.address_bits(), written.size_bytes()), (21, 2 << 20));
         }

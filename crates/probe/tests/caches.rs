@@ -7,7 +7,7 @@ use memtint_probe::cache::{
     CacheAnswer, CacheFacts, CacheMachine, CacheOracle, CacheRefusal, KnownHash, LastLevel, Nearer, Slice, probe_cache,
     probe_nodes,
 };
-use memtint_probe::{Noise, Oracle, OracleError, Pool, Random, Recorder, Replay};
+use memtint_probe::{Log, LogPart, Noise, Oracle, OracleError, Pool, Random, Recorder, begin_log};
 use memtint_units::{ByteSize, PhysAddr};
 
 /// Published last levels with linear hashes that no platform file has: `llc.toml` of the facts.
@@ -211,6 +211,28 @@ fn huge_pages_show_their_bits_and_no_more() {
     let CacheAnswer::Partial(last, why) = &report.answer else { panic!("{report:?}") };
     assert_eq!((last.ways, last.set_bits.len()), (11, 11), "{report:?}");
     assert_eq!(why, "the slice hash does not look linear, and addresses are known below bit 21 only");
+}
+
+/// A hypervisor has put huge pages anywhere: above them, addresses mean nothing, and the kernel does not know.
+#[test]
+fn within_huge_pages_that_are_anywhere_the_index_is_found() {
+    let functions = [mask(&[6, 10, 12, 14, 16, 17, 18, 20]), mask(&[7, 11, 13, 15, 17, 19, 20])];
+    let anywhere = |page: u64| Random::new(page ^ 0x1234).below(4);
+    let slice = move |address: u64| {
+        let within = functions
+            .iter()
+            .enumerate()
+            .fold(0, |slice, (bit, &function)| slice | u64::from((address & function).count_ones() % 2) << bit);
+        (within ^ anywhere(address >> 21)) as u32
+    };
+    let mut machine = hashed(4, slice, 64, Noise::QUIET);
+    let report = probe_cache(&mut machine, 3).unwrap();
+    let CacheAnswer::Partial(last, why) = &report.answer else { panic!("{report:?}") };
+    assert!(why.starts_with("the index is linear only within blocks of 2 MiB: "), "{why}");
+    assert_eq!((last.ways, &last.set_bits), (11, &(6..17).collect()), "{report:?}");
+    let congruence = report.congruence.as_ref().unwrap().as_ref().unwrap();
+    let truth = Basis::spanning((6..17).map(|bit| 1 << bit).chain(functions));
+    assert_eq!((congruence.covered, &congruence.functions), ((1 << 21) - 64, &truth));
 }
 
 /// A machine with four slices whose caches are changed before it is made.
@@ -457,27 +479,38 @@ fn a_recorded_probe_of_caches_and_nodes_is_repeated_bit_for_bit() {
         CacheMachine::of_platform(&platform, pool, Noise::TYPICAL, 8).unwrap()
     };
     let mut log = Vec::new();
+    begin_log(&mut log, &[]).unwrap();
     let mut recorder = Recorder::of_caches(machine(), &mut log).unwrap();
-    let first = probe_cache(&mut recorder, 2).unwrap();
+    let caches = probe_cache(&mut recorder, 2).unwrap();
     recorder.finish().unwrap();
-    let mut replay = Replay::new("a log", &log[..]).unwrap();
-    assert_eq!(format!("{:?}", probe_cache(&mut replay, 2).unwrap()), format!("{first:?}"));
-    assert!(matches!(first.answer, CacheAnswer::Found(_)));
-    let mut replay = Replay::new("a log", &log[..]).unwrap();
-    let error = probe_cache(&mut replay, 3).unwrap_err().to_string();
-    assert!(error.contains("the probe asked for reload 1 0x"), "{error}");
-
-    let mut log = Vec::new();
     let mut recorder = Recorder::of_nodes(machine(), &mut log).unwrap();
-    let first = probe_nodes(&mut recorder, 2).unwrap();
+    let nodes = probe_nodes(&mut recorder, 2).unwrap();
     recorder.finish().unwrap();
-    let mut replay = Replay::new("a log", &log[..]).unwrap();
-    assert_eq!(probe_nodes(&mut replay, 2).unwrap(), first);
+    assert!(matches!(caches.answer, CacheAnswer::Found(_)));
 
-    let begin = "memtint probe log 1\nknown_bits 64\npiece 0x0 0x1000\n";
+    let mut read = Log::new("a log", &log[..]).unwrap();
+    let again = probe_cache(&mut read.part(LogPart::Caches).unwrap(), 2).unwrap();
+    assert_eq!(format!("{again:?}"), format!("{caches:?}"));
+    assert_eq!(probe_nodes(&mut read.part(LogPart::Nodes).unwrap(), 2).unwrap(), nodes);
+    read.end().unwrap();
+
+    let mut read = Log::new("a log", &log[..]).unwrap();
+    let error = probe_cache(&mut read.part(LogPart::Caches).unwrap(), 3).unwrap_err().to_string();
+    assert!(error.contains("the probe asked for reload 1 0x"), "{error}");
+    // Many lines are told from others by their hash.
+    let text = String::from_utf8(log).unwrap();
+    let (question, _) = text.lines().find(|line| line.contains(" lines 0x")).unwrap().split_once(" =").unwrap();
+    let other = text.replacen(question, &format!("{question}0"), 1);
+    let mut read = Log::new("a log", other.as_bytes()).unwrap();
+    let error = probe_cache(&mut read.part(LogPart::Caches).unwrap(), 2).unwrap_err().to_string();
+    assert!(error.contains(&format!("{question}0; the probe asked for {question}")), "{error}");
+
+    let begin = "memtint probe log 2\npart llc\nknown_bits 64\npiece 0x0 0x1000\n";
     for wrong in ["line 65", "private 3 8", "private 64", "groups 0", "node 0 0x0"] {
-        let error = Replay::new("a log", format!("{begin}{wrong}\n").as_bytes()).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("a log: line 4: {wrong:?} found; accepted is line and a power")), "{error}");
+        let text = format!("{begin}{wrong}\n");
+        let mut read = Log::new("a log", text.as_bytes()).unwrap();
+        let error = read.part(LogPart::Caches).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("a log: line 5: {wrong:?} found; accepted is line and a power")), "{error}");
     }
 }
 

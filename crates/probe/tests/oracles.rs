@@ -1,7 +1,9 @@
 //! Is the simulated machine what it says, and is a log the machine that it recorded?
 
 use memtint_map::Platform;
-use memtint_probe::{Noise, Oracle, OracleError, Pool, Random, Recorder, Replay, SimulatedMachine, View};
+use memtint_probe::{
+    Log, LogPart, Noise, Oracle, OracleError, Pool, Random, Recorder, SimulatedMachine, View, begin_log,
+};
 use memtint_units::PhysAddr;
 
 fn machine(name: &str, noise: Noise, seed: u64) -> SimulatedMachine {
@@ -102,23 +104,33 @@ fn a_log_answers_as_the_machine_did() {
         Ok::<_, OracleError>(answers)
     };
     let mut log = Vec::new();
-    let mut recorder = Recorder::new(machine("rpi4-2g", Noise::EXTREME, 5), &mut log).unwrap();
+    begin_log(&mut log, &[("seed", "8".to_owned()), ("empty", String::new())]).unwrap();
+    let mut recorder = Recorder::of_dram(machine("rpi4-2g", Noise::EXTREME, 5), &mut log).unwrap();
     let first = asked(&mut recorder).unwrap();
     recorder.finish().unwrap();
-    let mut replay = Replay::new("a log", &log[..]).unwrap();
+    let mut read = Log::new("a log", &log[..]).unwrap();
+    assert_eq!(read.notes(), [("seed", "8"), ("empty", "")].map(|(key, text)| (key.to_owned(), text.to_owned())));
+    let mut replay = read.part(LogPart::Dram).unwrap();
     assert_eq!(asked(&mut replay).unwrap(), first);
     let error = replay.time(&[PhysAddr(0)], 1).unwrap_err().to_string();
     assert!(error.ends_with("it ends here; the probe asked for time 1 0x0"), "{error}");
-    let mut replay = Replay::new("a log", &log[..]).unwrap();
+    read.end().unwrap();
+    let mut read = Log::new("a log", &log[..]).unwrap();
+    let mut replay = read.part(LogPart::Dram).unwrap();
     let error = replay.time(&[PhysAddr(0x40)], 1).unwrap_err().to_string();
-    assert!(error.starts_with("a log: line 4: time 1 0x") && error.ends_with("asked for time 1 0x40"), "{error}");
+    assert!(error.starts_with("a log: line 7: time 1 0x") && error.ends_with("asked for time 1 0x40"), "{error}");
+    let left = read.end().unwrap_err().to_string();
+    assert!(left.starts_with("a log: line 8: \"beside 3 0x") && left.ends_with("accepted is the end"), "{left}");
     for (text, message) in [
         ("hello\n", "a log: line 1: \"hello\" found; accepted is a log that begins with"),
-        ("memtint probe log 1\nknown_bits x\n", "a log: line 2: \"known_bits x\" found"),
-        ("memtint probe log 1\nknown_bits 64\npiece 0x1 5\n", "a log: line 3: \"piece 0x1 5\" found"),
-        ("memtint probe log 1\nknown_bits 64\n", "a log: line 3: \"pool: 0 bytes found"),
+        ("memtint probe log 2\npart dram\nknown_bits x\n", "a log: line 3: \"known_bits x\" found"),
+        ("memtint probe log 2\npart dram\nknown_bits 64\npiece 0x1 5\n", "a log: line 4: \"piece 0x1 5\" found"),
+        ("memtint probe log 2\npart llc\n", "a log: line 2: \"part llc\" found; accepted is part dram"),
+        ("memtint probe log 2\nnote a\n", "a log: line 2: \"the end\" found; accepted is part dram"),
+        ("memtint probe log 2\npart dram\nknown_bits 64\n", "a log: line 3: \"pool: 0 bytes found"),
     ] {
-        let error = Replay::new("a log", text.as_bytes()).unwrap_err().to_string();
+        let read = Log::new("a log", text.as_bytes());
+        let error = read.and_then(|mut log| log.part(LogPart::Dram).map(drop)).unwrap_err().to_string();
         assert!(error.starts_with(message), "{error}");
     }
 }

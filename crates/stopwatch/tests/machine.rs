@@ -6,8 +6,9 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use memtint_probe::{Oracle, OracleError, Random, Recorder, Replay};
-use memtint_stopwatch::{Machine, StopwatchError};
+use memtint_probe::cache::{CacheFacts, CacheOracle, NodeOracle, PrivateCache, probe_nodes};
+use memtint_probe::{Log, LogPart, Oracle, OracleError, Random, Recorder, begin_log};
+use memtint_stopwatch::{Machine, NodeMachine, StopwatchError};
 use memtint_units::{ByteSize, PhysAddr};
 
 /// `None` where nothing can be timed.
@@ -133,10 +134,12 @@ fn a_recording_repeats_what_was_read() {
         (oracle.time(&pair, 20).unwrap(), oracle.time_beside(&pair, &pair[..1], 5).unwrap())
     };
     let mut log = Vec::new();
-    let mut recorder = Recorder::new(machine, &mut log).unwrap();
+    begin_log(&mut log, &[]).unwrap();
+    let mut recorder = Recorder::of_dram(machine, &mut log).unwrap();
     let first = asked(&mut recorder);
     recorder.finish().unwrap().check_places().expect("nothing has moved");
-    assert_eq!(asked(&mut Replay::new("a log", &log[..]).unwrap()), first);
+    let mut log = Log::new("a log", &log[..]).unwrap();
+    assert_eq!(asked(&mut log.part(LogPart::Dram).unwrap()), first);
 }
 
 #[test]
@@ -159,4 +162,47 @@ fn the_thread_is_let_go() {
     assert_eq!(allowed(), format!("Cpus_allowed_list:\t{}", machine.about().cpu));
     drop(machine);
     assert_eq!(allowed(), before);
+}
+
+#[test]
+fn a_line_is_in_a_cache_until_it_is_pushed_out_of_all() {
+    let Some(machine) = machine(64) else { return };
+    let facts = CacheFacts { line: 64, private: vec![PrivateCache { sets: 64, ways: 8 }] };
+    let mut machine = machine.with_caches(facts.clone());
+    assert_eq!(machine.caches(), &facts);
+    let mut random = Random::new(4);
+    let (mut kept, mut pushed, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
+    let all: Vec<PhysAddr> =
+        machine.pool().pieces().flat_map(|piece| (piece.start.0..piece.end.0).step_by(64)).map(PhysAddr).collect();
+    for _ in 0..100 {
+        let target = machine.pool().any(&mut random);
+        kept.extend(machine.reload(target, &[], 2).unwrap());
+        fresh.extend(machine.time(&[target], 2).unwrap());
+    }
+    // All of the pool: more than any cache of a core.
+    for _ in 0..3 {
+        let target = machine.pool().any(&mut random);
+        let others: Vec<PhysAddr> = all.iter().copied().filter(|&line| line.0 / 64 != target.0 / 64).collect();
+        pushed.extend(machine.reload(target, &others, 1).unwrap());
+    }
+    let [kept, pushed, fresh] = [kept, pushed, fresh].map(median);
+    assert!(kept < fresh && kept < pushed, "{kept} {pushed} {fresh}");
+    let outside = machine.pool().pieces().last().unwrap().end;
+    assert!(matches!(machine.reload(all[0], &[outside], 1), Err(OracleError::Outside { .. })));
+    assert!(matches!(machine.reload(outside, &[], 1), Err(OracleError::Outside { .. })));
+}
+
+#[test]
+fn every_node_is_timed_from_every_group() {
+    let mut nodes = NodeMachine::open().expect("node 0 has memory");
+    assert_eq!(nodes.layout().groups as usize, nodes.groups().len());
+    assert!(!nodes.groups().is_empty());
+    let report = probe_nodes(&mut nodes, 1).unwrap();
+    assert_eq!(report.latencies.len(), nodes.groups().len());
+    for latencies in &report.latencies {
+        assert_eq!(latencies.len(), report.nodes.len());
+        assert!(latencies.iter().all(|latency| latency.median > 0.0), "{report:?}");
+    }
+    let end = nodes.pool().pieces().last().unwrap().end;
+    assert!(matches!(nodes.load(0, end, 1), Err(OracleError::Outside { .. })));
 }

@@ -3,16 +3,18 @@
 use memtint_probe::{Answer, Missing, Report};
 
 use super::asked::Asked;
+use super::caches::Caches;
 
 /// Commands and settings that would get more out of this machine. Nothing to say of simulated ones and recordings.
-pub(super) fn advice(asked: &Asked, report: &Report) -> Vec<String> {
-    let Asked::Machine { about, .. } = asked else { return Vec::new() };
+pub(super) fn advice(asked: &Asked, report: Option<&Report>, caches: Option<&Caches>) -> Vec<String> {
+    let Asked::Machine { about: Some(about), .. } = asked else { return Vec::new() };
     let mut all = Vec::new();
-    if let Answer::Partial(mapping, missing) = &report.answer {
+    let answer = report.map(|report| &report.answer);
+    if let Some(Answer::Partial(mapping, missing)) = answer {
         let bytes = mapping.areas.iter().map(|area| area.pool.bytes()).sum();
         all.extend(missing.iter().filter_map(|missing| of_missing(missing, bytes)));
     }
-    if let Answer::NoBankSignal(_) = &report.answer {
+    if let Some(Answer::NoBankSignal(_)) = answer {
         match asked.hypervisor() {
             Some(_) => all.push(
                 "run memtint probe on the host: a virtual machine's physical addresses are not the memory's".to_owned(),
@@ -23,6 +25,11 @@ pub(super) fn advice(asked: &Asked, report: &Report) -> Vec<String> {
             ]),
         }
         all.push("memtint platform detect names published mappings of relatives".to_owned());
+    }
+    if let (true, Some(Answer::NoBankSignal(_))) = (caches.is_some_and(|caches| caches.found().is_some()), answer) {
+        all.push(
+            "memtint probe --only llc --out FILE.toml writes a platform file of the last-level cache alone".to_owned(),
+        );
     }
     if about.addresses_known && about.page_bytes < 1 << 21 {
         all.push(

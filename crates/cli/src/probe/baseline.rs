@@ -7,8 +7,7 @@ use memtint_map::gf2;
 use memtint_probe::baseline::{Bpm, Found, Outcome, Palloc, Stopped};
 use serde::Serialize;
 
-use super::ProbeArguments;
-use super::asked::{self, Answered, Asked};
+use super::asked::{Asked, Source};
 use super::report::{OracleJson, function, list};
 use crate::Ending;
 use crate::output::{Failure, Format, print, print_json};
@@ -28,7 +27,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Algorithm::Own => "own",
             Algorithm::Palloc => "palloc",
@@ -60,35 +59,31 @@ struct Json<'a> {
     oracle: OracleJson<'a>,
 }
 
-pub(super) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
-    let algorithm = arguments.algorithm;
-    if arguments.out.is_some() || arguments.svg.is_some() {
-        let name = algorithm.name();
-        return Err(Failure::Sentence(format!(
-            "--out, --svg: found with --algorithm {name}, which does not check what it finds; accepted with own"
-        )));
-    }
+pub(super) fn main(mut source: Source, format: Format) -> Ending {
+    let wanted = source.wanted.clone();
+    let algorithm = wanted.algorithm;
     let run = |oracle: &mut dyn memtint_probe::Oracle| -> Result<Outcome, Failure> {
         Ok(match algorithm {
             Algorithm::Palloc => {
-                let banks = arguments.banks.filter(|banks| banks.is_power_of_two()).ok_or_else(|| {
-                    let found = arguments.banks.map_or_else(|| "nothing".to_owned(), |banks| banks.to_string());
+                let banks = wanted.banks.filter(|banks| banks.is_power_of_two()).ok_or_else(|| {
+                    let found = wanted.banks.map_or_else(|| "nothing".to_owned(), |banks| banks.to_string());
                     Failure::Sentence(format!(
                         "--banks: {found} found; accepted with palloc is a power of two from 2 on"
                     ))
                 })?;
                 let published = Palloc::published(banks);
-                Palloc { accesses: arguments.repeats.unwrap_or(published.accesses), ..published }
-                    .run(oracle, arguments.seed)?
+                Palloc { accesses: wanted.repeats.unwrap_or(published.accesses), ..published }
+                    .run(oracle, wanted.seed)?
             }
             Algorithm::Bpm | Algorithm::Own => {
-                Bpm { repeats: arguments.repeats.unwrap_or(Bpm::published().repeats) }.run(oracle, arguments.seed)?
+                Bpm { repeats: wanted.repeats.unwrap_or(Bpm::published().repeats) }.run(oracle, wanted.seed)?
             }
         })
     };
-    let answered = asked::ask(arguments, run)?;
-    let found = answered.found.result.as_ref().ok();
-    let right = match (&answered.asked, found) {
+    let outcome = source.dram(run)?;
+    let (asked, _) = source.finish()?;
+    let found = outcome.result.as_ref().ok();
+    let right = match (&asked, found) {
         (Asked::Simulated { machine, .. }, Some(found)) => Some(found.is_of(machine)),
         _ => None,
     };
@@ -103,28 +98,28 @@ pub(super) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
                     .map_or_else(Vec::new, |found| found.functions.iter().map(|&mask| bits(mask)).collect()),
                 row_bits: found.and_then(|found| found.row_bits.map(bits)),
                 column_bits: found.and_then(|found| found.column_bits.map(bits)),
-                stopped: answered.found.result.as_ref().err().map(|&stopped| words(stopped)),
+                stopped: outcome.result.as_ref().err().map(|&stopped| words(stopped)),
                 right,
-                accesses: answered.found.accesses,
-                seed: arguments.seed,
-                oracle: answered.asked.to_json(Vec::new()),
+                accesses: outcome.accesses,
+                seed: wanted.seed,
+                oracle: asked.to_json(Vec::new()),
             })?;
         }
-        Format::Text => print(&text(algorithm, &answered, right))?,
+        Format::Text => print(&text(algorithm, &asked, &outcome, right))?,
     }
     Ok(ExitCode::from(u8::from(found.is_none())))
 }
 
-fn text(algorithm: Algorithm, answered: &Answered<Outcome>, right: Option<bool>) -> String {
+fn text(algorithm: Algorithm, asked: &Asked, outcome: &Outcome, right: Option<bool>) -> String {
     let mut out = String::new();
     // Writing to a String does not fail.
-    let _ = write(&mut out, algorithm, answered, right);
+    let _ = write(&mut out, algorithm, asked, outcome, right);
     out
 }
 
-fn write(out: &mut String, algorithm: Algorithm, answered: &Answered<Outcome>, right: Option<bool>) -> fmt::Result {
+fn write(out: &mut String, algorithm: Algorithm, asked: &Asked, outcome: &Outcome, right: Option<bool>) -> fmt::Result {
     let name = algorithm.name();
-    match &answered.found.result {
+    match &outcome.result {
         Ok(Found { functions, row_bits, column_bits }) => {
             let checked = match right {
                 Some(true) => "it is the machine's",
@@ -142,9 +137,9 @@ fn write(out: &mut String, algorithm: Algorithm, answered: &Answered<Outcome>, r
         }
         Err(stopped) => writeln!(out, "answer      {name} gives none: {}", words(*stopped))?,
     }
-    writeln!(out, "accesses    {}", answered.found.accesses)?;
-    writeln!(out, "asked       {}", answered.asked)?;
-    answered.asked.write_details(out)
+    writeln!(out, "accesses    {}", outcome.accesses)?;
+    writeln!(out, "asked       {}", asked)?;
+    asked.write_details(out)
 }
 
 fn words(stopped: Stopped) -> String {

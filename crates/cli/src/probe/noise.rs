@@ -1,6 +1,7 @@
 //! Simulated machines and what disturbs them.
 
 use memtint_map::Platform;
+use memtint_probe::cache::CacheMachine;
 use memtint_probe::{Noise, Pool, SimulatedMachine};
 
 use crate::output::Failure;
@@ -45,9 +46,26 @@ impl Level {
     }
 }
 
+/// All memory of a platform.
+fn pool(platform: &Platform) -> Result<Pool, Failure> {
+    Ok(Pool::new(platform.regions().iter().map(|region| region.base..region.end()), 64)?)
+}
+
 /// A machine with the mapping of a platform, all of whose memory may be accessed.
 pub(super) fn machine(platform: Platform, level: Level, seed: u64) -> Result<SimulatedMachine, Failure> {
-    let pool = Pool::new(platform.regions().iter().map(|region| region.base..region.end()), 64)?;
+    let pool = pool(&platform)?;
     // Not the numbers that the probe draws.
     Ok(SimulatedMachine::new(platform, pool, level.noise(), !seed)?)
+}
+
+/// A machine with the last-level cache of a platform, or why there can be none.
+pub(super) fn caches(platform: &Platform, level: Level, seed: u64) -> Result<Result<CacheMachine, String>, Failure> {
+    let machine = CacheMachine::of_platform(platform, pool(platform)?, level.noise(), !seed);
+    Ok(machine.map_err(|error| error.to_string()))
+}
+
+/// A machine with the nodes of a platform, or why there can be none.
+pub(super) fn nodes(platform: &Platform, level: Level, seed: u64) -> Result<Result<CacheMachine, String>, Failure> {
+    let machine = CacheMachine::nodes_of_platform(platform, pool(platform)?, level.noise(), !seed);
+    Ok(machine.map_err(|error| error.to_string()))
 }

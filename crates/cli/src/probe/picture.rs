@@ -6,7 +6,8 @@ use std::fmt::{self, Write as _};
 use memtint_inspect::escape_xml;
 use memtint_probe::{Area, Decision, Target};
 
-use super::report::Outcome;
+use super::asked::Asked;
+use super::report::Banks;
 use super::watched::middle;
 
 const WIDTH: f64 = 960.0;
@@ -27,15 +28,15 @@ const FOOT: f64 = 30.0;
 
 /// Draws what was heard of a machine: a histogram of the time of pairs beside single addresses, and a square for each pair of address
 /// bits.
-pub(super) fn svg(outcome: &Outcome) -> String {
+pub(super) fn svg(banks: &Banks, asked: &Asked) -> String {
     let mut out = String::new();
     // Writing to a String does not fail.
-    let _ = draw(&mut out, outcome);
+    let _ = draw(&mut out, banks, asked);
     out
 }
 
-fn draw(out: &mut String, outcome: &Outcome) -> fmt::Result {
-    let matrix = Matrix::of(outcome);
+fn draw(out: &mut String, banks: &Banks, asked: &Asked) -> fmt::Result {
+    let matrix = Matrix::of(banks);
     let height = HEAD + HISTOGRAM + MATRIX_HEAD + matrix.height() + FOOT;
     writeln!(
         out,
@@ -47,9 +48,9 @@ fn draw(out: &mut String, outcome: &Outcome) -> fmt::Result {
     );
     writeln!(out, r##"<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>"##)?;
     text(out, LEFT, 24.0, "font-size=\"17\" font-weight=\"bold\"", "What the timing shows")?;
-    text(out, LEFT, 44.0, "", &outcome.answer().1)?;
-    text(out, LEFT, 60.0, "font-size=\"11\"", &format!("asked: {}", outcome.asked))?;
-    histogram(out, outcome, HEAD)?;
+    text(out, LEFT, 44.0, "", &banks.answer().1)?;
+    text(out, LEFT, 60.0, "font-size=\"11\"", &format!("asked: {asked}"))?;
+    histogram(out, banks, HEAD)?;
     matrix.draw(out, HEAD + HISTOGRAM)?;
     out.push_str("</svg>\n");
     Ok(())
@@ -95,8 +96,8 @@ impl Bars {
     }
 }
 
-fn histogram(out: &mut String, outcome: &Outcome, top: f64) -> fmt::Result {
-    let seen = &outcome.seen;
+fn histogram(out: &mut String, banks: &Banks, top: f64) -> fmt::Result {
+    let seen = &banks.seen;
     let (from, to) = (top + ABOVE, top + HISTOGRAM - BELOW);
     text(
         out,
@@ -107,9 +108,8 @@ fn histogram(out: &mut String, outcome: &Outcome, top: f64) -> fmt::Result {
     )?;
     let mut both = seen.pairs.clone();
     seen.alone.iter().for_each(|(&ticks, &count)| *both.entry(ticks).or_default() += count);
-    let area = outcome.mapping().and_then(|mapping| mapping.areas.first());
-    let conflicts_end =
-        area.map_or(0.0, |area| outcome.report.baseline + area.levels.conflict + 6.0 * area.levels.sigma);
+    let area = banks.mapping().and_then(|mapping| mapping.areas.first());
+    let conflicts_end = area.map_or(0.0, |area| banks.report.baseline + area.levels.conflict + 6.0 * area.levels.sigma);
     let Some(bars) = Bars::of(&both, conflicts_end as u32) else {
         return text(out, LEFT, from, "", "nothing was timed");
     };
@@ -147,7 +147,7 @@ fn histogram(out: &mut String, outcome: &Outcome, top: f64) -> fmt::Result {
         seen.alone.values().sum::<u64>()
     );
     text(out, LEFT, to + 32.0, "font-size=\"11\"", &foot)?;
-    area.map_or(Ok(()), |area| levels(out, outcome.report.baseline, area, &bars, from, to))
+    area.map_or(Ok(()), |area| levels(out, banks.report.baseline, area, &bars, from, to))
 }
 
 /// Where the mapping's levels are.
@@ -178,13 +178,13 @@ struct Matrix {
 }
 
 impl Matrix {
-    fn of(outcome: &Outcome) -> Matrix {
+    fn of(banks: &Banks) -> Matrix {
         let mut squares: BTreeMap<(u32, u32), Square> = BTreeMap::new();
         let place = |difference: u64| (difference.trailing_zeros(), 63 - difference.leading_zeros());
-        for (&difference, ticks) in &outcome.seen.differences {
+        for (&difference, ticks) in &banks.seen.differences {
             squares.entry(place(difference)).or_default().ticks = middle(ticks);
         }
-        for test in &outcome.report.tests {
+        for test in &banks.report.tests {
             match test.target {
                 Target::Difference(difference) if (1..=2).contains(&difference.count_ones()) => {
                     squares.entry(place(difference)).or_default().decision = Some(test.decision);

@@ -1,18 +1,20 @@
 //! What a probe found, for people and for programs.
 
 use std::fmt::{self, Write as _};
-use std::ops::Range;
 
-use memtint_map::{Platform, PlatformFile, gf2};
-use memtint_probe::{Answer, Area, Attempt, Mapping, Pool, Rate, Report, Shift};
-use memtint_units::{ByteSize, PhysAddr};
+use memtint_detect::Processor;
+use memtint_map::gf2;
+use memtint_probe::{Answer, Area, Attempt, Mapping, Pool, Rate, Report, Shift, SimulatedMachine};
+use memtint_units::ByteSize;
 use serde::Serialize;
 
-use super::ProbeArguments;
 use super::advice::advice;
-use super::asked::{Answered, Asked};
+use super::asked::{Asked, Described};
+use super::caches::{Caches, CachesJson};
+use super::nodes::{Nodes, NodesJson};
+use super::wanted::Wanted;
 use super::watched::{Quartiles, Seen};
-use crate::output::{Failure, table};
+use crate::output::table;
 
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
@@ -20,22 +22,43 @@ const SCHEMA: u32 = 1;
 /// Differences that were timed less often are not called slow.
 const SLOWEST_OFTEN: usize = 12;
 
-/// A probe that has come to its end.
+/// A probe that has come to its end; what was not looked for is absent.
 pub(super) struct Outcome {
     pub(super) asked: Asked,
-    seed: u64,
-    confidence: f64,
+    pub(super) wanted: Wanted,
+    pub(super) described: Described,
+    pub(super) banks: Option<Banks>,
+    pub(super) caches: Option<Caches>,
+    pub(super) nodes: Option<Nodes>,
+}
+
+/// What came of looking for banks.
+pub(super) struct Banks {
     pub(super) report: Report,
     pub(super) seen: Seen,
-    pub(super) pool: PoolJson,
-    /// Where memory is, as far as somebody says it.
-    memory: Vec<Range<PhysAddr>>,
+    pool: PoolJson,
 }
 
 #[derive(Serialize)]
 pub(super) struct Json<'a> {
     schema: u32,
     report: &'static str,
+    /// What was looked for.
+    parts: Vec<&'static str>,
+    /// About banks; absent when they were not looked for.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    banks: Option<BanksJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    llc: Option<CachesJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<NodesJson>,
+    seed: u64,
+    confidence_wanted: f64,
+    oracle: OracleJson<'a>,
+}
+
+#[derive(Serialize)]
+struct BanksJson<'a> {
     answer: &'static str,
     /// Probability with which the mapping is right at least, as far as readings err independently; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,9 +79,6 @@ pub(super) struct Json<'a> {
     /// Of an access that waits for nothing.
     baseline_ticks: f64,
     readings: ReadingsJson,
-    seed: u64,
-    confidence_wanted: f64,
-    oracle: OracleJson<'a>,
 }
 
 #[derive(Serialize)]
@@ -105,6 +125,8 @@ struct PartJson {
 #[derive(Serialize)]
 struct FunctionJson {
     bits: Vec<u32>,
+    /// What the function may select: `unknown`, or what its shift leaves open.
+    role: &'static str,
     /// Differences that change this function alone, and were predicted not to conflict.
     near_misses: RateJson,
 }
@@ -129,8 +151,8 @@ struct AttemptJson<'a> {
 
 /// Memory that was probed.
 #[derive(Serialize)]
-pub(super) struct PoolJson {
-    pub(super) bytes: u64,
+struct PoolJson {
+    bytes: u64,
     pieces: usize,
     /// Of addresses, so many low bits are known.
     known_bits: u32,
@@ -166,14 +188,9 @@ pub(super) enum OracleJson<'a> {
     Machine {
         processor: Option<&'a str>,
         hypervisor: Option<&'a str>,
-        page_bytes: u64,
-        addresses_known: bool,
-        locked: bool,
-        cpu: u32,
-        other_cpu: Option<u32>,
-        clock_quantum_ticks: u64,
-        cached_ticks: u32,
-        flushed_ticks: u32,
+        /// Absent when neither banks nor the last-level cache were looked for.
+        #[serde(flatten, skip_serializing_if = "Option::is_none")]
+        memory: Option<MemoryJson>,
         /// What would make the answer better.
         advice: Vec<String>,
     },
@@ -183,14 +200,81 @@ pub(super) enum OracleJson<'a> {
     },
     Log {
         path: &'a str,
+        /// The machine that was recorded.
+        of: &'a str,
     },
 }
 
+#[derive(Serialize)]
+pub(super) struct MemoryJson {
+    page_bytes: u64,
+    addresses_known: bool,
+    locked: bool,
+    cpu: u32,
+    other_cpu: Option<u32>,
+    clock_quantum_ticks: u64,
+    cached_ticks: u32,
+    flushed_ticks: u32,
+}
+
 impl Outcome {
-    pub(super) fn new(arguments: &ProbeArguments, answered: Answered<(Report, Seen)>) -> Outcome {
-        let (seed, confidence) = (arguments.seed, arguments.confidence);
-        let Answered { asked, pool, memory, found: (report, seen) } = answered;
-        Outcome { asked, seed, confidence, report, seen, pool: PoolJson::of(&pool), memory }
+    /// Tells whether the first of what was looked for was found, or a part of it.
+    pub(super) fn is_found(&self) -> bool {
+        match (&self.banks, &self.caches, &self.nodes) {
+            (Some(banks), ..) => banks.mapping().is_some(),
+            (None, Some(caches), _) => caches.found().is_some(),
+            (None, None, Some(nodes)) => nodes.is_measured(),
+            (None, None, None) => false,
+        }
+    }
+
+    fn advice(&self) -> Vec<String> {
+        advice(&self.asked, self.banks.as_ref().map(|banks| &banks.report), self.caches.as_ref())
+    }
+
+    pub(super) fn to_json(&self) -> Json<'_> {
+        Json {
+            schema: SCHEMA,
+            report: "probe",
+            parts: self.wanted.parts.iter().map(|part| part.name()).collect(),
+            banks: self.banks.as_ref().map(Banks::to_json),
+            llc: self.caches.as_ref().map(Caches::to_json),
+            nodes: self.nodes.as_ref().map(Nodes::to_json),
+            seed: self.wanted.seed,
+            confidence_wanted: self.wanted.confidence,
+            oracle: self.asked.to_json(self.advice()),
+        }
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a String does not fail.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        if let Some(banks) = &self.banks {
+            banks.write(out)?;
+            writeln!(out)?;
+        }
+        if let Some(caches) = &self.caches {
+            caches.write(out)?;
+            writeln!(out)?;
+        }
+        if let Some(nodes) = &self.nodes {
+            nodes.write(out)?;
+            writeln!(out)?;
+        }
+        writeln!(out, "asked       {}", self.asked)?;
+        self.asked.write_details(out)?;
+        self.advice().iter().try_for_each(|advice| writeln!(out, "advice      {advice}"))
+    }
+}
+
+impl Banks {
+    pub(super) fn new(report: Report, seen: Seen, pool: &Pool) -> Banks {
+        Banks { report, seen, pool: PoolJson::of(pool) }
     }
 
     pub(super) fn mapping(&self) -> Option<&Mapping> {
@@ -200,7 +284,7 @@ impl Outcome {
         }
     }
 
-    fn missing(&self) -> Vec<String> {
+    pub(super) fn missing(&self) -> Vec<String> {
         match &self.report.answer {
             Answer::Partial(_, missing) => missing.iter().map(ToString::to_string).collect(),
             Answer::Mapping(_) | Answer::NoBankSignal(_) => Vec::new(),
@@ -227,26 +311,9 @@ impl Outcome {
         }
     }
 
-    /// A verified platform file of what was found.
-    pub(super) fn platform_file(&self, id: &str, mapping: &Mapping) -> Result<PlatformFile, Failure> {
-        let version = env!("CARGO_PKG_VERSION");
-        let source = format!("memtint probe {version}: timing of {}", self.asked);
-        let mut file = mapping.platform_file(id, &source, &self.memory);
-        file.name = format!("{}, probed", self.asked);
-        let known = "Found by timing: which bank a function selects is known up to the names of banks, and what it selects (channel, \
-                     rank, bank group) is not.";
-        let missing: Vec<String> = self.missing().iter().map(|missing| format!(" Not known: {missing}.")).collect();
-        let first = if mapping.areas.len() > 1 { " Of several areas of memory this is the largest." } else { "" };
-        file.notes = Some(known.to_owned() + first + &missing.concat());
-        Platform::from_file(file.clone(), "the mapping that was found")?;
-        Ok(file)
-    }
-
-    pub(super) fn to_json(&self) -> Json<'_> {
+    fn to_json(&self) -> BanksJson<'_> {
         let effort = self.report.effort;
-        Json {
-            schema: SCHEMA,
-            report: "probe",
+        BanksJson {
             answer: self.answer().0,
             confidence: self.mapping().map(|mapping| mapping.confidence),
             areas: self.mapping().map_or_else(Vec::new, |mapping| mapping.areas.iter().map(AreaJson::of).collect()),
@@ -263,17 +330,7 @@ impl Outcome {
             least: self.report.least().map(|(bits, random_pairs)| LeastJson { bits, random_pairs }),
             baseline_ticks: self.report.baseline,
             readings: ReadingsJson { pairs: Quartiles::of(&self.seen.pairs), alone: Quartiles::of(&self.seen.alone) },
-            seed: self.seed,
-            confidence_wanted: self.confidence,
-            oracle: self.asked.to_json(advice(&self.asked, &self.report)),
         }
-    }
-
-    pub(super) fn to_text(&self) -> String {
-        let mut out = String::new();
-        // Writing to a String does not fail.
-        let _ = self.write(&mut out);
-        out
     }
 
     fn write(&self, out: &mut String) -> fmt::Result {
@@ -304,10 +361,7 @@ impl Outcome {
         let PoolJson { bytes, pieces, known_bits } = self.pool;
         let known =
             if known_bits < 64 { format!(", of whose addresses {known_bits} bits are known") } else { String::new() };
-        writeln!(out, "pool        {} in {}{known}", ByteSize(bytes), count(pieces, "piece"))?;
-        writeln!(out, "asked       {}", self.asked)?;
-        self.asked.write_details(out)?;
-        advice(&self.asked, &self.report).iter().try_for_each(|advice| writeln!(out, "advice      {advice}"))
+        writeln!(out, "pool        {} in {}{known}", ByteSize(bytes), count(pieces, "piece"))
     }
 
     fn write_readings(&self, out: &mut String) -> fmt::Result {
@@ -336,9 +390,9 @@ impl Outcome {
             .functions
             .iter()
             .zip(&area.verification.near_misses)
-            .map(|(&mask, rate)| vec![format!("  {}", list(mask)), hits(rate)])
+            .map(|(&mask, rate)| vec![format!("  {}", list(mask)), role(area, mask).to_owned(), hits(rate)])
             .collect();
-        out.push_str(&table(&["  address bits", "differences in it alone are fast"], &[], &rows));
+        out.push_str(&table(&["  address bits", "selects", "differences in it alone are fast"], &[], &rows));
         let rows: Vec<String> = area.solution.rows().iter().map(|&mask| function(mask)).collect();
         writeln!(out, "rows        {}", rows.join(" "))?;
         writeln!(out, "covers      address bits {}", list(area.solution.covered))?;
@@ -370,11 +424,48 @@ impl Outcome {
             let (bits, Shift { ticks, error, .. }) = (function(shift.function), shift);
             writeln!(
                 out,
-                "shift       {bits} shifts the time of other pairs by {ticks:.1} +- {error:.1} ticks (99.9 %): a bank group or a channel"
+                "shift       {bits} shifts the time of other pairs by {ticks:.1} +- {error:.1} ticks (99.9 %): a {SHIFTING}"
             )?;
         }
         Ok(())
     }
+}
+
+/// What a function may select whose value shifts the time of pairs that do not conflict. Which of these, the time between two accesses
+/// does not say: of all of them some make it longer, and some shorter, on one machine or another.
+pub(super) const SHIFTING: &str = "bank group, rank or channel";
+
+/// What timing says that a bank function selects. All functions of a basis are equal in conflicts; only a shift tells one from others,
+/// and only if it is one of the basis, which is not the hardware's.
+fn role(area: &Area, mask: u64) -> &'static str {
+    match area.shift {
+        Some(shift) if shift.function == mask => SHIFTING,
+        _ => "unknown",
+    }
+}
+
+/// What is known of roles, in sentences, for a platform file.
+pub(super) fn roles(area: &Area) -> String {
+    let shift = match area.shift {
+        None => String::new(),
+        Some(shift) => {
+            let bits = function(shift.function);
+            format!(
+                " {bits} shifts the time of pairs that do not conflict: a {SHIFTING}, and timing does not say which."
+            )
+        }
+    };
+    let ways = area.view.cut(&area.pool.envelope()).into_iter().find_map(|part| part.interleave);
+    let turns = match ways {
+        None => String::new(),
+        Some(interleave) => {
+            format!(" That {} channels take turns is found too: they are channels, or nodes.", interleave.ways)
+        }
+    };
+    format!(
+        "Found by timing: which bank a function selects is known up to the names of banks, and what it selects (channel, rank, bank \
+         group, bank) is not.{shift}{turns}"
+    )
 }
 
 fn sure(mapping: &Mapping) -> String {
@@ -387,7 +478,7 @@ fn hits(rate: &Rate) -> String {
     format!("{} of {}", rate.hits, rate.tried)
 }
 
-fn count(number: usize, what: &str) -> String {
+pub(super) fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
@@ -438,7 +529,11 @@ impl AreaJson {
             covered: gf2::bits(solution.covered).collect(),
             parts: area.view.cut(&area.pool.envelope()).into_iter().map(part).collect(),
             functions: functions
-                .map(|(&mask, rate)| FunctionJson { bits: gf2::bits(mask).collect(), near_misses: RateJson::of(rate) })
+                .map(|(&mask, rate)| FunctionJson {
+                    bits: gf2::bits(mask).collect(),
+                    role: role(area, mask),
+                    near_misses: RateJson::of(rate),
+                })
                 .collect(),
             rows: solution.rows().iter().map(|&mask| gf2::bits(mask).collect()).collect(),
             hit_ticks: area.levels.hit,
@@ -485,19 +580,21 @@ impl Asked {
         match self {
             Asked::Machine { about, processor } => OracleJson::Machine {
                 processor: processor.as_ref().map(|processor| processor.brand.as_str()),
-                hypervisor: processor.as_ref().and_then(|processor| processor.hypervisor.as_deref()),
-                page_bytes: about.page_bytes,
-                addresses_known: about.addresses_known,
-                locked: about.locked,
-                cpu: about.cpu,
-                other_cpu: about.other_cpu,
-                clock_quantum_ticks: about.quantum_ticks,
-                cached_ticks: about.cached_ticks,
-                flushed_ticks: about.flushed_ticks,
+                hypervisor: self.hypervisor(),
+                memory: about.as_ref().map(|about| MemoryJson {
+                    page_bytes: about.page_bytes,
+                    addresses_known: about.addresses_known,
+                    locked: about.locked,
+                    cpu: about.cpu,
+                    other_cpu: about.other_cpu,
+                    clock_quantum_ticks: about.quantum_ticks,
+                    cached_ticks: about.cached_ticks,
+                    flushed_ticks: about.flushed_ticks,
+                }),
                 advice,
             },
             Asked::Simulated { machine, noise } => OracleJson::Simulated { platform: machine.platform().id(), noise },
-            Asked::Log(path) => OracleJson::Log { path },
+            Asked::Log { path, of } => OracleJson::Log { path, of },
         }
     }
 
@@ -505,12 +602,16 @@ impl Asked {
     pub(super) fn hypervisor(&self) -> Option<&str> {
         match self {
             Asked::Machine { processor, .. } => processor.as_ref()?.hypervisor.as_deref(),
-            Asked::Simulated { .. } | Asked::Log(_) => None,
+            Asked::Simulated { .. } | Asked::Log { .. } => None,
         }
     }
 
     pub(super) fn write_details(&self, out: &mut String) -> fmt::Result {
-        let Asked::Machine { about, .. } = self else { return Ok(()) };
+        let about = match self {
+            Asked::Machine { about: Some(about), .. } => about,
+            Asked::Log { of, .. } => return writeln!(out, "recorded    of {of}"),
+            Asked::Machine { about: None, .. } | Asked::Simulated { .. } => return Ok(()),
+        };
         writeln!(out, "pages       all of {}", ByteSize(about.page_bytes))?;
         writeln!(
             out,
@@ -525,19 +626,22 @@ impl Asked {
 impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Asked::Machine { processor, .. } => {
-                let brand =
-                    processor.as_ref().map(|processor| processor.brand.as_str()).filter(|brand| !brand.is_empty());
-                write!(f, "this machine ({}", brand.unwrap_or("unknown processor"))?;
-                match self.hypervisor() {
-                    Some(hypervisor) => write!(f, ", a virtual machine of {hypervisor})"),
-                    None => write!(f, ")"),
-                }
-            }
-            Asked::Simulated { machine, noise } => {
-                write!(f, "a simulated machine with the mapping of {}, noise: {noise}", machine.platform().id())
-            }
-            Asked::Log(path) => write!(f, "the recording {path}"),
+            Asked::Machine { processor, .. } => write_machine(f, processor.as_ref()),
+            Asked::Simulated { machine, noise } => write_simulated(f, machine, noise),
+            Asked::Log { path, .. } => write!(f, "the recording {path}"),
         }
     }
+}
+
+pub(super) fn write_machine(f: &mut fmt::Formatter<'_>, processor: Option<&Processor>) -> fmt::Result {
+    let brand = processor.map(|processor| processor.brand.as_str()).filter(|brand| !brand.is_empty());
+    write!(f, "this machine ({}", brand.unwrap_or("unknown processor"))?;
+    match processor.and_then(|processor| processor.hypervisor.as_deref()) {
+        Some(hypervisor) => write!(f, ", a virtual machine of {hypervisor})"),
+        None => write!(f, ")"),
+    }
+}
+
+pub(super) fn write_simulated(f: &mut fmt::Formatter<'_>, machine: &SimulatedMachine, noise: &str) -> fmt::Result {
+    write!(f, "a simulated machine with the mapping of {}, noise: {noise}", machine.platform().id())
 }

@@ -69,7 +69,7 @@ pub(super) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
         platforms.iter().flat_map(|platform| levels.iter().map(move |&level| (platform, level))).collect();
     let probed = all(arguments, cells.len() * seeds, |index| {
         let (platform, level) = cells[index / seeds];
-        one(platform, level, &Settings { seed: arguments.seed + (index % seeds) as u64, ..settings(arguments) })
+        one(platform, level, &Settings { seed: arguments.seed() + (index % seeds) as u64, ..settings(arguments) })
     })?;
     let rows: Vec<Row> = cells
         .iter()
@@ -83,7 +83,7 @@ pub(super) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
     let totals: Vec<Row> = levels.iter().enumerate().map(total).collect();
     match format {
         Format::Json => {
-            let (confidence_wanted, seed) = (arguments.confidence, arguments.seed);
+            let (confidence_wanted, seed) = (arguments.confidence(), arguments.seed());
             print_json(&Output {
                 schema: SCHEMA,
                 report: "probe-self-test",

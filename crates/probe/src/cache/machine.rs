@@ -134,15 +134,35 @@ impl CacheMachine {
         let end = platform.regions().iter().map(|region| region.end().0).max().unwrap_or_default();
         let line = platform.llc().map_or(ByteSize(64), |llc| llc.line);
         let config = CacheMachine::caches_of(LlcConfig::from_platform(platform)?, line, end);
-        let mut machine = CacheMachine::new(config, pool, noise, seed)?;
+        Ok(CacheMachine::new(config, pool, noise, seed)?.with_nodes_of(platform))
+    }
+
+    /// Makes a machine with the nodes of a platform file, and a last level of 16 ways and 2048 sets, whatever the file says.
+    ///
+    /// # Errors
+    /// [`CacheError`] for a pool that is not within the platform's regions.
+    pub fn nodes_of_platform(
+        platform: &Platform,
+        pool: Pool,
+        noise: Noise,
+        seed: u64,
+    ) -> Result<CacheMachine, CacheError> {
+        let end = platform.regions().iter().map(|region| region.end().0).max().unwrap_or_default();
+        let llc = CacheMachine::last_level((6..17).collect(), 16, Inclusion::Inclusive);
+        let config = CacheMachine::caches_of(llc, ByteSize(64), end);
+        Ok(CacheMachine::new(config, pool, noise, seed)?.with_nodes_of(platform))
+    }
+
+    /// Gives memory to the nodes of a platform's regions, with a group of cores each.
+    fn with_nodes_of(mut self, platform: &Platform) -> CacheMachine {
         let memory = platform.regions().iter().map(|region| (region.node, region.base..region.end()));
-        machine.layout.memory = memory.collect();
+        self.layout.memory = memory.collect();
         let nodes = platform.regions().iter().map(|region| region.node).max().unwrap_or(0) + 1;
-        machine.layout.groups = nodes;
+        self.layout.groups = nodes;
         // Nodes of a square, ring or pair: each differing bit of the number is a hop.
         let hops = |group: u32| (0..nodes).map(|node| HOP * f64::from((group ^ node).count_ones())).collect();
-        machine.distances = (0..nodes).map(hops).collect();
-        Ok(machine)
+        self.distances = (0..nodes).map(hops).collect();
+        self
     }
 
     /// Gives caches with a last level as given, and the private ones of [`CacheMachine::of_platform`].

@@ -55,3 +55,23 @@ pub trait NodeOracle: Oracle {
     /// [`OracleError`] when the address is not in the pool or the machine cannot do it.
     fn load(&mut self, group: u32, addr: PhysAddr, rounds: u32) -> Result<Vec<u32>, OracleError>;
 }
+
+impl<O: CacheOracle + ?Sized> CacheOracle for &mut O {
+    fn caches(&self) -> &CacheFacts {
+        (**self).caches()
+    }
+
+    fn reload(&mut self, target: PhysAddr, others: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
+        (**self).reload(target, others, rounds)
+    }
+}
+
+impl<O: NodeOracle + ?Sized> NodeOracle for &mut O {
+    fn layout(&self) -> &NodeLayout {
+        (**self).layout()
+    }
+
+    fn load(&mut self, group: u32, addr: PhysAddr, rounds: u32) -> Result<Vec<u32>, OracleError> {
+        (**self).load(group, addr, rounds)
+    }
+}

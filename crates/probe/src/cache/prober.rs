@@ -35,6 +35,8 @@ const PASSES: [usize; 4] = [1, 2, 8, 32];
 const REPEATED_MAX: usize = 2048;
 /// By how much the share of evictions must rise with the last member; and at least, when nothing better comes.
 const RISE: [f64; 2] = [0.7, 0.3];
+/// Accesses after which nothing more is begun: some seconds of a machine's. Two thirds of it are enough for every cache of the tests.
+const ACCESSES_MAX: u64 = 30_000_000;
 /// Shares of evictions that decide with certainty are not believed.
 const SHARE_MIN: f64 = 0.02;
 
@@ -63,7 +65,10 @@ pub struct CacheEffort {
 /// Where readings lie, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CacheLevels {
-    /// A line that the last level has: the median.
+    /// A line that was just read: the median.
+    pub near: f64,
+    /// A line that was read before others of its private sets were, twice as many as these have ways, and that the last level
+    /// should have then: the median.
     pub hit: f64,
     /// A line that no cache has: the median.
     pub memory: f64,
@@ -78,12 +83,21 @@ pub struct CacheLevels {
 pub enum CacheRefusal {
     /// A line that was just used is as slow as one from memory.
     NoLevels,
-    /// So many lines do not evict one.
-    NothingEvicts(usize),
+    /// Many lines do not evict one.
+    NothingEvicts {
+        /// So many.
+        lines: usize,
+        /// Reloads that came from memory, after half as many lines or more.
+        evicted: u32,
+        /// All such reloads.
+        reloads: u32,
+    },
     /// Lines evict, but what was found of them once was contradicted later.
     Unstable,
     /// Lines evict a target that are not evicted by it: the private caches are not those that the machine names.
     Impure,
+    /// Accesses came to so many, and nothing about the lines that evict was certain yet.
+    TooLong(u64),
 }
 
 /// A target, and just as many lines of its set as evict it.
@@ -130,7 +144,10 @@ pub(crate) enum Asked<'a> {
 /// Asks an oracle, and keeps what is needed to make sense of its readings.
 pub(crate) struct CacheProber<'a> {
     oracle: &'a mut dyn CacheOracle,
+    /// Memory as far as its addresses are believed.
+    pool: Pool,
     random: Random,
+    near: VecDeque<f64>,
     hits: VecDeque<f64>,
     memory: VecDeque<f64>,
     calls: u64,
@@ -146,8 +163,10 @@ impl<'a> CacheProber<'a> {
     /// Those of the oracle.
     pub(crate) fn new(oracle: &'a mut dyn CacheOracle, seed: u64, error: f64) -> Result<CacheProber<'a>, OracleError> {
         let mut prober = CacheProber {
+            pool: oracle.pool().clone(),
             oracle,
             random: Random::new(seed),
+            near: VecDeque::new(),
             hits: VecDeque::new(),
             memory: VecDeque::new(),
             calls: 0,
@@ -167,7 +186,17 @@ impl<'a> CacheProber<'a> {
     }
 
     pub(crate) fn pool(&self) -> &Pool {
-        self.oracle.pool()
+        &self.pool
+    }
+
+    /// Believes addresses below this bit only.
+    pub(crate) fn believe(&mut self, bits: u32) {
+        self.pool = self.pool.in_blocks(bits);
+    }
+
+    /// Tells whether it has gone on for long enough.
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.effort.accesses > ACCESSES_MAX
     }
 
     pub(crate) fn facts(&self) -> &CacheFacts {
@@ -182,13 +211,13 @@ impl<'a> CacheProber<'a> {
             sorted.sort_by(f64::total_cmp);
             sorted
         };
-        let (hits, memory) = (sorted(&self.hits), sorted(&self.memory));
+        let (near, hits, memory) = (sorted(&self.near), sorted(&self.hits), sorted(&self.memory));
         // Memory has two levels of its own, and hits have stragglers.
         let threshold = f64::midpoint(hits[LEVELS * 3 / 4], memory[LEVELS / 4]);
         let above = hits.iter().filter(|&&hit| hit > threshold).count();
         let below = memory.iter().filter(|&&memory| memory <= threshold).count();
         let mistaken = above.max(below) as f64 / LEVELS as f64;
-        CacheLevels { hit: hits[LEVELS / 2], memory: memory[LEVELS / 2], threshold, mistaken }
+        CacheLevels { near: near[LEVELS / 2], hit: hits[LEVELS / 2], memory: memory[LEVELS / 2], threshold, mistaken }
     }
 
     fn reload(&mut self, target: PhysAddr, others: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
@@ -198,16 +227,18 @@ impl<'a> CacheProber<'a> {
         self.oracle.reload(target, others, rounds)
     }
 
-    /// Takes one more reading of a line that the last level should have, and one of a line that is in no cache.
+    /// Takes one more reading of a line that was just read, one of a line that the last level should have, and one of a line that is in
+    /// no cache.
     fn renew(&mut self) -> Result<(), OracleError> {
-        let target = self.oracle.pool().any(&mut self.random);
+        let target = self.pool.any(&mut self.random);
+        let near = self.reload(target, &[], 1)?[0];
         let scrub = self.scrub_of(target, 2);
         let hit = self.reload(target, &scrub, 1)?[0];
-        let other = self.oracle.pool().any(&mut self.random);
+        let other = self.pool.any(&mut self.random);
         self.effort.accesses += 1;
         self.effort.timed += 1;
         let memory = self.oracle.time(&[other], 1)?[0];
-        for (readings, reading) in [(&mut self.hits, hit), (&mut self.memory, memory)] {
+        for (readings, reading) in [(&mut self.near, near), (&mut self.hits, hit), (&mut self.memory, memory)] {
             if readings.len() == LEVELS {
                 readings.pop_front();
             }
@@ -242,16 +273,25 @@ impl<'a> CacheProber<'a> {
         passes: usize,
         scrub: &[PhysAddr],
     ) -> Result<bool, OracleError> {
+        let [evicted, reloads] = self.evicted(target, lines, passes, scrub)?;
+        Ok(2 * evicted > reloads)
+    }
+
+    /// Counts evictions, and reloads, until there are clearly more of the ones than of the others.
+    fn evicted(
+        &mut self,
+        target: PhysAddr,
+        lines: &[PhysAddr],
+        passes: usize,
+        scrub: &[PhysAddr],
+    ) -> Result<[u32; 2], OracleError> {
         let others = [&lines.repeat(passes), scrub].concat();
-        let mut lead = 0i64;
-        for _ in 0..20 {
-            let evicted = i64::from(self.evictions(target, &others, ROUNDS)?);
-            lead += 2 * evicted - i64::from(ROUNDS);
-            if lead.abs() >= 6 {
-                break;
-            }
+        let (mut evicted, mut reloads) = (0_u32, 0);
+        while reloads < 20 * ROUNDS && (2 * evicted).abs_diff(reloads) < 6 {
+            evicted += self.evictions(target, &others, ROUNDS)?;
+            reloads += ROUNDS;
         }
-        Ok(lead > 0)
+        Ok([evicted, reloads])
     }
 
     /// Finds an eviction set of a line drawn at random.
@@ -266,10 +306,13 @@ impl<'a> CacheProber<'a> {
         let mut best: Option<EvictionSet> = None;
         for passes in PASSES {
             for _ in 0..ATTEMPTS {
+                if self.is_too_long() {
+                    return Ok(best.ok_or(why));
+                }
                 match self.attempt(passes)? {
                     Ok(set) if set.rise() >= RISE[0] => return Ok(Ok(set)),
                     Ok(set) => best = best.filter(|best| best.rise() >= set.rise()).or(Some(set)),
-                    Err(CacheRefusal::NothingEvicts(lines)) => return Ok(Err(CacheRefusal::NothingEvicts(lines))),
+                    Err(nothing @ CacheRefusal::NothingEvicts { .. }) => return Ok(Err(nothing)),
                     Err(other) => why = other,
                 }
             }
@@ -283,9 +326,10 @@ impl<'a> CacheProber<'a> {
     fn attempt(&mut self, passes: usize) -> Result<Result<EvictionSet, CacheRefusal>, OracleError> {
         let target = self.any();
         let scrub = self.scrub_of(target, 3);
-        let mut tried = 0;
-        let found = self.candidates(target, &scrub, &mut tried)?;
-        let Some(mut rest) = found else { return Ok(Err(CacheRefusal::NothingEvicts(tried))) };
+        let mut rest = match self.candidates(target, &scrub)? {
+            Ok(lines) => lines,
+            Err(nothing) => return Ok(Err(nothing)),
+        };
         let lines = rest.len();
         let mut members = Vec::new();
         while !self.evicts(target, &members, passes, &scrub)? {
@@ -323,22 +367,27 @@ impl<'a> CacheProber<'a> {
         &mut self,
         target: PhysAddr,
         scrub: &[PhysAddr],
-        tried: &mut usize,
-    ) -> Result<Option<Vec<PhysAddr>>, OracleError> {
-        let (line, pool) = (self.oracle.caches().line, self.oracle.pool().bytes());
+    ) -> Result<Result<Vec<PhysAddr>, CacheRefusal>, OracleError> {
+        let (line, pool) = (self.oracle.caches().line, self.pool.bytes());
+        let mut tried: Vec<(usize, [u32; 2])> = Vec::new();
         for bits in [ALIKE, 12, line.trailing_zeros()] {
             let most = ((pool >> bits) as usize).min(CANDIDATES_MAX);
             let mut count = 64;
             while count / 2 < most {
                 let lines = self.alike(target, bits, 0, count);
-                *tried = lines.len().max(*tried);
-                if self.evicts(target, &lines, 1, scrub)? {
-                    return Ok(Some(lines));
+                let [evicted, reloads] = self.evicted(target, &lines, 1, scrub)?;
+                if 2 * evicted > reloads {
+                    return Ok(Ok(lines));
                 }
+                tried.push((lines.len(), [evicted, reloads]));
                 count *= 2;
             }
         }
-        Ok(None)
+        let lines = tried.iter().map(|&(lines, _)| lines).max().unwrap_or(0);
+        let most = tried.iter().filter(|(tried, _)| 2 * tried >= lines);
+        let [evicted, reloads] =
+            most.fold([0, 0], |[evicted, reloads], (_, more)| [evicted + more[0], reloads + more[1]]);
+        Ok(Err(CacheRefusal::NothingEvicts { lines, evicted, reloads }))
     }
 
     /// Takes lines of the target's set out of the scrub, looks how sure a reading is, and whether members evict each other.
@@ -405,6 +454,9 @@ impl<'a> CacheProber<'a> {
         let most = self.odds / 3.0;
         let mut evidence = 0.0;
         for _ in 0..CALLS_MAX {
+            if self.is_too_long() {
+                break;
+            }
             let Some((placed, lines)) = self.place(set, asked) else { return Ok(Answer::Unknown) };
             // A member that is asked for replaces itself.
             let itself = placed.members.iter().position(|member| lines.contains(member));
@@ -471,20 +523,20 @@ impl<'a> CacheProber<'a> {
     fn partner(&mut self, addr: PhysAddr, difference: u64, nulls: &Basis) -> Option<PhysAddr> {
         (0..50).find_map(|_| {
             let other = PhysAddr(addr.0 ^ difference ^ gf2::sum(nulls.vectors(), self.random.bits()));
-            let pool = self.oracle.pool();
+            let pool = &self.pool;
             (other != addr && pool.contains(other) && pool.comparable(addr, other)).then_some(other)
         })
     }
 
     /// Draws a line.
     pub(crate) fn any(&mut self) -> PhysAddr {
-        PhysAddr(self.oracle.pool().any(&mut self.random).0 & !(self.oracle.caches().line - 1))
+        PhysAddr(self.pool.any(&mut self.random).0 & !(self.oracle.caches().line - 1))
     }
 
     /// Does the pool have lines with this difference?
     pub(crate) fn has(&mut self, difference: u64) -> bool {
         (0..1000).any(|_| {
-            let pool = self.oracle.pool();
+            let pool = &self.pool;
             let one = pool.any(&mut self.random);
             let other = PhysAddr(one.0 ^ difference);
             pool.contains(other) && pool.comparable(one, other)
@@ -498,9 +550,9 @@ impl<'a> CacheProber<'a> {
         let mut known = HashSet::from([addr]);
         let mut lines = Vec::new();
         for _ in 0..20 * count {
-            let any = self.oracle.pool().any(&mut self.random).0;
+            let any = self.pool.any(&mut self.random).0;
             let line = PhysAddr(any & !fixed | (addr.0 ^ flipped) & fixed);
-            if self.oracle.pool().contains(line) && known.insert(line) {
+            if self.pool.contains(line) && known.insert(line) {
                 lines.push(line);
             }
             if lines.len() == count {
@@ -512,14 +564,14 @@ impl<'a> CacheProber<'a> {
 
     /// The set somewhere else: under a linear map, lines of one set stay lines of one set when the same bits of all change.
     pub(crate) fn moved(&mut self, set: &EvictionSet) -> Option<EvictionSet> {
-        let (line, bits) = (self.oracle.caches().line, self.oracle.pool().bits());
+        let (line, bits) = (self.oracle.caches().line, self.pool.bits());
         let lowest = line.trailing_zeros();
         (0..DRAWS).find_map(|_| {
             // Any bits, or only lower ones, which a pool in pieces has more of.
             let width = lowest + 1 + self.random.below(u64::from(bits - lowest)) as u32;
             let width = if self.random.below(2) == 0 { bits } else { width };
             let by = self.random.below(1 << width) & !(line - 1);
-            let pool = self.oracle.pool();
+            let pool = &self.pool;
             let all = |lines: &[PhysAddr]| -> Option<Vec<PhysAddr>> {
                 lines.iter().map(|line| Some(PhysAddr(line.0 ^ by)).filter(|&addr| pool.contains(addr))).collect()
             };

@@ -10,9 +10,12 @@ use memtint_map::SliceHash;
 use memtint_map::file::LlcSection;
 use memtint_map::gf2::{self, Basis};
 use memtint_units::{ByteSize, PAGE_SIZE};
+use std::fmt;
 
 /// Probability that one question is answered wrongly.
 const ERROR: f64 = 1e-6;
+/// Address bits of a huge page, which a hypervisor leaves together if it leaves anything.
+const HUGE_PAGE_BITS: u32 = 21;
 
 /// A last-level cache, as far as timing shows it.
 #[derive(Clone, Debug)]
@@ -66,6 +69,23 @@ pub struct CacheReport {
     pub effort: CacheEffort,
 }
 
+impl CacheReport {
+    /// Gives the probability that the answer is right, at least, as far as readings err independently.
+    #[must_use]
+    pub fn confidence(&self) -> f64 {
+        (1.0 - self.effort.decisions as f64 * ERROR).max(0.0)
+    }
+
+    /// Gives what was found, all of it or a part.
+    #[must_use]
+    pub fn found(&self) -> Option<&LastLevel> {
+        match &self.answer {
+            CacheAnswer::Found(last) | CacheAnswer::Partial(last, _) => Some(last),
+            CacheAnswer::Nothing(_) => None,
+        }
+    }
+}
+
 /// Finds out how a machine's last-level cache is indexed.
 ///
 /// # Errors
@@ -81,6 +101,20 @@ pub fn probe_cache(oracle: &mut dyn CacheOracle, seed: u64) -> Result<CacheRepor
         Ok(linear) => (of_linear(&mut prober, &set, linear)?, Vec::new()),
         Err(why) => of_other(&mut prober, &set, why)?,
     };
+    if matches!(answer, CacheAnswer::Partial(..)) && matches!(found, Err(NotLinear::Moves { .. })) {
+        // Where a hypervisor has put huge pages anywhere, addresses are what they seem within each.
+        prober.believe(HUGE_PAGE_BITS);
+        if let Ok(within) = congruence(&mut prober, &set)? {
+            let answer = match of_linear(&mut prober, &set, &within)? {
+                CacheAnswer::Partial(last, why) => CacheAnswer::Partial(
+                    last,
+                    format!("the index is linear only within blocks of {}: {why}", ByteSize(1 << HUGE_PAGE_BITS)),
+                ),
+                answer => answer,
+            };
+            return Ok(report(&prober, answer, Some(Ok(within)), scores));
+        }
+    }
     Ok(report(&prober, answer, Some(found), scores))
 }
 
@@ -90,6 +124,12 @@ fn report(
     congruence: Option<Result<Congruence, NotLinear>>,
     scores: Vec<Score>,
 ) -> CacheReport {
+    let answer = match answer {
+        CacheAnswer::Nothing(_) if prober.is_too_long() => {
+            CacheAnswer::Nothing(CacheRefusal::TooLong(prober.effort().accesses))
+        }
+        answer => answer,
+    };
     CacheReport { answer, levels: prober.levels(), congruence, scores, effort: prober.effort() }
 }
 
@@ -177,6 +217,32 @@ fn of_other(
         format!("none of {} published hashes that are not linear fits", scores.len())
     };
     Ok((CacheAnswer::Partial(last, format!("the slice hash does not look linear, and {and}")), scores))
+}
+
+impl fmt::Display for CacheRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CacheRefusal::NoLevels => write!(f, "a line that was just used is as slow as one from memory"),
+            CacheRefusal::NothingEvicts { lines, evicted, reloads } => {
+                write!(
+                    f,
+                    "no lines evict another: after up to {lines} others, {evicted} of {reloads} reloads came from memory"
+                )
+            }
+            CacheRefusal::Unstable => {
+                write!(f, "lines evict, but what was found of them once was contradicted later")
+            }
+            CacheRefusal::Impure => {
+                write!(
+                    f,
+                    "lines evict another that does not evict them: the private caches are not what the machine says"
+                )
+            }
+            CacheRefusal::TooLong(accesses) => {
+                write!(f, "lines evict now and then, but after {accesses} accesses nothing about them is certain")
+            }
+        }
+    }
 }
 
 impl Congruence {
