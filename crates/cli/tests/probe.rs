@@ -321,7 +321,11 @@ fn the_picture_shows_what_was_timed() {
 #[test]
 fn published_algorithms_answer_beside() {
     let palloc = ["probe", "--simulate", "rpi4-2g", "--noise", "none", "--algorithm", "palloc", "--banks", "8"];
-    let found = json(&[&palloc[..], &["--repeats", "2000"]].concat());
+    let scratch = Scratch::new("published");
+    let log = scratch.path("log");
+    let found = json(&[&palloc[..], &["--repeats", "2000", "--record", &log]].concat());
+    let again = json(&["probe", "--replay", &log]);
+    assert_eq!((&again["functions"], &again["accesses"]), (&found["functions"], &found["accesses"]));
     assert_eq!((&found["functions"], &found["right"]), (&serde_json::json!([[12], [13], [14]]), &Value::from(true)));
     assert!(found["accesses"].as_u64().unwrap() >= 2000 * 18, "{found}");
     // Functions of six bits are not among what it looks for, and it does not notice.
