@@ -1,6 +1,6 @@
 //! What the analysis says of the same scheme: a bound of each task's responses, or why there is none.
 
-use memtint_sched::crs::{Proof, copied_responses, judge};
+use memtint_sched::crs::{Proof, judge};
 use memtint_sched::{
     Effort, Granularity, Interference, Preemption, Refresh, TaskSet, Unsupported, Verdict, WorstCase,
     worst_response_edf_with, worst_response_with,
@@ -157,11 +157,11 @@ fn term(plan: &Plan<'_>) -> Result<Option<Refresh>, RefreshError> {
 /// Bounds of the tasks of servers.
 pub(crate) fn of_servers(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
     let file = &allowing_for_closing(plan);
-    if file.tasks.iter().any(|task| task.copy_server.is_some()) {
-        return of_copied(file);
-    }
     let system = file.system()?;
-    let analysis = "the supply of each server, with locked windows and the deferral of servers above it".to_owned();
+    let mut analysis = "the supply of each server, with locked windows and the deferral of servers above it".to_owned();
+    if !system.copied().is_empty() {
+        analysis += "; a task with two instances meets no lock of its own colors";
+    }
     let count = file.set.tasks().len();
     let tasks = match judge(&system, Effort::default(), EVENTS_MAX) {
         Verdict::Schedulable(witness) => of_proof(file, &witness.proof),
@@ -171,29 +171,6 @@ pub(crate) fn of_servers(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
         }
         Verdict::Unsupported(reason) => vec![Bound::Unknown(said(&reason)); count],
     };
-    Ok(Bounds { tasks, analysis })
-}
-
-/// Bounds of the tasks of servers of which some have another instance in a second one.
-fn of_copied(file: &TaskFile) -> Result<Bounds, RefreshError> {
-    let with = file.copied_system()?;
-    let tasks = match copied_responses(&with.system, &with.copied)? {
-        Ok(bounds) => {
-            let mut tasks = vec![Bound::Within(Picoseconds(0)); file.set.tasks().len()];
-            let all = with.tasks.iter().flatten().zip(bounds.iter().flatten());
-            for (&task, &bound) in all.flat_map(|(members, bounds)| members.iter().zip(bounds)) {
-                // Of two instances the one that takes longer.
-                if let Bound::Within(longest) = &mut tasks[task] {
-                    *longest = bound.max(*longest);
-                }
-            }
-            tasks
-        }
-        Err(reason) => vec![Bound::Unknown(said(&reason)); file.set.tasks().len()],
-    };
-    let analysis = "the supply of each server, with locked windows and the deferral of servers above it; a task with two instances \
-                    meets no lock of its own colors"
-        .to_owned();
     Ok(Bounds { tasks, analysis })
 }
 
@@ -212,12 +189,16 @@ fn allowing_for_closing(plan: &Plan<'_>) -> TaskFile {
     file
 }
 
+/// Bounds of the tasks: of one with two instances that which takes longer.
 fn of_proof(file: &TaskFile, proof: &Proof) -> Vec<Bound> {
     let mut tasks = vec![Bound::Unbounded; file.set.tasks().len()];
     for (servers, proofs) in file.servers_of_cores().iter().zip(&proof.cores) {
         for (&server, proof) in servers.iter().zip(proofs) {
             for (task, &bound) in file.tasks_of(server).into_iter().zip(&proof.responses) {
-                tasks[task] = Bound::Within(bound);
+                tasks[task] = match tasks[task] {
+                    Bound::Within(other) => Bound::Within(bound.max(other)),
+                    _ => Bound::Within(bound),
+                };
             }
         }
     }

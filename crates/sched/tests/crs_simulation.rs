@@ -5,10 +5,10 @@ mod common;
 
 use common::Random;
 use memtint_sched::crs::{
-    Core, Density, Form, Inner, Kind, RankGroup, RankOrder, Refresh, Server, System, TimelineViolation, burst,
+    Copied, Core, Density, Form, Inner, Kind, RankGroup, RankOrder, Refresh, Server, System, TimelineViolation, burst,
     check_timeline, judge, saturated_hiding, server_responses, supplies, timeline,
 };
-use memtint_sched::{Effort, Policy, TaskSet, TaskSpec, Unsupported, Verdict};
+use memtint_sched::{Effort, Policy, Preemption, Priorities, TaskSet, TaskSpec, Unsupported, Verdict};
 use memtint_units::Picoseconds as Ps;
 use num_integer::Integer;
 
@@ -121,8 +121,27 @@ fn simulate_arrivals(
     let mut jobs: Vec<Job> = Vec::new();
     for (index, server) in servers.iter().enumerate() {
         for (task, own) in server.tasks.tasks().iter().enumerate() {
+            let copied = system.copied().iter().find(|one| one.core == core && one.instances.contains(&(index, task)));
+            if copied.is_some_and(|one| one.instances[1] == (index, task)) {
+                continue;
+            }
+            // A copied task is periodic.
+            let gap = if copied.is_some() { 0 } else { late };
+            let (mut place, mut other) = ((index, task), copied.map(|one| one.instances[1]));
             let mut arrival = if late == 0 { 0 } else { random.within(0, own.period().0) };
             while arrival < last && saturation[index].is_none() {
+                let locked = |time: u64| {
+                    let group = servers[place.0].group;
+                    let since = time.checked_sub(refresh.groups[group].phase.0);
+                    since.is_some_and(|since| since % refresh.retention.0 < refresh.locked(group).0)
+                };
+                if (arrival..arrival + own.deadline().0).any(locked)
+                    && let Some(next) = &mut other
+                {
+                    std::mem::swap(&mut place, next);
+                }
+                let (index, task) = place;
+                let server = &servers[index];
                 let left = own.wcet().0 - random.within(0, less.min(own.wcet().0 - 1));
                 let urgency = match &server.policy {
                     Policy::Edf | Policy::NonPreemptiveEdf => arrival + own.deadline().0,
@@ -131,7 +150,7 @@ fn simulate_arrivals(
                     }
                 };
                 jobs.push(Job { server: index, task, arrival, left, urgency });
-                arrival += own.period().0 + random.within(0, late);
+                arrival += own.period().0 + random.within(0, gap);
             }
         }
     }
@@ -276,6 +295,102 @@ fn late_from_some_time(system: &System) -> bool {
             matches!(check_timeline(&alone, &shown), Err(TimelineViolation::Late { .. }))
         })
     })
+}
+
+/// Two servers with tasks that have an instance in both; their periods are often shorter than a lock.
+fn with_copies(random: &mut Random) -> Option<System> {
+    let retention = random.within(60, 120);
+    let (lock, unlock) = (random.within(0, 1), random.within(0, 1));
+    let mut group =
+        |rank: u32, phase| RankGroup { ranks: vec![rank], phase: ps(phase), burst: ps(random.within(2, 12)) };
+    let mut groups = vec![group(0, retention / 2), group(1, 0)];
+    groups[1].phase = ps(random.within(0, retention / 8));
+    let refresh = Refresh { retention: ps(retention), lock: ps(lock), unlock: ps(unlock), groups };
+    let shared: Vec<TaskSpec> = (0..random.within(1, 2))
+        .map(|index| {
+            let period = random.within(6, 20);
+            let deadline = if random.within(0, 1) == 0 { period } else { random.within(period / 2, period) };
+            TaskSpec::new(format!("short {index}"), ps(period), ps(1)).deadline(ps(deadline))
+        })
+        .collect();
+    let first_group = random.within(0, 1) as usize;
+    let mut servers = Vec::new();
+    for index in 0..2 {
+        let (period, percent) = (random.within(2, 6), random.within(35, 65));
+        let budget = if index == 0 || random.within(0, 4) == 0 { (period * percent / 100).max(1) } else { period };
+        let ordinary = (0..random.within(0, 2)).map(|task| {
+            let period = random.within(30, 90);
+            let wcet = random.within(1, (period / 12).max(1));
+            let deadline = if random.within(0, 1) == 0 { period } else { random.within(period / 2, period) };
+            TaskSpec::new(format!("s{index} t{task}"), ps(period), ps(wcet)).deadline(ps(deadline))
+        });
+        let specs: Vec<TaskSpec> = ordinary.chain(shared.clone()).collect();
+        let tasks = TaskSet::new(specs).unwrap();
+        // Priorities of any order, so that copied tasks are below others too.
+        let count = tasks.tasks().len();
+        let from = random.within(0, count as u64 - 1) as usize;
+        let order: Vec<usize> = (from..count).chain(0..from).collect();
+        let given = || Policy::FixedPriority(Priorities::given(&tasks, order).unwrap(), Preemption::Full);
+        let policy = if random.within(0, 1) == 0 { Policy::Edf } else { given() };
+        let kind = if random.within(0, 2) == 0 { Kind::IdleConsuming } else { Kind::Deferrable };
+        let group = if index == 0 { first_group } else { 1 - first_group };
+        servers.push(Server { group, period: ps(period), budget: ps(budget), kind, tasks, policy });
+    }
+    let place = |server: usize, name: &str| {
+        let mut tasks = servers[server].tasks.tasks().iter();
+        (server, tasks.position(|task| task.name() == name).unwrap())
+    };
+    let copied = |spec: &TaskSpec| Copied { core: 0, instances: [place(0, &spec.name), place(1, &spec.name)] };
+    let copied: Vec<Copied> = shared.iter().map(copied).collect();
+    System::new(2, refresh, vec![Core { servers }]).ok()?.with_copies(copied).ok()
+}
+
+#[test]
+fn no_response_of_a_copied_task_or_beside_one_is_above_its_bound() {
+    let (mut systems, mut random) = (Random(536), Random(537));
+    let (mut count, mut yes, mut no, mut open, mut tight) = (0, [0; 2], 0, 0, [0; 2]);
+    for round in 0..6000 {
+        let Some(system) = with_copies(&mut systems) else { continue };
+        count += 1;
+        let witness = match judge(&system, Effort::default(), 3000) {
+            Verdict::Schedulable(witness) => witness,
+            Verdict::Unschedulable(_) => {
+                no += 1;
+                continue;
+            }
+            Verdict::Unsupported(Unsupported::Inconclusive { .. }) => {
+                open += 1;
+                continue;
+            }
+            Verdict::Unsupported(reason) => panic!("round {round}: {reason:?} {system:?}"),
+        };
+        let proofs = &witness.proof.cores[0];
+        let free = vec![None; proofs.len()];
+        let fixed = (0..proofs.len()).map(|server| system.cores()[0].servers[server].policy != Policy::Edf);
+        let fixed: Vec<bool> = fixed.collect();
+        let shared = |server: usize| system.is_copied(0, server).contains(&true);
+        for server in (0..proofs.len()).filter(|&server| shared(server)) {
+            yes[usize::from(fixed[server])] += 1;
+        }
+        for behaviour in [(0, 0), (5, 0), (5, 0), (9, 3)] {
+            let seen = simulate(&system, 0, &mut random, behaviour, &free, 900);
+            for (server, proof) in proofs.iter().enumerate() {
+                for (task, bound) in proof.responses.iter().enumerate() {
+                    let (worst, deadline) = (
+                        seen.responses[server][task],
+                        system.cores()[0].servers[server].tasks.tasks()[task].deadline(),
+                    );
+                    assert!(worst <= bound.0, "round {round}: {worst} > {bound:?} of {server} {task}: {system:?}");
+                    assert!(*bound <= deadline);
+                    tight[usize::from(fixed[server])] += u64::from(shared(server) && worst == bound.0);
+                }
+            }
+        }
+    }
+    println!(
+        "{count} systems, {yes:?} servers with copies proved (EDF, fixed priorities), {no} no, {open} open, {tight:?} bounds reached"
+    );
+    assert!(yes.iter().all(|&yes| yes > 100) && no > 100 && tight.iter().all(|&tight| tight > 10));
 }
 
 #[test]

@@ -116,6 +116,5 @@ mod text;
 
 pub use file::{TaskFile, TaskMore};
 pub use place::TaskFileError;
-pub use problem::CopiedSystem;
 pub use refresh::{Color, Cyclic, Inside, Memory, ServerEntry};
 pub use text::exact_time;

@@ -7,7 +7,7 @@ use memtint_units::Picoseconds;
 use num_integer::Integer;
 use toml::Value;
 
-use crate::file::TaskFile;
+use crate::file::{TaskFile, TaskMore};
 use crate::place::{Place, TaskFileError};
 use crate::refresh::{Inside, Memory};
 
@@ -17,17 +17,6 @@ const FUSED_MAX: u64 = 256;
 /// Where windows of a task begin and end: its period, first latest release and first deadline.
 fn ends(own: &memtint_sched::Task) -> [u64; 3] {
     [own.period().0, own.phase().0 + own.jitter().0, own.phase().0 + own.deadline().0]
-}
-
-/// A system of servers in which some tasks have two instances.
-#[derive(Clone, Debug)]
-pub struct CopiedSystem {
-    /// The system; each instance is a task of its server.
-    pub system: System,
-    /// The instances of tasks that have two.
-    pub copied: Vec<Copied>,
-    /// By core and server, the tasks of the file that those of the server are, by their index.
-    pub tasks: Vec<Vec<Vec<usize>>>,
 }
 
 impl TaskFile {
@@ -164,29 +153,15 @@ impl TaskFile {
     }
 
     /// Gives the system of colors and servers for [`crs::judge`](memtint_sched::crs::judge()): rank groups are the colors in the order
-    /// of the file, and cores and servers as [`servers_of_cores`](Self::servers_of_cores) and [`tasks_of`](Self::tasks_of) say.
+    /// of the file, and cores and servers as [`servers_of_cores`](Self::servers_of_cores) and [`tasks_of`](Self::tasks_of) say. A task
+    /// with a `copy_server` has an instance in both servers, and its jobs take a copy longer.
     ///
     /// # Errors
     ///
     /// [`TaskFileError`] with what is missing: `[memory]`, `[[color]]`, `[[server]]`, the server of a task, the task of a server, a
-    /// priority where a server goes by given ones; for a task that needs more ranks than its color has, or has a `copy_server`; and as
-    /// [`System::new`].
+    /// priority where a server goes by given ones; for a task that needs more ranks than its color has, and a `copy_server` that is not
+    /// another server of the same core; and as [`System::new`] and [`System::with_copies`].
     pub fn system(&self) -> Result<System, TaskFileError> {
-        if let Some(task) = self.tasks.iter().position(|task| task.copy_server.is_some()) {
-            let found = self.servers[self.tasks[task].copy_server.unwrap_or_default()].name.clone();
-            let accepted = "none: this analysis knows no copy tasks; memtint refresh simulate --scheme crs bounds them";
-            return Err(self.task_place(task).refuse("copy_server", Some(&Value::String(found)), accepted));
-        }
-        Ok(self.copied_system()?.system)
-    }
-
-    /// Gives the same for [`crs::copied_responses`](memtint_sched::crs::copied_responses()), where tasks may have another instance in
-    /// their `copy_server`; jobs of both instances take a copy longer.
-    ///
-    /// # Errors
-    ///
-    /// As [`system`](Self::system), but for a `copy_server`; and for one on another core.
-    pub fn copied_system(&self) -> Result<CopiedSystem, TaskFileError> {
         let refresh = self.color_refresh()?;
         if self.servers.is_empty() {
             let accepted = "tables [[server]] with name, color, period and budget";
@@ -204,39 +179,29 @@ impl TaskFile {
                 }
             }
         }
-        let (mut cores, mut copied, mut tasks) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut cores, mut copied) = (Vec::new(), Vec::new());
         for (number, core) in self.servers_of_cores().into_iter().enumerate() {
-            let members: Vec<Vec<usize>> = core.iter().map(|&server| self.instances_of(server)).collect();
-            for (place, &server) in core.iter().enumerate() {
-                for task in self.tasks_of(server) {
-                    let Some(other) = self.tasks[task].copy_server else { continue };
-                    let same = core.iter().position(|&own| own == other).filter(|&own| own != place);
-                    let found = Value::String(self.servers[other].name.clone());
-                    let refuse = || {
-                        let accepted = "another server of the core of its server";
-                        self.task_place(task).refuse("copy_server", Some(&found), accepted)
-                    };
-                    let other = same.ok_or_else(refuse)?;
-                    let local = |server: usize| members[server].iter().position(|&own| own == task).unwrap_or_default();
-                    let instances = [(place, local(place)), (other, local(other))];
-                    copied.push(Copied { core: number, instances });
-                }
-            }
-            let servers = core.iter().zip(&members).map(|(&server, own)| self.server(server, own));
+            let servers = core.iter().map(|&server| self.server(server));
             cores.push(Core { servers: servers.collect::<Result<_, _>>()? });
-            tasks.push(members);
+            for task in 0..self.tasks.len() {
+                let of = |server: usize| {
+                    let own = self.tasks_of(server).iter().position(|&own| own == task)?;
+                    Some((core.iter().position(|&other| other == server)?, own))
+                };
+                let more = &self.tasks[task];
+                let (Some(server), Some(other)) = (more.server, more.copy_server) else { continue };
+                let Some(first) = of(server) else { continue };
+                let second = of(other).filter(|_| other != server).ok_or_else(|| {
+                    let accepted = "another server of the core of its server";
+                    let found = Value::String(self.servers[other].name.clone());
+                    self.task_place(task).refuse("copy_server", Some(&found), accepted)
+                })?;
+                copied.push(Copied { core: number, instances: [first, second] });
+            }
         }
         let system = System::new(self.memory_given()?.ranks, refresh, cores);
-        Ok(CopiedSystem { system: system.map_err(|error| self.place().range(error))?, copied, tasks })
-    }
-
-    /// Tasks with an instance in a server: [`tasks_of`](Self::tasks_of) it, and those whose other instance is there.
-    fn instances_of(&self, server: usize) -> Vec<usize> {
-        let is = |task: &usize| {
-            let task = &self.tasks[*task];
-            task.server == Some(server) || task.copy_server == Some(server)
-        };
-        (0..self.tasks.len()).filter(is).collect()
+        let system = system.and_then(|system| system.with_copies(copied));
+        system.map_err(|error| self.place().range(error))
     }
 
     /// Lists the servers of each core, by their index in the file: cores in the order of their numbers, servers in that of the file,
@@ -250,10 +215,12 @@ impl TaskFile {
         numbers.into_iter().map(of).collect()
     }
 
-    /// Lists the tasks of a server, by their index in the file, ascending: the order that they have in the system.
+    /// Lists the tasks of a server, those that have another instance in it included, by their index in the file, ascending: the order
+    /// that they have in the system.
     #[must_use]
     pub fn tasks_of(&self, server: usize) -> Vec<usize> {
-        (0..self.tasks.len()).filter(|&task| self.tasks[task].server == Some(server)).collect()
+        let is = |more: &TaskMore| more.server == Some(server) || more.copy_server == Some(server);
+        (0..self.tasks.len()).filter(|&task| is(&self.tasks[task])).collect()
     }
 
     /// Gives the order of priorities of some tasks, by their index in the file; the set holds just these.
@@ -278,8 +245,8 @@ impl TaskFile {
         order.map_err(|error| self.place().range(error))
     }
 
-    fn server(&self, index: usize, members: &[usize]) -> Result<Server, TaskFileError> {
-        let own = &self.servers[index];
+    fn server(&self, index: usize) -> Result<Server, TaskFileError> {
+        let (own, members) = (&self.servers[index], &self.tasks_of(index)[..]);
         let place = Place::item(&self.name, "server", index, Some(&Value::String(own.name.clone())));
         if members.is_empty() {
             return Err(place.refuse("tasks", None, "one or more tasks that name this server"));

@@ -6,6 +6,7 @@
 //!
 //! What fails prints a scenario; written to a file beside `platform.toml` it is run again by `memtint simulate`.
 
+mod copies;
 mod machine;
 mod nonpreemptive;
 mod preemptive;

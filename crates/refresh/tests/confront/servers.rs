@@ -65,7 +65,7 @@ fn system(random: &mut Random, machine: &Machine) -> System {
 }
 
 /// The tasks of all servers, in order, with the server and place of each.
-fn tasks(system: &System, machine: &Machine) -> (Vec<Own>, Vec<(usize, usize)>) {
+pub(crate) fn tasks(system: &System, machine: &Machine) -> (Vec<Own>, Vec<(usize, usize)>) {
     let mut all = (Vec::new(), Vec::new());
     for (index, server) in system.cores()[0].servers.iter().enumerate() {
         for (place, task) in server.tasks.tasks().iter().enumerate() {
@@ -78,7 +78,7 @@ fn tasks(system: &System, machine: &Machine) -> (Vec<Own>, Vec<(usize, usize)>) 
     all
 }
 
-fn serve(file: &mut ScenarioFile, system: &System, places: &[(usize, usize)], phases: &[u64]) {
+pub(crate) fn serve(file: &mut ScenarioFile, system: &System, places: &[(usize, usize)], phases: &[u64]) {
     let time = |cycles: u64| Time(Ps(cycles * CYCLE_PS));
     let section = |(index, server): (usize, &Server)| ServerSection {
         name: format!("s{index}"),
@@ -304,7 +304,7 @@ fn assert_late(machine: &Machine, system: &System, phases: &Phases) {
 }
 
 /// Priorities of the tasks in their servers.
-fn dispatch(system: &System, places: &[(usize, usize)]) -> Dispatch {
+pub(crate) fn dispatch(system: &System, places: &[(usize, usize)]) -> Dispatch {
     let rank = |(server, task): &(usize, usize)| match &system.cores()[0].servers[*server].policy {
         memtint_sched::Policy::FixedPriority(order, _) => {
             order.order().iter().position(|index| index == task).unwrap_or_default()

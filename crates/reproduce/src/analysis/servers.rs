@@ -144,13 +144,20 @@ impl Ready {
     fn jobs(&self, system: &System, shown: &Timeline, found: &mut Results) {
         let mut late = 0u64;
         for (core, entries) in self.file.servers_of_cores().into_iter().enumerate() {
-            for (server, entry) in entries.into_iter().enumerate() {
+            let of_file = |server: usize, task: usize| self.file.tasks_of(entries[server])[task];
+            for (server, &entry) in entries.iter().enumerate() {
                 let tasks = system.cores()[core].servers[server].tasks.tasks();
                 for (index, task) in tasks.iter().enumerate() {
+                    let whose = of_file(server, index);
+                    // Jobs of both instances of a copied task are looked at together.
+                    if self.file.tasks[whose].server != Some(entry) {
+                        continue;
+                    }
                     let mut jobs: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
                     for run in &shown.runs {
                         if let What::Job { server: on, task: of, job } = run.what
-                            && (run.core, on, of) == (core, server, index)
+                            && run.core == core
+                            && of_file(on, of) == whose
                         {
                             jobs.entry(job).or_default().push((run.start.0, run.end.0));
                         }
@@ -169,7 +176,7 @@ impl Ready {
                             longest = longest.max(runs.last().map(|run| run.1 - arrival));
                         }
                     }
-                    let name = self.task(self.file.tasks_of(entry)[index]);
+                    let name = self.task(whose);
                     found.extend(longest.map(|time| (format!("{name} response ms"), ms(Picoseconds(time)))));
                 }
             }
@@ -177,12 +184,12 @@ impl Ready {
         found.insert("late".to_owned(), count(late));
     }
 
-    /// The two servers of the first core.
+    /// The two servers of the only core, without copied tasks.
     fn two(&self, system: &System) -> Option<[usize; 2]> {
         let cores = self.file.servers_of_cores();
         let own = cores.first().filter(|_| cores.len() == 1)?;
         let pair: [usize; 2] = own[..].try_into().ok()?;
-        (system.refresh().groups.len() == 2).then_some(pair)
+        (system.refresh().groups.len() == 2 && system.copied().is_empty()).then_some(pair)
     }
 
     pub(super) fn algorithm_8(&self, found: &mut Results) -> Result<(), ReproduceError> {

@@ -1,5 +1,6 @@
 //! Whether every job of a system meets its deadline.
 
+use crate::crs::copies;
 use crate::crs::model::{Server, System};
 use crate::crs::pattern::{Exact, Pattern, Short};
 use crate::crs::supply::{ServerSupply, inconclusive, server_responses, supplies};
@@ -103,7 +104,8 @@ pub enum Unproved {
 }
 
 /// Proves what can be proved of each server alone, by core and server; tasks in reasons are counted over all cores and servers, in
-/// order. [`judge`] says yes when each has its proof. Patterns that exact supplies come from hold at most about `events_max` events.
+/// order. [`judge`] says yes when each has its proof; that of a server with copied tasks supposes that the other instances are in time
+/// too. Patterns that exact supplies come from hold at most about `events_max` events.
 #[must_use]
 pub fn server_proofs(system: &System, effort: Effort, events_max: u64) -> Vec<Vec<Result<ServerProof, Unproved>>> {
     let mut before = 0;
@@ -113,28 +115,58 @@ pub fn server_proofs(system: &System, effort: Effort, events_max: u64) -> Vec<Ve
         let responses = server_responses(system, core);
         for (index, (supply, response)) in supplies(system, core).into_iter().zip(responses).enumerate() {
             let server = &own.servers[index];
-            let bounds = fits(&server.tasks, &server.policy, &supply, effort);
-            let bounds = bounds.map(|bounds| match server.policy {
-                Policy::Edf => edf_responses(&server.tasks, &supply, effort),
-                _ => bounds,
-            });
-            let bounds = bounds.or_else(|reason| match exact(system, core, index, effort, events_max) {
-                Some(Exact::Fits(bounds)) => Ok(bounds),
-                Some(Exact::Late(short)) => {
-                    let late = Box::new(overload(&short, before));
-                    Err(match server.tasks.synchronous() {
-                        true => Unproved::Late(late),
-                        false => Unproved::Unknown(Unsupported::Phases(late)),
-                    })
+            let bounds = match &system.is_copied(core, index)[..] {
+                is_copied if is_copied.contains(&true) => {
+                    let locked = system.refresh().locked(server.group).0;
+                    let found = copies::responses(server, is_copied, locked, &supply, effort);
+                    // What holds with all jobs of an instance holds with some of them; a job that is late need not be one of them.
+                    let all = |reason| match with_all_jobs(system, (core, index), &supply, effort, events_max) {
+                        Ok(bounds) => Ok(bounds),
+                        Err(_) => Err(Unproved::Unknown(shifted(reason, before))),
+                    };
+                    found.or_else(all)
                 }
-                None => Err(Unproved::Unknown(shifted(reason, before))),
-            });
+                _ => with_all_jobs(system, (core, index), &supply, effort, events_max).map_err(|short| match short {
+                    Ok(short) => {
+                        let late = Box::new(overload(&short, before));
+                        match server.tasks.synchronous() {
+                            true => Unproved::Late(late),
+                            false => Unproved::Unknown(Unsupported::Phases(late)),
+                        }
+                    }
+                    Err(reason) => Unproved::Unknown(shifted(reason, before)),
+                }),
+            };
             servers.push(bounds.map(|responses| ServerProof { response, supply, responses }));
             before += server.tasks.tasks().len();
         }
         cores.push(servers);
     }
     cores
+}
+
+/// Bounds the responses of a server's tasks, of which it has all jobs; or finds a window in which one is late, or why there is
+/// neither.
+fn with_all_jobs(
+    system: &System,
+    (core, index): (usize, usize),
+    supply: &ServerSupply,
+    effort: Effort,
+    events_max: u64,
+) -> Result<Vec<Picoseconds>, Result<Short, Unsupported>> {
+    let server = &system.cores()[core].servers[index];
+    match fits(&server.tasks, &server.policy, supply, effort) {
+        Ok(bounds) if server.policy != Policy::Edf => Ok(bounds),
+        Ok(_) => {
+            let tasks = 0..server.tasks.tasks().len();
+            Ok(tasks.map(|task| edf_response(&server.tasks, task, supply, 0, effort)).collect())
+        }
+        Err(reason) => match exact(system, core, index, effort, events_max) {
+            Some(Exact::Fits(bounds)) => Ok(bounds),
+            Some(Exact::Late(short)) => Err(Ok(short)),
+            None => Err(Err(reason)),
+        },
+    }
 }
 
 fn prove(system: &System, effort: Effort, events_max: u64) -> Result<Proof, Unproved> {
@@ -183,14 +215,15 @@ pub(super) fn fits(
     match policy {
         // A system refuses servers that do not preempt.
         Policy::Edf | Policy::NonPreemptiveEdf => {
-            edf(set, supply, effort)?;
+            edf(set, supply, 0, effort)?;
             Ok(set.tasks().iter().map(Task::deadline).collect())
         }
         Policy::FixedPriority(priorities, _) => fixed(set, priorities, supply),
     }
 }
 
-fn edf(set: &TaskSet, supply: &ServerSupply, effort: Effort) -> Result<(), Unsupported> {
+/// Tests the demand of a set in all windows of a length and longer.
+pub(super) fn edf(set: &TaskSet, supply: &ServerSupply, from: u64, effort: Effort) -> Result<(), Unsupported> {
     let demand = Demand::new(set);
     if let Some(task) = set.tasks().iter().position(|task| Demand::first(task).is_none()) {
         return Err(inconclusive(set.tasks()[task].wcet().0.into(), Picoseconds(0)));
@@ -204,7 +237,7 @@ fn edf(set: &TaskSet, supply: &ServerSupply, effort: Effort) -> Result<(), Unsup
             None => Err(inconclusive(work, supply.supply(Picoseconds(length)))),
         }
     };
-    let mut length = demand.last_deadline(0).unwrap_or_else(|| demand.next_deadline(0));
+    let mut length = demand.last_deadline(from).map_or_else(|| demand.next_deadline(from), |_| from);
     // Most sets that do not fit show it in the shortest windows, which costs less than the horizon.
     for _ in 0..4 {
         length = check(length)?;
@@ -216,16 +249,28 @@ fn edf(set: &TaskSet, supply: &ServerSupply, effort: Effort) -> Result<(), Unsup
     Ok(())
 }
 
-/// Bounds the response times of a set that fits under EDF.
-fn edf_responses(set: &TaskSet, supply: &ServerSupply, effort: Effort) -> Vec<Picoseconds> {
-    let bound = |task: usize| edf_response(set, task, supply, effort).unwrap_or(set.tasks()[task].deadline());
-    (0..set.tasks().len()).map(bound).collect()
+/// Bounds the response time of a task of a set that fits under EDF, for jobs whose window ends so long after its beginning or later;
+/// by its deadline where the search is too long.
+pub(super) fn edf_response(
+    set: &TaskSet,
+    index: usize,
+    supply: &ServerSupply,
+    from: u64,
+    effort: Effort,
+) -> Picoseconds {
+    searched_response(set, index, supply, from, effort).unwrap_or(set.tasks()[index].deadline())
 }
 
 /// Bounds the response time of a task of a set that fits, after Spuri 1996 ([`worst_response_edf`](crate::worst_response_edf())):
 /// the job whose release is somewhere in a busy period of the server, all others as early as they can be, on the least supply instead of
 /// a whole processor. `None` when the busy period, or the search, is too long.
-fn edf_response(set: &TaskSet, index: usize, supply: &ServerSupply, effort: Effort) -> Option<Picoseconds> {
+fn searched_response(
+    set: &TaskSet,
+    index: usize,
+    supply: &ServerSupply,
+    from: u64,
+    effort: Effort,
+) -> Option<Picoseconds> {
     let (demand, task) = (Demand::new(set), &set.tasks()[index]);
     let (tasks, jitter) = (set.tasks(), task.jitter().0);
     let jobs = |other: &Task, length: u64| {
@@ -244,7 +289,7 @@ fn edf_response(set: &TaskSet, index: usize, supply: &ServerSupply, effort: Effo
         if apart < 0 { apart.unsigned_abs() } else { period - apart.unsigned_abs() % period }
     };
     let mut steps = Steps::new(index, effort);
-    let (mut released, mut worst) = (0, 0);
+    let (mut released, mut worst) = (from.saturating_add_signed(-first(task)), 0);
     while released <= busy {
         steps.step().ok()?;
         let end = released as i64 + first(task);

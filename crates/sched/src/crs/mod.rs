@@ -37,8 +37,8 @@
 //! [`Timeline`] that [`check_timeline`] has replayed. Formulas 5.3.7 and 5.3.8 themselves, in both [`Form`]s, are [`periodic_capacity_bound`],
 //! [`utilization_bound`], [`server_responses`], [`printed_responses`], [`algorithm_7`] and [`algorithm_8`].
 //!
-//! Tasks with another instance in a second server (copy tasks, 5.3.6) have an analysis of their own, [`copied_responses`]; for [`judge`]
-//! two instances would be two tasks.
+//! Tasks may have another instance in a second server (copy tasks, 5.3.6; [`System::with_copies`]): no job of theirs waits for a
+//! lock. The tests of such servers are sufficient only, and timelines and their checker know whose each job is.
 //!
 //! Hidden and unhidden refresh ([`Hiding`]) are statements about throughput: which part of the bursts cost processor time. They
 //! are separate from response times, which a lock delays whether or not somebody else can use the processor.
@@ -58,7 +58,7 @@ mod timeline_check;
 pub use crate::form::Form;
 pub use crate::ranks::{Density, RankOrder};
 pub use bounds::{Inner, UtilizationBound, periodic_capacity_bound, utilization_bound, within_utilization_bound};
-pub use copies::{Copied, copied_responses};
+pub use copies::Copied;
 pub use decide::{Proof, ServerProof, Unproved, Witness, judge, server_proofs};
 pub use model::{Core, Kind, RankGroup, Refresh, Server, System, burst};
 pub use optimum::{Choice, Optimum, Space, exhaustive, optimize};

@@ -1,5 +1,6 @@
 //! Memory, refresh, servers and cores.
 
+use crate::crs::copies::Copied;
 use crate::error::SchedError;
 use crate::fixed::Preemption;
 use crate::form::Form;
@@ -64,6 +65,24 @@ impl Refresh {
     #[must_use]
     pub fn locked(&self, group: usize) -> Picoseconds {
         self.lock + self.groups[group].burst + self.unlock
+    }
+
+    /// Gives the time from the end of the locked window of one of two groups to the next of the other, the shorter of the two ways.
+    ///
+    /// Instances of a copied task in these groups need a period and a deadline of that: then a job whose instance has to change comes
+    /// when neither group is locked from the arrival of the job before on.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such group.
+    #[must_use]
+    pub fn apart_for_copies(&self, groups: [usize; 2]) -> Picoseconds {
+        let [first, second] = groups;
+        let apart = |from: usize, to: usize| {
+            let end = self.groups[from].phase.0 + self.locked(from).0;
+            (self.groups[to].phase.0 + 2 * self.retention.0 - end) % self.retention.0
+        };
+        Picoseconds(apart(first, second).min(apart(second, first)))
     }
 
     pub(super) fn accepted(&self, ranks: u32) -> Result<(), SchedError> {
@@ -160,6 +179,7 @@ pub struct System {
     ranks: u32,
     refresh: Refresh,
     cores: Vec<Core>,
+    copied: Vec<Copied>,
 }
 
 impl System {
@@ -202,7 +222,48 @@ impl System {
                 }
             }
         }
-        Ok(System { ranks, refresh, cores })
+        Ok(System { ranks, refresh, cores, copied: Vec::new() })
+    }
+
+    /// Makes pairs of its tasks instances of one (copy tasks), in place of those that were.
+    ///
+    /// # Errors
+    ///
+    /// [`SchedError::Crs`] for a server or task that does not exist or is an instance of two, instances that differ or are of one group, a
+    /// deadline beyond the period, and locks of the two groups that are nearer to each other than a period and a deadline of the task:
+    /// then a job may have to copy while one of them is locked.
+    pub fn with_copies(self, copied: Vec<Copied>) -> Result<System, SchedError> {
+        for (place, one) in copied.iter().enumerate() {
+            one.accepted(&self)?;
+            let twice = |other: &Copied| one.instances.iter().any(|&own| other.other(one.core, own).is_some());
+            if copied[..place].iter().any(twice) {
+                let found = format!("{:?}", one.instances);
+                return refuse(
+                    format!("copied task of core {}", one.core),
+                    "instances",
+                    found,
+                    "tasks of no other".into(),
+                );
+            }
+        }
+        Ok(System { copied, ..self })
+    }
+
+    /// Gives the tasks with two instances.
+    #[must_use]
+    pub fn copied(&self) -> &[Copied] {
+        &self.copied
+    }
+
+    /// Tells of each task of a server whether it is an instance of a copied one.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such server.
+    #[must_use]
+    pub fn is_copied(&self, core: usize, server: usize) -> Vec<bool> {
+        let is = |task| self.copied.iter().any(|one| one.other(core, (server, task)).is_some());
+        (0..self.cores[core].servers[server].tasks.tasks().len()).map(is).collect()
     }
 
     /// Gives the number of ranks.

@@ -101,7 +101,8 @@ pub(super) struct Record {
     pub(super) completion: Option<u64>,
 }
 
-/// Makes the timeline in which every job arrives on time, is released at once and takes its whole WCET.
+/// Makes the timeline in which every job arrives on time, is released at once and takes its whole WCET. A job of a copied task goes on
+/// with the instance that had the one before, unless the lock of that one's group meets it.
 ///
 /// The window is a hyperperiod, or the last phase and two hyperperiods when there are phases; it is cut short when it would
 /// hold more than about `events_max` arrivals, replenishments and refreshes. Jobs may be late in it.
@@ -205,7 +206,10 @@ struct Player<'a> {
     core: usize,
     window: u64,
     states: Vec<ServerState>,
+    /// Time, server, task and job; a copied task arrives as its first instance.
     arrivals: BinaryHeap<Reverse<(u64, usize, usize, u64)>>,
+    /// Which instance had the latest job of each copied task of the system, where it is one of this core.
+    latest: Vec<(usize, usize)>,
     /// Left of each task's jobs that have begun, by server and task.
     left: Vec<Vec<Option<u64>>>,
     /// Index of the record of each task's next completion.
@@ -229,12 +233,15 @@ impl<'a> Player<'a> {
         };
         let tasks = |server: usize| servers[server].tasks.tasks().iter().enumerate();
         let first = (0..servers.len()).flat_map(|s| tasks(s).map(move |(t, task)| Reverse((task.phase().0, s, t, 0))));
+        let second =
+            |at: &(usize, usize)| system.copied().iter().any(|one| one.core == core && one.instances[1] == *at);
         Player {
             system,
             core,
             window,
             states: servers.iter().map(state).collect(),
-            arrivals: first.collect(),
+            arrivals: first.filter(|&Reverse((_, server, task, _))| !second(&(server, task))).collect(),
+            latest: system.copied().iter().map(|one| one.instances[0]).collect(),
             left: servers.iter().map(|server| vec![None; server.tasks.tasks().len()]).collect(),
             open: servers.iter().map(|server| vec![Default::default(); server.tasks.tasks().len()]).collect(),
             runs: Vec::new(),
@@ -270,6 +277,8 @@ impl<'a> Player<'a> {
             self.arrivals.pop();
             let own = &self.servers()[server].tasks.tasks()[task];
             let deadline = at + own.deadline().0;
+            self.arrivals.push(Reverse((at + own.period().0, server, task, job + 1)));
+            let (server, task) = self.instance((server, task), at, deadline);
             let urgency = match self.servers()[server].policy {
                 Policy::Edf | Policy::NonPreemptiveEdf => deadline,
                 Policy::FixedPriority(..) => self.states[server].ranks[task],
@@ -277,8 +286,29 @@ impl<'a> Player<'a> {
             self.states[server].ready.insert((urgency, task, job));
             self.open[server][task].push_back(self.records.len());
             self.records.push(Record { core: self.core, server, task, job, arrival: at, deadline, completion: None });
-            self.arrivals.push(Reverse((at + own.period().0, server, task, job + 1)));
         }
+    }
+
+    /// Whose a job is.
+    fn instance(&mut self, first: (usize, usize), from: u64, to: u64) -> (usize, usize) {
+        let copied = self.system.copied();
+        let Some(place) = copied.iter().position(|one| one.core == self.core && one.instances[0] == first) else {
+            return first;
+        };
+        let latest = self.latest[place];
+        if self.is_locked(self.servers()[latest.0].group, from, to) {
+            self.latest[place] = copied[place].other(self.core, latest).expect("one of its instances");
+        }
+        self.latest[place]
+    }
+
+    /// Whether a group is locked at any time from the first to the second.
+    fn is_locked(&self, group: usize, from: u64, to: u64) -> bool {
+        let refresh = self.system.refresh();
+        let (phase, locked) = (refresh.groups[group].phase.0, refresh.locked(group).0);
+        // The first lock that ends after the time.
+        let before = (from + refresh.retention.0).saturating_sub(phase + locked) / refresh.retention.0;
+        phase + before * refresh.retention.0 < to
     }
 
     fn groups(&self, now: u64) -> Vec<Now> {

@@ -4,7 +4,8 @@
 //! accepts is proved, for the window: no core runs a task of a group while the group is locked, whose ranks are refreshed in that
 //! time; every rank is refreshed in full, again within tRET each time, and first at its phase (time 0 is in the middle of
 //! operation: the refresh before it was a retention time earlier); each refresh has its lock and unlock tasks on each core; no server uses more than its budget in a period; every job runs after its arrival, after
-//! the one before it of its task, on its core, for exactly its WCET and within its deadline.
+//! the one before it of its task, on its core, for exactly its WCET and within its deadline. Of a copied task each job is of one instance
+//! alone, and when the next is of the other, that one's group is not locked while the job runs, so that it can copy.
 
 use crate::crs::model::System;
 use crate::crs::timeline::{Timeline, TimelineRun, What};
@@ -85,6 +86,32 @@ pub enum TimelineViolation {
         task: usize,
         /// The job.
         job: u64,
+    },
+    /// A job of a copied task runs on both instances.
+    #[error("run {run}: job {job} of task {task} of server {server} has begun on another instance")]
+    Instances {
+        /// Index of the run, from 0.
+        run: usize,
+        /// The server.
+        server: usize,
+        /// The task of the server.
+        task: usize,
+        /// The job.
+        job: u64,
+    },
+    /// A job goes on with data that cannot have been copied, because its group was locked while the job before ran.
+    #[error("run {run}: job {job} of task {task} of server {server} needs data that could not be copied: its group was locked at {} ps", at.0)]
+    Copy {
+        /// Index of the run, from 0.
+        run: usize,
+        /// The server.
+        server: usize,
+        /// The task of the server.
+        task: usize,
+        /// The job.
+        job: u64,
+        /// When.
+        at: Picoseconds,
     },
     /// A job is not complete at its deadline.
     #[error("core {core}, server {server}, task {task}: job {job} is not complete at its deadline, {} ps", due.0)]
@@ -249,31 +276,71 @@ fn budgets(system: &System, timeline: &Timeline) -> Result<(), TimelineViolation
 
 type Responses = Vec<Vec<Vec<Option<Picoseconds>>>>;
 
+/// Core, server and task.
+type Place = (usize, usize, usize);
+
+/// What has run of a task.
+#[derive(Default)]
+struct Ran {
+    /// How long the job that runs, or comes next, has run.
+    so_far: u64,
+    /// The instance that has this job, and that had the one before.
+    instance: Option<Place>,
+    before: Option<Place>,
+    /// When the job before ran, and this one has.
+    spans: [Vec<(u64, u64)>; 2],
+    /// Ends of complete jobs, and whose they were.
+    ends: Vec<(u64, Place)>,
+}
+
+/// The task of which jobs are counted: of a copied one the first instance.
+fn counted(system: &System, place: Place) -> Place {
+    let (core, server, task) = place;
+    let own = system.copied().iter().find(|own| own.core == core && own.instances[1] == (server, task));
+    own.map_or(place, |own| (core, own.instances[0].0, own.instances[0].1))
+}
+
 fn jobs(system: &System, timeline: &Timeline) -> Result<(u64, Responses), TimelineViolation> {
-    // For each task: the job that runs or comes next, how long it has run, and the ends of those that are complete.
-    let mut ends: HashMap<(usize, usize, usize), (u64, Vec<u64>)> = HashMap::new();
+    let mut all: HashMap<Place, Ran> = HashMap::new();
     for (run, found) in timeline.runs.iter().enumerate() {
         let What::Job { server, task, job } = found.what else { continue };
+        let place = (found.core, server, task);
         let own = &system.cores()[found.core].servers[server].tasks.tasks()[task];
-        let (ran, complete) = ends.entry((found.core, server, task)).or_default();
+        let ran = all.entry(counted(system, place)).or_default();
         let arrival = u128::from(own.phase().0) + u128::from(job) * u128::from(own.period().0);
-        *ran += found.end.0 - found.start.0;
-        let wrong = job != complete.len() as u64 || arrival > u128::from(found.start.0) || *ran > own.wcet().0;
+        ran.so_far += found.end.0 - found.start.0;
+        let wrong = job != ran.ends.len() as u64 || arrival > u128::from(found.start.0) || ran.so_far > own.wcet().0;
         if wrong {
             return Err(TimelineViolation::Job { run, task, job });
         }
-        if *ran == own.wcet().0 {
-            *ran = 0;
-            complete.push(found.end.0);
+        if *ran.instance.get_or_insert(place) != place {
+            return Err(TimelineViolation::Instances { run, server, task, job });
+        }
+        if ran.before.is_some_and(|before| before != place)
+            && let Some(at) = locked_in(system, timeline, place, &ran.spans[0])
+        {
+            return Err(TimelineViolation::Copy { run, server, task, job, at });
+        }
+        ran.spans[1].push((found.start.0, found.end.0));
+        if ran.so_far == own.wcet().0 {
+            ran.so_far = 0;
+            ran.ends.push((found.end.0, place));
+            ran.before = ran.instance.take();
+            ran.spans = [std::mem::take(&mut ran.spans[1]), Vec::new()];
         }
     }
-    let (mut met, mut responses) = (0, Vec::new());
-    for (core, all) in system.cores().iter().enumerate() {
-        responses.push(Vec::new());
-        for (server, own) in all.servers.iter().enumerate() {
-            let mut longest = vec![None; own.tasks.tasks().len()];
+    let mut met = 0;
+    let mut responses: Responses = Vec::new();
+    for core in system.cores() {
+        responses.push(core.servers.iter().map(|server| vec![None; server.tasks.tasks().len()]).collect());
+    }
+    for (core, own) in system.cores().iter().enumerate() {
+        for (server, own) in own.servers.iter().enumerate() {
             for (task, own) in own.tasks.tasks().iter().enumerate() {
-                let complete = ends.get(&(core, server, task)).map_or(&[][..], |found| &found.1[..]);
+                if counted(system, (core, server, task)) != (core, server, task) {
+                    continue;
+                }
+                let complete = all.get(&(core, server, task)).map_or(&[][..], |ran| &ran.ends[..]);
                 for job in 0.. {
                     let arrival = own.phase().0 + job * own.period().0;
                     let due = arrival + own.deadline().0;
@@ -281,17 +348,28 @@ fn jobs(system: &System, timeline: &Timeline) -> Result<(u64, Responses), Timeli
                     if arrival >= timeline.window.0 {
                         break;
                     }
-                    longest[task] = longest[task].max(end.map(|end| Picoseconds(end - arrival)));
+                    if let Some((end, (core, server, task))) = end {
+                        let longest = &mut responses[core][server][task];
+                        *longest = (*longest).max(Some(Picoseconds(end - arrival)));
+                    }
                     if due <= timeline.window.0 {
                         met += 1;
-                        if end.is_none_or(|end| end > due) {
+                        if end.is_none_or(|(end, _)| end > due) {
                             return Err(TimelineViolation::Late { core, server, task, job, due: Picoseconds(due) });
                         }
                     }
                 }
             }
-            responses[core].push(longest);
         }
     }
     Ok((met, responses))
+}
+
+/// When the group of an instance is locked in one of these spans.
+fn locked_in(system: &System, timeline: &Timeline, place: Place, spans: &[(u64, u64)]) -> Option<Picoseconds> {
+    let (refresh, group) = (system.refresh(), system.cores()[place.0].servers[place.1].group);
+    let windows = timeline.bursts.iter().filter(|burst| burst.group == group);
+    let mut windows = windows.map(|burst| (burst.start.0 - refresh.lock.0, burst.end.0 + refresh.unlock.0));
+    let met = windows.find(|window| spans.iter().any(|span| span.0 < window.1 && window.0 < span.1));
+    met.map(|window| Picoseconds(window.0))
 }
