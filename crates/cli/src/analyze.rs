@@ -20,7 +20,7 @@ use crate::Ending;
 use crate::output::{Failure, Format, print, print_json, read_file, write_file};
 
 /// The most jobs that a witness holds, unless said.
-const JOBS_MAX: u64 = 10_000;
+pub(crate) const JOBS_MAX: u64 = 10_000;
 
 /// Arguments of `memtint analyze`.
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,7 @@ const JOBS_MAX: u64 = 10_000;
     cyclic, colored-refresh and crs take [memory] with ranks, density (gigabits of a chip) or t_rfc, retention, bursts, lock, \
     unlock; [cyclic] with frame, color_frame, sharing, slicing, slice_cost, copies_max; [[color]] with name, ranks, phase; \
     [[server]] with name, color, core, period, budget, kind (deferrable, idle-consuming), scheduling (edf, rm, dm, fp); and of a \
-    task ranks, copy, server. What is missing of frames is looked for, the longest first, and where there is no server at all, two \
+    task ranks, copy, server, copy_server (of another instance). What is missing of frames is looked for, the longest first, and where there is no server at all, two \
     are, as by memtint refresh plan --scheme crs. As printed, no form answers: it is there for comparison.\n\
     \n\
     Example: memtint analyze tasks.toml --scheduler edf --svg schedule.svg"

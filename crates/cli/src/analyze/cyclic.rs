@@ -601,7 +601,12 @@ impl Part {
                 end: slot.end,
                 part: Some((slot.slice, slot.instance)),
             };
-            Lane { name: task.name().to_owned(), arrivals: Arrivals::of(task), runs: slots.map(run).collect() }
+            Lane {
+                name: task.name().to_owned(),
+                arrivals: Arrivals::of(task),
+                has_jobs: true,
+                runs: slots.map(run).collect(),
+            }
         };
         let band = |color: u32| {
             let own: Vec<_> = executive.refreshes.iter().filter(|one| one.color == color).collect();

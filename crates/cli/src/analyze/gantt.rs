@@ -6,9 +6,9 @@ use crate::gantt::{Band, Bar, Lane, Picture};
 /// A lane for each lane of the witness, and a line for each color.
 pub(super) fn picture(chart: &Chart, scheduler: &str) -> Picture {
     let lane = |lane: &outcome::Lane| {
-        let what = |run: &Run| match lane.arrivals {
-            Some(_) => format!("{}{}", lane.name, which(run)),
-            None => lane.name.clone(),
+        let what = |run: &Run| match lane.has_jobs {
+            true => format!("{}{}", lane.name, which(run)),
+            false => lane.name.clone(),
         };
         let bars = lane.runs.iter().map(|run| Bar { start: run.start, end: run.end, what: what(run) });
         Lane { name: lane.name.clone(), arrivals: lane.arrivals, bars: bars.collect() }

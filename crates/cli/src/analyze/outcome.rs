@@ -90,8 +90,10 @@ pub(super) struct Chart {
 
 pub(super) struct Lane {
     pub(super) name: String,
-    /// Of what arrives.
+    /// Of what arrives; of a copied task all is drawn with its first instance.
     pub(super) arrivals: Option<Arrivals>,
+    /// Whether its runs are of jobs.
+    pub(super) has_jobs: bool,
     pub(super) runs: Vec<Run>,
 }
 

@@ -340,7 +340,7 @@ fn witness(question: &Question<'_>, policy: &Policy, rows: &[Row]) -> Result<Res
     let lane = |(index, task): (usize, &memtint_sched::Task)| {
         let runs = found.runs.iter().filter(|run| run.task == index);
         let runs = runs.map(|run| Run { job: run.job, start: run.start, end: run.end, part: None });
-        Lane { name: task.name().to_owned(), arrivals: Arrivals::of(task), runs: runs.collect() }
+        Lane { name: task.name().to_owned(), arrivals: Arrivals::of(task), has_jobs: true, runs: runs.collect() }
     };
     Ok(Ok(Chart {
         lanes: shown.tasks().iter().enumerate().map(lane).collect(),

@@ -69,7 +69,10 @@ pub(super) fn judged(question: &Question<'_>, file: &TaskFile) -> Result<Outcome
         return Ok(part.finish(Answer::Unsupported(reason.to_owned()), Vec::new(), no_witness()));
     }
     part.sections.push(view.servers(question.effort));
-    let answer = match judge(&view.system, question.effort, question.jobs_max) {
+    let verdict = judge(&view.system, question.effort, question.jobs_max);
+    let witness = if let Verdict::Schedulable(witness) = &verdict { Some(witness) } else { None };
+    part.sections.extend(view.copies(question.effort, witness));
+    let answer = match verdict {
         Verdict::Schedulable(witness) => {
             let rows = view.rows(&witness);
             part.numbers.extend(view.hiding(Some(&witness)));
@@ -112,13 +115,27 @@ impl Part {
             let cores = "cores have disjoint banks; what they still share (bus, command queue) is part of the WCETs";
             assumptions.push(cores.to_owned());
         }
+        let copied = file.tasks.iter().any(|task| task.copy_server.is_some());
+        if copied {
+            assumptions.extend([
+                "a copied task is periodic; each job goes on with the instance that had the one before, unless that one's color is \
+                 locked between arrival and deadline"
+                    .to_owned(),
+                "its data are copied at the end of the job before, as a part of that (wcet with copy); for the first job both instances have them"
+                    .to_owned(),
+            ]);
+        }
+        let copies = "; copied tasks (5.3.6, which has no analysis): ours, each instance has all jobs that its lock does not meet. EDF: the \
+                      copied tasks alone fit the supply without the lock, and all fit the supply with it, deadlines of copied ones longer by c = \
+                      locked + deadline - period; fixed priorities: copied tasks above count c less of a window";
         Part {
             theorem: "Colored Refresh Server: paper 004, chapter 5, corrected; supply of a server: Easwaran, Anand and Lee 2007, \
                       less what lock, burst and unlock can take, or what it supplies exactly, where no server above \
                       defers a budget; EDF: demand in each window, responses Spuri 1996; fixed priorities: requests up to each \
                       deadline. Smallest budget: exact, of a periodic resource without refresh, Shin and Lee 2003; enough with \
                       refresh: what still has its proof in this server's place, all else equal"
-                .to_owned(),
+                .to_owned()
+                + if copied { copies } else { "" },
             assumptions,
             numbers: vec![("utilization", json!(utilization), utilization)],
             sections: Vec::new(),
@@ -148,7 +165,7 @@ struct View<'a> {
     system: System,
     /// Servers of the file, by core.
     cores: Vec<Vec<usize>>,
-    /// Tasks of the file, in the order of the system.
+    /// Tasks of the file, in the order of the system; one with two instances is there twice.
     order: Vec<usize>,
     /// The set in that order.
     set: TaskSet,
@@ -159,8 +176,15 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn new(file: &'a TaskFile, system: System, events_max: u64) -> Result<View<'a>, Failure> {
         let cores = file.servers_of_cores();
-        let order: Vec<usize> = cores.iter().flatten().flat_map(|&server| file.tasks_of(server)).collect();
-        let set = TaskSet::new(order.iter().map(|&task| file.set.tasks()[task].spec()));
+        let instances = |&server: &usize| file.tasks_of(server).into_iter().map(move |task| (server, task));
+        let (servers, order): (Vec<usize>, Vec<usize>) = cores.iter().flatten().flat_map(instances).unzip();
+        let set = TaskSet::new(servers.iter().zip(&order).map(|(&server, &task)| {
+            let mut spec = file.set.tasks()[task].spec();
+            if file.tasks[task].copy_server.is_some() {
+                spec.name = format!("{} in {}", spec.name, file.servers[server].name);
+            }
+            spec
+        }));
         let set = set.map_err(|error| Failure::Sentence(error.to_string()))?;
         Ok(View { file, system, cores, order, set, events_max })
     }
@@ -275,6 +299,7 @@ impl<'a> View<'a> {
             let mut cores = self.system.cores().to_vec();
             cores[core].servers[place].budget = Picoseconds(budget);
             let system = System::new(self.system.ranks(), self.system.refresh().clone(), cores).ok()?;
+            let system = system.with_copies(self.system.copied().to_vec()).ok()?;
             server_proofs(&system, effort, self.events_max)[core][place].as_ref().ok().map(|_| ())
         };
         let (mut short, mut enough) = (0, self.system.cores()[core].servers[place].budget.0);
@@ -430,25 +455,107 @@ impl<'a> View<'a> {
         all
     }
 
+    /// Each task; of one with two instances the longer of both.
     fn rows(&self, witness: &Witness) -> Vec<Row> {
-        let mut rows: Vec<Row> = self.order.iter().map(|_| Row::default()).collect();
+        let mut rows: Vec<Row> = self.file.tasks.iter().map(|_| Row::default()).collect();
+        let mut longest: Vec<Option<Picoseconds>> = vec![None; rows.len()];
         for (core, place, index) in self.places() {
             let own = &self.system.cores()[core].servers[place];
             for (local, task) in self.file.tasks_of(index).into_iter().enumerate() {
                 let response = witness.proof.cores[core][place].responses[local];
-                let seen = witness.accepted.responses[core][place][local];
-                let row = &mut rows[task];
-                if let Policy::FixedPriority(order, _) = &own.policy {
+                longest[task] = longest[task].max(witness.accepted.responses[core][place][local]);
+                let (row, more) = (&mut rows[task], &self.file.tasks[task]);
+                if let Policy::FixedPriority(order, _) = &own.policy
+                    && more.server == Some(index)
+                {
                     row.priority = order.order().iter().position(|&other| other == local).map(|rank| rank + 1);
                 }
+                let response = row.worst.map_or(response, |other| other.response.max(response));
                 row.worst = Some(Response { task, response, job: 0, window: response, jobs: 1 });
-                row.more = vec![
-                    ("server", json!(self.file.servers[index].name), self.file.servers[index].name.clone()),
-                    ("longest_seen_ns", json!(seen.map(ns)), seen.map_or("-".to_owned(), time)),
-                ];
             }
         }
+        for ((row, more), seen) in rows.iter_mut().zip(&self.file.tasks).zip(longest) {
+            let named = |server: Option<usize>| server.map(|server| self.file.servers[server].name.clone());
+            let text = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
+            let (server, other) = (named(more.server), named(more.copy_server));
+            row.more = vec![
+                ("server", json!(server), text(&server)),
+                ("copy_server", json!(other), text(&other)),
+                ("longest_seen_ns", json!(seen.map(ns)), seen.map_or("-".to_owned(), time)),
+            ];
+        }
         rows
+    }
+
+    /// Both instances of each copied task: what the theorem asks for, and its numbers. Nothing where there is none.
+    fn copies(&self, effort: Effort, witness: Option<&Witness>) -> Option<Section> {
+        let proofs = server_proofs(&self.system, effort, self.events_max);
+        let (mut rows, mut json) = (Vec::new(), Vec::new());
+        for one in self.system.copied() {
+            let groups = one.instances.map(|(server, _)| self.system.cores()[one.core].servers[server].group);
+            let apart = self.system.refresh().apart_for_copies(groups);
+            for (&(server, local), group) in one.instances.iter().zip(groups) {
+                let entry = &self.file.servers[self.cores[one.core][server]];
+                let task = &self.system.cores()[one.core].servers[server].tasks.tasks()[local];
+                let locked = self.system.refresh().locked(group);
+                let shorter = (locked + task.deadline()).saturating_sub(task.period());
+                let bound = proofs[one.core][server].as_ref().ok().map(|proof| proof.responses[local]);
+                let jobs = witness.map(|witness| {
+                    let of = |run: &TimelineRun| match run.what {
+                        What::Job { server: on, task, job } if (run.core, on, task) == (one.core, server, local) => {
+                            Some(job)
+                        }
+                        _ => None,
+                    };
+                    let mut jobs: Vec<u64> = witness.timeline.runs.iter().filter_map(of).collect();
+                    jobs.dedup();
+                    jobs.len()
+                });
+                let seen = witness.and_then(|witness| witness.accepted.responses[one.core][server][local]);
+                let dash = || "-".to_owned();
+                rows.push(vec![
+                    task.name().to_owned(),
+                    entry.name.clone(),
+                    self.file.colors[group].name.clone(),
+                    time(task.wcet()),
+                    time(locked),
+                    time(shorter),
+                    time(apart),
+                    time(task.period() + task.deadline()),
+                    bound.map_or_else(dash, time),
+                    seen.map_or_else(dash, time),
+                    jobs.map_or_else(dash, |jobs| jobs.to_string()),
+                ]);
+                json.push(json!({
+                    "task": task.name(),
+                    "server": entry.name,
+                    "color": self.file.colors[group].name,
+                    "wcet_with_copy_ps": task.wcet().0,
+                    "locked_ps": locked.0,
+                    "lengthening_ps": shorter.0,
+                    "locks_apart_ps": apart.0,
+                    "locks_apart_needed_ps": (task.period() + task.deadline()).0,
+                    "wcrt_ns": bound.map(ns),
+                    "longest_seen_ns": seen.map(ns),
+                    "jobs_in_witness": jobs,
+                }));
+            }
+        }
+        let heads = [
+            "copied task",
+            "instance in",
+            "color",
+            "wcet with copy",
+            "locked",
+            "c",
+            "locks apart",
+            "needed",
+            "worst response",
+            "longest seen",
+            "jobs",
+        ];
+        let right = (3..heads.len()).collect();
+        (!rows.is_empty()).then(|| Section { name: "copied_tasks", heads: heads.to_vec(), right, rows, json })
     }
 
     fn chart(&self, witness: &Witness) -> Chart {
@@ -463,18 +570,25 @@ impl<'a> View<'a> {
             for (place, &index) in own.iter().enumerate() {
                 let name = &self.file.servers[index].name;
                 for (local, task) in self.file.tasks_of(index).into_iter().enumerate() {
+                    let other = self.file.tasks[task].server != Some(index);
                     let task: &Task = &self.file.set.tasks()[task];
                     let runs = of_core().filter_map(|one| match one.what {
                         What::Job { server, task, job } if (server, task) == (place, local) => Some(run(one, job)),
                         _ => None,
                     });
                     let lane = format!("{} ({name}{place_name})", task.name());
-                    lanes.push(Lane { name: lane, arrivals: Arrivals::of(task), runs: runs.collect() });
+                    let arrivals = if other { None } else { Arrivals::of(task) };
+                    lanes.push(Lane { name: lane, arrivals, has_jobs: true, runs: runs.collect() });
                 }
                 let held: Vec<Run> =
                     of_core().filter(|one| one.what == What::Held { server: place }).map(|one| run(one, 0)).collect();
                 if !held.is_empty() {
-                    lanes.push(Lane { name: format!("held by {name}{place_name}"), arrivals: None, runs: held });
+                    lanes.push(Lane {
+                        name: format!("held by {name}{place_name}"),
+                        arrivals: None,
+                        has_jobs: false,
+                        runs: held,
+                    });
                 }
             }
             let locks: Vec<Run> = of_core()
@@ -482,7 +596,12 @@ impl<'a> View<'a> {
                 .map(|one| run(one, 0))
                 .collect();
             if !locks.is_empty() {
-                lanes.push(Lane { name: format!("lock, unlock{place_name}"), arrivals: None, runs: locks });
+                lanes.push(Lane {
+                    name: format!("lock, unlock{place_name}"),
+                    arrivals: None,
+                    has_jobs: false,
+                    runs: locks,
+                });
             }
         }
         let bands = self.file.colors.iter().enumerate().map(|(group, color)| {
