@@ -4,6 +4,7 @@
 
 mod chart;
 mod compare;
+mod copies;
 pub(crate) mod plan;
 mod plot;
 mod report;

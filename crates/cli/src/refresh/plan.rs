@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_sched::crs::{
-    Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, optimize, partition,
+    Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, judge, optimize, partition,
 };
 use memtint_sched::cyclic::{Answer, Frames, Solution};
 use memtint_sched::{Density, Effort, Unsupported};
@@ -14,10 +14,11 @@ use memtint_taskset::{Color, Inside, Memory, ServerEntry, TaskFile, TaskFileErro
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
+use super::copies;
 use crate::Ending;
 use crate::analyze::cyclic::{limits, try_frames, unanswered};
 use crate::analyze::outcome::Number;
-use crate::analyze::{Planned, judge_plan};
+use crate::analyze::{JOBS_MAX, Planned, judge_plan};
 use crate::output::{Failure, Format, print, print_json, read_file, write_file};
 use crate::searching::Searching;
 
@@ -29,7 +30,8 @@ use crate::searching::Searching;
     [cyclic] too: a frame there, or sharing, slicing, slice_cost, copies_max, is a wish that is kept; of all frames the one with \
     the fewest copy tasks, then the fewest slices, then the longest wins. crs places tasks in two servers on a core, one for \
     each of two colors ([[color]], or the ranks in halves); of all servers of a space (--unit, --period-max) whose tasks surely \
-    meet their deadlines, those that leave the least refresh unhidden win.\n\
+    meet their deadlines, those that leave the least refresh unhidden win. A task with copy_server, or a deadline that is not \
+    beyond the lock of either color, gets an instance in both (a copy task).\n\
     \n\
     What is written with --out, memtint analyze judges again, from the start.\n\
     \n\
@@ -272,6 +274,7 @@ fn best_frames(file: &TaskFile, steps: Option<u64>) -> Result<Outcome, Failure> 
 }
 
 /// What is wanted of servers.
+#[derive(Clone, Copy)]
 pub(crate) struct Servers {
     /// Unit of periods and budgets, and the longest period; parts of the retention time when absent.
     pub(crate) grid: Option<(Picoseconds, Picoseconds)>,
@@ -315,7 +318,9 @@ pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) ->
         unlock: memory.unlock,
         groups: colors.iter().map(group).collect(),
     };
-    let phases = phases(&refresh, [colors[0].phase, colors[1].phase]);
+    let copied = copies::copied(file, &refresh);
+    let copies = copied.contains(&true);
+    let mut phases = phases(&refresh, [colors[0].phase, colors[1].phase]);
     if phases.is_empty() {
         let (one, two) = (exact_time(refresh.locked(0)), exact_time(refresh.locked(1)));
         return Ok(Err(format!(
@@ -325,20 +330,55 @@ pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) ->
     }
     let part = |&(parts, steps): &(u64, u64)| {
         let unit = memory.retention.0 / parts;
+        // Copied tasks are short, and so are the periods of servers that hold them.
+        let twice = file.set.tasks().iter().zip(&copied).filter(|&(_, &copied)| copied);
+        let steps = twice.map(|(task, _)| (task.deadline().0 / unit).max(1)).fold(steps, u64::min);
         (Picoseconds(unit), Picoseconds(unit * steps))
     };
     let grids = wanted.grid.map_or_else(|| GRIDS.iter().map(part).collect(), |grid| vec![grid]);
-    // All cores share the phases, and each pair is a search of its own.
-    let phases = if wanted.cores > 1 { phases[..1].to_vec() } else { phases };
+    if copies {
+        let mut tasks = file.set.tasks().iter().zip(&copied);
+        if let Some((late, _)) = tasks.find(|&(task, &copied)| copied && task.deadline() > task.period()) {
+            return Ok(Err(format!("task {:?} needs a deadline within its period, to be a copy task", late.name())));
+        }
+        let twice = file.set.tasks().iter().zip(&copied).filter(|&(_, &copied)| copied);
+        let needed = twice.map(|(task, _)| task.period() + task.deadline()).max().unwrap_or_default();
+        phases.retain(|&[one, two]| {
+            let mut phased = refresh.clone();
+            (phased.groups[0].phase, phased.groups[1].phase) = (one, two);
+            phased.apart_for_copies([0, 1]) >= needed
+        });
+        if phases.is_empty() {
+            let needed = exact_time(needed);
+            return Ok(Err(format!(
+                "copy tasks need {needed} between the locks of both colors, which no phases leave"
+            )));
+        }
+    }
+    // All cores share the phases, and each pair is a search of its own; with copy tasks each assignment is one too.
+    if wanted.cores > 1 || copies {
+        phases.truncate(1);
+    }
+    // A copied task has both its servers on one core.
+    let wanted = &Servers { cores: if copies { 1 } else { wanted.cores }, ..*wanted };
+    let inner = if copies { Inner::Edf } else { wanted.inner };
     let (mut searched, searching) = (Vec::new(), Searching::new());
     for (unit, longest) in grids {
-        let space =
-            Space::new(memory.ranks, refresh.clone(), phases.clone(), unit, longest, Kind::Deferrable, wanted.inner);
+        let space = Space::new(memory.ranks, refresh.clone(), phases.clone(), unit, longest, Kind::Deferrable, inner);
         let space = space.map_err(|error| Failure::Sentence(format!("{}: {error}", file.name)))?;
         searched.push(format!("multiples of {} up to {}", exact_time(unit), exact_time(longest)));
         searching.at(format!("periods and budgets in {}", searched.join(", then ")));
-        match best_of(file, &space, wanted.cores, effort) {
-            Ok(Some(best)) => return Ok(Ok(servers_of(file, colors, &best, wanted, &searched, phases.len()))),
+        let plan_of = |best: &Best| servers_of(file, colors.clone(), best, wanted, &searched, phases.len());
+        let passes = |best: &Best| {
+            let system = plan_of(best).file.system();
+            system.is_ok_and(|system| judge(&system, effort, JOBS_MAX).is_schedulable())
+        };
+        let found = match copies {
+            true => copies::best(file, &copied, &space, effort, &passes),
+            false => best_of(file, &space, wanted.cores, effort),
+        };
+        match found {
+            Ok(Some(best)) => return Ok(Ok(plan_of(&best))),
             Ok(None) => {}
             Err(Unsupported::Precondition { needs, .. }) => return Ok(Err(format!("the search needs {needs}"))),
             Err(why) => return Ok(Err(format!("the search for servers ended at its limit, see --steps: {why:?}"))),
@@ -353,13 +393,15 @@ pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) ->
 }
 
 /// Servers that were found: for each core its tasks and their servers.
-struct Best {
-    cores: Vec<(Vec<usize>, Choice)>,
+pub(super) struct Best {
+    pub(super) cores: Vec<(Vec<usize>, Choice)>,
+    /// Tasks with an instance in each of the two servers of the first core.
+    pub(super) copied: Vec<usize>,
     /// What is lost, in parts of the time of one core.
-    unhidden: String,
-    proved: bool,
+    pub(super) unhidden: String,
+    pub(super) proved: bool,
     /// How it was proved, or what is known.
-    why: String,
+    pub(super) why: String,
 }
 
 fn best_of(file: &TaskFile, space: &Space, cores: usize, effort: Effort) -> Result<Option<Best>, Unsupported> {
@@ -370,6 +412,7 @@ fn best_of(file: &TaskFile, space: &Space, cores: usize, effort: Effort) -> Resu
             proved: true,
             why: format!("proved by branch and bound; {} choices were computed in full or in part", best.costed),
             cores: vec![(all, best.choice)],
+            copied: Vec::new(),
         }));
     }
     let limits = PartitionLimits { cores_max: cores, nodes_max: 100_000, optimized_max: 200 };
@@ -382,6 +425,7 @@ fn best_of(file: &TaskFile, space: &Space, cores: usize, effort: Effort) -> Resu
         ),
     };
     Ok(Some(Best {
+        copied: Vec::new(),
         unhidden: best.unhidden.to_string(),
         proved: best.is_optimal(),
         why,
@@ -469,6 +513,9 @@ fn servers_of(
             file.tasks[task].server = Some(before + usize::from(second));
         }
     }
+    for &task in &best.copied {
+        (file.tasks[task].server, file.tasks[task].copy_server) = (Some(0), Some(1));
+    }
     let last = searched.last().cloned().unwrap_or_default();
     let before = match searched.len() {
         0 | 1 => String::new(),
@@ -484,10 +531,14 @@ fn servers_of(
          something to do, {}",
         best.unhidden, best.why
     );
-    let numbers = vec![
+    let mut numbers = vec![
         ("space", json!(space), space.clone()),
         ("unhidden_part", json!(best.unhidden), best.unhidden.clone()),
         ("proved_best", json!(best.proved), why),
     ];
+    if !best.copied.is_empty() {
+        let names: Vec<&str> = best.copied.iter().map(|&task| file.set.tasks()[task].name()).collect();
+        numbers.push(("copied_tasks", json!(names), format!("{}, in both servers", names.join(", "))));
+    }
     Plan { file, numbers }
 }

@@ -1,0 +1,128 @@
+//! Servers for tasks of which some have an instance in both: what the optimizer of servers, which knows no copy tasks, is asked,
+//! and what becomes of its answers.
+//!
+//! Each copied task counts in both servers, as an ordinary one whose deadline is long enough. Its jobs are due there at the earliest with those
+//! of an ordinary task of the server and, as in a window with a lock, later by `c = max(0, L + D - T)`. What passes the analysis of copy tasks
+//! holds such tasks, so that no choice that passes costs less than the best for them. If that passes, it is the best; otherwise deadlines
+//! are shortened, down to `D + c`, with which whatever the optimizer admits passes.
+
+use memtint_sched::crs::{Choice, Optimum, Refresh, Space, optimize};
+use memtint_sched::{Effort, TaskSet, Unsupported};
+use memtint_taskset::TaskFile;
+use memtint_units::Picoseconds;
+
+use super::plan::Best;
+
+/// The most ordinary tasks whose every assignment is tried; more are assigned as without copies.
+const ASSIGNED_MAX: usize = 6;
+/// How far deadlines are shortened from what is needed to what is enough, in parts of this.
+const STEPS: u64 = 2;
+
+/// Tells which tasks have an instance in both servers: those of which the file says so, and those that neither can hold alone, because
+/// the lock of its color is not shorter than their deadline.
+pub(super) fn copied(file: &TaskFile, refresh: &Refresh) -> Vec<bool> {
+    let locked = refresh.locked(0).min(refresh.locked(1));
+    let tasks = file.set.tasks().iter().zip(&file.tasks);
+    tasks.map(|(task, more)| more.copy_server.is_some() || task.deadline() <= locked + task.jitter()).collect()
+}
+
+/// Finds servers on one core that `passes` accepts.
+pub(super) fn best(
+    file: &TaskFile,
+    copied: &[bool],
+    space: &Space,
+    effort: Effort,
+    passes: &dyn Fn(&Best) -> bool,
+) -> Result<Option<Best>, Unsupported> {
+    let (twice, once): (Vec<usize>, Vec<usize>) = (0..copied.len()).partition(|&task| copied[task]);
+    let all = once.len() <= ASSIGNED_MAX;
+    let assignments = match all {
+        true => (0..1u32 << once.len()).map(|mask| (0..once.len()).map(|bit| mask >> bit & 1 == 1).collect()).collect(),
+        false => as_without_copies(file, &once, space, effort)?,
+    };
+    let mut least = None;
+    for step in 0..=STEPS {
+        let mut found: Vec<(Optimum, &Vec<bool>)> = Vec::new();
+        for second in &assignments {
+            let (set, places) = counted_twice(file, &twice, (&once, second), space, step);
+            if let Some(best) = optimize(&set, Some(&places), space, effort)? {
+                found.push((best, second));
+            }
+        }
+        found.sort_by(|one, other| one.0.unhidden.cmp(&other.0.unhidden));
+        if step == 0 {
+            let Some((best, _)) = found.first() else { return Ok(None) };
+            least = Some(best.unhidden.clone());
+        }
+        for (own, second) in found {
+            let mut best = Best {
+                cores: vec![(once.clone(), Choice { second: second.clone(), ..own.choice })],
+                copied: twice.clone(),
+                unhidden: own.unhidden.to_string(),
+                proved: false,
+                why: String::new(),
+            };
+            if !passes(&best) {
+                continue;
+            }
+            // A server of copied tasks alone needs no time for those that its lock meets, and its supply without the lock may be enough.
+            let counted = all && [false, true].iter().all(|server| second.contains(server));
+            best.proved = counted && least.as_ref() == Some(&own.unhidden);
+            best.why = match (&least, best.proved) {
+                (_, true) => "proved by branch and bound, with copied tasks counted in both servers".to_owned(),
+                (Some(least), _) if counted => {
+                    format!("as far as was searched; proved is that less than {least} is out of reach")
+                }
+                _ => "as far as was searched".to_owned(),
+            };
+            return Ok(Some(best));
+        }
+    }
+    Ok(None)
+}
+
+/// The assignment of ordinary tasks that is best for them alone.
+fn as_without_copies(
+    file: &TaskFile,
+    once: &[usize],
+    space: &Space,
+    effort: Effort,
+) -> Result<Vec<Vec<bool>>, Unsupported> {
+    let set = TaskSet::new(once.iter().map(|&task| file.set.tasks()[task].spec()));
+    let set = set.expect("tasks of a set are one");
+    Ok(optimize(&set, None, space, effort)?.into_iter().map(|best| best.choice.second).collect())
+}
+
+/// The set that the optimizer is asked about, and the server of each of its tasks.
+fn counted_twice(
+    file: &TaskFile,
+    twice: &[usize],
+    (once, second): (&[usize], &[bool]),
+    space: &Space,
+    step: u64,
+) -> (TaskSet, Vec<bool>) {
+    let task = |index: usize| &file.set.tasks()[index];
+    let (mut specs, mut places) = (Vec::new(), Vec::new());
+    for (&index, &second) in once.iter().zip(second) {
+        specs.push(task(index).spec());
+        places.push(second);
+    }
+    for server in [false, true] {
+        let own = once.iter().zip(second).filter(|&(_, &second)| second == server);
+        let first = own.map(|(&index, _)| task(index).deadline().saturating_sub(task(index).jitter())).min();
+        let locked = space.refresh().locked(usize::from(server));
+        for &index in twice {
+            let mut spec = task(index).spec();
+            spec.name = format!("{} in server {}", spec.name, usize::from(server));
+            spec.wcet += file.tasks[index].copy;
+            let enough =
+                task(index).deadline() + (locked + task(index).deadline()).saturating_sub(task(index).period());
+            let needed = first.unwrap_or(space.refresh().retention) + task(index).jitter();
+            let spared = needed.0.saturating_sub(enough.0);
+            let deadline = enough + Picoseconds(spared - spared / STEPS * step.min(STEPS));
+            specs.push(spec.deadline(if step == STEPS { enough } else { deadline }));
+            places.push(server);
+        }
+    }
+    (TaskSet::new(specs).expect("tasks of a set, with names of their own"), places)
+}
