@@ -146,6 +146,16 @@ fn copies_read_and_write_each_line_and_meet_no_refresh() {
     assert_eq!(instructions(&with) - instructions(&without), 16 * locks.copied_lines, "8 loads and 8 stores a line");
 }
 
+/// Both instances hold what the first job begins with, so that it copies nothing out of ranks that are locked.
+#[test]
+fn the_first_job_begins_with_either_instance() {
+    let report = copying(&[("0-3", 0, ""), ("4-7", 32, "")], "200 us", "16 KiB");
+    let locks = report.locks.as_ref().unwrap();
+    assert!(report.tasks.iter().all(|task| task.deadline_misses == 0), "{:?}", report.tasks);
+    // Of six windows all but the first, and what the job after the last finds.
+    assert_eq!((locks.copies, locks.copied_lines), (6, 6 * 256));
+}
+
 /// One color is locked as the other is unlocked: there is no moment to copy, and the job waits for one.
 #[test]
 fn a_copy_waits_while_one_of_the_two_is_locked() {

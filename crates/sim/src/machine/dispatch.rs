@@ -246,8 +246,10 @@ impl<S: CommandSink> Machine<S> {
             .or_else(|| order.iter().copied().find(unlocked))
             .unwrap_or(latest);
         let copies = &mut self.copies[group];
-        (copies.decided, copies.latest) = (Some((job, chosen)), chosen);
-        if chosen != latest {
+        // Both instances hold what the first job begins with.
+        let is_first = copies.decided.replace((job, chosen)).is_none();
+        copies.latest = chosen;
+        if chosen != latest && !is_first {
             self.tasks[chosen].takes_over = Some(latest);
             self.locks.copies += 1;
         }
