@@ -230,14 +230,22 @@ fn plans_pass_the_analysis() {
         ("matmult", "40", "10"),
         ("st", "8", "2"),
     ];
-    for (text, scheme, density) in
-        [(table_4_4(), "colored-refresh", "16"), (tasks(&table_5_2), "crs", "1"), (tasks(&table_5_2), "crs", "2")]
-    {
+    for (text, scheme, density, admit) in [
+        (table_4_4(), "colored-refresh", "16", "proof"),
+        (tasks(&table_5_2), "crs", "2", "proof"),
+        (tasks(&table_5_2), "crs", "2", "supply"),
+    ] {
         let path = scratch.file("tasks.toml", &(text + MEMORY));
-        let arguments =
-            ["refresh", "plan", &path, "--scheme", scheme, "--density", density, "--out", &out, "--svg", &svg];
+        let mut arguments =
+            vec!["refresh", "plan", &path, "--scheme", scheme, "--density", density, "--out", &out, "--svg", &svg];
+        arguments.extend(["--admit", admit]);
         let (code, found) = json_of(&arguments);
         assert_eq!((code, &found["why"]["proved_best"]), (Some(0), &json!(true)), "{found}");
+        if scheme == "crs" {
+            let least = if admit == "proof" { "0" } else { "2221/200000" };
+            let why = &found["why"];
+            assert_eq!((&why["admitted_if"], &why["unhidden_part"]), (&json!(admit), &json!(least)));
+        }
         let planned = std::fs::read_to_string(&out).unwrap();
         assert!(
             planned.starts_with("# Written by memtint refresh plan")

@@ -1,7 +1,7 @@
 //! Do the formulas and algorithms of the Colored Refresh Server give what was computed for them, and the examples what is right?
 
 use memtint_sched::crs::{
-    Algorithm7, Core, Density, Form, Inner, Kind, RankOrder, Refresh, Server, ServerPair, Space, System,
+    Admission, Algorithm7, Core, Density, Form, Inner, Kind, RankOrder, Refresh, Server, ServerPair, Space, System,
     TimelineViolation, What, algorithm_7, algorithm_8, auto_refresh_response, burst, check_timeline, exhaustive, judge,
     optimize, periodic_capacity_bound, printed_responses, saturated_hiding, server_proofs, server_responses, supplies,
     timeline, total_utilization, utilization_bound, within_utilization_bound,
@@ -376,8 +376,8 @@ fn the_optimizer_finds_what_trying_everything_finds() {
         let space = Space::new(2, refresh, phases, Ps(1), Ps(5), kind, inner).unwrap();
         let given: Vec<bool> = (0..count).map(|task| task % 2 == 1).collect();
         for second in [None, Some(&given[..])] {
-            let all = exhaustive(&tasks, second, &space, Effort::default()).unwrap();
-            let quick = optimize(&tasks, second, &space, Effort::default()).unwrap();
+            let all = exhaustive(&tasks, second, &space, Admission::Supply, Effort::default()).unwrap();
+            let quick = optimize(&tasks, second, &space, Admission::Supply, Effort::default()).unwrap();
             let cost = |found: &Option<memtint_sched::crs::Optimum>| found.as_ref().map(|best| best.unhidden.clone());
             assert_eq!(cost(&quick), cost(&all), "round {round}: {tasks:?} {space:?}");
             let Some(best) = quick else {
@@ -452,7 +452,9 @@ fn fifty_tasks_get_servers() {
     let tasks = TaskSet::new(tasks.collect::<Vec<_>>()).unwrap();
     let refresh = Refresh::two_colors(8, us(64_000), delta(Density::Gb2));
     let space = Space::new(8, refresh, phases_of(), us(500), us(8000), Kind::Deferrable, Inner::Edf).unwrap();
-    let best = optimize(&tasks, None, &space, Effort::default()).unwrap().expect("a choice");
+    let best = optimize(&tasks, None, &space, Admission::Proof { events_max: 200_000 }, Effort::default())
+        .unwrap()
+        .expect("a choice");
     let system = space.system(&tasks, &best.choice).unwrap();
     assert!(judge(&system, Effort::default(), 200_000).is_schedulable());
     assert!(supplies(&system, 0).iter().all(|supply| supply.rate() > Ratio::from_integer(0.into())));

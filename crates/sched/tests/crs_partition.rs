@@ -4,8 +4,8 @@ mod common;
 
 use common::Random;
 use memtint_sched::crs::{
-    Density, Form, Inner, Kind, Partition, PartitionLimits, Partitioned, RankOrder, Refresh, Space, burst, exhaustive,
-    judge, partition, saturated_hiding,
+    Admission, Density, Form, Inner, Kind, Partition, PartitionLimits, Partitioned, RankOrder, Refresh, Space, burst,
+    exhaustive, judge, partition, saturated_hiding,
 };
 use memtint_sched::{Effort, TaskSet, TaskSpec, Unsupported};
 use memtint_units::Picoseconds as Ps;
@@ -65,7 +65,9 @@ fn best(set: &TaskSet, space: &Space) -> Option<(usize, Ratio<BigUint>)> {
                 let cost = costs[index][mask].get_or_insert_with(|| {
                     let own = (0..count).filter(|task| mask >> task & 1 == 1).map(|task| set.tasks()[task].spec());
                     let own = TaskSet::new(own.collect::<Vec<_>>()).unwrap();
-                    exhaustive(&own, None, &one, Effort::default()).unwrap().map(|found| found.unhidden)
+                    exhaustive(&own, None, &one, Admission::Supply, Effort::default())
+                        .unwrap()
+                        .map(|found| found.unhidden)
                 });
                 sum = sum.zip(cost.clone()).map(|(sum, cost)| sum + cost);
             }

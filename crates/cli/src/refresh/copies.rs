@@ -6,7 +6,7 @@
 //! holds such tasks, so that no choice that passes costs less than the best for them. If that passes, it is the best; otherwise deadlines
 //! are shortened, down to `D + c`, with which whatever the optimizer admits passes.
 
-use memtint_sched::crs::{Choice, Optimum, Refresh, Space, optimize};
+use memtint_sched::crs::{Admission, Choice, Optimum, Refresh, Space, optimize};
 use memtint_sched::{Effort, TaskSet, Unsupported};
 use memtint_taskset::TaskFile;
 use memtint_units::Picoseconds;
@@ -45,7 +45,7 @@ pub(super) fn best(
         let mut found: Vec<(Optimum, &Vec<bool>)> = Vec::new();
         for second in &assignments {
             let (set, places) = counted_twice(file, &twice, (&once, second), space, step);
-            if let Some(best) = optimize(&set, Some(&places), space, effort)? {
+            if let Some(best) = optimize(&set, Some(&places), space, Admission::Supply, effort)? {
                 found.push((best, second));
             }
         }
@@ -60,6 +60,7 @@ pub(super) fn best(
                 copied: twice.clone(),
                 unhidden: own.unhidden.to_string(),
                 proved: false,
+                admission: Admission::Supply,
                 why: String::new(),
             };
             if !passes(&best) {
@@ -90,7 +91,7 @@ fn as_without_copies(
 ) -> Result<Vec<Vec<bool>>, Unsupported> {
     let set = TaskSet::new(once.iter().map(|&task| file.set.tasks()[task].spec()));
     let set = set.expect("tasks of a set are one");
-    Ok(optimize(&set, None, space, effort)?.into_iter().map(|best| best.choice.second).collect())
+    Ok(optimize(&set, None, space, Admission::Supply, effort)?.into_iter().map(|best| best.choice.second).collect())
 }
 
 /// The set that the optimizer is asked about, and the server of each of its tasks.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_sched::crs::{
-    Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, judge, optimize, partition,
+    Admission, Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, judge, optimize, partition,
 };
 use memtint_sched::cyclic::{Answer, Frames, Solution};
 use memtint_sched::{Density, Effort, Unsupported};
@@ -29,9 +29,10 @@ use crate::searching::Searching;
     A file holds [[task]] tables and [memory] (ranks, density or t_rfc; retention, bursts, lock, unlock). colored-refresh takes \
     [cyclic] too: a frame there, or sharing, slicing, slice_cost, copies_max, is a wish that is kept; of all frames the one with \
     the fewest copy tasks, then the fewest slices, then the longest wins. crs places tasks in two servers on a core, one for \
-    each of two colors ([[color]], or the ranks in halves); of all servers of a space (--unit, --period-max) whose tasks surely \
-    meet their deadlines, those that leave the least refresh unhidden win. A task with copy_server, or a deadline that is not \
-    beyond the lock of either color, gets an instance in both (a copy task).\n\
+    each of two colors ([[color]], or the ranks in halves); of all servers of a space (--unit, --period-max) whose supply \
+    is enough whatever the phases of refresh, those that leave the least refresh unhidden win; with --admit proof, and on one \
+    core, of all that memtint analyze proves, unless that search ends at its limit. The plan says which. A task with copy_server, or a \
+    deadline that is not beyond the lock of either color, gets an instance in both (a copy task).\n\
     \n\
     What is written with --out, memtint analyze judges again, from the start.\n\
     \n\
@@ -64,6 +65,9 @@ pub(crate) struct PlanArguments {
     /// For crs: how tasks are scheduled in their servers.
     #[arg(long, value_enum, default_value_t = Within::Edf)]
     inside: Within,
+    /// For crs, on one core: which servers count.
+    #[arg(long, value_enum, default_value_t = Admit::Supply)]
+    admit: Admit,
     /// For crs: the most cores, on each of which two servers are made; as few as will do are used.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     cores: u32,
@@ -85,6 +89,15 @@ enum Within {
     Edf,
     /// Rate monotonic.
     Rm,
+}
+
+/// Which servers count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Admit {
+    /// Those that the analysis proves, with the phases of refresh: slower, most of all where there are none.
+    Proof,
+    /// Those whose least supply is enough, whatever these phases.
+    Supply,
 }
 
 fn density(text: &str) -> Result<Density, String> {
@@ -127,7 +140,11 @@ pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
                 Within::Rm => Inner::RateMonotonic,
             };
             let grid = arguments.unit.zip(arguments.period_max);
-            let wanted = Servers { grid, inner, cores: arguments.cores as usize };
+            let admission = match arguments.admit {
+                Admit::Proof => Admission::Proof { events_max: JOBS_MAX },
+                Admit::Supply => Admission::Supply,
+            };
+            let wanted = Servers { grid, inner, cores: arguments.cores as usize, admission };
             file.servers.clear();
             file.tasks.iter_mut().for_each(|task| task.server = None);
             let found = match find_servers(&file, &wanted, effort)? {
@@ -281,11 +298,13 @@ pub(crate) struct Servers {
     pub(crate) inner: Inner,
     /// The most cores.
     pub(crate) cores: usize,
+    /// When a choice on one core counts.
+    pub(crate) admission: Admission,
 }
 
 impl Default for Servers {
     fn default() -> Servers {
-        Servers { grid: None, inner: Inner::Edf, cores: 1 }
+        Servers { grid: None, inner: Inner::Edf, cores: 1, admission: Admission::Supply }
     }
 }
 
@@ -375,7 +394,7 @@ pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) ->
         };
         let found = match copies {
             true => copies::best(file, &copied, &space, effort, &passes),
-            false => best_of(file, &space, wanted.cores, effort),
+            false => best_of(file, &space, wanted, effort),
         };
         match found {
             Ok(Some(best)) => return Ok(Ok(plan_of(&best))),
@@ -386,8 +405,8 @@ pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) ->
     }
     let cores = if wanted.cores == 1 { "one core".to_owned() } else { format!("each of up to {} cores", wanted.cores) };
     Ok(Err(format!(
-        "no two servers on {cores}, with periods and budgets in {}, have been found whose supply surely holds all tasks; there may \
-         be others",
+        "no two servers on {cores}, with periods and budgets in {}, have been found that are proved to hold all tasks; there may be \
+         others",
         searched.join(", then ")
     )))
 }
@@ -400,16 +419,26 @@ pub(super) struct Best {
     /// What is lost, in parts of the time of one core.
     pub(super) unhidden: String,
     pub(super) proved: bool,
+    /// Of which choices it is the best.
+    pub(super) admission: Admission,
     /// How it was proved, or what is known.
     pub(super) why: String,
 }
 
-fn best_of(file: &TaskFile, space: &Space, cores: usize, effort: Effort) -> Result<Option<Best>, Unsupported> {
+fn best_of(file: &TaskFile, space: &Space, wanted: &Servers, effort: Effort) -> Result<Option<Best>, Unsupported> {
+    let cores = wanted.cores;
     if cores == 1 {
+        let (found, admission) = match optimize(&file.set, None, space, wanted.admission, effort) {
+            Err(Unsupported::Effort { .. }) if wanted.admission != Admission::Supply => {
+                (optimize(&file.set, None, space, Admission::Supply, effort)?, Admission::Supply)
+            }
+            found => (found?, wanted.admission),
+        };
         let all = (0..file.tasks.len()).collect();
-        return Ok(optimize(&file.set, None, space, effort)?.map(|best| Best {
+        return Ok(found.map(|best| Best {
             unhidden: best.unhidden.to_string(),
             proved: true,
+            admission,
             why: format!("proved by branch and bound; {} choices were computed in full or in part", best.costed),
             cores: vec![(all, best.choice)],
             copied: Vec::new(),
@@ -428,6 +457,7 @@ fn best_of(file: &TaskFile, space: &Space, cores: usize, effort: Effort) -> Resu
         copied: Vec::new(),
         unhidden: best.unhidden.to_string(),
         proved: best.is_optimal(),
+        admission: Admission::Supply,
         why,
         cores: best.cores.into_iter().map(|share| (share.tasks, share.choice)).collect(),
     }))
@@ -527,12 +557,22 @@ fn servers_of(
         "two deferrable servers on {cores}, periods and budgets in {last}, {pairs} of refresh phases, every assignment of tasks{before}"
     );
     let why = format!(
-        "no choice in that space leaves less than {} of the time to refresh that is not hidden, with servers that always have \
-         something to do, {}",
+        "no choice in that space that is so admitted leaves less than {} of the time to refresh that is not hidden, with servers that \
+         always have something to do, {}",
         best.unhidden, best.why
     );
+    let (admission, admitted) = match best.admission {
+        Admission::Supply => {
+            ("supply", "what each server surely supplies, whatever the phases of refresh, holds its tasks".to_owned())
+        }
+        Admission::Proof { events_max } => {
+            let known = format!("by the known times of servers and refreshes, of up to {events_max} events");
+            ("proof", format!("memtint analyze proves each server, whatever the phases of refresh or {known}"))
+        }
+    };
     let mut numbers = vec![
         ("space", json!(space), space.clone()),
+        ("admitted_if", json!(admission), admitted),
         ("unhidden_part", json!(best.unhidden), best.unhidden.clone()),
         ("proved_best", json!(best.proved), why),
     ];

@@ -5,7 +5,7 @@ use crate::answer::{Found, Results};
 use crate::error::ReproduceError;
 use crate::figure::Is;
 use memtint_sched::crs::{
-    Inner, Server, ServerPair, Space, System, Timeline, What, algorithm_8, check_timeline, judge, optimize,
+    Admission, Inner, Server, ServerPair, Space, System, Timeline, What, algorithm_8, check_timeline, judge, optimize,
     periodic_capacity_bound, printed_responses, server_responses, timeline, total_utilization, utilization_bound,
     within_utilization_bound,
 };
@@ -241,7 +241,7 @@ impl Ready {
         let space = Space::new(system.ranks(), refresh, phases, unit, period_max, kind, inner);
         let space = space.map_err(|error| self.refused(error))?;
         let second: Vec<bool> = self.file.tasks.iter().map(|task| task.server == Some(pair[1])).collect();
-        match optimize(&self.file.set, Some(&second), &space, Effort::default()) {
+        match optimize(&self.file.set, Some(&second), &space, Admission::Supply, Effort::default()) {
             Ok(Some(best)) => {
                 found.insert("found".to_owned(), yes(true));
                 let percent = best.unhidden * BigUint::from(100u8);

@@ -3,7 +3,7 @@
 use crate::crs::copies;
 use crate::crs::model::{Server, System};
 use crate::crs::pattern::{Exact, Pattern, Short};
-use crate::crs::supply::{ServerSupply, inconclusive, server_responses, supplies};
+use crate::crs::supply::{ServerSupply, inconclusive, plain, server_responses, supplies};
 use crate::crs::timeline::{Record, Timeline, What, record};
 use crate::crs::timeline_check::{TimelineAccepted, check_timeline};
 use crate::edf::Demand;
@@ -182,8 +182,21 @@ fn prove(system: &System, effort: Effort, events_max: u64) -> Result<Proof, Unpr
 
 fn exact(system: &System, core: usize, index: usize, effort: Effort, events_max: u64) -> Option<Exact> {
     let (own, server) = (&system.cores()[core], &system.cores()[core].servers[index]);
-    let patterns = Pattern::of(own, system.refresh(), index, events_max);
+    let patterns = Pattern::of(&plain(own), system.refresh(), index, events_max);
     patterns.iter().find_map(|pattern| pattern.decide(&server.tasks, &server.policy, &mut Steps::new(0, effort)))
+}
+
+/// Tells whether a set has a proof, by the supply of its server or one of its patterns, as [`server_proofs`] looks for it.
+pub(super) fn proved(
+    set: &TaskSet,
+    policy: &Policy,
+    supply: &ServerSupply,
+    patterns: &[Pattern],
+    effort: Effort,
+) -> bool {
+    let decided = |pattern: &Pattern| pattern.decide(set, policy, &mut Steps::new(0, effort));
+    fits(set, policy, supply, effort).is_ok()
+        || patterns.iter().any(|pattern| matches!(decided(pattern), Some(Exact::Fits(_))))
 }
 
 fn overload(short: &Short, before: usize) -> Overload {

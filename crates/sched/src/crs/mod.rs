@@ -37,6 +37,9 @@
 //! [`Timeline`] that [`check_timeline`] has replayed. Formulas 5.3.7 and 5.3.8 themselves, in both [`Form`]s, are [`periodic_capacity_bound`],
 //! [`utilization_bound`], [`server_responses`], [`printed_responses`], [`algorithm_7`] and [`algorithm_8`].
 //!
+//! [`optimize`] finds the best servers of all that [`judge`] proves ([`Admission::Proof`]), or of those whose supply is enough whatever the phases
+//! ([`Admission::Supply`]); [`partition()`] and [`algorithm_7`] know the latter only.
+//!
 //! Tasks may have another instance in a second server (copy tasks, 5.3.6; [`System::with_copies`]): no job of theirs waits for a
 //! lock. The tests of such servers are sufficient only, and timelines and their checker know whose each job is.
 //!
@@ -50,6 +53,7 @@ mod model;
 mod optimum;
 mod partition;
 mod pattern;
+mod proved;
 mod search;
 mod supply;
 mod timeline;
@@ -61,7 +65,7 @@ pub use bounds::{Inner, UtilizationBound, periodic_capacity_bound, utilization_b
 pub use copies::Copied;
 pub use decide::{Proof, ServerProof, Unproved, Witness, judge, server_proofs};
 pub use model::{Core, Kind, RankGroup, Refresh, Server, System, burst};
-pub use optimum::{Choice, Optimum, Space, exhaustive, optimize};
+pub use optimum::{Admission, Choice, Optimum, Space, exhaustive, optimize};
 pub use partition::{CoreShare, Partition, PartitionLimits, Partitioned, partition};
 pub use search::{Algorithm7, CONFIGURATIONS_MAX, ServerPair, algorithm_7, algorithm_8};
 pub use supply::{

@@ -2,8 +2,9 @@
 //!
 //! The cost of a choice is the part of all time in which, with servers that always have something to do, the processor idles in a
 //! burst while a server of the locked group has budget ([`saturated_hiding`](super::saturated_hiding())); it depends on the servers and
-//! phases alone. A choice is admitted if the supply of each server ([`supplies`](super::supplies())) holds the demand of its tasks;
-//! that does not depend on the phases. [`optimize`] is a branch and bound:
+//! phases alone. Which choices are admitted says [`Admission`]: those whose supply holds the tasks whatever the phases of refresh, or all
+//! that [`judge`](super::judge()) has a proof for. An optimum is proved for the admission that was asked for, and for no other. [`optimize`] is a
+//! branch and bound over the former; over the latter, another one goes on from what it found (`proved.rs`). For the former,
 //!
 //! - the supply of the first server does not depend on the second, whose supply in a window is never more than the first can
 //!   leave over: `t` less what the first uses at most (deferrable) or `(1 - e_1 / p_1) t`. A first server is left out when no
@@ -12,11 +13,13 @@
 //! - the cost of a choice is added up burst by burst, and given up when it cannot be less than the best found;
 //! - tasks are assigned one by one, and a partial assignment is given up when a server cannot hold what it has.
 //!
-//! It ends at a cost of 0, or when nothing is left; [`exhaustive`] tries everything.
+//! The first two are about supplies: what is known of times may be more. It ends at a cost of 0, or when nothing is left; [`exhaustive`]
+//! tries everything.
 
 use crate::crs::bounds::Inner;
-use crate::crs::decide::fits;
+use crate::crs::decide::{fits, server_proofs};
 use crate::crs::model::{Core, Kind, Refresh, Server, System, refuse};
+use crate::crs::proved::Proving;
 use crate::crs::search::CONFIGURATIONS_MAX;
 use crate::crs::supply::{Plain, PlainRefresh, ServerSupply, supply_of, used};
 use crate::crs::timeline::Saturated;
@@ -34,7 +37,7 @@ const STEPS_MAX: u64 = 1000;
 /// Windows in which partial assignments are tested.
 const WINDOWS: usize = 48;
 /// Assignments that are kept for a first server; when there are more, they are looked for again for each second.
-const CANDIDATES: usize = 64;
+pub(super) const CANDIDATES: usize = 64;
 
 /// What may be chosen, for two servers on one core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,9 +166,22 @@ impl Space {
     }
 }
 
-fn part(set: &TaskSet, second: &[bool], wanted: bool) -> Result<TaskSet, SchedError> {
+pub(super) fn part(set: &TaskSet, second: &[bool], wanted: bool) -> Result<TaskSet, SchedError> {
     let own = set.tasks().iter().zip(second).filter(|&(_, &second)| second == wanted);
     TaskSet::new(own.map(|(task, _)| task.spec()))
+}
+
+/// When a choice is admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Admission {
+    /// The supply of each server, whatever the phases of refresh ([`supplies`](super::supplies())), holds its tasks.
+    Supply,
+    /// [`judge`](super::judge()) has a proof, with the same effort and so many events: by that supply, or by the known times of servers and
+    /// refreshes. More of either proves no less.
+    Proof {
+        /// As in [`judge`](super::judge()).
+        events_max: u64,
+    },
 }
 
 /// A point of a [`Space`].
@@ -192,11 +208,11 @@ pub struct Optimum {
     pub costed: u64,
 }
 
-/// Finds a choice of least cost, or that none is admitted (`None`). With `second`, tasks have their servers already.
+/// Finds an admitted choice of least cost, or that none is admitted (`None`). With `second`, tasks have their servers already.
 ///
 /// # Errors
 ///
-/// [`Unsupported::Effort`] when assigning tasks takes more steps than allowed, for all choices of servers together;
+/// [`Unsupported::Effort`] when assigning tasks takes more steps than allowed, for all choices of servers together, by supply or by proof;
 /// [`Unsupported::Precondition`] for a set of fewer than two tasks, for tasks that fixed priorities in servers do not support, and
 /// for a server without tasks.
 ///
@@ -207,30 +223,20 @@ pub fn optimize(
     set: &TaskSet,
     second: Option<&[bool]>,
     space: &Space,
+    admission: Admission,
     effort: Effort,
 ) -> Result<Option<Optimum>, Unsupported> {
-    let mut assigner = Assigner::new(set, second, space, effort)?;
     let mut search = Search { space, refresh: space.plain_refresh(), best: None, costed: 0 };
-    for p1 in (1..=space.steps()).rev() {
-        for e1 in 1..=p1 {
-            if !assigner.first(space.plain(0, p1, e1), &search.refresh)? {
-                continue;
-            }
-            for p2 in (1..=space.steps()).rev() {
-                for e2 in (1..=p2).rev() {
-                    search.visit(&mut assigner, [p1, p2], [e1, e2])?;
-                    if search.best.as_ref().is_some_and(|best| best.unhidden == 0) {
-                        return Ok(search.finish());
-                    }
-                }
-            }
-        }
+    let mut assigner = Assigner::new(set, second, space, effort)?;
+    search.by_supply(&mut assigner)?;
+    if let Admission::Proof { events_max } = admission {
+        Proving::new(set, second, space.inner, effort, events_max).run(&mut search)?;
     }
     Ok(search.finish())
 }
 
 /// Finds the same by trying everything: Algorithm 7 with its mistakes corrected, over all assignments of tasks if none is
-/// given.
+/// given. Proofs are those of [`server_proofs`](super::server_proofs()).
 ///
 /// # Errors
 ///
@@ -243,6 +249,7 @@ pub fn exhaustive(
     set: &TaskSet,
     second: Option<&[bool]>,
     space: &Space,
+    admission: Admission,
     effort: Effort,
 ) -> Result<Option<Optimum>, SchedError> {
     let steps = u128::from(space.steps());
@@ -262,7 +269,7 @@ pub fn exhaustive(
     for second in all {
         assert_eq!(second.len(), set.tasks().len(), "a server for each task");
         let (Ok(one), Ok(two)) = (part(set, &second, false), part(set, &second, true)) else { continue };
-        search.everything(&one, &two, &second, effort);
+        search.everything([&one, &two], &second, admission, effort);
     }
     Ok(search.finish())
 }
@@ -277,20 +284,56 @@ struct Best {
     bursts: u64,
 }
 
-struct Search<'a> {
-    space: &'a Space,
-    refresh: PlainRefresh,
+pub(super) struct Search<'a> {
+    pub(super) space: &'a Space,
+    pub(super) refresh: PlainRefresh,
     best: Option<Best>,
     costed: u64,
 }
 
 impl Search<'_> {
+    fn by_supply(&mut self, assigner: &mut Assigner) -> Result<(), Unsupported> {
+        for p1 in (1..=self.space.steps()).rev() {
+            for e1 in 1..=p1 {
+                if !assigner.first(self.space.plain(0, p1, e1), &self.refresh)? {
+                    continue;
+                }
+                for p2 in (1..=self.space.steps()).rev() {
+                    for e2 in (1..=p2).rev() {
+                        self.visit(assigner, [p1, p2], [e1, e2])?;
+                        if self.free() {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The best costs nothing.
+    pub(super) fn free(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| best.unhidden == 0)
+    }
+
+    /// Takes a choice that costs less than the best.
+    pub(super) fn better(
+        &mut self,
+        periods: [u64; 2],
+        budgets: [u64; 2],
+        phases: [Picoseconds; 2],
+        second: Vec<bool>,
+        (unhidden, bursts): (u128, u64),
+    ) {
+        self.best = Some(Best { periods, budgets, phases, second, unhidden, bursts });
+    }
+
     fn servers(&self, periods: [u64; 2], budgets: [u64; 2]) -> [Plain; 2] {
         [0, 1].map(|server| self.space.plain(server, periods[server], budgets[server]))
     }
 
     /// The cost of a choice, if it is less than that of the best; to the end if `whole`.
-    fn cost(&mut self, servers: &[Plain; 2], phases: [Picoseconds; 2], whole: bool) -> Option<(u128, u64)> {
+    pub(super) fn cost(&mut self, servers: &[Plain; 2], phases: [Picoseconds; 2], whole: bool) -> Option<(u128, u64)> {
         self.costed += 1;
         let phases = phases.map(|phase| phase.0);
         let saturated =
@@ -313,7 +356,7 @@ impl Search<'_> {
 
     /// Tells that a choice cannot cost less than the best: a second server that is never out of budget is held up in each of its
     /// bursts for as long as the first cannot run.
-    fn costly(&self, servers: &[Plain; 2]) -> bool {
+    pub(super) fn costly(&self, servers: &[Plain; 2]) -> bool {
         let (one, two, burst) = (&servers[0], &servers[1], self.refresh.bursts[1]);
         let least = u128::from(burst - used(one.period, one.budget, burst));
         let reached = |best: &Best| least * u128::from(best.bursts) >= best.unhidden;
@@ -341,46 +384,75 @@ impl Search<'_> {
                     return Ok(());
                 }
             }
-            let Some((unhidden, bursts)) = self.cost(&servers, phases, false) else { continue };
+            let Some(cost) = self.cost(&servers, phases, false) else { continue };
             if assignment.is_none() {
                 assignment = assigner.assign(&supply)?;
             }
             let Some(second) = assignment.clone() else { return Ok(()) };
-            self.best = Some(Best { periods, budgets, phases, second, unhidden, bursts });
+            self.better(periods, budgets, phases, second, cost);
         }
         Ok(())
     }
 
     /// Lines 2 to 33 of Algorithm 7, corrected.
-    fn everything(&mut self, one: &TaskSet, two: &TaskSet, second: &[bool], effort: Effort) {
+    fn everything(&mut self, sets: [&TaskSet; 2], second: &[bool], admission: Admission, effort: Effort) {
         let (steps, inner) = (self.space.steps(), self.space.inner);
-        let policies = [inner.policy(one), inner.policy(two)];
+        let policies = sets.map(|set| inner.policy(set));
         let enough = |set: &TaskSet, period: u64| {
             let least = (set.utilization() * BigUint::from(period)).ceil().to_integer();
             u64::try_from(least).unwrap_or(u64::MAX)
         };
         for p1 in 1..=steps {
             for p2 in 1..=steps {
-                for e1 in enough(one, p1)..=p1 {
-                    for e2 in enough(two, p2)..=p2 {
-                        let servers = self.servers([p1, p2], [e1, e2]);
-                        let admitted = [(one, 0), (two, 1)].into_iter().all(|(set, server)| {
+                for e1 in enough(sets[0], p1)..=p1 {
+                    for e2 in enough(sets[1], p2)..=p2 {
+                        let (periods, budgets) = ([p1, p2], [e1, e2]);
+                        let servers = self.servers(periods, budgets);
+                        let held = |server: usize| {
                             let supply = supply_of(&servers, &self.refresh, server);
-                            fits(set, &policies[server], &supply, effort).is_ok()
-                        });
-                        if !admitted {
+                            fits(sets[server], &policies[server], &supply, effort).is_ok()
+                        };
+                        if admission == Admission::Supply && !(held(0) && held(1)) {
                             continue;
                         }
                         for &phases in &self.space.phases {
-                            if let Some((unhidden, bursts)) = self.cost(&servers, phases, true) {
-                                let (periods, budgets, second) = ([p1, p2], [e1, e2], second.to_vec());
-                                self.best = Some(Best { periods, budgets, phases, second, unhidden, bursts });
+                            let proved = match admission {
+                                Admission::Supply => true,
+                                Admission::Proof { events_max } => {
+                                    self.proved(sets, &servers, phases, effort, events_max)
+                                }
+                            };
+                            if proved && let Some(cost) = self.cost(&servers, phases, true) {
+                                self.better(periods, budgets, phases, second.to_vec(), cost);
                             }
                         }
                     }
                 }
             }
         }
+    }
+
+    fn proved(
+        &self,
+        sets: [&TaskSet; 2],
+        servers: &[Plain; 2],
+        phases: [Picoseconds; 2],
+        effort: Effort,
+        events_max: u64,
+    ) -> bool {
+        let inner = self.space.inner;
+        let server = |(own, set): (&Plain, &TaskSet)| Server {
+            group: own.group,
+            period: Picoseconds(own.period),
+            budget: Picoseconds(own.budget),
+            kind: own.kind,
+            tasks: set.clone(),
+            policy: inner.policy(set),
+        };
+        let servers = servers.iter().zip(sets).map(server).collect();
+        let system = System::new(self.space.ranks, self.space.phased(phases), vec![Core { servers }]);
+        let system = system.expect("a choice of the space");
+        server_proofs(&system, effort, events_max).iter().flatten().all(Result::is_ok)
     }
 
     fn finish(self) -> Option<Optimum> {
@@ -564,7 +636,7 @@ impl<'a> Assigner<'a> {
             self.supply = Some(supply);
             return Ok(holds);
         }
-        self.capacity = self.capacities(&supply);
+        self.capacity = capacities(&supply, &self.windows);
         let total = |index: usize| self.due.iter().map(|due| due[index]).sum::<u128>();
         let rest = |(index, capacity): (usize, &u128)| total(index).saturating_sub(*capacity);
         self.needed = self.capacity.iter().enumerate().map(rest).collect();
@@ -623,7 +695,7 @@ impl<'a> Assigner<'a> {
         let found = match self.inner {
             Inner::RateMonotonic => self.by_priority(&supplies, &mut Vec::new())?,
             Inner::Edf => {
-                let capacity = self.capacities(second);
+                let capacity = capacities(second, &self.windows);
                 self.branch(capacity, &mut |own, second| own.holds(second, &supplies))?
             }
         };
@@ -642,19 +714,6 @@ impl<'a> Assigner<'a> {
             (Ok(one), Ok(two)) => self.fits(&one, &supplies[0]) && self.fits(&two, &supplies[1]),
             _ => false,
         }
-    }
-
-    /// The most work that a supply completes in each window.
-    fn capacities(&self, supply: &ServerSupply) -> Vec<u128> {
-        let most = |&length: &u64| {
-            let (mut fits, mut exceeds) = (0u128, u128::from(length) + 1);
-            while exceeds - fits > 1 {
-                let middle = fits + (exceeds - fits) / 2;
-                if supply.completion_of(middle, length).is_some() { fits = middle } else { exceeds = middle }
-            }
-            fits
-        };
-        self.windows.iter().map(most).collect()
     }
 
     /// Assigns tasks so that what is due in each window is at most the capacity of the first server and this one of the
@@ -742,7 +801,7 @@ impl<'a> Assigner<'a> {
 type Accept<'f, 'a> = dyn FnMut(&Assigner<'a>, &[bool]) -> bool + 'f;
 
 /// The shortest windows that end at a deadline.
-fn windows(set: &TaskSet) -> Vec<u64> {
+pub(super) fn windows(set: &TaskSet) -> Vec<u64> {
     let demand = Demand::new(set);
     let mut windows = Vec::new();
     let mut length = demand.last_deadline(0).unwrap_or_else(|| demand.next_deadline(0));
@@ -751,4 +810,17 @@ fn windows(set: &TaskSet) -> Vec<u64> {
         length = demand.next_deadline(length);
     }
     windows
+}
+
+/// The most work that a supply completes in each window.
+pub(super) fn capacities(supply: &ServerSupply, windows: &[u64]) -> Vec<u128> {
+    let most = |&length: &u64| {
+        let (mut fits, mut exceeds) = (0u128, u128::from(length) + 1);
+        while exceeds - fits > 1 {
+            let middle = fits + (exceeds - fits) / 2;
+            if supply.completion_of(middle, length).is_some() { fits = middle } else { exceeds = middle }
+        }
+        fits
+    };
+    windows.iter().map(most).collect()
 }

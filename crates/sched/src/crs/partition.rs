@@ -2,7 +2,8 @@
 //!
 //! The model is that of [`crs`](crate::crs): tasks never move, banks of different cores are disjoint, all cores see the same locked
 //! windows, so that they share the phases of refresh and nothing else. Each core has two servers, neither of them empty, and is
-//! optimized alone ([`optimize`](super::optimize())).
+//! optimized alone ([`optimize`](super::optimize())), admitted by supply ([`Admission::Supply`]): all that is said to be proved of a partition is
+//! about choices whose supply holds their tasks whatever the phases. [`judge`](super::judge()) accepts others too.
 //!
 //! *Bounds.* A server holds no more load than the rate of its supply, and a core no more than both: its load is at most the
 //! largest sum of two rates of the space, whence the fewest cores. What a core loses to refresh depends on its servers alone:
@@ -16,7 +17,7 @@
 //! the bound that was proved is stated beside what was found.
 
 use crate::crs::model::{Core, System};
-use crate::crs::optimum::{Choice, Optimum, Space, optimize};
+use crate::crs::optimum::{Admission, Choice, Optimum, Space, optimize};
 use crate::crs::search::CONFIGURATIONS_MAX;
 use crate::crs::supply::{Plain, PlainRefresh, supply_of};
 use crate::crs::timeline::Saturated;
@@ -433,7 +434,7 @@ impl<'a> Search<'a> {
         }
         self.left -= 1;
         let own = subset(self.set, tasks).expect("tasks of a set");
-        let found = match optimize(&own, None, &self.spaces[phases], self.effort) {
+        let found = match optimize(&own, None, &self.spaces[phases], Admission::Supply, self.effort) {
             Ok(found) => found,
             Err(Unsupported::Effort { .. }) => {
                 self.complete = false;

@@ -20,7 +20,8 @@
 //! is the difference of two patterns of equal totals, late until `y` less early until `x`, and least where an early run ends. A server
 //! that is never out of budget has no periods of its own: any are right, and those of the servers above are tried.
 
-use crate::crs::model::{Core, Kind, Refresh, Server};
+use crate::crs::model::{Kind, Refresh};
+use crate::crs::supply::Plain;
 use crate::edf::Demand;
 use crate::fixed::Priorities;
 use crate::schedule::Policy;
@@ -99,6 +100,11 @@ impl Gate {
         Gate { busy, locked, until }
     }
 
+    /// The same, or what comes then.
+    fn after(self, refresh: &Refresh, now: u64) -> Gate {
+        if now < self.until { self } else { Gate::at(refresh, now) }
+    }
+
     fn open(&self, group: usize) -> bool {
         !self.busy && !self.locked[group]
     }
@@ -124,12 +130,12 @@ pub(super) enum Exact {
 impl Pattern {
     /// Finds the pattern of a server, or some that bound what it supplies: any that holds its tasks proves them. Leaves out those
     /// with more than about so many events.
-    pub(super) fn of(core: &Core, refresh: &Refresh, index: usize, events_max: u64) -> Vec<Pattern> {
-        let servers = &core.servers[..=index];
+    pub(super) fn of(servers: &[Plain], refresh: &Refresh, index: usize, events_max: u64) -> Vec<Pattern> {
+        let servers = &servers[..=index];
         let own = &servers[index];
-        let known = |server: &Server| server.kind == Kind::IdleConsuming;
+        let known = |server: &Plain| server.kind == Kind::IdleConsuming;
         let cycle = |period: Option<u64>| {
-            let periods = || servers.iter().map(|server| server.period.0).chain(period);
+            let periods = || servers.iter().map(|server| server.period).chain(period);
             let cycle = periods().try_fold(refresh.retention.0, |lcm, period| {
                 u64::try_from(u128::from(lcm).lcm(&u128::from(period))).ok().filter(|&lcm| lcm < 1 << 60)
             })?;
@@ -139,28 +145,47 @@ impl Pattern {
         };
         if servers[..index].iter().all(known) {
             let exact = known(own) || own.budget == own.period;
-            return cycle(None).map(|cycle| Pattern::follow(servers, refresh, cycle, exact)).into_iter().collect();
+            return cycle(None).map(|cycle| Pattern::follow(servers, refresh, 0, cycle, exact)).into_iter().collect();
         }
-        let mut periods = vec![own.period.0];
+        let mut periods = vec![own.period];
         if own.budget == own.period {
-            periods.extend(servers[..index].iter().map(|server| server.period.0));
+            periods.extend(servers[..index].iter().map(|server| server.period));
         }
-        let bounded = |&period: &u64| Some(Pattern::bound(servers, refresh, period, cycle(Some(period))?));
+        let bounded = |&period: &u64| Some(Pattern::bound(servers, refresh, period, 0, cycle(Some(period))?));
         periods.iter().filter_map(bounded).collect()
     }
 
-    fn follow(servers: &[Server], refresh: &Refresh, period: u64, exact: bool) -> Pattern {
+    /// Follows a second server around a time, as [`Pattern::of`] would: what lies between the beginning of its period before that
+    /// in which `at` is, and `until`. Other times are not part of it.
+    pub(super) fn around(servers: &[Plain; 2], refresh: &Refresh, at: u64, until: u64) -> Vec<Pattern> {
+        let [above, own] = servers;
+        let begins = |period: u64| (at / period * period).saturating_sub(period);
+        let part = |pattern: Pattern| Pattern { period: u64::MAX, ..pattern };
+        if above.kind == Kind::IdleConsuming {
+            let from = begins(own.period) / above.period * above.period;
+            return vec![part(Pattern::follow(servers, refresh, from, until, false))];
+        }
+        let mut periods = vec![own.period];
+        if own.budget == own.period {
+            periods.push(above.period);
+        }
+        let bound = |period: u64| Pattern::bound(servers, refresh, period, begins(period), until);
+        periods.into_iter().map(|period| part(bound(period))).collect()
+    }
+
+    fn follow(servers: &[Plain], refresh: &Refresh, from: u64, period: u64, exact: bool) -> Pattern {
         let mut budgets = vec![0; servers.len()];
         let mut runs = Runs::default();
-        let mut now = 0;
+        let mut now = from;
+        let mut gate = Gate::at(refresh, now);
         while now < period {
-            let gate = Gate::at(refresh, now);
+            gate = gate.after(refresh, now);
             let mut next = period.min(gate.until);
             for (budget, server) in budgets.iter_mut().zip(servers) {
-                if now.is_multiple_of(server.period.0) {
-                    *budget = server.budget.0;
+                if now.is_multiple_of(server.period) {
+                    *budget = server.budget;
                 }
-                next = next.min((now / server.period.0 + 1) * server.period.0);
+                next = next.min((now / server.period + 1) * server.period);
             }
             let runs_now = (0..servers.len()).find(|&one| budgets[one] > 0 && gate.open(servers[one].group));
             if let Some(one) = runs_now {
@@ -176,26 +201,27 @@ impl Pattern {
     }
 
     /// Bounds the last of the servers, in periods of its own, or any when it is never out of budget.
-    fn bound(servers: &[Server], refresh: &Refresh, own: u64, cycle: u64) -> Pattern {
+    fn bound(servers: &[Plain], refresh: &Refresh, own: u64, from: u64, cycle: u64) -> Pattern {
         let (last, above) = servers.split_last().expect("a server");
         // One that is never out of budget has as much as there is time.
-        let budget = if last.budget == last.period { own } else { last.budget.0 };
+        let budget = if last.budget == last.period { own } else { last.budget };
         let (mut early, mut late) = (Runs::default(), Runs::default());
-        let mut now = 0;
+        let mut now = from;
+        let mut gate = Gate::at(refresh, now);
         while now < cycle {
             let end = now + own;
             let mut open = Runs::default();
-            let mut left: Vec<u64> = above.iter().map(|server| server.budget.0).collect();
+            let mut left: Vec<u64> = above.iter().map(|server| server.budget).collect();
             // How far what is left over is below the most that it was, or below 0.
             let (mut short, mut supplied) = (0, 0);
             while now < end {
-                let gate = Gate::at(refresh, now);
+                gate = gate.after(refresh, now);
                 let mut next = end.min(gate.until);
                 for (left, server) in left.iter_mut().zip(above) {
-                    if now.is_multiple_of(server.period.0) {
-                        *left = server.budget.0;
+                    if now.is_multiple_of(server.period) {
+                        *left = server.budget;
                     }
-                    next = next.min((now / server.period.0 + 1) * server.period.0);
+                    next = next.min((now / server.period + 1) * server.period);
                 }
                 if gate.open(last.group) {
                     let takes = |one: &usize| left[*one] > 0 && gate.open(above[*one].group);
@@ -231,6 +257,19 @@ impl Pattern {
         Pattern { period: cycle, early, late, exact: false }
     }
 
+    /// What is supplied at least in each window of a length.
+    pub(super) fn least(&self, length: u64) -> u64 {
+        self.early.runs.iter().map(|run| self.supplied(run.1, length)).min().unwrap_or(0)
+    }
+
+    /// Tells whether less than some demand is supplied in a window of its length that ends by `until`.
+    pub(super) fn short(&self, mut demands: impl Iterator<Item = (u64, u128)>, until: u64) -> bool {
+        demands.any(|(length, demand)| {
+            let froms = self.early.runs.iter().map(|run| run.1).take_while(|from| from + length <= until);
+            froms.into_iter().any(|from| u128::from(self.supplied(from, length)) < demand)
+        })
+    }
+
     /// What is supplied at least from a time on.
     fn supplied(&self, from: u64, length: u64) -> u64 {
         self.late.until(from + length, self.period).saturating_sub(self.early.until(from, self.period))
@@ -238,6 +277,11 @@ impl Pattern {
 
     /// Decides for tasks on it; `None` when it cannot say.
     pub(super) fn decide(&self, set: &TaskSet, policy: &Policy, steps: &mut Steps) -> Option<Exact> {
+        self.compare(set, policy, steps).filter(|found| self.exact || matches!(found, Exact::Fits(_)))
+    }
+
+    /// Compares what is needed with what it supplies: late is a job then that would be if this were all.
+    pub(super) fn compare(&self, set: &TaskSet, policy: &Policy, steps: &mut Steps) -> Option<Exact> {
         let plain = set.tasks().iter().all(|task| task.blocking().0 == 0 && task.jitter().0 == 0);
         let rate = Ratio::new(BigUint::from(self.late.total), BigUint::from(self.period));
         let load = utilization(set.tasks().iter());
@@ -248,7 +292,7 @@ impl Pattern {
             Policy::Edf | Policy::NonPreemptiveEdf => self.edf(set, rate, load, steps),
             Policy::FixedPriority(priorities, _) => self.fixed(set, priorities, steps),
         };
-        found.ok().flatten().filter(|found| self.exact || matches!(found, Exact::Fits(_)))
+        found.ok().flatten()
     }
 
     /// The most by which a supply is behind its rate, in any window: rounded up.

@@ -2,7 +2,7 @@
 
 use crate::crs::bounds::{Inner, periodic_capacity_bound, utilization_bound};
 use crate::crs::model::refuse;
-use crate::crs::optimum::{Optimum, Space, exhaustive};
+use crate::crs::optimum::{Admission, Optimum, Space, exhaustive};
 use crate::error::SchedError;
 use crate::form::Form;
 use crate::resource::PeriodicResource;
@@ -110,7 +110,7 @@ pub fn algorithm_7(
     effort: Effort,
 ) -> Result<Algorithm7, SchedError> {
     if form == Form::Corrected {
-        return exhaustive(set, Some(second), space, effort).map(Algorithm7::Best);
+        return exhaustive(set, Some(second), space, Admission::Supply, effort).map(Algorithm7::Best);
     }
     assert_eq!(second.len(), set.tasks().len(), "a server for each task");
     let workload = |server: bool| {

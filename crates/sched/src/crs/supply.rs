@@ -222,7 +222,7 @@ impl PlainRefresh {
     }
 }
 
-fn plain(core: &Core) -> Vec<Plain> {
+pub(super) fn plain(core: &Core) -> Vec<Plain> {
     let one = |server: &crate::crs::model::Server| Plain {
         group: server.group,
         period: server.period.0,
