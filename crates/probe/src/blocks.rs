@@ -14,6 +14,18 @@ const ABOVE: u64 = 1 << 32;
 /// Sizes of memory, and so where what is moved down begins, are multiples of this.
 const TOP_STEP: u64 = 1 << 29;
 
+/// Pieces that what may be moved is looked at in: of what is moved a third at least lies where no linear mapping puts it.
+const TOP_PARTS: u64 = 12;
+
+/// What may be moved into the hole below 4 GiB, in parts: as much as the hole is large, from the top.
+pub(crate) fn top(pool: &Pool) -> Vec<Pool> {
+    let end = pool.envelope().end.0;
+    let low = pool.within(&(PhysAddr(0)..PhysAddr(ABOVE)));
+    let hole = ABOVE - low.map_or(0, |low| low.envelope().end.0);
+    let base = end.saturating_sub(hole).max(ABOVE);
+    pool.within(&(PhysAddr(base)..PhysAddr(end))).map_or_else(Vec::new, |top| top.parts(TOP_PARTS))
+}
+
 /// A linear map of upper address bits that is known on what has been added.
 #[derive(Clone, Debug, Default)]
 struct Linear(Vec<(u64, u64)>);

@@ -264,7 +264,8 @@ impl Search<'_, '_> {
     ) -> Result<Option<u64>, OracleError> {
         let from = PhysAddr(blocks[0] << bits)..PhysAddr((blocks[0] + 1) << bits);
         self.tester.draw_from(pool.within(&from));
-        let (plain, changes) = (View::plain(), area.solution.changes());
+        // What shifts pairs within blocks does so between them too, and nobody knows which.
+        let (plain, changes, levels) = (View::plain(), area.solution.changes(), area.levels.anywhere());
         let mut values: Vec<u64> = guess.into_iter().chain(0..1 << changes.len()).collect();
         values[usize::from(guess.is_some())..].sort_by_key(|value| value.count_ones());
         for value in values {
@@ -272,7 +273,7 @@ impl Search<'_, '_> {
             let change = upper ^ gf2::sum(&changes, value);
             let drawn = self.tester.drawn(&plain, change, &area.solution.same_bank, |_| true);
             let Some(difference) = drawn else { continue };
-            if self.tester.decide(&plain, difference, &area.levels, 1)? == Decision::Conflict {
+            if self.tester.decide(&plain, difference, &levels, 1)? == Decision::Conflict {
                 return Ok(Some(value));
             }
         }
@@ -284,11 +285,11 @@ impl Search<'_, '_> {
         for _ in 0..self.settings.attempts {
             let area = self.once(assumption, pool, view, bits)?;
             let last = self.attempts.last().expect("it was just made");
-            // On a noisy machine anything may have been noise, elsewhere only what contradicts itself.
+            // On a noisy machine anything may have been noise, elsewhere what contradicts itself or is neither slow nor fast.
             let clear = last.separation.is_some_and(|separation| separation >= CLEAR);
             let again = match last.failed {
                 Some(Unsolved::TooLong) => false,
-                Some(Unsolved::Contradicted(_)) => true,
+                Some(Unsolved::Contradicted(_) | Unsolved::Undecided(_)) => true,
                 _ => !clear,
             };
             if area.is_some() || !again || self.tester.is_without(Step::Retry) {

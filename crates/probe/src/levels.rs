@@ -1,39 +1,32 @@
 //! Where readings of pairs lie that conflict, and of those that do not.
 
 use crate::oracle::OracleError;
+use crate::patience::patience;
 use crate::report::Step;
-use crate::tester::{Levels, Target, Tester, median};
+use crate::tester::{CLEAR, Levels, Target, Tester, median};
 use crate::view::View;
 
 /// Samples of each difference in the first pass, and at most.
 const FIRST: u32 = 6;
 const SAMPLES_MAX: usize = 200;
-/// Samples of each single bit when nothing else showed anything, how often, and a gap there in standard errors.
-const SINGLES_SAMPLES: u32 = 30;
-const SINGLES_PASSES: u32 = 20;
-const SINGLES_GAP: f64 = 4.0;
 /// Differences that are looked at closely to the end, and others beside them.
 const KEPT_MIN: usize = 24;
 const OTHERS: usize = 16;
 /// A gap between two clusters of differences, in standard errors.
 const GAP: f64 = 6.0;
-/// Splits that are measured anew: the first few, if they are not so many deviations wide; with so many candidates on each side
-/// and so many samples of each that a level errs by a tenth of the split or less.
-const SETTLED_SPLITS: usize = 4;
-const SETTLED_BELOW: f64 = 4.0;
-const SETTLED: usize = 6;
-const SETTLED_ERROR: f64 = 12.5;
-/// Splits that are narrower are none.
-const SEPARATION_MIN: f64 = 0.3;
+/// Splits that are narrower, in deviations of a sample, are none: what is that near is one kind of pairs, or takes patience.
+const SEPARATION_MIN: f64 = 1.2;
 /// Differences drawn at random at most, when simpler ones show nothing.
 const RANDOM_MAX: usize = 2048;
+/// Deviation of a sample, as a share of an access, that can hide a conflict, which takes about a third of an access more.
+const NOISY_SHARE: f64 = 0.05;
 
 /// What was looked at, and how slow it is.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// A difference or a pair.
     pub target: Target,
-    samples: Vec<f64>,
+    pub(crate) samples: Vec<f64>,
     /// The middle of its samples, in ticks above the baseline.
     pub middle: f64,
 }
@@ -63,9 +56,13 @@ impl Landscape {
 /// Those of the oracle.
 pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> Result<Landscape, OracleError> {
     let mut land = Landscape { candidates: Vec::new(), sigma: 1.0, splits: Vec::new() };
-    tester.be_careful(false)?;
+    tester.be_careful(false);
     add(&mut land, tester, view, (lowest..bits).map(|bit| Target::Difference(1 << bit)))?;
     refine(&mut land, tester, view, 2 * FIRST as usize)?;
+    let unclear = land.splits.first().is_none_or(|split| split.separation() < CLEAR);
+    if unclear && land.sigma > NOISY_SHARE * tester.baseline() && !tester.is_without(Step::Patience) {
+        return patience(tester, view, bits, lowest);
+    }
     if land.splits.is_empty() {
         let top = bits.saturating_sub(14).max(lowest);
         let pairs = (top..bits).flat_map(|low| (low + 1..bits).map(move |high| 1u64 << low | 1 << high));
@@ -83,28 +80,6 @@ pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> R
         if land.splits.is_empty() && drawn == 512 {
             refine(&mut land, tester, view, SAMPLES_MAX)?;
         }
-    }
-    if land.splits.is_empty() && !tester.is_without(Step::Patience) {
-        tester.be_careful(true)?;
-        // Most memories have bits that change the row and nothing else: whatever it takes, all of them in turn.
-        land.candidates.clear();
-        for _ in 0..SINGLES_PASSES {
-            for (at, bit) in (lowest..bits).enumerate() {
-                let target = Target::Difference(1 << bit);
-                let samples = tester.samples(view, target, SINGLES_SAMPLES)?.unwrap_or_default();
-                match land.candidates.get_mut(at) {
-                    Some(candidate) => candidate.samples.extend(samples),
-                    None => land.candidates.push(Candidate { target, samples, middle: 0.0 }),
-                }
-            }
-        }
-        land.candidates.retain(|candidate| !candidate.samples.is_empty());
-        for candidate in &mut land.candidates {
-            candidate.middle = median(&mut candidate.samples);
-        }
-        measure(&mut land);
-        land.splits = splits(&land, SINGLES_GAP);
-        land.splits.retain(|split| split.separation() > SEPARATION_MIN);
     }
     Ok(land)
 }
@@ -163,7 +138,7 @@ fn refine(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, most: usiz
         if let Some(&first) = land.splits.first() {
             let promising = land.above(&first).count();
             if confirm(land, tester, view, promising.min(4))? {
-                return settle(land, tester, view);
+                return Ok(());
             }
         }
         if count >= most {
@@ -206,38 +181,6 @@ fn confirm(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, slowest: 
     Ok(true)
 }
 
-/// Measures anew on both sides of splits that are not wide: what was found slowest or fastest of many was partly so by chance, and
-/// tests that are wrong about the levels err more often than they say.
-fn settle(land: &mut Landscape, tester: &mut Tester<'_>, view: &View) -> Result<(), OracleError> {
-    for at in 0..land.splits.len().min(SETTLED_SPLITS) {
-        let split = land.splits[at];
-        if split.separation() >= SETTLED_BELOW || tester.is_without(Step::Settling) {
-            continue;
-        }
-        let least = f64::midpoint(split.hit, split.conflict);
-        let below = land.candidates.partition_point(|candidate| candidate.middle > least);
-        let count = (SETTLED_ERROR / split.separation()).powi(2).clamp(48.0, 400.0) as u32;
-        let mut fresh = |some: &[Candidate]| -> Result<Vec<f64>, OracleError> {
-            let mut middles = Vec::new();
-            for candidate in some {
-                if let Some(mut samples) = tester.samples(view, candidate.target, count)? {
-                    middles.push(median(&mut samples));
-                }
-            }
-            Ok(middles)
-        };
-        let mut slow = fresh(&land.candidates[..below.min(SETTLED)])?;
-        let fast = fresh(&land.candidates[below..(below + SETTLED).min(land.candidates.len())])?;
-        if slow.is_empty() || fast.is_empty() {
-            continue;
-        }
-        let hit = fast.into_iter().fold(f64::MIN, f64::max);
-        land.splits[at] = Levels { hit, conflict: median(&mut slow), sigma: split.sigma };
-    }
-    land.splits.retain(|split| split.separation() > SEPARATION_MIN);
-    Ok(())
-}
-
 /// Gaps between neighbours that are far larger than their errors, from the top; among those that were measured most.
 fn splits(land: &Landscape, least: f64) -> Vec<Levels> {
     let error = |own: &Candidate| land.sigma * 1.2533 / (own.samples.len() as f64).sqrt();
@@ -249,8 +192,10 @@ fn splits(land: &Landscape, least: f64) -> Vec<Levels> {
         if gap > least * error(sure[at - 1]).hypot(error(sure[at])) {
             let middles = |of: &[&Candidate]| median(&mut of.iter().map(|own| own.middle).collect::<Vec<_>>());
             // The lower level is that of the slowest that do not conflict: one of those just below the gap.
-            let below = &sure[at..(at + if least < GAP { 1 } else { 5 }).min(sure.len())];
-            found.push(Levels { hit: middles(below), conflict: middles(&sure[..at]), sigma: land.sigma.max(1.0) });
+            let below = &sure[at..(at + 5).min(sure.len())];
+            let (hit, conflict) = (middles(below), middles(&sure[..at]));
+            let levels = Levels { hit, conflict, sigma: land.sigma.max(1.0), shifted: None };
+            found.extend((levels.separation() > SEPARATION_MIN).then_some(levels));
         }
     }
     found

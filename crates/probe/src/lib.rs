@@ -38,6 +38,7 @@ mod judge;
 mod levels;
 mod log;
 mod oracle;
+mod patience;
 mod pool;
 mod random;
 mod report;
@@ -60,6 +61,6 @@ pub use report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Setti
 pub use shift::{Shift, shift};
 pub use simulated::{Noise, SimulatedMachine};
 pub use solve::{Solution, Unsolved, solve};
-pub use tester::{Decision, Effort, Levels, Target, Tested, Tester};
+pub use tester::{Decision, Effort, Levels, Shifted, Target, Tested, Tester};
 pub use verify::{Rate, Verification, verify};
 pub use view::{Inside, Part, View};

@@ -56,9 +56,8 @@ pub enum Step {
     Doubt,
     /// Pairs that look otherwise than their difference was decided are looked at again. Without: they are forgotten.
     Contrary,
-    /// Where conflicts hardly stand out, their level is measured anew. Without: it is that of what was slowest, partly by chance.
-    Settling,
-    /// Where nothing stands out, single bits are measured at length. Without: there is no signal.
+    /// Where conflicts hardly stand out, each sample has a control of its own, and what else shifts pairs is found first. Without:
+    /// levels are those that stand out.
     Patience,
     /// A contradiction is tried again. Without: the first one refutes an assumption.
     Retry,
@@ -78,12 +77,11 @@ pub enum Step {
 
 impl Step {
     /// All of them.
-    pub const ALL: [Step; 13] = [
+    pub const ALL: [Step; 12] = [
         Step::Translations,
         Step::Baseline,
         Step::Doubt,
         Step::Contrary,
-        Step::Settling,
         Step::Patience,
         Step::Retry,
         Step::Splits,

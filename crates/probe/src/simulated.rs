@@ -87,6 +87,14 @@ impl Noise {
         drift: 40.0,
         ..Noise::NONE
     };
+    /// An idle machine whose clock changes its speed all the time.
+    pub const DRIFTING: Noise = Noise { drift: 80.0, ..Noise::QUIET };
+    /// A machine with something to do, where the two addresses of a pair matter by themselves.
+    pub const BIASED: Noise = Noise { bias: 15.0, ..Noise::TYPICAL };
+    /// A machine with something to do, and with a coarse clock.
+    pub const COARSE: Noise = Noise { quantum: 24, ..Noise::TYPICAL };
+    /// A machine with something to do, one of whose caches answers now and then.
+    pub const LEAKY: Noise = Noise { leak: 0.05, ..Noise::TYPICAL };
 }
 
 /// A machine with the mapping of a platform file.

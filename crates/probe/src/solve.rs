@@ -2,9 +2,10 @@
 
 use crate::oracle::OracleError;
 use crate::report::Step;
-use crate::tester::{Decision, HIDDEN, Levels, Tester};
+use crate::tester::{CLEAR, Decision, Levels, Tester};
 use crate::view::View;
 use memtint_map::gf2::{self, Basis};
+use memtint_units::PhysAddr;
 
 /// The most functions: 4096 banks.
 const FUNCTIONS_MAX: usize = 12;
@@ -14,6 +15,8 @@ pub(crate) const BLOCK_BITS_MIN: u32 = 24;
 const ROW_LINES_MAX: usize = 8;
 /// Samples of each set of banks that is said to be another: one conflict among them would show that it is not.
 const COSET_SAMPLES: u32 = 8;
+/// Blocks from which each function of upper bits alone is tried.
+const BLOCKS: usize = 2;
 /// Sums of what leaves the bank that are tried in the end.
 const VERIFIED: u32 = 40;
 
@@ -67,15 +70,18 @@ pub enum Unsolved {
     /// The difference does not decide: addresses are not what the view says.
     #[error("of pairs with the difference {0:#x} some conflict and some do not")]
     Mixed(u64),
+    /// Predicted conflicts are not all as slow.
+    #[error("predicted conflicts are slower with one value of address bit {0} than with the other")]
+    Uneven(u32),
+    /// Some predicted conflicts seem to be none.
+    #[error("the times of predicted conflicts are spread wider than those of other pairs")]
+    Scattered,
     /// More functions than there can be.
     #[error("more than 12 functions")]
     TooMany,
     /// A difference that should conflict does not, or the other way round.
     #[error("pairs with the difference {0:#x} contradict what was found from others")]
     Contradicted(u64),
-    /// Where conflicts hardly stand out, a function of upper bits alone may be a mixture that a moved address makes.
-    #[error("a function of upper address bits alone, on a machine this noisy")]
-    Doubtful,
     /// It would take more accesses than are allowed.
     #[error("the accesses that are allowed are used up")]
     TooLong,
@@ -134,7 +140,7 @@ pub fn solve(
     let mut independent: Vec<u64> = Vec::new();
     let (mut covered, mut tried) = (0, Vec::new());
     for bit in lowest..bits {
-        let Some(difference) = solver.of_bit(bit, lowest) else { continue };
+        let Some(difference) = solver.tester.of_bit(view, bit, lowest) else { continue };
         covered |= 1 << bit;
         tried.push(difference);
         match known!(solver.combination(difference, &independent)) {
@@ -152,11 +158,10 @@ pub fn solve(
     if let Some(unsolved) = impossible(&solution).filter(|_| !solver.tester.is_without(Step::Sanity)) {
         return Ok(Err(unsolved));
     }
-    let upper = |&&function: &&u64| function >> BLOCK_BITS_MIN << BLOCK_BITS_MIN == function;
-    if levels.separation() < HIDDEN && solution.functions.iter().find(upper).is_some() {
-        return Ok(Err(Unsolved::Doubtful));
-    }
     if !solver.tester.is_without(Step::Predictions) {
+        if solver.tester.is_careful() || levels.separation() < CLEAR {
+            known!(solver.try_blocks(&solution));
+        }
         known!(solver.verify(&solution, &independent));
     }
     Ok(Ok(solution))
@@ -168,7 +173,8 @@ impl Solver<'_, '_> {
     }
 
     fn conflicts_from(&mut self, difference: u64, samples: u32) -> Stage<bool> {
-        if difference == 0 {
+        // What is known to be in another bank is asked again when all is predicted.
+        if difference == 0 || self.levels.is_other_bank(difference) {
             return Ok(Ok(false));
         }
         Ok(match self.tester.decide(self.view, difference, &self.levels, samples)? {
@@ -177,15 +183,6 @@ impl Solver<'_, '_> {
             Decision::Mixed => Err(Unsolved::Mixed(difference)),
             Decision::Unknown => Err(Unsolved::Undecided(difference)),
         })
-    }
-
-    /// A difference that the pool has, whose highest bit is this: the bit alone, or with one below it.
-    fn of_bit(&mut self, bit: u32, lowest: u32) -> Option<u64> {
-        let beside = (lowest..bit).rev().map(|low| 1u64 << low);
-        std::iter::once(0)
-            .chain(beside)
-            .map(|low| 1 << bit | low)
-            .find(|&both| self.tester.pair(self.view, both).is_some())
     }
 
     /// Does this difference leave the bank as it is? Differences that are known to may be added, where the pool has no pair
@@ -246,6 +243,37 @@ impl Solver<'_, '_> {
             }
         }
         Ok(Ok(columns))
+    }
+
+    /// Where single pairs show nothing, a function of upper bits alone may be a mixture that a moved address makes: some pairs
+    /// conflict with one combination of the other functions, some with another. From one block to another it is the same
+    /// combination for all pairs, so that it shows.
+    fn try_blocks(&mut self, solution: &Solution) -> Stage<()> {
+        let (pool, changes) = (self.tester.pool().clone(), solution.changes());
+        let inside: Vec<u64> =
+            solution.same_bank.iter().copied().filter(|member| member >> BLOCK_BITS_MIN == 0).collect();
+        let upper = (0..changes.len()).filter(|&at| solution.functions[at].trailing_zeros() >= BLOCK_BITS_MIN);
+        for at in upper.flat_map(|at| [at; BLOCKS]) {
+            let base = self.tester.any().0 >> BLOCK_BITS_MIN << BLOCK_BITS_MIN;
+            let block = pool.within(&(PhysAddr(base)..PhysAddr(base + (1 << BLOCK_BITS_MIN))));
+            let whole = self.tester.draw_from(block);
+            let tried = self.try_values(&changes, at, &inside);
+            self.tester.draw_from(whole);
+            known!(tried);
+        }
+        Ok(Ok(()))
+    }
+
+    /// No combination of changes with a certain one of them leaves the bank as it is.
+    fn try_values(&mut self, changes: &[u64], with: usize, inside: &[u64]) -> Stage<()> {
+        for value in (0..1u64 << changes.len()).filter(|value| value >> with & 1 == 1) {
+            let change = gf2::sum(changes, value);
+            let Some(difference) = self.tester.drawn(self.view, change, inside, |_| true) else { continue };
+            if known!(self.conflicts_from(difference, COSET_SAMPLES)) {
+                return Ok(Err(Unsolved::Mixed(difference)));
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Tries what the solution says: no combination of independent bits leaves the bank as it is, and sums of what does conflict

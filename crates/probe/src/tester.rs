@@ -9,13 +9,13 @@ use memtint_map::gf2;
 use memtint_units::PhysAddr;
 use std::collections::VecDeque;
 
-/// Controls that make up the baseline, and accesses after which there is another one; and the same where all depends on it.
+/// Controls that make up the baseline, and accesses after which there is another one.
 const CONTROLS: usize = 15;
 const RENEWED: u64 = 200;
-const CAREFUL_CONTROLS: usize = 101;
-const CAREFUL_RENEWED: u64 = 20;
-/// Samples that are enough to decide there: more than another program's burst can have in common.
-const CAREFUL_SHARE: f64 = 24.0;
+/// Share of the latest controls in what they spread by.
+const SPREAD_SHARE: f64 = 0.1;
+/// Samples that are enough to decide where each has a control of its own: more than what is as large as all of them together.
+const CAREFUL_SHARE: f64 = 16.0;
 /// The most samples of one decision.
 const SAMPLES_MAX: u32 = 2000;
 /// Samples further from where they belong than so many deviations count as if they were there.
@@ -33,14 +33,13 @@ pub(crate) const CLEAR: f64 = 3.0;
 const SURE: f64 = 8.0;
 const OTHERS: u32 = 8;
 const OTHERS_MIN: u32 = 2;
-/// Below this separation single pairs show nothing.
-pub(crate) const HIDDEN: f64 = 1.2;
 /// Pairs that are drawn for one sample.
 const DISTURBED_MAX: u32 = 50;
 /// Draws of a difference that the pool has a pair for.
 const DRAWS: u32 = 200;
-/// Controls that are waited for another program to be done.
+/// Controls that are waited for another program to be done, and those after which it is the baseline that has moved.
 const CALM_MAX: u32 = 1000;
+const CALM_RENEWED: u32 = 400;
 
 /// Where readings lie, in ticks above the baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,9 +50,39 @@ pub struct Levels {
     pub conflict: f64,
     /// Deviation of one sample.
     pub sigma: f64,
+    /// What else shifts pairs that do not conflict, where that is known; they are at `hit` where it does not.
+    pub shifted: Option<Shifted>,
+}
+
+/// A function of address bits that is known to shift the time of pairs that do not conflict.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shifted {
+    /// Address bits of the function: a sum of bank functions.
+    pub function: u64,
+    /// Ticks by which a pair is slower when the function differs; below 0 when it is faster.
+    pub ticks: f64,
 }
 
 impl Levels {
+    /// Tells whether a difference is known to lead to another bank.
+    #[must_use]
+    pub fn is_other_bank(&self, difference: u64) -> bool {
+        self.shifted.is_some_and(|shifted| gf2::evaluate(&[shifted.function], difference) != 0)
+    }
+
+    /// Gives the levels of one difference.
+    fn of(&self, difference: u64) -> Levels {
+        let ticks = self.shifted.filter(|_| self.is_other_bank(difference)).map_or(0.0, |shifted| shifted.ticks);
+        Levels { hit: self.hit + ticks, shifted: None, ..*self }
+    }
+
+    /// Gives the same for differences of which the function is not known: those that are shifted may be as slow.
+    #[must_use]
+    pub(crate) fn anywhere(&self) -> Levels {
+        let ticks = self.shifted.map_or(0.0, |shifted| shifted.ticks.max(0.0));
+        Levels { hit: self.hit + ticks, shifted: None, ..*self }
+    }
+
     /// The distance of the two in deviations of one sample.
     #[must_use]
     pub fn separation(&self) -> f64 {
@@ -206,19 +235,26 @@ impl<'a> Tester<'a> {
         &mut self.random
     }
 
-    /// Keeps the baseline as exact as can be, or as is enough on most machines. What it errs by is common to samples that follow each
-    /// other, so that more of them do not help.
-    pub fn be_careful(&mut self, careful: bool) -> Result<(), OracleError> {
+    /// Gives each sample a control of its own from now on, or not. The baseline errs by what is common to samples that follow each
+    /// other, so that more of them do not help; what drifts, and what another program slows, slows both.
+    pub fn be_careful(&mut self, careful: bool) {
         self.careful = careful;
-        while careful && self.controls.len() < CAREFUL_CONTROLS {
-            self.control()?;
-        }
-        Ok(())
     }
 
-    /// Draws one address of each pair in this part of the pool from now on; `None` is all of it.
-    pub fn draw_from(&mut self, part: Option<Pool>) {
-        self.part = part;
+    /// Tells whether each sample has a control of its own.
+    #[must_use]
+    pub fn is_careful(&self) -> bool {
+        self.careful
+    }
+
+    /// Draws one address of each pair in this part of the pool from now on; `None` is all of it. Gives what it was before.
+    pub fn draw_from(&mut self, part: Option<Pool>) -> Option<Pool> {
+        std::mem::replace(&mut self.part, part)
+    }
+
+    /// Draws an address where pairs are drawn.
+    pub fn any(&mut self) -> PhysAddr {
+        self.part.as_ref().unwrap_or(self.oracle.pool()).any(&mut self.random)
     }
 
     /// Draws a pair with a difference; `None` when there seems to be none.
@@ -248,11 +284,10 @@ impl<'a> Tester<'a> {
     }
 
     /// Renews the baseline: what an address alone takes, in the faster third of the latest controls, since all that disturbs them
-    /// makes them slower.
-    fn control(&mut self) -> Result<(), OracleError> {
+    /// makes them slower. Gives the control.
+    fn control(&mut self) -> Result<f64, OracleError> {
         let control = self.alone()?;
-        let most = if self.careful { CAREFUL_CONTROLS } else { CONTROLS };
-        while self.controls.len() >= most {
+        while self.controls.len() >= CONTROLS {
             self.controls.pop_front();
         }
         self.controls.push_back(control);
@@ -260,21 +295,33 @@ impl<'a> Tester<'a> {
         sorted.sort_by(f64::total_cmp);
         self.baseline = sorted[sorted.len() / 3];
         // Below the baseline there is only what always is.
-        self.spread = (1.5 * (self.baseline - sorted[sorted.len() / 12])).max(1.0);
+        // Of so few it is much too small at times.
+        let spread = 1.5 * (self.baseline - sorted[sorted.len() / 12]);
+        let share = if self.controls.len() < CONTROLS { 1.0 } else { SPREAD_SHARE };
+        self.spread = (self.spread + share * (spread - self.spread)).max(1.0);
         self.renewed_at = self.effort.accesses;
-        Ok(())
+        Ok(control)
     }
 
     /// Waits until an address alone is as fast as ever, three times in a row; false when that does not come.
     fn calm(&mut self) -> Result<bool, OracleError> {
         let mut calm = 0;
-        for _ in 0..CALM_MAX {
-            calm = if self.alone()? - self.baseline < 2.0 * self.spread { calm + 1 } else { 0 };
+        for waited in 0..CALM_MAX {
+            let (before, spread) = (self.baseline, self.spread);
+            let alone = if waited < CALM_RENEWED { self.alone()? } else { self.control()? };
+            calm = if alone - before < 2.0 * spread { calm + 1 } else { 0 };
             if calm == 3 {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Gives a difference that the pool has, whose highest bit is this: the bit alone, or with one below it.
+    pub(crate) fn of_bit(&mut self, view: &View, bit: u32, lowest: u32) -> Option<u64> {
+        let beside = (lowest..bit).rev().map(|low| 1u64 << low);
+        let mut both = std::iter::once(0).chain(beside).map(|low| 1 << bit | low);
+        both.find(|&both| self.pair(view, both).is_some())
     }
 
     /// Draws any pair whose difference is known; `None` when there seems to be none.
@@ -298,11 +345,16 @@ impl<'a> Tester<'a> {
     ///
     /// What looks slow is doubted: when an address alone is slow too right after it, another program is to blame, and it is
     /// done again, for a difference with another pair.
-    fn sample(&mut self, view: &View, target: Target) -> Result<Option<([PhysAddr; 2], f64)>, OracleError> {
+    pub(crate) fn sample(&mut self, view: &View, target: Target) -> Result<Option<([PhysAddr; 2], f64)>, OracleError> {
         self.samples += 1;
+        if self.careful {
+            let Some(pair) = self.pair(view, target) else { return Ok(None) };
+            let control = if self.is_without(Step::Baseline) { self.baseline } else { self.control()? };
+            let readings = self.readings(&pair, self.rounds)?;
+            return Ok(Some((pair, center(readings, self.baseline) - control)));
+        }
         for _ in 0..DISTURBED_MAX {
-            let renewed = if self.careful { CAREFUL_RENEWED } else { RENEWED };
-            if self.effort.accesses - self.renewed_at > renewed && !self.is_without(Step::Baseline) {
+            if self.effort.accesses - self.renewed_at > RENEWED && !self.is_without(Step::Baseline) {
                 self.control()?;
             }
             let Some(pair) = self.pair(view, target) else { return Ok(None) };
@@ -336,10 +388,10 @@ impl<'a> Tester<'a> {
         least: u32,
     ) -> Result<Decision, OracleError> {
         let target = target.into();
+        let levels = &levels.of(target.difference());
         let (decision, contrary) = self.sequential(view, target, levels, least)?;
-        let clear = levels.separation() >= CLEAR;
-        let hidden = levels.separation() < HIDDEN || (!clear && least == 1);
-        let forgotten = hidden || self.is_without(Step::Contrary);
+        let looked_at = levels.separation() >= CLEAR || (!self.careful && least > 1);
+        let forgotten = !looked_at || self.is_without(Step::Contrary);
         if decision == Decision::Unknown || matches!(target, Target::Pair(_)) || forgotten {
             return Ok(decision);
         }
@@ -417,8 +469,8 @@ impl<'a> Tester<'a> {
             let Some((pair, found)) = self.sample(view, target)? else { break };
             seen.push((pair, found - middle));
             (sum, samples) = (sum + found.clamp(low, high), samples + 1);
-            // What is slower than a conflict is something else.
-            let found = if found > high { middle } else { found.max(low) };
+            // What is slower than a conflict is something else; with a control it may be so by chance.
+            let found = if found > high && !self.careful { middle } else { found.clamp(low, high) };
             evidence += (weight * (found - middle)).clamp(-most, most);
             decision = match evidence {
                 _ if evidence >= self.odds => Decision::Conflict,
@@ -482,4 +534,11 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     if values.len() % 2 == 1 { values[half] } else { f64::midpoint(values[half - 1], values[half]) }
+}
+
+/// The deviation of values, from that of the middle half of them.
+pub(crate) fn spread(values: &mut [f64]) -> f64 {
+    let middle = median(values);
+    let mut away: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    1.4826 * median(&mut away)
 }

@@ -1,9 +1,10 @@
 //! Does a mapping predict what fresh pairs do, everywhere in the pool?
 
+use crate::blocks;
 use crate::oracle::OracleError;
 use crate::pool::Pool;
-use crate::solve::{Solution, Unsolved};
-use crate::tester::{Decision, Levels, Tester};
+use crate::solve::{BLOCK_BITS_MIN, Solution, Unsolved};
+use crate::tester::{CLEAR, Decision, Levels, Tester, spread};
 use crate::view::View;
 use memtint_map::gf2::{self, Basis};
 
@@ -11,6 +12,13 @@ use memtint_map::gf2::{self, Basis};
 const PARTS: u64 = 32;
 /// Predicted conflicts in each part.
 const CONFLICTS: usize = 2;
+/// The same where each sample has a control of its own, and samples of all predicted conflicts together there.
+const CAREFUL_CONFLICTS: usize = 1;
+const EVEN_SAMPLES: usize = 4000;
+/// Standard errors by which predicted conflicts with an address bit differ from those without by chance.
+const EVEN: f64 = 4.5;
+/// How much wider than pairs that do not conflict they may be spread: five standard errors of both.
+const SPREAD_MAX: f64 = 1.15;
 /// Differences for each function that change it alone.
 const NEAR_MISSES: usize = 4;
 /// Samples of each prediction at least.
@@ -81,9 +89,11 @@ pub fn verify(
     let mut verifier = Verifier { tester, view, levels, undecided: 0 };
     let mut verification = Verification::default();
     let columns = Basis::spanning(solution.same_row.iter().copied());
-    for part in pool.parts(PARTS) {
+    let conflicts = if verifier.tester.is_careful() { CAREFUL_CONFLICTS } else { CONFLICTS };
+    let everywhere = pool.parts(PARTS).into_iter().map(|part| (part, conflicts));
+    for (part, conflicts) in everywhere.chain(blocks::top(pool).into_iter().map(|part| (part, 1))) {
         verifier.tester.draw_from(Some(part));
-        for _ in 0..CONFLICTS {
+        for _ in 0..conflicts {
             let Some(difference) = verifier.tester.drawn(view, 0, &solution.same_bank, |sum| !columns.contains(sum))
             else {
                 continue;
@@ -124,6 +134,11 @@ pub fn verify(
             return Ok(Err(unsolved));
         }
     }
+    if verifier.tester.is_careful()
+        && let Some(unsolved) = verifier.mixed(solution, &columns)?
+    {
+        return Ok(Err(unsolved));
+    }
     verification.undecided = verifier.undecided;
     let all = verification.all();
     if verification.undecided * 10 > all.tried || verification.conflicts.tried == 0 {
@@ -138,7 +153,9 @@ impl Verifier<'_, '_> {
             return Ok(Ok(()));
         }
         let expected = if slow { Decision::Conflict } else { Decision::None };
-        let decision = self.tester.decide(self.view, difference, self.levels, SAMPLES)?;
+        // What is predicted to conflict may be in another bank that happens to be slow.
+        let levels = if slow { self.levels.anywhere() } else { *self.levels };
+        let decision = self.tester.decide(self.view, difference, &levels, SAMPLES)?;
         if decision == Decision::Mixed {
             return Ok(Err(Unsolved::Mixed(difference)));
         }
@@ -149,5 +166,41 @@ impl Verifier<'_, '_> {
         rate.tried += 1;
         rate.hits += u32::from(decision == expected);
         Ok(if decision == expected { Ok(()) } else { Err(Unsolved::Contradicted(difference)) })
+    }
+    /// Looks at many predicted conflicts together: a mixture of pairs that conflict and of others may be slow enough for a conflict,
+    /// but it is spread wider, or not as slow with one value of an address bit as with the other.
+    fn mixed(&mut self, solution: &Solution, columns: &Basis) -> Result<Option<Unsolved>, OracleError> {
+        let mut samples = Vec::new();
+        for _ in 0..EVEN_SAMPLES {
+            let drawn = self.tester.drawn(self.view, 0, &solution.same_bank, |sum| !columns.contains(sum));
+            let Some(difference) = drawn else { continue };
+            let Some((pair, sample)) = self.tester.sample(self.view, difference.into())? else { continue };
+            samples.push((difference, pair[0].0 >> BLOCK_BITS_MIN << BLOCK_BITS_MIN, sample));
+        }
+        let mut ticks: Vec<f64> = samples.iter().map(|&(.., sample)| sample).collect();
+        // Where they are clear, single pairs are looked at, and conflicts may be spread by caches that answer now and then.
+        let hidden = self.levels.separation() < CLEAR;
+        if ticks.is_empty() || (hidden && spread(&mut ticks) > SPREAD_MAX * self.levels.sigma) {
+            return Ok(Some(Unsolved::Scattered));
+        }
+        let (low, high) = (self.levels.hit - self.levels.sigma, self.levels.conflict + self.levels.sigma);
+        let differ = |on: &dyn Fn(&(u64, u64, f64)) -> bool| {
+            let mut sides = [(0.0, 0.0, 0.0); 2];
+            for sample in &samples {
+                let (count, sum, squares) = &mut sides[usize::from(on(sample))];
+                let ticks = sample.2.clamp(low, high);
+                (*count, *sum, *squares) = (*count + 1.0, *sum + ticks, *squares + ticks * ticks);
+            }
+            let [one, other] = sides.map(|(count, sum, squares): (f64, f64, f64)| {
+                let mean = sum / count;
+                (mean, (squares / count - mean * mean) / count)
+            });
+            // Without samples on one side, no number is greater.
+            (one.0 - other.0).abs() > EVEN * (one.1 + other.1).sqrt()
+        };
+        let uneven = |bit: &u32| {
+            differ(&|&(difference, ..)| difference >> bit & 1 == 1) || differ(&|&(_, base, _)| base >> bit & 1 == 1)
+        };
+        Ok((0..64).find(uneven).map(Unsolved::Uneven))
     }
 }

@@ -86,6 +86,27 @@ fn coarse_clocks_and_answers_of_caches_are_no_obstacle() {
 }
 
 #[test]
+fn conflicts_smaller_than_the_noise_are_found() {
+    // A function of eleven bits, and one of upper bits alone.
+    for id in ["zen2-ddr4-1r", "opteron-6128-camc"] {
+        let mut machine = machine(id, Noise::EXTREME, 1);
+        let report = report(&mut machine, 1);
+        assert_eq!(judge(&machine, &report.answer), Verdict::Right, "{id} {:?}", report.attempts);
+        assert!(report.effort.accesses < 3_000_000, "{id}: {}", report.effort.accesses);
+    }
+}
+
+#[test]
+fn what_drifts_is_followed() {
+    for id in ["skl-e3-1220v5-4x4g", "zen2-ddr4-1r", "rpi4-2g"] {
+        let mut machine = machine(id, Noise::DRIFTING, 1);
+        let report = report(&mut machine, 1);
+        assert_eq!(judge(&machine, &report.answer), Verdict::Right, "{id} {:?}", report.attempts);
+        assert!(report.effort.accesses < 300_000, "{id}: {}", report.effort.accesses);
+    }
+}
+
+#[test]
 fn where_nothing_conflicts_nothing_is_found() {
     let closed = Noise { gap: 0.0, ..Noise::QUIET };
     let level = Noise { gap: 0.0, level: 60.0, ..Noise::QUIET };

@@ -13,9 +13,8 @@ fn found(id: &str, level: f64, seed: u64) -> (Option<Shift>, u64) {
     let noise = Noise { level, ..Noise::QUIET };
     let mut machine = SimulatedMachine::new(platform, pool, noise, !seed).unwrap();
     let settings = Settings { seed, shift: true, ..Settings::default() };
-    let Answer::Mapping(mapping) = probe(&mut machine, &settings, &mut |_| {}).unwrap().answer else {
-        panic!("{id} {level} {seed}")
-    };
+    let report = probe(&mut machine, &settings, &mut |_| {}).unwrap();
+    let Answer::Mapping(mapping) = report.answer else { panic!("{id} {level} {seed}: {:?}", report.attempts) };
     (mapping.areas[0].shift, truth)
 }
 

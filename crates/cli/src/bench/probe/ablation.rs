@@ -93,7 +93,6 @@ fn name(step: Step) -> &'static str {
         Step::Baseline => "baseline",
         Step::Doubt => "doubt",
         Step::Contrary => "contrary",
-        Step::Settling => "settling",
         Step::Patience => "patience",
         Step::Retry => "retry",
         Step::Splits => "splits",
