@@ -58,7 +58,8 @@ pub(crate) struct ProbeArguments {
     /// Probes a simulated machine with the mapping of this platform in place of this machine: a name of the catalogue, or a file.
     #[arg(long, value_name = "PLATFORM", conflicts_with = "memory")]
     simulate: Option<String>,
-    /// What disturbs readings of simulated machines; with --self-test a list. Default: quiet; with --self-test all but none.
+    /// What disturbs readings of simulated machines; with --self-test a list. Default: quiet; with --self-test quiet,
+    /// typical, noisy and extreme.
     #[arg(long, value_enum, value_name = "LEVEL", value_delimiter = ',', conflicts_with = "replay")]
     noise: Vec<Level>,
     /// Looks for these alone: banks, then the last-level cache's index, then how far nodes are. The first of them decides the exit

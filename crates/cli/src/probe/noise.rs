@@ -19,10 +19,18 @@ pub(super) enum Level {
     Noisy,
     /// A machine on which a conflict is smaller than what else happens to an access.
     Extreme,
+    /// As quiet, and readings go up and down by 80 ticks.
+    Drifting,
+    /// As typical, with a shift of its own for each pair of addresses of 15 ticks (standard deviation).
+    Biased,
+    /// As typical, with a clock that moves on by 24 ticks.
+    Coarse,
+    /// As typical, and a cache answers one access in twenty.
+    Leaky,
 }
 
 impl Level {
-    /// What a self-test takes.
+    /// What a self-test takes if it is not told.
     pub(super) const TESTED: [Level; 4] = [Level::Quiet, Level::Typical, Level::Noisy, Level::Extreme];
 
     pub(super) fn name(self) -> &'static str {
@@ -32,6 +40,10 @@ impl Level {
             Level::Typical => "typical",
             Level::Noisy => "noisy",
             Level::Extreme => "extreme",
+            Level::Drifting => "drifting",
+            Level::Biased => "biased",
+            Level::Coarse => "coarse",
+            Level::Leaky => "leaky",
         }
     }
 
@@ -42,6 +54,10 @@ impl Level {
             Level::Typical => Noise::TYPICAL,
             Level::Noisy => Noise::NOISY,
             Level::Extreme => Noise::EXTREME,
+            Level::Drifting => Noise::DRIFTING,
+            Level::Biased => Noise::BIASED,
+            Level::Coarse => Noise::COARSE,
+            Level::Leaky => Noise::LEAKY,
         }
     }
 }
