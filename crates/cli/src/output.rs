@@ -23,6 +23,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Palette(#[from] memtint_map::PaletteError),
     #[error(transparent)]
+    KernelMap(#[from] memtint_map::KernelMapError),
+    #[error(transparent)]
     Selection(#[from] memtint_map::SelectionError),
     #[error(transparent)]
     MapFile(#[from] memtint_map::MapFileError),

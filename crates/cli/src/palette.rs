@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use memtint_map::{Granule, Pair, Palette, Platform};
+use memtint_map::{Granule, Pair, Palette, Platform, kernel};
 use memtint_units::{ByteSize, IndexSet};
 use serde::Serialize;
 
 use crate::Ending;
-use crate::output::{Format, done, done_json, table};
+use crate::output::{Failure, Format, done, done_json, table};
 
 /// Arguments of `memtint palette`.
 #[derive(Debug, clap::Args)]
@@ -18,6 +18,14 @@ pub(crate) struct PaletteArguments {
     /// Block that is colored as a unit: a power of two from 4K to 2M.
     #[arg(long, value_name = "SIZE", default_value = "4K")]
     granule: Granule,
+    /// Print the mapping object that the kernel's coloring is loaded with; see kernel/README.md.
+    ///
+    /// A text of its own, not to be combined with --format json. What the kernel cannot express is refused by name.
+    #[arg(long)]
+    kernel: bool,
+    /// With --kernel: leave the cache out, so that banks alone are colored.
+    #[arg(long, requires = "kernel")]
+    banks_only: bool,
 }
 
 /// JSON form; all counts of granules are of whole ones in the platform's memory.
@@ -59,6 +67,14 @@ struct ClassRow {
 pub(crate) fn main(arguments: &PaletteArguments, format: Format) -> Ending {
     let platform = Platform::load(&arguments.platform)?;
     let palette = Palette::new(&platform, arguments.granule)?;
+    if arguments.kernel {
+        if format == Format::Json {
+            return Err(Failure::Sentence(
+                "palette --kernel has a form of its own, accepted is no --format json".to_owned(),
+            ));
+        }
+        return done(&kernel::print(&palette, arguments.banks_only)?);
+    }
     let report = report(&palette);
     match format {
         Format::Json => done_json(&report),

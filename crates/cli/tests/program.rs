@@ -163,6 +163,10 @@ fn wrong_inputs_are_answered_with_what_would_be_accepted() {
         (&["palette", "no-such-machine"], &["no-such-machine", "catalogue"]),
         (&["palette", "./no-such-file.toml"], &["no-such-file.toml"]),
         (&["palette", PLATFORM, "--granule", "3K"], &["3K", "64K"]),
+        (&["palette", PLATFORM, "--kernel"], &["16 bank classes times 128 set colors", "1024", "banks alone"]),
+        (&["palette", PLATFORM, "--banks-only"], &["--kernel"]),
+        (&["palette", "skx-open-3ch1r", "--kernel"], &["region 0", "3 channels by a modulus", "XOR"]),
+        (&["--format", "json", "palette", PLATFORM, "--kernel"], &["--kernel", "no --format json"]),
         (&["inspect", "1", "--platform", PLATFORM, "--banks", "0-99"], &["99", "0-15"]),
         (&["inspect", "1", "--platform", PLATFORM, "--banks", "+1"], &["+1", "relative"]),
         (&["inspect", "1", "--platform", PLATFORM, "--banks", "3-1"], &["3-1", "1-3"]),
@@ -219,6 +223,14 @@ fn a_palette_has_what_scripts_rely_on() {
     assert!(palette["warnings"][0].as_str().is_some_and(|warning| warning.contains("raw bank numbers mislead")));
     assert!(text(&["palette", PLATFORM]).contains("warning: raw bank numbers mislead"));
     assert_eq!(json(&["palette", PLATFORM, "--granule", "2M"])["granule_bytes"], 2 << 20);
+}
+
+#[test]
+fn the_kernel_gets_its_mapping_in_a_text_of_its_own() {
+    let text = text(&["palette", PLATFORM, "--kernel", "--banks-only"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[..3], ["memtint-map 1", "granule 4096", "region 0x0-0x400000000 node 0"]);
+    assert!(lines[3..9].iter().all(|line| line.starts_with("bank 0x")) && lines[9..] == ["end"], "{text}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod evaluate;
 pub mod file;
 pub mod gf2;
 mod granule;
+pub mod kernel;
 pub mod mapfile;
 mod palette;
 mod platform;
@@ -39,6 +40,7 @@ pub use enumerate::Granules;
 pub use error::PlatformError;
 pub use file::{PlatformFile, Role, SliceHash};
 pub use granule::{Granule, GranuleError};
+pub use kernel::KernelMapError;
 pub use mapfile::MapFileError;
 pub use palette::{FrameColor, Pair, Palette, PaletteError};
 pub use platform::{

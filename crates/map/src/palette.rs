@@ -197,6 +197,16 @@ impl Palette {
         1 << self.sets.index_bits()
     }
 
+    /// Gives the XOR functions of physical address bits above the granule whose values are the bits of the set color, as
+    /// masks: bit `i` of the color is function `i`.
+    #[must_use]
+    pub fn set_functions(&self) -> Vec<u64> {
+        let functions = self.platform.set_masks();
+        let weights: Vec<u64> = (0..functions.len()).map(|function| self.sets.index(1 << function)).collect();
+        let choice = |bit: u32| (0..).zip(&weights).fold(0, |all, (row, weight)| all | (weight >> bit & 1) << row);
+        (0..self.sets.index_bits()).map(|bit| gf2::sum(functions, choice(bit))).collect()
+    }
+
     /// Gives the bank class of the granule that holds the address; `None` outside every region.
     ///
     /// At a region's edge a granule can be cut; its part inside the region is colored as well, but is neither counted

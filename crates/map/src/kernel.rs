@@ -1,0 +1,151 @@
+//! The mapping object of the kernel floor: a palette's functions and regions as the kernel reads them.
+//!
+//! ```text
+//! memtint-map 1
+//! granule 4096
+//! region 0x0-0xe0000000 node 0
+//! bank 0x22000
+//! bank 0x44000
+//! set 0x1000
+//! region 0x100000000-0x120000000 node 0
+//! offset 0x20000000
+//! bank 0x22000
+//! bank 0x44000
+//! set 0x1000
+//! end
+//! ```
+//!
+//! A region is half-open; an offset can be negative. Bank functions are XORs of the bits of physical address minus offset, in
+//! the order of the platform file; set functions are XORs of the bits of the physical address itself, one for each bit of the set color. The
+//! kernel makes isolation classes of them by the rule of [`Palette`], with the distinct nodes in ascending order as domains,
+//! so that classes and set colors have the same numbers there as here.
+
+use crate::granule::Granule;
+use crate::palette::Palette;
+use crate::platform::Region;
+use std::fmt::Write as _;
+
+/// The kernel tells at most this many colors apart: pairs of bank class and set color, whether they exist or not.
+pub const COLORS_MAX: u64 = 1024;
+/// The kernel takes at most this many regions.
+pub const REGIONS_MAX: usize = 32;
+/// The largest block that the kernel's allocator hands out; an offset shifts whole ones.
+pub const BLOCK_BYTES_MAX: u64 = 4 << 20;
+
+/// Tells why the kernel's form cannot express a palette.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelMapError {
+    /// Channels are chosen by a division.
+    #[error(
+        "platform {platform:?}: region {region} interleaves {ways} channels by a modulus, accepted by the kernel are XOR \
+         functions only"
+    )]
+    Modulus {
+        /// The platform's id.
+        platform: String,
+        /// Index of the region.
+        region: usize,
+        /// Number of channels.
+        ways: u32,
+    },
+    /// A region is shifted by a part of a block.
+    #[error(
+        "platform {platform:?}: region {region} shifts addresses by {shift:#x} bytes, accepted by the kernel are multiples of \
+         {BLOCK_BYTES_MAX:#x}"
+    )]
+    Offset {
+        /// The platform's id.
+        platform: String,
+        /// Index of the region.
+        region: usize,
+        /// Difference between physical and DRAM address.
+        shift: u64,
+    },
+    /// More pieces of memory than the kernel has room for.
+    #[error("platform {platform:?}: {found} regions, accepted by the kernel are up to {REGIONS_MAX}")]
+    TooManyRegions {
+        /// The platform's id.
+        platform: String,
+        /// How many there are.
+        found: usize,
+    },
+    /// More colors than the kernel has room for.
+    #[error(
+        "platform {platform:?}: {bank_classes} bank classes times {set_colors} set colors at granule {granule}, accepted by \
+         the kernel are up to {COLORS_MAX}; use a larger granule, or banks alone"
+    )]
+    TooManyColors {
+        /// The platform's id.
+        platform: String,
+        /// The granule.
+        granule: Granule,
+        /// Number of bank classes.
+        bank_classes: u32,
+        /// Number of set colors.
+        set_colors: u32,
+    },
+    /// There is one color only.
+    #[error("platform {platform:?}: one color at granule {granule}, accepted by the kernel are two or more")]
+    OneColor {
+        /// The platform's id.
+        platform: String,
+        /// The granule.
+        granule: Granule,
+    },
+}
+
+/// Writes the palette's mapping object; with `banks_only`, without the cache: all frames have the same set color then.
+///
+/// # Errors
+/// [`KernelMapError`] with the first fact that the object has no words for.
+pub fn print(palette: &Palette, banks_only: bool) -> Result<String, KernelMapError> {
+    let platform = palette.platform();
+    for (number, region) in platform.regions().iter().enumerate() {
+        check_region(platform.id(), number, region)?;
+    }
+    let sets = if banks_only { Vec::new() } else { palette.set_functions() };
+    check_size(palette, 1 << sets.len())?;
+    let mut text = format!("memtint-map 1\ngranule {}\n", palette.granule().bytes());
+    for region in platform.regions() {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "region {:#x}-{:#x} node {}", region.base.0, region.end().0, region.node);
+        match (region.base.0, region.dram_base) {
+            (base, dram) if base > dram => drop(writeln!(text, "offset {:#x}", base - dram)),
+            (base, dram) if base < dram => drop(writeln!(text, "offset -{:#x}", dram - base)),
+            _ => {}
+        }
+        for mask in platform.function_masks() {
+            let _ = writeln!(text, "bank {mask:#x}");
+        }
+        for mask in &sets {
+            let _ = writeln!(text, "set {mask:#x}");
+        }
+    }
+    text.push_str("end\n");
+    Ok(text)
+}
+
+fn check_size(palette: &Palette, set_colors: u32) -> Result<(), KernelMapError> {
+    let platform = palette.platform().id().to_owned();
+    let (granule, bank_classes) = (palette.granule(), palette.bank_classes());
+    match u64::from(bank_classes) * u64::from(set_colors) {
+        1 => return Err(KernelMapError::OneColor { platform, granule }),
+        2..=COLORS_MAX => {}
+        _ => return Err(KernelMapError::TooManyColors { platform, granule, bank_classes, set_colors }),
+    }
+    let found = palette.platform().regions().len();
+    if found > REGIONS_MAX { Err(KernelMapError::TooManyRegions { platform, found }) } else { Ok(()) }
+}
+
+fn check_region(platform: &str, number: usize, region: &Region) -> Result<(), KernelMapError> {
+    let platform = platform.to_owned();
+    let shift = region.base.0.abs_diff(region.dram_base);
+    match region.interleave {
+        Some(interleave) => Err(KernelMapError::Modulus { platform, region: number, ways: interleave.ways }),
+        None if !shift.is_multiple_of(BLOCK_BYTES_MAX) => {
+            Err(KernelMapError::Offset { platform, region: number, shift })
+        }
+        None => Ok(()),
+    }
+}
