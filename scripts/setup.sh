@@ -25,6 +25,14 @@ need strace strace
 need qemu-system-x86 qemu-system-x86_64
 need cpio cpio
 need binutils strip
+# What builds the kernel with the patches of kernel/, from a source that kernel/build.sh fetches.
+need make make
+need git git
+need flex flex
+need bison bison
+need bc bc
+need xz-utils xz
+if [ ! -e /usr/include/gelf.h ]; then missing+=(libelf-dev); fi
 need sqlite3 sqlite3
 need redis-server redis-server
 need redis-tools redis-benchmark

@@ -7,13 +7,7 @@ set -euo pipefail
 
 series=6.12
 oldest=6.8
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/memtint/kernel
-log=$cache/log
-
-fail() {
-    echo "kernel.sh: $*" >&2
-    exit 1
-}
+. "$(dirname "$0")/../package.sh"
 
 # The newest kernel in the cache, or nothing.
 cached() {
@@ -21,21 +15,12 @@ cached() {
 }
 
 # The newest image that the package lists name, of the series if there is one.
-newest() {
+newest_image() {
     local images
     images=$(apt-cache pkgnames linux-image- | grep -E '^linux-image-[0-9]+\.[0-9.]+[^-]*-cloud-amd64$' | sort -V) || return 1
     grep -F "linux-image-$series." <<<"$images" | tail -n 1 | grep . && return
     # Behind the mark in version order is what is new enough.
     { echo "$images"; echo "linux-image-$oldest"; } | sort -V | sed "1,/^linux-image-$oldest\$/d" | tail -n 1 | grep .
-}
-
-fetch() {
-    local package=$1 place=$cache/$1
-    rm -rf "$place.part"
-    mkdir -p "$place.part/deb"
-    (cd "$place.part/deb" && timeout -s KILL 300 apt-get download -o APT::Sandbox::User=root "$package") >>"$log" 2>&1 </dev/null &&
-        dpkg-deb --fsys-tarfile "$place.part/deb"/*.deb | tar -x -C "$place.part" --wildcards './boot/*' 2>>"$log" &&
-        rm -rf "$place.part/deb" "$place" && mv "$place.part" "$place"
 }
 
 mkdir -p "$cache"
@@ -44,18 +29,8 @@ flock 9
 
 kernel=$(cached)
 if [ -z "$kernel" ]; then
-    for program in apt-get apt-cache dpkg-deb; do
-        command -v $program >/dev/null || fail "no kernel in $cache, and without $program none can be fetched"
-    done
-    : >"$log"
-    package=$(newest) || package=
-    if [ -z "$package" ] || ! fetch "$package"; then
-        # The package lists may be old or absent.
-        timeout -s KILL 300 apt-get update -o DPkg::Lock::Timeout=200 >>"$log" 2>&1 </dev/null || true
-        package=$(newest) || fail "the package sources have no kernel from $oldest on (linux-image-*-cloud-amd64)"
-        fetch "$package" || fail "could not fetch $package: $(tail -n 3 "$log" | tr '\n' ' ')"
-    fi
+    fetch newest_image './boot/*'
     kernel=$(cached)
 fi
-[ -n "$kernel" ] || fail "$package has no kernel in it"
+[ -n "$kernel" ] || fail "the package fetched into $cache has no kernel in it"
 echo "$kernel"
