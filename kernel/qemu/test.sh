@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# test.sh MEMTINT [debug]: boots the kernel of build.sh with four CPUs, and with four NUMA nodes, and runs in it the kernel's
+# own tests (KUnit, while it boots) and guest/test.sh with the observers of guest/ and the program MEMTINT. Prints a line
+# "ok" or "not ok" for each test and a last line that counts them; status 1 when a test failed or is missing, when the kernel
+# complained on its console, or when the machine did not switch itself off. Everything at once is tried for STRESS_SECONDS (90)
+# on each machine.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+kernel=$here/..
+memtint=$1 variant=${2:-plain}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# What a kernel says when something is wrong with itself. A killed process or a failed allocation is none of it, nor is a CPU
+# that the host has not let run for a while: what hangs is found by the time that it takes.
+complaints='BUG[: ]|WARNING:|Oops|Kernel panic|general protection|KASAN:|UBSAN:|INFO: (possible|lockdep)|inconsistent lock state|possible (circular|recursive)|suspicious RCU|[Bb]ad page|nobody cared'
+
+built=$("$kernel/build.sh" "$variant")
+make -s -C "$kernel/guest" BUILD="$scratch" >&2
+"$here/initramfs.sh" "$scratch/image" "$kernel/guest/test.sh" "$scratch/held" "$scratch/colors" "$memtint"
+
+# Whatever was built in: a kernel without the series has no tests of its own.
+if grep -q '^CONFIG_MEMTINT=y' "$built/config"; then floor=kernel; else floor=none; fi
+
+good=0 bad=0
+answer() {
+    echo "$1"
+    case $1 in ok*) good=$((good + 1)) ;; *) bad=$((bad + 1)) ;; esac
+}
+
+# The results of KUnit: its lines on the console, without the clock.
+kunit() {
+    sed 's/^\[ *[0-9.]*\] //; s/\r$//' "$1" | grep -E '^ *(not )?ok [0-9]+ ' || true
+}
+
+# judge NAME CONSOLE SAID STATUS
+judge() {
+    local name=$1 console=$2 said=$3 status=$4 line count=0
+    while IFS= read -r line; do
+        count=$((count + 1))
+        answer "$(sed -E "s/^ *(not ok|ok) [0-9]+ /\1 - $name: kunit /" <<<"$line")"
+    done < <(kunit "$console")
+    if [ $floor = kernel ] && [ $count = 0 ]; then answer "not ok - $name: the kernel's own tests did not run"; fi
+    while IFS= read -r line; do
+        answer "${line/ - / - $name: }"
+    done < <(grep -E '^(not )?ok - ' "$said" || true)
+    if ! grep -qx 'guest ended with 0' "$said"; then
+        answer "not ok - $name: the guest did not come to its end: $(tail -n 1 "$said")"
+    fi
+    if [ "$status" != 0 ]; then answer "not ok - $name: the machine ended with status $status"; fi
+    if grep -qE "$complaints" "$console"; then
+        answer "not ok - $name: the kernel complains"
+        grep -nE -A 12 "$complaints" "$console" | head -n 60 >&2
+    else
+        answer "ok - $name: the kernel has no complaint"
+    fi
+}
+
+try() {
+    local name=$1 status=0 before=$bad
+    echo "kernel: booting the $variant kernel: $name" >&2
+    SECONDS_MAX=${SECONDS_MAX:-900} "$here/boot.sh" "$built/bzImage" "$scratch/image" loglevel=7 brd.rd_size=98304 \
+        rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=${STRESS_SECONDS:-90}" \
+        >"$scratch/$name.said" 2>"$scratch/$name.console" || status=$?
+    judge "$name" "$scratch/$name.console" "$scratch/$name.said" $status
+    if [ $bad -gt "$before" ]; then
+        { echo "--- what the guest said:"; grep -v '^ok - ' "$scratch/$name.said" | tail -n 80; } >&2
+        { echo "--- the end of the console:"; tail -n 40 "$scratch/$name.console"; } >&2
+    fi
+}
+
+NODES=1 NODE_CPUS=4 NODE_MEMORY=1G try smp
+NODES=4 NODE_CPUS=1 NODE_MEMORY=512M try numa
+echo "kernel $variant: $good ok, $bad not ok"
+[ $bad = 0 ] && [ $good -gt 0 ]
