@@ -116,11 +116,7 @@ log=$cache/build-$variant.log
 rm -rf "$work"
 mkdir -p "$work/tree" "$work/out" "$work/result"
 say "unpacking $package $version"
-# Without a third of its files, which belong to other machines.
-logged "unpacking" tar -x -f "$archive" -C "$work/tree" --strip-components=1 --wildcards \
-    --exclude='*/arch/[!x]*/*.[chS]' --exclude='*.dts*' --exclude='*/tools/testing/*' --exclude='*/tools/perf/*' \
-    --exclude='*/drivers/gpu/*.[ch]' --exclude='*/drivers/media/*.[ch]' --exclude='*/drivers/net/*.[ch]' \
-    --exclude='*/sound/*.[ch]'
+logged "unpacking" tar -x -f "$archive" -C "$work/tree" --strip-components=1
 if [ ${#patches[@]} -gt 0 ]; then
     say "applying ${#patches[@]} patches"
     logged "git am" apply "$work/tree"

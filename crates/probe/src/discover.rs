@@ -159,13 +159,16 @@ impl Search<'_, '_> {
         if self.tester.is_without(Step::Turns) {
             return Ok(None);
         }
-        let conflicting = self.conflicting(pool)?;
-        if conflicting.len() < CONFLICTING_MIN {
-            return Ok(None);
-        }
-        for (words, view) in channels::assumptions(pool, &conflicting).into_iter().take(ASSUMPTIONS_MAX) {
-            if let Some(area) = self.area(&words, pool, &view, view.bits(pool))? {
-                return Ok(Some(area));
+        // A survey of single pairs has few that conflict, and noise may hide them.
+        for _ in 0..if self.tester.is_without(Step::Retry) { 1 } else { self.settings.attempts } {
+            let conflicting = self.conflicting(pool)?;
+            if conflicting.len() < CONFLICTING_MIN {
+                continue;
+            }
+            for (words, view) in channels::assumptions(pool, &conflicting).into_iter().take(ASSUMPTIONS_MAX) {
+                if let Some(area) = self.area(&words, pool, &view, view.bits(pool))? {
+                    return Ok(Some(area));
+                }
             }
         }
         Ok(None)
