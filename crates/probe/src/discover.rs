@@ -85,7 +85,9 @@ impl Search<'_, '_> {
         let clear = |attempt: &Attempt| attempt.separation.is_some_and(|separation| separation >= CLEAR);
         let areas = if self.attempts.iter().any(clear) { self.areas(&pool)? } else { Vec::new() };
         if areas.is_empty() {
-            let Some((area, bits)) = self.within.take() else { return Ok(self.refused()) };
+            // Where single pairs show nothing, what holds within most blocks looks as if it held within all.
+            let clear = |(area, _): &(Area, u32)| area.levels.separation() >= CLEAR;
+            let Some((area, bits)) = self.within.take().filter(clear) else { return Ok(self.refused()) };
             let area = Area { pool: pool.in_blocks(bits), ..area };
             return Ok(self.found(vec![area], vec![Missing::BetweenBlocks(bits)]));
         }
