@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write as _};
 
+use crate::output::time;
 use memtint_inspect::escape_xml;
 use memtint_sched::Task;
-use memtint_taskset::exact_time as time;
 use memtint_units::Picoseconds;
 
 const WIDTH: f64 = 1200.0;

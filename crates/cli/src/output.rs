@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use memtint_units::Picoseconds;
 use serde::Serialize;
 
 /// Form of what goes to standard output.
@@ -135,6 +136,11 @@ impl WholeFile {
 /// Reads a file that was named on the command line.
 pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|cause| Failure::File { path: path.to_owned(), done: "read", cause })
+}
+
+/// A span as a cell.
+pub(crate) fn time(span: Picoseconds) -> String {
+    span.to_string()
 }
 
 /// Lays rows out in columns as wide as their widest cell, two blanks apart; `right` names the columns of numbers.

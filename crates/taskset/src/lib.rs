@@ -117,4 +117,3 @@ mod text;
 pub use file::{TaskFile, TaskMore};
 pub use place::TaskFileError;
 pub use refresh::{Color, Cyclic, Inside, Memory, ServerEntry};
-pub use text::exact_time;

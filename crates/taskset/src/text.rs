@@ -11,18 +11,6 @@ use toml::Value;
 use crate::file::TaskFile;
 use crate::refresh::{Color, Cyclic, Inside, Memory, ServerEntry};
 
-/// Writes a span exactly, in the largest unit below it: what is read back is the same.
-///
-/// ```
-/// use memtint_units::Picoseconds;
-///
-/// assert_eq!(memtint_taskset::exact_time(Picoseconds(7_800_000)), "7.8 us");
-/// ```
-#[must_use]
-pub fn exact_time(span: Picoseconds) -> String {
-    span.to_string()
-}
-
 /// Lines `key = value` that are no defaults.
 struct Lines(String);
 
@@ -37,7 +25,7 @@ impl Lines {
     }
 
     fn time(&mut self, key: &str, span: Picoseconds) {
-        self.text(key, &exact_time(span));
+        self.text(key, &span.to_string());
     }
 
     fn time_if(&mut self, key: &str, span: Picoseconds) {

@@ -3,7 +3,7 @@
 use memtint_sched::crs::{Copied, Kind};
 use memtint_sched::cyclic::{Answer, Frames, Limits, color};
 use memtint_sched::{Policy, Preemption, Priorities};
-use memtint_taskset::{Cyclic, Inside, TaskFile, exact_time};
+use memtint_taskset::{Cyclic, Inside, TaskFile};
 use memtint_units::{ByteSize, Picoseconds};
 
 const FILE: &str = r#"
@@ -156,7 +156,7 @@ fn a_copy_task_is_in_two_servers() {
 #[test]
 fn times_are_written_exactly() {
     for ps in [0, 1, 999, 1000, 7_800_000, 20_000_000_001, 3_000_000_000_000, u64::MAX] {
-        assert_eq!(exact_time(Picoseconds(ps)).parse(), Ok(Picoseconds(ps)));
+        assert_eq!(Picoseconds(ps).to_string().parse(), Ok(Picoseconds(ps)));
     }
 }
 

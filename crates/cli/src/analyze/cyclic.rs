@@ -5,7 +5,7 @@ use memtint_sched::cyclic::{
     Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame, place_then_avoid,
 };
 use memtint_sched::{Coverage, Form, Interference, Response, TaskSet, padded};
-use memtint_taskset::{TaskFile, exact_time};
+use memtint_taskset::TaskFile;
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ pub(super) fn textbook(question: &Question<'_>) -> Result<Outcome, Failure> {
     }
     let searching = Searching::new();
     let problem = |frames: Frames| {
-        searching.at(format!("frames of {}", exact_time(frames.size)));
+        searching.at(format!("frames of {}", time(frames.size)));
         plain(&file, frames)
     };
     let tried = try_frames(&choices, problem, limits(&file, question.steps))?;
@@ -151,7 +151,7 @@ pub(super) fn colored_refresh(question: &Question<'_>) -> Result<Outcome, Failur
     }
     let searching = Searching::new();
     let problem = |frames: Frames| {
-        searching.at(format!("frames of {} colored by {}", exact_time(frames.size), exact_time(frames.color)));
+        searching.at(format!("frames of {} colored by {}", time(frames.size), time(frames.color)));
         file.problem(frames).map_err(sentence)
     };
     let tried = try_frames(&choices, problem, limits(file, question.steps))?;

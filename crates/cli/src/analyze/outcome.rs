@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use memtint_sched::{Cause, Coverage, Overload, Response, TaskSet, Unsupported, Violation};
-pub(super) use memtint_taskset::exact_time as time;
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
 pub(super) use crate::gantt::Arrivals;
 use crate::output::table;
+pub(super) use crate::output::time;
 
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;

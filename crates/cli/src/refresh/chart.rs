@@ -2,9 +2,9 @@
 
 use memtint_refresh::Outcome;
 use memtint_sim::Ran;
-use memtint_taskset::exact_time as time;
 
 use crate::gantt::{Arrivals, Band, Bar, Lane, Picture};
+use crate::output::time;
 
 /// A lane for each task and one for lock tasks, and a line for each rank.
 pub(super) fn picture(outcome: &Outcome) -> Picture {

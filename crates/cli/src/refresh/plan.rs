@@ -10,7 +10,7 @@ use memtint_sched::crs::{
 };
 use memtint_sched::cyclic::{Answer, Frames, Solution};
 use memtint_sched::{Density, Effort, Unsupported};
-use memtint_taskset::{Color, Inside, Memory, ServerEntry, TaskFile, TaskFileError, exact_time};
+use memtint_taskset::{Color, Inside, Memory, ServerEntry, TaskFile, TaskFileError};
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ use crate::Ending;
 use crate::analyze::cyclic::{limits, try_frames, unanswered};
 use crate::analyze::outcome::Number;
 use crate::analyze::{JOBS_MAX, Planned, judge_plan};
-use crate::output::{Failure, Format, print, print_json, read_file, write_file};
+use crate::output::{Failure, Format, print, print_json, read_file, time, write_file};
 use crate::searching::Searching;
 
 /// Arguments of `memtint refresh plan`.
@@ -224,7 +224,7 @@ fn best_frames(file: &TaskFile, steps: Option<u64>) -> Result<Outcome, Failure> 
     let choices = file.frame_choices().map_err(sentence)?;
     let (mut tried, searching) = (Vec::new(), Searching::new());
     for (index, &frames) in choices.iter().enumerate() {
-        let (size, color) = (exact_time(frames.size), exact_time(frames.color));
+        let (size, color) = (time(frames.size), time(frames.color));
         searching.at(format!("frames of {size} colored by {color}, {} of {}", index + 1, choices.len()));
         tried.extend(try_frames(&[frames], |frames| file.problem(frames).map_err(sentence), limits(file, steps))?);
     }
@@ -233,8 +233,8 @@ fn best_frames(file: &TaskFile, steps: Option<u64>) -> Result<Outcome, Failure> 
     let (mut open, mut least, mut said) = (0, true, Vec::new());
     for one in &tried {
         let name = match one.frames.size == one.frames.color {
-            true => exact_time(one.frames.size),
-            false => format!("{} colored by {}", exact_time(one.frames.size), exact_time(one.frames.color)),
+            true => time(one.frames.size),
+            false => format!("{} colored by {}", time(one.frames.size), time(one.frames.color)),
         };
         said.push(match &one.found {
             Answer::Schedulable(solution) => {
@@ -281,7 +281,7 @@ fn best_frames(file: &TaskFile, steps: Option<u64>) -> Result<Outcome, Failure> 
         (
             "plan",
             json!("colored-refresh"),
-            format!("frames of {}, colored by {}", exact_time(frames.size), exact_time(frames.color)),
+            format!("frames of {}, colored by {}", time(frames.size), time(frames.color)),
         ),
         ("task_colors", json!(colors), format!("{colors} (from 0)")),
         ("proved_best", json!(proved), why.to_owned()),
@@ -341,11 +341,8 @@ pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) ->
     let copies = copied.contains(&true);
     let mut phases = phases(&refresh, [colors[0].phase, colors[1].phase]);
     if phases.is_empty() {
-        let (one, two) = (exact_time(refresh.locked(0)), exact_time(refresh.locked(1)));
-        return Ok(Err(format!(
-            "colors locked for {one} and {two} do not both fit into {}",
-            exact_time(memory.retention)
-        )));
+        let (one, two) = (time(refresh.locked(0)), time(refresh.locked(1)));
+        return Ok(Err(format!("colors locked for {one} and {two} do not both fit into {}", time(memory.retention))));
     }
     let part = |&(parts, steps): &(u64, u64)| {
         let unit = memory.retention.0 / parts;
@@ -368,7 +365,7 @@ pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) ->
             phased.apart_for_copies([0, 1]) >= needed
         });
         if phases.is_empty() {
-            let needed = exact_time(needed);
+            let needed = time(needed);
             return Ok(Err(format!(
                 "copy tasks need {needed} between the locks of both colors, which no phases leave"
             )));
@@ -385,7 +382,7 @@ pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) ->
     for (unit, longest) in grids {
         let space = Space::new(memory.ranks, refresh.clone(), phases.clone(), unit, longest, Kind::Deferrable, inner);
         let space = space.map_err(|error| Failure::Sentence(format!("{}: {error}", file.name)))?;
-        searched.push(format!("multiples of {} up to {}", exact_time(unit), exact_time(longest)));
+        searched.push(format!("multiples of {} up to {}", time(unit), time(longest)));
         searching.at(format!("periods and budgets in {}", searched.join(", then ")));
         let plan_of = |best: &Best| servers_of(file, colors.clone(), best, wanted, &searched, phases.len());
         let passes = |best: &Best| {

@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 
 use memtint_refresh::{Bound, Outcome, Spread, TaskOutcome};
-use memtint_taskset::exact_time as time;
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
-use crate::output::table;
+use crate::output::{table, time};
 
 /// Why an outcome is not what it should be: each with the task, the rank or the row that shows it.
 pub(super) fn complaints(outcome: &Outcome) -> Vec<String> {

@@ -4,9 +4,9 @@
 //! and nothing is left to margins.
 
 use crate::machine::{Dispatch, Machine, Scheme, run, words};
-use crate::servers::{dispatch, serve, tasks};
+use crate::servers::{dispatch, refresh, serve, tasks};
 use crate::sets::Random;
-use memtint_sched::crs::{Copied, Core, Kind, RankGroup, Refresh, Server, System, judge};
+use memtint_sched::crs::{Copied, Core, Kind, Server, System, judge};
 use memtint_sched::{Effort, Policy, Preemption, Priorities, TaskSet, TaskSpec, Verdict};
 use memtint_sim::scenario::{ScenarioFile, Time};
 use memtint_units::Picoseconds as Ps;
@@ -17,16 +17,7 @@ const EFFORT: Effort = Effort { steps_max: 200_000 };
 
 fn system(random: &mut Random, machine: &Machine) -> Option<System> {
     let (reference, locks) = (machine.reference, &machine.locks);
-    let group = |rank: u64| {
-        let phase = Ps(rank * locks.period / 2);
-        RankGroup { ranks: vec![rank as u32], phase, burst: Ps(locks.length - locks.lock) }
-    };
-    let refresh = Refresh {
-        retention: Ps(locks.period),
-        lock: Ps(locks.lock),
-        unlock: Ps(locks.unlock),
-        groups: vec![group(0), group(1)],
-    };
+    let refresh = refresh(locks);
     let spec = |name: String, period: u64, wcet: u64, deadline: u64| {
         TaskSpec::new(name, Ps(period * reference), Ps(wcet * reference)).deadline(Ps(deadline * reference))
     };

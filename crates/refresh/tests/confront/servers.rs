@@ -7,7 +7,7 @@
 //! the whole core, and little of a deferrable budget is then sure in any one window. For these, phases of tasks and servers that
 //! make a job late are looked for: where there are some, no analysis could have said yes.
 
-use crate::machine::{CYCLE_PS, Dispatch, Machine, Scheme, is_late_by, run, words};
+use crate::machine::{CYCLE_PS, Dispatch, Locks, Machine, Scheme, is_late_by, run, words};
 use crate::sets::{Own, Random};
 use memtint_sched::crs::{Core, Inner, Kind, RankGroup, Refresh, Server, System, Timeline, What, judge, timeline};
 use memtint_sched::{Effort, TaskSet, TaskSpec, Verdict};
@@ -25,19 +25,23 @@ const EFFORT: Effort = Effort { steps_max: 200_000 };
 /// Phases that are tried to make a job late.
 const ROUNDS: u64 = 200;
 
-fn system(random: &mut Random, machine: &Machine) -> System {
-    let reference = machine.reference;
-    let locks = &machine.locks;
+/// Two ranks, each locked for itself.
+pub(crate) fn refresh(locks: &Locks) -> Refresh {
     let group = |rank: u64| {
         let phase = Ps(rank * locks.period / 2);
         RankGroup { ranks: vec![rank as u32], phase, burst: Ps(locks.length - locks.lock) }
     };
-    let refresh = Refresh {
+    Refresh {
         retention: Ps(locks.period),
         lock: Ps(locks.lock),
         unlock: Ps(locks.unlock),
         groups: vec![group(0), group(1)],
-    };
+    }
+}
+
+fn system(random: &mut Random, machine: &Machine) -> System {
+    let reference = machine.reference;
+    let refresh = refresh(&machine.locks);
     let count = random.within(2, 3);
     let mut share = 100;
     let servers = (0..count).map(|index| {

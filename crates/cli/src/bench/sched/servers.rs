@@ -6,7 +6,7 @@ use std::hint::black_box;
 use memtint_sched::crs::{
     Admission, Algorithm7, Inner, Kind, Optimum, Refresh, Space, algorithm_7, burst, exhaustive, optimize,
 };
-use memtint_sched::{Density, Effort, Form, RankOrder, TaskSet, TaskSpec};
+use memtint_sched::{Density, Effort, Form, RankOrder, TaskSet, TaskSpec, Unsupported};
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
@@ -30,12 +30,8 @@ const LARGE_LOADS: [u64; 2] = [50, 90];
 pub(super) struct Search {
     density: Density,
     space: Space,
-    ours: Vec<f64>,
+    race: Race,
     assigned: Vec<f64>,
-    /// Once: it takes long.
-    plain: f64,
-    cost: Option<String>,
-    agrees: bool,
     /// Refresh phases included: what is proved, and not only what supplies admit.
     proved: Vec<f64>,
     proved_cost: Option<String>,
@@ -44,10 +40,16 @@ pub(super) struct Search {
 /// The same search, and all choices of a coarse space, by what is proved.
 pub(super) struct Proved {
     space: Space,
+    race: Race,
+}
+
+/// A search beside one that tries everything.
+#[derive(Default)]
+struct Race {
     ours: Vec<f64>,
-    plain: f64,
     cost: Option<String>,
-    agrees: bool,
+    /// The other's seconds, and whether it found the same cost. Once: it takes long.
+    plain: Option<(f64, bool)>,
 }
 
 /// Fifty tasks whose servers are looked for.
@@ -109,9 +111,8 @@ pub(super) fn searches(quick: bool) -> Result<Searches, Failure> {
     let (unit_us, steps) = if quick { (500, 16) } else { (100, 80) };
     let search = |density| {
         let space = space(density, unit_us, steps)?;
-        let (ours, assigned) = (Vec::new(), Vec::new());
-        let (proved, proved_cost) = (Vec::new(), None);
-        Ok(Search { density, space, ours, assigned, plain: 0.0, cost: None, agrees: true, proved, proved_cost })
+        let (race, assigned) = (Race::default(), Vec::new());
+        Ok(Search { density, space, race, assigned, proved: Vec::new(), proved_cost: None })
     };
     let large = |load_percent| {
         let space = space(Density::Gb2, 500, 16)?;
@@ -119,7 +120,7 @@ pub(super) fn searches(quick: bool) -> Result<Searches, Failure> {
     };
     let coarse = space(Density::Gb2, 500, if quick { PROVED_STEPS / 2 } else { PROVED_STEPS })?;
     Ok(Searches {
-        proved: Proved { space: coarse, ours: Vec::new(), plain: 0.0, cost: None, agrees: true },
+        proved: Proved { space: coarse, race: Race::default() },
         searches: [Density::Gb1, Density::Gb2].into_iter().map(search).collect::<Result<_, Failure>>()?,
         larges: LARGE_LOADS.into_iter().map(large).collect::<Result<_, Failure>>()?,
         set: set(table.map(|(name, period, wcet)| (name.to_owned(), period, wcet)))?,
@@ -146,24 +147,18 @@ impl Searches {
         for search in &mut self.searches {
             let found =
                 |second, admission| timed(|| optimize(&self.set, second, &search.space, admission, Effort::default()));
-            let (ours, seconds) = found(Some(&self.second), Admission::Supply);
-            search.ours.push(seconds);
             let (_, seconds) = found(None, Admission::Supply);
             search.assigned.push(seconds);
             let (proved, seconds) = found(Some(&self.second), PROOF);
             search.proved.push(seconds);
             search.proved_cost = cost(proved.ok().flatten().as_ref());
-            let ours = ours.ok().flatten();
-            search.cost = cost(ours.as_ref());
-            if search.plain == 0.0 {
-                let (plain, seconds) =
-                    timed(|| algorithm_7(&self.set, &self.second, &search.space, Form::Corrected, Effort::default()));
-                search.plain = seconds;
-                search.agrees = match plain {
-                    Ok(Algorithm7::Best(plain)) => cost(plain.as_ref()) == search.cost,
-                    _ => false,
-                };
-            }
+            let ours = found(Some(&self.second), Admission::Supply);
+            search.race.measure(ours, || {
+                match algorithm_7(&self.set, &self.second, &search.space, Form::Corrected, Effort::default()) {
+                    Ok(Algorithm7::Best(best)) => Some(best),
+                    _ => None,
+                }
+            });
         }
         self.proved.measure(&self.set, &self.second);
         for large in &mut self.larges {
@@ -175,7 +170,9 @@ impl Searches {
 
     /// Whether all targets are met.
     pub(super) fn met(&self) -> bool {
-        self.searches.iter().all(Search::met) && self.proved.met() && self.larges.iter().all(Large::met)
+        self.searches.iter().all(|search| search.race.met())
+            && self.proved.race.met()
+            && self.larges.iter().all(Large::met)
     }
 
     pub(super) fn to_json(&self) -> Value {
@@ -211,7 +208,7 @@ impl Searches {
                 seconds.median,
                 seconds.min,
                 seconds.max,
-                search.cost.as_deref().unwrap_or("none")
+                search.race.cost.as_deref().unwrap_or("none")
             );
         }
         text.push_str(&self.proved.to_text());
@@ -233,95 +230,99 @@ impl Searches {
 
 impl Proved {
     fn measure(&mut self, set: &TaskSet, second: &[bool]) {
-        let (ours, seconds) = timed(|| optimize(set, Some(second), &self.space, PROOF, Effort::default()));
-        self.ours.push(seconds);
-        self.cost = cost(ours.ok().flatten().as_ref());
-        if self.plain == 0.0 {
-            let (all, seconds) = timed(|| exhaustive(set, Some(second), &self.space, PROOF, Effort::default()));
-            self.plain = seconds;
-            self.agrees = all.is_ok_and(|all| cost(all.as_ref()) == self.cost);
-        }
-    }
-
-    fn spread(&self) -> Spread {
-        Spread::of(&self.ours).expect("it is measured at least once")
-    }
-
-    fn ratio(&self) -> f64 {
-        self.plain / self.spread().median
-    }
-
-    fn met(&self) -> bool {
-        self.agrees && self.ratio() >= TARGET_RATIO
+        let ours = timed(|| optimize(set, Some(second), &self.space, PROOF, Effort::default()));
+        self.race.measure(ours, || exhaustive(set, Some(second), &self.space, PROOF, Effort::default()).ok());
     }
 
     fn to_json(&self) -> Value {
-        let ours = self.spread();
-        json!({
-            "unit_us": self.space.unit().0 / 1_000_000,
-            "cpu_s": {"median": ours.median, "min": ours.min, "max": ours.max},
-            "algorithm_7_cpu_s": self.plain,
-            "algorithm_7_by_ours": self.ratio(),
-            "unhidden_part": self.cost,
-            "same_cost": self.agrees,
-            "target_ratio": TARGET_RATIO,
-            "target_met": self.met(),
-        })
+        let mut all = self.race.to_json();
+        all["unit_us"] = json!(self.space.unit().0 / 1_000_000);
+        all
     }
 
     fn to_text(&self) -> String {
         format!(
             "both by proof, 2 Gb, in steps of {} us: {:.6} s, algorithm 7 {:.3} s, ratio {:.0}, at least {TARGET_RATIO}: {}; same cost: {}\n",
             self.space.unit().0 / 1_000_000,
-            self.spread().median,
-            self.plain,
-            self.ratio(),
-            if self.met() { "met" } else { "not met" },
-            if self.agrees { "yes" } else { "NO" }
+            self.race.spread().median,
+            self.race.plain(),
+            self.race.ratio(),
+            if self.race.met() { "met" } else { "not met" },
+            if self.race.agrees() { "yes" } else { "NO" }
         )
     }
 }
 
-impl Search {
+impl Race {
+    /// Takes what was found and how long it took; the first time, what trying everything finds too, if it can.
+    fn measure(
+        &mut self,
+        (ours, seconds): (Result<Option<Optimum>, Unsupported>, f64),
+        everything: impl FnOnce() -> Option<Option<Optimum>>,
+    ) {
+        self.ours.push(seconds);
+        self.cost = cost(ours.ok().flatten().as_ref());
+        if self.plain.is_none() {
+            let (all, seconds) = timed(everything);
+            self.plain = Some((seconds, all.is_some_and(|all| cost(all.as_ref()) == self.cost)));
+        }
+    }
+
     fn spread(&self) -> Spread {
         Spread::of(&self.ours).expect("each is measured at least once")
     }
 
+    fn plain(&self) -> f64 {
+        self.plain.map_or(0.0, |(seconds, _)| seconds)
+    }
+
+    fn agrees(&self) -> bool {
+        self.plain.is_some_and(|(_, agrees)| agrees)
+    }
+
     fn ratio(&self) -> f64 {
-        self.plain / self.spread().median
+        self.plain() / self.spread().median
     }
 
     fn met(&self) -> bool {
-        self.agrees && self.ratio() >= TARGET_RATIO
+        self.agrees() && self.ratio() >= TARGET_RATIO
     }
 
     fn to_json(&self) -> Value {
-        let (ours, assigned) = (self.spread(), Spread::of(&self.assigned).map(|spread| spread.median));
+        let ours = self.spread();
         json!({
-            "density_gbit": self.density.gigabits(),
             "cpu_s": {"median": ours.median, "min": ours.min, "max": ours.max},
-            "with_assignment_cpu_s": assigned,
-            "algorithm_7_cpu_s": self.plain,
+            "algorithm_7_cpu_s": self.plain(),
             "algorithm_7_by_ours": self.ratio(),
             "unhidden_part": self.cost,
-            "same_cost": self.agrees,
+            "same_cost": self.agrees(),
             "target_ratio": TARGET_RATIO,
             "target_met": self.met(),
-            "proved": {"cpu_s": Spread::of(&self.proved).map(|spread| spread.median), "unhidden_part": self.proved_cost},
         })
+    }
+}
+
+impl Search {
+    fn to_json(&self) -> Value {
+        let mut all = self.race.to_json();
+        let median = |seconds| Spread::of(seconds).map(|spread| spread.median);
+        all["density_gbit"] = json!(self.density.gigabits());
+        all["with_assignment_cpu_s"] = json!(median(&self.assigned));
+        all["proved"] = json!({"cpu_s": median(&self.proved), "unhidden_part": self.proved_cost});
+        all
     }
 
     fn cells(&self) -> Vec<String> {
         let assigned = Spread::of(&self.assigned).map_or(0.0, |spread| spread.median);
         vec![
             format!("{} Gb", self.density.gigabits()),
-            format!("{:.6}", self.spread().median),
+            format!("{:.6}", self.race.spread().median),
             format!("{assigned:.6}"),
-            format!("{:.3}", self.plain),
-            format!("{:.0}", self.ratio()),
-            if self.agrees { "yes" } else { "NO" }.to_owned(),
+            format!("{:.3}", self.race.plain()),
+            format!("{:.0}", self.race.ratio()),
+            if self.race.agrees() { "yes" } else { "NO" }.to_owned(),
             format!("{TARGET_RATIO}"),
-            if self.met() { "met" } else { "not met" }.to_owned(),
+            if self.race.met() { "met" } else { "not met" }.to_owned(),
         ]
     }
 }
