@@ -156,10 +156,14 @@ index_is_right() {
 }
 
 series() {
-    local before after
+    local before after suite
     mappings
     index_is_right "with a mapping"
     colors_hold
+    for suite in /suite/*.sh; do
+        . "$suite"
+        index_is_right "after $(basename "$suite" .sh)"
+    done
     before=$(unaccounted)
     out_of_color
     index_is_right "after exhaustion"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # initramfs.sh OUT SCRIPT FILE...: makes a root file system of busybox, the programs named with the libraries they need,
-# all in /bin, and a shell script that the guest runs.
+# all in /bin, and a shell script that the guest runs; files NAME.sh are scripts that it reads, in /suite.
 set -euo pipefail
 
 out=$1 script=$2
@@ -16,9 +16,13 @@ if ldd "$busybox" >/dev/null 2>&1; then
     echo "initramfs.sh: $busybox needs libraries: package busybox-static is wanted" >&2
     exit 1
 fi
-mkdir -p "$root"/{bin,dev,etc,proc,root,sys,tmp}
+mkdir -p "$root"/{bin,dev,etc,proc,root,suite,sys,tmp}
 cp "$busybox" "$root/bin/busybox"
 for file in "$@"; do
+    if [[ $file == *.sh ]]; then
+        cp "$file" "$root/suite"
+        continue
+    fi
     # Debug information would fill the guest's memory.
     strip -o "$root/bin/$(basename "$file")" "$file"
     { ldd "$file" 2>/dev/null || true; } | { grep -o '/[^ ]*' || true; }

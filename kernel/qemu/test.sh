@@ -19,8 +19,9 @@ trap 'rm -rf "$scratch"' EXIT
 complaints='BUG[: ]|WARNING:|Oops|Kernel panic|general protection|KASAN:|UBSAN:|INFO: (possible|lockdep)|inconsistent lock state|possible (circular|recursive)|suspicious RCU|[Bb]ad page|nobody cared'
 
 built=$("$kernel/build.sh" "$variant")
-make -s -C "$kernel/guest" BUILD="$scratch" >&2
-"$here/initramfs.sh" "$scratch/image" "$kernel/guest/test.sh" "$scratch/held" "$scratch/colors" "$memtint"
+mkdir "$scratch/bin"
+make -s -C "$kernel/guest" BUILD="$scratch/bin" >&2
+"$here/initramfs.sh" "$scratch/image" "$kernel/guest/test.sh" "$scratch"/bin/* "$kernel"/guest/suite/*.sh "$memtint"
 
 # Whatever was built in: a kernel without the series has no tests of its own.
 if grep -q '^CONFIG_MEMTINT=y' "$built/config"; then floor=kernel; else floor=none; fi
