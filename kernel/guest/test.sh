@@ -3,9 +3,15 @@
 #
 # What the guest of qemu/test.sh runs. Each line "ok - NAME" or "not ok - NAME # reason" is a test; "# ..." is for people.
 # On the kernel's command line: FLOOR=kernel where the series is built in, FLOOR=none for a kernel that knows no colors;
-# STRESS_SECONDS, how long all sorts of use go on at once.
+# STRESS_SECONDS, how long all sorts of use go on at once; PARTS, names with commas between them, when not all parts are to
+# run: scenarios, exhaustion, stress, and the names of the suites.
 floor=/sys/kernel/debug/memtint
 map=/tmp/map
+
+# runs PART: whether it is to run.
+runs() {
+    case ,${PARTS:-$1}, in *,$1,*) true ;; *) false ;; esac
+}
 
 # answer NAME REASON: a test that has failed when there is a reason.
 answer() {
@@ -159,16 +165,24 @@ series() {
     local before after suite
     mappings
     index_is_right "with a mapping"
-    colors_hold
+    if runs scenarios; then
+        colors_hold
+        index_is_right "after the scenarios"
+    fi
     for suite in /suite/*.sh; do
+        runs "$(basename "$suite" .sh)" || continue
         . "$suite"
         index_is_right "after $(basename "$suite" .sh)"
     done
     before=$(unaccounted)
-    out_of_color
-    index_is_right "after exhaustion"
-    stress
-    index_is_right "after stress"
+    if runs exhaustion; then
+        out_of_color
+        index_is_right "after exhaustion"
+    fi
+    if runs stress; then
+        stress
+        index_is_right "after stress"
+    fi
     after=$(unaccounted)
     echo "# pages without a name: $before before, $after afterwards; counters: $(tr '\n' ' ' <$floor/stat)"
     [ $((after - before)) -le 64 ] && answer "no page is lost" || answer "no page is lost" "$before before, $after afterwards"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * pressure MAPPING CLASSES MIB [stay]: writes and reads so much memory twice,
- * whatever has to be swapped out for it, and looks whether it is as written
- * and in its classes. With "stay" it keeps the memory until it is killed.
+ * pressure MAPPING CLASSES MIB [COVETED]: writes and reads so much memory
+ * twice, whatever has to be swapped out for it, and looks whether it is as
+ * written and in its classes. With classes that others covet, it tells how many
+ * pages it has in them, and keeps its memory until it is killed.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -24,7 +25,7 @@ int main(int argc, char **argv)
 	char *memory;
 
 	if (argc < 4)
-		errx(2, "pressure MAPPING CLASSES MIB [stay]");
+		errx(2, "pressure MAPPING CLASSES MIB [COVETED]");
 	mapping = mapping_read(argv[1]);
 	wanted = wanted_read(argv[2], mapping_classes(&mapping));
 	bytes = strtoul(argv[3], NULL, 10) << 20;
@@ -43,8 +44,12 @@ int main(int argc, char **argv)
 		printf(" # %zu of %zu words wrong, %lu of %lu pages in other classes", wrong, bytes / page,
 		       tally.anonymous_wrong, tally.anonymous);
 	printf("\n# of %s MiB, %lu pages are swapped out\n", argv[3], tally.swapped);
-	fflush(stdout);
-	if (argc > 4)
+	if (argc > 4) {
+		wanted = wanted_read(argv[4], mapping_classes(&mapping));
+		tally = pages_of(getpid(), &mapping, &wanted, 0);
+		printf("coveted %lu\n", tally.anonymous - tally.anonymous_wrong);
+		fflush(stdout);
 		pause();
+	}
 	return wrong || tally.anonymous_wrong;
 }
