@@ -88,9 +88,16 @@ flock 9
 
 found=$(source_package)
 if [ -z "$found" ]; then
-    say "fetching $package"
-    fetch newest_source "./$tarball"
+    # Who builds the other variant, or fetches the stock kernel, may be at it as well.
+    exec 8>"$cache/lock"
+    flock 8
     found=$(source_package)
+    if [ -z "$found" ]; then
+        say "fetching $package"
+        fetch newest_source "./$tarball"
+        found=$(source_package)
+    fi
+    exec 8>&-
 fi
 read -r archive version <<<"$found"
 

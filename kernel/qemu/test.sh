@@ -4,8 +4,9 @@
 # test.sh MEMTINT [debug]: boots the kernel of build.sh with four CPUs, and with four NUMA nodes, and runs in it the kernel's
 # own tests (KUnit, while it boots) and guest/test.sh with the observers of guest/ and the program MEMTINT. Prints a line
 # "ok" or "not ok" for each test and a last line that counts them; status 1 when a test failed or is missing, when the kernel
-# complained on its console, or when the machine did not switch itself off. Everything at once is tried for STRESS_SECONDS (90)
-# on each machine.
+# could not be built or complained on its console, or when the machine did not switch itself off.
+# MACHINES ("smp numa") says which of the two are booted, PARTS which parts of the guest's tests are run (all), STRESS_SECONDS
+# (90) for how long everything at once is tried on each machine.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,19 +19,28 @@ trap 'rm -rf "$scratch"' EXIT
 # that the host has not let run for a while: what hangs is found by the time that it takes.
 complaints='BUG[: ]|WARNING:|Oops|Kernel panic|general protection|KASAN:|UBSAN:|INFO: (possible|lockdep)|inconsistent lock state|possible (circular|recursive)|suspicious RCU|[Bb]ad page|nobody cared'
 
-built=$("$kernel/build.sh" "$variant")
+good=0 bad=0
+answer() {
+    echo "$1"
+    case $1 in ok*) good=$((good + 1)) ;; *) bad=$((bad + 1)) ;; esac
+}
+
+finish() {
+    echo "kernel $variant: $good ok, $bad not ok"
+    [ $bad = 0 ] && [ $good -gt 0 ]
+    exit
+}
+
+built=$({ "$kernel/build.sh" "$variant" 2>&1 >&3 | tee "$scratch/build" >&2; } 3>&1) || {
+    answer "not ok - the $variant kernel is built # $(tail -n 1 "$scratch/build")"
+    finish
+}
 mkdir "$scratch/bin"
 make -s -C "$kernel/guest" BUILD="$scratch/bin" >&2
 "$here/initramfs.sh" "$scratch/image" "$kernel/guest/test.sh" "$scratch"/bin/* "$kernel"/guest/suite/*.sh "$memtint"
 
 # Whatever was built in: a kernel without the series has no tests of its own.
 if grep -q '^CONFIG_MEMTINT=y' "$built/config"; then floor=kernel; else floor=none; fi
-
-good=0 bad=0
-answer() {
-    echo "$1"
-    case $1 in ok*) good=$((good + 1)) ;; *) bad=$((bad + 1)) ;; esac
-}
 
 # The results of KUnit: its lines on the console, without the clock.
 kunit() {
@@ -61,10 +71,10 @@ judge() {
 }
 
 try() {
-    local name=$1 status=0 before=$bad
+    local name=$1 status=0 before=$bad stress=${STRESS_SECONDS:-90}
     echo "kernel: booting the $variant kernel: $name" >&2
-    SECONDS_MAX=${SECONDS_MAX:-900} "$here/boot.sh" "$built/bzImage" "$scratch/image" loglevel=7 brd.rd_size=98304 \
-        rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=${STRESS_SECONDS:-90}" \
+    SECONDS_MAX=${SECONDS_MAX:-$((stress + 900))} "$here/boot.sh" "$built/bzImage" "$scratch/image" loglevel=7 brd.rd_size=98304 \
+        rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=$stress" ${PARTS:+"PARTS=$PARTS"} \
         >"$scratch/$name.said" 2>"$scratch/$name.console" || status=$?
     judge "$name" "$scratch/$name.console" "$scratch/$name.said" $status
     if [ $bad -gt "$before" ]; then
@@ -73,7 +83,11 @@ try() {
     fi
 }
 
-NODES=1 NODE_CPUS=4 NODE_MEMORY=1G try smp
-NODES=4 NODE_CPUS=1 NODE_MEMORY=512M try numa
-echo "kernel $variant: $good ok, $bad not ok"
-[ $bad = 0 ] && [ $good -gt 0 ]
+for machine in ${MACHINES:-smp numa}; do
+    case $machine in
+        smp) NODES=1 NODE_CPUS=4 NODE_MEMORY=1G try smp ;;
+        numa) NODES=4 NODE_CPUS=1 NODE_MEMORY=512M try numa ;;
+        *) answer "not ok - $machine is no machine: smp, numa" ;;
+    esac
+done
+finish
