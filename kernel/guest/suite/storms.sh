@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Storms of short processes, under several policies and none at once; then storms of policies that are made and dropped while
+# the mapping is loaded and unloaded under them.
+seconds=$(((${STRESS_SECONDS:-20} + 2) / 3))
+killed=$(awk '$1 == "killed" { print $2 }' $floor/stat)
+for first in 0 4 6 none; do
+    (
+        list=all
+        if [ $first != none ]; then
+            list=$(classes_of_nodes $first 4)
+            echo "strict $list" >$floor/task
+        fi
+        storms $map "$list" $seconds 1$first >/tmp/storms.$first 2>&1
+        echo "ended with $?" >>/tmp/storms.$first
+    ) &
+done
+wait
+for first in 0 4 6 none; do
+    expect "storms: classes from $first on" "$(grep -v '^storms' /tmp/storms.$first | head -n 3)" "ended with 0"
+done
+echo "# storms: $(cat /tmp/storms.* | awk '$1 == "storms" { sum += $2 } END { print sum }') processes"
+expect "storms: nobody is killed" "$(awk '$1 == "killed" { print $2 }' $floor/stat)" "$killed"
+expect "storms: no policy is left" "$(awk '$1 == "policies" { print $2 }' $floor/stat)" 0
+
+# A policy is of the mapping that is in use: either there is none, and no policy is given; or it stays while the policy does.
+policies_come_and_go() {
+    local end=$(($(date +%s) + seconds))
+    while [ "$(date +%s)" -lt $end ]; do
+        (
+            echo "strict $1" >$floor/task || exit 3
+            [ "$(cat $floor/map)" = "$(cat $map)" ] || { echo "not ok: a policy without its mapping"; exit 1; }
+            storms $map "$1" once $end || { echo "not ok: out of color"; exit 1; }
+            echo none >$floor/map && { echo "not ok: unloaded in use"; exit 1; }
+            echo none >$floor/task
+        ) 2>/dev/null
+        case $? in
+            0) echo given ;;
+            3) echo not-given ;;
+            *) break ;;
+        esac
+        # A moment without policies, now and then.
+        usleep 200000
+    done
+}
+mappings_come_and_go() {
+    local end=$(($(date +%s) + seconds))
+    while [ "$(date +%s)" -lt $end ]; do
+        if echo none >$floor/map; then echo unloaded; else echo not-unloaded; fi
+        usleep 50000
+        if dd if=$map of=$floor/map bs=64k; then echo loaded; else echo not-loaded; fi
+    done 2>/dev/null
+}
+for number in 1 2; do
+    policies_come_and_go "$(classes_of_nodes $number 4)" >/tmp/reloads.$number &
+done
+mappings_come_and_go >/tmp/reloads.3 &
+held $map all churn fork-storm >/tmp/held.reloads 2>&1 &
+wait
+echo "# storms: $(sort /tmp/reloads.? | uniq -c | awk '{ printf "%s%s %d", comma, $2, $1; comma = ", " }')"
+expect "storms: policies while the mapping is reloaded" "$(grep -h '^not ok' /tmp/reloads.? | head -n 3)" ""
+expect "storms: each of these came about" "$(echo $(sort -u /tmp/reloads.?))" "given loaded not-given not-loaded not-unloaded unloaded"
+expect "storms: uncolored tasks meanwhile" "$(grep -v '^ok' /tmp/held.reloads)" ""
+# As it was.
+dd if=$map of=$floor/map bs=64k 2>/dev/null
+expect "storms: the mapping is loaded afterwards" "$(cat $floor/map)" "$(cat $map)"
