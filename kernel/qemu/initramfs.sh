@@ -32,5 +32,6 @@ done | sort -u | while read -r library; do
 done
 cp "$here/init" "$root/init"
 cp "$script" "$root/run"
-chmod 755 "$root/init" "$root/run"
+# The root as well: whoever gives up privileges in the guest must find his files.
+chmod 755 "$root" "$root/init" "$root/run"
 (cd "$root" && find . | cpio -o -H newc --quiet) >"$out"

@@ -7,7 +7,7 @@ limits="inherited-file file-of-another userfaultfd-of-another mem-by-another ptr
 
 list=$(classes_of_nodes 2 4)
 # Some give up their privileges, and must find their files.
-chmod 755 / /root
+chmod 755 /root
 # Room for the attempt on huge pages of a pool.
 echo 4 >/proc/sys/vm/nr_hugepages
 killed=$(awk '$1 == "killed" { print $2 }' $floor/stat)
