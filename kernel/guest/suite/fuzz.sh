@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Nonsense, and texts that are nearly right, to all files at once; for a minute where stress is long, else for less.
+seconds=$((${STRESS_SECONDS:-20} < 60 ? ${STRESS_SECONDS:-20} : 60))
+seed=$(date +%s)
+echo "# fuzz: seed $seed"
+fuzz $floor $map $seconds "$seed" >/tmp/fuzz 2>&1
+expect "fuzz: ends well" $? 0
+sed 's/^/# fuzz: /' /tmp/fuzz
+expect "fuzz: no policy is left" "$(awk '$1 == "policies" { print $2 }' $floor/stat)" 0
+echo none >$floor/map
+dd if=$map of=$floor/map bs=64k 2>/dev/null
+expect "fuzz: the mapping is loaded afterwards" "$(cat $floor/map)" "$(cat $map)"
