@@ -70,24 +70,37 @@ judge() {
     fi
 }
 
-try() {
-    local name=$1 status=0 before=$bad stress=${STRESS_SECONDS:-90}
+declare -A machine
+# start NAME: boots the machine, in the background.
+start() {
+    local name=$1 stress=${STRESS_SECONDS:-90}
     echo "kernel: booting the $variant kernel: $name" >&2
     SECONDS_MAX=${SECONDS_MAX:-$((stress + 900))} "$here/boot.sh" "$built/bzImage" "$scratch/image" loglevel=7 brd.rd_size=98304 \
         rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=$stress" ${PARTS:+"PARTS=$PARTS"} \
-        >"$scratch/$name.said" 2>"$scratch/$name.console" || status=$?
+        >"$scratch/$name.said" 2>"$scratch/$name.console" &
+    machine[$name]=$!
+}
+
+# end NAME: waits for its end, and judges it.
+end() {
+    local name=$1 status=0 before=$bad
+    wait "${machine[$name]}" || status=$?
     judge "$name" "$scratch/$name.console" "$scratch/$name.said" $status
     if [ $bad -gt "$before" ]; then
         { echo "--- what the guest said:"; grep -v '^ok - ' "$scratch/$name.said" | tail -n 80; } >&2
         { echo "--- the end of the console:"; tail -n 40 "$scratch/$name.console"; } >&2
     fi
 }
+# An emulated machine has one thread: the second one runs at the same time.
+trap 'kill "${machine[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
 
-for machine in ${MACHINES:-smp numa}; do
-    case $machine in
-        smp) NODES=1 NODE_CPUS=4 NODE_MEMORY=1G try smp ;;
-        numa) NODES=4 NODE_CPUS=1 NODE_MEMORY=512M try numa ;;
-        *) answer "not ok - $machine is no machine: smp, numa" ;;
+machines=${MACHINES:-smp numa}
+for name in $machines; do
+    case $name in
+        smp) NODES=1 NODE_CPUS=4 NODE_MEMORY=1G start smp ;;
+        numa) NODES=4 NODE_CPUS=1 NODE_MEMORY=512M start numa ;;
+        *) answer "not ok - $name is no machine: smp, numa" ;;
     esac
 done
+for name in "${!machine[@]}"; do end "$name"; done
 finish
