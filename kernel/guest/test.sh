@@ -51,12 +51,12 @@ classes_of_nodes() {
 }
 
 # account NAME [BEFORE]: who has the page frames, in /tmp/NAME, when the pages without a name are as many as a second before:
-# the stacks of tasks that have ended, and some other memory, are given back a while later. After half a minute, and for an
-# account to compare with one from BEFORE unless they are as many as then, it is taken as it is.
+# the stacks of tasks that have ended, and some other memory, are given back a while later. An account to compare with one from
+# BEFORE waits until they are as many as then. After so many tries, it is taken as it is.
 account() {
     local tries=0 unnamed= last wanted=
     [ -z "$2" ] || wanted=$(unnamed_in $2)
-    while [ $tries -lt 30 ]; do
+    while [ $tries -lt 10 ]; do
         tries=$((tries + 1)) last=$unnamed
         sync
         echo 3 >/proc/sys/vm/drop_caches
