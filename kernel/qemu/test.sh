@@ -92,7 +92,7 @@ end() {
     fi
 }
 # An emulated machine has one thread: the second one runs at the same time.
-trap 'kill "${machine[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'kill "${machine[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 
 machines=${MACHINES:-smp numa}
 for name in $machines; do
