@@ -13,11 +13,16 @@
  * cgroup hostile GROUP OUTSIDE MAPPING CLASSES: owns the group, without
  *	privileges, and tries to get pages of other classes than those; OUTSIDE
  *	is a group that it does not own.
+ * cgroup used MAPPING CLASSES FILE: writes which frames of these classes are in
+ *	use by anybody, by /proc/kpageflags; prints how many.
+ * cgroup newly MAPPING CLASSES FILE: prints how many are in use now that were
+ *	not then, and tells what the first ones are used for.
  */
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kernel-page-flags.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <pthread.h>
@@ -132,6 +137,55 @@ static int notified(const char *path, int seconds)
 	return poll(&file, 1, seconds * 1000) != 1;
 }
 
+/* Calls for each frame in use of the classes; it gives the number of these. */
+static unsigned long each_used(const struct wanted *wanted, uint8_t *marks, uint64_t bytes, bool mark)
+{
+	uint64_t flags[512], pfn = 0;
+	unsigned long count = 0;
+	int told = 0;
+	ssize_t got;
+	int file = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
+
+	if (file < 0)
+		err(2, "kpageflags");
+	while ((got = read(file, flags, sizeof(flags))) > 0) {
+		for (size_t i = 0; i < got / sizeof(flags[0]); i++, pfn++) {
+			struct color color;
+
+			if (flags[i] & (1UL << KPF_BUDDY | 1UL << KPF_NOPAGE) || !mapping_color(&mapping, pfn, &color) ||
+			    !is_wanted(wanted, color.bank_class))
+				continue;
+			if (pfn / 8 >= bytes)
+				errx(2, "frame %#lx is beyond the table", pfn);
+			if (mark)
+				marks[pfn / 8] |= 1 << pfn % 8;
+			else if (marks[pfn / 8] >> pfn % 8 & 1)
+				continue;
+			else if (told++ < 4)
+				fprintf(stderr, "# frame %#lx, class %u, is in use: flags %#lx\n", pfn, color.bank_class, flags[i]);
+			count++;
+		}
+	}
+	close(file);
+	return count;
+}
+
+/* A bit for each frame of up to 32 GiB. */
+static uint8_t marks[1 << 20];
+
+static int census(const char *classes, const char *path, bool mark)
+{
+	struct wanted wanted = wanted_read(classes, mapping_classes(&mapping));
+	int file = open(path, mark ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY, 0600);
+
+	if (file < 0 || (!mark && read(file, marks, sizeof(marks)) != sizeof(marks)))
+		err(2, "%s", path);
+	printf("%lu\n", each_used(&wanted, marks, sizeof(marks), mark));
+	if (mark && write(file, marks, sizeof(marks)) != sizeof(marks))
+		err(2, "%s", path);
+	return 0;
+}
+
 static _Atomic bool stop;
 
 static void *churn(void *unused)
@@ -239,6 +293,10 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "move") && argc == 7) {
 		mapping = mapping_read(argv[2]);
 		return move(argv + 3);
+	}
+	if ((!strcmp(what, "used") || !strcmp(what, "newly")) && argc == 5) {
+		mapping = mapping_read(argv[2]);
+		return census(argv[3], argv[4], !strcmp(what, "used"));
 	}
 	if (!strcmp(what, "hostile") && argc == 6) {
 		struct wanted wanted;

@@ -207,10 +207,75 @@ storm() {
     expect "cgroup: storm: nothing is left" "$(ls -d $root/s[0-9] 2>/dev/null)" ""
 }
 
+# Fills memory by all sorts of use, without colors, and counts how many more frames of the classes are in use then, in /tmp/newly.
+newly_used() {
+    local mib
+    rm -rf /tmp/many
+    mkdir /tmp/many
+    # Inodes and names, page cache, pipes that nobody reads.
+    (cd /tmp/many && for i in $(seq 40); do mkdir $i && (cd $i && touch $(seq 200)); done)
+    dd if=/dev/zero of=/tmp/many/file bs=1M count=64 2>/dev/null
+    for i in $(seq 8); do
+        { dd if=/dev/zero bs=64k count=1 2>/dev/null; sleep 1000; } | sleep 1000 >/dev/null &
+    done
+    held $map all fork-storm >/dev/null 2>&1
+    mib=$(awk '$1 == "MemFree:" { print int($2 / 1024 * 3 / 4) }' /proc/meminfo)
+    cgroup grow $mib stay >/tmp/grown 2>&1 &
+    grown=$!
+    while ! grep -q grown /tmp/grown && kill -0 $grown 2>/dev/null; do sleep 0.2; done
+    cgroup newly $map "$1" /tmp/used >/tmp/newly
+}
+
+let_go() {
+    kill $grown
+    killall sleep
+    wait 2>/dev/null
+    rm -rf /tmp/many
+}
+
+exclusive() {
+    local list breaches free
+    list=$(classes_of_nodes 12 2)
+    group x "$list"
+    group y 0
+    refused "exclusive: neither 0 nor 1" x exclusive 2
+    mkdir $root/z
+    refused "exclusive: no colors of its own" z exclusive 1
+    give y bank 12
+    refused "exclusive: others have them" x exclusive 1
+    give y bank 0
+    give x exclusive 1 && answer "cgroup: exclusive" || answer "cgroup: exclusive" refused
+    echo "# cgroup: in use when reserved: $(cgroup used $map "$list" /tmp/used) frames"
+    sed 's/^/# cgroup: /' $floor/exclusive
+    expect "cgroup: exclusive: what cannot be avoided is said" "$(field x exclusive unavoidable_orders)" "6 7 8 9 10"
+    refused "exclusive: another group" y bank 13
+    (colored "strict 13" true) 2>/dev/null && answer "cgroup: exclusive: another task" accepted || answer "cgroup: exclusive: another task"
+    refused "exclusive: not changed meanwhile" x bank 0
+    newly_used "$list"
+    expect "cgroup: exclusive: memory is filled" "$(cat /tmp/grown)" grown
+    expect "cgroup: exclusive: used by others" "$(cat /tmp/newly) $(awk '/^breach/ { sum += $2 } END { print sum }' $root/x/memory.colors.events)" "0 0"
+    index_is_right "while colors are exclusive"
+    free=$(awk '$1 == "MemFree:" { print int($2 / 1024) }' /proc/meminfo)
+    echo "# cgroup: $free MiB are free"
+    held_within x "exclusive, memory full" "$list" anonymous heap stack copy-on-write fork-storm
+    expect "cgroup: exclusive: nobody is killed" "$(field x events killed)" 0
+    let_go
+    sed 's/^/# cgroup: /' $floor/exclusive
+    give x exclusive 0
+    index_is_right "exclusive no more"
+    cgroup used $map "$list" /tmp/used >/dev/null
+    newly_used "$list" 2>/dev/null
+    expect "cgroup: exclusive no more: used by others" "$(($(cat /tmp/newly) > 1000))" 1
+    let_go
+    give x exclusive 1
+    rmdir $root/x $root/y $root/z
+}
+
 files
 moving
 exhaustion
 delegation
+exclusive
 storm
 gone && answer "cgroup: no policy is left" || answer "cgroup: no policy is left" "$(cat $floor/stat)"
 echo none >$floor/map && mkdir $root/a
