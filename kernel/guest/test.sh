@@ -207,8 +207,18 @@ series() {
     balances start end
 }
 
+# Mapping and rules have come with the kernel's command line.
+early() {
+    expect "the mapping is in use" "$(cat $floor/map)" "$(cat $map)"
+    expect "process 1 in the class of its rule" "$(papers $map classes 1 10)" 5
+    expect "process 1 is its user" "$(grep '^class 5' $floor/auto_use)" "class 5 policies 1"
+    echo none >$floor/auto || answer "the rules are gone" "refused"
+}
+
 prepare
-if [ "$FLOOR" = kernel ]; then
+if [ "$FLOOR" = early ]; then
+    early
+elif [ "$FLOOR" = kernel ]; then
     if [ -d $floor ]; then series; else answer "series" "no $floor"; fi
 else
     stock

@@ -71,12 +71,13 @@ judge() {
 }
 
 declare -A machine
-# start NAME: boots the machine, in the background.
+# start NAME [WORD...]: boots the machine, in the background; the words come last on the kernel's command line.
 start() {
     local name=$1 stress=${STRESS_SECONDS:-90}
+    shift
     echo "kernel: booting the $variant kernel: $name" >&2
     SECONDS_MAX=${SECONDS_MAX:-$((stress + 900))} "$here/boot.sh" "$built/bzImage" "$scratch/image" loglevel=7 brd.rd_size=98304 \
-        rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=$stress" ${PARTS:+"PARTS=$PARTS"} \
+        rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=$stress" ${PARTS:+"PARTS=$PARTS"} "$@" \
         >"$scratch/$name.said" 2>"$scratch/$name.console" &
     machine[$name]=$!
 }
@@ -103,4 +104,11 @@ for name in $machines; do
     esac
 done
 for name in "${!machine[@]}"; do end "$name"; done
+
+# Once more with the mapping that the first machine has printed, and a rule for process 1, on the kernel's command line.
+if [ $floor = kernel ] && [ -e "$scratch/smp.said" ]; then
+    mapping=$(sed -nE 's/^# (memtint-map 1|granule .*|region .*|offset .*|bank .*|set .*|end)$/\1/p' "$scratch/smp.said" | tr '\n' ';')
+    NODES=1 NODE_CPUS=4 NODE_MEMORY=1G start early "memtint.map=\"$mapping\"" 'memtint.auto="pool 5;rule 0 /init"' FLOOR=early
+    end early
+fi
 finish

@@ -442,7 +442,8 @@ static int storm(int seconds, char *program)
 	for (int i = 0; i < 3; i++)
 		if (!fork())
 			break;
-	while (time(NULL) < end) {
+	/* However slow the machine is. */
+	while (time(NULL) < end || done < 8) {
 		pid_t child = fork();
 
 		if (!child) {
@@ -463,7 +464,7 @@ static int storm(int seconds, char *program)
 	while (wait(&status) > 0)
 		if (status)
 			errx(1, "a storm ended with %#x", status);
-	return done < 5;
+	return 0;
 }
 
 /* Prints the classes from first to before end that a process has private pages of, by halves; gives all its pages. */
