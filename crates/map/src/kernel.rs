@@ -23,6 +23,8 @@
 use crate::granule::Granule;
 use crate::palette::Palette;
 use crate::platform::Region;
+use crate::select::Selection;
+use memtint_units::IndexSet;
 use std::fmt::Write as _;
 
 /// The kernel tells at most this many colors apart: pairs of bank class and set color, whether they exist or not.
@@ -124,6 +126,41 @@ pub fn print(palette: &Palette, banks_only: bool) -> Result<String, KernelMapErr
     }
     text.push_str("end\n");
     Ok(text)
+}
+
+/// Colors as the kernel's files take them: lists like `0-3,8`; `None` is any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelColors {
+    /// Bank classes. The kernel has no word for nodes here: a class lies in one, and those of others are left out.
+    pub banks: Option<String>,
+    /// Set colors.
+    pub sets: Option<String>,
+}
+
+/// Writes a selection that [`Selection::compile`] accepts as lists for the kernel.
+#[must_use]
+pub fn colors(palette: &Palette, selection: &Selection) -> KernelColors {
+    let wanted = |class: &u32| {
+        let in_set = |set: &Option<IndexSet>, index| set.as_ref().is_none_or(|set| set.contains(index));
+        in_set(&selection.banks, *class)
+            && (selection.node.is_none() || in_set(&selection.node, palette.node_of_class(*class)))
+    };
+    let classes: Vec<u32> = (0..palette.bank_classes()).filter(wanted).collect();
+    let restricted = selection.banks.is_some() || selection.node.is_some();
+    KernelColors {
+        banks: restricted.then(|| list(&classes)),
+        sets: selection.sets.as_ref().map(|sets| list(&sets.iter().collect::<Vec<_>>())),
+    }
+}
+
+/// Ascending numbers as ranges.
+fn list(numbers: &[u32]) -> String {
+    let runs = numbers.chunk_by(|before, after| before + 1 == *after);
+    let text = |run: &[u32]| match run {
+        [one] => one.to_string(),
+        run => format!("{}-{}", run[0], run[run.len() - 1]),
+    };
+    runs.map(text).collect::<Vec<_>>().join(",")
 }
 
 fn check_size(palette: &Palette, set_colors: u32) -> Result<(), KernelMapError> {

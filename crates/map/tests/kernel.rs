@@ -5,8 +5,9 @@
 //! `cargo test -p memtint-map --test kernel`. Needs make, gcc and git, and no kernel source.
 
 use memtint_map::kernel::{self, KernelMapError};
-use memtint_map::{Granule, Palette, Platform, catalogue};
-use memtint_units::{PAGE_SHIFT, Pfn};
+use memtint_map::{Granule, Palette, Platform, Selection, catalogue};
+use memtint_units::{IndexSet, PAGE_SHIFT, Pfn};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -153,6 +154,43 @@ fn the_kernel_and_the_observer_see_the_same_colors() {
         }
     }
     assert!(compared > 200, "{compared} mappings are few");
+}
+
+/// The lists that name a selection's colors to the kernel hold what the selection holds, frame by frame: banks, sets, and
+/// nodes, for which the kernel has no list.
+#[test]
+fn a_selection_has_the_same_frames_in_the_kernels_words() {
+    let (mut in_color, mut others, mut nodes_compared) = (0, 0, 0);
+    for name in catalogue::names() {
+        let Some(palette) = palette(name, Granule::PAGE) else { continue };
+        let (classes, sets) = (palette.bank_classes(), palette.set_colors());
+        let set =
+            |indices: &dyn Fn(&u32) -> bool, limit| IndexSet::from_indices((0..limit).filter(indices), limit).unwrap();
+        let frames = frames(palette.platform());
+        let colors = frames.iter().filter_map(|&frame| palette.color_of_frame(Pfn(frame)));
+        let nodes: Vec<u32> = BTreeSet::from_iter(colors.map(|color| color.node)).into_iter().collect();
+        for choice in 0..6u32 {
+            let banks = (choice & 1 == 0).then(|| set(&|class| *class == 0 || class % 3 != choice % 3, classes));
+            let sets = (choice & 2 == 0).then(|| set(&|color| *color == 0 || color % 5 > choice, sets));
+            let node = (choice >= 2)
+                .then(|| IndexSet::from_indices([nodes[choice as usize % nodes.len()]], u32::MAX).unwrap());
+            nodes_compared += usize::from(node.is_some() && nodes.len() > 1);
+            let selection = Selection { banks, sets, node };
+            let Ok(matcher) = selection.compile(&palette) else { continue };
+            let lists = kernel::colors(&palette, &selection);
+            let listed = |list: &Option<String>, limit| {
+                list.as_ref().map_or(IndexSet::all(limit), |list| IndexSet::parse(list, limit).unwrap())
+            };
+            let (banks, sets) = (listed(&lists.banks, classes), listed(&lists.sets, palette.set_colors()));
+            for &frame in &frames {
+                let Some(color) = palette.color_of_frame(Pfn(frame)) else { continue };
+                let listed = banks.contains(color.bank_class) && sets.contains(color.set_color);
+                assert_eq!(listed, matcher.matches(Pfn(frame)), "{name}, {selection:?}, {lists:?}, frame {frame:#x}");
+                if listed { in_color += 1 } else { others += 1 }
+            }
+        }
+    }
+    assert!(in_color > 10_000 && others > 10_000 && nodes_compared > 0, "{in_color} {others} {nodes_compared}");
 }
 
 /// Dense functions, as no machine of the catalogue has them: each uses half of the bits, those inside a page as well.
