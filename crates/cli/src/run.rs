@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_detect::MemoryRange;
-use memtint_live::{FrameChoice, RunOptions, RunStatus};
-use memtint_map::{Granule, Matcher, Selection};
+use memtint_live::{Floor, FrameChoice, KernelFloor, KernelOptions, RunOptions, RunStatus};
+use memtint_map::{Granule, KernelMapError, Matcher, Palette, Selection, kernel};
 use memtint_units::{ByteSize, IndexList, Pfn, PhysAddr};
 use serde::Serialize;
 
@@ -18,7 +18,8 @@ use crate::{Ending, RUN_FAILED};
 /// Arguments of `memtint run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: that of COMMAND; 125 memtint itself failed, 126 COMMAND cannot be executed, \
-    127 there is no COMMAND.\nExample: memtint run --platform ./here.toml --banks 0-3 -- sqlite3 my.db")]
+    127 there is no COMMAND. Out of color and strict: SIGBUS or ENOMEM by the userspace runtime, SIGKILL (137) by the kernel.\n\
+    Example: memtint run --platform ./here.toml --banks 0-3 -- sqlite3 my.db")]
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) choice: ChoiceArguments,
@@ -28,10 +29,18 @@ pub(crate) struct RunArguments {
     /// Gives a page out of color when no other is left, and counts it.
     #[arg(long)]
     pub(crate) soft: bool,
-    /// Has this much memory in place before the program begins, for instance 64M.
+    /// Who keeps the program in its colors.
+    ///
+    /// The kernel works with one mapping for the whole machine: that of the platform is loaded when there is none, and
+    /// unloaded again at the end of the run that loaded it, unless somebody has colors then. A run whose platform (or
+    /// granule) differs from what is loaded fails.
+    #[arg(long, value_enum, default_value_t = FloorChoice::Auto)]
+    pub(crate) floor: FloorChoice,
+    /// Has this much memory in place before the program begins, for instance 64M. Not on the kernel floor, where pages are
+    /// in color without a stock of them.
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub(crate) prefault: ByteSize,
-    /// Leaves the processes that the program starts uncolored.
+    /// Leaves the processes that the program starts uncolored. Not on the kernel floor, where they keep the colors.
     #[arg(long)]
     pub(crate) no_children: bool,
     /// CPUs the program may run on, for instance 2,3; default: those of the caller, or the plan's.
@@ -46,6 +55,17 @@ pub(crate) struct RunArguments {
     /// The program and its arguments.
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Who keeps the program in its colors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FloorChoice {
+    /// The kernel if it can (it has memtint's series, debugfs is mounted, the platform can be expressed), else the runtime.
+    Auto,
+    /// The kernel, or a failure with the reason.
+    Kernel,
+    /// memtint's runtime beside the program, on any kernel from 6.8 on.
+    User,
 }
 
 /// The options, resolved.
@@ -157,15 +177,15 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
     let request = resolve(arguments)?;
     let colors = Colors::of(&request.selection);
     let palette = &request.choice.palette;
+    let floor = floor(arguments, palette, &request.selection, &KernelFloor::of_this_machine())?;
     let frames = Frames::new(request.selection.compile(palette)?, palette.granule(), colors.label());
     let options = RunOptions {
         command: arguments.command.clone(),
         choice: Box::new(frames),
         strict: request.strict,
-        prefault_bytes: arguments.prefault.bytes(),
-        children: !arguments.no_children,
         cores: request.cores.clone(),
         user: arguments.user.clone(),
+        floor,
     };
     // Fails before the program has run rather than after.
     if let Some(file) = &arguments.report {
@@ -178,6 +198,57 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         write_file(file, &(text + "\n"))?;
     }
     Ok(end_like(&status))
+}
+
+/// Decides who keeps the program in its colors.
+fn floor(
+    arguments: &RunArguments,
+    palette: &Palette,
+    selection: &Selection,
+    kernel: &KernelFloor,
+) -> Result<Floor, Failure> {
+    let user = Floor::User { prefault_bytes: arguments.prefault.bytes(), children: !arguments.no_children };
+    let must = match arguments.floor {
+        FloorChoice::User => return Ok(user),
+        FloorChoice::Auto => false,
+        FloorChoice::Kernel => true,
+    };
+    if let Some(reason) = kernel.absence() {
+        let failure = Failure::Sentence(format!("--floor kernel: {reason}"));
+        return if must { Err(failure) } else { Ok(user) };
+    }
+    let mappings = match mappings(palette, selection) {
+        Ok(mappings) => mappings,
+        Err(error) if must => return Err(error.into()),
+        Err(error) => {
+            eprintln!("memtint: not on the kernel floor: {error}");
+            return Ok(user);
+        }
+    };
+    let unfit = [("--prefault", arguments.prefault.bytes() > 0), ("--no-children", arguments.no_children)];
+    if let Some((option, _)) = unfit.iter().find(|(_, given)| *given) {
+        let sentence = format!(
+            "{option} has no meaning on the kernel floor, which this machine has; leave it out, or say --floor user"
+        );
+        return Err(Failure::Sentence(sentence));
+    }
+    let platform = palette.platform().id().to_owned();
+    let kernel::KernelColors { banks, sets } = kernel::colors(palette, selection);
+    Ok(Floor::Kernel(KernelOptions { floor: kernel.clone(), platform, mappings, banks, sets }))
+}
+
+/// The mapping with the cache, if the kernel has room for it, and the one without, where no set colors are asked for:
+/// classes have the same numbers in both.
+fn mappings(palette: &Palette, selection: &Selection) -> Result<Vec<String>, KernelMapError> {
+    let whole = kernel::print(palette, false);
+    if selection.sets.is_some() {
+        return whole.map(|text| vec![text]);
+    }
+    match (whole, kernel::print(palette, true)) {
+        (Ok(whole), Ok(banks)) if whole != banks => Ok(vec![whole, banks]),
+        (Ok(text), _) | (Err(_), Ok(text)) => Ok(vec![text]),
+        (Err(error), Err(_)) => Err(error),
+    }
 }
 
 fn report<'a>(arguments: &RunArguments, request: &'a Request, colors: Colors, status: &RunStatus) -> Report<'a> {
@@ -266,7 +337,8 @@ fn cpus(list: &IndexList) -> Result<Option<Vec<u32>>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memtint_map::{Palette, Platform};
+    use clap::Parser as _;
+    use memtint_map::Platform;
 
     /// Frames of class 0 are in the first half of each GiB, those of class 1 in the second.
     fn matcher(banks: &str) -> Matcher {
@@ -280,6 +352,101 @@ mod tests {
         let palette = Palette::new(&Platform::parse(PLATFORM, "two-halves").unwrap(), Granule::PAGE).unwrap();
         let banks = Some(memtint_units::IndexSet::parse(banks, 2).unwrap());
         Selection { banks, ..Selection::default() }.compile(&palette).unwrap()
+    }
+
+    /// A folder that stands in for memtint's in debugfs, with nothing loaded.
+    struct Stand(PathBuf);
+
+    impl Stand {
+        fn new(name: &str) -> Stand {
+            let folder = std::env::temp_dir().join(format!("memtint-floor-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("map"), "none\n").unwrap();
+            Stand(folder)
+        }
+
+        fn floor(&self) -> KernelFloor {
+            KernelFloor::at(self.0.clone(), None)
+        }
+    }
+
+    impl Drop for Stand {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// What `memtint run OPTIONS -- true` does on a platform of the catalogue.
+    fn floor_of(platform: &str, options: &[&str], kernel: &KernelFloor) -> Result<Floor, String> {
+        let line = [&["run", "--platform", platform], options, &["--", "true"]].concat();
+        let arguments = Line::try_parse_from(line).unwrap().run;
+        let choice = arguments.choice.resolve().unwrap();
+        floor(&arguments, &choice.palette, &choice.selection.unwrap(), kernel).map_err(|failure| failure.to_string())
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        run: RunArguments,
+    }
+
+    /// 16 classes, and with its cache more colors than the kernel has room for.
+    const SKYLAKE: &str = "skl-e3-1220v5-4x4g";
+
+    #[test]
+    fn without_a_kernel_floor_it_is_the_runtime() {
+        let nowhere = KernelFloor::at("/nonexistent/memtint".into(), None);
+        let auto = floor_of(SKYLAKE, &["--banks", "0-3", "--prefault", "1M", "--no-children"], &nowhere);
+        assert!(matches!(auto, Ok(Floor::User { prefault_bytes: 1_048_576, children: false })));
+        let error = floor_of(SKYLAKE, &["--banks", "0", "--floor", "kernel"], &nowhere).err().unwrap();
+        assert!(error.contains("--floor kernel") && error.contains("/nonexistent/memtint/map"), "{error}");
+    }
+
+    #[test]
+    fn with_a_kernel_floor_it_is_the_kernel_unless_asked_otherwise() {
+        let here = Stand::new("is-the-kernel");
+        for options in [&["--banks", "0-3,8"][..], &["--banks", "0-3,8", "--floor", "kernel"]] {
+            let Ok(Floor::Kernel(asked)) = floor_of(SKYLAKE, options, &here.floor()) else { panic!("{options:?}") };
+            assert_eq!((asked.banks.as_deref(), asked.sets), (Some("0-3,8"), None));
+            assert_eq!(asked.mappings.len(), 1, "with the cache there are too many colors");
+        }
+        let user = floor_of(SKYLAKE, &["--banks", "0", "--floor", "user", "--prefault", "4K"], &here.floor());
+        assert!(matches!(user, Ok(Floor::User { prefault_bytes: 4096, children: true })));
+    }
+
+    #[test]
+    fn what_the_kernel_has_no_words_for_is_for_the_runtime() {
+        let here = Stand::new("no-words");
+        let sets = ["--banks", "0-3", "--sets", "0-15"];
+        assert!(matches!(floor_of(SKYLAKE, &sets, &here.floor()), Ok(Floor::User { .. })));
+        let error = floor_of(SKYLAKE, &[&sets[..], &["--floor", "kernel"]].concat(), &here.floor()).err().unwrap();
+        assert!(error.contains("16 bank classes times 128 set colors"), "{error}");
+    }
+
+    #[test]
+    fn options_of_the_runtime_are_refused_by_name_on_the_kernel_floor() {
+        let here = Stand::new("refused");
+        for option in [&["--prefault", "1M"][..], &["--no-children"]] {
+            let error = floor_of(SKYLAKE, &[&["--banks", "0"][..], option].concat(), &here.floor()).err().unwrap();
+            assert!(error.contains(option[0]) && error.contains("--floor user"), "{error}");
+        }
+    }
+
+    #[test]
+    fn classes_may_be_those_of_a_mapping_with_the_cache_or_without() {
+        let platform = memtint_map::catalogue::names().find(|name| {
+            let palette = Palette::new(&Platform::load(name).unwrap(), Granule::PAGE);
+            palette.is_ok_and(|palette| {
+                palette.set_colors() > 1 && [false, true].iter().all(|&banks| kernel::print(&palette, banks).is_ok())
+            })
+        });
+        let platform = platform.expect("the catalogue has one with few enough colors");
+        let here = Stand::new("cache-or-not");
+        let mappings = |options: &[&str]| match floor_of(platform, options, &here.floor()) {
+            Ok(Floor::Kernel(asked)) => asked.mappings.len(),
+            _ => panic!("{platform}"),
+        };
+        assert_eq!((mappings(&["--banks", "0"]), mappings(&["--sets", "0"])), (2, 1));
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn standard_error_is_the_programs_alone() {
 fn a_closed_pipe_is_not_an_error_of_memtint() {
     let Some(machine) = Machine::take(&["yes"]) else { return };
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
-    command.args(["run", "--platform"]).arg(&machine.platform).args(["--banks", BANKS, "--", "yes"]);
+    command.args(["run", "--floor", "user", "--platform"]).arg(&machine.platform).args(["--banks", BANKS, "--", "yes"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
     let mut some = [0; 100];
     child.stdout.take().expect("piped").read_exact(&mut some).expect("yes says a lot");
@@ -181,7 +181,7 @@ fn without_privileges_one_sentence_says_what_is_needed() {
     let binary = std::fs::File::open(env!("CARGO_BIN_EXE_memtint")).expect("it was built");
     let platform = std::env::temp_dir().join(format!("memtint-here-{}.toml", std::process::id()));
     std::fs::copy(&machine.platform, &platform).expect("a writable directory");
-    command.args(["run", "--platform"]).arg(&platform).args(["--banks", BANKS, "--", "true"]);
+    command.args(["run", "--floor", "user", "--platform"]).arg(&platform).args(["--banks", BANKS, "--", "true"]);
     // The build may lie where another user may not go: the binary is passed as a descriptor.
     let descriptor = std::os::fd::AsRawFd::as_raw_fd(&binary);
     // SAFETY: only calls that are allowed between fork and exec, with numbers.

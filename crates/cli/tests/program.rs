@@ -130,6 +130,7 @@ fn help_and_version_are_answers() {
         "--granule",
         "--strict",
         "--soft",
+        "--floor",
         "--prefault",
         "--cores",
         "--report",

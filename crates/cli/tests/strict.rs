@@ -77,6 +77,8 @@ fn a_strict_program_that_touches_too_much_gets_sigbus() {
     assert_explained(&ended);
     assert!(ended.total("pages_refused") > 0, "{}", ended.report);
     assert_eq!(ended.total("pages_out_of_color"), 0, "{}", ended.report);
+    assert_eq!((&ended.report["floor"], &ended.report["verdict"]), (&"user".into(), &"refused".into()));
+    assert_eq!(ended.report["pages_refused"], ended.total("pages_refused"));
 }
 
 #[test]
@@ -153,6 +155,7 @@ fn a_soft_program_goes_on_and_every_page_out_of_color_is_counted() {
     let (counted, seen) = (ended.total("pages_out_of_color"), report.private.out_of_color_pages);
     assert!(counted >= seen, "{counted} counted, {}", common::listing(&report));
     assert_eq!(ended.total("pages_refused"), 0);
+    assert_eq!(ended.report["verdict"], "violated");
 }
 
 #[test]

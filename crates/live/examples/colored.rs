@@ -1,5 +1,5 @@
 //! Runs a program in frames whose number has given bits: `colored MASK VALUE -- COMMAND ...`.
-use memtint_live::{FrameChoice, RunOptions};
+use memtint_live::{Floor, FrameChoice, RunOptions};
 
 struct Bits {
     mask: u64,
@@ -25,10 +25,9 @@ fn main() {
         command: arguments[4..].to_vec(),
         choice: Box::new(Bits { mask: number(1), value: number(2) }),
         strict: std::env::var_os("STRICT").is_some(),
-        prefault_bytes: 0,
-        children: true,
         cores: None,
         user: std::env::var("AS_USER").ok(),
+        floor: Floor::User { prefault_bytes: 0, children: true },
     };
     match memtint_live::run(options, |line| eprintln!("memtint: {line}")) {
         Ok(status) => {

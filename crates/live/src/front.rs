@@ -2,6 +2,7 @@
 //! terminal.
 
 use crate::broker::{Broker, listed};
+use crate::kernel::{self, KernelOptions};
 use crate::memory::Memory;
 use crate::report::RunReport;
 use crate::space::{Settings, Supply};
@@ -22,14 +23,25 @@ pub struct RunOptions {
     pub choice: Box<dyn FrameChoice>,
     /// Refuse a page rather than give one out of color.
     pub strict: bool,
-    /// Bytes to have in place before `main`.
-    pub prefault_bytes: u64,
-    /// Color the processes that the program starts, too.
-    pub children: bool,
     /// CPUs to run on; None = those of the caller.
     pub cores: Option<Vec<u32>>,
     /// User to run the program as.
     pub user: Option<String>,
+    /// Who keeps the program in its colors.
+    pub floor: Floor,
+}
+
+/// Who keeps a program in its colors.
+pub enum Floor {
+    /// A runtime beside the program, on a stock kernel.
+    User {
+        /// Bytes to have in place before `main`.
+        prefault_bytes: u64,
+        /// Color the processes that the program starts, too.
+        children: bool,
+    },
+    /// Linux itself, for the program and all that it starts.
+    Kernel(KernelOptions),
 }
 
 /// How the program ended, and what became of its pages.
@@ -57,6 +69,19 @@ const OWN_FAILURE: i32 = 125;
 /// Errors: [`RunError`] when the run could not begin; a program that cannot be executed is a [`RunStatus`] with code
 /// 126 or 127 as shells have it.
 pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus, RunError> {
+    match &options.floor {
+        &Floor::User { prefault_bytes, children } => run_beside(options, prefault_bytes, children, &mut tell),
+        Floor::Kernel(asked) => kernel::run(&options, asked, &mut tell),
+    }
+}
+
+/// Runs it with the userspace runtime.
+fn run_beside(
+    options: RunOptions,
+    prefault_bytes: u64,
+    children: bool,
+    tell: &mut impl FnMut(&str),
+) -> Result<RunStatus, RunError> {
     check_machine()?;
     let (front, supervisor_front) = sys::message_pair()?;
     let (launcher, supervisor_launcher) = sys::message_pair()?;
@@ -64,8 +89,8 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
     let nodes = nodes(&*options.choice)?;
     let settings = Settings {
         strict: options.strict,
-        prefault_pages: options.prefault_bytes.div_ceil(crate::wire::PAGE),
-        children: options.children,
+        prefault_pages: prefault_bytes.div_ceil(crate::wire::PAGE),
+        children,
         lane: identity.is_none(),
         hold_max: Memory::of_this_process().room(None) / 2,
         nodes,
@@ -85,15 +110,16 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
         launch(&options.command, options.cores.as_deref(), identity.as_ref(), &launcher);
     }
     drop(launcher);
-    let status = wait_for(program, &front, &mut tell)?;
-    let report = fetch_report(&front, &mut tell);
-    if report.is_none() {
-        tell("the supervisor is gone, and the program was ended with it");
+    let status = wait_for(program, Some(&front), tell)?;
+    let mut report = fetch_report(&front, tell);
+    match &mut report {
+        Some(report) => report.sum_up(options.strict),
+        None => tell("the supervisor is gone, and the program was ended with it"),
     }
     Ok(RunStatus { code: status.code, signal: status.signal, core_dumped: status.core_dumped, report })
 }
 
-/// Checks what every run needs, before anything is started.
+/// Checks what the runtime needs, before anything is started.
 fn check_machine() -> Result<(), RunError> {
     const CAP_SYS_PTRACE: u64 = 1 << 19;
     const CAP_SYS_ADMIN: u64 = 1 << 21;
@@ -107,7 +133,7 @@ fn check_machine() -> Result<(), RunError> {
 }
 
 /// NUMA nodes with memory in color that the caller may use; empty where the machine has only one.
-fn nodes(choice: &dyn FrameChoice) -> Result<Nodes, RunError> {
+pub(crate) fn nodes(choice: &dyn FrameChoice) -> Result<Nodes, RunError> {
     let (in_color, allowed) = (choice.nodes(), sys::allowed_nodes());
     let mut nodes = Nodes::default();
     for &node in &in_color {
@@ -125,8 +151,7 @@ fn nodes(choice: &dyn FrameChoice) -> Result<Nodes, RunError> {
 /// Body of the supervisor process.
 fn supervise(settings: Settings, choice: Box<dyn FrameChoice>, front: OwnedFd, launcher: &OwnedFd) -> ! {
     let serve = || -> Result<(), RunError> {
-        // SAFETY: takes no arguments.
-        unsafe { libc::setsid() };
+        sys::leave_session();
         // Started first: it looks for frames while the rest is set up.
         let broker = Broker::start(&*choice, settings.strict, settings.nodes)?;
         let supply = Supply { choice, broker };
@@ -160,13 +185,11 @@ fn release_terminal() {
 
 /// Body of the process that becomes the program.
 fn launch(command: &[OsString], cores: Option<&[u32]>, identity: Option<&Identity>, supervisor: &OwnedFd) -> ! {
-    let prepare = || -> io::Result<()> {
+    become_program(command, || {
         // A supervisor or front that dies must not leave the program behind.
-        // SAFETY: both calls take numbers.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
-        }
+        sys::die_with_parent();
+        // SAFETY: takes numbers.
+        unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
         if let Some(cores) = cores {
             pin(cores)?;
         }
@@ -178,7 +201,11 @@ fn launch(command: &[OsString], cores: Option<&[u32]>, identity: Option<&Identit
             return Err(io::Error::other("the supervisor did not start"));
         }
         identity.map_or(Ok(()), Identity::assume)
-    };
+    })
+}
+
+/// Prepares this process, and becomes the program.
+pub(crate) fn become_program(command: &[OsString], prepare: impl FnOnce() -> io::Result<()>) -> ! {
     if let Err(error) = prepare() {
         eprintln!("memtint: cannot prepare the program: {error}");
         std::process::exit(OWN_FAILURE);
@@ -203,7 +230,7 @@ fn execute(command: &[OsString]) -> io::Error {
     io::Error::last_os_error()
 }
 
-fn pin(cores: &[u32]) -> io::Result<()> {
+pub(crate) fn pin(cores: &[u32]) -> io::Result<()> {
     // SAFETY: all-zero is the empty set; CPU_SET is bounds-checked below.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -221,14 +248,14 @@ fn pin(cores: &[u32]) -> io::Result<()> {
 }
 
 /// A user to become.
-struct Identity {
+pub(crate) struct Identity {
     name: CString,
     user: libc::uid_t,
     group: libc::gid_t,
 }
 
 impl Identity {
-    fn find(name: &str) -> Result<Identity, RunError> {
+    pub(crate) fn find(name: &str) -> Result<Identity, RunError> {
         let unknown = || RunError::NoUser(name.to_owned());
         let name_c = CString::new(name).map_err(|_| unknown())?;
         // SAFETY: the name is a C string; the result is read before any other call that could overwrite it.
@@ -236,7 +263,7 @@ impl Identity {
         Ok(Identity { name: name_c, user: entry.pw_uid, group: entry.pw_gid })
     }
 
-    fn assume(&self) -> io::Result<()> {
+    pub(crate) fn assume(&self) -> io::Result<()> {
         // SAFETY: numbers and a C string. Groups first: they need the privilege that setuid gives up.
         let done = unsafe {
             libc::initgroups(self.name.as_ptr(), self.group) == 0
@@ -266,26 +293,32 @@ const FORWARDED: [i32; 12] = [
 ];
 
 /// How the program ended; see [`RunStatus`].
-struct End {
-    code: i32,
-    signal: Option<i32>,
-    core_dumped: bool,
+pub(crate) struct End {
+    pub(crate) code: i32,
+    pub(crate) signal: Option<i32>,
+    pub(crate) core_dumped: bool,
 }
 
-/// Waits for the program's end, passing on signals and stops.
-fn wait_for(program: Pid, front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Result<End, RunError> {
+/// Waits for the program's end, passing on signals and stops, and what a supervisor says, if there is one.
+pub(crate) fn wait_for(
+    program: Pid,
+    supervisor: Option<&OwnedFd>,
+    tell: &mut impl FnMut(&str),
+) -> Result<End, RunError> {
     let mut caught = FORWARDED.to_vec();
     caught.push(libc::SIGCHLD);
     let signals = sys::signals_as_file(&caught)?;
     let poller = sys::Poller::new()?;
     poller.add(&signals, 0)?;
-    poller.add(front, 1)?;
-    let (mut supervised, mut stopped) = (true, false);
+    if let Some(supervisor) = supervisor {
+        poller.add(supervisor, 1)?;
+    }
+    let (mut supervisor, mut stopped, mut patience_ms) = (supervisor, false, -1);
     loop {
         if let Some(end) = reap(program, &mut stopped) {
             return Ok(end);
         }
-        for (token, _) in poller.wait(if supervised { -1 } else { 100 }) {
+        for (token, _) in poller.wait(patience_ms) {
             if token == 0 {
                 while let Some((signal, sender)) = sys::next_signal(&signals) {
                     // What the terminal or the program itself sends to the job has reached the program. So has, as a
@@ -297,8 +330,8 @@ fn wait_for(program: Pid, front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Resul
                         unsafe { libc::kill(program, signal) };
                     }
                 }
-            } else if supervised {
-                supervised = hear(front, tell).is_some();
+            } else if supervisor.is_some_and(|supervisor| hear(supervisor, tell).is_none()) {
+                (supervisor, patience_ms) = (None, 100);
             }
         }
     }

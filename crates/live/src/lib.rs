@@ -1,4 +1,5 @@
 //! The colored runtime: runs unmodified programs with every private page in frames of chosen colors, on a stock kernel.
+//! Where the kernel can do that itself, it is asked to (module `kernel`); the rest of this page is about where it cannot.
 //!
 //! Three processes carry a run (the program sees none of them):
 //!
@@ -20,6 +21,7 @@ mod broker;
 mod filter;
 mod front;
 mod inject;
+mod kernel;
 mod listener;
 mod memory;
 mod report;
@@ -29,10 +31,12 @@ mod sys;
 #[allow(dead_code, unreachable_pub, reason = "shared with the helper, which uses the rest")]
 mod wire;
 
-pub use front::{RunOptions, RunStatus, run};
-pub use report::{AddressSpaceReport, RunReport};
+pub use front::{Floor, RunOptions, RunStatus, run};
+pub use kernel::{KernelFloor, KernelOptions};
+pub use report::{AddressSpaceReport, FloorName, KernelReport, RunReport, RunVerdict};
 
 use std::io;
+use std::path::PathBuf;
 
 /// Which page frames a program may live in.
 pub trait FrameChoice: Send {
@@ -98,6 +102,47 @@ pub enum RunError {
         nodes: Vec<u32>,
         /// Nodes that the caller's cpuset and memory policy leave.
         allowed: Vec<u32>,
+    },
+    /// The kernel works with a mapping in which the colors have other numbers.
+    #[error(
+        "the kernel has another mapping than that of platform {platform:?}: {difference} ({}); {use_of_it}", file.display()
+    )]
+    OtherMapping {
+        /// The platform asked for.
+        platform: String,
+        /// The kernel's file.
+        file: PathBuf,
+        /// The first line that differs, in words.
+        difference: String,
+        /// Whether somebody has its colors, in words.
+        use_of_it: &'static str,
+    },
+    /// The kernel does not take the mapping.
+    #[error("the kernel refuses the mapping of platform {platform:?}: {fault}")]
+    MappingRefused {
+        /// The platform.
+        platform: String,
+        /// The kernel's reason.
+        fault: String,
+    },
+    /// A list of colors has too many ranges for the kernel.
+    #[error("the kernel takes lists of colors of up to {accepted} bytes, found {} ({text:?})", text.len())]
+    ListTooLong {
+        /// The policy as it would be written.
+        text: String,
+        /// Bytes.
+        accepted: usize,
+    },
+    /// A file of the kernel floor could not be read or written.
+    #[error("{} could not be {done}: {cause}", file.display())]
+    KernelFile {
+        /// The file.
+        file: PathBuf,
+        /// "read" or "written".
+        done: &'static str,
+        /// The system's answer.
+        #[source]
+        cause: io::Error,
     },
     /// No such user.
     #[error("there is no user {0:?}")]

@@ -2,6 +2,7 @@
 
 use crate::wire::Counters;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One address space of the run: one program image from its start to its end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,13 +78,135 @@ pub(crate) fn causes(counters: &Counters, shared_by_fork: u64, not_copied: u64, 
     causes
 }
 
+/// Who kept a program in its colors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FloorName {
+    /// The runtime beside it.
+    #[default]
+    User,
+    /// Linux itself.
+    Kernel,
+}
+
+/// What whoever gives the pages says of a run; `memtint inspect` looks from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunVerdict {
+    /// Every page was in color, and none was refused.
+    Held,
+    /// Every page was in color; some were refused, because none in color was left.
+    Refused,
+    /// Some pages were out of color.
+    Violated,
+}
+
+/// What only the kernel floor has to say.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct KernelReport {
+    /// How the program came to its colors: by a `cgroup` of its own, or by a `policy` of its own.
+    pub interface: String,
+    /// The run has loaded the mapping.
+    pub mapping_loaded: bool,
+    /// It has unloaded it again.
+    pub mapping_unloaded: bool,
+    /// What the kernel counted, under its names (see `kernel/README.md`), for all processes of the run together.
+    pub counters: BTreeMap<String, u64>,
+}
+
 /// A whole run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunReport {
-    /// Every address space that has ended, in order, and those alive when the program ended.
+    /// Who kept the program in its colors.
+    pub floor: FloorName,
+    /// Absent when what was counted is lost.
+    pub verdict: Option<RunVerdict>,
+    /// Pages given in color.
+    pub pages_in_color: u64,
+    /// Pages given out of color (soft mode), or found out of color at the end.
+    pub pages_out_of_color: u64,
+    /// Requests for pages refused (strict mode).
+    pub pages_refused: u64,
+    /// Every address space that has ended, in order, and those alive when the program ended. Empty on the kernel floor,
+    /// which counts for all of them together.
     pub address_spaces: Vec<AddressSpaceReport>,
     /// What could not be colored, in words.
     pub problems: Vec<String>,
-    /// Processes of the run that outlive the program.
-    pub still_running: usize,
+    /// Processes that could not be colored: a soft run goes on without colors in them, a strict one ends them.
+    pub processes_not_colored: u64,
+    /// Processes of the run that outlive the program; absent where nobody knows them all.
+    pub still_running: Option<usize>,
+    /// Absent on the floor of the userspace runtime.
+    pub kernel: Option<KernelReport>,
+}
+
+impl RunReport {
+    /// Notes a problem, and tells the user.
+    pub(crate) fn problem(&mut self, text: String, tell: &mut impl FnMut(&str)) {
+        tell(&text);
+        self.problems.push(text);
+    }
+
+    /// Adds the address spaces up, and judges.
+    pub(crate) fn sum_up(&mut self, strict: bool) {
+        let sum = |of: fn(&AddressSpaceReport) -> u64| self.address_spaces.iter().map(of).sum();
+        self.pages_in_color = sum(|space| space.pages_in_color);
+        // Those that a soft run gave may have been given up since, and those at the end may have come so in another way.
+        self.pages_out_of_color = sum(|space| space.pages_out_of_color.max(space.pages_out_of_color_at_end));
+        self.pages_refused = sum(|space| space.pages_refused);
+        let (uncolored, ended) = if strict { (0, self.processes_not_colored) } else { (self.processes_not_colored, 0) };
+        self.verdict = Some(judge(self.pages_out_of_color + uncolored, self.pages_refused + ended));
+    }
+
+    /// Judges by the sums.
+    pub(crate) fn judge(&mut self) {
+        self.verdict = Some(judge(self.pages_out_of_color, self.pages_refused));
+    }
+}
+
+fn judge(out_of_color: u64, refused: u64) -> RunVerdict {
+    match (out_of_color, refused) {
+        (0, 0) => RunVerdict::Held,
+        (0, _) => RunVerdict::Refused,
+        _ => RunVerdict::Violated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(pages_out_of_color: u64, at_end: u64, pages_refused: u64) -> RunReport {
+        let space = serde_json::json!({
+            "pid": 1, "program": "p", "began": "exec", "faults": 9, "pages_in_color": 7,
+            "pages_out_of_color": pages_out_of_color, "pages_refused": pages_refused, "scanned_pages": 0, "kept_pages": 0,
+            "recycled_pages": 0, "recolored_pages": 0, "copied_pages": 0, "register_refused": 0, "move_refused": 0,
+            "last_move_error": 0, "pages_shared_by_fork": 0, "file_mappings_not_copied": 0, "file_bytes_not_copied": 0,
+            "pages_in_color_at_end": 7, "pages_out_of_color_at_end": at_end, "causes": [], "pool_build_ns": 0
+        });
+        let space: AddressSpaceReport = serde_json::from_value(space).unwrap();
+        RunReport { address_spaces: vec![space.clone(), space], ..RunReport::default() }
+    }
+
+    #[test]
+    fn a_page_out_of_color_weighs_more_than_one_refused() {
+        let verdict = |mut report: RunReport, strict| {
+            report.sum_up(strict);
+            report.verdict.unwrap()
+        };
+        assert_eq!(verdict(report(0, 0, 0), true), RunVerdict::Held);
+        assert_eq!(verdict(report(0, 0, 1), true), RunVerdict::Refused);
+        assert_eq!(verdict(report(1, 0, 1), false), RunVerdict::Violated);
+        assert_eq!(verdict(report(0, 1, 0), true), RunVerdict::Violated);
+        let uncolored = RunReport { processes_not_colored: 1, ..report(0, 0, 0) };
+        assert_eq!(verdict(uncolored.clone(), true), RunVerdict::Refused);
+        assert_eq!(verdict(uncolored, false), RunVerdict::Violated);
+    }
+
+    #[test]
+    fn sums_are_over_all_address_spaces() {
+        let mut report = report(2, 3, 5);
+        report.sum_up(false);
+        assert_eq!((report.pages_in_color, report.pages_out_of_color, report.pages_refused), (14, 6, 10));
+    }
 }

@@ -331,7 +331,7 @@ impl Supervisor {
         let mut report = self.report.clone();
         let alive: BTreeSet<Pid> =
             self.processes.iter().filter(|(_, process)| !gone(&process.handle)).map(|(&pid, _)| pid).collect();
-        report.still_running = alive.len();
+        report.still_running = Some(alive.len());
         report.address_spaces.extend(self.spaces.values().map(|served| served.report(&*self.supply.choice)));
         let mut message = vec![word::REPORT];
         message.extend(serde_json::to_vec(&report).unwrap_or_default());
@@ -343,6 +343,7 @@ impl Supervisor {
         if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
             return;
         }
+        self.report.processes_not_colored += 1;
         self.problem(format!("process {pid} is not colored: {error}"));
         if self.settings.strict {
             // A strict program never runs uncolored.

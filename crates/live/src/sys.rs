@@ -1,7 +1,8 @@
 //! All contact with the machine: thin, safe-to-call wrappers of Linux interfaces.
 //!
 //! Preconditions shared by everything here: Linux 6.8 or newer on x86-64; the caller has CAP_SYS_ADMIN and
-//! CAP_SYS_PTRACE (checked once by [`crate::run`]). Wrappers return the error number as [`io::Error`].
+//! CAP_SYS_PTRACE (checked once by [`crate::run`]; what the kernel floor uses needs neither). Wrappers return the error
+//! number as [`io::Error`].
 
 use crate::wire::{self, Nodes};
 use std::ffi::CString;
@@ -297,6 +298,32 @@ pub(crate) fn read_memory(pid: Pid, address: u64, into: &mut [u8]) -> bool {
 pub(crate) fn fork() -> io::Result<Pid> {
     // SAFETY: the process has one thread (documented on `crate::run`), so the child may do anything.
     check(i64::from(unsafe { libc::fork() })).map(|pid| pid as Pid)
+}
+
+/// Starts a copy of this process as a child of its parent. The same holds as for [`fork`].
+pub(crate) fn fork_sibling() -> io::Result<Pid> {
+    // SAFETY: as for `fork`; no new stack is asked for.
+    check(unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, 0, 0, 0, 0) })
+        .map(|pid| pid as Pid)
+}
+
+/// Waits until a child of this process has ended.
+pub(crate) fn wait_for_end(child: Pid) {
+    // SAFETY: the status is not asked for.
+    let wait = || unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    while wait() < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {}
+}
+
+/// Keeps the pages that this process has in memory, and those that it will yet touch.
+pub(crate) fn keep_memory() -> io::Result<()> {
+    // SAFETY: takes numbers.
+    check(i64::from(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_ONFAULT) })).map(|_| ())
+}
+
+/// Begins a session: no terminal sends signals to this process any more.
+pub(crate) fn leave_session() {
+    // SAFETY: takes no arguments.
+    unsafe { libc::setsid() };
 }
 
 /// Closes every descriptor of this process but one. For a process that has just been forked and uses no other.

@@ -124,7 +124,10 @@ impl Session {
             }
             Side::Colored => {
                 let mut command = Command::new(&self.me);
-                command.arg("run").args(job.colors.as_ref().unwrap_or(&self.colors)).args(&job.run_options);
+                command
+                    .args(["run", "--floor", "user"])
+                    .args(job.colors.as_ref().unwrap_or(&self.colors))
+                    .args(&job.run_options);
                 command.arg("--report").arg(&report).arg("--").args(&job.words);
                 (command, Some(report))
             }

@@ -150,7 +150,8 @@ impl<'a> Launch<'a> {
     pub(crate) fn colored(self) -> Run<'a> {
         let report = unused_file("report", ".json");
         let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
-        command.arg("run");
+        // It is the runtime that these suites are about, whatever the kernel can do.
+        command.args(["run", "--floor", "user"]);
         match &self.colors {
             Some(options) => command.args(options),
             None => command.arg("--platform").arg(&self.platform).args(["--banks", &self.banks]),

@@ -1,0 +1,129 @@
+use super::*;
+use std::fs;
+
+const ONE: &str = "memtint-map 1\ngranule 4096\nregion 0x0-0x40000000 node 0\nbank 0x22000\nend\n";
+const OTHER: &str = "memtint-map 1\ngranule 4096\nregion 0x0-0x40000000 node 0\nbank 0x44000\nend\n";
+const STAT: &str = "colored 4711\nfallback 0\nrefused 3\nexhausted 0\nkilled 0\n";
+
+/// A folder that stands in for debugfs and a cgroup. What plain files cannot do is shown in `kernel/guest`.
+struct Stand(PathBuf);
+
+impl Stand {
+    fn new(name: &str, map: &str) -> Stand {
+        let folder = std::env::temp_dir().join(format!("memtint-kernel-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("group")).unwrap();
+        for (file, text) in [("map", map), ("stat", "policies 0\n"), ("group/cgroup.subtree_control", "cpu memory\n")] {
+            fs::write(folder.join(file), text).unwrap();
+        }
+        Stand(folder)
+    }
+
+    fn asked(&self, mappings: &[&str]) -> KernelOptions {
+        KernelOptions {
+            floor: KernelFloor::at(self.0.clone(), Some(self.0.join("group"))),
+            platform: "here".to_owned(),
+            mappings: mappings.iter().map(|&text| text.to_owned()).collect(),
+            banks: Some("0-3,8".to_owned()),
+            sets: None,
+        }
+    }
+
+    fn map(&self) -> String {
+        fs::read_to_string(self.0.join("map")).unwrap()
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn an_absent_floor_says_why() {
+    let stand = Stand::new("absent", "none\n");
+    let floor = stand.asked(&[ONE]).floor;
+    assert_eq!(floor.absence(), None);
+    fs::remove_file(stand.0.join("map")).unwrap();
+    let why = floor.absence().unwrap();
+    assert!(why.contains("map does not exist") && why.contains("debugfs"), "{why}");
+}
+
+#[test]
+fn a_mapping_is_loaded_where_there_is_none() {
+    let stand = Stand::new("loads", "none\n");
+    let loaded = mapping::have(&stand.asked(&[ONE])).unwrap();
+    assert!(loaded.by_us);
+    assert_eq!(stand.map(), ONE);
+}
+
+#[test]
+fn a_mapping_that_fits_is_used_and_stays() {
+    for mappings in [&[ONE, OTHER], &[OTHER, ONE]] {
+        let stand = Stand::new("fits", ONE);
+        let loaded = mapping::have(&stand.asked(mappings)).unwrap();
+        assert!(!loaded.by_us && !loaded.unload());
+        assert_eq!(stand.map(), ONE);
+    }
+}
+
+#[test]
+fn another_mapping_is_never_replaced() {
+    let stand = Stand::new("other", ONE);
+    let error = mapping::have(&stand.asked(&[OTHER])).unwrap_err().to_string();
+    assert!(error.contains(r#"line 4 is "bank 0x22000", wanted is "bank 0x44000""#), "{error}");
+    assert!(error.contains("\"here\"") && error.contains("nobody uses it"), "{error}");
+    fs::write(stand.0.join("stat"), "policies 2\n").unwrap();
+    let error = mapping::have(&stand.asked(&[OTHER])).unwrap_err().to_string();
+    assert!(error.contains("it is in use"), "{error}");
+    let longer = ONE.replace("end\n", "bank 0x88000\nend\n");
+    let error = mapping::have(&stand.asked(&[&longer])).unwrap_err().to_string();
+    assert!(error.contains(r#"line 5 is "end", wanted is "bank 0x88000""#), "{error}");
+    assert_eq!(stand.map(), ONE);
+}
+
+#[test]
+fn turns_exclude_each_other() {
+    let stand = Stand::new("turns", "none\n");
+    let floor = stand.asked(&[ONE]).floor;
+    let turn = mapping::take_turn(&floor).unwrap();
+    let second = fs::File::open(floor.file("map")).unwrap();
+    assert!(second.try_lock().is_err());
+    drop(turn);
+    second.try_lock().unwrap();
+}
+
+#[test]
+fn policies_are_written_in_the_kernels_words() {
+    let stand = Stand::new("words", "none\n");
+    let text = |banks: Option<&str>, sets: Option<&str>, strict| {
+        let asked =
+            KernelOptions { banks: banks.map(str::to_owned), sets: sets.map(str::to_owned), ..stand.asked(&[ONE]) };
+        policy::text(&asked, strict)
+    };
+    assert_eq!(text(Some("0-3,8"), None, true).unwrap(), "strict 0-3,8");
+    assert_eq!(text(Some("0"), Some("1-2"), false).unwrap(), "soft 0 1-2");
+    assert_eq!(text(None, Some("1"), true).unwrap(), "strict * 1");
+    let long = vec!["0"; 300].join(",");
+    assert!(matches!(text(Some(&long), None, true), Err(RunError::ListTooLong { accepted: 511, .. })));
+}
+
+#[test]
+fn counters_are_read_behind_the_policy_and_missed_when_they_are_not_there() {
+    let found = counters(&format!("strict 0-3\n{STAT}")).unwrap();
+    assert_eq!((found["colored"], found["refused"], found.len()), (4711, 3, 5));
+    assert_eq!(counters("none\n"), None);
+    assert_eq!(counters(&STAT.replace("fallback", "fall")), None);
+}
+
+#[test]
+fn a_cgroup_without_colors_is_no_way_and_leaves_nothing() {
+    let stand = Stand::new("group", ONE);
+    let (asked, parent) = (stand.asked(&[ONE]), stand.0.join("group"));
+    // No kernel makes files in this folder.
+    assert!(Group::below(&parent, &asked, true).unwrap().is_none());
+    fs::write(parent.join("cgroup.subtree_control"), "cpu\n").unwrap();
+    assert!(Group::below(&parent, &asked, true).unwrap().is_none());
+    assert_eq!(fs::read_dir(&parent).unwrap().count(), 1, "only cgroup.subtree_control is left");
+}
