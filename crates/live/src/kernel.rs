@@ -16,11 +16,12 @@ mod policy;
 
 use crate::front::{self, Identity, RunOptions, RunStatus};
 use crate::report::{FloorName, KernelReport, RunReport};
-use crate::sys;
+use crate::sys::{self, Pid};
 use crate::{FrameChoice, RunError};
 use group::Group;
 use policy::Keeper;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -70,7 +71,7 @@ impl KernelFloor {
     #[must_use]
     pub fn absence(&self) -> Option<String> {
         let map = self.file("map");
-        let error = std::fs::File::options().read(true).write(true).open(&map).err()?;
+        let error = File::options().read(true).write(true).open(&map).err()?;
         Some(match error.kind() {
             io::ErrorKind::NotFound => {
                 format!(
@@ -101,26 +102,43 @@ pub(crate) fn run(
 ) -> Result<RunStatus, RunError> {
     let identity = options.user.as_deref().map(Identity::find).transpose()?;
     front::nodes(&*options.choice)?;
-    // Nobody else loads or unloads until the program has its colors, and with them the mapping.
     let turn = mapping::take_turn(&asked.floor)?;
     let loaded = mapping::have(asked)?;
-    let means = Means::find(options, asked)?;
-    let (words, file) = (means.words(), if loaded.by_us { ", mapping loaded" } else { "" });
-    let mode = if options.strict { "strict" } else { "soft" };
-    tell(&format!("kernel floor ({words}{file}): {mode}, {}", options.choice.label()));
-    let program = sys::fork()?;
-    if program == 0 {
-        drop(turn);
-        launch(options, identity.as_ref(), &means);
-    }
-    let kept = means.begun();
-    drop(turn);
+    let (program, kept) = match begin(options, asked, identity.as_ref(), loaded.by_us, turn, tell) {
+        Ok(begun) => begun,
+        Err(error) => {
+            loaded.unload();
+            return Err(error);
+        }
+    };
     let end = front::wait_for(program, None, tell)?;
     let mut report = kept.report(&*options.choice, tell);
     let kernel = report.kernel.get_or_insert_default();
     kernel.mapping_loaded = loaded.by_us;
     kernel.mapping_unloaded = loaded.unload();
     Ok(RunStatus { code: end.code, signal: end.signal, core_dumped: end.core_dumped, report: Some(report) })
+}
+
+/// Starts the program. Nobody else loads or unloads, which the turn sees to, until it has its colors, and with them the
+/// mapping.
+fn begin(
+    options: &RunOptions,
+    asked: &KernelOptions,
+    identity: Option<&Identity>,
+    loaded: bool,
+    turn: File,
+    tell: &mut impl FnMut(&str),
+) -> Result<(Pid, Kept), RunError> {
+    let means = Means::find(options, asked)?;
+    let (words, loaded) = (means.words(), if loaded { ", mapping loaded" } else { "" });
+    let mode = if options.strict { "strict" } else { "soft" };
+    tell(&format!("kernel floor ({words}{loaded}): {mode}, {}", options.choice.label()));
+    let program = sys::fork()?;
+    if program == 0 {
+        drop(turn);
+        launch(options, identity, &means);
+    }
+    Ok((program, means.begun()))
 }
 
 impl Means {
@@ -228,9 +246,14 @@ fn launch(options: &RunOptions, identity: Option<&Identity>, means: &Means) -> !
     })
 }
 
-/// The same error with the file and what was written.
+/// The same error with the file, what was written, and what the kernel means by it.
 fn about(file: &Path, text: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{} did not take {text:?}: {error}", file.display()))
+    let meaning = match error.raw_os_error() {
+        Some(libc::EPERM) => " (the colors of this process's cgroup are others: memory.colors.effective)",
+        Some(libc::ENODEV) => " (the mapping has just been unloaded)",
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("{} did not take {text:?}: {error}{meaning}", file.display()))
 }
 
 #[cfg(test)]

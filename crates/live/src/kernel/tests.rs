@@ -110,6 +110,36 @@ fn policies_are_written_in_the_kernels_words() {
 }
 
 #[test]
+fn a_run_that_cannot_begin_leaves_no_mapping() {
+    struct Any;
+    impl FrameChoice for Any {
+        fn contains(&self, _: u64) -> bool {
+            true
+        }
+        fn looks_per_page(&self) -> f64 {
+            1.0
+        }
+        fn label(&self) -> String {
+            "any".to_owned()
+        }
+    }
+    let stand = Stand::new("cannot", "none\n");
+    let asked = KernelOptions { banks: Some(vec!["0"; 300].join(",")), ..stand.asked(&[ONE]) };
+    let options = RunOptions {
+        command: vec!["true".into()],
+        choice: Box::new(Any),
+        strict: true,
+        cores: None,
+        user: None,
+        floor: crate::Floor::Kernel(asked.clone()),
+    };
+    let error = run(&options, &asked, &mut |line| panic!("{line}")).err().unwrap();
+    assert!(matches!(error, RunError::ListTooLong { .. }), "{error}");
+    // A plain file keeps what is behind the five bytes.
+    assert_eq!(stand.map(), format!("none\n{}", &ONE[5..]));
+}
+
+#[test]
 fn counters_are_read_behind_the_policy_and_missed_when_they_are_not_there() {
     let found = counters(&format!("strict 0-3\n{STAT}")).unwrap();
     assert_eq!((found["colored"], found["refused"], found.len()), (4711, 3, 5));
