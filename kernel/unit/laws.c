@@ -59,10 +59,10 @@ static void check_block(const struct memtint_map *map, u64 pfn, unsigned int ord
 	}
 }
 
-/* A choice meets a block when a frame of it is chosen, and covers it when all are. */
+/* A choice meets a block when a frame of it is chosen; blocks are chosen when all their frames are. */
 static void check_choice(const struct memtint_map *map, u64 pfn, unsigned int order)
 {
-	static struct memtint_choice choice;
+	static struct memtint_choice choice, blocks;
 	u64 classes[MEMTINT_COLOR_WORDS], sets[MEMTINT_COLOR_WORDS];
 	unsigned int coset = memtint_block_coset(map, pfn, order);
 	bool by_class = random_number() & 1, by_set = random_number() & 1;
@@ -81,10 +81,8 @@ static void check_choice(const struct memtint_map *map, u64 pfn, unsigned int or
 			must(!memtint_chosen(&choice, color), "color %u of none", color);
 		return;
 	}
-	if (coset == MEMTINT_COLOR_NONE) {
-		must(!memtint_covers(map, &choice, pfn, order), "outside");
+	if (coset == MEMTINT_COLOR_NONE)
 		return;
-	}
 	for (u64 frame = pfn; frame < pfn + (1ULL << order); frame++) {
 		unsigned int color = memtint_color(map, frame);
 		unsigned int class = memtint_bank_class(map, color);
@@ -99,7 +97,8 @@ static void check_choice(const struct memtint_map *map, u64 pfn, unsigned int or
 	}
 	must(memtint_word_bit(choice.want[order], coset) == any, "pfn %#llx order %u",
 	     (unsigned long long)pfn, order);
-	must(memtint_covers(map, &choice, pfn, order) == all, "pfn %#llx order %u",
+	memtint_choose_blocks(map, &choice, order, &blocks);
+	must(memtint_word_bit(blocks.want[order], coset) == all, "pfn %#llx order %u",
 	     (unsigned long long)pfn, order);
 }
 

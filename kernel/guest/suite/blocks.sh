@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Blocks of several pages: given to a task with colors where all of a block has them, and refused and counted otherwise.
+sizes=/sys/kernel/mm/transparent_hugepage
+
+# The classes of the frames of the aligned block of so many pages that holds a frame in the middle of memory, as a list.
+classes_of_block() {
+    local frame=$((0x18000 / $1 * $1))
+    seq $frame $((frame + $1 - 1)) | colors $map | tail -n +2 | cut -d ' ' -f 1 | sort -nu | tr '\n' ',' | sed 's/,$//'
+}
+
+# blocks_are NAME CLASSES FOUND...: a test of blocks in a policy of these classes.
+blocks_are() {
+    local name=$1 list=$2
+    (colored "strict $list" blocks $map "$list") >/tmp/out 2>&1
+    expect "blocks: $name: no page of another class" "$(awk '{ wrong += $5 } END { print NR, wrong }' /tmp/out)" "3 0"
+    sed "s/^/# blocks: $name: /" /tmp/out
+}
+
+echo never >$sizes/hugepages-2048kB/enabled
+for pages in 4 16; do
+    list=$(classes_of_block $pages)
+    count=$(echo "$list" | tr ',' '\n' | wc -l)
+    echo "# blocks of $pages pages have $count classes: $list"
+    echo madvise >$sizes/hugepages-$((4 * pages))kB/enabled
+    blocks_are "$pages pages" "$list"
+    expect "blocks: $pages pages: all memory is in them" "$(awk '$1 == "filled" { print ($3 >= 4096) }' /tmp/out)" 1
+    [ $count = 1 ] || {
+        # One class less, and no block has the rest throughout.
+        refused=$(awk '$1 == "refused" { print $2 }' $floor/stat)
+        blocks_are "$pages pages, one class too few" "${list#*,}"
+        expect "blocks: $pages pages, one class too few: none" "$(awk '$1 == "filled" { print $3 }' /tmp/out)" 0
+        expect "blocks: $pages pages, one class too few: counted" \
+            "$(awk -v before="$refused" '$1 == "refused" { print ($2 > before) }' $floor/stat)" 1
+    }
+    echo never >$sizes/hugepages-$((4 * pages))kB/enabled
+done
+echo inherit >$sizes/hugepages-2048kB/enabled
+# All classes of a node are in every huge page of it, and no other.
+list=$(classes_of_nodes 0 $per_node | cut -d , -f 1)
+blocks_are "huge pages of a node" "$list"
+expect "blocks: huge pages of a node: some" "$(awk '$1 == "filled" { print ($3 > 0) }' /tmp/out)" 1
