@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# build.sh [debug]: builds Debian's Linux 6.12 with the series of patches/, and prints the folder that holds bzImage, vmlinux,
-# config and log. The folder's name is a hash of everything that goes in: what has been built is not built again. Progress
-# goes to stderr; after a failure, the end of the log as well.
+# build.sh [VARIANT]: builds Debian's Linux 6.12 with the series of patches/, and prints the folder that holds bzImage, vmlinux,
+# config, log, and build, against which modules are built. Variants: plain; debug, with every check; palloc, with PALLOC's own
+# algorithm for comparison; stock, the source as Debian has it, without patches. The folder's name is a hash of everything
+# that goes in: what has been built is not built again. Progress goes to stderr; after a failure, the end of the log as well.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -46,7 +47,7 @@ newest_source() {
 fragments() {
     cat "$here/config/base.config"
     if [ ${#patches[@]} -gt 0 ]; then cat "$here/config/memtint.config"; fi
-    if [ "$variant" = debug ]; then cat "$here/config/debug.config"; fi
+    case $variant in debug | palloc) cat "$here/config/$variant.config" ;; esac
 }
 
 # A symbol that the configuration does not have, or that misses what it depends on, is dropped without a word.
@@ -74,11 +75,11 @@ apply() {
 }
 
 compile() {
-    make -C "$1" O="$2" -j"$(nproc)" bzImage 2>&1 | tee -a "$log" |
+    make -C "$1" O="$2" -j"$(nproc)" bzImage modules 2>&1 | tee -a "$log" |
         awk '++n % 400 == 0 { print "kernel: " n " files" > "/dev/stderr" }'
 }
 
-case $variant in plain | debug) ;; *) fail "variant $variant is not known: debug, or none" ;; esac
+case $variant in plain | debug | palloc | stock) ;; *) fail "variant $variant is not known: debug, palloc, stock, or none" ;; esac
 for program in gcc make flex bison bc xz git; do
     command -v $program >/dev/null || fail "$program is missing (make setup installs it)"
 done
@@ -104,6 +105,7 @@ read -r archive version <<<"$found"
 shopt -s nullglob
 patches=("$here"/patches/*.patch)
 shopt -u nullglob
+if [ "$variant" = stock ]; then patches=(); fi
 
 key=$({
     echo "$variant $version"
@@ -136,6 +138,8 @@ say "compiling the $variant kernel, about 1100 files"
 compile "$work/tree" "$work/out" || { tail -n 40 "$log" >&2; fail "the kernel does not build; all of it is in $log"; }
 cp "$work/out/arch/x86/boot/bzImage" "$work/out/vmlinux" "$work/result"
 cp "$work/out/.config" "$work/result/config"
+logged "what modules need" make -C "$work/tree" O="$work/out" run-command \
+    KBUILD_RUN_COMMAND="\$(srctree)/scripts/package/install-extmod-build $work/result/build"
 mv "$log" "$work/result/log"
 rm -rf "$place"
 mv "$work/result" "$place"

@@ -24,7 +24,7 @@ for file in "$@"; do
         continue
     fi
     # Debug information would fill the guest's memory.
-    strip -o "$root/bin/$(basename "$file")" "$file"
+    strip --strip-debug -o "$root/bin/$(basename "$file")" "$file"
     { ldd "$file" 2>/dev/null || true; } | { grep -o '/[^ ]*' || true; }
 done | sort -u | while read -r library; do
     mkdir -p "$root$(dirname "$library")"
