@@ -96,6 +96,15 @@ fn conflicts_smaller_than_the_noise_are_found() {
     }
 }
 
+/// A function holds in most blocks of 4 GiB, and not in all: single pairs show nothing there, and no part of it is given.
+#[test]
+fn what_holds_in_most_blocks_is_refused() {
+    let mut machine = machine("zen4-ddr5-1r-full", Noise::EXTREME, !18);
+    let report = report(&mut machine, 18);
+    assert!(report.attempts.iter().any(|attempt| attempt.assumption.contains("blocks") && attempt.failed.is_none()));
+    assert_eq!(judge(&machine, &report.answer), Verdict::Refused, "{:?}", report.attempts);
+}
+
 #[test]
 fn what_drifts_is_followed() {
     for id in ["skl-e3-1220v5-4x4g", "zen2-ddr4-1r", "rpi4-2g"] {
