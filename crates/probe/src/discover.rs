@@ -6,6 +6,7 @@ use crate::levels::{survey, survey_pairs};
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
 use crate::report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings, Step};
+use crate::roles::roles;
 use crate::shift::shift;
 use crate::solve::{BLOCK_BITS_MIN, Unsolved, solve};
 use crate::tester::{CLEAR, Decision, Target, Tester};
@@ -53,6 +54,14 @@ pub fn probe(
         for area in &mut mapping.areas {
             area.shift = shift(&mut search.tester, area)?;
         }
+    }
+    // After all that the mapping rests on.
+    if let Answer::Mapping(Mapping { areas, .. }) = &mut answer
+        && let [area] = &mut areas[..]
+        && search.tester.readers() > 0
+    {
+        (search.progress)("what bank functions select");
+        area.roles = roles(&mut search.tester, area, 1.0 - settings.confidence)?;
     }
     let Search { mut tester, attempts, .. } = search;
     let tests = tester.take_tests();
@@ -352,7 +361,15 @@ impl Search<'_, '_> {
                 Ok(verification) => {
                     attempt.failed = None;
                     let (pool, view) = (pool.clone(), view.clone());
-                    return Ok(Some(Area { pool, view, solution, levels: *levels, verification, shift: None }));
+                    return Ok(Some(Area {
+                        pool,
+                        view,
+                        solution,
+                        levels: *levels,
+                        verification,
+                        shift: None,
+                        roles: None,
+                    }));
                 }
                 Err(unsolved) => attempt.failed = Some(unsolved),
             }

@@ -9,7 +9,8 @@
 //!
 //! [`probe()`] does the whole of it. A [`Tester`] decides whether a difference of addresses conflicts, with a stated error probability
 //! and each time somewhere else; [`survey`] finds the levels to tell conflicts by; [`solve()`] finds the functions under a
-//! [`View`]; [`verify()`] tries what they predict, everywhere in the pool. What no memory looks like is refused.
+//! [`View`]; [`verify()`] tries what they predict, everywhere in the pool. What no memory looks like is refused. [`roles()`] tells
+//! what functions select, where cores that read together show it.
 //!
 //! Types to know: [`Oracle`], [`Pool`], [`Report`], [`View`], [`Solution`].
 //!
@@ -42,6 +43,7 @@ mod patience;
 mod pool;
 mod random;
 mod report;
+mod roles;
 mod shift;
 mod simulated;
 mod solve;
@@ -58,6 +60,7 @@ pub use oracle::{Oracle, OracleError};
 pub use pool::{LINE, Pool, PoolError};
 pub use random::Random;
 pub use report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings, Step};
+pub use roles::{Compared, Level, Roles, Untold, roles};
 pub use shift::{Shift, shift};
 pub use simulated::{Noise, SimulatedMachine};
 pub use solve::{Solution, Unsolved, solve};

@@ -14,6 +14,14 @@
 //! beside 1 0x100040 | 0x200040 = none
 //! ```
 //!
+//! Where a machine can have several readers, `readers` says how many before the first question, and there are questions of this kind
+//! too:
+//!
+//! ```text
+//! readers 4
+//! together 2 3 0x100040 0x200040 = 201 199 203
+//! ```
+//!
 //! Questions about caches or nodes come after what the machine said of these. Of many lines only their number and a hash are kept:
 //!
 //! ```text
@@ -103,7 +111,11 @@ impl<O: Oracle, W: Write> Recorder<O, W> {
     /// # Errors
     /// [`OracleError::Io`] when it cannot be written.
     pub fn of_dram(oracle: O, log: W) -> Result<Recorder<O, W>, OracleError> {
-        Recorder::of(LogPart::Dram, "", oracle, log)
+        let facts = match oracle.readers() {
+            0 => String::new(),
+            readers => format!("readers {readers}\n"),
+        };
+        Recorder::of(LogPart::Dram, &facts, oracle, log)
     }
 
     /// Begins a part about caches.
@@ -171,6 +183,14 @@ fn list(addresses: &[PhysAddr]) -> String {
     addresses.iter().fold(String::new(), |text, addr| format!("{text} {:#x}", addr.0))
 }
 
+/// Of many lines their number and a hash.
+fn short_list(addresses: &[PhysAddr]) -> String {
+    if addresses.len() <= LISTED_MAX {
+        return list(addresses);
+    }
+    format!(" {} lines {:#x}", addresses.len(), hash(addresses))
+}
+
 fn time_question(addresses: &[PhysAddr], rounds: u32) -> String {
     format!("time {rounds}{}", list(addresses))
 }
@@ -180,9 +200,11 @@ fn beside_question(addresses: &[PhysAddr], others: &[PhysAddr], rounds: u32) -> 
 }
 
 fn reload_question(target: PhysAddr, others: &[PhysAddr], rounds: u32) -> String {
-    let others =
-        if others.len() > LISTED_MAX { format!(" {} lines {:#x}", others.len(), hash(others)) } else { list(others) };
-    format!("reload {rounds}{} |{others}", list(&[target]))
+    format!("reload {rounds}{} |{}", list(&[target]), short_list(others))
+}
+
+fn together_question(addresses: &[PhysAddr], readers: u32, rounds: u32) -> String {
+    format!("together {readers} {rounds}{}", short_list(addresses))
 }
 
 /// FNV-1a, of 64 bits.
@@ -238,6 +260,16 @@ impl<O: Oracle, W: Write> Oracle for Recorder<O, W> {
     ) -> Result<Option<Vec<u32>>, OracleError> {
         let readings = self.oracle.time_beside(addresses, others, rounds)?;
         self.note(&beside_question(addresses, others, rounds), readings.as_deref())?;
+        Ok(readings)
+    }
+
+    fn readers(&self) -> u32 {
+        self.oracle.readers()
+    }
+
+    fn together(&mut self, addresses: &[PhysAddr], readers: u32, rounds: u32) -> Result<Option<Vec<u32>>, OracleError> {
+        let readings = self.oracle.together(addresses, readers, rounds)?;
+        self.note(&together_question(addresses, readers, rounds), readings.as_deref())?;
         Ok(readings)
     }
 }
@@ -363,6 +395,7 @@ impl<R: BufRead> Log<R> {
 pub struct Replay<'l, R> {
     log: &'l mut Log<R>,
     pool: Pool,
+    readers: u32,
     caches: CacheFacts,
     layout: NodeLayout,
 }
@@ -387,12 +420,12 @@ impl<'l, R: BufRead> Replay<'l, R> {
         let pool = Pool::new(pieces, bits).map_err(|error| log.refuse(Some(error.to_string()), "pieces of a pool"))?;
         let caches = CacheFacts { line: LINE, private: Vec::new() };
         let layout = NodeLayout { groups: 1, memory: Vec::new() };
-        let mut replay = Replay { log, pool, caches, layout };
+        let mut replay = Replay { log, pool, readers: 0, caches, layout };
         replay.facts()?;
         Ok(replay)
     }
 
-    /// Reads what the machine said of caches and nodes.
+    /// Reads what the machine said of readers, caches and nodes.
     fn facts(&mut self) -> Result<(), OracleError> {
         loop {
             let line = self.log.next()?;
@@ -401,6 +434,7 @@ impl<'l, R: BufRead> Replay<'l, R> {
             let known = match kind {
                 "line" => self.line_of(rest),
                 "private" => self.private(rest),
+                "readers" => rest.parse().ok().filter(|&readers| readers > 0).map(|readers| self.readers = readers),
                 "groups" => rest.parse().ok().filter(|&groups| groups > 0).map(|groups| self.layout.groups = groups),
                 "node" => self.node(rest),
                 _ => {
@@ -411,8 +445,8 @@ impl<'l, R: BufRead> Replay<'l, R> {
             if known.is_none() {
                 return Err(self.log.refuse(
                     line,
-                    "line and a power of two from 64; private, sets (a power of two) and ways; groups and a number; node, its \
-                     number and two addresses",
+                    "readers and a number; line and a power of two from 64; private, sets (a power of two) and ways; groups and a \
+                     number; node, its number and two addresses",
                 ));
             }
         }
@@ -458,6 +492,14 @@ impl<R: BufRead> Oracle for Replay<'_, R> {
         rounds: u32,
     ) -> Result<Option<Vec<u32>>, OracleError> {
         self.log.answer(beside_question(addresses, others, rounds), addresses.len() * rounds as usize)
+    }
+
+    fn readers(&self) -> u32 {
+        self.readers
+    }
+
+    fn together(&mut self, addresses: &[PhysAddr], readers: u32, rounds: u32) -> Result<Option<Vec<u32>>, OracleError> {
+        self.log.answer(together_question(addresses, readers, rounds), rounds as usize)
     }
 }
 

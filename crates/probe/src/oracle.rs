@@ -28,6 +28,24 @@ pub trait Oracle {
         others: &[PhysAddr],
         rounds: u32,
     ) -> Result<Option<Vec<u32>>, OracleError>;
+
+    /// Gives the most readers that [`Oracle::together`] can have; 0 from a machine that cannot do it.
+    fn readers(&self) -> u32 {
+        0
+    }
+
+    /// Has readers, which are cores or work like them, read some addresses as fast as they can: as many at a time as a reader has
+    /// under way, none of them from a cache, none of them waiting for another. Of `readers` readers the first reads the first address
+    /// and each `readers`-th after it, the second those that follow them, and so on, all over and over. Gives the time that the first
+    /// needs for its share, from the begin of its first read to the end of its last: `rounds` readings. `None` from a machine that
+    /// cannot do it with so many.
+    ///
+    /// # Errors
+    /// As [`Oracle::time`].
+    fn together(&mut self, addresses: &[PhysAddr], readers: u32, rounds: u32) -> Result<Option<Vec<u32>>, OracleError> {
+        let _ = (addresses, readers, rounds);
+        Ok(None)
+    }
 }
 
 impl<O: Oracle + ?Sized> Oracle for &mut O {
@@ -46,6 +64,14 @@ impl<O: Oracle + ?Sized> Oracle for &mut O {
         rounds: u32,
     ) -> Result<Option<Vec<u32>>, OracleError> {
         (**self).time_beside(addresses, others, rounds)
+    }
+
+    fn readers(&self) -> u32 {
+        (**self).readers()
+    }
+
+    fn together(&mut self, addresses: &[PhysAddr], readers: u32, rounds: u32) -> Result<Option<Vec<u32>>, OracleError> {
+        (**self).together(addresses, readers, rounds)
     }
 }
 

@@ -1,13 +1,14 @@
 //! What a probe says, and what that rests on.
 
 use crate::pool::{LINE, Pool};
+use crate::roles::Roles;
 use crate::shift::Shift;
 use crate::solve::{Solution, Unsolved};
 use crate::tester::{Effort, Levels, Tested};
 use crate::verify::Verification;
 use crate::view::{Part, View};
 use memtint_map::file::{InterleaveSection, RegionSection};
-use memtint_map::{Interleave, PlatformFile, gf2, mapfile};
+use memtint_map::{Interleave, PlatformFile, Role, gf2, mapfile};
 use memtint_units::{ByteSize, PAGE_SHIFT, PhysAddr};
 use std::fmt;
 use std::ops::Range;
@@ -156,6 +157,8 @@ pub struct Area {
     pub verification: Verification,
     /// The function that shifts the time of other pairs, if it was looked for and there is one.
     pub shift: Option<Shift>,
+    /// What functions select, if the machine could be asked.
+    pub roles: Option<Roles>,
 }
 
 /// What a partial mapping leaves open.
@@ -211,7 +214,13 @@ impl Mapping {
 impl Area {
     fn platform_file(&self, id: &str, source: &str, memory: &[Range<PhysAddr>]) -> PlatformFile {
         let Area { pool, view, solution, .. } = self;
-        let mut file = mapfile::to_platform_file(id, &solution.functions, LINE, source);
+        let told = self.roles.as_ref().map(|roles| &roles.functions);
+        let (masks, roles): (Vec<u64>, Vec<Role>) = match told {
+            Some(told) => told.iter().copied().unzip(),
+            None => solution.functions.iter().map(|&mask| (mask, Role::Unknown)).unzip(),
+        };
+        let mut file = mapfile::to_platform_file(id, &masks, LINE, source);
+        file.dram.functions.iter_mut().zip(roles).for_each(|(function, role)| function.role = role);
         file.dram.row_functions = Some(solution.rows().iter().map(|&mask| gf2::bits(mask).collect()).collect());
         file.dram.source_kind = Some("timing".to_owned());
         let envelope = pool.envelope();

@@ -275,6 +275,27 @@ impl<'a> Tester<'a> {
         self.oracle.time(addresses, rounds)
     }
 
+    /// Gives the most readers that can read together; 0 when none can.
+    #[must_use]
+    pub fn readers(&self) -> u32 {
+        self.oracle.readers()
+    }
+
+    /// Has readers read addresses together; `None` when the machine cannot (see [`Oracle::together`]).
+    ///
+    /// # Errors
+    /// Those of the oracle.
+    pub fn together(
+        &mut self,
+        addresses: &[PhysAddr],
+        readers: u32,
+        rounds: u32,
+    ) -> Result<Option<Vec<u32>>, OracleError> {
+        self.effort.calls += 1;
+        self.effort.accesses += addresses.len() as u64 * u64::from(rounds);
+        self.oracle.together(addresses, readers, rounds)
+    }
+
     /// Times an address alone, which never conflicts.
     fn alone(&mut self) -> Result<f64, OracleError> {
         let addr = self.oracle.pool().any(&mut self.random);
@@ -521,7 +542,7 @@ impl<'a> Tester<'a> {
 }
 
 /// What readings agree on: the mean of the lower three quarters, without what a cache answered.
-fn center(mut readings: Vec<u32>, baseline: f64) -> f64 {
+pub(crate) fn center(mut readings: Vec<u32>, baseline: f64) -> f64 {
     readings.sort_unstable();
     let cached = readings.iter().take_while(|&&reading| f64::from(reading) < 0.5 * baseline).count();
     let real = if cached < readings.len() { &readings[cached..] } else { &readings[..] };

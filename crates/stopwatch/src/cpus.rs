@@ -51,12 +51,22 @@ impl Drop for Pinned {
     }
 }
 
-/// The first of some CPUs that is of another core than this one.
-pub(crate) fn of_other_core(allowed: &[u32], cpu: u32) -> Option<u32> {
-    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    let siblings = read_to_string(path).ok().and_then(|list| IndexSet::parse(list.trim(), 8192).ok());
-    let own = |other: u32| other == cpu || siblings.as_ref().is_some_and(|siblings| siblings.contains(other));
-    allowed.iter().copied().find(|&other| !own(other))
+/// Of some CPUs, one of each core, but for the core of this one.
+pub(crate) fn of_other_cores(allowed: &[u32], cpu: u32) -> Vec<u32> {
+    let of_one_core = |one: u32| {
+        let path = format!("/sys/devices/system/cpu/cpu{one}/topology/thread_siblings_list");
+        let siblings = read_to_string(path).ok().and_then(|list| IndexSet::parse(list.trim(), 8192).ok());
+        move |other: u32| other == one || siblings.as_ref().is_some_and(|siblings| siblings.contains(other))
+    };
+    let mut taken = vec![of_one_core(cpu)];
+    let mut found = Vec::new();
+    for &other in allowed {
+        if taken.iter().all(|of_core| !of_core(other)) {
+            taken.push(of_one_core(other));
+            found.push(other);
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -75,11 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn the_other_core_is_another() {
+    fn other_cores_are_others() {
         let allowed = allowed().unwrap();
         for &cpu in &allowed {
-            assert_eq!(of_other_core(&[cpu], cpu), None);
-            assert_ne!(of_other_core(&allowed, cpu), Some(cpu));
+            assert_eq!(of_other_cores(&[cpu], cpu), []);
+            let others = of_other_cores(&allowed, cpu);
+            assert!(!others.contains(&cpu) && others.is_sorted() && others.len() < allowed.len());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The machine that this runs on, as an oracle.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use memtint_probe::cache::{CacheFacts, CacheOracle};
 use memtint_probe::{Oracle, OracleError, Pool};
@@ -55,6 +55,8 @@ pub struct Machine {
     pool: Pool,
     about: About,
     caches: CacheFacts,
+    /// One of each other core.
+    other_cpus: Vec<u32>,
     _pinned: Pinned,
 }
 
@@ -86,18 +88,19 @@ impl Machine {
         };
         let pool = Pool::new(places.pieces(), known_bits)?;
         let (cached_ticks, flushed_ticks) = flushing_works(&memory)?;
+        let other_cpus = cpus::of_other_cores(&allowed, cpu);
         let about = About {
             page_bytes: memory.page_bytes(),
             addresses_known: known_bits == 64,
             locked: memory.is_locked(),
             cpu,
-            other_cpu: cpus::of_other_core(&allowed, cpu),
+            other_cpu: other_cpus.first().copied(),
             quantum_ticks: quantum(),
             cached_ticks,
             flushed_ticks,
         };
         let caches = CacheFacts { line: memtint_probe::LINE, private: Vec::new() };
-        Ok(Machine { memory, places, pool, about, caches, _pinned: pinned })
+        Ok(Machine { memory, places, pool, about, caches, other_cpus, _pinned: pinned })
     }
 
     /// Gives what was found out about it.
@@ -142,6 +145,46 @@ impl Machine {
         };
         addresses.iter().map(line).collect()
     }
+
+    /// Reads with this CPU what `own` does while other CPUs do what `beside` does with their share of something, over and over.
+    fn beside<S: Sync, T>(
+        &self,
+        shares: &[S],
+        beside: impl Fn(&S) + Sync,
+        own: impl FnOnce() -> T,
+    ) -> Result<T, OracleError> {
+        let (begun, enough) = (AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let others: Vec<_> = shares
+                .iter()
+                .zip(&self.other_cpus)
+                .map(|(share, &cpu)| {
+                    let (begun, enough, beside) = (&begun, &enough, &beside);
+                    let other = scope.spawn(move || {
+                        let pinned = Pinned::to(cpu);
+                        let mut first = true;
+                        while pinned.is_ok() && !enough.load(Ordering::Relaxed) {
+                            beside(share);
+                            begun.fetch_add(usize::from(first), Ordering::Relaxed);
+                            first = false;
+                        }
+                        pinned.map(drop)
+                    });
+                    (cpu, other)
+                })
+                .collect();
+            while begun.load(Ordering::Relaxed) < others.len() && !others.iter().any(|(_, other)| other.is_finished()) {
+                std::thread::yield_now();
+            }
+            let found = own();
+            enough.store(true, Ordering::Relaxed);
+            for (cpu, other) in others {
+                let refused = |source| OracleError::Io { what: format!("accessing memory from CPU {cpu}"), source };
+                other.join().expect("accessing memory does not panic").map_err(refused)?;
+            }
+            Ok(found)
+        })
+    }
 }
 
 impl Oracle for Machine {
@@ -160,26 +203,32 @@ impl Oracle for Machine {
         rounds: u32,
     ) -> Result<Option<Vec<u32>>, OracleError> {
         let (lines, others) = (self.lines(addresses)?, self.lines(others)?);
-        let Some(cpu) = self.about.other_cpu else { return Ok(None) };
-        let (begun, enough) = (AtomicBool::new(false), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            let beside = scope.spawn(|| {
-                let pinned = Pinned::to(cpu);
-                while pinned.is_ok() && !enough.load(Ordering::Relaxed) {
-                    time(&others, 1);
-                    begun.store(true, Ordering::Relaxed);
-                }
-                pinned.map(drop)
-            });
-            while !begun.load(Ordering::Relaxed) && !beside.is_finished() {
-                std::thread::yield_now();
-            }
-            let readings = time(&lines, rounds);
-            enough.store(true, Ordering::Relaxed);
-            let ended = beside.join().expect("accessing memory does not panic");
-            let refused = |source| OracleError::Io { what: format!("accessing memory from CPU {cpu}"), source };
-            ended.map(|()| Some(readings)).map_err(refused)
-        })
+        if self.other_cpus.is_empty() {
+            return Ok(None);
+        }
+        let beside = |others: &Vec<Line<'_>>| drop(time(others, 1));
+        self.beside(&[others], beside, || time(&lines, rounds)).map(Some)
+    }
+
+    /// One for each core that this thread may run on.
+    fn readers(&self) -> u32 {
+        1 + self.other_cpus.len() as u32
+    }
+
+    fn together(&mut self, addresses: &[PhysAddr], readers: u32, rounds: u32) -> Result<Option<Vec<u32>>, OracleError> {
+        let lines = self.lines(addresses)?;
+        if !(1..=self.readers()).contains(&readers) || lines.len() < readers as usize {
+            return Ok(None);
+        }
+        let share = |first: usize| lines.iter().copied().skip(first).step_by(readers as usize).collect();
+        let shares: Vec<Vec<Line<'_>>> = (0..readers as usize).map(share).collect();
+        let (own, others) = shares.split_first().expect("one reader at least");
+        let beside = |share: &Vec<Line<'_>>| {
+            read_at_once(share);
+        };
+        // One round before, as in `time`.
+        let own = || (0..=rounds).map(|_| read_at_once(own)).collect::<Vec<_>>().split_off(1);
+        self.beside(others, beside, own).map(Some)
     }
 }
 
@@ -226,6 +275,17 @@ pub(crate) fn time(lines: &[Line<'_>], rounds: u32) -> Vec<u32> {
         }
     }
     readings.split_off(lines.len())
+}
+
+/// Reads lines, none of which waits for another, and gives the time of all together. They are flushed before.
+fn read_at_once(lines: &[Line<'_>]) -> u32 {
+    lines.iter().for_each(|line| line.flush());
+    access::settle();
+    let begun = access::now();
+    lines.iter().for_each(|line| line.touch());
+    access::settle();
+    let ticks = access::now() - begun;
+    u32::try_from(ticks).unwrap_or(u32::MAX)
 }
 
 /// A share of the memory that is free.

@@ -126,6 +126,32 @@ fn another_core_accesses_memory_beside() {
 }
 
 #[test]
+fn reads_together_overlap() {
+    let Some(mut machine) = machine(16) else { return };
+    let mut random = Random::new(3);
+    let (mut together, mut alone) = (Vec::new(), Vec::new());
+    for _ in 0..200 {
+        let lines = [(); 8].map(|()| machine.pool().any(&mut random));
+        together.extend(machine.together(&lines, 1, 3).unwrap().expect("there is one reader at least"));
+        alone.extend(machine.time(&lines, 3).unwrap().chunks(8).map(|round| round.iter().sum::<u32>()));
+    }
+    assert_eq!((together.len(), alone.len()), (600, 600));
+    let cached = machine.about().cached_ticks;
+    let (together, alone) = (median(together), median(alone));
+    assert!(cached < together && together < alone, "{together} together, {alone} one by one, {cached} of a cache");
+    // As many as there are cores, and no more; none without a line.
+    let lines = [(); 64].map(|()| machine.pool().any(&mut random));
+    let readers = machine.readers();
+    let found = machine.together(&lines, readers, 5).unwrap();
+    assert_eq!(found.map(|readings| readings.len()), Some(5));
+    for (lines, readers) in [(&lines[..], 0), (&lines, readers + 1), (&[], 1)] {
+        assert_eq!(machine.together(lines, readers, 5).unwrap(), None);
+    }
+    let end = machine.pool().pieces().last().unwrap().end;
+    assert!(matches!(machine.together(&[end], 1, 1), Err(OracleError::Outside { found }) if found == end.0));
+}
+
+#[test]
 fn a_recording_repeats_what_was_read() {
     let Some(machine) = machine(4) else { return };
     let asked = |oracle: &mut dyn Oracle| {

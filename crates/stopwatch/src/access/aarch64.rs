@@ -47,3 +47,8 @@ pub(crate) unsafe fn flush(line: *const u8) {
     // SAFETY: as a read of a byte that the caller says may be read.
     unsafe { asm!("dc civac, {line}", line = in(reg) line, options(nostack, preserves_flags)) };
 }
+
+pub(crate) fn settle() {
+    // SAFETY: touches no memory. dsb waits for reads and flushes, isb keeps what is after it behind.
+    unsafe { asm!("dsb sy", "isb", options(nostack, preserves_flags)) };
+}

@@ -19,3 +19,7 @@ pub(crate) unsafe fn read(_: *const u8) -> u32 {
 pub(crate) unsafe fn flush(_: *const u8) {
     unreachable!("a machine without the instructions is refused when it is opened")
 }
+
+pub(crate) fn settle() {
+    unreachable!("a machine without the instructions is refused when it is opened")
+}

@@ -58,3 +58,8 @@ pub(crate) unsafe fn flush(line: *const u8) {
     // SAFETY: as a read of a byte that the caller says may be read.
     unsafe { asm!("clflush [{line}]", line = in(reg) line, options(nostack, preserves_flags)) };
 }
+
+pub(crate) fn settle() {
+    // SAFETY: touches no memory. mfence waits for flushes, lfence for reads and everything else.
+    unsafe { asm!("mfence", "lfence", options(nostack, preserves_flags)) };
+}
