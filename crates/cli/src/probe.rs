@@ -80,6 +80,8 @@ pub(crate) struct ProbeArguments {
     #[arg(long, value_name = "P", value_parser = confidence)]
     confidence: Option<f64>,
     /// Looks for a function of address bits that shifts the time of pairs that do not conflict too: a bank group, rank or channel.
+    /// Which of them it is, and what the other functions select, is looked for without being asked where cores can read memory
+    /// together: it is told where it shows, with the pace of reads that it rests on, and --out writes it as roles of functions.
     #[arg(long, conflicts_with = "self_test")]
     shift: bool,
     /// Seed of all that is drawn. Default: 1.

@@ -3,8 +3,10 @@
 use std::fmt::{self, Write as _};
 
 use memtint_detect::Processor;
-use memtint_map::gf2;
-use memtint_probe::{Answer, Area, Attempt, Mapping, Pool, Rate, Report, Shift, SimulatedMachine};
+use memtint_map::{Role, gf2};
+use memtint_probe::{
+    Answer, Area, Attempt, Compared, Level, Mapping, Pool, Rate, Report, Roles, Shift, SimulatedMachine,
+};
 use memtint_units::ByteSize;
 use serde::Serialize;
 
@@ -101,6 +103,52 @@ struct AreaJson {
     predictions_true_least: Option<f64>,
     /// What shifts the time of pairs that do not conflict, if it was looked for and found.
     shift: Option<ShiftJson>,
+    /// What bank functions select; absent where cores could not be asked to read together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    roles: Option<RolesJson>,
+}
+
+#[derive(Serialize)]
+struct RolesJson {
+    /// A basis of the bank functions, each known up to sums with those of roles before it.
+    functions: Vec<RoleJson>,
+    /// Changes of the bank by how fast two banks are read together.
+    levels: Vec<LevelJson>,
+    /// Time of a read from half of the banks as a share of one from all.
+    compared: Vec<ComparedJson>,
+    /// Half of the cores read as fast as all, rows open and rows changing; absent when it was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saturated: Option<[bool; 2]>,
+    wrong_probability_max: f64,
+    /// Why not all is told; absent when it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    untold: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RoleJson {
+    bits: Vec<u32>,
+    role: Role,
+}
+
+#[derive(Serialize)]
+struct LevelJson {
+    /// Beyond one line, of four lines of two banks.
+    ticks: f64,
+    error_ticks: f64,
+    /// Changes of the bank that are so.
+    changes: usize,
+    /// What the two banks have apart; `bank` for one bank too.
+    role: Role,
+}
+
+#[derive(Serialize)]
+struct ComparedJson {
+    function: Vec<u32>,
+    open_rows_share: f64,
+    changing_rows_share: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channel: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -420,6 +468,9 @@ impl Banks {
             all.tried,
             all.hits
         )?;
+        if let Some(roles) = &area.roles {
+            write_roles(out, roles)?;
+        }
         if let Some(shift) = area.shift {
             let (bits, Shift { ticks, error, .. }) = (function(shift.function), shift);
             writeln!(
@@ -428,6 +479,64 @@ impl Banks {
             )?;
         }
         Ok(())
+    }
+}
+
+/// What functions select, and what that rests on.
+fn write_roles(out: &mut String, roles: &Roles) -> fmt::Result {
+    let untold = roles.untold.map(|why| format!("not told: {why}"));
+    if roles.functions.iter().any(|&(_, role)| role != Role::Unknown) {
+        writeln!(out, "\nwhat they select, each up to sums with those above its kind")?;
+        let row = |&(mask, role): &(u64, Role)| vec![format!("  {}", list(mask)), selected(role).to_owned()];
+        let rows: Vec<Vec<String>> = roles.functions.iter().map(row).collect();
+        out.push_str(&table(&["  address bits", "selects"], &[], &rows));
+        let share = (roles.error * 1e6).ceil() / 1e4;
+        writeln!(
+            out,
+            "roles       wrong with a probability of {share} % at most, as far as readings err independently"
+        )?;
+    }
+    untold.map_or(Ok(()), |untold| writeln!(out, "roles       {untold}"))?;
+    for Level { ticks, error, changes, role } in &roles.levels {
+        let (what, changes) = (apart(*role), count(changes.len(), "change"));
+        writeln!(
+            out,
+            "together    four lines of two banks: {ticks:.1} +- {error:.1} ticks more than one line, {changes} of the bank: {what}"
+        )?;
+    }
+    for Compared { function: mask, shares: [open, changing], channel } in &roles.compared {
+        let is = match channel {
+            Some(true) => "a channel",
+            Some(false) => "no channel",
+            None => "not clear",
+        };
+        writeln!(
+            out,
+            "half        banks of one value of {}: a read takes {open:.2} times as long as from all, {changing:.2} times where rows change: {is}",
+            function(*mask)
+        )?;
+    }
+    Ok(())
+}
+
+fn selected(role: Role) -> &'static str {
+    match role {
+        Role::Channel => "channel",
+        Role::Rank => "rank",
+        Role::BankGroup => "bank group",
+        Role::Bank => "bank",
+        _ => "not told",
+    }
+}
+
+/// What two banks have apart.
+fn apart(role: Role) -> &'static str {
+    match role {
+        Role::Channel => "another channel",
+        Role::Rank => "another rank",
+        Role::BankGroup => "another bank group",
+        Role::Bank => "the same bank group",
+        _ => "not told",
     }
 }
 
@@ -462,9 +571,14 @@ pub(super) fn roles(area: &Area) -> String {
             format!(" That {} channels take turns is found too: they are channels, or nodes.", interleave.ways)
         }
     };
+    let told = area.roles.as_ref().is_some_and(|roles| roles.functions.iter().any(|&(_, role)| role != Role::Unknown));
+    let selects = if told {
+        "what it selects too, as far as it has a role: up to sums with functions of channel, rank and bank group, in this order"
+    } else {
+        "what it selects (channel, rank, bank group, bank) is not"
+    };
     format!(
-        "Found by timing: which bank a function selects is known up to the names of banks, and what it selects (channel, rank, bank \
-         group, bank) is not.{shift}{turns}"
+        "Found by timing: which bank a function selects is known up to the names of banks, and {selects}.{shift}{turns}"
     )
 }
 
@@ -548,6 +662,33 @@ impl AreaJson {
                 ticks,
                 error_ticks: error,
             }),
+            roles: area.roles.as_ref().map(RolesJson::of),
+        }
+    }
+}
+
+impl RolesJson {
+    fn of(roles: &Roles) -> RolesJson {
+        let level = |level: &Level| LevelJson {
+            ticks: level.ticks,
+            error_ticks: level.error,
+            changes: level.changes.len(),
+            role: level.role,
+        };
+        let compared = |compared: &Compared| ComparedJson {
+            function: gf2::bits(compared.function).collect(),
+            open_rows_share: compared.shares[0],
+            changing_rows_share: compared.shares[1],
+            channel: compared.channel,
+        };
+        let function = |&(mask, role): &(u64, Role)| RoleJson { bits: gf2::bits(mask).collect(), role };
+        RolesJson {
+            functions: roles.functions.iter().map(function).collect(),
+            levels: roles.levels.iter().map(level).collect(),
+            compared: roles.compared.iter().map(compared).collect(),
+            saturated: roles.saturated,
+            wrong_probability_max: roles.error,
+            untold: roles.untold.map(|why| why.to_string()),
         }
     }
 }

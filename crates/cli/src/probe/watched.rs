@@ -53,6 +53,16 @@ impl Oracle for Watched<'_> {
     ) -> Result<Option<Vec<u32>>, OracleError> {
         self.oracle.time_beside(addresses, others, rounds)
     }
+
+    fn readers(&self) -> u32 {
+        self.oracle.readers()
+    }
+
+    fn together(&mut self, addresses: &[PhysAddr], readers: u32, rounds: u32) -> Result<Option<Vec<u32>>, OracleError> {
+        let readings = self.oracle.together(addresses, readers, rounds)?;
+        self.seen.ticks += readings.iter().flatten().map(|&reading| u64::from(reading)).sum::<u64>();
+        Ok(readings)
+    }
 }
 
 impl Seen {
