@@ -2,8 +2,7 @@
 #
 # A program with a strict policy that wants pages of other colors. Each attempt ends in color, or the kernel does not do it.
 # Where it succeeds today, it is a limit, named here and in kernel/README.md; one that has gone must be taken off this list.
-limits="inherited-file file-of-another userfaultfd-of-another mem-by-another ptrace-by-another process-vm-by-another
-    process-madvise-by-another swapoff-by-another hugetlb aio-ring"
+limits="inherited-file file-of-another hugetlb aio-ring"
 
 list=$(classes_of_nodes 2 4)
 # Some give up their privileges, and must find their files.
@@ -17,7 +16,7 @@ echo 0 >/proc/sys/vm/nr_hugepages
 rm -rf /root/set-uid /root/script /root/huge
 grep -v '^#' /tmp/hostile >/tmp/hostile.attempts
 while read -r attempt word detail; do
-    case " $(echo $limits) " in
+    case " $limits " in
         *" $attempt "*)
             [ "$word" = out ] && answer "hostile: $attempt (a limit: it is given other colors)" ||
                 answer "hostile: $attempt" "$word, $detail: no longer a limit"

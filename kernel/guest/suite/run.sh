@@ -93,10 +93,10 @@ pipelines_in_color() {
 plan_on() {
     local first second line=
     memtint run --floor $1 --plan /tmp/plan.toml --task first --report /tmp/first.$1.json -- \
-        pressure $map "$run_four" 12 stay >/tmp/first.out 2>&1 &
+        pressure $map "$run_four" 12 all >/tmp/first.out 2>&1 &
     first=$!
     memtint run --floor $1 --plan /tmp/plan.toml --task second --report /tmp/second.$1.json -- \
-        pressure $map "$run_one" 12 stay >/tmp/second.out 2>&1 &
+        pressure $map "$run_one" 12 all >/tmp/second.out 2>&1 &
     second=$!
     for task in first second; do
         while ! grep -q 'swapped out' /tmp/$task.out && kill -0 $first && kill -0 $second; do sleep 1; done
