@@ -242,11 +242,22 @@ static const char *const name[6] = {
 	"lists_of_cpus", "stacks", "per_cpu_memory", "vmalloc", "large_kmalloc", "stack_traces",
 };
 
+/* Each CPU counts for itself until it is asked. */
+static void fold_counters(void)
+{
+	int file = open("/proc/sys/vm/stat_refresh", O_WRONLY | O_CLOEXEC);
+
+	if (file < 0 || write(file, "1", 1) != 1)
+		err(2, "stat_refresh");
+	close(file);
+}
+
 static struct account account(void)
 {
 	const char *vmstat = "/proc/vmstat", *meminfo = "/proc/meminfo";
 	struct account account = { 0 };
 
+	fold_counters();
 	read_zones();
 	read_flags();
 	read_free_lists();

@@ -50,8 +50,8 @@ classes_of_nodes() {
     echo "${list#,}"
 }
 
-# account NAME [BEFORE]: who has the page frames, in /tmp/NAME, when the pages without a name are as many as a second before:
-# the stacks of tasks that have ended, and some other memory, are given back a while later. An account to compare with one from
+# account NAME [BEFORE]: who has the page frames, in /tmp/NAME, when the pages without a name are as many as a second before,
+# and the free lists are what the free frames make: the stacks of tasks that have ended, and some other memory, are given back a while later. An account to compare with one from
 # BEFORE waits until they are as many as then. After so many tries, it is taken as it is.
 account() {
     local tries=0 unnamed= last wanted=
@@ -61,11 +61,9 @@ account() {
         sync
         echo 3 >/proc/sys/vm/drop_caches
         sleep 1
-        # Each CPU counts for itself until it is asked.
-        echo 1 >/proc/sys/vm/stat_refresh
         expect "balance: buddyinfo is what the free frames make, $1" "$(balance >/tmp/$1; grep '^#' /tmp/$1)" "" >/tmp/$1.merged
         unnamed=$(unnamed_in $1)
-        [ "$unnamed" = "$last" ] && [ "$unnamed" = "${wanted:-$unnamed}" ] && break
+        [ "$unnamed" = "$last" ] && [ "$unnamed" = "${wanted:-$unnamed}" ] && grep -q '^ok' /tmp/$1.merged && break
     done
     cat /tmp/$1.merged
 }

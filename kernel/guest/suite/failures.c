@@ -50,6 +50,12 @@ static bool failed_there(void)
 	return atoi(text) == 0;
 }
 
+/* These files take no pwrite(). */
+static bool put(int file, const char *text, size_t length)
+{
+	return !lseek(file, 0, SEEK_SET) && write(file, text, length) == (ssize_t)length;
+}
+
 static bool reads(const char *name, const char *expected, size_t length)
 {
 	static char text[16384];
@@ -71,7 +77,7 @@ static bool none_then(bool done, const char *name, const char *text, size_t leng
 
 static bool give_policy(bool *done)
 {
-	*done = pwrite(task_file, policy, strlen(policy), 0) > 0;
+	*done = put(task_file, policy, strlen(policy));
 	return true;
 }
 
@@ -79,12 +85,12 @@ static bool policy_given(bool done)
 {
 	bool well = none_then(done, "task", policy, strlen(policy));
 
-	return pwrite(task_file, "none", 4, 0) == 4 && well;
+	return put(task_file, "none", 4) && well;
 }
 
 static bool load(bool *done)
 {
-	*done = pwrite(map_file, mapping, mapping_bytes, 0) > 0;
+	*done = put(map_file, mapping, mapping_bytes);
 	return true;
 }
 
@@ -92,13 +98,13 @@ static bool loaded(bool done)
 {
 	bool well = none_then(done, "map", mapping, mapping_bytes);
 
-	return pwrite(map_file, "none\n", 5, 0) == 5 && well;
+	return put(map_file, "none\n", 5) && well;
 }
 
 /* In place of one that is loaded: when it fails, that one is left, or none. */
 static bool reload(bool *done)
 {
-	*done = pwrite(map_file, mapping, mapping_bytes, 0) > 0;
+	*done = put(map_file, mapping, mapping_bytes);
 	return true;
 }
 
@@ -106,7 +112,7 @@ static bool reloaded(bool done)
 {
 	bool well = reads("map", mapping, mapping_bytes) || (!done && reads("map", "none\n", 5));
 
-	return pwrite(map_file, mapping, mapping_bytes, 0) > 0 && well;
+	return put(map_file, mapping, mapping_bytes) && well;
 }
 
 static bool make_child(bool *done)
@@ -164,12 +170,13 @@ static bool in_turn(const char *name, bool (*call)(bool *done), bool (*judge)(bo
 		if (!failed)
 			break;
 	}
-	if (number > ALLOCATIONS_MAX || !refused)
+	/* One may do without: kvmalloc() takes single pages then, and a page fault is repeated. */
+	if (number > ALLOCATIONS_MAX || number == 1)
 		printf("not ok - %s # %u allocations failed, %u calls did\n", name, number - 1, refused);
 	else
 		printf("ok - %s\n# %s: %u allocations failed in turn, %u calls did\n", name, name, number - 1, refused);
 	fflush(stdout);
-	return number <= ALLOCATIONS_MAX && refused;
+	return number <= ALLOCATIONS_MAX && number > 1;
 }
 
 static int open_in(const char *name)
@@ -201,14 +208,14 @@ int main(int argc, char **argv)
 	task_file = open_in("task");
 	map_file = open_in("map");
 	well = in_turn("a policy", give_policy, policy_given);
-	if (pwrite(task_file, policy, strlen(policy), 0) < 0)
+	if (!put(task_file, policy, strlen(policy)))
 		err(2, "policy");
 	well = in_turn("a child with a policy", make_child, has_policy) && well;
 	well = in_turn("memory with a policy", use_memory, has_policy) && well;
-	if (pwrite(task_file, "none", 4, 0) < 0)
+	if (!put(task_file, "none", 4))
 		err(2, "policy");
 	well = in_turn("a mapping in place of another", reload, reloaded) && well;
-	if (pwrite(map_file, "none\n", 5, 0) < 0)
+	if (!put(map_file, "none\n", 5))
 		err(2, "mapping");
 	well = in_turn("a mapping", load, loaded) && well;
 	return !well;

@@ -179,7 +179,9 @@ static void call(int file, const char *name)
 		(void)!read(file, read_into, below(2) ? below(30) : sizeof(read_into));
 		break;
 	default:
-		got = pwrite(file, text, length, 0);
+		/* As it should be; these files take no pwrite(). */
+		lseek(file, 0, SEEK_SET);
+		got = write(file, text, length);
 	}
 	__atomic_add_fetch(&sum->calls, 1, __ATOMIC_RELAXED);
 	if (got > 0)
