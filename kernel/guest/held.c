@@ -11,7 +11,6 @@
 #include <err.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,31 +19,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pages.h"
-
-#define MIB (1UL << 20)
+#include "scenario.h"
 
 /* Linux 6.1; not in every C library. */
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
 
-static struct mapping mapping;
-static struct wanted wanted;
 static char **arguments;
-static char reason[256];
-
-/* Gives up on a scenario: false, with a reason. */
-__attribute__((format(printf, 1, 2)))
-static bool because(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(reason, sizeof(reason), format, arguments);
-	va_end(arguments);
-	return false;
-}
 
 static void report(const char *name, bool held)
 {
@@ -53,44 +35,6 @@ static void report(const char *name, bool held)
 	else
 		printf("not ok - %s # %s\n", name, reason);
 	fflush(stdout);
-}
-
-static char *memory(size_t bytes)
-{
-	char *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (start == MAP_FAILED)
-		err(2, "%zu bytes", bytes);
-	return start;
-}
-
-/* Every page gets a number of its own, so that a page in two places is seen. */
-static void fill(char *start, size_t bytes, uint64_t number)
-{
-	for (size_t at = 0; at < bytes; at += PAGE_BYTES)
-		*(uint64_t *)(start + at) = number + at;
-}
-
-static bool is_filled(const char *start, size_t bytes, uint64_t number)
-{
-	for (size_t at = 0; at < bytes; at += PAGE_BYTES)
-		if (*(const uint64_t *)(start + at) != number + at)
-			return because("page %zu has another content", at / PAGE_BYTES);
-	return true;
-}
-
-/* At least this many private pages, and all of them in color. */
-static bool all_in_color(unsigned long pages)
-{
-	struct tally tally = pages_of(getpid(), &mapping, &wanted, 4);
-
-	if (tally.nowhere)
-		return because("%lu pages are in memory without color", tally.nowhere);
-	if (tally.anonymous < pages)
-		return because("%lu private pages, %lu were expected", tally.anonymous, pages);
-	if (tally.anonymous_wrong)
-		return because("%lu of %lu private pages are out of color", tally.anonymous_wrong, tally.anonymous);
-	return true;
 }
 
 static bool anonymous(void)
@@ -185,27 +129,6 @@ static bool threads(void)
 	return all_in_color(8 * MIB / PAGE_BYTES);
 }
 
-/* Status of a child that was well: anything else than 0 is a reason. */
-static bool child_was_well(pid_t child)
-{
-	int status;
-
-	if (child < 0 || waitpid(child, &status, 0) != child)
-		return because("fork or wait");
-	if (WIFSIGNALED(status))
-		return because("a child was ended by signal %d", WTERMSIG(status));
-	return WEXITSTATUS(status) ? because("a child ended with %d", WEXITSTATUS(status)) : true;
-}
-
-/* In a child: ends it, after telling why it is not well. */
-static void child_end(bool well)
-{
-	if (!well)
-		printf("# in a child: %s\n", reason);
-	fflush(stdout);
-	_exit(!well);
-}
-
 static bool copy_on_write(void)
 {
 	char *start = memory(8 * MIB);
@@ -282,16 +205,6 @@ static bool paged_out(void)
 	if (tally.swapped < 1000)
 		return because("%lu pages were swapped out", tally.swapped);
 	return is_filled(start, 8 * MIB, 8) && all_in_color(8 * MIB / PAGE_BYTES);
-}
-
-static bool write_to(const char *path, const char *text)
-{
-	int file = open(path, O_WRONLY);
-	bool written = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (file >= 0)
-		close(file);
-	return written ? true : because("%s cannot be written", path);
 }
 
 /* Holes everywhere, which compaction would like to fill. */

@@ -603,36 +603,30 @@ static void try_swapped_in_by_another(void)
 	look_at(start, BYTES);
 }
 
-static void try_file_of_another(void)
+/* A file that the helper has made, which is the first that it has open behind these. */
+static void file_of_another(int flags)
 {
-	char path[64];
+	char path[64], *start;
 	int file;
 
-	/* The helper's file is the first that it has open behind these. */
 	snprintf(path, sizeof(path), "/proc/%d/fd/102", getppid());
 	help(NULL, -1);
 	file = open(path, O_RDWR);
 	must(file >= 0, path);
-	char *start = memory_with(MAP_SHARED, file);
-
+	start = memory_with(flags, file);
 	fill(start, BYTES);
 	look_at(start, BYTES);
+}
+
+static void try_file_of_another(void)
+{
+	file_of_another(MAP_SHARED);
 }
 
 /* What is its own of such a file. */
 static void try_copy_of_file_of_another(void)
 {
-	char path[64];
-	int file;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/102", getppid());
-	help(NULL, -1);
-	file = open(path, O_RDWR);
-	must(file >= 0, path);
-	char *start = memory_with(MAP_PRIVATE, file);
-
-	fill(start, BYTES);
-	look_at(start, BYTES);
+	file_of_another(MAP_PRIVATE);
 }
 
 static void try_aio_ring(void)

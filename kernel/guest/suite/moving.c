@@ -14,7 +14,6 @@
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,37 +28,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pages.h"
+#include "scenario.h"
 
-#define MIB (1UL << 20)
 #define FLOOR "/sys/kernel/debug/memtint/"
 #define SWAP "/dev/ram0"
 
-static struct mapping mapping;
-static struct wanted wanted;
 static char policy[600];
 static char **arguments;
-static char reason[256];
-
-__attribute__((format(printf, 1, 2)))
-static bool because(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(reason, sizeof(reason), format, arguments);
-	va_end(arguments);
-	return false;
-}
-
-static char *memory(size_t bytes)
-{
-	char *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (start == MAP_FAILED)
-		err(2, "%zu bytes", bytes);
-	return start;
-}
 
 /*
  * Memory that lies in all colors. What was freed last is given first, and may
@@ -74,30 +49,6 @@ static char *memory_of_all_colors(size_t bytes)
 	memset(start, 0, bytes);
 	munmap(hog, 64 * MIB);
 	return start;
-}
-
-static void fill(char *start, size_t bytes, uint64_t number)
-{
-	for (size_t at = 0; at < bytes; at += PAGE_BYTES)
-		*(uint64_t *)(start + at) = number + at;
-}
-
-static bool is_filled(const char *start, size_t bytes, uint64_t number)
-{
-	for (size_t at = 0; at < bytes; at += PAGE_BYTES)
-		if (*(const uint64_t *)(start + at) != number + at)
-			return because("page %zu has another content", at / PAGE_BYTES);
-	return true;
-}
-
-static bool write_to(const char *path, const char *text)
-{
-	int file = open(path, O_WRONLY);
-	bool written = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (file >= 0)
-		close(file);
-	return written ? true : because("%s: %s is refused", path, text);
 }
 
 /* A number of a file with a line "NAME NUMBER"; the file may be long in coming. */
@@ -124,19 +75,6 @@ static bool take_colors(void)
 	return number_of(FLOOR "settled", "moving") == 0 || because("not settled");
 }
 
-static bool all_in_color(unsigned long pages)
-{
-	struct tally tally = pages_of(getpid(), &mapping, &wanted, 4);
-
-	if (tally.nowhere)
-		return because("%lu pages are in memory without color", tally.nowhere);
-	if (tally.anonymous < pages)
-		return because("%lu private pages, %lu were expected", tally.anonymous, pages);
-	if (tally.anonymous_wrong)
-		return because("%lu of %lu private pages are out of color", tally.anonymous_wrong, tally.anonymous);
-	return true;
-}
-
 /* Nothing but this piece: what a child has from its parent is not its own. */
 static bool area_in_color(pid_t pid, const char *start, size_t bytes)
 {
@@ -160,25 +98,6 @@ static bool most_are_wrong(unsigned long pages)
 	if (tally.anonymous_wrong < pages / 2)
 		return because("only %lu of %lu pages are out of color before", tally.anonymous_wrong, pages);
 	return true;
-}
-
-static bool child_was_well(pid_t child)
-{
-	int status;
-
-	if (child < 0 || waitpid(child, &status, 0) != child)
-		return because("fork or wait");
-	if (WIFSIGNALED(status))
-		return because("a child was ended by signal %d", WTERMSIG(status));
-	return WEXITSTATUS(status) ? because("a child ended with %d", WEXITSTATUS(status)) : true;
-}
-
-static void child_end(bool well)
-{
-	if (!well)
-		printf("# in a child: %s\n", reason);
-	fflush(stdout);
-	_exit(!well);
 }
 
 /* Two processes that wait for each other. */
