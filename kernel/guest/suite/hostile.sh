@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # A program with a strict policy that wants pages of other colors. Each attempt ends in color, or the kernel does not do it.
-# Where it succeeds today, it is a limit, named here and in kernel/README.md; one that has gone must be taken off this list.
+# Where it can succeed today, it is a limit, named here and in kernel/README.md. Now and then it is given what an earlier attempt
+# has left, in color by chance: what has gone for good must be taken off this list by hand.
 limits="inherited-file file-of-another hugetlb aio-ring"
 
 list=$(classes_of_nodes 2 4)
@@ -18,8 +19,11 @@ grep -v '^#' /tmp/hostile >/tmp/hostile.attempts
 while read -r attempt word detail; do
     case " $limits " in
         *" $attempt "*)
-            [ "$word" = out ] && answer "hostile: $attempt (a limit: it is given other colors)" ||
-                answer "hostile: $attempt" "$word, $detail: no longer a limit"
+            case $word in
+                out) answer "hostile: $attempt (a limit: it is given other colors)" ;;
+                held | refused) answer "hostile: $attempt (a limit, $word this time)" ;;
+                *) answer "hostile: $attempt" "$word, $detail" ;;
+            esac
             ;;
         *)
             case $word in
@@ -31,5 +35,9 @@ while read -r attempt word detail; do
 done </tmp/hostile.attempts
 # Refused by name, and nothing else was: these must have been tried in earnest.
 expect "hostile: attempts that are refused" "$(echo $(awk '$2 == "refused" { print $1 }' /tmp/hostile.attempts))" unprivileged
+# By these the observer is seen to see.
+expect "hostile: the file and the huge page are out of color" \
+    "$(echo $(awk '$2 == "out" && ($1 == "hugetlb" || $1 == "file-of-another") { print $1 }' /tmp/hostile.attempts))" \
+    "file-of-another hugetlb"
 expect "hostile: nobody is killed for it" "$(awk '$1 == "killed" { print $2 }' $floor/stat)" "$killed"
 sed 's/^/# hostile: /' /tmp/hostile.said
