@@ -41,6 +41,7 @@ measure() {
     done
 }
 
+mkdir "$scratch/bin"
 make -s -C "$kernel/guest" BUILD="$scratch/bin" "$scratch/bin/colors" >&2
 measure stock stock
 measure series plain
