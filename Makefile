@@ -24,7 +24,6 @@ lint: ## format, clippy and documentation, warnings denied
 
 test: setup lint ## everything that CI checks; as root, because live tests read frame numbers
 	$(CARGO) test --workspace
-	@$(MAKE) --no-print-directory -C kernel test
 
 demo: setup ## two real programs side by side in disjoint colors, and the verdict (as root)
 	@scripts/demo.sh
