@@ -40,6 +40,10 @@ impl<'a> Shell<'a> {
         // SAFETY: only system calls between fork and exec; the terminal is descriptor 0 by then.
         unsafe {
             command.pre_exec(|| {
+                // What runs in the background of a script ignores these, and so would everything below.
+                for signal in [libc::SIGINT, libc::SIGQUIT] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 let done = libc::setsid() > 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0;
                 if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
             });
