@@ -2,7 +2,7 @@
 
 use crate::blocks::{Assumption, assumptions};
 use crate::channels;
-use crate::levels::{survey, survey_pairs};
+use crate::levels::{RANDOM_MAX, survey, survey_pairs};
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
 use crate::report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings, Step};
@@ -30,6 +30,8 @@ const AREA_PARTS: u64 = 16;
 const CONFLICTING: usize = 24;
 const CONFLICTING_MIN: usize = 12;
 const CONFLICTING_DRAWS: u32 = 20_000;
+/// Times that channels in turn are looked for once more, before there is nothing.
+const AT_LENGTH: usize = 4;
 /// Pairs that are drawn to see which address bits differ.
 const PAIRS: u32 = 1000;
 /// The most ways to tell conflicts from the rest that are tried of one survey.
@@ -48,7 +50,8 @@ pub fn probe(
     let error = (1.0 - settings.confidence) / TESTS;
     let mut tester = Tester::new(oracle, settings.seed, error)?;
     tester.leave_out(settings.without);
-    let mut search = Search { tester, settings, pool, progress, attempts: Vec::new(), within: None };
+    let mut search =
+        Search { tester, settings, pool, progress, attempts: Vec::new(), within: None, random_max: RANDOM_MAX };
     let mut answer = search.answer()?;
     if let (Answer::Mapping(mapping) | Answer::Partial(mapping, _), true) = (&mut answer, settings.shift) {
         for area in &mut mapping.areas {
@@ -76,6 +79,8 @@ struct Search<'s, 'a> {
     attempts: Vec<Attempt>,
     /// Functions that hold within aligned blocks of so many address bits, if no more is found.
     within: Option<(Area, u32)>,
+    /// Random differences that a survey looks at, at most.
+    random_max: usize,
 }
 
 impl Search<'_, '_> {
@@ -96,7 +101,12 @@ impl Search<'_, '_> {
         if areas.is_empty() {
             // Where single pairs show nothing, what holds within most blocks looks as if it held within all.
             let clear = |(area, _): &(Area, u32)| area.levels.separation() >= CLEAR;
-            let Some((area, bits)) = self.within.take().filter(clear) else { return Ok(self.refused()) };
+            let Some((area, bits)) = self.within.take().filter(clear) else {
+                return Ok(match self.at_length(&pool, bits)? {
+                    Some(area) => self.found(vec![area], Vec::new()),
+                    None => self.refused(),
+                });
+            };
             let area = Area { pool: pool.in_blocks(bits), ..area };
             return Ok(self.found(vec![area], vec![Missing::BetweenBlocks(bits)]));
         }
@@ -109,6 +119,23 @@ impl Search<'_, '_> {
             missing.push(Missing::Bytes(pool.bytes() - known));
         }
         Ok(self.found(areas, missing))
+    }
+
+    /// What was looked for before, once more and longer: with many banks few differences conflict, and noise hides some.
+    fn at_length(&mut self, pool: &Pool, bits: u32) -> Result<Option<Area>, OracleError> {
+        if self.tester.is_without(Step::Retry) {
+            return Ok(None);
+        }
+        self.random_max = 4 * RANDOM_MAX;
+        if let Some(area) = self.once("addresses as they are", pool, &View::plain(), bits)? {
+            return Ok(Some(area));
+        }
+        for _ in 0..AT_LENGTH {
+            if let Some(area) = self.in_turn(pool)? {
+                return Ok(Some(area));
+            }
+        }
+        Ok(None)
     }
 
     /// Looks for parts of memory with functions of their own, the largest first.
@@ -338,7 +365,7 @@ impl Search<'_, '_> {
     ) -> Result<Option<Area>, OracleError> {
         let (tester, lowest) = (&mut self.tester, self.settings.lowest);
         tester.draw_from(Some(pool.clone()));
-        let land = survey(tester, view, bits, lowest)?;
+        let land = survey(tester, view, bits, lowest, self.random_max)?;
         attempt.failed = Some(Unsolved::NoConflict);
         let splits = if tester.is_without(Step::Splits) { 1 } else { SPLITS_MAX };
         for levels in land.splits.iter().take(splits) {

@@ -17,7 +17,7 @@ const GAP: f64 = 6.0;
 /// Splits that are narrower, in deviations of a sample, are none: what is that near is one kind of pairs, or takes patience.
 const SEPARATION_MIN: f64 = 1.2;
 /// Differences drawn at random at most, when simpler ones show nothing.
-const RANDOM_MAX: usize = 2048;
+pub(crate) const RANDOM_MAX: usize = 2048;
 /// Deviation of a sample, as a share of an access, that can hide a conflict, which takes about a third of an access more.
 const NOISY_SHARE: f64 = 0.05;
 
@@ -50,11 +50,17 @@ impl Landscape {
     }
 }
 
-/// Looks at single bits, at pairs of high bits, and at random differences, until some stand out as slow.
+/// Looks at single bits, at pairs of high bits, and at random differences, `random_max` at most, until some stand out as slow.
 ///
 /// # Errors
 /// Those of the oracle.
-pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> Result<Landscape, OracleError> {
+pub fn survey(
+    tester: &mut Tester<'_>,
+    view: &View,
+    bits: u32,
+    lowest: u32,
+    random_max: usize,
+) -> Result<Landscape, OracleError> {
     let mut land = Landscape { candidates: Vec::new(), sigma: 1.0, splits: Vec::new() };
     tester.be_careful(false);
     add(&mut land, tester, view, (lowest..bits).map(|bit| Target::Difference(1 << bit)))?;
@@ -70,7 +76,7 @@ pub fn survey(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> R
         refine(&mut land, tester, view, FIRST as usize)?;
     }
     let mut drawn = 0;
-    while land.splits.is_empty() && drawn < RANDOM_MAX {
+    while land.splits.is_empty() && drawn < random_max {
         let random = tester.random();
         let any = |_| Target::Difference(random.below(1 << bits) & !((1 << lowest) - 1));
         let some: Vec<Target> = (0..256).map(any).collect();
