@@ -510,7 +510,12 @@ fn a_recorded_probe_of_caches_and_nodes_is_repeated_bit_for_bit() {
         let text = format!("{begin}{wrong}\n");
         let mut read = Log::new("a log", text.as_bytes()).unwrap();
         let error = read.part(LogPart::Caches).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("a log: line 5: {wrong:?} found; accepted is line and a power")), "{error}");
+        assert!(
+            error.starts_with(&format!(
+                "a log: line 5: {wrong:?} found; accepted is readers and a number; line and a power"
+            )),
+            "{error}"
+        );
     }
 }
 
