@@ -52,7 +52,7 @@ pub struct RunStatus {
     pub signal: Option<i32>,
     /// The kernel has written a core file.
     pub core_dumped: bool,
-    /// The supervisor's report; None when it was lost.
+    /// None when the supervisor was lost; the kernel floor always has one.
     pub report: Option<RunReport>,
 }
 
@@ -110,7 +110,7 @@ fn run_beside(
         launch(&options.command, options.cores.as_deref(), identity.as_ref(), &launcher);
     }
     drop(launcher);
-    let status = wait_for(program, Some(&front), tell)?;
+    let status = Watch::begin(Some(&front))?.wait_for(program, tell);
     let mut report = fetch_report(&front, tell);
     match &mut report {
         Some(report) => report.sum_up(options.strict),
@@ -299,42 +299,75 @@ pub(crate) struct End {
     pub(crate) core_dumped: bool,
 }
 
-/// Waits for the program's end, passing on signals and stops, and what a supervisor says, if there is one.
-pub(crate) fn wait_for(
-    program: Pid,
-    supervisor: Option<&OwnedFd>,
-    tell: &mut impl FnMut(&str),
-) -> Result<End, RunError> {
-    let mut caught = FORWARDED.to_vec();
-    caught.push(libc::SIGCHLD);
-    let signals = sys::signals_as_file(&caught)?;
-    let poller = sys::Poller::new()?;
-    poller.add(&signals, 0)?;
-    if let Some(supervisor) = supervisor {
-        poller.add(supervisor, 1)?;
-    }
-    let (mut supervisor, mut stopped, mut patience_ms) = (supervisor, false, -1);
-    loop {
-        if let Some(end) = reap(program, &mut stopped) {
-            return Ok(end);
+/// What the front waits for while the program runs. From its beginning on, signals that the program is to get are blocked
+/// in this process, and in what it starts.
+pub(crate) struct Watch<'s> {
+    signals: OwnedFd,
+    poller: sys::Poller,
+    supervisor: Option<&'s OwnedFd>,
+    before: libc::sigset_t,
+}
+
+impl<'s> Watch<'s> {
+    pub(crate) fn begin(supervisor: Option<&'s OwnedFd>) -> io::Result<Watch<'s>> {
+        let mut caught = FORWARDED.to_vec();
+        caught.push(libc::SIGCHLD);
+        let (signals, before) = sys::signals_as_file(&caught)?;
+        let poller = sys::Poller::new()?;
+        poller.add(&signals, 0)?;
+        if let Some(supervisor) = supervisor {
+            poller.add(supervisor, 1)?;
         }
-        for (token, _) in poller.wait(patience_ms) {
-            if token == 0 {
-                while let Some((signal, sender)) = sys::next_signal(&signals) {
-                    // What the terminal or the program itself sends to the job has reached the program. So has, as a
-                    // rule, what brings a stopped job back; a second one would be one too many for who counts them.
-                    let brings_back = signal == libc::SIGCONT && std::mem::take(&mut stopped);
-                    let meant = sender.is_some_and(|sender| sender != program) && (!brings_back || is_stopped(program));
-                    if FORWARDED.contains(&signal) && meant {
-                        // SAFETY: takes numbers; the program has not been reaped, so the number is still its own.
-                        unsafe { libc::kill(program, signal) };
+        Ok(Watch { signals, poller, supervisor, before })
+    }
+
+    /// Starts a copy of this process, which gets what has been sent to this one while there was no program. 0 in the copy,
+    /// which calls [`Watch::leave`] when it can end.
+    pub(crate) fn fork(&self) -> io::Result<Pid> {
+        let early: Vec<i32> =
+            std::iter::from_fn(|| sys::next_signal(&self.signals)).map(|(signal, _)| signal).collect();
+        let program = sys::fork()?;
+        if program != 0 {
+            early.into_iter().filter(|signal| FORWARDED.contains(signal)).for_each(|signal| pass_on(program, signal));
+        }
+        Ok(program)
+    }
+
+    /// In the process that becomes the program: it gets its signals as it would have without this.
+    pub(crate) fn leave(&self) {
+        sys::set_signal_mask(&self.before);
+    }
+
+    /// Waits for the program's end, passing on signals and stops, and what a supervisor says, if there is one.
+    pub(crate) fn wait_for(mut self, program: Pid, tell: &mut impl FnMut(&str)) -> End {
+        let (mut stopped, mut patience_ms) = (false, -1);
+        loop {
+            if let Some(end) = reap(program, &mut stopped) {
+                return end;
+            }
+            for (token, _) in self.poller.wait(patience_ms) {
+                if token == 0 {
+                    while let Some((signal, sender)) = sys::next_signal(&self.signals) {
+                        // What the terminal or the program itself sends to the job has reached the program. So has, as a
+                        // rule, what brings a stopped job back; a second one would be one too many for who counts them.
+                        let brings_back = signal == libc::SIGCONT && std::mem::take(&mut stopped);
+                        let meant =
+                            sender.is_some_and(|sender| sender != program) && (!brings_back || is_stopped(program));
+                        if FORWARDED.contains(&signal) && meant {
+                            pass_on(program, signal);
+                        }
                     }
+                } else if self.supervisor.is_some_and(|supervisor| hear(supervisor, tell).is_none()) {
+                    (self.supervisor, patience_ms) = (None, 100);
                 }
-            } else if supervisor.is_some_and(|supervisor| hear(supervisor, tell).is_none()) {
-                (supervisor, patience_ms) = (None, 100);
             }
         }
     }
+}
+
+fn pass_on(program: Pid, signal: i32) {
+    // SAFETY: takes numbers; the program has not been reaped, so the number is still its own.
+    unsafe { libc::kill(program, signal) };
 }
 
 /// One message of the supervisor; None when it is gone, Some(Some(report)) when it was the report.

@@ -14,7 +14,7 @@ mod group;
 mod mapping;
 mod policy;
 
-use crate::front::{self, Identity, RunOptions, RunStatus};
+use crate::front::{self, Identity, RunOptions, RunStatus, Watch};
 use crate::report::{FloorName, KernelReport, RunReport};
 use crate::sys::{self, Pid};
 use crate::{FrameChoice, RunError};
@@ -103,19 +103,21 @@ pub(crate) fn run(
     let identity = options.user.as_deref().map(Identity::find).transpose()?;
     front::nodes(&*options.choice)?;
     let turn = mapping::take_turn(&asked.floor)?;
+    // From here on there is something to be undone: no signal ends this process before that.
+    let watch = Watch::begin(None)?;
     let loaded = mapping::have(asked)?;
-    let (program, kept) = match begin(options, asked, identity.as_ref(), loaded.by_us, turn, tell) {
+    let (program, kept) = match begin(options, asked, identity.as_ref(), loaded.by_us, turn, &watch, tell) {
         Ok(begun) => begun,
         Err(error) => {
-            loaded.unload();
+            loaded.unload(tell);
             return Err(error);
         }
     };
-    let end = front::wait_for(program, None, tell)?;
+    let end = watch.wait_for(program, tell);
     let mut report = kept.report(&*options.choice, tell);
     let kernel = report.kernel.get_or_insert_default();
     kernel.mapping_loaded = loaded.by_us;
-    kernel.mapping_unloaded = loaded.unload();
+    kernel.mapping_unloaded = loaded.unload(tell);
     Ok(RunStatus { code: end.code, signal: end.signal, core_dumped: end.core_dumped, report: Some(report) })
 }
 
@@ -127,16 +129,17 @@ fn begin(
     identity: Option<&Identity>,
     loaded: bool,
     turn: File,
+    watch: &Watch<'_>,
     tell: &mut impl FnMut(&str),
 ) -> Result<(Pid, Kept), RunError> {
     let means = Means::find(options, asked)?;
     let (words, loaded) = (means.words(), if loaded { ", mapping loaded" } else { "" });
     let mode = if options.strict { "strict" } else { "soft" };
     tell(&format!("kernel floor ({words}{loaded}): {mode}, {}", options.choice.label()));
-    let program = sys::fork()?;
+    let program = watch.fork()?;
     if program == 0 {
         drop(turn);
-        launch(options, identity, &means);
+        launch(options, identity, &means, watch);
     }
     Ok((program, means.begun()))
 }
@@ -166,7 +169,7 @@ impl Means {
         match self {
             Means::Group(group) => group.join(),
             Means::Policy { task, text, socket, .. } => {
-                policy::take(task, text).map_err(|error| about(task, text, &error))?;
+                policy::take(task, text).map_err(|cause| io::Error::other(refused(task, text, cause)))?;
                 policy::leave_keeper(task, socket)
             }
         }
@@ -237,23 +240,25 @@ fn counters(text: &str) -> Option<BTreeMap<String, u64>> {
 }
 
 /// Body of the process that becomes the program.
-fn launch(options: &RunOptions, identity: Option<&Identity>, means: &Means) -> ! {
+fn launch(options: &RunOptions, identity: Option<&Identity>, means: &Means, watch: &Watch<'_>) -> ! {
     front::become_program(&options.command, || {
         sys::die_with_parent();
         options.cores.as_deref().map_or(Ok(()), front::pin)?;
         means.take()?;
+        watch.leave();
         identity.map_or(Ok(()), Identity::assume)
     })
 }
 
-/// The same error with the file, what was written, and what the kernel means by it.
-fn about(file: &Path, text: &str, error: &io::Error) -> io::Error {
-    let meaning = match error.raw_os_error() {
+/// What the kernel means by not taking a text.
+fn refused(file: &Path, text: &str, cause: io::Error) -> RunError {
+    let meaning = match cause.raw_os_error() {
         Some(libc::EPERM) => " (the colors of this process's cgroup are others: memory.colors.effective)",
+        Some(libc::EINVAL) => " (the cgroup above has none of these colors: memory.colors.effective)",
         Some(libc::ENODEV) => " (the mapping has just been unloaded)",
         _ => "",
     };
-    io::Error::new(error.kind(), format!("{} did not take {text:?}: {error}{meaning}", file.display()))
+    RunError::KernelRefuses { file: file.to_owned(), text: text.to_owned(), cause, meaning }
 }
 
 #[cfg(test)]

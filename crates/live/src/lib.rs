@@ -133,16 +133,27 @@ pub enum RunError {
         /// Bytes.
         accepted: usize,
     },
-    /// A file of the kernel floor could not be read or written.
-    #[error("{} could not be {done}: {cause}", file.display())]
+    /// A file of the kernel floor could not be read.
+    #[error("{} could not be read: {cause}", file.display())]
     KernelFile {
         /// The file.
         file: PathBuf,
-        /// "read" or "written".
-        done: &'static str,
         /// The system's answer.
         #[source]
         cause: io::Error,
+    },
+    /// A file of the kernel floor did not take what was written.
+    #[error("{} did not take {text:?}: {cause}{meaning}", file.display())]
+    KernelRefuses {
+        /// The file.
+        file: PathBuf,
+        /// What was written.
+        text: String,
+        /// The system's answer.
+        #[source]
+        cause: io::Error,
+        /// What the kernel means by it, in brackets, or empty.
+        meaning: &'static str,
     },
     /// No such user.
     #[error("there is no user {0:?}")]

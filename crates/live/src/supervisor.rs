@@ -100,7 +100,7 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     pub(crate) fn new(settings: Settings, supply: Supply, channels: Channels) -> Result<Supervisor, RunError> {
         let poller = Poller::new()?;
-        let signals = sys::signals_as_file(&[libc::SIGCHLD])?;
+        let (signals, _) = sys::signals_as_file(&[libc::SIGCHLD])?;
         sys::prefer_same_cpu(&channels.listener);
         poller.add(&channels.listener, TOKEN_LISTENER)?;
         poller.add(&signals, TOKEN_SIGNALS)?;

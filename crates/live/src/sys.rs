@@ -768,19 +768,26 @@ impl Poller {
     }
 }
 
-/// Blocks the signals in this thread and returns a descriptor that is readable when one is pending.
-pub(crate) fn signals_as_file(signals: &[i32]) -> io::Result<OwnedFd> {
-    // SAFETY: the set is initialised by sigemptyset before use.
+/// Blocks the signals in this thread and returns a descriptor that is readable when one is pending, and what was blocked
+/// before.
+pub(crate) fn signals_as_file(signals: &[i32]) -> io::Result<(OwnedFd, libc::sigset_t)> {
+    // SAFETY: the set is initialised by sigemptyset before use, and the one before by sigprocmask.
     unsafe {
-        let mut set = std::mem::zeroed();
+        let (mut set, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigemptyset(&raw mut set);
         for &signal in signals {
             libc::sigaddset(&raw mut set, signal);
         }
-        check(i64::from(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())))?;
+        check(i64::from(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, &raw mut before)))?;
         let fd = check(i64::from(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)))?;
-        Ok(OwnedFd::from_raw_fd(fd as RawFd))
+        Ok((OwnedFd::from_raw_fd(fd as RawFd), before))
     }
+}
+
+/// Blocks these signals in this thread and no others.
+pub(crate) fn set_signal_mask(set: &libc::sigset_t) {
+    // SAFETY: a set that a call has filled. It cannot fail with this word.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, set, std::ptr::null_mut()) };
 }
 
 /// Takes one pending signal from such a descriptor, with its sender; None when the kernel itself sent it, as a terminal

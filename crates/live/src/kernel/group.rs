@@ -1,6 +1,6 @@
 //! A cgroup of version 2 made for one run: its files `memory.colors.*` give the colors to whoever is in it.
 
-use super::{KernelOptions, counters};
+use super::{KernelOptions, counters, refused};
 use crate::RunError;
 use std::collections::BTreeMap;
 use std::io;
@@ -41,13 +41,13 @@ impl Group {
 
     fn set(&self, name: &str, text: &str) -> Result<(), RunError> {
         let file = self.file(name);
-        let written = std::fs::write(&file, text);
-        written.map_err(|cause| RunError::KernelFile { file, done: "written", cause })
+        std::fs::write(&file, text).map_err(|cause| refused(&file, text, cause))
     }
 
     /// Puts this process into it.
     pub(super) fn join(&self) -> io::Result<()> {
-        std::fs::write(self.file("cgroup.procs"), "0")
+        let file = self.file("cgroup.procs");
+        std::fs::write(&file, "0").map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
     }
 
     /// What the kernel has counted of it.

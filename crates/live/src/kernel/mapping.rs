@@ -26,13 +26,13 @@ pub(super) fn take_turn(floor: &KernelFloor) -> Result<File, RunError> {
         turn.lock()?;
         Ok(turn)
     };
-    open().map_err(|cause| RunError::KernelFile { file: file.clone(), done: "read", cause })
+    open().map_err(|cause| RunError::KernelFile { file: file.clone(), cause })
 }
 
 /// Has one of the mappings in the kernel.
 pub(super) fn have(asked: &KernelOptions) -> Result<Loaded, RunError> {
     let file = asked.floor.file("map");
-    let failed = |cause| RunError::KernelFile { file: file.clone(), done: "read", cause };
+    let failed = |cause| RunError::KernelFile { file: file.clone(), cause };
     let found = std::fs::read_to_string(&file).map_err(failed)?;
     if asked.mappings.contains(&found) {
         return Ok(Loaded { by_us: false, file });
@@ -46,34 +46,48 @@ pub(super) fn have(asked: &KernelOptions) -> Result<Loaded, RunError> {
             file,
         });
     }
-    write_at_once(&file, wanted).map_err(|cause| {
-        let fault = std::fs::read_to_string(asked.floor.file("fault")).unwrap_or_default();
-        let fault = Some(fault.trim().to_owned()).filter(|fault| !fault.is_empty());
-        RunError::MappingRefused { platform: asked.platform.clone(), fault: fault.unwrap_or_else(|| cause.to_string()) }
+    write_at_once(&file, wanted).map_err(|cause| RunError::MappingRefused {
+        platform: asked.platform.clone(),
+        fault: reason(&cause, &asked.floor.file("fault")),
     })?;
     Ok(Loaded { by_us: true, file })
 }
 
 impl Loaded {
-    /// Unloads what was not there before; false when it stays, because somebody has colors.
-    pub(super) fn unload(self) -> bool {
+    /// Unloads what was not there before; false, and it is told why, when it stays.
+    pub(super) fn unload(self, tell: &mut impl FnMut(&str)) -> bool {
+        let unloaded = self.by_us.then(|| self.try_unload());
+        if let Some(Err(error)) = &unloaded {
+            tell(&format!("the mapping that this run has loaded stays ({}): {error}", self.file.display()));
+        }
+        matches!(unloaded, Some(Ok(())))
+    }
+
+    fn try_unload(&self) -> io::Result<()> {
         /// The last policy may live for a moment longer than the task or the cgroup that had it.
         const MOMENTS: u32 = 50;
-        if !self.by_us {
-            return false;
-        }
-        let Ok(turn) = File::open(&self.file) else { return false };
-        let _ = turn.lock();
+        let turn = File::open(&self.file)?;
+        turn.lock()?;
         for _ in 0..MOMENTS {
             match write_at_once(&self.file, NONE) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                result => return result.is_ok(),
+                result => return result,
             }
         }
-        false
+        Err(io::Error::other("somebody has colors"))
     }
+}
+
+/// Why the kernel does not take a mapping. Its file tells of the last text that had a fault, which is this one only where
+/// that is what the system answers.
+pub(super) fn reason(cause: &io::Error, fault: &Path) -> String {
+    let told = match cause.raw_os_error() {
+        Some(libc::EINVAL) => std::fs::read_to_string(fault).unwrap_or_default(),
+        _ => String::new(),
+    };
+    if told.is_empty() { cause.to_string() } else { told.trim().to_owned() }
 }
 
 /// The kernel takes a mapping in one write.
@@ -84,17 +98,9 @@ fn write_at_once(file: &Path, text: &str) -> io::Result<()> {
 
 /// The first line that differs, in words.
 fn difference(found: &str, wanted: &str) -> String {
-    let (mut found, mut wanted) = (found.lines(), wanted.lines());
-    for number in 1.. {
-        match (found.next(), wanted.next()) {
-            (Some(found), Some(wanted)) if found == wanted => {}
-            (found, wanted) => {
-                let quoted = |line: Option<&str>| line.map_or("not there".to_owned(), |line| format!("{line:?}"));
-                return format!("line {number} is {}, wanted is {}", quoted(found), quoted(wanted));
-            }
-        }
-    }
-    unreachable!("a text ends")
+    let same = found.lines().zip(wanted.lines()).take_while(|(found, wanted)| found == wanted).count();
+    let quoted = |text: &str| text.lines().nth(same).map_or("not there".to_owned(), |line| format!("{line:?}"));
+    format!("line {} is {}, wanted is {}", same + 1, quoted(found), quoted(wanted))
 }
 
 /// Whether somebody has colors of the mapping that is loaded.

@@ -1,5 +1,7 @@
 use super::*;
 use std::fs;
+use std::io::Write as _;
+use std::panic::{self, AssertUnwindSafe};
 
 const ONE: &str = "memtint-map 1\ngranule 4096\nregion 0x0-0x40000000 node 0\nbank 0x22000\nend\n";
 const OTHER: &str = "memtint-map 1\ngranule 4096\nregion 0x0-0x40000000 node 0\nbank 0x44000\nend\n";
@@ -32,6 +34,64 @@ impl Stand {
     fn map(&self) -> String {
         fs::read_to_string(self.0.join("map")).unwrap()
     }
+
+    /// Without a mapping, and with a file of policies that has counters behind its first line, where policies are written.
+    fn with_policies(name: &str) -> Stand {
+        let stand = Stand::new(name, "none\n");
+        fs::write(stand.0.join("task"), format!("{}\n{STAT}", ".".repeat(60))).unwrap();
+        stand
+    }
+}
+
+/// What is left when ONE was loaded and is unloaded: a plain file keeps what is behind the five bytes.
+fn unloaded() -> String {
+    format!("none\n{}", &ONE[5..])
+}
+
+struct Any;
+
+impl FrameChoice for Any {
+    fn contains(&self, _: u64) -> bool {
+        true
+    }
+    fn looks_per_page(&self) -> f64 {
+        1.0
+    }
+    fn label(&self) -> String {
+        "any".to_owned()
+    }
+}
+
+fn options(asked: &KernelOptions, command: &[&str]) -> RunOptions {
+    RunOptions {
+        command: command.iter().map(Into::into).collect(),
+        choice: Box::new(Any),
+        strict: true,
+        cores: None,
+        user: None,
+        floor: crate::Floor::Kernel(asked.clone()),
+    }
+}
+
+/// A run has a process of its own: it blocks signals, waits for children and has a single thread.
+fn in_a_process(test: impl FnOnce()) {
+    const SECONDS_MAX: u32 = 60;
+    let process = sys::fork().unwrap();
+    if process == 0 {
+        // SAFETY: takes a number.
+        unsafe { libc::alarm(SECONDS_MAX) };
+        let ended = panic::catch_unwind(AssertUnwindSafe(test));
+        if let Err(panic) = &ended {
+            // What is printed in the usual way is kept by the process of all tests.
+            let _ = writeln!(io::stderr(), "{:?}", panic.downcast_ref::<String>());
+        }
+        // SAFETY: ends this copy, which has nothing to leave behind.
+        unsafe { libc::_exit(i32::from(ended.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is valid for the call.
+    assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
+    assert_eq!(status, 0, "the process of the run ended so");
 }
 
 impl Drop for Stand {
@@ -63,7 +123,7 @@ fn a_mapping_that_fits_is_used_and_stays() {
     for mappings in [&[ONE, OTHER], &[OTHER, ONE]] {
         let stand = Stand::new("fits", ONE);
         let loaded = mapping::have(&stand.asked(mappings)).unwrap();
-        assert!(!loaded.by_us && !loaded.unload());
+        assert!(!loaded.by_us && !loaded.unload(&mut |line| panic!("{line}")));
         assert_eq!(stand.map(), ONE);
     }
 }
@@ -111,32 +171,85 @@ fn policies_are_written_in_the_kernels_words() {
 
 #[test]
 fn a_run_that_cannot_begin_leaves_no_mapping() {
-    struct Any;
-    impl FrameChoice for Any {
-        fn contains(&self, _: u64) -> bool {
-            true
-        }
-        fn looks_per_page(&self) -> f64 {
-            1.0
-        }
-        fn label(&self) -> String {
-            "any".to_owned()
-        }
-    }
     let stand = Stand::new("cannot", "none\n");
     let asked = KernelOptions { banks: Some(vec!["0"; 300].join(",")), ..stand.asked(&[ONE]) };
-    let options = RunOptions {
-        command: vec!["true".into()],
-        choice: Box::new(Any),
-        strict: true,
-        cores: None,
-        user: None,
-        floor: crate::Floor::Kernel(asked.clone()),
-    };
-    let error = run(&options, &asked, &mut |line| panic!("{line}")).err().unwrap();
-    assert!(matches!(error, RunError::ListTooLong { .. }), "{error}");
-    // A plain file keeps what is behind the five bytes.
-    assert_eq!(stand.map(), format!("none\n{}", &ONE[5..]));
+    in_a_process(|| {
+        let error = run(&options(&asked, &["true"]), &asked, &mut |line| panic!("{line}")).err().unwrap();
+        assert!(matches!(error, RunError::ListTooLong { .. }), "{error}");
+    });
+    assert_eq!(stand.map(), unloaded());
+}
+
+#[test]
+fn a_run_loads_reports_and_unloads() {
+    let stand = Stand::with_policies("whole");
+    let asked = stand.asked(&[ONE]);
+    in_a_process(|| {
+        let mut told = Vec::new();
+        let command = ["sh", "-c", "exit 7"];
+        let status = run(&options(&asked, &command), &asked, &mut |line| told.push(line.to_owned())).unwrap();
+        assert_eq!((status.code, status.signal), (7, None));
+        assert_eq!(told, ["kernel floor (policy, mapping loaded): strict, any"]);
+        let report = status.report.unwrap();
+        assert_eq!((report.verdict, report.pages_in_color), (Some(crate::RunVerdict::Held), 4711));
+        let kernel = report.kernel.unwrap();
+        assert!(kernel.mapping_loaded && kernel.mapping_unloaded && kernel.counters["refused"] == 3, "{kernel:?}");
+    });
+    assert_eq!(stand.map(), unloaded());
+    assert!(fs::read_to_string(stand.0.join("task")).unwrap().starts_with("strict 0-3,8."));
+}
+
+#[test]
+fn a_signal_before_there_is_a_program_is_the_programs() {
+    let stand = Stand::with_policies("interrupted");
+    let asked = stand.asked(&[ONE]);
+    in_a_process(|| {
+        let interrupt = |_: &str| {
+            // SAFETY: takes a number.
+            unsafe { libc::raise(libc::SIGTERM) };
+        };
+        let status = run(&options(&asked, &["sleep", "60"]), &asked, &mut { interrupt }).unwrap();
+        assert_eq!((status.code, status.signal), (143, Some(libc::SIGTERM)));
+    });
+    assert_eq!(stand.map(), unloaded());
+}
+
+#[test]
+fn a_mapping_that_cannot_be_unloaded_is_told() {
+    let stand = Stand::with_policies("stays");
+    let asked = stand.asked(&[ONE]);
+    let file = stand.0.join("map");
+    in_a_process(|| {
+        let mut told = Vec::new();
+        let command = ["rm", file.to_str().unwrap()];
+        let status = run(&options(&asked, &command), &asked, &mut |line| told.push(line.to_owned())).unwrap();
+        let kernel = status.report.unwrap().kernel.unwrap();
+        assert!(kernel.mapping_loaded && !kernel.mapping_unloaded);
+        let why = told.last().unwrap();
+        assert!(why.contains("stays") && why.contains(command[1]) && why.contains("No such file"), "{why}");
+    });
+}
+
+#[test]
+fn an_older_fault_is_no_reason() {
+    let stand = Stand::new("fault", "none\n");
+    let fault = stand.0.join("fault");
+    let reason = |code| mapping::reason(&io::Error::from_raw_os_error(code), &fault);
+    assert!(reason(libc::EINVAL).contains("Invalid argument"), "without the file it is what the system says");
+    fs::write(&fault, "line 3: a bank function is 0\n").unwrap();
+    assert_eq!(reason(libc::EINVAL), "line 3: a bank function is 0");
+    assert!(reason(libc::E2BIG).contains("too long"), "{}", reason(libc::E2BIG));
+}
+
+#[test]
+fn a_refusal_names_file_and_text() {
+    let refused = |code| refused(Path::new("/here/task"), "strict 9", io::Error::from_raw_os_error(code)).to_string();
+    for (code, words) in
+        [(libc::EPERM, "memory.colors.effective"), (libc::ENODEV, "unloaded"), (libc::EIO, "Input/output")]
+    {
+        let error = refused(code);
+        assert!(error.starts_with("/here/task did not take \"strict 9\": ") && error.contains(words), "{error}");
+    }
 }
 
 #[test]
