@@ -36,11 +36,11 @@ use memtint_units::PhysAddr;
 const FUNCTIONS_MAX: usize = 10;
 /// Times that four lines are read for one sample.
 const ROUNDS: u32 = 8;
-/// Samples of each change at first, and at most: twice as many each time.
+/// Samples of each change at first, and at most: twice as many each time, which is so many looks at them.
 const SAMPLES: usize = 128;
 const SAMPLES_MAX: usize = 16_384;
-const LOOKS: f64 = 8.0;
-/// By so much more than expected ranges may still get narrower.
+const LOOKS: u32 = (SAMPLES_MAX / SAMPLES).ilog2() + 1;
+/// Ranges that are still too wide are given up when they would have to get narrower by so much more than more samples make them.
 const HOPE: f64 = 1.5;
 /// The time of three further reads of a bank, in units of what two levels that matter differ by at least: with a pace of L = tCCD_L it
 /// is 3 L cycles, L is 22 at most (DDR5-8800), and where there are bank groups tRTRS costs one cycle of each of the three.
@@ -113,7 +113,7 @@ pub struct Compared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Untold {
     /// Too many functions.
-    #[error("there are more than 10 bank functions")]
+    #[error("there are more than {FUNCTIONS_MAX} bank functions")]
     TooMany,
     /// The pool has not the lines that are to be read.
     #[error("the pool has no lines to read together for some change of the bank")]
@@ -198,7 +198,7 @@ impl Reader<'_, '_> {
     fn levels(&mut self, error: f64) -> Result<Result<Vec<Level>, Untold>, OracleError> {
         // Samples of each change, and of one line.
         let mut samples: Vec<Vec<f64>> = vec![Vec::new(); self.count() + 1];
-        let risk = error / LOOKS / samples.len() as f64;
+        let risk = error / f64::from(LOOKS) / samples.len() as f64;
         let mut wanted = SAMPLES;
         loop {
             while samples[0].len() < wanted {
@@ -273,15 +273,12 @@ impl Reader<'_, '_> {
     /// The changes that keep the channel, as far as what is faster than one bank is known to be channels or not.
     fn channels(&mut self, roles: &mut Roles, error: f64) -> Result<Result<Basis, Untold>, OracleError> {
         let everything = Basis::spanning((0..self.changes.len()).map(|at| 1 << at));
-        let [fastest, others @ ..] = &roles.levels[..] else { return Ok(Err(Untold::Alike)) };
-        if others.is_empty() {
-            return Ok(Err(Untold::Alike));
-        }
+        let [fastest, _, ..] = &roles.levels[..] else { return Ok(Err(Untold::Alike)) };
         // Two channels share nothing: no pair is faster.
         if fastest.changes.contains(&0) {
             return Ok(Ok(everything));
         }
-        let kept = Basis::spanning(others.iter().flat_map(|level| level.changes.iter().copied()));
+        let kept = Basis::spanning(roles.levels[1..].iter().flat_map(|level| level.changes.iter().copied()));
         let candidates: Vec<u64> = annihilator(&kept, self.changes.len() as u32).span().skip(1).collect();
         if candidates.is_empty() {
             return Ok(Ok(everything));
@@ -362,8 +359,9 @@ impl Reader<'_, '_> {
             banks.push(if changing { lines } else { self.of_bank(base, change, columns)? });
         }
         // Begun elsewhere each time, so that each reader comes to all banks.
-        let at = |line: usize, at: usize| (at + line) % order.len();
-        let all = (0..banks[0].len()).flat_map(|line| (0..order.len()).map(move |index| (line, at(line, index))));
+        let banks_count = order.len();
+        let turned = |line: usize| (0..banks_count).map(move |at| (line, (at + line) % banks_count));
+        let all = (0..banks[0].len()).flat_map(turned);
         Some(all.map(|(line, at)| (order[at] as u64, banks[at][line])).collect())
     }
 
