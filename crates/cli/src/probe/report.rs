@@ -484,19 +484,21 @@ impl Banks {
 
 /// What functions select, and what that rests on.
 fn write_roles(out: &mut String, roles: &Roles) -> fmt::Result {
-    let untold = roles.untold.map(|why| format!("not told: {why}"));
-    if roles.functions.iter().any(|&(_, role)| role != Role::Unknown) {
+    if is_told(roles) {
         writeln!(out, "\nwhat they select, each up to sums with those above its kind")?;
         let row = |&(mask, role): &(u64, Role)| vec![format!("  {}", list(mask)), selected(role).to_owned()];
         let rows: Vec<Vec<String>> = roles.functions.iter().map(row).collect();
         out.push_str(&table(&["  address bits", "selects"], &[], &rows));
-        let share = (roles.error * 1e6).ceil() / 1e4;
+        // Up, but not by what 1 - 0.999 is off in binary.
+        let share = (roles.error * 1e6 - 1e-6).ceil().max(1.0) / 1e4;
         writeln!(
             out,
             "roles       wrong with a probability of {share} % at most, as far as readings err independently"
         )?;
     }
-    untold.map_or(Ok(()), |untold| writeln!(out, "roles       {untold}"))?;
+    if let Some(why) = roles.untold {
+        writeln!(out, "roles       not told: {why}")?;
+    }
     for Level { ticks, error, changes, role } in &roles.levels {
         let (what, changes) = (apart(*role), count(changes.len(), "change"));
         writeln!(
@@ -517,6 +519,10 @@ fn write_roles(out: &mut String, roles: &Roles) -> fmt::Result {
         )?;
     }
     Ok(())
+}
+
+fn is_told(roles: &Roles) -> bool {
+    roles.functions.iter().any(|&(_, role)| role != Role::Unknown)
 }
 
 fn selected(role: Role) -> &'static str {
@@ -555,13 +561,12 @@ fn role(area: &Area, mask: u64) -> &'static str {
 
 /// What is known of roles, in sentences, for a platform file.
 pub(super) fn roles(area: &Area) -> String {
+    let told = area.roles.as_ref().is_some_and(is_told);
     let shift = match area.shift {
         None => String::new(),
         Some(shift) => {
-            let bits = function(shift.function);
-            format!(
-                " {bits} shifts the time of pairs that do not conflict: a {SHIFTING}, and timing does not say which."
-            )
+            let (bits, which) = (function(shift.function), if told { "" } else { ", and timing does not say which" });
+            format!(" {bits} shifts the time of pairs that do not conflict: a {SHIFTING}{which}.")
         }
     };
     let ways = area.view.cut(&area.pool.envelope()).into_iter().find_map(|part| part.interleave);
@@ -571,7 +576,6 @@ pub(super) fn roles(area: &Area) -> String {
             format!(" That {} channels take turns is found too: they are channels, or nodes.", interleave.ways)
         }
     };
-    let told = area.roles.as_ref().is_some_and(|roles| roles.functions.iter().any(|&(_, role)| role != Role::Unknown));
     let selects = if told {
         "what it selects too, as far as it has a role: up to sums with functions of channel, rank and bank group, in this order"
     } else {
@@ -785,4 +789,163 @@ pub(super) fn write_machine(f: &mut fmt::Formatter<'_>, processor: Option<&Proce
 
 pub(super) fn write_simulated(f: &mut fmt::Formatter<'_>, machine: &SimulatedMachine, noise: &str) -> fmt::Result {
     write!(f, "a simulated machine with the mapping of {}, noise: {noise}", machine.platform().id())
+}
+
+#[cfg(test)]
+mod tests {
+    use memtint_probe::{Solution, Untold, Verification, View};
+    use memtint_units::PhysAddr;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const CHANNEL: u64 = 1 << 8 | 1 << 13;
+    const RANK: u64 = 1 << 14 | 1 << 18;
+    const GROUP: u64 = 1 << 15 | 1 << 19 | 1 << 20;
+    const BANK: u64 = 1 << 16 | 1 << 22;
+
+    /// What 999 in 1000 leaves, without what is measured.
+    fn told(functions: [Role; 4], untold: Option<Untold>) -> Roles {
+        Roles {
+            functions: [CHANNEL, RANK, GROUP, BANK].into_iter().zip(functions).collect(),
+            levels: Vec::new(),
+            compared: Vec::new(),
+            saturated: None,
+            error: 1.0 - 0.999,
+            untold,
+        }
+    }
+
+    fn area(roles: Option<Roles>) -> Area {
+        let functions = vec![BANK, GROUP, RANK, CHANNEL];
+        let near_misses = vec![Rate { tried: 4, hits: 4 }; functions.len()];
+        Area {
+            pool: Pool::new([PhysAddr(0)..PhysAddr(1 << 23)], 64).unwrap(),
+            view: View::plain(),
+            solution: Solution {
+                covered: (1 << 23) - (1 << 6),
+                tried: Vec::new(),
+                functions,
+                same_bank: Vec::new(),
+                same_row: Vec::new(),
+            },
+            levels: memtint_probe::Levels { hit: 200.0, conflict: 280.0, sigma: 8.0, shifted: None },
+            verification: Verification { near_misses, ..Verification::default() },
+            shift: None,
+            roles,
+        }
+    }
+
+    /// What is said of an answer with one area, for people and for programs.
+    fn said(roles: Option<Roles>) -> (String, Value) {
+        let area = area(roles);
+        let pool = area.pool.clone();
+        let report = Report {
+            answer: Answer::Mapping(Mapping { areas: vec![area], confidence: 0.999 }),
+            attempts: Vec::new(),
+            tests: Vec::new(),
+            effort: memtint_probe::Effort::default(),
+            baseline: 190.0,
+        };
+        let banks = Banks::new(report, Seen::default(), &pool);
+        let mut text = String::new();
+        banks.write(&mut text).unwrap();
+        (text, serde_json::to_value(banks.to_json()).unwrap()["areas"][0]["roles"].clone())
+    }
+
+    /// Words of the lines that begin so.
+    fn lines(text: &str, begin: &str) -> Vec<String> {
+        let own = text.lines().filter(|line| line.starts_with(begin));
+        own.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    /// Rows of what functions select.
+    fn table(text: &str) -> Vec<String> {
+        let (_, behind) = text.split_once("what they select").expect("a table of roles");
+        lines(behind.split_once("\nroles ").expect("what it rests on").0, "  ").split_off(1)
+    }
+
+    #[test]
+    fn each_role_that_is_told_has_its_bits() {
+        let roles = [Role::Channel, Role::Rank, Role::BankGroup, Role::Bank];
+        let (text, json) = said(Some(told(roles, None)));
+        let rows = ["8 13 channel", "14 18 rank", "15 19 20 bank group", "16 22 bank"];
+        assert_eq!(table(&text), rows, "{text}");
+        assert_eq!(
+            lines(&text, "roles "),
+            ["roles wrong with a probability of 0.1 % at most, as far as readings err independently"]
+        );
+        let functions = json!([
+            { "bits": [8, 13], "role": "channel" },
+            { "bits": [14, 18], "role": "rank" },
+            { "bits": [15, 19, 20], "role": "bank_group" },
+            { "bits": [16, 22], "role": "bank" },
+        ]);
+        assert_eq!(json["functions"], functions);
+        assert!(json.get("untold").is_none() && json.get("saturated").is_none(), "{json}");
+    }
+
+    #[test]
+    fn a_role_that_is_absent_is_said_to_be_not_told() {
+        let unknown = Role::Unknown;
+        let (text, json) = said(Some(told([Role::Channel, Role::Rank, unknown, unknown], Some(Untold::NoGroups))));
+        let rows = ["8 13 channel", "14 18 rank", "15 19 20 not told", "16 22 not told"];
+        assert_eq!(table(&text), rows, "{text}");
+        let why = Untold::NoGroups.to_string();
+        assert_eq!(lines(&text, "roles ")[1], format!("roles not told: {why}"));
+        assert_eq!((&json["functions"][3]["role"], &json["untold"]), (&json!("unknown"), &json!(why)));
+        // Of none: no table, and no probability that it is wrong.
+        let (text, json) = said(Some(told([unknown; 4], Some(Untold::Noisy))));
+        assert!(!text.contains("what they select"), "{text}");
+        assert_eq!(lines(&text, "roles "), [format!("roles not told: {}", Untold::Noisy)]);
+        assert_eq!(json["functions"].as_array().map(Vec::len), Some(4));
+        // Nobody could be asked.
+        let (text, json) = said(None);
+        assert!(lines(&text, "roles ").is_empty() && json.is_null(), "{text}{json}");
+    }
+
+    #[test]
+    fn what_roles_rest_on_is_said() {
+        let unknown = Role::Unknown;
+        let level = |ticks, changes: &[u64], role| Level { ticks, error: 0.5, changes: changes.to_vec(), role };
+        let roles = Roles {
+            levels: vec![level(12.0, &[8], Role::Channel), level(40.25, &[0, 1, 2], unknown)],
+            compared: vec![
+                Compared { function: CHANNEL, shares: [2.0, 1.96], channel: Some(true) },
+                Compared { function: RANK, shares: [1.7, 1.4], channel: None },
+            ],
+            saturated: Some([true, false]),
+            ..told([Role::Channel, unknown, unknown, unknown], Some(Untold::NoSpaces))
+        };
+        let (text, json) = said(Some(roles));
+        let together = lines(&text, "together ");
+        assert!(
+            together[0].contains("12.0 +- 0.5 ticks") && together[0].ends_with("1 change of the bank: another channel")
+        );
+        assert!(together[1].contains("40.2 +- 0.5 ticks") && together[1].ends_with("3 changes of the bank: not told"));
+        let half = lines(&text, "half ");
+        assert!(
+            half[0].contains("of 8^13: ")
+                && half[0].contains("2.00 times")
+                && half[0].ends_with("1.96 times where rows change: a channel")
+        );
+        assert!(half[1].contains("of 14^18: ") && half[1].ends_with(": not clear"), "{half:?}");
+        assert_eq!((&json["levels"][1]["ticks"], &json["levels"][1]["changes"]), (&json!(40.25), &json!(3)));
+        assert_eq!(
+            json["compared"][0],
+            json!({ "function": [8, 13], "open_rows_share": 2.0, "changing_rows_share": 1.96, "channel": true })
+        );
+        assert!(json["compared"][1].get("channel").is_none());
+        assert_eq!(json["saturated"], json!([true, false]));
+    }
+
+    #[test]
+    fn notes_do_not_deny_what_is_told() {
+        let shift = Some(Shift { function: RANK, ticks: 9.0, error: 1.0 });
+        let of = |roles| super::roles(&Area { shift, ..area(roles) });
+        let (denied, unknown) = ("timing does not say which", Role::Unknown);
+        assert!(of(None).contains(denied) && of(Some(told([unknown; 4], Some(Untold::Noisy)))).contains(denied));
+        let notes = of(Some(told([Role::Channel, Role::Rank, unknown, unknown], None)));
+        assert!(!notes.contains(denied) && notes.contains("14^18 shifts") && notes.contains("up to sums"), "{notes}");
+    }
 }
