@@ -140,27 +140,16 @@ pub struct KernelColors {
 /// Writes a selection that [`Selection::compile`] accepts as lists for the kernel.
 #[must_use]
 pub fn colors(palette: &Palette, selection: &Selection) -> KernelColors {
-    let wanted = |class: &u32| {
-        let in_set = |set: &Option<IndexSet>, index| set.as_ref().is_none_or(|set| set.contains(index));
-        in_set(&selection.banks, *class)
-            && (selection.node.is_none() || in_set(&selection.node, palette.node_of_class(*class)))
-    };
-    let classes: Vec<u32> = (0..palette.bank_classes()).filter(wanted).collect();
+    let in_set = |set: &Option<IndexSet>, index| set.as_ref().is_none_or(|set| set.contains(index));
+    let wanted =
+        |class: &u32| in_set(&selection.banks, *class) && in_set(&selection.node, palette.node_of_class(*class));
     let restricted = selection.banks.is_some() || selection.node.is_some();
-    KernelColors {
-        banks: restricted.then(|| list(&classes)),
-        sets: selection.sets.as_ref().map(|sets| list(&sets.iter().collect::<Vec<_>>())),
-    }
-}
-
-/// Ascending numbers as ranges.
-fn list(numbers: &[u32]) -> String {
-    let runs = numbers.chunk_by(|before, after| before + 1 == *after);
-    let text = |run: &[u32]| match run {
-        [one] => one.to_string(),
-        run => format!("{}-{}", run[0], run[run.len() - 1]),
-    };
-    runs.map(text).collect::<Vec<_>>().join(",")
+    let classes = restricted.then(|| {
+        let all = palette.bank_classes();
+        IndexSet::from_indices((0..all).filter(wanted), all).expect("classes are below their number")
+    });
+    let list = |set: &Option<IndexSet>| set.as_ref().map(ToString::to_string);
+    KernelColors { banks: list(&classes), sets: list(&selection.sets) }
 }
 
 fn check_size(palette: &Palette, set_colors: u32) -> Result<(), KernelMapError> {
