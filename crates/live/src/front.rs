@@ -65,9 +65,15 @@ const OWN_FAILURE: i32 = 125;
 
 /// Runs a program in color and waits for its end.
 ///
-/// Must be called while the process has a single thread: it forks. Lines for the user go through `tell` as they come.
-/// Errors: [`RunError`] when the run could not begin; a program that cannot be executed is a [`RunStatus`] with code
-/// 126 or 127 as shells have it.
+/// Must be called while the process has a single thread: it forks. Lines for the user go through `tell` as they come. What
+/// was passed on to the program (SIGINT, SIGTERM and others) stays blocked in this thread.
+///
+/// # Errors
+/// [`RunError`] when the run could not begin; a program that cannot be executed is a [`RunStatus`] with code 126 or 127 as
+/// shells have it.
+///
+/// # Panics
+/// When [`KernelOptions::mappings`] is empty.
 pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus, RunError> {
     match &options.floor {
         &Floor::User { prefault_bytes, children } => run_beside(options, prefault_bytes, children, &mut tell),
