@@ -32,7 +32,8 @@ const PATIENCE: f64 = 8.0;
 const MANY: u64 = 1 << 16;
 /// How long the broker does not search after it has found too little; twice as long each time, up to the second.
 const BARREN: Duration = Duration::from_secs(5);
-/// How long an address space may take to give its frames back once its processes have ended.
+/// The first pause once a process has ended: so long may its address space take to give its frames back, and longer when
+/// others are given them first.
 const SETTLED: Duration = Duration::from_millis(300);
 /// See [`BARREN`].
 const BARREN_MAX: Duration = Duration::from_secs(300);
@@ -348,7 +349,7 @@ impl<'a> Stock<'a> {
         if found {
             self.barren = None;
         } else if everywhere {
-            let pause = self.barren.map_or(BARREN, |(_, pause)| (pause * 2).clamp(BARREN, BARREN_MAX));
+            let pause = self.barren.map_or(BARREN, |(_, pause)| (pause * 2).min(BARREN_MAX));
             self.barren = Some((Instant::now(), pause));
         }
         found
