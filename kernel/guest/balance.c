@@ -5,13 +5,14 @@
  *
  * Frames are told apart one by one by /proc/kpageflags. Those without a flag
  * are the kernel's: of these, lists of CPUs, stacks, per-CPU memory, vmalloc,
- * large objects of kmalloc() and saved stack traces are counted elsewhere;
- * "unnamed" is the rest.
+ * large objects of kmalloc(), saved stack traces and page directories are
+ * counted elsewhere; "unnamed" is the rest.
  *
  * Status 1 when /proc/buddyinfo does not show the blocks that the free frames
  * make when each is merged with its neighbours as far as it can be.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <err.h>
 #include <fcntl.h>
 #include <linux/kernel-page-flags.h>
@@ -80,6 +81,33 @@ static long number(const char *path, const char *name)
 	if (file)
 		fclose(file);
 	return sum;
+}
+
+/* Processes that have an address space: each has a page directory, which has no flag. */
+static long address_spaces(void)
+{
+	DIR *processes = opendir("/proc");
+	struct dirent *entry;
+	long count = 0;
+
+	if (!processes)
+		err(2, "/proc");
+	while ((entry = readdir(processes))) {
+		char path[300];
+		long pages = 0;
+		FILE *file;
+
+		if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/statm", entry->d_name);
+		file = fopen(path, "re");
+		if (file) {
+			count += fscanf(file, "%ld", &pages) == 1 && pages;
+			fclose(file);
+		}
+	}
+	closedir(processes);
+	return count;
 }
 
 static void read_zones(void)
@@ -190,7 +218,10 @@ static unsigned int kind_of(uint64_t frame)
 		return TABLES;
 	if (has(frame, KPF_ANON))
 		return ANONYMOUS;
-	return has(frame, KPF_LRU) ? FILES : OTHER;
+	/* Pages that have just come are not on the lists of pages to reclaim yet: each CPU gathers some of them first. */
+	if (has(frame, KPF_LRU) || has(frame, KPF_UPTODATE) || has(frame, KPF_SWAPBACKED) || has(frame, KPF_MMAP))
+		return FILES;
+	return OTHER;
 }
 
 /* From each free frame upwards, the largest aligned block that is free and in the zone. */
@@ -234,12 +265,12 @@ static bool fits(bool tell)
 
 struct account {
 	long kind[KINDS];
-	long named[6];
+	long named[7];
 	long unnamed;
 };
 
-static const char *const name[6] = {
-	"lists_of_cpus", "stacks", "per_cpu_memory", "vmalloc", "large_kmalloc", "stack_traces",
+static const char *const name[7] = {
+	"lists_of_cpus", "stacks", "per_cpu_memory", "vmalloc", "large_kmalloc", "stack_traces", "page_directories",
 };
 
 /* Each CPU counts for itself until it is asked. */
@@ -272,6 +303,7 @@ static struct account account(void)
 	account.named[3] = number(meminfo, "VmallocUsed:") / 4;
 	account.named[4] = number(vmstat, "nr_slab_reclaimable") + number(vmstat, "nr_slab_unreclaimable") - account.kind[SLAB];
 	account.named[5] = number("/sys/kernel/debug/stackdepot/stats", "pools:") * 4;
+	account.named[6] = address_spaces();
 	account.unnamed = account.kind[OTHER];
 	for (unsigned int i = 0; i < sizeof(name) / sizeof(name[0]); i++)
 		account.unnamed -= account.named[i];

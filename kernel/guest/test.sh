@@ -216,6 +216,7 @@ series() {
     held_in "unloaded" all anonymous stack
     account end start
     balances start end
+    echo "# left: $(ps -o pid,args | awk 'NR > 1 && $2 !~ /^\[/ { printf "%s%s", comma, $0; comma = ", " }')"
 }
 
 # Mapping and rules have come with the kernel's command line.

@@ -260,6 +260,9 @@ exclusive() {
     held_within x "exclusive, memory full" "$list" anonymous heap stack copy-on-write fork-storm
     expect "cgroup: exclusive: nobody is killed" "$(field x events killed)" 0
     let_go
+    command moving $map all compaction-beside >/tmp/moving.beside 2>&1
+    expect "cgroup: exclusive: others are compacted" "$(grep -v '^#' /tmp/moving.beside)" "ok - compaction-beside"
+    sed -n 's/^# /# cgroup: exclusive: /p' /tmp/moving.beside
     sed 's/^/# cgroup: /' $floor/exclusive
     give x exclusive 0
     index_is_right "exclusive no more"

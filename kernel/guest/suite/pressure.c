@@ -2,19 +2,32 @@
 /*
  * pressure MAPPING CLASSES MIB [COVETED]: writes and reads so much memory
  * twice, whatever has to be swapped out for it, and looks whether it is as
- * written and in its classes. With classes that others covet, it tells how many
- * pages it has in them, and keeps its memory until it is killed.
+ * written and in its classes. With classes that others covet, its memory lies
+ * evenly on all nodes, it tells how many pages it has in them, and keeps its
+ * memory until it is killed.
  */
 #define _GNU_SOURCE
 #include <err.h>
+#include <linux/mempolicy.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "pages.h"
 
 #define ROUNDS 2
+
+/* A node that is full would wake kswapd, which knows no colors and fills the swap space. */
+static void interleave(void)
+{
+	/* The first four: those that are not there are left out. */
+	unsigned long nodes = 0xf;
+
+	if (syscall(SYS_set_mempolicy, MPOL_INTERLEAVE, &nodes, 8 * sizeof(nodes)))
+		err(2, "set_mempolicy");
+}
 
 int main(int argc, char **argv)
 {
@@ -32,6 +45,8 @@ int main(int argc, char **argv)
 	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		err(2, "mmap");
+	if (argc > 4)
+		interleave();
 	for (size_t round = 0; round < ROUNDS; round++) {
 		for (size_t at = 0; at < bytes; at += page)
 			*(size_t *)(memory + at) = at + round;
