@@ -5,8 +5,8 @@
  *
  * Frames are told apart one by one by /proc/kpageflags. Those without a flag
  * are the kernel's: of these, lists of CPUs, stacks, per-CPU memory, vmalloc,
- * large objects of kmalloc(), saved stack traces and page directories are
- * counted elsewhere; "unnamed" is the rest.
+ * large objects of kmalloc(), saved stack traces, page directories and tables
+ * of the direct map are counted elsewhere; "unnamed" is the rest.
  *
  * Status 1 when /proc/buddyinfo does not show the blocks that the free frames
  * make when each is merged with its neighbours as far as it can be.
@@ -265,12 +265,13 @@ static bool fits(bool tell)
 
 struct account {
 	long kind[KINDS];
-	long named[7];
+	long named[8];
 	long unnamed;
 };
 
-static const char *const name[7] = {
+static const char *const name[8] = {
 	"lists_of_cpus", "stacks", "per_cpu_memory", "vmalloc", "large_kmalloc", "stack_traces", "page_directories",
+	"direct_map",
 };
 
 /* Each CPU counts for itself until it is asked. */
@@ -304,6 +305,8 @@ static struct account account(void)
 	account.named[4] = number(vmstat, "nr_slab_reclaimable") + number(vmstat, "nr_slab_unreclaimable") - account.kind[SLAB];
 	account.named[5] = number("/sys/kernel/debug/stackdepot/stats", "pools:") * 4;
 	account.named[6] = address_spaces();
+	/* Page tables of the kernel's own mapping of memory, where a program of seccomp has made a page read-only. */
+	account.named[7] = number(vmstat, "direct_map_level2_splits") + number(vmstat, "direct_map_level3_splits");
 	account.unnamed = account.kind[OTHER];
 	for (unsigned int i = 0; i < sizeof(name) / sizeof(name[0]); i++)
 		account.unnamed -= account.named[i];

@@ -71,13 +71,14 @@ judge() {
 }
 
 declare -A machine
-# start NAME [WORD...]: boots the machine, in the background; the words come last on the kernel's command line.
+# start NAME [WORD...]: boots the machine, in the background; the words come last on the kernel's command line. kvfree_rcu()
+# keeps no pages: they would be missing in the account of page frames.
 start() {
     local name=$1 stress=${STRESS_SECONDS:-90}
     shift
     echo "kernel: booting the $variant kernel: $name" >&2
     SECONDS_MAX=${SECONDS_MAX:-$((stress + 900))} "$here/boot.sh" "$built/bzImage" "$scratch/image" loglevel=7 brd.rd_size=98304 \
-        rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=$stress" ${PARTS:+"PARTS=$PARTS"} "$@" \
+        rcutree.rcu_min_cached_objs=0 rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=$stress" ${PARTS:+"PARTS=$PARTS"} "$@" \
         >"$scratch/$name.said" 2>"$scratch/$name.console" &
     machine[$name]=$!
 }
