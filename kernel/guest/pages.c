@@ -18,6 +18,7 @@ struct look {
 	const struct wanted *wanted;
 	struct tally tally;
 	unsigned int to_tell;
+	bool fetches;		/* reads what is in swap; of this process only */
 	int pagemap;
 	int flags;
 	int counts;
@@ -106,6 +107,8 @@ static void look_at_page(struct look *look, const char *name, uint64_t address, 
 	struct color color;
 	bool wrong;
 
+	if (entry & SWAPPED && look->fetches)
+		(void)*(const volatile char *)address;
 	if (entry & SWAPPED)
 		tally->swapped++;
 	if (!(entry & PRESENT))
@@ -155,19 +158,14 @@ static void look_at_area(struct look *look, const char *name, uint64_t first, ui
 	}
 }
 
-struct tally pages_of(pid_t pid, const struct mapping *mapping, const struct wanted *wanted, unsigned int to_tell)
+static void look_at_process(struct look *look, pid_t pid)
 {
-	struct look look = {
-		.mapping = mapping,
-		.wanted = wanted,
-		.to_tell = to_tell,
-		.pagemap = open_pagemap(pid),
-		.flags = open_or_end("/proc/kpageflags"),
-		.counts = open_or_end("/proc/kpagecount"),
-	};
 	char path[64], line[512];
 	FILE *maps;
 
+	look->pagemap = open_pagemap(pid);
+	look->flags = open_or_end("/proc/kpageflags");
+	look->counts = open_or_end("/proc/kpagecount");
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	maps = fopen(path, "re");
 	if (!maps)
@@ -180,11 +178,25 @@ struct tally pages_of(pid_t pid, const struct mapping *mapping, const struct wan
 			errx(2, "%s: %s", path, line);
 		/* The kernel's own pages. */
 		if (strcmp(name, "[vsyscall]") && strcmp(name, "[vdso]") && strncmp(name, "[vvar", 5))
-			look_at_area(&look, name, first, end);
+			look_at_area(look, name, first, end);
 	}
 	fclose(maps);
-	close(look.pagemap);
-	close(look.flags);
-	close(look.counts);
+	close(look->pagemap);
+	close(look->flags);
+	close(look->counts);
+}
+
+struct tally pages_of(pid_t pid, const struct mapping *mapping, const struct wanted *wanted, unsigned int to_tell)
+{
+	struct look look = { .mapping = mapping, .wanted = wanted, .to_tell = to_tell };
+
+	look_at_process(&look, pid);
 	return look.tally;
+}
+
+void fetch_pages(const struct mapping *mapping, const struct wanted *wanted)
+{
+	struct look look = { .mapping = mapping, .wanted = wanted, .fetches = true };
+
+	look_at_process(&look, getpid());
 }

@@ -37,5 +37,7 @@ bool is_wanted(const struct wanted *wanted, uint32_t class);
 uint64_t frame_of(pid_t pid, const void *address);
 /* Looks at every page; the first `to_tell` wrong private ones are printed as "# ..." lines. */
 struct tally pages_of(pid_t pid, const struct mapping *mapping, const struct wanted *wanted, unsigned int to_tell);
+/* Reads every page of this process that is in swap. */
+void fetch_pages(const struct mapping *mapping, const struct wanted *wanted);
 
 #endif

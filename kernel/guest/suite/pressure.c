@@ -61,6 +61,10 @@ int main(int argc, char **argv)
 	printf("\n# of %s MiB, %lu pages are swapped out\n", argv[3], tally.swapped);
 	if (argc > 4) {
 		wanted = wanted_read(argv[4], mapping_classes(&mapping));
+		/* Once before, so that what it takes to look and to tell is there. */
+		tally = pages_of(getpid(), &mapping, &wanted, 0);
+		printf("# %lu pages\n", tally.anonymous);
+		fflush(stdout);
 		tally = pages_of(getpid(), &mapping, &wanted, 0);
 		printf("coveted %lu\n", tally.anonymous - tally.anonymous_wrong);
 		fflush(stdout);

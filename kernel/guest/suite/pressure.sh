@@ -27,8 +27,7 @@ done
 coveted=$(awk '$1 == "coveted" { print $2 }' /tmp/bystander)
 lost=$(($(swapped) - swapped_before)) taken=$(($(taken) - taken_before))
 echo "# pressure: $lost pages of the bystander were swapped out, of $coveted in that class; kswapd took $taken"
-# It has got a few more of its own since it told.
-[ $lost -le $((coveted + 8 + taken)) ] && answer "pressure: the bystander keeps its pages of other classes" ||
+[ $lost -le $((coveted + taken)) ] && answer "pressure: the bystander keeps its pages of other classes" ||
     answer "pressure: the bystander keeps its pages of other classes" "$lost were swapped out, $coveted in that class, $taken by kswapd"
 kill $bystander
 wait $bystander 2>/dev/null
