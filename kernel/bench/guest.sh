@@ -23,6 +23,7 @@ drain() {
     piece=$(awk '$7 == "pinned" { print $8 }' $bench/run)
     piece=$((piece / 0x$(cat /sys/devices/system/memory/block_size_bytes)))
     echo offline 2>/dev/null >/sys/devices/system/memory/memory$piece/state && echo "memory$piece went"
+    return 0
 }
 
 # Nothing on the lists of the CPU, and then all that is needed comes from them.

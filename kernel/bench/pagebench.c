@@ -13,8 +13,9 @@
  *
  *	burst PAGES ROUNDS SEED	allocate all, free all in any order; again
  *	churn PAGES STEPS SEED	of so many pages, replace any; again
- *	exhaust TRIES SEED	allocate all there is, then try so often; give
- *				some back, so that whoever reads this can live
+ *	exhaust TRIES SEED	allocate all there is, and until so many have
+ *				failed, of which each counts; give some back, so
+ *				that whoever reads this can live
  *	hold LEFT SEED		allocate all there is, give any LEFT back
  *	halve SEED		allocate all there is, give any half back
  *	release			give back what is held
@@ -53,6 +54,7 @@
 #define SAMPLES_MAX	(1U << 18)
 #define BLOCKS_MAX	(1U << 17)
 #define ROOM		256UL	/* pages */
+#define TAKEN_MAX	4096UL	/* pages */
 
 struct samples {
 	u32 *counts;
@@ -253,7 +255,7 @@ static int hold(unsigned long spare, bool half, u64 seed)
 
 	if (held)
 		return -EBUSY;
-	held = vmalloc_array(max, sizeof(*held));
+	held = vmalloc_array(max + TAKEN_MAX, sizeof(*held));
 	if (!held)
 		return -ENOMEM;
 	start(seed);
@@ -307,13 +309,18 @@ static int exhaust(unsigned long tries, u64 seed)
 		if (zone_managed_pages(page_zone(held[i])) > zone_managed_pages(zone))
 			zone = page_zone(held[i]);
 	start(seed);
-	while (tries--) {
+	/* What others free meanwhile is taken as well. */
+	for (i = nr_held; failed < tries && nr_held < i + TAKEN_MAX;) {
+		unsigned int nr = allocs.nr, dropped = allocs.dropped;
 		struct page *page = tried_alloc(GFP_FAILING);
 
-		if (page)
-			__free_pages(page, 0);
-		else
+		if (!page) {
 			failed++;
+			continue;
+		}
+		held[nr_held++] = page;
+		allocs.nr = nr;
+		allocs.dropped = dropped;
 	}
 	note_free(zone);
 	release(nr_held - min(nr_held, ROOM));

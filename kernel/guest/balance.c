@@ -5,8 +5,9 @@
  *
  * Frames are told apart one by one by /proc/kpageflags. Those without a flag
  * are the kernel's: of these, lists of CPUs, stacks, per-CPU memory, vmalloc,
- * large objects of kmalloc(), saved stack traces, page directories and tables
- * of the direct map are counted elsewhere; "unnamed" is the rest.
+ * large objects of kmalloc(), saved stack traces, page directories and page
+ * tables of the kernel's own addresses are counted elsewhere; "unnamed" is the
+ * rest.
  *
  * Status 1 when /proc/buddyinfo does not show the blocks that the free frames
  * make when each is merged with its neighbours as far as it can be.
@@ -35,6 +36,8 @@
 #endif
 /* The kernel's own, in include/linux/kernel-page-flags.h. */
 #define KPF_RESERVED 32
+/* What a last-level page table maps. */
+#define TABLE_SPAN (2UL << 20)
 /* So often an account is taken again. */
 #define TRIES 5
 
@@ -108,6 +111,33 @@ static long address_spaces(void)
 	}
 	closedir(processes);
 	return count;
+}
+
+/*
+ * The last-level page tables of the kernel's addresses: those of vmalloc() come and stay, those of the direct map come where a
+ * page is made read-only, as the programs of seccomp are. The kernel prints ranges, and at which level they end.
+ */
+static long kernel_tables(void)
+{
+	FILE *file = open_or_end("/sys/kernel/debug/page_tables/kernel");
+	uint64_t first, end, next = 0;
+	char line[256];
+	long tables = 0;
+
+	while (fgets(line, sizeof(line), file)) {
+		if (!strstr(line, " pte") || sscanf(line, "%lx-%lx", &first, &end) != 2)
+			continue;
+		first /= TABLE_SPAN;
+		end = (end - 1) / TABLE_SPAN + 1;
+		/* Ranges come in order; two may be of one table. */
+		first = first < next ? next : first;
+		if (end > first) {
+			tables += end - first;
+			next = end;
+		}
+	}
+	fclose(file);
+	return tables;
 }
 
 static void read_zones(void)
@@ -271,7 +301,7 @@ struct account {
 
 static const char *const name[8] = {
 	"lists_of_cpus", "stacks", "per_cpu_memory", "vmalloc", "large_kmalloc", "stack_traces", "page_directories",
-	"direct_map",
+	"kernel_tables",
 };
 
 /* Each CPU counts for itself until it is asked. */
@@ -305,8 +335,7 @@ static struct account account(void)
 	account.named[4] = number(vmstat, "nr_slab_reclaimable") + number(vmstat, "nr_slab_unreclaimable") - account.kind[SLAB];
 	account.named[5] = number("/sys/kernel/debug/stackdepot/stats", "pools:") * 4;
 	account.named[6] = address_spaces();
-	/* Page tables of the kernel's own mapping of memory, where a program of seccomp has made a page read-only. */
-	account.named[7] = number(vmstat, "direct_map_level2_splits") + number(vmstat, "direct_map_level3_splits");
+	account.named[7] = kernel_tables() + number(vmstat, "direct_map_level3_splits");
 	account.unnamed = account.kind[OTHER];
 	for (unsigned int i = 0; i < sizeof(name) / sizeof(name[0]); i++)
 		account.unnamed -= account.named[i];

@@ -3,9 +3,13 @@
  * blocks MAPPING CLASSES: fills memory that may be in large blocks, forks and
  * writes to a copy, gives a part back, and prints how many of its pages lie in
  * blocks of several ("huge") and how many in other classes ("wrong").
+ *
+ * blocks MAPPING CLASSES collapse|khugepaged: fills memory with single pages,
+ * has them made huge, by a call or by waiting for SECONDS, and prints the same.
  */
 #define _GNU_SOURCE
 #include <err.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +21,10 @@
 
 #define BYTES (16UL << 20)
 #define ALIGN (2UL << 20)
+#define SECONDS 20
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 static struct mapping mapping;
 static struct wanted wanted;
@@ -33,19 +41,39 @@ static void look(const char *when, const unsigned char *memory, size_t bytes, un
 	fflush(stdout);
 }
 
+static void make_huge(unsigned char *memory, bool by_call)
+{
+	if (madvise(memory, BYTES, MADV_NOHUGEPAGE))
+		err(2, "MADV_NOHUGEPAGE");
+	memset(memory, 1, BYTES);
+	look("filled", memory, BYTES, 1);
+	if (madvise(memory, BYTES, MADV_HUGEPAGE))
+		err(2, "MADV_HUGEPAGE");
+	/* Where it fails, the pages tell. */
+	if (by_call)
+		madvise(memory, BYTES, MADV_COLLAPSE);
+	for (int i = 0; !by_call && i < SECONDS && !pages_of(getpid(), &mapping, &wanted, 3).huge; i++)
+		sleep(1);
+	look("collapsed", memory, BYTES, 1);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned char *memory;
 	int status;
 
-	if (argc != 3)
-		errx(2, "blocks MAPPING CLASSES");
+	if (argc != 3 && argc != 4)
+		errx(2, "blocks MAPPING CLASSES [collapse|khugepaged]");
 	mapping = mapping_read(argv[1]);
 	wanted = wanted_read(argv[2], mapping_classes(&mapping));
 	memory = mmap(NULL, BYTES + ALIGN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		err(2, "mmap");
 	memory += -(size_t)memory & (ALIGN - 1);
+	if (argc == 4) {
+		make_huge(memory, !strcmp(argv[3], "collapse"));
+		return 0;
+	}
 	if (madvise(memory, BYTES, MADV_HUGEPAGE))
 		err(2, "MADV_HUGEPAGE");
 	memset(memory, 1, BYTES);

@@ -40,3 +40,22 @@ echo inherit >$sizes/hugepages-2048kB/enabled
 list=$(classes_of_nodes 0 $per_node | cut -d , -f 1)
 blocks_are "huge pages of a node" "$list"
 expect "blocks: huge pages of a node: some" "$(awk '$1 == "filled" { print ($3 > 0) }' /tmp/out)" 1
+
+# Pages that become huge later: in the colors of the process, or not at all.
+# collapses NAME CLASSES WAY FOUND: a test of it; FOUND is 1 when some are to be huge.
+collapses() {
+    (colored "strict $2" blocks $map "$2" "$3") >/tmp/out 2>&1
+    expect "blocks: $1: no page of another class" "$(awk '{ wrong += $5 } END { print NR, wrong }' /tmp/out)" "2 0"
+    expect "blocks: $1: huge pages" "$(awk '{ print ($3 > 0) }' /tmp/out | tr '\n' ' ')" "0 $4 "
+}
+collapses "collapse" "$list" collapse 1
+collapses "collapse, one class too few" "${list%%-*}-$((per_node - 2))" collapse 0
+echo 0 >$sizes/khugepaged/scan_sleep_millisecs
+collapses "khugepaged" "$list" khugepaged 1
+(collapses "khugepaged, one class too few" "${list%%-*}-$((per_node - 2))" khugepaged 0 >/tmp/few) &
+sleep 2
+blocks $map all khugepaged >/tmp/out.others
+expect "blocks: khugepaged goes on for others" "$(awk '{ print ($3 > 0) }' /tmp/out.others | tr '\n' ' ')" "0 1 "
+wait
+cat /tmp/few
+echo 10000 >$sizes/khugepaged/scan_sleep_millisecs
