@@ -22,8 +22,9 @@ lint: ## format, clippy and documentation, warnings denied
 	$(CARGO) clippy --manifest-path crates/recorder/plugin/Cargo.toml --target-dir target/plugin -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 
-test: setup lint ## everything that CI checks; as root, because live tests read frame numbers
+test: setup lint ## everything that CI checks, here and in kernels that it builds and boots; as root, because live tests read frame numbers
 	$(CARGO) test --workspace
+	$(MAKE) --no-print-directory -C kernel test
 
 demo: setup ## two real programs side by side in disjoint colors, and the verdict (as root)
 	@scripts/demo.sh

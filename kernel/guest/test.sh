@@ -4,7 +4,7 @@
 # What the guest of qemu/test.sh runs. Each line "ok - NAME" or "not ok - NAME # reason" is a test; "# ..." is for people.
 # On the kernel's command line: FLOOR=kernel where the series is built in, FLOOR=none for a kernel that knows no colors;
 # STRESS_SECONDS, how long all sorts of use go on at once; PARTS, names with commas between them, when not all parts are to
-# run: scenarios, exhaustion, stress, and the names of the suites.
+# run: scenarios, exhaustion, stress, balance (who has the page frames, before and afterwards), and the names of the suites.
 floor=/sys/kernel/debug/memtint
 map=/tmp/map
 
@@ -51,8 +51,8 @@ classes_of_nodes() {
 }
 
 # account NAME [BEFORE]: who has the page frames, in /tmp/NAME, when the pages without a name are as many as a second before,
-# and the free lists are what the free frames make: the stacks of tasks that have ended, and some other memory, are given back a while later. An account to compare with one from
-# BEFORE waits until they are as many as then. After so many tries, it is taken as it is.
+# and the free lists are what the free frames make: the stacks of tasks that have ended, and some other memory, are given back a
+# while later. An account to compare with one from BEFORE waits until they are as many as then. After so many tries, it is taken as it is.
 account() {
     local tries=0 unnamed= last wanted=
     [ -z "$2" ] || wanted=$(unnamed_in $2)
@@ -189,7 +189,7 @@ index_is_right() {
 
 series() {
     local suite
-    account start
+    if runs balance; then account start; fi
     mappings
     index_is_right "with a mapping"
     if runs scenarios; then
@@ -214,8 +214,10 @@ series() {
     expect "no policy is left" "$(policies_left)" 0
     echo none >$floor/map || answer "mapping: unloaded" "refused"
     held_in "unloaded" all anonymous stack
-    account end start
-    balances start end
+    if runs balance; then
+        account end start
+        balances start end
+    fi
     echo "# left: $(ps -o pid,args | awk 'NR > 1 && $2 !~ /^\[/ { printf "%s%s", comma, $0; comma = ", " }')"
 }
 

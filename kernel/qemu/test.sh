@@ -77,7 +77,7 @@ start() {
     local name=$1 stress=${STRESS_SECONDS:-90}
     shift
     echo "kernel: booting the $variant kernel: $name" >&2
-    SECONDS_MAX=${SECONDS_MAX:-$((stress + 900))} "$here/boot.sh" "$built/bzImage" "$scratch/image" loglevel=7 brd.rd_size=98304 \
+    SECONDS_MAX=${SECONDS_MAX:-$((stress + 1800))} "$here/boot.sh" "$built/bzImage" "$scratch/image" loglevel=7 brd.rd_size=98304 \
         rcutree.rcu_min_cached_objs=0 rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=$stress" ${PARTS:+"PARTS=$PARTS"} "$@" \
         >"$scratch/$name.said" 2>"$scratch/$name.console" &
     machine[$name]=$!
