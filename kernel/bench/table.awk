@@ -116,12 +116,12 @@ END {
     print ""
     for (i = 1; i <= nr_targets; i++)
         printf "%-7s %-44s %.3f, at most %s\n", met[i] ? "met" : "not met", targets[i], founds[i], limits[i]
-    for (i = 1; i <= nr_rows; i++) {
-        row = rows[i]
+    for (row in failed) {
         if (row !~ / fail$/ || row ~ /^palloc/) continue
         split(row, parts, " ")
         a = row " alloc"
-        exact = failed[row] == 100 * runs[a] && left[parts[1]] == 0
+        # A state without a sample has no row above.
+        exact = runs[a] && failed[row] == 100 * runs[a] && left[parts[1]] == 0
         printf "%-7s %-44s at most %d instructions, %d pages left\n", exact ? "met" : "not met", parts[1] ": each fails, no page left", most[a], left[parts[1]]
     }
 }

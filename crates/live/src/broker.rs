@@ -479,20 +479,26 @@ mod tests {
     }
 
     /// The premise of looking at blocks: no block comes twice, what is given up is the kernel's again, and what is kept
-    /// can be given up page by page.
+    /// can be given up page by page. Others may take the free blocks at the same time: then fewer are looked at, and the
+    /// test tries again.
     #[test]
     fn blocks_are_looked_at_once_and_hardly_held() {
         if !memory::has_free_blocks(None) {
             eprintln!("skipped: needs free blocks of 2 MiB");
             return;
         }
-        let mut stock = Stock::new(&LowBits, true, None);
         let map = PageMap::open(std::process::id() as Pid).unwrap();
-        stock.look_at_blocks(&map, 40 * BLOCK / 4, 50 * BLOCK);
-        assert_eq!((stock.pages.len() as u64, stock.held), (40 * BLOCK / 4, 0));
-        assert!(stock.pages.iter().all(|(frame, _)| LowBits.contains(*frame)));
-        let blocks: std::collections::BTreeSet<u64> = stock.pages.iter().map(|(frame, _)| frame / BLOCK).collect();
-        assert_eq!(blocks.len(), 40);
+        let look = || {
+            let mut stock = Stock::new(&LowBits, true, None);
+            stock.look_at_blocks(&map, 40 * BLOCK / 4, 50 * BLOCK);
+            assert_eq!(stock.held, 0);
+            assert!(stock.pages.iter().all(|(frame, _)| LowBits.contains(*frame)));
+            let blocks: std::collections::BTreeSet<u64> = stock.pages.iter().map(|(frame, _)| frame / BLOCK).collect();
+            assert_eq!(stock.pages.len() as u64, blocks.len() as u64 * BLOCK / 4);
+            (blocks.len(), stock)
+        };
+        let (found, mut stock) = (0..5).map(|_| look()).max_by_key(|(found, _)| *found).unwrap();
+        assert_eq!(found, 40);
         let best = (0..5).map(|_| {
             stock.release(256, 0);
             sys::pin_to_cpu(0, 0);
