@@ -43,8 +43,9 @@ fresh_and_fragmented() {
     tell release
 }
 
+# The pages that are there are moved first: whoever moves them would run during the measurements.
 colored() {
-    [ "$1" = none ] || echo "$1" >$floor/task
+    [ "$1" = none ] || { echo "$1" >$floor/task && cat $floor/settled >/dev/null; }
 }
 
 # The last pages of the colors, and none.
