@@ -96,10 +96,11 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|cause| Failure::File { path: path.to_owned(), done: "written", cause })
 }
 
-/// A file that appears with all of its text or not at all: it is written beside its place, and moved there.
+/// A file that appears with all of its text or not at all: it is written beside its place, and moved there. What is no
+/// file, as a device or a pipe, is written where it is.
 pub(crate) struct WholeFile {
     path: PathBuf,
-    beside: PathBuf,
+    beside: Option<PathBuf>,
 }
 
 impl WholeFile {
@@ -107,9 +108,13 @@ impl WholeFile {
     pub(crate) fn new(path: &Path) -> Result<WholeFile, Failure> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}", std::process::id()));
-        let file = WholeFile { path: path.to_owned(), beside: path.with_file_name(name) };
-        let tried = std::fs::File::create_new(&file.beside).and_then(|_| std::fs::remove_file(&file.beside));
-        tried.map_err(|cause| file.failed(cause))?;
+        let is_other = std::fs::metadata(path).is_ok_and(|found| !found.is_file());
+        let file = WholeFile { path: path.to_owned(), beside: (!is_other).then(|| path.with_file_name(name)) };
+        // A pipe is opened once, or whoever reads it takes the first end for the last.
+        if let Some(beside) = &file.beside {
+            let tried = std::fs::File::create_new(beside).and_then(|_| std::fs::remove_file(beside));
+            tried.map_err(|cause| file.failed(cause))?;
+        }
         Ok(file)
     }
 
@@ -120,10 +125,11 @@ impl WholeFile {
 
     /// Writes it.
     pub(crate) fn finish(self, text: &str) -> Result<(), Failure> {
-        let written = std::fs::write(&self.beside, text).and_then(|()| std::fs::rename(&self.beside, &self.path));
+        let Some(beside) = &self.beside else { return write_file(&self.path, text) };
+        let written = std::fs::write(beside, text).and_then(|()| std::fs::rename(beside, &self.path));
         written.map_err(|cause| {
             // It may not be there.
-            let _ = std::fs::remove_file(&self.beside);
+            let _ = std::fs::remove_file(beside);
             self.failed(cause)
         })
     }
@@ -165,6 +171,24 @@ pub(crate) fn table(heads: &[&str], right: &[usize], rows: &[Vec<String>]) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_appears_whole_and_a_device_stays_one() {
+        let folder = std::env::temp_dir().join(format!("memtint-whole-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let place = folder.join("report");
+        let file = WholeFile::new(&place).ok().unwrap();
+        assert!(!place.exists());
+        file.finish("all of it").ok().unwrap();
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "all of it");
+        let device = folder.join("device");
+        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+        WholeFile::new(&device).ok().unwrap().finish("nothing").ok().unwrap();
+        assert!(device.is_symlink());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
+        assert!(WholeFile::new(&folder.join("nowhere/report")).is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn columns_line_up() {

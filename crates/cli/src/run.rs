@@ -12,7 +12,7 @@ use memtint_units::{ByteSize, IndexList, Pfn, PhysAddr};
 use serde::Serialize;
 
 use crate::choice::{Choice, ChoiceArguments};
-use crate::output::{Failure, write_file};
+use crate::output::{Failure, WholeFile};
 use crate::{Ending, RUN_FAILED};
 
 /// Arguments of `memtint run`.
@@ -188,14 +188,12 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         floor,
     };
     // Fails before the program has run rather than after.
-    if let Some(file) = &arguments.report {
-        write_file(file, "")?;
-    }
+    let file = arguments.report.as_deref().map(WholeFile::new).transpose()?;
     let status = memtint_live::run(options, |line| eprintln!("memtint: {line}"))?;
-    if let Some(file) = &arguments.report {
+    if let Some(file) = file {
         let report = report(arguments, &request, colors, &status);
         let text = serde_json::to_string_pretty(&report).expect("the report is plain data");
-        write_file(file, &(text + "\n"))?;
+        file.finish(&(text + "\n"))?;
     }
     Ok(end_like(&status))
 }
@@ -234,7 +232,14 @@ fn floor(
     }
     let platform = palette.platform().id().to_owned();
     let kernel::KernelColors { banks, sets } = kernel::colors(palette, selection);
-    Ok(Floor::Kernel(KernelOptions { floor: kernel.clone(), platform, mappings, banks, sets }))
+    let asked = KernelOptions { floor: kernel.clone(), platform, mappings, banks, sets };
+    match asked.check_length() {
+        Err(error) if !must => {
+            eprintln!("memtint: not on the kernel floor: {error}");
+            Ok(user)
+        }
+        _ => Ok(Floor::Kernel(asked)),
+    }
 }
 
 /// The mapping with the cache, if the kernel has room for it, and the one without, where no set colors are asked for:
@@ -421,6 +426,25 @@ mod tests {
         assert!(matches!(floor_of(SKYLAKE, &sets, &here.floor()), Ok(Floor::User { .. })));
         let error = floor_of(SKYLAKE, &[&sets[..], &["--floor", "kernel"]].concat(), &here.floor()).err().unwrap();
         assert!(error.contains("16 bank classes times 128 set colors"), "{error}");
+    }
+
+    #[test]
+    fn a_list_too_long_for_the_kernel_is_for_the_runtime() {
+        let here = Stand::new("too-long");
+        // 512 classes, and every other one of them.
+        let functions: String = (13..22).map(|bit| format!("{{ role = \"bank\", bits = [{bit}] }}, ")).collect();
+        let text = format!(
+            "schema = 1\nid = \"wide\"\nname = \"Wide\"\nuarch = \"none\"\n[dram]\nstandard = \"DDR4\"\naddress_bits = 32\n\
+             functions = [{functions}]\ncomplete = false\nsource_kind = \"synthetic\"\nsource = \"a test\"\n\
+             [[region]]\nbase = 0\nsize = \"4 GiB\"\nsource = \"a test\"\n"
+        );
+        let platform = here.0.join("wide.toml");
+        std::fs::write(&platform, text).unwrap();
+        let (platform, list) = (platform.to_str().unwrap(), (0..512).step_by(2).map(|class| class.to_string()));
+        let list = list.collect::<Vec<_>>().join(",");
+        assert!(matches!(floor_of(platform, &["--banks", &list], &here.floor()), Ok(Floor::User { .. })));
+        let must = floor_of(platform, &["--banks", &list, "--floor", "kernel"], &here.floor());
+        assert!(matches!(must, Ok(Floor::Kernel(_))), "a cgroup takes it, perhaps");
     }
 
     #[test]

@@ -51,6 +51,17 @@ pub struct KernelOptions {
     pub sets: Option<String>,
 }
 
+impl KernelOptions {
+    /// Tells whether the lists are short enough for a policy. A cgroup, where there can be one, takes longer ones.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::ListTooLong`].
+    pub fn check_length(&self) -> Result<(), RunError> {
+        policy::text(self, true).map(drop)
+    }
+}
+
 impl KernelFloor {
     /// Where Linux has these files.
     #[must_use]
