@@ -121,11 +121,15 @@ static long kernel_tables(void)
 {
 	FILE *file = open_or_end("/sys/kernel/debug/page_tables/kernel");
 	uint64_t first, end, next = 0;
+	bool shadow = false;
 	char line[256];
 	long tables = 0;
 
 	while (fgets(line, sizeof(line), file)) {
-		if (!strstr(line, " pte") || sscanf(line, "%lx-%lx", &first, &end) != 2)
+		/* KASAN's shadow of what is not there is one table for all of it. */
+		if (!strncmp(line, "---[ ", 5))
+			shadow = !strncmp(line + 5, "KASAN shadow ]", 14);
+		if (shadow || !strstr(line, " pte") || sscanf(line, "%lx-%lx", &first, &end) != 2)
 			continue;
 		first /= TABLE_SPAN;
 		end = (end - 1) / TABLE_SPAN + 1;
@@ -314,14 +318,27 @@ static void fold_counters(void)
 	close(file);
 }
 
+static long slab_pages(void)
+{
+	const char *vmstat = "/proc/vmstat";
+
+	fold_counters();
+	return number(vmstat, "nr_slab_reclaimable") + number(vmstat, "nr_slab_unreclaimable");
+}
+
 static struct account account(void)
 {
 	const char *vmstat = "/proc/vmstat", *meminfo = "/proc/meminfo";
 	struct account account = { 0 };
+	unsigned int try = 0;
+	long slab;
 
-	fold_counters();
-	read_zones();
-	read_flags();
+	/* KASAN keeps freed objects, and gives many of them back at once: not between one look and the next. */
+	do {
+		slab = slab_pages();
+		read_zones();
+		read_flags();
+	} while (slab_pages() != slab && ++try < TRIES);
 	read_free_lists();
 	for (unsigned int i = 0; i < zones; i++)
 		make_blocks(&zone[i]);
@@ -332,7 +349,7 @@ static struct account account(void)
 	account.named[1] = number(vmstat, "nr_kernel_stack") / 4;
 	account.named[2] = number(meminfo, "Percpu:") / 4;
 	account.named[3] = number(meminfo, "VmallocUsed:") / 4;
-	account.named[4] = number(vmstat, "nr_slab_reclaimable") + number(vmstat, "nr_slab_unreclaimable") - account.kind[SLAB];
+	account.named[4] = slab - account.kind[SLAB];
 	account.named[5] = number("/sys/kernel/debug/stackdepot/stats", "pools:") * 4;
 	account.named[6] = address_spaces();
 	account.named[7] = kernel_tables() + number(vmstat, "direct_map_level3_splits");

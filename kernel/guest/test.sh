@@ -73,7 +73,7 @@ unnamed_in() {
 }
 
 # balances BEFORE AFTER: every frame that is no longer free has a name. Up to one page a CPU comes and goes from one account to
-# the next, without growing; believed to be page directories of processes that have ended, which no flag and no counter tells.
+# the next, without growing.
 balances() {
     local lost=$(($(unnamed_in $2) - $(unnamed_in $1)))
     echo "# balance, in pages: $(awk 'NR == FNR { before[$1] = $2; next } $2 != before[$1] {
@@ -93,6 +93,8 @@ prepare() {
     # Written once, the disk has all the memory that it will ever have, and none is missing at the end.
     dd if=/dev/zero of=/dev/ram0 bs=1M 2>/dev/null
     mkswap /dev/ram0 >/dev/null && swapon /dev/ram0 || exit 1
+    dd if=/dev/zero of=/dev/ram1 bs=1M count=24 2>/dev/null
+    mke2fs -b 4096 /dev/ram1 24576 >/dev/null || exit 1
     held_in observer all observer
 }
 

@@ -96,11 +96,13 @@ end() {
 # An emulated machine has one thread: the second one runs at the same time.
 trap 'kill "${machine[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 
+# KASAN has an eighth of each node.
+if [ "$variant" = debug ]; then node_memory=640M; else node_memory=512M; fi
 machines=${MACHINES:-smp numa}
 for name in $machines; do
     case $name in
         smp) NODES=1 NODE_CPUS=4 NODE_MEMORY=1G start smp ;;
-        numa) NODES=4 NODE_CPUS=1 NODE_MEMORY=512M start numa ;;
+        numa) NODES=4 NODE_CPUS=1 NODE_MEMORY=$node_memory start numa ;;
         *) answer "not ok - $name is no machine: smp, numa" ;;
     esac
 done

@@ -15,6 +15,8 @@
  *	is a group that it does not own.
  * cgroup used MAPPING CLASSES FILE: writes which frames of these classes are in
  *	use by anybody, by /proc/kpageflags; prints how many.
+ * cgroup movable MAPPING CLASSES: prints how many of these are of processes and
+ *	of files.
  * cgroup newly MAPPING CLASSES FILE: prints how many are in use now that were
  *	not then, and tells what the first ones are used for.
  */
@@ -198,6 +200,29 @@ static int census(const char *classes, const char *path, bool mark)
 	return 0;
 }
 
+static int movable(const char *classes)
+{
+	struct wanted wanted = wanted_read(classes, mapping_classes(&mapping));
+	uint64_t flags[512], pfn = 0;
+	unsigned long count = 0;
+	ssize_t got;
+	int file = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
+
+	if (file < 0)
+		err(2, "kpageflags");
+	while ((got = read(file, flags, sizeof(flags))) > 0) {
+		for (size_t i = 0; i < got / sizeof(flags[0]); i++, pfn++) {
+			struct color color;
+
+			count += flags[i] >> KPF_LRU & 1 && !(flags[i] >> KPF_NOPAGE & 1) && mapping_color(&mapping, pfn, &color) &&
+				is_wanted(&wanted, color.bank_class);
+		}
+	}
+	close(file);
+	printf("%lu\n", count);
+	return 0;
+}
+
 static _Atomic bool stop;
 
 static void *churn(void *unused)
@@ -309,6 +334,10 @@ int main(int argc, char **argv)
 	if ((!strcmp(what, "used") || !strcmp(what, "newly")) && argc == 5) {
 		mapping = mapping_read(argv[2]);
 		return census(argv[3], argv[4], !strcmp(what, "used"));
+	}
+	if (!strcmp(what, "movable") && argc == 4) {
+		mapping = mapping_read(argv[2]);
+		return movable(argv[3]);
 	}
 	if (!strcmp(what, "hostile") && argc == 6) {
 		struct wanted wanted;

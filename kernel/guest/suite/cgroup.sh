@@ -234,7 +234,7 @@ let_go() {
 }
 
 exclusive() {
-    local list breaches free
+    local list breaches free before after
     list=$(classes_of_nodes 12 2)
     group x "$list"
     group y 0
@@ -244,7 +244,17 @@ exclusive() {
     give y bank 12
     refused "exclusive: others have them" x exclusive 1
     give y bank 0
+    cgroup grow 64 stay >/tmp/grown 2>&1 &
+    grown=$!
+    while ! grep -q grown /tmp/grown; do sleep 0.2; done
+    before=$(cgroup movable $map "$list")
     give x exclusive 1 && answer "cgroup: exclusive" || answer "cgroup: exclusive" refused
+    expect "cgroup: exclusive: settled" "$(head -n 1 $floor/settled)" "moving 0"
+    after=$(cgroup movable $map "$list")
+    echo "# cgroup: exclusive: of $before movable pages of others $after are left"
+    expect "cgroup: exclusive: others' pages are moved out" "$((before > 1000)) $((after * 20 < before))" "1 1"
+    kill $grown
+    wait $grown 2>/dev/null
     echo "# cgroup: in use when reserved: $(cgroup used $map "$list" /tmp/used) frames"
     sed 's/^/# cgroup: /' $floor/exclusive
     expect "cgroup: exclusive: what cannot be avoided is said" "$(field x exclusive unavoidable_orders)" "6 7 8 9 10"
@@ -274,11 +284,30 @@ exclusive() {
     rmdir $root/x $root/y $root/z
 }
 
+# On a CPU that no worker visits, memory that a task has had does not wait for it for ever: the cache stays what it is at least.
+isolated() {
+    local cached
+    echo +cpuset >$root/cgroup.subtree_control
+    group i
+    echo 3 >$root/i/cpuset.cpus
+    echo isolated >$root/i/cpuset.cpus.partition
+    expect "cgroup: isolated" "$(cat $root/i/cpuset.cpus.partition)" isolated
+    # The shell has the colors still when the program has ended.
+    cgroup enter $root/i sh -c "echo strict $(classes_of_nodes 2 4) >$floor/task; held $map all churn; cat $floor/stat" >/tmp/out
+    expect "cgroup: isolated: colors" "$(head -n 1 /tmp/out)" "ok - churn"
+    cached=$(awk '$1 == "cached" { print $2 }' /tmp/out)
+    [ "$cached" -gt 0 ] && [ "$cached" -le 512 ] && answer "cgroup: isolated: few pages wait" ||
+        answer "cgroup: isolated: few pages wait" "$cached pages"
+    rmdir $root/i
+    echo -cpuset >$root/cgroup.subtree_control
+}
+
 files
 moving
 exhaustion
 delegation
 exclusive
+isolated
 storm
 gone && answer "cgroup: no policy is left" || answer "cgroup: no policy is left" "$(cat $floor/stat)"
 echo none >$floor/map && mkdir $root/a

@@ -68,6 +68,18 @@ static long number_of(const char *path, const char *name)
 	return found;
 }
 
+/* The number that is all there is in a file. */
+static long number_of_file(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	long number;
+
+	if (!file || fscanf(file, "%ld", &number) != 1)
+		err(2, "%s", path);
+	fclose(file);
+	return number;
+}
+
 /* Gives this process its colors, and waits until what it has is in them. */
 static bool take_colors(void)
 {
@@ -358,29 +370,121 @@ static bool huge(void)
 	return write_to("/proc/sys/vm/nr_hugepages", "0") && all_in_color(1024);
 }
 
-/* Merged pages stay, and are counted; written, they get a color. */
+static bool merge(char *start, size_t bytes)
+{
+	if (madvise(start, bytes, MADV_MERGEABLE) || !write_to("/sys/kernel/mm/ksm/pages_to_scan", "5000") ||
+	    !write_to("/sys/kernel/mm/ksm/sleep_millisecs", "0") || !write_to("/sys/kernel/mm/ksm/run", "1"))
+		return because("KSM");
+	for (unsigned int i = 0; i < 100; i++) {
+		if (number_of("/proc/self/ksm_stat", "ksm_merging_pages") >= 512)
+			return true;
+		usleep(100000);
+	}
+	return because("%ld pages were merged", number_of("/proc/self/ksm_stat", "ksm_merging_pages"));
+}
+
+/* Sixteen of each, so that there are 64 frames. */
+static void repeat(char *start, unsigned int first)
+{
+	for (size_t at = 0; at < 4 * MIB; at += 16 * PAGE_BYTES)
+		memset(start + at, first + at / (16 * PAGE_BYTES), 16 * PAGE_BYTES);
+}
+
+static bool is_repeated(const char *start, unsigned int first)
+{
+	for (size_t at = 0; at < 4 * MIB; at += PAGE_BYTES)
+		if (start[at] != (char)(first + at / (16 * PAGE_BYTES)) || start[at] != start[at + PAGE_BYTES - 1])
+			return because("page %zu has another content", at / PAGE_BYTES);
+	return true;
+}
+
+/* Merged pages that nobody else has move, and stay merged. */
 static bool merged(void)
+{
+	char *start = memory_of_all_colors(4 * MIB);
+	long merging;
+
+	repeat(start, 1);
+	if (!merge(start, 4 * MIB) || !write_to("/sys/kernel/mm/ksm/run", "0") || !many_are_wrong(1024) || !take_colors())
+		return false;
+	merging = number_of("/proc/self/ksm_stat", "ksm_merging_pages");
+	if (merging < 512)
+		return because("%ld pages are merged still", merging);
+	return is_repeated(start, 1) && all_in_color(1024);
+}
+
+/* Those that others have as well stay, and are counted; written, they get a color. */
+static bool merged_shared(void)
 {
 	char *start = memory_of_all_colors(4 * MIB);
 	long before = number_of(FLOOR "moving", "ksm"), counted;
 	struct tally tally;
+	pid_t child;
 
-	/* Sixteen of each, so that there are 64 frames. */
-	for (size_t at = 0; at < 4 * MIB; at += 16 * PAGE_BYTES)
-		memset(start + at, at / (16 * PAGE_BYTES), 16 * PAGE_BYTES);
-	if (madvise(start, 4 * MIB, MADV_MERGEABLE) || !write_to("/sys/kernel/mm/ksm/pages_to_scan", "5000") ||
-	    !write_to("/sys/kernel/mm/ksm/sleep_millisecs", "0") || !write_to("/sys/kernel/mm/ksm/run", "1"))
-		return because("KSM");
-	for (unsigned int i = 0; i < 100 && number_of("/proc/self/ksm_stat", "ksm_merging_pages") < 512; i++)
-		usleep(100000);
-	if (!write_to("/sys/kernel/mm/ksm/run", "0") || !take_colors())
+	repeat(start, 1);
+	if (!merge(start, 4 * MIB) || !write_to("/sys/kernel/mm/ksm/run", "0"))
+		return false;
+	open_pipes();
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		hear(0);
+		child_end(is_repeated(start, 1));
+	}
+	if (!take_colors())
 		return false;
 	counted = number_of(FLOOR "moving", "ksm") - before;
 	tally = pages_of(getpid(), &mapping, &wanted, 0);
-	if (counted < 256 || tally.anonymous_wrong > (unsigned long)counted)
+	if (counted < 256 || tally.anonymous_wrong < 256)
 		return because("%ld merged pages were counted, %lu are out of color", counted, tally.anonymous_wrong);
 	fill(start, 4 * MIB, 11);
-	return is_filled(start, 4 * MIB, 11) && all_in_color(1024);
+	tell(0);
+	return child_was_well(child) && is_filled(start, 4 * MIB, 11) && take_colors() && all_in_color(1024);
+}
+
+/*
+ * A process without colors has merged pages. One with colors has the same
+ * content, and gets none of these; what it has alone is merged, in color.
+ */
+static bool merging(void)
+{
+	char *same, *own;
+	long scans;
+	pid_t child;
+	bool well;
+
+	open_pipes();
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		same = memory_of_all_colors(4 * MIB);
+		repeat(same, 1);
+		well = merge(same, 4 * MIB);
+		tell(1);
+		hear(0);
+		child_end(well && is_repeated(same, 1));
+	}
+	hear(1);
+	if (!take_colors())
+		return false;
+	same = memory(4 * MIB);
+	own = memory(4 * MIB);
+	repeat(same, 1);
+	repeat(own, 65);
+	well = !madvise(same, 4 * MIB, MADV_MERGEABLE) && merge(own, 4 * MIB);
+	/* Each page has been met often enough. */
+	scans = number_of_file("/sys/kernel/mm/ksm/full_scans");
+	for (unsigned int i = 0; i < 100 && number_of_file("/sys/kernel/mm/ksm/full_scans") < scans + 4; i++)
+		usleep(100000);
+	well = well && area_in_color(getpid(), same, 4 * MIB) && area_in_color(getpid(), own, 4 * MIB);
+	well = well && is_repeated(same, 1) && is_repeated(own, 65);
+	/* Out to swap and back, what was one page may be several: in color. */
+	well = well && !madvise(own, 4 * MIB, MADV_PAGEOUT) && is_repeated(own, 65) && area_in_color(getpid(), own, 4 * MIB);
+	/* Each page on its own again. */
+	well = write_to("/sys/kernel/mm/ksm/run", "2") && well && area_in_color(getpid(), same, 4 * MIB) &&
+		area_in_color(getpid(), own, 4 * MIB) && write_to("/sys/kernel/mm/ksm/run", "0");
+	tell(0);
+	return child_was_well(child) && well;
 }
 
 /* More than the colors have free: what finds no room stays and is counted. */
@@ -610,7 +714,8 @@ static const struct {
 	bool (*run)(void);
 } scenarios[] = {
 	{ "everything", everything }, { "writers", writers }, { "shared", shared }, { "family", family },
-	{ "races", races }, { "nothing", nothing }, { "huge", huge }, { "merged", merged }, { "full", full },
+	{ "races", races }, { "nothing", nothing }, { "huge", huge }, { "merged", merged },
+	{ "merged-shared", merged_shared }, { "merging", merging }, { "full", full },
 	{ "compaction", compaction }, { "compaction-beside", compaction_beside }, { "nodes", nodes }, { "remote", remote },
 };
 
