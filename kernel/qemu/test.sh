@@ -78,7 +78,7 @@ start() {
     shift
     echo "kernel: booting the $variant kernel: $name" >&2
     SECONDS_MAX=${SECONDS_MAX:-$((stress + 1800))} "$here/boot.sh" "$built/bzImage" "$scratch/image" loglevel=7 brd.rd_size=98304 \
-        rcutree.rcu_min_cached_objs=0 rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=$stress" ${PARTS:+"PARTS=$PARTS"} "$@" \
+        rcutree.rcu_min_cached_objs=0 rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=$stress" ${PARTS:+"PARTS=$PARTS"} "${words[@]}" "$@" \
         >"$scratch/$name.said" 2>"$scratch/$name.console" &
     machine[$name]=$!
 }
@@ -96,8 +96,9 @@ end() {
 # An emulated machine has one thread: the second one runs at the same time.
 trap 'kill "${machine[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 
-# KASAN has an eighth of each node.
-if [ "$variant" = debug ]; then node_memory=640M; else node_memory=512M; fi
+# KASAN has an eighth of each node. Free pages are poisoned where that is asked for at boot only.
+node_memory=512M words=()
+if [ "$variant" = debug ]; then node_memory=640M words=(page_poison=1); fi
 machines=${MACHINES:-smp numa}
 for name in $machines; do
     case $name in

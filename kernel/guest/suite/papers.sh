@@ -86,7 +86,7 @@ color_calls() {
     dd if=$map of=$floor/map bs=64k 2>/dev/null
     echo off >$floor/compat
     passes "papers: off again" papers - refused 22
-    expect "papers: no policy is left" "$(awk '$1 == "policies" { print $2 }' $floor/stat)" 0
+    expect "papers: no policy is left" "$(policies_left)" 0
 }
 
 refused_rules() {
@@ -121,7 +121,7 @@ own_colors() {
     expect "papers: another path's is not colored" "$(classes_of /tmp/started/path | awk '{ print (NF > 4) }')" 1
     expect "papers: neither is counted" "$(use_sum)" 6
     end_all
-    expect "papers: colors are free again" "$(use_sum) $(awk '$1 == "policies" { print $2 }' $floor/stat)" "0 0"
+    expect "papers: colors are free again" "$(use_sum) $(policies_left)" "0 0"
 }
 
 families() {
@@ -203,6 +203,37 @@ pools() {
     end_all
 }
 
+# grows NAME QUARTERS CLASSES GROWN: a program that writes so many quarters of a class's memory, stays, and is $grower, has these
+# classes then; and so many were given later, in all. What there is no room for is swapped out.
+grows() {
+    papers - as 1000 0 /tmp/rt/grow grow $((class_mib * $2 / 4)) stay >/tmp/grown 2>&1 &
+    grower=$!
+    while ! grep -q grown /tmp/grown && kill -0 $grower 2>/dev/null; do sleep 0.2; done
+    expect "papers: a used up color: $1" "$(papers $map classes $grower 205) $(grep '^grown' $floor/auto_use)" "$3 grown $4"
+}
+
+# A program whose color is used up gets another one that nobody has, as long as its rule says so.
+growth() {
+    local class_mib grower first
+    class_mib=$(awk -v classes=$((nodes * per_node)) '$1 == "MemTotal:" { print int($2 / 1024 / classes) }' /proc/meminfo)
+    cp /bin/cgroup /tmp/rt/grow
+    rules "pool 2-5\nrule 1000 /tmp/rt/* 1-2\n" || answer "papers: rules of growth" "$(cat $floor/auto_fault)"
+    grows "one more" 6 "2 3" 1
+    first=$grower
+    expect "papers: a used up color: told" "$(use_sum) $(use_most)" "2 1"
+    start /tmp/started/next 1000 0 /tmp/rt/task - stay
+    expect "papers: a used up color: the next program has another" "$(classes_of /tmp/started/next)" 4
+    grows "none that others have" 5 5 1
+    kill -9 "$(cat /tmp/started/next)" $grower
+    rm /tmp/started/next
+    sleep 1
+    grows "not more than the rule says" 9 "4 5" 2
+    kill -9 $first $grower
+    end_all
+    sleep 1
+    expect "papers: a used up color: all are free in the end" "$(use_sum) $(policies_left)" "0 0"
+}
+
 switched_on() {
     rules "rule registered /tmp/rt/*\n"
     passes "papers: switched on while calls are off" papers - as 1001 -1 /bin/papers - switch on 2 0 22
@@ -233,7 +264,7 @@ storms() {
     papers - as 1000 -1 /tmp/rt/task - storm 6 /tmp/rt/task >/tmp/papers.out 2>&1
     expect "papers: a storm of programs" "$? $(tail -n 1 /tmp/papers.out)" "0 "
     sleep 1
-    expect "papers: all colors are free after it" "$(use_sum) $(awk '$1 == "policies" { print $2 }' $floor/stat)" "0 0"
+    expect "papers: all colors are free after it" "$(use_sum) $(policies_left)" "0 0"
     expect "papers: every program had a color" "$(grep '^unserved' $floor/auto_use)" "unserved 0"
 }
 
@@ -247,6 +278,7 @@ refused_rules
 own_colors
 families
 pools
+growth
 switched_on
 storms
 rules 'none\n' || answer "papers: no rules" "refused"
