@@ -119,11 +119,21 @@ moving() {
     rm /tmp/left
 }
 
+# grown_to MIB: a process without colors that has so much memory and keeps it, in $grown; /tmp/grown says so. What it said the
+# last time must not be taken for it.
+grown_to() {
+    rm -f /tmp/grown
+    cgroup grow $1 stay >/tmp/grown 2>&1 &
+    grown=$!
+    while ! grep -q grown /tmp/grown 2>/dev/null && kill -0 $grown 2>/dev/null; do sleep 0.2; done
+}
+
 # out_of NAME GROUP MIB: a small process stays, a large one goes.
 out_of() {
+    rm -f /tmp/small
     cgroup enter $root/$2 cgroup grow 4 stay >/tmp/small &
     small=$!
-    while ! grep -q grown /tmp/small; do sleep 0.1; done
+    while ! grep -q grown /tmp/small 2>/dev/null; do sleep 0.1; done
     cgroup enter $root/$2 cgroup grow $3 >/tmp/large 2>&1
     expect "cgroup: $1: the large one is killed" $? 137
 }
@@ -220,9 +230,7 @@ newly_used() {
     done
     held $map all fork-storm >/dev/null 2>&1
     mib=$(awk '$1 == "MemFree:" { print int($2 / 1024 * 3 / 4) }' /proc/meminfo)
-    cgroup grow $mib stay >/tmp/grown 2>&1 &
-    grown=$!
-    while ! grep -q grown /tmp/grown && kill -0 $grown 2>/dev/null; do sleep 0.2; done
+    grown_to $mib
     cgroup newly $map "$1" /tmp/used >/tmp/newly
 }
 
@@ -244,9 +252,7 @@ exclusive() {
     give y bank 12
     refused "exclusive: others have them" x exclusive 1
     give y bank 0
-    cgroup grow 64 stay >/tmp/grown 2>&1 &
-    grown=$!
-    while ! grep -q grown /tmp/grown; do sleep 0.2; done
+    grown_to 64
     before=$(cgroup movable $map "$list")
     give x exclusive 1 && answer "cgroup: exclusive" || answer "cgroup: exclusive" refused
     expect "cgroup: exclusive: settled" "$(head -n 1 $floor/settled)" "moving 0"

@@ -206,9 +206,10 @@ pools() {
 # grows NAME QUARTERS CLASSES GROWN: a program that writes so many quarters of a class's memory, stays, and is $grower, has these
 # classes then; and so many were given later, in all. What there is no room for is swapped out.
 grows() {
+    rm -f /tmp/grown
     papers - as 1000 0 /tmp/rt/grow grow $((class_mib * $2 / 4)) stay >/tmp/grown 2>&1 &
     grower=$!
-    while ! grep -q grown /tmp/grown && kill -0 $grower 2>/dev/null; do sleep 0.2; done
+    while ! grep -q grown /tmp/grown 2>/dev/null && kill -0 $grower 2>/dev/null; do sleep 0.2; done
     expect "papers: a used up color: $1" "$(papers $map classes $grower 205) $(grep '^grown' $floor/auto_use)" "$3 grown $4"
 }
 
