@@ -76,6 +76,21 @@ bool write_to(const char *path, const char *text)
 	return written ? true : because("%s: %s is refused", path, text);
 }
 
+long number_of(const char *path, const char *name)
+{
+	char line[256], word[64];
+	FILE *file = fopen(path, "re");
+	long number, found = -1;
+
+	if (!file)
+		err(2, "%s", path);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "%63s %ld", word, &number) == 2 && !strcmp(word, name))
+			found = number;
+	fclose(file);
+	return found;
+}
+
 bool child_was_well(pid_t child)
 {
 	int status;

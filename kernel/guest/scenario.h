@@ -28,6 +28,8 @@ bool is_filled(const char *start, size_t bytes, uint64_t number);
 /* At least this many private pages, and all of them in color. */
 bool all_in_color(unsigned long pages);
 bool write_to(const char *path, const char *text);
+/* A number of a file with a line "NAME NUMBER", -1 without one; the file may be long in coming. */
+long number_of(const char *path, const char *name);
 
 /* Waits for a child: anything else than status 0 is a reason. */
 bool child_was_well(pid_t child);

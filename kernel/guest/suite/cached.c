@@ -27,21 +27,6 @@
 
 #define FLOOR "/sys/kernel/debug/memtint/"
 
-static long number_of(const char *path, const char *name)
-{
-	char line[256], word[64];
-	FILE *file = fopen(path, "re");
-	long number, found = -1;
-
-	if (!file)
-		err(2, "%s", path);
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "%63s %ld", word, &number) == 2 && !strcmp(word, name))
-			found = number;
-	fclose(file);
-	return found;
-}
-
 /* Maps the file for the time of counting. */
 static void count(int file)
 {

@@ -151,12 +151,12 @@ static int notified(const char *path, int seconds)
 	return poll(&file, 1, seconds * 1000) != 1;
 }
 
-/* Calls for each frame in use of the classes; it gives the number of these. */
-static unsigned long each_used(const struct wanted *wanted, uint8_t *marks, uint64_t bytes, bool mark)
+/* Prints how many frames of the classes there are of which counts() says so, by their flags. */
+static void print_count(const char *classes, bool (*counts)(uint64_t pfn, uint64_t flags))
 {
+	struct wanted wanted = wanted_read(classes, mapping_classes(&mapping));
 	uint64_t flags[512], pfn = 0;
 	unsigned long count = 0;
-	int told = 0;
 	ssize_t got;
 	int file = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
 
@@ -166,60 +166,57 @@ static unsigned long each_used(const struct wanted *wanted, uint8_t *marks, uint
 		for (size_t i = 0; i < got / sizeof(flags[0]); i++, pfn++) {
 			struct color color;
 
-			if (flags[i] & (1UL << KPF_BUDDY | 1UL << KPF_NOPAGE) || !mapping_color(&mapping, pfn, &color) ||
-			    !is_wanted(wanted, color.bank_class))
-				continue;
-			if (pfn / 8 >= bytes)
-				errx(2, "frame %#lx is beyond the table", pfn);
-			if (mark)
-				marks[pfn / 8] |= 1 << pfn % 8;
-			else if (marks[pfn / 8] >> pfn % 8 & 1)
-				continue;
-			else if (told++ < 4)
-				fprintf(stderr, "# frame %#lx, class %u, is in use: flags %#lx\n", pfn, color.bank_class, flags[i]);
-			count++;
+			if (!(flags[i] >> KPF_NOPAGE & 1) && mapping_color(&mapping, pfn, &color) &&
+			    is_wanted(&wanted, color.bank_class))
+				count += counts(pfn, flags[i]);
 		}
 	}
 	close(file);
-	return count;
+	printf("%lu\n", count);
 }
 
 /* A bit for each frame of up to 32 GiB. */
 static uint8_t marks[1 << 20];
 
+static bool is_used(uint64_t pfn, uint64_t flags)
+{
+	if (pfn / 8 >= sizeof(marks))
+		errx(2, "frame %#lx is beyond the table", pfn);
+	return !(flags >> KPF_BUDDY & 1);
+}
+
+static bool mark_used(uint64_t pfn, uint64_t flags)
+{
+	if (is_used(pfn, flags))
+		marks[pfn / 8] |= 1 << pfn % 8;
+	return is_used(pfn, flags);
+}
+
+static bool is_newly_used(uint64_t pfn, uint64_t flags)
+{
+	static int told;
+	bool is_new = is_used(pfn, flags) && !(marks[pfn / 8] >> pfn % 8 & 1);
+
+	if (is_new && told++ < 4)
+		fprintf(stderr, "# frame %#lx is in use: flags %#lx\n", pfn, flags);
+	return is_new;
+}
+
+static bool is_movable(uint64_t pfn, uint64_t flags)
+{
+	(void)pfn;
+	return flags >> KPF_LRU & 1;
+}
+
 static int census(const char *classes, const char *path, bool mark)
 {
-	struct wanted wanted = wanted_read(classes, mapping_classes(&mapping));
 	int file = open(path, mark ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY, 0600);
 
 	if (file < 0 || (!mark && read(file, marks, sizeof(marks)) != sizeof(marks)))
 		err(2, "%s", path);
-	printf("%lu\n", each_used(&wanted, marks, sizeof(marks), mark));
+	print_count(classes, mark ? mark_used : is_newly_used);
 	if (mark && write(file, marks, sizeof(marks)) != sizeof(marks))
 		err(2, "%s", path);
-	return 0;
-}
-
-static int movable(const char *classes)
-{
-	struct wanted wanted = wanted_read(classes, mapping_classes(&mapping));
-	uint64_t flags[512], pfn = 0;
-	unsigned long count = 0;
-	ssize_t got;
-	int file = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
-
-	if (file < 0)
-		err(2, "kpageflags");
-	while ((got = read(file, flags, sizeof(flags))) > 0) {
-		for (size_t i = 0; i < got / sizeof(flags[0]); i++, pfn++) {
-			struct color color;
-
-			count += flags[i] >> KPF_LRU & 1 && !(flags[i] >> KPF_NOPAGE & 1) && mapping_color(&mapping, pfn, &color) &&
-				is_wanted(&wanted, color.bank_class);
-		}
-	}
-	close(file);
-	printf("%lu\n", count);
 	return 0;
 }
 
@@ -337,7 +334,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(what, "movable") && argc == 4) {
 		mapping = mapping_read(argv[2]);
-		return movable(argv[3]);
+		print_count(argv[3], is_movable);
+		return 0;
 	}
 	if (!strcmp(what, "hostile") && argc == 6) {
 		struct wanted wanted;

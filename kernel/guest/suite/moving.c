@@ -52,22 +52,6 @@ static char *memory_of_all_colors(size_t bytes)
 	return start;
 }
 
-/* A number of a file with a line "NAME NUMBER"; the file may be long in coming. */
-static long number_of(const char *path, const char *name)
-{
-	char line[256], word[64];
-	FILE *file = fopen(path, "re");
-	long number, found = -1;
-
-	if (!file)
-		err(2, "%s", path);
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "%63s %ld", word, &number) == 2 && !strcmp(word, name))
-			found = number;
-	fclose(file);
-	return found;
-}
-
 /* The number that is all there is in a file. */
 static long number_of_file(const char *path)
 {
