@@ -4,45 +4,14 @@
 # build.sh [VARIANT]: builds Debian's Linux 6.12 with the series of patches/, and prints the folder that holds bzImage, vmlinux,
 # config, log, and build, against which modules are built. Variants: plain; debug, with every check; palloc, with PALLOC's own
 # algorithm for comparison; stock, the source as Debian has it, without patches. The folder's name is a hash of everything
-# that goes in: what has been built is not built again. Progress goes to stderr; after a failure, the end of the log as well.
+# that goes in: what has been built is not built again, and goes when nobody has asked for it for two weeks. Progress goes to
+# stderr; after a failure, the end of the log as well.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/package.sh"
+. "$here/source.sh"
 variant=${1:-plain}
-package=linux-source-6.12
-tarball=usr/src/$package.tar.xz
-
-say() {
-    echo "kernel: $*" >&2
-}
-
-# Runs a command with its words in the log; fails with the end of the log.
-logged() {
-    local what=$1 status=0
-    shift
-    "$@" >>"$log" 2>&1 </dev/null || status=$?
-    [ $status = 0 ] && return
-    tail -n 40 "$log" >&2
-    fail "$what failed with status $status; all of it is in $log"
-}
-
-# The newest source in the cache, else the one that is installed: its tar file and its version, or nothing.
-source_package() {
-    local cached
-    cached=$(find "$cache" -mindepth 4 -maxdepth 4 -path "*/$package=*/$tarball" 2>/dev/null | sort -V | tail -n 1)
-    if [ -n "$cached" ]; then
-        cached=${cached%"/$tarball"}
-        echo "$cached/$tarball" "${cached##*=}"
-    elif [ -e "/$tarball" ]; then
-        echo "/$tarball" "$(dpkg-query -W -f '${Version}' $package)"
-    fi
-}
-
-# The newest version that the package lists name, as apt-get wants it.
-newest_source() {
-    apt-cache madison $package | awk '{ print $3; exit }' | sed "s/^/$package=/" | grep .
-}
 
 fragments() {
     cat "$here/config/base.config"
@@ -50,28 +19,8 @@ fragments() {
     case $variant in debug | palloc) cat "$here/config/$variant.config" ;; esac
 }
 
-# A symbol that the configuration does not have, or that misses what it depends on, is dropped without a word.
-check_config() {
-    local line name wrong=0
-    while IFS= read -r line; do
-        name=${line%%=*}
-        case $line in
-            CONFIG_*=n) ! grep -q "^$name=" "$1" || { say "$name is not off"; wrong=1; } ;;
-            CONFIG_*) grep -qxF "$line" "$1" || { say "$line is not in the configuration"; wrong=1; } ;;
-        esac
-    done <"$2"
-    return $wrong
-}
-
-# The files that the patches change get a history, so that `git am` has what it needs, and nothing else does.
 apply() {
-    local git=(git -C "$1" -c user.name=memtint -c user.email=memtint@localhost -c commit.gpgsign=false -c core.hooksPath=/dev/null)
-    "${git[@]}" init --quiet &&
-        sed -n 's|^--- a/||p' "${patches[@]}" | sort -u | (cd "$1" && xargs -d '\n' ls -d 2>/dev/null || true) |
-        "${git[@]}" add --force --pathspec-from-file=- &&
-        "${git[@]}" commit --quiet --allow-empty -m pristine &&
-        "${git[@]}" am "${patches[@]}" &&
-        rm -rf "$1/.git"
+    begin_history "$1" "${patches[@]}" && git_in "$1" am "${patches[@]}" && rm -rf "$1/.git"
 }
 
 compile() {
@@ -87,19 +36,7 @@ mkdir -p "$cache"
 exec 9>"$cache/lock-$variant"
 flock 9
 
-found=$(source_package)
-if [ -z "$found" ]; then
-    # Who builds the other variant, or fetches the stock kernel, may be at it as well.
-    exec 8>"$cache/lock"
-    flock 8
-    found=$(source_package)
-    if [ -z "$found" ]; then
-        say "fetching $package"
-        fetch newest_source "./$tarball"
-        found=$(source_package)
-    fi
-    exec 8>&-
-fi
+found=$(source_archive)
 read -r archive version <<<"$found"
 
 shopt -s nullglob
@@ -111,13 +48,18 @@ key=$({
     echo "$variant $version"
     gcc --version | head -n 1
     fragments
-    cat "${patches[@]}" "$here/build.sh" </dev/null
+    cat "${patches[@]}" "$here/build.sh" "$here/source.sh" </dev/null
 } | sha256sum | cut -c 1-16)
 place=$cache/built-$variant-$key
 if [ -e "$place/bzImage" ]; then
+    touch "$place/bzImage"
     echo "$place"
     exit 0
 fi
+
+# Whoever is given a folder has touched its kernel, with the lock held as it is now, and needs it for hours at most; who has an
+# older build.sh has read it.
+find "$cache" -mindepth 2 -maxdepth 2 -path "$cache/built-$variant-*/bzImage" -mtime +14 -atime +14 -printf '%h\0' | xargs -0 -r rm -rf
 
 work=$cache/work-$variant
 log=$cache/build-$variant.log

@@ -9,9 +9,9 @@ series=6.12
 oldest=6.8
 . "$(dirname "$0")/../package.sh"
 
-# The newest kernel in the cache, or nothing.
+# The newest kernel in the cache, or nothing. What was not unpacked to the end is none.
 cached() {
-    find "$cache" -mindepth 3 -maxdepth 3 -path '*/boot/vmlinuz-*' 2>/dev/null | sort -V | tail -n 1
+    find "$cache" -mindepth 3 -maxdepth 3 -path '*/boot/vmlinuz-*' ! -path '*.part/*' 2>/dev/null | sort -V | tail -n 1
 }
 
 # The newest image that the package lists name, of the series if there is one.
