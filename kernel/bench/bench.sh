@@ -3,7 +3,7 @@
 #
 # bench.sh MEMTINT [json]: counts the instructions of single page allocations and frees, in an emulated machine whose clock is
 # the number of instructions: stock kernel, series without a mapping, with one, with colors, and PALLOC's own algorithm. Prints
-# a table, and whether each target is met; or all of it as JSON. Status 1 when a measurement is missing.
+# a table, and whether each target is met; or all of it as JSON. Status 1 when one is not met, or a measurement is missing.
 # SEEDS ("1 2 3") are the orders in which pages are freed; each is a boot of each kernel. See README.md.
 set -euo pipefail
 
@@ -14,18 +14,11 @@ seeds=${SEEDS:-1 2 3}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The module, built for a kernel. With the names of places left out, so that equal sources give equal modules.
-module() {
-    mkdir -p "$2"
-    cp "$here"/Kbuild "$here"/pagebench.c "$2"
-    make -s -C "$1/build" M="$2" modules >"$2/log" 2>&1 || { cat "$2/log" >&2; exit 1; }
-}
-
 # measure KIND VARIANT: lines SEED KIND STATE ..., of each seed.
 measure() {
     local kind=$1 built seed
     built=$("$kernel/build.sh" "$2")
-    module "$built" "$scratch/$kind"
+    "$kernel/module.sh" "$built" "$here" "$scratch/$kind"
     "$kernel/qemu/initramfs.sh" "$scratch/$kind.image" "$here/guest.sh" "$scratch/bin/colors" "$scratch/$kind/pagebench.ko" "$memtint"
     for seed in $seeds; do
         echo "kernel: counting on the $kind kernel, seed $seed" >&2

@@ -5,6 +5,7 @@
 # workload, what pagebench found. On the kernel's command line: KIND=stock, series or palloc; SEED.
 floor=/sys/kernel/debug/memtint
 bench=/sys/kernel/debug/pagebench
+group=/sys/fs/cgroup/group
 
 tell() {
     echo "$1" >$bench/run || { echo "pagebench refuses: $1"; exit 1; }
@@ -43,9 +44,14 @@ fresh_and_fragmented() {
     tell release
 }
 
-# The pages that are there are moved first: whoever moves them would run during the measurements.
+# What the shell that calls it has from now on: no colors, those of a cgroup, or its own. The pages that are there are moved
+# first: whoever moves them would run during the measurements.
 colored() {
-    [ "$1" = none ] || { echo "$1" >$floor/task && cat $floor/settled >/dev/null; }
+    case $1 in
+        none) return ;;
+        group) echo 0 >$group/cgroup.procs ;;
+        *) echo "$1" >$floor/task ;;
+    esac && cat $floor/settled >/dev/null
 }
 
 # The last pages of the colors, and none.
@@ -79,6 +85,11 @@ case $KIND in
         scarce four "strict 2-5" 2-5
         fresh_and_fragmented single "strict 9" 4096
         scarce single "strict 9" 9-9
+        echo +memory >${group%/*}/cgroup.subtree_control && mkdir $group && echo 2-5 >$group/memory.colors.bank || exit 1
+        fresh_and_fragmented group group
+        fresh_and_fragmented beside
+        echo 1 >$group/memory.colors.exclusive || exit 1
+        fresh_and_fragmented reserved
         ;;
     palloc)
         mapping

@@ -38,6 +38,16 @@ function stock_of(row,    parts) {
 
 function both(row) { return mean(row " alloc") + mean(row " free") }
 
+# The exit status: 1 when a target is not met, or a measurement is missing.
+function unmet(    i) {
+    if (missing) return 1
+    for (i = 1; i <= nr_exacts; i++)
+        if (!exact[i]) return 1
+    for (i = 1; i <= nr_targets; i++)
+        if (!met[i]) return 1
+    return 0
+}
+
 function ratio(a, b) { return b ? a / b : 0 }
 
 # The largest ratio of any row whose state begins with a name: of allocations, or of allocation and free together.
@@ -66,15 +76,40 @@ function target(text, found, limit) {
     met[nr_targets] = found > 0 && found <= limit
 }
 
-function judge(    exact, state) {
+# Where the colors are used up, each allocation fails, and no page of them is left.
+function fails_exactly(state,    row, k) {
+    row = state " fail"
+    k = row " alloc"
+    exacts[++nr_exacts] = state
+    exact[nr_exacts] = runs[k] && failed[row] == 100 * runs[k] && state in left && left[state] == 0
+}
+
+# Whether there are all measurements of a kind.
+function complete(prefix, scarce,    states, uses, s, u, found) {
+    split("fresh fragmented" (scarce ? " scarce" : ""), states, " ")
+    split("burst churn", uses, " ")
+    found = 1
+    for (s in states)
+        for (u in uses)
+            if (!runs[prefix "-" states[s] " " uses[u] " alloc"] || !runs[prefix "-" states[s] " " uses[u] " free"]) found = 0
+    return found
+}
+
+function judge() {
+    missing = !(complete("plain") && complete("off") && complete("uncolored") && complete("beside") && complete("reserved") && complete("group") && complete("four", 1) && complete("single", 1) && complete("palloc", 1))
     target("off, allocation and free", worst("off", 1), 1.01)
     target("uncolored, allocation and free", worst("uncolored", 1), 1.03)
+    target("uncolored beside a group, allocation and free", worst("beside", 1), 1.03)
     target("4 of 16 colors, allocation", worst("four", 0), 1.2)
     target("4 of 16 colors, allocation and free", worst("four", 1), 1.2)
+    target("4 of 16 colors of a group, allocation", worst("group", 0), 1.2)
+    target("4 of 16 colors of a group, allocation and free", worst("group", 1), 1.2)
     target("1 of 16 colors, allocation", worst("single", 0), 1.5)
     target("1 of 16 colors, allocation and free", worst("single", 1), 1.5)
     target("4 of 16 colors, longest allocation", ratio(maximum("four"), maximum("plain")), 4)
     target("1 of 16 colors, longest allocation", ratio(maximum("single"), maximum("plain")), 4)
+    fails_exactly("four-exhausted")
+    fails_exactly("single-exhausted")
 }
 
 END {
@@ -99,8 +134,11 @@ END {
         printf "\n  ],\n  \"targets\": ["
         for (i = 1; i <= nr_targets; i++)
             printf "%s\n    {\"what\": \"%s\", \"ratio\": %.4f, \"limit\": %s, \"met\": %s}", (i == 1 ? "" : ","), targets[i], founds[i], limits[i], met[i] ? "true" : "false"
-        printf "\n  ]\n}\n"
-        exit
+        printf "\n  ],\n  \"exhausted\": ["
+        for (i = 1; i <= nr_exacts; i++)
+            printf "%s\n    {\"state\": \"%s\", \"longest\": %d, \"left\": %d, \"met\": %s}", (i == 1 ? "" : ","), exacts[i], most[exacts[i] " fail alloc"], left[exacts[i]], exact[i] ? "true" : "false"
+        printf "\n  ],\n  \"complete\": %s\n}\n", missing ? "false" : "true"
+        exit unmet()
     }
     for (i = 1; i <= abouts; i++) print "# " about[i]
     printf "%-26s %-6s %9s %7s %6s %8s %6s | %9s %7s %8s | %6s\n", "state", "use", "alloc avg", "spread", "min", "max", "ratio", "free avg", "spread", "max", "both"
@@ -116,12 +154,8 @@ END {
     print ""
     for (i = 1; i <= nr_targets; i++)
         printf "%-7s %-44s %.3f, at most %s\n", met[i] ? "met" : "not met", targets[i], founds[i], limits[i]
-    for (row in failed) {
-        if (row !~ / fail$/ || row ~ /^palloc/) continue
-        split(row, parts, " ")
-        a = row " alloc"
-        # A state without a sample has no row above.
-        exact = runs[a] && failed[row] == 100 * runs[a] && left[parts[1]] == 0
-        printf "%-7s %-44s at most %d instructions, %d pages left\n", exact ? "met" : "not met", parts[1] ": each fails, no page left", most[a], left[parts[1]]
-    }
+    for (i = 1; i <= nr_exacts; i++)
+        printf "%-7s %-44s at most %d instructions, %d pages left\n", exact[i] ? "met" : "not met", exacts[i] ": each fails, no page left", most[exacts[i] " fail alloc"], left[exacts[i]]
+    if (missing) print "not met a measurement is missing"
+    exit unmet()
 }
