@@ -330,6 +330,18 @@ static bool own_file(void)
 	return true;
 }
 
+/* The program itself, where nobody has executed it before: no other file is mapped. */
+static bool text(void)
+{
+	struct tally tally = pages_of(getpid(), &mapping, &wanted, 0);
+
+	if (tally.file < 32)
+		return because("%lu pages", tally.file);
+	if (tally.file_wrong)
+		return because("%lu of %lu pages are out of color", tally.file_wrong, tally.file);
+	return true;
+}
+
 /*
  * Is the observer one? Without any color given: the frame of a page in two
  * places is one, that of a copy another; what is planted is found, to the page.
@@ -384,6 +396,8 @@ static bool exhausted(void)
 		char *start = memory(MIB);
 
 		fill(start, MIB, 18);
+		printf("# filled %lu MiB\n", mib + 1);
+		fflush(stdout);
 	}
 	return because("there was no end of memory");
 }
@@ -396,7 +410,7 @@ static const struct {
 	{ "data", data }, { "churn", churn }, { "threads", threads }, { "copy-on-write", copy_on_write },
 	{ "fork-storm", fork_storm }, { "exec", executed }, { "swap", paged_out }, { "compaction", compacted },
 	{ "huge", huge }, { "ksm", merged }, { "migrate", moved }, { "mremap", grown },
-	{ "private-file", private_file }, { "own-file", own_file }, { "exhausted", exhausted },
+	{ "private-file", private_file }, { "own-file", own_file }, { "text", text }, { "exhausted", exhausted },
 };
 
 static bool run(const char *name)

@@ -52,10 +52,18 @@ collapses "collapse" "$list" collapse 1
 collapses "collapse, one class too few" "${list%%-*}-$((per_node - 2))" collapse 0
 echo 0 >$sizes/khugepaged/scan_sleep_millisecs
 collapses "khugepaged" "$list" khugepaged 1
+rm /tmp/out
 (collapses "khugepaged, one class too few" "${list%%-*}-$((per_node - 2))" khugepaged 0 >/tmp/few) &
-sleep 2
+soon grep -q '^filled' /tmp/out
 blocks $map all khugepaged >/tmp/out.others
-expect "blocks: khugepaged goes on for others" "$(awk '{ print ($3 > 0) }' /tmp/out.others | tr '\n' ' ')" "0 1 "
+# All the while somebody was there with one class too few, and waits still.
+expect "blocks: khugepaged goes on for others" \
+    "$(awk '{ print ($3 > 0) }' /tmp/out.others | tr '\n' ' ')$(grep -c '^collapsed' /tmp/out)" "0 1 0"
 wait
 cat /tmp/few
 echo 10000 >$sizes/khugepaged/scan_sleep_millisecs
+
+# The pool of hugetlb is everybody's: who fills it does so without its colors.
+(colored "strict 0" sh -c 'echo 3 >/proc/sys/vm/nr_hugepages')
+expect "blocks: the pool of hugetlb is filled" "$(cat /proc/sys/vm/nr_hugepages)" 3
+echo 0 >/proc/sys/vm/nr_hugepages

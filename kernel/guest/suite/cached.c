@@ -4,6 +4,7 @@
  *
  * cached count MAPPING CLASSES FILE: prints how many pages of a file are cached,
  *	and how many of these lie in other classes.
+ * cached touch MAPPING CLASSES FILE: maps the file and reads each page.
  * cached opened MAPPING CLASSES FILE: reads the file and keeps it open, gives
  *	itself the policy "strict CLASSES", and prints that before and afterwards.
  * cached opened-beside MAPPING CLASSES FILE: the same while another process has
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,8 +42,9 @@ static void count(int file)
 	pages = (about.st_size + PAGE_BYTES - 1) / PAGE_BYTES;
 	is_cached = malloc(pages);
 	start = mmap(NULL, about.st_size, PROT_READ, MAP_SHARED, file, 0);
-	/* Looked at, not collapsed into huge pages meanwhile. */
+	/* Looked at, neither collapsed into huge pages meanwhile nor read ahead. */
 	if (!is_cached || start == MAP_FAILED || madvise((void *)start, about.st_size, MADV_NOHUGEPAGE) ||
+	    madvise((void *)start, about.st_size, MADV_RANDOM) ||
 	    mincore((void *)start, about.st_size, is_cached))
 		err(2, "a file of %lu pages", pages);
 	for (unsigned long page = 0; page < pages; page++) {
@@ -60,6 +63,20 @@ static void count(int file)
 	free(is_cached);
 	printf("%lu %lu\n", cached, wrong);
 	fflush(stdout);
+}
+
+static void touch(int file)
+{
+	volatile const char *start;
+	struct stat about;
+
+	if (fstat(file, &about))
+		err(2, "fstat");
+	start = mmap(NULL, about.st_size, PROT_READ, MAP_SHARED, file, 0);
+	if (start == MAP_FAILED)
+		err(2, "mmap");
+	for (off_t at = 0; at < about.st_size; at += PAGE_BYTES)
+		(void)start[at];
 }
 
 static int open_and_read(const char *path)
@@ -84,6 +101,9 @@ static pid_t open_beside(const char *path)
 		err(2, "pipe2");
 	child = fork();
 	if (!child) {
+		/* Not left behind by who gives up. */
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+			err(2, "prctl");
 		open_and_read(path);
 		if (write(there[1], "", 1) != 1)
 			err(2, "write");
@@ -104,6 +124,18 @@ static void take_colors(const char *classes)
 		errx(2, "%s: refused, or never settled", policy);
 }
 
+/* Strict as it is, it gets a page of the pool, in whatever colors, but not silently. */
+static bool is_counted(void)
+{
+	long before = number_of(FLOOR "stat", "fallback");
+	char *start = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+	if (start == MAP_FAILED)
+		err(2, "mmap");
+	fill(start, 2 * MIB, 2);
+	return number_of(FLOOR "stat", "fallback") >= before + 512 || because("pages of the pool are not counted");
+}
+
 static int keep_hugetlb(const char *classes)
 {
 	int file = memfd_create("cached", MFD_CLOEXEC | MFD_HUGETLB);
@@ -116,7 +148,10 @@ static int keep_hugetlb(const char *classes)
 	if (start == MAP_FAILED)
 		err(2, "mmap");
 	fill(start, 2 * MIB, 1);
-	printf("%s\n", is_filled(start, 2 * MIB, 1) ? "filled" : reason);
+	if (is_filled(start, 2 * MIB, 1) && is_counted())
+		printf("filled, and counted\n");
+	else
+		printf("%s\n", reason);
 	return 0;
 }
 
@@ -127,16 +162,19 @@ int main(int argc, char **argv)
 	int file;
 
 	if (argc != 5 && !(argc == 4 && !strcmp(argv[1], "hugetlb")))
-		errx(2, "usage: cached count|opened|opened-beside MAPPING CLASSES FILE; cached hugetlb MAPPING CLASSES");
+		errx(2, "usage: cached count|touch|opened|opened-beside MAPPING CLASSES FILE; cached hugetlb MAPPING CLASSES");
 	mapping = mapping_read(argv[2]);
 	wanted = wanted_read(argv[3], mapping_classes(&mapping));
 	if (!strcmp(argv[1], "hugetlb"))
 		return keep_hugetlb(argv[3]);
-	if (!strcmp(argv[1], "count")) {
+	if (!strcmp(argv[1], "count") || !strcmp(argv[1], "touch")) {
 		file = open(argv[4], O_RDONLY | O_CLOEXEC);
 		if (file < 0)
 			err(2, "%s", argv[4]);
-		count(file);
+		if (!strcmp(argv[1], "count"))
+			count(file);
+		else
+			touch(file);
 		return 0;
 	}
 	if (!strcmp(argv[1], "opened-beside"))

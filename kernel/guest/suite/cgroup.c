@@ -8,8 +8,8 @@
  * cgroup grow MIB [stay]: writes so much memory, and keeps it until killed.
  * cgroup notified FILE SECONDS: waits until the kernel says that a file of
  *	events has changed; prints "waiting" first.
- * cgroup move MAPPING FROM CLASSES TO CLASSES: goes from group to group with
- *	threads at work; what is new lies in the classes of the group it is in.
+ * cgroup move MAPPING FROM CLASSES TO CLASSES ROUNDS: goes from group to group
+ *	with threads at work; what is new lies in the classes of the group it is in.
  * cgroup hostile GROUP OUTSIDE MAPPING CLASSES: owns the group, without
  *	privileges, and tries to get pages of other classes than those; OUTSIDE
  *	is a group that it does not own.
@@ -17,6 +17,8 @@
  *	use by anybody, by /proc/kpageflags; prints how many.
  * cgroup movable MAPPING CLASSES: prints how many of these are of processes and
  *	of files.
+ * cgroup lies MAPPING CLASSES SETS NODES: gets memory, and prints how many pages
+ *	of it lie in other bank classes, set colors and nodes than those.
  * cgroup newly MAPPING CLASSES FILE: prints how many are in use now that were
  *	not then, and tells what the first ones are used for.
  */
@@ -42,6 +44,7 @@
 
 #define MIB (1UL << 20)
 #define NEW_PAGES 1024
+#define LYING_PAGES 4096
 
 static struct mapping mapping;
 /* Opened while privileged; it shows frames to whoever holds it. */
@@ -100,6 +103,30 @@ static unsigned long new_wrong(const struct wanted *wanted)
 
 	munmap(start, NEW_PAGES * PAGE_BYTES);
 	return wrong;
+}
+
+static int print_elsewhere(char **lists)
+{
+	/* Nodes are numbered as in the mapping, with gaps or without. */
+	const uint32_t counts[3] = { mapping_classes(&mapping), mapping.set.cosets, 1024 };
+	unsigned long elsewhere[3] = { 0 }, pages = LYING_PAGES;
+	char *start = memory(pages * PAGE_BYTES);
+	struct wanted wanted[3];
+
+	for (int i = 0; i < 3; i++)
+		wanted[i] = wanted_read(lists[i], counts[i]);
+	for (unsigned long page = 0; page < pages; page++) {
+		uint64_t entry = entry_of(start + page * PAGE_BYTES);
+		struct color color;
+
+		if (!(entry >> 63) || !mapping_color(&mapping, entry & ((1UL << 55) - 1), &color))
+			errx(2, "page %lu of %lu is nowhere", page, pages);
+		elsewhere[0] += !is_wanted(&wanted[0], color.bank_class);
+		elsewhere[1] += !is_wanted(&wanted[1], color.set_color);
+		elsewhere[2] += !is_wanted(&wanted[2], color.node);
+	}
+	printf("bank %lu set %lu node %lu\n", elsewhere[0], elsewhere[1], elsewhere[2]);
+	return 0;
 }
 
 static int write_file(const char *group, const char *name, const char *text)
@@ -230,7 +257,7 @@ static void *churn(void *unused)
 	return NULL;
 }
 
-static int move(char **groups)
+static int move(char **groups, unsigned int rounds)
 {
 	struct wanted wanted[2];
 	pthread_t threads[3];
@@ -241,7 +268,7 @@ static int move(char **groups)
 		wanted[i] = wanted_read(groups[2 * i + 1], mapping_classes(&mapping));
 	for (int i = 0; i < 3; i++)
 		pthread_create(&threads[i], NULL, churn, NULL);
-	for (int round = 0; round < 20 && !wrong; round++) {
+	for (unsigned int round = 0; round < rounds && !wrong; round++) {
 		if (write_file(groups[round % 2 * 2], "cgroup.procs", "0"))
 			err(2, "%s", groups[round % 2 * 2]);
 		wrong = new_wrong(&wanted[round % 2]);
@@ -324,13 +351,17 @@ int main(int argc, char **argv)
 	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	if (pagemap < 0)
 		err(2, "pagemap");
-	if (!strcmp(what, "move") && argc == 7) {
+	if (!strcmp(what, "move") && argc == 8) {
 		mapping = mapping_read(argv[2]);
-		return move(argv + 3);
+		return move(argv + 3, strtoul(argv[7], NULL, 10));
 	}
 	if ((!strcmp(what, "used") || !strcmp(what, "newly")) && argc == 5) {
 		mapping = mapping_read(argv[2]);
 		return census(argv[3], argv[4], !strcmp(what, "used"));
+	}
+	if (!strcmp(what, "lies") && argc == 6) {
+		mapping = mapping_read(argv[2]);
+		return print_elsewhere(argv + 3);
 	}
 	if (!strcmp(what, "movable") && argc == 4) {
 		mapping = mapping_read(argv[2]);

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Colors of cgroups: files memory.colors.*.
-root=/sys/fs/cgroup
 echo +memory >$root/cgroup.subtree_control
 all_classes=$((nodes * per_node))
 
@@ -10,14 +9,30 @@ field() {
     sed -n "s/^$3 //p" "$root/$1/memory.colors.$2"
 }
 
-# give GROUP FILE TEXT: writes, and says whether that was accepted.
-give() {
-    echo "$3" 2>/dev/null >"$root/$1/memory.colors.$2"
-}
-
 # refused NAME GROUP FILE TEXT
 refused() {
     give "$2" "$3" "$4" && answer "cgroup: $1" "'$4' was accepted" || answer "cgroup: $1"
+}
+
+# refused_with NAME GROUP FILE TEXT ERROR: refused with that error, and neither what was asked for nor what the group has changes.
+refused_with() {
+    local before error
+    before=$(state_of "$2")
+    error=$( (echo "$4" >"$root/$2/memory.colors.$3") 2>&1 | sed 's/.*: //')
+    expect "cgroup: $1: refused" "$error" "$5"
+    expect "cgroup: $1: nothing has changed" "$(state_of "$2")" "$before"
+}
+
+state_of() {
+    (cd "$root/$1" && cat memory.colors.bank memory.colors.set memory.colors.node memory.colors.effective)
+}
+
+# lies NAME GROUP CLASSES SETS NODES: all of a program's new memory is there, though it runs on $cpu (any). Without a name: how
+# much is elsewhere.
+lies() {
+    local found
+    found=$(papers - as 0 "${cpu:--1}" /bin/cgroup enter $root/$2 cgroup lies $with_sets "$3" "$4" "$5")
+    if [ -n "$1" ]; then expect "cgroup: $1" "$found" "bank 0 set 0 node 0"; else echo "$found"; fi
 }
 
 # group NAME [CLASSES [MODE]]
@@ -29,21 +44,14 @@ group() {
 
 # held_within GROUP NAME CLASSES SCENARIO...
 held_within() {
-    local group=$root/$1 name="cgroup: $2" classes=$3 result
+    local group=$root/$1 name="cgroup: $2" classes=$3
     shift 3
-    cgroup enter "$group" held $map "$classes" "$@" >/tmp/held.cgroup 2>&1
-    result=$?
-    sed -E "s/^(ok|not ok) - /\1 - $name: /" /tmp/held.cgroup
-    [ $result -lt 2 ] || answer "$name" "held ended with $result"
+    said "$name" cgroup enter "$group" held $map "$classes" "$@"
 }
 
 # Removed groups, and the policies of programs that have ended, take a moment.
 gone() {
-    local tries=0
-    while [ "$(awk '$1 == "policies" { print $2 }' $floor/stat)" != 0 ]; do
-        [ $((tries += 1)) -lt 100 ] || return 1
-        sleep 0.1
-    done
+    [ "$(left policies)" = 0 ]
 }
 
 files() {
@@ -91,7 +99,7 @@ files() {
 
     # A change of the parent.
     cgroup notified $root/a/b/memory.colors.events 20 >/tmp/notified &
-    while ! grep -q waiting /tmp/notified; do sleep 0.1; done
+    soon grep -q waiting /tmp/notified
     give a bank 4,8-11
     expect "cgroup: narrowed at once" "$(field a/b effective bank)" 4
     expect "cgroup: narrowed is an event" "$(field a/b events narrowed)" 1
@@ -107,16 +115,111 @@ files() {
     rmdir $root/a
 }
 
+# Sets and nodes: what is asked for is what the group has, and where memory of its programs is; what is wrong changes nothing.
+sets_and_nodes() {
+    local with_sets=/tmp/map.sets four node=0 cpu banks out_of_range="Numerical result out of range" invalid="Invalid argument"
+    mapping_with_sets >$with_sets
+    gone
+    echo none >$floor/map
+    dd if=$with_sets of=$floor/map bs=64k 2>/dev/null
+    group none
+    group a
+    expect "cgroup: sets: without colors, elsewhere" \
+        "$(lies "" none all 1 all | awk '{ print ($4 > 1000) }')" 1
+    give a set 1
+    expect "cgroup: sets: effective" "$(field a effective set) $(field a effective bank)" "1 0-$((all_classes - 1))"
+    lies "sets: memory is in one" a all 1 all
+    give a set 0,3
+    expect "cgroup: sets: another effective" "$(cat $root/a/memory.colors.set) $(field a effective set)" "0,3 0,3"
+    lies "sets: memory is in two others" a all 0,3 all
+    refused_with "sets: one that is not there" a set 4 "$out_of_range"
+    refused_with "sets: one more than there are" a set 0-4 "$out_of_range"
+    refused_with "sets: no list" a set x "$invalid"
+    refused_with "sets: a list that runs backwards" a set 3-0 "$invalid"
+    echo +memory >$root/a/cgroup.subtree_control
+    group a/b
+    expect "cgroup: sets: a new child has the parent's" "$(field a/b effective set)" 0,3
+    refused_with "sets: one that the parent lacks" a/b set 1-2 "$invalid"
+    give a/b set 1-3
+    expect "cgroup: sets: a child has what the parent has" "$(field a/b effective set)" 3
+    lies "sets: memory of a child" a/b all 3 all
+    rmdir $root/a/b
+    echo -memory >$root/a/cgroup.subtree_control
+    four=$(classes_of_nodes 2 4)
+    give a bank "$four"
+    lies "sets: memory is in sets and classes" a "$four" 0,3 all
+    give a set ""
+    expect "cgroup: sets: none asked for" "$(cat $root/a/memory.colors.set)$(field a effective set)" 0-3
+    expect "cgroup: sets: none asked for, memory is in all" \
+        "$(lies "" a "$four" 0,3 all | awk '{ print $2, ($4 > 1000) }')" "0 1"
+    give a bank ""
+
+    while [ $node -lt "$nodes" ]; do
+        banks=$((node * per_node))-$((node * per_node + per_node - 1))
+        # Of the next node, whose memory is nearer.
+        cpu=$(((node + 1) % nodes * $(nproc) / nodes))
+        give a node $node
+        expect "cgroup: nodes: $node is effective" "$(cat $root/a/memory.colors.node) $(field a effective node) $(field a effective bank)" \
+            "$node $node $banks"
+        lies "nodes: memory is on $node" a "$banks" all $node
+        [ "$nodes" = 1 ] || expect "cgroup: nodes: without colors, not only on $node" \
+            "$(lies "" none all all $node | awk '{ print ($6 > 0) }')" 1
+        node=$((node + 1))
+    done
+    cpu=
+    refused_with "nodes: one that is not there" a node "$nodes" "$invalid"
+    refused_with "nodes: one beyond all" a node 1024 "$out_of_range"
+    refused_with "nodes: no list" a node x "$invalid"
+    if [ "$nodes" -gt 1 ]; then
+        give a node "0,$((nodes - 1))"
+        expect "cgroup: nodes: two are effective" "$(field a effective node)" "0,$((nodes - 1))"
+        lies "nodes: memory is on two" a all all "0,$((nodes - 1))"
+        refused_with "nodes: classes of another node" a bank $per_node "$invalid"
+        give a bank 3
+        expect "cgroup: nodes: classes of the node" "$(field a effective node) $(field a effective bank)" "0 3"
+        refused_with "nodes: not that of the classes" a node 1 "$invalid"
+        lies "nodes: memory is in a class of the node" a 3 all 0
+    fi
+    rmdir $root/a $root/none
+    gone
+    echo none >$floor/map || answer "cgroup: the mapping with sets is unloaded" refused
+    dd if=$map of=$floor/map bs=64k 2>/dev/null
+}
+
 moving() {
     group a 2-5
     group b 6-7
-    cgroup move $map $root/a 2-5 $root/b 6-7 >/tmp/out 2>&1
-    sed -E 's/^(ok|not ok) - /\1 - cgroup: /' /tmp/out
+    said cgroup cgroup move $map $root/a 2-5 $root/b 6-7 20
     # Pages that stay behind keep neither the group's colors nor the mapping in use.
     cgroup enter $root/a sh -c 'dd if=/dev/zero of=/tmp/left bs=1M count=4 2>/dev/null'
     rmdir $root/a $root/b
     gone && answer "cgroup: removed with pages left" || answer "cgroup: removed with pages left" "$(cat $floor/stat)"
     rm /tmp/left
+}
+
+# comes NAME SCENARIO CLASSES GROUP EXPECTED: what becomes of memory from before the colors of a group. Of what it says, numbers
+# are left out.
+comes() {
+    command moving $map "$3" "$2" "$root/$4" >/tmp/out 2>&1
+    expect "cgroup: $1" "$(grep -E '^(not |)ok|^# in a child' /tmp/out | sed 's/[0-9][0-9]*/N/g' | tr '\n' ' ')" "$5 "
+    grep '^not' /tmp/out | sed 's/^/# cgroup: /'
+}
+
+# A program has memory already when it comes into a group, or when its group gets other colors.
+coming() {
+    local four other
+    four=$(classes_of_nodes 2 4)
+    other=$(classes_of_nodes 8 4)
+    group a "$four"
+    group none
+    comes "memory of who comes moves" joins "$four" a "ok - joins"
+    comes "memory of who comes without its first thread moves" headless "$four" a "ok - headless"
+    comes "memory of who comes into no colors stays" joins "$four" none "not ok - joins # N of N private pages are out of color"
+    comes "a child made in the group has its colors" born "$four" a "ok - born"
+    comes "a child made in a group without colors has none" born "$four" none \
+        "# in a child: page N is out of color not ok - born # a child ended with N"
+    comes "memory moves when the group gets other colors" rewritten "$other" a "ok - rewritten"
+    rmdir $root/a $root/none
 }
 
 # grown_to MIB: a process without colors that has so much memory and keeps it, in $grown; /tmp/grown says so. What it said the
@@ -133,9 +236,14 @@ out_of() {
     rm -f /tmp/small
     cgroup enter $root/$2 cgroup grow 4 stay >/tmp/small &
     small=$!
-    while ! grep -q grown /tmp/small 2>/dev/null; do sleep 0.1; done
+    while ! grep -q grown /tmp/small 2>/dev/null && kill -0 $small 2>/dev/null; do sleep 0.1; done
     cgroup enter $root/$2 cgroup grow $3 >/tmp/large 2>&1
     expect "cgroup: $1: the large one is killed" $? 137
+}
+
+# members GROUP: how many processes it has; who has started them, and waits for them, is in none.
+members() {
+    grep -c . $root/$1/cgroup.procs
 }
 
 exhaustion() {
@@ -149,7 +257,7 @@ exhaustion() {
     cgroup enter $root/b cgroup grow 4 stay >/tmp/beside &
     beside=$!
     out_of "out of color" a $mib
-    kill -0 $small && answer "cgroup: out of color: the small one stays" || answer "cgroup: out of color: the small one stays" "it is gone"
+    expect "cgroup: out of color: the small one stays" "$(members a)" 1
     expect "cgroup: out of color: memory is left" "$(awk '$1 == "MemFree:" { print ($2 > 200000) }' /proc/meminfo)" 1
     expect "cgroup: out of color: counted once" "$(field a events killed)" 1
     expect "cgroup: out of color: an OOM kill of the group" "$(sed -n 's/^oom_kill //p' $root/a/memory.events)" 1
@@ -160,7 +268,7 @@ exhaustion() {
     out_of "whole group" a $mib
     wait $small
     expect "cgroup: whole group: the small one is killed" $? 137
-    expect "cgroup: other groups have lost nothing" "$(field b events killed) $(kill -0 $beside && echo there)" "0 there"
+    expect "cgroup: other groups have lost nothing" "$(field b events killed) $(members b)" "0 1"
     echo 1 >$root/b/cgroup.kill
     wait $beside
     give b mode soft
@@ -172,47 +280,77 @@ exhaustion() {
     rmdir $root/a $root/b
 }
 
+# verdict PID CLASSES: what memtint's users see.
+verdict() {
+    memtint inspect $1 --platform /tmp/here.toml --banks "$2" --format json | tr -d ' ,"' | sed -n 's/^verdict://p'
+}
+
+# What a soft group was given elsewhere, for want of others, moves when it becomes strict and there is room.
+hardened() {
+    local class filler member
+    class=$(classes_of_nodes 12 1)
+    group a "$class" soft
+    group b "$class" soft
+    rm -f /tmp/filler /tmp/member
+    cgroup enter $root/a cgroup grow $(awk '$1 == "MemTotal:" { print int($2 / 1024 / 16 * 3 / 2) }' /proc/meminfo) stay >/tmp/filler &
+    filler=$!
+    soon grep -q grown /tmp/filler
+    cgroup enter $root/b cgroup grow 8 stay >/tmp/member &
+    member=$!
+    soon grep -q grown /tmp/member
+    expect "cgroup: soft: pages lie elsewhere" "$(verdict "$(cat $root/b/cgroup.procs)" "$class")" violated
+    echo 1 >$root/a/cgroup.kill
+    wait $filler
+    give b mode strict || answer "cgroup: soft made strict" refused
+    expect "cgroup: soft made strict: settled" "$(head -n 1 $floor/settled)" "moving 0"
+    expect "cgroup: soft made strict: all is in color" "$(verdict "$(cat $root/b/cgroup.procs)" "$class")" held
+    echo 1 >$root/b/cgroup.kill
+    wait $member
+    soon rmdir $root/a $root/b
+}
+
 delegation() {
     local list
-    # The delegatee gets as far as the group.
-    chmod 755 /
     list=$(classes_of_nodes 2 4)
     group mine "$list"
     group other
     chown 1000:1000 $root/mine $root/mine/cgroup.procs $root/mine/cgroup.threads $root/mine/cgroup.subtree_control
-    cgroup hostile $root/mine $root/other $map "$list" >/tmp/out 2>&1
-    expect "cgroup: delegated" $? 0
-    sed -E 's/^(ok|not ok) - /\1 - cgroup: delegated: /' /tmp/out
+    said "cgroup: delegated" cgroup hostile $root/mine $root/other $map "$list"
     rmdir $root/mine/below $root/mine $root/other
 }
 
-# Groups come, change and go while programs run in them and move between them.
-storm() {
-    local worker end=$(($(date +%s) + ${STORM_SECONDS:-20}))
-    rm -f /tmp/storm.failed
-    for worker in 0 1 2 3; do
-        (
-            while [ "$(date +%s)" -lt $end ]; do
-                mkdir $root/s$worker
-                give s$worker bank "$((2 * worker))-$((2 * worker + 5))"
-                cgroup enter $root/s$worker held $map "$((2 * worker))-$((2 * worker + 5))" anonymous fork-storm copy-on-write \
-                    >/tmp/storm.$worker 2>&1 || cat /tmp/storm.$worker >>/tmp/storm.failed
-                cgroup enter $root/s$worker held $map all churn fork-storm >/tmp/storm.$worker 2>&1 &
-                give s$worker bank "$((2 * worker + 1))"
-                for task in $(cat $root/s$worker/cgroup.procs); do
-                    echo "$task" 2>/dev/null >$root/s$(((worker + 1) % 4))/cgroup.procs
-                done
-                give s$worker bank ""
-                wait
-                until rmdir $root/s$worker 2>/dev/null; do
-                    for task in $(cat $root/s$worker/cgroup.procs); do
-                        echo "$task" 2>/dev/null >$root/cgroup.procs
-                    done
-                done
-            done
-        ) 2>/dev/null &
+# What a group below asks for, and others have for themselves by now, keeps nobody above it from changing.
+veto() {
+    local some others
+    some=$(classes_of_nodes 0 4)
+    others=$(classes_of_nodes 4 4)
+    group above "$some"
+    echo +memory >$root/above/cgroup.subtree_control
+    group above/below "$some,$others"
+    expect "cgroup: more is asked for than there is above" "$(field above/below effective bank)" "$some"
+    group beside "$others"
+    give beside exclusive 1 || answer "cgroup: exclusive beside it" refused
+    give above bank "" && answer "cgroup: no veto from below" || answer "cgroup: no veto from below" refused
+    expect "cgroup: no veto from below: it has what is above" "$(cat $root/above/below/memory.colors.effective)" none
+    expect "cgroup: no veto from below: an event" "$(field above/below events narrowed)" 1
+    refused "its own write is refused" above/below set "*"
+    rmdir $root/above/below $root/above $root/beside
+}
+
+# A removed group has its colors until the kernel comes to it, but they are in nobody's way.
+removed() {
+    local colors i busy=0
+    colors=$(classes_of_nodes 0 4)
+    for i in $(seq 40); do
+        group removed$i "$colors"
+        [ $((i % 2)) = 0 ] || give removed$i exclusive 1 || busy=$((busy + 1))
+        rmdir $root/removed$i
     done
-    wait
+    expect "cgroup: removed: exclusive at once" $busy 0
+}
+
+storm() {
+    storm_of_groups 20
     expect "cgroup: storm" "$(grep -v '^ok' /tmp/storm.failed 2>/dev/null | head -n 3)" ""
     expect "cgroup: storm: nothing is left" "$(ls -d $root/s[0-9] 2>/dev/null)" ""
 }
@@ -241,8 +379,81 @@ let_go() {
     rm -rf /tmp/many
 }
 
+# joined_by MIB: a member of the group that has so much, in $member. What others have is not in swap before.
+joined_by() {
+    swapoff /dev/ram0 && swapon /dev/ram0 || answer "cgroup: exclusive: the swap space is empty" "swapoff"
+    rm -f /tmp/member
+    cgroup enter $root/x cgroup grow $1 stay >/tmp/member 2>&1 &
+    member=$!
+    soon grep -q grown /tmp/member
+}
+
+# left_for_others: the MiB that they can have down to the watermarks.
+left_for_others() {
+    awk -v "least=$(cat /proc/sys/vm/min_free_kbytes)" 'NR == FNR { if ($1 == "free") reserved = 4 * $2; next }
+        $1 == "MemFree:" { print int(($2 - reserved - least) / 1024) }' $floor/exclusive /proc/meminfo
+}
+
+# present WHERE: how many private pages the member has in_color or out_of_color. Those of its program, and of what it has written
+# to, are of tmpfs, and may be in swap.
+present() {
+    memtint inspect --platform /tmp/here.toml --cgroup $root/x --banks "$list" --format json | tr -d '", ' |
+        awk -F : -v "field=${1}_pages" '$1 == field { print $2; exit }'
+}
+
+# Others are given no page of these colors: to swap such pages out would gain them nothing. What a soft group has elsewhere is like
+# anybody's.
+spared() {
+    local member mib elsewhere left swapped_out colored
+    joined_by 64
+    colored=$(present in_color)
+    expect "cgroup: exclusive: the group's pages are in color" $((colored >= 64 * 256)) 1
+    mib=$(($(left_for_others) + 50))
+    swapped_out=$(awk '$1 == "pswpout" { print $2 }' /proc/vmstat)
+    # What was just written is passed over the first time, by any reclaim.
+    cgroup grow $mib >/tmp/large 2>&1 && cgroup grow $mib >/tmp/large 2>&1 && cgroup grow $mib >/tmp/large 2>&1
+    expect "cgroup: exclusive: memory is short for others" \
+        "$? $(awk -v "before=$swapped_out" '$1 == "pswpout" { print ($2 > before) }' /proc/vmstat)" "0 1"
+    expect "cgroup: exclusive: the group's pages are spared" \
+        "$(cat /tmp/member) $(members x) $(present in_color)" "grown 1 $colored"
+    echo 1 >$root/x/cgroup.kill
+    wait $member 2>/dev/null
+    give x mode soft
+    joined_by $(awk '$1 == "MemTotal:" { print int($2 / 1024 / 8) + 16 }' /proc/meminfo)
+    colored=$(present in_color) elsewhere=$(present out_of_color)
+    # Others' own pages cannot be swapped out: more and more is wanted, until the group's elsewhere are, or there is no memory.
+    echo 0 >$root/z/memory.swap.max
+    mib=$(left_for_others) left=$elsewhere
+    while [ "$left" = $elsewhere ] && cgroup enter $root/z cgroup grow $mib >/tmp/large 2>&1; do
+        left=$(present out_of_color) mib=$((mib + 8))
+    done
+    echo "# cgroup: exclusive, soft: of $elsewhere pages elsewhere, $left are left"
+    expect "cgroup: exclusive, soft: others have memory" "$(cat /tmp/large)" grown
+    expect "cgroup: exclusive, soft: pages elsewhere are not spared, those in color are" \
+        "$(cat /tmp/member) $(members x) $((left < elsewhere)) $(present in_color)" "grown 1 1 $colored"
+    echo 1 >$root/x/cgroup.kill
+    wait $member 2>/dev/null
+    give x mode strict
+}
+
+# Another controller that needs the memory controller keeps a group's state when its files go.
+hidden() {
+    echo "+memory +io" >$root/cgroup.subtree_control
+    group hidden "$(classes_of_nodes 2 4)"
+    give hidden exclusive 1 || answer "cgroup: hidden: exclusive" refused
+    echo -memory >$root/cgroup.subtree_control
+    expect "cgroup: hidden: no files" "$(ls $root/hidden | grep colors)" ""
+    gone && answer "cgroup: hidden: no colors" || answer "cgroup: hidden: no colors" "$(cat $floor/stat)"
+    echo +memory >$root/cgroup.subtree_control
+    expect "cgroup: hidden: none asked for afterwards" "$(cat $root/hidden/memory.colors.bank $root/hidden/memory.colors.effective)" "
+none"
+    expect "cgroup: hidden: not exclusive afterwards" "$(field hidden exclusive exclusive)" 0
+    rmdir $root/hidden
+    echo -io >$root/cgroup.subtree_control
+}
+
 exclusive() {
-    local list breaches free before after
+    local list free before after
     list=$(classes_of_nodes 12 2)
     group x "$list"
     group y 0
@@ -276,6 +487,7 @@ exclusive() {
     held_within x "exclusive, memory full" "$list" anonymous heap stack copy-on-write fork-storm
     expect "cgroup: exclusive: nobody is killed" "$(field x events killed)" 0
     let_go
+    spared
     command moving $map all compaction-beside >/tmp/moving.beside 2>&1
     expect "cgroup: exclusive: others are compacted" "$(grep -v '^#' /tmp/moving.beside)" "ok - compaction-beside"
     sed -n 's/^# /# cgroup: exclusive: /p' /tmp/moving.beside
@@ -293,6 +505,8 @@ exclusive() {
 # On a CPU that no worker visits, memory that a task has had does not wait for it for ever: the cache stays what it is at least.
 isolated() {
     local cached
+    # Pages of removed groups, which are counted as well.
+    expect "cgroup: isolated: no page waits before" "$(left cached)" 0
     echo +cpuset >$root/cgroup.subtree_control
     group i
     echo 3 >$root/i/cpuset.cpus
@@ -309,12 +523,19 @@ isolated() {
 }
 
 files
+sets_and_nodes
 moving
+coming
 exhaustion
+hardened
 delegation
+veto
+removed
 exclusive
 isolated
+hidden
 storm
+expect "cgroup: no group is left" "$(cd $root && ls -d */ 2>/dev/null)" ""
 gone && answer "cgroup: no policy is left" || answer "cgroup: no policy is left" "$(cat $floor/stat)"
 echo none >$floor/map && mkdir $root/a
 refused "no colors without a mapping" a bank 0

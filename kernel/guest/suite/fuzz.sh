@@ -9,7 +9,7 @@ expect "fuzz: ends well" $? 0
 sed 's/^/# fuzz: /' /tmp/fuzz
 echo none >$floor/auto
 echo off >$floor/compat
-expect "fuzz: no policy is left" "$(policies_left)" 0
+expect "fuzz: no policy is left" "$(left policies)" 0
 echo none >$floor/map
 dd if=$map of=$floor/map bs=64k 2>/dev/null
 expect "fuzz: the mapping is loaded afterwards" "$(cat $floor/map)" "$(cat $map)"

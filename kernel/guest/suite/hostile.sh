@@ -3,7 +3,7 @@
 # A program with a strict policy that wants pages of other colors. Each attempt ends in color, or the kernel does not do it.
 # Where it can succeed today, it is a limit, named here and in kernel/README.md. Now and then it is given what an earlier attempt
 # has left, in color by chance: what has gone for good must be taken off this list by hand.
-limits="inherited-file file-of-another hugetlb aio-ring"
+limits="file-of-another hugetlb aio-ring"
 
 list=$(classes_of_nodes 2 4)
 # Some give up their privileges, and must find their files.
@@ -34,7 +34,7 @@ while read -r attempt word detail; do
     esac
 done </tmp/hostile.attempts
 # Refused by name, and nothing else was: these must have been tried in earnest.
-expect "hostile: attempts that are refused" "$(echo $(awk '$2 == "refused" { print $1 }' /tmp/hostile.attempts))" unprivileged
+expect "hostile: attempts that are refused" "$(echo $(awk '$2 == "refused" { print $1 }' /tmp/hostile.attempts))" "unprivileged inherited-file"
 # By these the observer is seen to see.
 expect "hostile: the file and the huge page are out of color" \
     "$(echo $(awk '$2 == "out" && ($1 == "hugetlb" || $1 == "file-of-another") { print $1 }' /tmp/hostile.attempts))" \

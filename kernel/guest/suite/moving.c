@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * moving MAPPING CLASSES SCENARIO: starts without colors and has memory, gives
- * itself the policy "strict CLASSES" by a write to debugfs, and looks what
+ * moving MAPPING CLASSES SCENARIO [GROUP]: starts without colors and has memory,
+ * gives itself the policy "strict CLASSES" by a write to debugfs, and looks what
  * became of the memory that was there; or has colors, and others move its
- * memory or fault it in. One scenario in each run: "ok - NAME", or "not ok -
- * NAME # reason". What a scenario writes it reads back.
+ * memory or fault it in; or comes into a cgroup. One scenario in each run:
+ * "ok - NAME", or "not ok - NAME # reason". What a scenario writes it reads back.
  */
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <linux/sched.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
@@ -27,6 +28,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "scenario.h"
@@ -34,8 +36,26 @@
 #define FLOOR "/sys/kernel/debug/memtint/"
 #define SWAP "/dev/ram0"
 
+/* How long the kernel is given to look at who uses what: it does so every second at first, and more seldom in time. */
+#define BALANCE_SECONDS 60
+/* How long KSM is given to look at all pages some times. */
+#define MERGE_SECONDS 60
+
 static char policy[600];
 static char **arguments;
+static const char *group;
+
+static size_t pages_out_of_color(const char *start, size_t bytes)
+{
+	size_t wrong = 0;
+
+	for (size_t at = 0; at < bytes; at += PAGE_BYTES) {
+		struct color color;
+
+		wrong += !mapping_color(&mapping, frame_of(gettid(), start + at), &color) || !is_wanted(&wanted, color.bank_class);
+	}
+	return wrong;
+}
 
 /*
  * Memory that lies in all colors. What was freed last is given first, and may
@@ -43,11 +63,20 @@ static char **arguments;
  */
 static char *memory_of_all_colors(size_t bytes)
 {
-	char *hog = memory(64 * MIB), *start;
+	char *hog = memory(64 * MIB), *start, *poor[8];
+	unsigned int tries = 0;
 
 	memset(hog, 1, 64 * MIB);
-	start = memory(bytes);
-	memset(start, 0, bytes);
+	/* Where others with these colors have just ended, what is free may be in them even so. */
+	for (;;) {
+		start = memory(bytes);
+		memset(start, 0, bytes);
+		if (pages_out_of_color(start, bytes) > bytes / PAGE_BYTES / 2 || tries == 8)
+			break;
+		poor[tries++] = start;
+	}
+	while (tries)
+		munmap(poor[--tries], bytes);
 	munmap(hog, 64 * MIB);
 	return start;
 }
@@ -90,7 +119,7 @@ static bool area_in_color(pid_t pid, const char *start, size_t bytes)
 /* Without colors, many pages must lie elsewhere: else the test shows nothing. */
 static bool many_are_wrong(unsigned long pages)
 {
-	struct tally tally = pages_of(getpid(), &mapping, &wanted, 0);
+	struct tally tally = pages_of(gettid(), &mapping, &wanted, 0);
 
 	if (tally.anonymous_wrong < pages / 4)
 		return because("only %lu of %lu pages are out of color before", tally.anonymous_wrong, pages);
@@ -122,6 +151,29 @@ static void hear(int side)
 
 static char initialized[2 * MIB] = { 1 };
 
+/*
+ * Maps all pages of the program and its libraries: one that was read before and
+ * is mapped only after the colors have come would be where it was. Not all are
+ * mapped with their neighbours, as those are not that reclaim has looked at.
+ */
+static bool map_files(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long start, end;
+	char line[512], mode[5];
+
+	if (!maps)
+		return because("/proc/self/maps");
+	while (fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx %4s", &start, &end, mode) == 3 && mode[0] == 'r' && strchr(line, '/') &&
+		    madvise((void *)start, end - start, MADV_POPULATE_READ)) {
+			fclose(maps);
+			return because("MADV_POPULATE_READ of %s", line);
+		}
+	fclose(maps);
+	return true;
+}
+
 /* All sorts of memory; with it the page cache that only this program uses. */
 static bool everything(void)
 {
@@ -143,7 +195,7 @@ static bool everything(void)
 	fill(shared, 4 * MIB, 5);
 	for (size_t at = 0; at < sizeof(stack); at += PAGE_BYTES)
 		stack[at] = at / PAGE_BYTES;
-	if (!many_are_wrong(28 * MIB / PAGE_BYTES) || !take_colors())
+	if (!many_are_wrong(28 * MIB / PAGE_BYTES) || !map_files() || !take_colors())
 		return false;
 	for (size_t at = 0; at < sizeof(stack); at += PAGE_BYTES)
 		if (stack[at] != (char)(at / PAGE_BYTES))
@@ -185,19 +237,18 @@ static void *write_all_the_time(void *arg)
 }
 
 /* The pages move while threads write them. */
-static bool writers(void)
+static bool start_writers(pthread_t *thread, char *start)
 {
-	size_t bytes = WRITER_PAGES * PAGE_BYTES;
-	char *start = memory_of_all_colors(WRITERS * bytes);
-	pthread_t thread[WRITERS];
-	bool well;
-
-	if (!many_are_wrong(WRITERS * WRITER_PAGES))
-		return false;
 	for (unsigned int i = 0; i < WRITERS; i++)
-		if (pthread_create(&thread[i], NULL, write_all_the_time, start + i * bytes))
+		if (pthread_create(&thread[i], NULL, write_all_the_time, start + i * WRITER_PAGES * PAGE_BYTES))
 			return because("pthread_create");
-	well = take_colors();
+	return true;
+}
+
+static bool end_writers(pthread_t *thread)
+{
+	bool well = true;
+
 	writers_stop = true;
 	for (unsigned int i = 0; i < WRITERS; i++) {
 		void *wrong = NULL;
@@ -205,7 +256,51 @@ static bool writers(void)
 		if (pthread_join(thread[i], &wrong) || wrong)
 			well = because("%s", wrong ? (char *)wrong : "pthread_join");
 	}
-	return well && all_in_color(WRITERS * WRITER_PAGES);
+	return well;
+}
+
+static bool writers(void)
+{
+	char *start = memory_of_all_colors(WRITERS * WRITER_PAGES * PAGE_BYTES);
+	pthread_t thread[WRITERS];
+	bool well;
+
+	if (!many_are_wrong(WRITERS * WRITER_PAGES) || !start_writers(thread, start))
+		return false;
+	well = take_colors();
+	return end_writers(thread) && well && all_in_color(WRITERS * WRITER_PAGES);
+}
+
+/*
+ * To and fro between these colors and any, while its pages are written to and
+ * moved: where they end is another test's matter, where others are at work.
+ */
+static bool changes_of(unsigned int rounds)
+{
+	char *start = memory_of_all_colors(WRITERS * WRITER_PAGES * PAGE_BYTES);
+	pthread_t thread[WRITERS];
+	bool well = true;
+
+	if (!start_writers(thread, start))
+		return false;
+	for (unsigned int round = 0; round < rounds && well; round++) {
+		well = write_to(FLOOR "task", round % 2 ? "none" : policy);
+		/* Some before all has been moved. */
+		if (round % 5 < 2)
+			number_of(FLOOR "settled", "moving");
+	}
+	return end_writers(thread) && well;
+}
+
+static bool changes(void)
+{
+	return changes_of(20);
+}
+
+/* For a test that repeats it, beside others. */
+static bool some_changes(void)
+{
+	return changes_of(6);
 }
 
 /* What a process without colors has as well stays, until it is gone. */
@@ -359,12 +454,22 @@ static bool merge(char *start, size_t bytes)
 	if (madvise(start, bytes, MADV_MERGEABLE) || !write_to("/sys/kernel/mm/ksm/pages_to_scan", "5000") ||
 	    !write_to("/sys/kernel/mm/ksm/sleep_millisecs", "0") || !write_to("/sys/kernel/mm/ksm/run", "1"))
 		return because("KSM");
-	for (unsigned int i = 0; i < 100; i++) {
+	for (time_t end = time(NULL) + MERGE_SECONDS; time(NULL) < end; usleep(100000))
 		if (number_of("/proc/self/ksm_stat", "ksm_merging_pages") >= 512)
 			return true;
-		usleep(100000);
-	}
 	return because("%ld pages were merged", number_of("/proc/self/ksm_stat", "ksm_merging_pages"));
+}
+
+/* Each page is met so often again. */
+static bool scans(long count)
+{
+	const char *path = "/sys/kernel/mm/ksm/full_scans";
+	long before = number_of_file(path);
+
+	for (time_t end = time(NULL) + MERGE_SECONDS; time(NULL) < end; usleep(100000))
+		if (number_of_file(path) >= before + count)
+			return true;
+	return because("KSM looked at all pages %ld times", number_of_file(path) - before);
 }
 
 /* Sixteen of each, so that there are 64 frames. */
@@ -433,7 +538,6 @@ static bool merged_shared(void)
 static bool merging(void)
 {
 	char *same, *own;
-	long scans;
 	pid_t child;
 	bool well;
 
@@ -455,11 +559,7 @@ static bool merging(void)
 	own = memory(4 * MIB);
 	repeat(same, 1);
 	repeat(own, 65);
-	well = !madvise(same, 4 * MIB, MADV_MERGEABLE) && merge(own, 4 * MIB);
-	/* Each page has been met often enough. */
-	scans = number_of_file("/sys/kernel/mm/ksm/full_scans");
-	for (unsigned int i = 0; i < 100 && number_of_file("/sys/kernel/mm/ksm/full_scans") < scans + 4; i++)
-		usleep(100000);
+	well = !madvise(same, 4 * MIB, MADV_MERGEABLE) && merge(own, 4 * MIB) && scans(4);
 	well = well && area_in_color(getpid(), same, 4 * MIB) && area_in_color(getpid(), own, 4 * MIB);
 	well = well && is_repeated(same, 1) && is_repeated(own, 65);
 	/* Out to swap and back, what was one page may be several: in color. */
@@ -503,20 +603,23 @@ static uint64_t *frames_of(char *start, size_t pages)
 }
 
 /* Where memory comes from, without this, is the scheduler's choice. */
+static bool on_cpu(unsigned int cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	return !sched_setaffinity(0, sizeof(one), &one) || because("sched_setaffinity");
+}
+
 static bool on_first_node(void)
 {
-	cpu_set_t first;
-
-	CPU_ZERO(&first);
-	CPU_SET(0, &first);
-	return !sched_setaffinity(0, sizeof(first), &first) || because("sched_setaffinity");
+	return on_cpu(0);
 }
 
 /* Of memory in which any other page is free, compaction moves pages, and each keeps its content. */
-static bool compacts(const char *name, size_t at_least)
+static bool compacts(const char *name, char *start, size_t bytes, size_t *moved)
 {
-	size_t bytes = 32 * MIB, moved = 0;
-	char *start = memory(bytes);
 	uint64_t *before, *after;
 
 	fill(start, bytes, 13);
@@ -526,25 +629,37 @@ static bool compacts(const char *name, size_t at_least)
 	if (!write_to("/proc/sys/vm/compact_memory", "1"))
 		return false;
 	after = frames_of(start, bytes / PAGE_BYTES);
+	*moved = 0;
 	for (size_t page = 1; page < bytes / PAGE_BYTES; page += 2) {
-		moved += before[page] != after[page];
+		*moved += before[page] != after[page];
 		if (*(uint64_t *)(start + page * PAGE_BYTES) != 13 + page * PAGE_BYTES)
 			return because("page %zu has another content", page);
 	}
-	printf("# %s: %zu of %zu pages were moved\n", name, moved, bytes / PAGE_BYTES / 2);
-	return moved >= at_least || because("%zu pages were moved", moved);
+	printf("# %s: %zu of %zu pages were moved\n", name, *moved, bytes / PAGE_BYTES / 2);
+	return true;
 }
 
 /* They stay in color. */
 static bool compaction(void)
 {
-	return on_first_node() && take_colors() && compacts("compaction", 100) && all_in_color(32 * MIB / PAGE_BYTES / 2);
+	size_t moved;
+
+	return on_first_node() && take_colors() && compacts("compaction", memory(32 * MIB), 32 * MIB, &moved) &&
+		(moved >= 100 || because("%zu pages were moved", moved)) && all_in_color(32 * MIB / PAGE_BYTES / 2);
 }
 
-/* Without colors, while others have some for themselves: free blocks with these are no place to move to. */
+/*
+ * Without colors, while others have some for themselves: free blocks with these are no place to move to. Where memory is already
+ * where compaction would move it, it moves next to nothing: other memory, then.
+ */
 static bool compaction_beside(void)
 {
-	return on_first_node() && compacts("compaction-beside", 5);
+	size_t moved = 0;
+
+	for (int attempt = 0; attempt < 6 && moved < 5; attempt++)
+		if (!on_first_node() || !compacts("compaction-beside", memory(32 * MIB), 32 * MIB, &moved))
+			return false;
+	return moved >= 5 || because("next to nothing was moved");
 }
 
 /* The node of each page; negative: an error. */
@@ -561,6 +676,92 @@ static bool nodes_are(char *start, size_t pages, int node, size_t at_least)
 		there += status == node;
 	}
 	return there >= at_least || because("%zu of %zu pages are on node %d", there, pages, node);
+}
+
+static size_t pages_on(const char *start, size_t pages, unsigned int node)
+{
+	size_t there = 0;
+
+	for (size_t page = 0; page < pages; page++) {
+		struct color color;
+		uint64_t frame = frame_of(getpid(), start + page * PAGE_BYTES);
+
+		there += frame && mapping_color(&mapping, frame, &color) && color.node == node;
+	}
+	return there;
+}
+
+/* The node of the CPU that it runs on. */
+static unsigned int node_here(void)
+{
+	unsigned int cpu, node;
+
+	if (syscall(SYS_getcpu, &cpu, &node, NULL))
+		err(2, "getcpu");
+	return node;
+}
+
+/* Fills memory on the first node, and goes to the last one, where it is used from now on. */
+static bool goes_away(char *start, size_t pages)
+{
+	unsigned int first;
+
+	if (!on_first_node() || !take_colors())
+		return false;
+	first = node_here();
+	fill(start, pages * PAGE_BYTES, 23);
+	if (pages_on(start, pages, first) < pages * 9 / 10)
+		return because("%zu of %zu pages are on the first node", pages_on(start, pages, first), pages);
+	if (!on_cpu(sysconf(_SC_NPROCESSORS_ONLN) - 1))
+		return false;
+	return node_here() != first || because("one node only");
+}
+
+/* The kernel looks at what has run for a second or more. */
+static bool use(const char *start, size_t pages)
+{
+	for (unsigned int round = 0; round < 1000; round++)
+		if (!is_filled(start, pages * PAGE_BYTES, 23))
+			return false;
+	return all_in_color(pages);
+}
+
+/* With numa_balancing, memory follows who uses it to another node: in color, too. */
+static bool balancing(void)
+{
+	size_t pages = 2048, there = 0;
+	char *start = memory(pages * PAGE_BYTES);
+	long migrated = -number_of("/proc/vmstat", "numa_pages_migrated");
+
+	if (!goes_away(start, pages))
+		return false;
+	for (time_t end = time(NULL) + BALANCE_SECONDS; time(NULL) < end && there < pages / 2;) {
+		if (!use(start, pages))
+			return false;
+		there = pages_on(start, pages, node_here());
+	}
+	migrated += number_of("/proc/vmstat", "numa_pages_migrated");
+	printf("# balancing: %ld pages were migrated, %zu of %zu are there\n", migrated, there, pages);
+	return (there >= pages / 2 && migrated >= (long)pages / 4) || because("%ld pages were migrated, %zu of %zu are there",
+									  migrated, there, pages);
+}
+
+/* All of its colors are on the first node: it does not follow. */
+static bool balancing_in_vain(void)
+{
+	size_t pages = 2048;
+	char *start = memory(pages * PAGE_BYTES);
+	long before = number_of(FLOOR "moving", "stayed"), stayed = 0;
+
+	if (!goes_away(start, pages))
+		return false;
+	for (time_t end = time(NULL) + BALANCE_SECONDS; time(NULL) < end && stayed < (long)pages / 2;) {
+		if (!use(start, pages))
+			return false;
+		stayed = number_of(FLOOR "moving", "stayed") - before;
+	}
+	printf("# balancing-in-vain: %ld times a page stayed\n", stayed);
+	return stayed >= (long)pages / 2 || because("%ld pages were to go", stayed);
 }
 
 /* From node to node, by migrate_pages() and by move_pages(): in color all the way. */
@@ -696,6 +897,171 @@ static bool remote(void)
 	return child_was_well(child) && well;
 }
 
+struct reader {
+	pid_t child;
+	char *from, *to;
+};
+
+/* Holds on to the memory of the child until somebody serves the fault. */
+static void *read_child(void *arg)
+{
+	struct reader *reader = arg;
+	struct iovec to = { reader->to, PAGE_BYTES }, from = { reader->from, PAGE_BYTES };
+
+	return process_vm_readv(reader->child, &to, 1, &from, 1, 0) == (ssize_t)PAGE_BYTES ? arg : NULL;
+}
+
+/*
+ * Parent and child have the same pages in swap; the child reads them back, and ends, while its memory is still looked at: nobody
+ * with colors maps these pages then, but the parent will. Compaction, which would like to have them elsewhere, leaves them.
+ */
+static bool swapped_twice(void)
+{
+	/* More than fits between others' pages, which would not be moved. */
+	size_t bytes = 24 * MIB;
+	char *start = memory(bytes);
+	struct reader reader = { .from = start, .to = memory(PAGE_BYTES) };
+	struct uffdio_zeropage served = { .range = { (uint64_t)reader.to, PAGE_BYTES } };
+	int faults = user_faults(reader.to, PAGE_BYTES);
+	struct uffd_msg fault;
+	pthread_t thread;
+	void *was_read;
+	long stayed;
+	bool well;
+
+	open_pipes();
+	if (!on_first_node() || !take_colors())
+		return false;
+	fill(start, bytes, 21);
+	if (madvise(start, bytes, MADV_PAGEOUT) || pages_of(getpid(), &mapping, &wanted, 0).swapped < bytes / PAGE_BYTES / 2)
+		return because("little was swapped out");
+	fflush(stdout);
+	reader.child = fork();
+	if (!reader.child) {
+		for (size_t at = 0; at < bytes; at += PAGE_BYTES)
+			*(volatile char *)(start + at);
+		tell(1);
+		hear(0);
+		_exit(0);
+	}
+	hear(1);
+	if (pthread_create(&thread, NULL, read_child, &reader) || read(faults, &fault, sizeof(fault)) != sizeof(fault))
+		return because("the child is not read");
+	tell(0);
+	well = child_was_well(reader.child);
+	stayed = number_of(FLOOR "settled", "stayed");
+	well = write_to("/proc/sys/vm/compact_memory", "1") && well;
+	stayed = number_of(FLOOR "settled", "stayed") - stayed;
+	well = (!ioctl(faults, UFFDIO_ZEROPAGE, &served) || because("UFFDIO_ZEROPAGE")) && well;
+	pthread_join(thread, &was_read);
+	printf("# swapped-twice: %ld pages stayed\n", stayed);
+	return well && (was_read || because("process_vm_readv")) && is_filled(start, bytes, 21) &&
+		area_in_color(getpid(), start, bytes) && (stayed >= 16 || because("%ld pages were to move", stayed));
+}
+
+/* Writes to a file of the cgroup, and waits until what is there has moved. */
+static bool give_group(const char *name, const char *text)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", group, name);
+	if (!write_to(path, text))
+		return false;
+	return number_of(FLOOR "settled", "moving") == 0 || because("not settled");
+}
+
+/* Memory from before moves into the colors of the cgroup that a process comes into. */
+static bool joins(void)
+{
+	char *heap = sbrk(2 * MIB), *start = memory_of_all_colors(8 * MIB);
+
+	fill(heap, 2 * MIB, 17);
+	fill(start, 8 * MIB, 18);
+	return many_are_wrong(10 * MIB / PAGE_BYTES) && give_group("cgroup.procs", "0") && is_filled(heap, 2 * MIB, 17) &&
+		is_filled(start, 8 * MIB, 18) && all_in_color(10 * MIB / PAGE_BYTES);
+}
+
+/* Ends as the process does: the first thread, which reports otherwise, has ended. */
+static void *without_first(void *nothing_given)
+{
+	char state;
+
+	(void)nothing_given;
+	do {
+		FILE *file = fopen("/proc/self/stat", "re");
+
+		if (!file || fscanf(file, "%*d %*s %c", &state) != 1)
+			err(2, "/proc/self/stat");
+		fclose(file);
+	} while (state != 'Z');
+	if (joins())
+		puts("ok - headless");
+	else
+		printf("not ok - headless # %s\n", reason);
+	exit(0);
+}
+
+/* The same, of a process whose first thread has ended. */
+static bool headless(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, without_first, NULL))
+		errx(2, "no thread");
+	pthread_exit(NULL);
+}
+
+/* In a cgroup with other colors, which is then given these. */
+static bool rewritten(void)
+{
+	char *start;
+
+	if (!give_group("cgroup.procs", "0"))
+		return false;
+	start = memory(8 * MIB);
+	fill(start, 8 * MIB, 19);
+	return many_are_wrong(8 * MIB / PAGE_BYTES) && give_group("memory.colors.bank", arguments[2]) &&
+		is_filled(start, 8 * MIB, 19) && all_in_color(8 * MIB / PAGE_BYTES);
+}
+
+static pid_t fork_into_group(void)
+{
+	struct clone_args args = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD };
+	pid_t child;
+
+	args.cgroup = open(group, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if ((int)args.cgroup < 0)
+		err(2, "%s", group);
+	child = syscall(SYS_clone3, &args, sizeof(args));
+	close(args.cgroup);
+	return child;
+}
+
+/* A child that is made in the cgroup has its colors in what is new and in what it copies; the parent keeps what it has. */
+static bool born(void)
+{
+	char *start = memory_of_all_colors(4 * MIB), *new;
+	bool well;
+	pid_t child;
+
+	fill(start, 4 * MIB, 20);
+	if (!many_are_wrong(4 * MIB / PAGE_BYTES))
+		return false;
+	fflush(stdout);
+	child = fork_into_group();
+	if (!child) {
+		/* What programs with these colors have just freed is given first, colors or not. */
+		fill(memory(64 * MIB), 64 * MIB, 23);
+		new = memory(4 * MIB);
+		fill(new, 4 * MIB, 21);
+		well = is_filled(start, 4 * MIB, 20);
+		fill(start, 4 * MIB, 22);
+		child_end(well && is_filled(new, 4 * MIB, 21) && is_filled(start, 4 * MIB, 22) &&
+			  area_in_color(getpid(), new, 4 * MIB) && area_in_color(getpid(), start, 4 * MIB));
+	}
+	return child_was_well(child) && is_filled(start, 4 * MIB, 20) && many_are_wrong(4 * MIB / PAGE_BYTES);
+}
+
 static const struct {
 	const char *name;
 	bool (*run)(void);
@@ -703,14 +1069,19 @@ static const struct {
 	{ "everything", everything }, { "writers", writers }, { "shared", shared }, { "family", family },
 	{ "races", races }, { "nothing", nothing }, { "huge", huge }, { "merged", merged },
 	{ "merged-shared", merged_shared }, { "merging", merging }, { "full", full },
-	{ "compaction", compaction }, { "compaction-beside", compaction_beside }, { "nodes", nodes }, { "remote", remote },
+	{ "changes", changes }, { "some-changes", some_changes },
+	{ "compaction", compaction }, { "compaction-beside", compaction_beside }, { "nodes", nodes },
+	{ "balancing", balancing }, { "balancing-in-vain", balancing_in_vain }, { "remote", remote },
+	{ "swapped-twice", swapped_twice },
+	{ "joins", joins }, { "headless", headless }, { "rewritten", rewritten }, { "born", born },
 };
 
 int main(int argc, char **argv)
 {
-	if (argc != 4)
-		errx(2, "usage: moving MAPPING CLASSES SCENARIO");
+	if (argc != 4 && argc != 5)
+		errx(2, "usage: moving MAPPING CLASSES SCENARIO [GROUP]");
 	arguments = argv;
+	group = argv[4];
 	mapping = mapping_read(argv[1]);
 	wanted = wanted_read(argv[2], mapping_classes(&mapping));
 	snprintf(policy, sizeof(policy), "strict %s", argv[2]);

@@ -3,16 +3,6 @@
 # The interfaces of the papers: the mmap() color call (Hybrid coloring, TintMalloc), and CAMC's automatic mode with its switch.
 # Errors by number: 1 EPERM, 2 ENOENT, 19 ENODEV, 22 EINVAL.
 
-# said NAME COMMAND...: tests with lines of their own.
-said() {
-    local name=$1 result
-    shift
-    "$@" >/tmp/papers.out 2>&1
-    result=$?
-    sed -nE "s/^(ok|not ok) - /\1 - $name: /p; /^# /p" /tmp/papers.out
-    [ $result -lt 2 ] || answer "$name" "ended with $result: $(tail -n 1 /tmp/papers.out)"
-}
-
 # passes NAME COMMAND...: a test that has nothing to say unless it fails.
 passes() {
     local name=$1
@@ -50,10 +40,17 @@ end_all() {
     # What did not come so far as to tell.
     killall -9 task papers 2>/dev/null
     wait
+    # What has ended gives its colors back a moment later.
+    soon used 0
 }
 
 # Policies in use of all classes of the pool, together and largest.
 use_sum() { awk '$1 == "class" { sum += $4 } END { print sum + 0 }' $floor/auto_use; }
+
+# used NUMBER: so often classes are used.
+used() {
+    [ "$(use_sum)" = "$1" ]
+}
 use_most() { awk '$1 == "class" && $4 > most { most = $4 } END { print most + 0 }' $floor/auto_use; }
 
 rules() {
@@ -74,9 +71,8 @@ color_calls() {
     start /tmp/started/color 1000 -1 /bin/papers - color 3 /bin/papers - stay
     expect "papers: what is executed keeps the color" "$(classes_of /tmp/started/color)" 3
     end_all
-    # The cache is indexed by plain bits here.
     with_sets=/tmp/map.sets
-    awk '/^(region|end)/ && seen { print "set 0x1000"; print "set 0x2000" } { print } /^region/ { seen = 1 }' $map >$with_sets
+    mapping_with_sets >$with_sets
     echo none >$floor/map
     passes "papers: no mapping" papers - refused 19
     dd if=$with_sets of=$floor/map bs=64k 2>/dev/null
@@ -86,7 +82,7 @@ color_calls() {
     dd if=$map of=$floor/map bs=64k 2>/dev/null
     echo off >$floor/compat
     passes "papers: off again" papers - refused 22
-    expect "papers: no policy is left" "$(policies_left)" 0
+    expect "papers: no policy is left" "$(left policies)" 0
 }
 
 refused_rules() {
@@ -121,7 +117,7 @@ own_colors() {
     expect "papers: another path's is not colored" "$(classes_of /tmp/started/path | awk '{ print (NF > 4) }')" 1
     expect "papers: neither is counted" "$(use_sum)" 6
     end_all
-    expect "papers: colors are free again" "$(use_sum) $(policies_left)" "0 0"
+    expect "papers: colors are free again" "$(use_sum) $(left policies)" "0 0"
 }
 
 families() {
@@ -167,7 +163,7 @@ pools() {
     expect "papers: more programs than colors share them evenly" "$found" " 4 9 4 9 4"
     kill -9 "$(cat /tmp/started/1)" "$(cat /tmp/started/3)"
     rm /tmp/started/1 /tmp/started/3
-    sleep 1
+    soon used 3
     start /tmp/started/next 1000 0 /tmp/rt/task - stay
     expect "papers: the least used is next" "$(classes_of /tmp/started/next)" 9
     end_all
@@ -227,12 +223,11 @@ growth() {
     grows "none that others have" 5 5 1
     kill -9 "$(cat /tmp/started/next)" $grower
     rm /tmp/started/next
-    sleep 1
+    soon used 2
     grows "not more than the rule says" 9 "4 5" 2
     kill -9 $first $grower
     end_all
-    sleep 1
-    expect "papers: a used up color: all are free in the end" "$(use_sum) $(policies_left)" "0 0"
+    expect "papers: a used up color: all are free in the end" "$(use_sum) $(left policies)" "0 0"
 }
 
 switched_on() {
@@ -264,14 +259,12 @@ storms() {
     rules "pool 0-1\nrule 1000 /tmp/rt/*\n"
     papers - as 1000 -1 /tmp/rt/task - storm 6 /tmp/rt/task >/tmp/papers.out 2>&1
     expect "papers: a storm of programs" "$? $(tail -n 1 /tmp/papers.out)" "0 "
-    sleep 1
-    expect "papers: all colors are free after it" "$(use_sum) $(policies_left)" "0 0"
+    soon used 0
+    expect "papers: all colors are free after it" "$(use_sum) $(left policies)" "0 0"
     expect "papers: every program had a color" "$(grep '^unserved' $floor/auto_use)" "unserved 0"
 }
 
 mkdir -p /tmp/rt /tmp/started
-# Users other than root find their programs.
-chmod 755 /
 chmod 1777 /tmp/started
 cp /bin/papers /tmp/rt/task
 color_calls

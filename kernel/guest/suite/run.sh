@@ -4,7 +4,7 @@
 # use; and the same with its userspace runtime, where the two must agree.
 run_four=$(classes_of_nodes 2 4)
 run_one=$(classes_of_nodes 12 1)
-run_group=/sys/fs/cgroup/run
+run_group=$root/run
 export MEMTINT_PLATFORM=/tmp/here.toml
 mkdir $run_group
 
@@ -45,15 +45,25 @@ refused() {
     grep -q -- "$words" /tmp/run.out && answer "run: $name: reason" || answer "run: $name: reason" "$(cat /tmp/run.out)"
 }
 
+# in_pipeline: all programs that the shell starts are there. What is forked and no more than that, memtint takes for itself.
+in_pipeline() {
+    [ "$(cat $(sed 's|.*|/proc/&/comm|' $run_group/cgroup.procs) | grep -cxE 'cat|sort|md5sum')" = 3 ]
+}
+
 # watched FLOOR OUT OPTIONS COMMAND: a pipeline in color, looked at from outside as a whole while it waits.
 watched() {
     local front
     rm -f /tmp/wait && mkfifo /tmp/wait
-    sh -c 'echo $$ >"$0"/cgroup.procs; exec "$@"' $run_group memtint run --floor "$1" $3 -- sh -c "$4" >/tmp/run.out 2>&1 &
+    (
+        sh -c 'echo $$ >"$0"/cgroup.procs; exec "$@"' $run_group memtint run --floor "$1" $3 -- sh -c "$4" >/tmp/run.out 2>&1
+        result=$?
+        : <>/tmp/wait
+        exit $result
+    ) &
     front=$!
-    # Opens when somebody reads.
+    # Opens when somebody reads: the pipeline, or who finds it ended without.
     exec 4>/tmp/wait
-    sleep 2
+    soon in_pipeline
     memtint inspect $3 --cgroup $run_group --format json >"$2"
     exec 4>&-
     wait $front
@@ -174,7 +184,7 @@ endings() {
     expect "run: no file is left open in the program" "$(grep -c '^[3-9]' /tmp/run.out)" 0
     refused "--prefault" "--prefault has no meaning" run_in kernel --banks "$run_four" --prefault 1M -- true
     refused "--no-children" "--no-children has no meaning" run_in auto --banks "$run_four" --no-children -- true
-    expect "run: nobody is left with colors" "$(sed -n 's/^policies //p' $floor/stat)" 0
+    expect "run: nobody is left with colors" "$(left policies)" 0
 }
 
 mappings_of_run() {
@@ -189,7 +199,7 @@ mappings_of_run() {
     refused "another mapping" 'another mapping than that of platform .*line [0-9]* is .* wanted is "bank 0x.*nobody uses it' \
         run_in auto --banks "$run_four" -- true
     (colored "strict 0" sleep 60) &
-    sleep 1
+    soon grep -qx 'policies 1' $floor/stat
     refused "another mapping in use" "it is in use" run_in kernel --banks "$run_four" -- true
     kill $(pidof sleep)
     wait
@@ -203,7 +213,7 @@ mappings_of_run() {
     run_in auto --banks "$run_four" -- sh -c "(exec 1>&- 2>&-; sleep 60) & echo"
     expect "run: a mapping in use stays" "$(value /tmp/run.json mapping_unloaded) $(wc -l <$floor/map)" "false $(wc -l <$map)"
     kill $(pidof sleep)
-    sleep 1
+    left policies >/dev/null
     echo none >$floor/map
     # Many at once: each finds the mapping, whoever loads and unloads it.
     rm -f /tmp/race.*
@@ -218,28 +228,27 @@ mappings_of_run() {
 
 # By a cgroup of its own, where the kernel has the files.
 run_in_a_cgroup() {
-    echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+    echo +memory >$root/cgroup.subtree_control
     # With processes in it at the end, a run leaves its group behind.
-    rmdir /sys/fs/cgroup/memtint-* 2>/dev/null
+    rmdir $root/memtint-* 2>/dev/null
     if [ -e $run_group/memory.colors.bank ]; then
         run_in kernel --banks "$run_four" -- held $map "$run_four" anonymous heap stack data copy-on-write exec
         expect "run: in a cgroup: status" $? 0
         expect "run: in a cgroup: interface" "$(value /tmp/run.json interface)" cgroup
         told kernel held
-        expect "run: in a cgroup: it is gone" "$(ls -d /sys/fs/cgroup/memtint-* 2>/dev/null)" ""
+        expect "run: in a cgroup: it is gone" "$(ls -d $root/memtint-* 2>/dev/null)" ""
         run_in kernel --banks "$run_one" -- held $map "$run_one" exhausted
         expect "run: in a cgroup: out of color: status" $? 137
         told kernel refused
         run_in kernel --banks "$run_four" -- sh -c '(exec 1>&- 2>&-; sleep 60) & echo'
         expect "run: in a cgroup: who is left is counted" "$(value /tmp/run.json still_running)" 1
         kill $(pidof sleep)
-        sleep 1
-        rmdir /sys/fs/cgroup/memtint-*
+        soon rmdir $root/memtint-*
     else
         echo "# run: no files memory.colors in this kernel"
     fi
     rmdir $run_group
-    echo -memory >/sys/fs/cgroup/cgroup.subtree_control
+    echo -memory >$root/cgroup.subtree_control
 }
 
 programs_in_color
