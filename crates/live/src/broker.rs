@@ -37,6 +37,8 @@ const BARREN: Duration = Duration::from_secs(5);
 const SETTLED: Duration = Duration::from_millis(300);
 /// See [`BARREN`].
 const BARREN_MAX: Duration = Duration::from_secs(300);
+/// How long a look on another CPU may wait until it may run there.
+const TURN: Duration = Duration::from_millis(50);
 /// Pages of stock below which the broker looks for more while it is not asked for anything.
 const LOW: u64 = 2048;
 /// The same for a program that has taken many.
@@ -71,10 +73,10 @@ pub(crate) struct Released {
     pub(crate) node: Option<u32>,
 }
 
-/// The nodes of a set, ascending.
-pub(crate) fn listed(nodes: &Nodes) -> impl Iterator<Item = u32> {
-    let nodes = *nodes;
-    (0..8 * size_of::<Nodes>() as u32).filter(move |&node| nodes[node as usize / 64] >> (node % 64) & 1 == 1)
+/// The nodes, or CPUs, of a set, ascending.
+pub(crate) fn listed<const WORDS: usize>(set: &[u64; WORDS]) -> impl Iterator<Item = u32> + use<WORDS> {
+    let set = *set;
+    (0..64 * WORDS as u32).filter(move |&number| set[number as usize / 64] >> (number % 64) & 1 == 1)
 }
 
 impl Broker {
@@ -247,12 +249,14 @@ struct Stock<'a> {
     node: Option<u32>,
     strict: bool,
     memory: Memory,
+    /// CPUs it may run on, but for the moments in which it puts frames on top of another's list.
+    cpus: [u64; 128],
 }
 
 impl<'a> Stock<'a> {
     fn new(choice: &'a dyn FrameChoice, strict: bool, node: Option<u32>) -> Stock<'a> {
         let (pages, wrong, memory) = (Vec::new(), Vec::new(), Memory::of_this_process());
-        Stock { pages, given: 0, wrong, held: 0, barren: None, choice, node, strict, memory }
+        Stock { pages, given: 0, wrong, held: 0, barren: None, choice, node, strict, memory, cpus: sys::affinity(0) }
     }
 
     /// Shortens the pause after a search that found too little: soon there will be more.
@@ -289,7 +293,7 @@ impl<'a> Stock<'a> {
             sys::give_up(address, PAGE);
         }
         sys::set_realtime(0, false);
-        sys::unpin(0);
+        sys::set_affinity(0, &self.cpus);
         self.given += released;
         released
     }
@@ -334,12 +338,15 @@ impl<'a> Stock<'a> {
                 self.look_at_blocks(&map, goal, machine);
             }
             if (self.pages.len() as u64) < enough && self.strict {
-                self.look_at_pages(&map, goal, most);
+                let may_run = |cpu: &u32| listed(&self.cpus).any(|own| own == *cpu);
+                let waiting = memory::waiting_pages(self.node).into_iter().filter(|(cpu, _)| may_run(cpu));
+                let turns = waiting.flat_map(|(cpu, pages)| std::iter::repeat_n(cpu, pages.div_ceil(LOOK) as usize));
+                self.look_at_pages(&map, goal, most, turns.collect());
             }
         } else {
             // A common color is somewhere: what lies on top may be what other searches, of this run or another, gave
             // back.
-            self.look_at_pages(&map, goal, if looks > RARE { patience.min(most / 2) } else { most / 2 });
+            self.look_at_pages(&map, goal, if looks > RARE { patience.min(most / 2) } else { most / 2 }, Vec::new());
         }
         self.pages.sort_unstable();
         if self.held > most / 2 {
@@ -357,7 +364,11 @@ impl<'a> Stock<'a> {
 
     /// Looks at single pages, which are held when they are of the wrong color, until there are `goal` in stock or
     /// `hold_max` are held.
-    fn look_at_pages(&mut self, map: &PageMap, goal: u64, hold_max: u64) {
+    ///
+    /// The first looks are on the CPUs of `turns`, the last of them first, the others where it happens to run: each CPU
+    /// keeps thousands of the pages that were last given up there, and gives them to nobody on another one. A CPU that
+    /// others have to themselves is left out.
+    fn look_at_pages(&mut self, map: &PageMap, goal: u64, hold_max: u64, mut turns: Vec<u32>) {
         for look in 1.. {
             let watched = look % LOOKS_UNWATCHED == 0;
             if self.pages.len() as u64 >= goal
@@ -366,7 +377,15 @@ impl<'a> Stock<'a> {
             {
                 return;
             }
-            let Ok(start) = sys::fresh_pages(LOOK * PAGE) else { return };
+            let elsewhere = turns.pop().and_then(|cpu| {
+                let start = sys::fresh_pages_on(cpu, LOOK * PAGE, TURN);
+                if start.is_none() {
+                    turns.retain(|other| *other != cpu);
+                }
+                start
+            });
+            let fresh = elsewhere.map_or_else(|| sys::fresh_pages(LOOK * PAGE), Ok);
+            let Ok(start) = fresh else { return };
             let backing = map.read(start, LOOK);
             self.keep(start, &backing);
             let rest = areas::runs(start, &backing, |page| !is_right(self.choice, page));
@@ -434,6 +453,7 @@ fn is_whole(backing: &[Backing]) -> bool {
 mod tests {
     use super::*;
     use crate::wire;
+    use std::collections::BTreeSet;
 
     struct LowBits;
 
@@ -448,6 +468,23 @@ mod tests {
 
         fn label(&self) -> String {
             "frames with bits 0x3 = 0x1".to_owned()
+        }
+    }
+
+    /// Frames by number.
+    struct These(BTreeSet<u64>);
+
+    impl FrameChoice for These {
+        fn contains(&self, frame: u64) -> bool {
+            self.0.contains(&frame)
+        }
+
+        fn looks_per_page(&self) -> f64 {
+            1e6
+        }
+
+        fn label(&self) -> String {
+            format!("{} frames", self.0.len())
         }
     }
 
@@ -470,10 +507,38 @@ mod tests {
             assert_eq!(stock.release(256, 0), 256);
             sys::pin_to_cpu(0, 0);
             let start = sys::fresh_pages(256 * PAGE).unwrap();
-            sys::unpin(0);
+            sys::set_affinity(0, &stock.cpus);
             let got = PageMap::open(std::process::id() as Pid).unwrap().read(start, 256);
             let right = |page: &&Backing| matches!(page, Backing::Private(frame) if LowBits.contains(*frame));
             best = best.max(got.iter().filter(right).count());
+        }
+        assert!(best > 200, "{best} of 256");
+    }
+
+    /// Why a search for what is nowhere else looks on each CPU: there are frames that others do not come by. It begins on
+    /// a CPU whose list does not have them.
+    #[test]
+    fn frames_given_up_on_a_cpu_are_found_there() {
+        let all = sys::affinity(0);
+        let mut cpus = listed(&all);
+        let (Some(first), Some(second)) = (cpus.next(), cpus.next()) else {
+            eprintln!("skipped: needs two CPUs");
+            return;
+        };
+        let map = PageMap::open(std::process::id() as Pid).unwrap();
+        let mut best = 0;
+        for _ in 0..5 {
+            sys::pin_to_cpu(0, first.into());
+            let start = sys::fresh_pages(256 * PAGE).unwrap();
+            let frame = |page| if let Backing::Private(frame) = page { Some(frame) } else { None };
+            let these = These(map.read(start, 256).into_iter().filter_map(frame).collect());
+            sys::give_up(start, 256 * PAGE);
+            sys::pin_to_cpu(0, second.into());
+            let mut stock = Stock::new(&these, true, None);
+            stock.look_at_pages(&map, 256, 8 * LOOK, vec![first, second]);
+            best = best.max(stock.pages.len());
+            stock.give_back();
+            sys::set_affinity(0, &all);
         }
         assert!(best > 200, "{best} of 256");
     }
@@ -493,7 +558,7 @@ mod tests {
             stock.look_at_blocks(&map, 40 * BLOCK / 4, 50 * BLOCK);
             assert_eq!(stock.held, 0);
             assert!(stock.pages.iter().all(|(frame, _)| LowBits.contains(*frame)));
-            let blocks: std::collections::BTreeSet<u64> = stock.pages.iter().map(|(frame, _)| frame / BLOCK).collect();
+            let blocks: BTreeSet<u64> = stock.pages.iter().map(|(frame, _)| frame / BLOCK).collect();
             assert_eq!(stock.pages.len() as u64, blocks.len() as u64 * BLOCK / 4);
             (blocks.len(), stock)
         };
@@ -503,7 +568,7 @@ mod tests {
             stock.release(256, 0);
             sys::pin_to_cpu(0, 0);
             let start = sys::fresh_pages(256 * PAGE).unwrap();
-            sys::unpin(0);
+            sys::set_affinity(0, &stock.cpus);
             let got = PageMap::open(std::process::id() as Pid).unwrap().read(start, 256);
             got.iter().filter(|page| is_right(&LowBits, **page)).count()
         });

@@ -163,9 +163,52 @@ pub(crate) fn has_free_blocks(node: Option<u32>) -> bool {
     wanted.peek().is_some() && wanted.all(|(_, pages)| *pages > least)
 }
 
+/// CPUs with the pages that wait in their lists, of a NUMA node or of all: each gives them only to who asks there.
+pub(crate) fn waiting_pages(node: Option<u32>) -> BTreeMap<u32, u64> {
+    waiting(&fs::read_to_string("/proc/zoneinfo").unwrap_or_default(), node)
+}
+
+fn waiting(zoneinfo: &str, node: Option<u32>) -> BTreeMap<u32, u64> {
+    let (mut pages, mut cpu, mut wanted) = (BTreeMap::new(), None, false);
+    for line in zoneinfo.lines() {
+        let mut words = line.split([' ', ':', ',']).filter(|word| !word.is_empty());
+        let (name, number) = (words.next(), words.next().and_then(|word| word.parse::<u64>().ok()));
+        match (name, number) {
+            (Some("Node"), Some(number)) => wanted = node.is_none_or(|node| u64::from(node) == number),
+            (Some("cpu"), Some(number)) => cpu = u32::try_from(number).ok(),
+            (Some("count"), Some(count)) => {
+                if let Some(cpu) = cpu.take().filter(|_| wanted && count > 0) {
+                    *pages.entry(cpu).or_default() += count;
+                }
+            }
+            _ => {}
+        }
+    }
+    pages
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_wait_on_cpus_of_all_zones() {
+        let zone = |node: u32, counts: [u64; 2]| {
+            let sets = (0..)
+                .zip(counts)
+                .map(|(cpu, count)| format!("    cpu: {cpu}\n      count:    {count}\n      high: 99\n"));
+            let sets = sets.collect::<String>();
+            format!(
+                "Node {node}, zone   Normal\n  pages free     77\n        present  88\n  pagesets\n{sets}  start_pfn: 4\n"
+            )
+        };
+        let text = zone(0, [0, 3]) + &zone(0, [5, 4]) + &zone(1, [9, 0]);
+        assert_eq!(waiting(&text, None), BTreeMap::from([(0, 14), (1, 7)]));
+        assert_eq!(waiting(&text, Some(0)), BTreeMap::from([(0, 5), (1, 7)]));
+        assert_eq!(waiting(&text, Some(1)), BTreeMap::from([(0, 9)]));
+        let here = fs::read_to_string("/proc/zoneinfo").unwrap();
+        assert!(waiting(&here, None).values().sum::<u64>() > 0, "none wait:\n{here}");
+    }
 
     const MOUNTS: &str = "\
         31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\

@@ -8,6 +8,8 @@ use crate::wire::{self, Nodes};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::mpsc::{self, SendError};
+use std::time::Duration;
 
 /// Process or thread id.
 pub(crate) type Pid = libc::pid_t;
@@ -353,11 +355,6 @@ pub(crate) fn pin_to_cpu(pid: Pid, cpu: u64) {
     }
 }
 
-/// Lets a process (0 = this one) run everywhere.
-pub(crate) fn unpin(pid: Pid) {
-    set_affinity(pid, &[u64::MAX; 128]);
-}
-
 /// CPUs a process may run on.
 pub(crate) fn affinity(pid: Pid) -> [u64; 128] {
     let mut set = [0u64; 128];
@@ -459,6 +456,30 @@ pub(crate) fn fresh_pages(length: u64) -> io::Result<u64> {
         return Err(error);
     }
     Ok(start as u64)
+}
+
+/// The same with what `cpu` has to give; None when it has none, or does not let this process run within `patience`.
+pub(crate) fn fresh_pages_on(cpu: u32, length: u64, patience: Duration) -> Option<u64> {
+    let everywhere = affinity(0);
+    let (names, name) = mpsc::channel();
+    let (maps, mapped) = mpsc::channel();
+    let looks = move || {
+        // SAFETY: takes nothing.
+        let thread = unsafe { libc::gettid() };
+        let _ = names.send(thread);
+        pin_to_cpu(thread, cpu.into());
+        // Nobody waits any more: it was not needed.
+        if let Err(SendError(Some(start))) = maps.send(fresh_pages(length).ok()) {
+            unmap(start, length);
+        }
+    };
+    std::thread::Builder::new().spawn(looks).ok()?;
+    let thread = name.recv().ok()?;
+    mapped.recv_timeout(patience).unwrap_or_else(|_| {
+        // It ends where it may.
+        set_affinity(thread, &everywhere);
+        None
+    })
 }
 
 /// Maps a block of 2 MiB of new memory, aligned, that the kernel has taken in one piece if it could, and splits it into
