@@ -454,6 +454,27 @@ mod tests {
     use super::*;
     use crate::wire;
     use std::collections::BTreeSet;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// The tests of this file use the same CPU's list of free pages: one at a time.
+    fn turn() -> MutexGuard<'static, ()> {
+        static LISTS: Mutex<()> = Mutex::new(());
+        LISTS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Others may take pages in between, or give some up: of twenty tries, the test asks for one with most of the 256 pages,
+    /// where chance would give a quarter. Who was in the way will be gone after a pause.
+    fn most_of_256(mut take: impl FnMut() -> usize) {
+        let mut best = 0;
+        for _ in 0..20 {
+            best = best.max(take());
+            if best > 200 {
+                return;
+            }
+            std::thread::sleep(SETTLED);
+        }
+        panic!("{best} of 256");
+    }
 
     struct LowBits;
 
@@ -496,13 +517,12 @@ mod tests {
         assert_eq!(wire::one_node(1024), Nodes::default());
     }
 
-    /// The premise of the broker: what is given up on a CPU is what the next populate there gets. Others may take a
-    /// page in between, so the test asks for most, where chance would give a quarter.
+    /// The premise of the broker: what is given up on a CPU is what the next populate there gets.
     #[test]
     fn frames_given_up_on_a_cpu_are_the_next_ones_taken_there() {
+        let _turn = turn();
         let mut stock = Stock::new(&LowBits, true, None);
-        let mut best = 0;
-        for _ in 0..5 {
+        most_of_256(|| {
             assert!(stock.has(256, false));
             assert_eq!(stock.release(256, 0), 256);
             sys::pin_to_cpu(0, 0);
@@ -510,9 +530,8 @@ mod tests {
             sys::set_affinity(0, &stock.cpus);
             let got = PageMap::open(std::process::id() as Pid).unwrap().read(start, 256);
             let right = |page: &&Backing| matches!(page, Backing::Private(frame) if LowBits.contains(*frame));
-            best = best.max(got.iter().filter(right).count());
-        }
-        assert!(best > 200, "{best} of 256");
+            got.iter().filter(right).count()
+        });
     }
 
     /// Why a search for what is nowhere else looks on each CPU: there are frames that others do not come by. It begins on
@@ -525,9 +544,9 @@ mod tests {
             eprintln!("skipped: needs two CPUs");
             return;
         };
+        let _turn = turn();
         let map = PageMap::open(std::process::id() as Pid).unwrap();
-        let mut best = 0;
-        for _ in 0..5 {
+        most_of_256(|| {
             sys::pin_to_cpu(0, first.into());
             let start = sys::fresh_pages(256 * PAGE).unwrap();
             let frame = |page| if let Backing::Private(frame) = page { Some(frame) } else { None };
@@ -536,11 +555,10 @@ mod tests {
             sys::pin_to_cpu(0, second.into());
             let mut stock = Stock::new(&these, true, None);
             stock.look_at_pages(&map, 256, 8 * LOOK, vec![first, second]);
-            best = best.max(stock.pages.len());
             stock.give_back();
             sys::set_affinity(0, &all);
-        }
-        assert!(best > 200, "{best} of 256");
+            stock.pages.len()
+        });
     }
 
     /// The premise of looking at blocks: no block comes twice, what is given up is the kernel's again, and what is kept
@@ -552,6 +570,7 @@ mod tests {
             eprintln!("skipped: needs free blocks of 2 MiB");
             return;
         }
+        let _turn = turn();
         let map = PageMap::open(std::process::id() as Pid).unwrap();
         let look = || {
             let mut stock = Stock::new(&LowBits, true, None);
@@ -564,7 +583,7 @@ mod tests {
         };
         let all = (0..5).map(|_| look()).find(|(blocks, _)| *blocks == 40);
         let (_, mut stock) = all.expect("five times others took the free blocks");
-        let best = (0..5).map(|_| {
+        most_of_256(|| {
             stock.release(256, 0);
             sys::pin_to_cpu(0, 0);
             let start = sys::fresh_pages(256 * PAGE).unwrap();
@@ -572,7 +591,5 @@ mod tests {
             let got = PageMap::open(std::process::id() as Pid).unwrap().read(start, 256);
             got.iter().filter(|page| is_right(&LowBits, **page)).count()
         });
-        let best = best.max().unwrap();
-        assert!(best > 200, "{best} of 256");
     }
 }
