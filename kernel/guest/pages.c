@@ -194,9 +194,20 @@ struct tally pages_of(pid_t pid, const struct mapping *mapping, const struct wan
 	return look.tally;
 }
 
-void fetch_pages(const struct mapping *mapping, const struct wanted *wanted)
+struct tally own_pages(unsigned long pages, const struct mapping *mapping, const struct wanted *wanted,
+		       unsigned int to_tell)
 {
-	struct look look = { .mapping = mapping, .wanted = wanted, .fetches = true };
+	struct tally tally = pages_of(gettid(), mapping, wanted, to_tell);
 
-	look_at_process(&look, getpid());
+	/*
+	 * Beside others, some may be in swap, or on their way to another frame, which looks the same; or there by the time that
+	 * it is asked what their frame is used for.
+	 */
+	for (int tries = 0; tries < 20 && tally.anonymous < pages; tries++) {
+		struct look look = { .mapping = mapping, .wanted = wanted, .fetches = true };
+
+		look_at_process(&look, getpid());
+		tally = pages_of(gettid(), mapping, wanted, to_tell);
+	}
+	return tally;
 }

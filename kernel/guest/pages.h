@@ -37,7 +37,8 @@ bool is_wanted(const struct wanted *wanted, uint32_t class);
 uint64_t frame_of(pid_t pid, const void *address);
 /* Looks at every page; the first `to_tell` wrong private ones are printed as "# ..." lines. */
 struct tally pages_of(pid_t pid, const struct mapping *mapping, const struct wanted *wanted, unsigned int to_tell);
-/* Reads every page of this process that is in swap. */
-void fetch_pages(const struct mapping *mapping, const struct wanted *wanted);
+/* The same of this process, which has read again what was in swap when there were fewer private ones than `pages`. */
+struct tally own_pages(unsigned long pages, const struct mapping *mapping, const struct wanted *wanted,
+		       unsigned int to_tell);
 
 #endif

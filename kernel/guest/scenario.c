@@ -50,16 +50,8 @@ bool is_filled(const char *start, size_t bytes, uint64_t number)
 
 bool all_in_color(unsigned long pages)
 {
-	struct tally tally = pages_of(gettid(), &mapping, &wanted, 4);
+	struct tally tally = own_pages(pages, &mapping, &wanted, 4);
 
-	/*
-	 * Beside others, some may be in swap, or on their way to another frame, which looks the same; or there by the time that
-	 * it is asked what their frame is used for.
-	 */
-	for (int tries = 0; tries < 20 && tally.anonymous < pages; tries++) {
-		fetch_pages(&mapping, &wanted);
-		tally = pages_of(gettid(), &mapping, &wanted, 4);
-	}
 	if (tally.nowhere)
 		return because("%lu pages are in memory without color", tally.nowhere);
 	if (tally.anonymous < pages)

@@ -24,9 +24,9 @@ known_parts() {
     done
 }
 
-# answer NAME REASON: a test that has failed when there is a reason.
+# answer NAME REASON: a test that has failed when there is a reason, which is told in one line.
 answer() {
-    if [ -z "$2" ]; then echo "ok - $1"; else echo "not ok - $1 # $2"; fi
+    if [ -z "$2" ]; then echo "ok - $1"; else echo "not ok - $1 # $2" | awk '{ printf "%s%s", comma, $0; comma = "; " } END { print "" }'; fi
 }
 
 # expect NAME FOUND EXPECTED

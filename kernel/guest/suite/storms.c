@@ -66,11 +66,12 @@ static bool is_numbered(const uint64_t *words, unsigned long pages, uint64_t fro
 
 static bool in_color(unsigned long pages)
 {
-	struct tally tally = pages_of(getpid(), &mapping, &wanted, 2);
+	struct tally tally = own_pages(pages, &mapping, &wanted, 2);
 
 	if (tally.anonymous >= pages && !tally.anonymous_wrong && !tally.nowhere)
 		return true;
-	printf("failed: of %lu pages, %lu expected, %lu are out of color\n", tally.anonymous, pages, tally.anonymous_wrong);
+	printf("failed: of %lu pages, %lu expected, %lu are out of color, %lu without; %lu are in swap\n", tally.anonymous,
+	       pages, tally.anonymous_wrong, tally.nowhere, tally.swapped);
 	return false;
 }
 
