@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # image.sh OUT BUILT MEMTINT: makes the root file system in which the tests of guest/ run: its script and suites, its
-# observers, the module that takes pages in interrupts for the kernel in the folder BUILT (of build.sh), and the program
-# MEMTINT.
+# observers, the modules irqpages and holdlock for the kernel in the folder BUILT (of build.sh), and the program MEMTINT.
 set -euo pipefail
 
 out=$1 built=$2 memtint=$3
@@ -14,8 +13,10 @@ trap 'rm -rf "$scratch" "$out.$$"' EXIT
 
 mkdir "$scratch/bin"
 make -s -C "$guest" BUILD="$scratch/bin" >&2
-"$here/../module.sh" "$built" "$guest/irqpages" "$scratch/irqpages"
-"$here/initramfs.sh" "$scratch/image" "$guest/test.sh" "$scratch"/bin/* "$scratch/irqpages/irqpages.ko" "$guest"/suite/*.sh "$memtint"
+for module in irqpages holdlock; do
+    "$here/../module.sh" "$built" "$guest/$module" "$scratch/$module"
+done
+"$here/initramfs.sh" "$scratch/image" "$guest/test.sh" "$scratch"/bin/* "$scratch"/*/*.ko "$guest"/suite/*.sh "$memtint"
 # Another checkout may have the same kernel, and be using its image, or making one.
 mv "$scratch/image" "$out.$$"
 mv "$out.$$" "$out"
