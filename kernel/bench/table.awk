@@ -107,7 +107,10 @@ function judge() {
     target("1 of 16 colors, allocation", worst("single", 0), 1.5)
     target("1 of 16 colors, allocation and free", worst("single", 1), 1.5)
     target("4 of 16 colors, longest allocation", ratio(maximum("four"), maximum("plain")), 4)
+    target("4 of 16 colors of a group, longest allocation", ratio(maximum("group"), maximum("plain")), 4)
     target("1 of 16 colors, longest allocation", ratio(maximum("single"), maximum("plain")), 4)
+    target("4 of 16 colors used up, longest failure", ratio(most["four-exhausted fail alloc"], maximum("plain")), 4)
+    target("1 of 16 colors used up, longest failure", ratio(most["single-exhausted fail alloc"], maximum("plain")), 4)
     fails_exactly("four-exhausted")
     fails_exactly("single-exhausted")
 }
@@ -156,6 +159,7 @@ END {
         printf "%-7s %-44s %.3f, at most %s\n", met[i] ? "met" : "not met", targets[i], founds[i], limits[i]
     for (i = 1; i <= nr_exacts; i++)
         printf "%-7s %-44s at most %d instructions, %d pages left\n", exact[i] ? "met" : "not met", exacts[i] ": each fails, no page left", most[exacts[i] " fail alloc"], left[exacts[i]]
+    printf "%-7s %-44s %.3f: more than the limit of others without colors\n", "no aim", "beside exclusive colors, allocation and free", worst("reserved", 1)
     if (missing) print "not met a measurement is missing"
     exit unmet()
 }

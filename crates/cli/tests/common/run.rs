@@ -163,6 +163,7 @@ impl<'a> Launch<'a> {
     fn start(self, mut command: Command, report: Option<PathBuf>) -> Run<'a> {
         command.current_dir(&self.directory).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        heed_interrupts(&mut command);
         if let Some(file) = &self.available {
             show_instead(&mut command, c"/proc/meminfo", file);
         }
@@ -364,6 +365,23 @@ pub(crate) fn pipe(command: &mut Command, input: &[u8]) -> Vec<u8> {
     assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
     let _ = writer.join();
     output.stdout
+}
+
+/// Has a program begin with the interrupts that a shell in the foreground gives it.
+///
+/// Tests may run in the background of a script, where both are ignored, and remain so in whatever is executed.
+fn heed_interrupts(command: &mut Command) {
+    // SAFETY: system calls between fork and exec, without pointers.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGINT, libc::SIGQUIT] {
+                if libc::signal(signal, libc::SIG_DFL) == libc::SIG_ERR {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            Ok(())
+        });
+    }
 }
 
 /// Has a program begin in a cgroup.
