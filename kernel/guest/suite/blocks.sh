@@ -67,3 +67,34 @@ echo 10000 >$sizes/khugepaged/scan_sleep_millisecs
 (colored "strict 0" sh -c 'echo 3 >/proc/sys/vm/nr_hugepages')
 expect "blocks: the pool of hugetlb is filled" "$(cat /proc/sys/vm/nr_hugepages)" 3
 echo 0 >/proc/sys/vm/nr_hugepages
+
+# loads MAPPING: in place of the one in use, once nobody has a policy of that.
+loads() {
+    left policies >/dev/null
+    dd if="$1" of=$floor/map bs=64k 2>/dev/null
+    expect "blocks: in use is $1" "$(cat $floor/map)" "$(cat "$1")"
+}
+
+# In that mapping, every huge page has all classes of its node. With one function more, of the bit above a huge page, it has one
+# half of them or the other: colors have huge pages, but not all that there are.
+whole=$map map=/tmp/map.halves
+awk '/^bank/ { seen = 1 } !/^bank/ && seen { print "bank 0x200000"; seen = 0 } { print }' $whole >$map
+loads $map
+index_is_right "with halves"
+list=$(classes_of_block 512)
+echo "# blocks: halves: a huge page has the classes $list"
+expect "blocks: halves: a huge page has half of the classes" "$(echo "$list" | tr ',' '\n' | wc -l) $(colors $map </dev/null)" \
+    "$per_node $((2 * per_node * nodes)) 1"
+blocks_are "halves" "$list"
+expect "blocks: halves: some are huge" "$(awk '$1 == "filled" { print ($3 > 0) }' /tmp/out)" 1
+grows_or_not "blocks: halves, one class too few: counted" refused $floor/stat 1 blocks_are "halves, one class too few" "${list#*,}"
+expect "blocks: halves, one class too few: none" "$(awk '{ huge += $3 } END { print NR, huge }' /tmp/out)" "3 0"
+collapses "halves, collapse" "$list" collapse 1
+collapses "halves, collapse, one class too few" "${list#*,}" collapse 0
+echo 0 >$sizes/khugepaged/scan_sleep_millisecs
+collapses "halves, khugepaged" "$list" khugepaged 1
+collapses "halves, khugepaged, one class too few" "${list#*,}" khugepaged 0
+echo 10000 >$sizes/khugepaged/scan_sleep_millisecs
+held_with "strict $list" "blocks: halves" "$list" anonymous copy-on-write huge
+map=$whole
+loads $map
