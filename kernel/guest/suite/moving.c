@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * moving MAPPING CLASSES SCENARIO [GROUP]: starts without colors and has memory,
- * gives itself the policy "strict CLASSES" by a write to debugfs, and looks what
- * became of the memory that was there; or has colors, and others move its
- * memory or fault it in; or comes into a cgroup. One scenario in each run:
+ * moving MAPPING CLASSES SCENARIO [GROUP|FILE|OTHERS]: starts without colors and
+ * has memory, gives itself the policy "strict CLASSES" by a write to debugfs, and
+ * looks what became of the memory that was there; or has colors, and others move
+ * its memory or fault it in; or comes into a cgroup. One scenario in each run:
  * "ok - NAME", or "not ok - NAME # reason". What a scenario writes it reads back.
+ * Some want a cgroup; "shared-file" has its pages in FILE, if any; a thread of
+ * "threads-differ" has the classes OTHERS.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -55,6 +57,25 @@ static size_t pages_out_of_color(const char *start, size_t bytes)
 		wrong += !mapping_color(&mapping, frame_of(gettid(), start + at), &color) || !is_wanted(&wanted, color.bank_class);
 	}
 	return wrong;
+}
+
+static uint64_t *frames_of(char *start, size_t pages)
+{
+	uint64_t *frames = calloc(pages, sizeof(*frames));
+
+	for (size_t page = 0; page < pages; page++)
+		frames[page] = frame_of(getpid(), start + page * PAGE_BYTES);
+	return frames;
+}
+
+/* Whether each page is where it was. */
+static bool stayed_at(const uint64_t *frames, const char *start, size_t pages)
+{
+	size_t moved = 0;
+
+	for (size_t page = 0; page < pages; page++)
+		moved += frame_of(getpid(), start + page * PAGE_BYTES) != frames[page];
+	return !moved || because("%zu of %zu pages have moved", moved, pages);
 }
 
 /*
@@ -334,6 +355,127 @@ static bool shared(void)
 	return child_was_well(child) && take_colors() && is_filled(start, 4 * MIB, 6) && all_in_color(1024);
 }
 
+/* Pages of a file, or of memory that is shared, in all colors; what was freed last is kept meanwhile. */
+static char *file_of_all_colors(size_t bytes, unsigned int number)
+{
+	int file = arguments[4] ? open(arguments[4], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) :
+				  memfd_create("moving", MFD_CLOEXEC);
+	char *hog = memory(64 * MIB), *start;
+
+	memset(hog, 1, 64 * MIB);
+	if (file < 0 || ftruncate(file, bytes))
+		err(2, "a file");
+	start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (start == MAP_FAILED)
+		err(2, "mmap");
+	fill(start, bytes, number);
+	/* On its disk now, none of it is busy later. */
+	if (msync(start, bytes, MS_SYNC) || close(file))
+		err(2, "a file");
+	munmap(hog, 64 * MIB);
+	return start;
+}
+
+/* The same of page cache, and of memory that is shared: all of it stays that a process without colors has mapped. */
+static bool shared_file(void)
+{
+	size_t bytes = 4 * MIB, pages = bytes / PAGE_BYTES;
+	char *start = file_of_all_colors(bytes, 24);
+	uint64_t *frames = frames_of(start, pages);
+	long wrong = pages_out_of_color(start, bytes), counted = -number_of(FLOOR "moving", "shared_file");
+	struct tally tally;
+	pid_t child;
+
+	if (wrong < (long)pages / 4)
+		return because("only %ld of %zu pages are out of color before", wrong, pages);
+	open_pipes();
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		/* Shared memory is not mapped by a fork, but when it is used. */
+		bool well = is_filled(start, bytes, 24);
+
+		tell(1);
+		hear(0);
+		child_end(well && is_filled(start, bytes, 24));
+	}
+	hear(1);
+	if (!take_colors())
+		return false;
+	counted += number_of(FLOOR "moving", "shared_file");
+	tally = pages_of(getpid(), &mapping, &wanted, 0);
+	printf("# shared-file: %ld pages are out of color, %ld were counted\n", wrong, counted);
+	/* More than these are pages of the program, which both have mapped. */
+	if (counted < wrong || counted > (long)tally.file_wrong)
+		return because("%ld pages were counted as shared, %ld of the file and %lu of all are out of color", counted, wrong,
+			       tally.file_wrong);
+	if (!stayed_at(frames, start, pages))
+		return false;
+	tell(0);
+	return child_was_well(child) && take_colors() && is_filled(start, bytes, 24) && area_in_color(getpid(), start, bytes);
+}
+
+struct other_thread {
+	char policy[600];
+	char *start;
+	size_t bytes;
+	bool well;
+};
+
+/* Colors of its own, and memory in them, until it is told to end. */
+static void *has_other_colors(void *arg)
+{
+	struct other_thread *other = arg;
+
+	other->well = write_to(FLOOR "task", other->policy) && number_of(FLOOR "settled", "moving") == 0;
+	fill(other->start, other->bytes, 26);
+	tell(0);
+	hear(1);
+	return NULL;
+}
+
+/*
+ * Whose threads have different colors is left alone, and counted: nobody knows which page is whose. One of them ends, and all is
+ * in the colors of the other.
+ */
+static bool threads_differ(void)
+{
+	size_t bytes = 2 * MIB, pages = bytes / PAGE_BYTES;
+	struct other_thread other = { .start = memory(bytes), .bytes = bytes };
+	char *start = memory(bytes);
+	long differ = -number_of(FLOOR "settled", "threads_differ"), moved;
+	uint64_t *frames[2];
+	pthread_t thread;
+
+	snprintf(other.policy, sizeof(other.policy), "strict %s", arguments[4]);
+	open_pipes();
+	if (!take_colors())
+		return false;
+	fill(start, bytes, 25);
+	frames[0] = frames_of(start, pages);
+	if (pthread_create(&thread, NULL, has_other_colors, &other))
+		return because("pthread_create");
+	hear(0);
+	if (!other.well || pages_out_of_color(other.start, bytes) != pages)
+		return because("the other thread has no colors of its own");
+	differ += number_of(FLOOR "settled", "threads_differ");
+	if (differ != 1)
+		return because("%ld were counted when the other thread got its colors", differ);
+	/* Whichever colors were taken for all, half of this would have to move. */
+	frames[1] = frames_of(other.start, pages);
+	differ = -number_of(FLOOR "settled", "threads_differ"), moved = -number_of(FLOOR "settled", "moved");
+	if (!take_colors())
+		return false;
+	differ += number_of(FLOOR "settled", "threads_differ"), moved += number_of(FLOOR "settled", "moved");
+	if (differ != 1 || moved)
+		return because("%ld were counted, and %ld pages moved", differ, moved);
+	if (!stayed_at(frames[0], start, pages) || !stayed_at(frames[1], other.start, pages))
+		return false;
+	tell(1);
+	pthread_join(thread, NULL);
+	return take_colors() && is_filled(start, bytes, 25) && is_filled(other.start, bytes, 26) && all_in_color(2 * pages);
+}
+
 /* A parent and a child that both have the colors: the memory they share moves. */
 static bool family(void)
 {
@@ -591,15 +733,6 @@ static bool full(void)
 		return because("%ld pages found no room, %ld were busy, %lu are out of color", no_room, busy,
 			       tally.anonymous_wrong);
 	return is_filled(start, bytes, 12);
-}
-
-static uint64_t *frames_of(char *start, size_t pages)
-{
-	uint64_t *frames = calloc(pages, sizeof(*frames));
-
-	for (size_t page = 0; page < pages; page++)
-		frames[page] = frame_of(getpid(), start + page * PAGE_BYTES);
-	return frames;
 }
 
 /* Where memory comes from, without this, is the scheduler's choice. */
@@ -898,17 +1031,50 @@ static bool remote(void)
 }
 
 struct reader {
-	pid_t child;
+	pid_t process;
 	char *from, *to;
+	size_t bytes;
 };
 
-/* Holds on to the memory of the child until somebody serves the fault. */
-static void *read_child(void *arg)
+/* Holds on to the memory of the process, and pins these pages, until somebody serves the fault. */
+static void *read_process(void *arg)
 {
 	struct reader *reader = arg;
-	struct iovec to = { reader->to, PAGE_BYTES }, from = { reader->from, PAGE_BYTES };
+	struct iovec to = { reader->to, reader->bytes }, from = { reader->from, reader->bytes };
 
-	return process_vm_readv(reader->child, &to, 1, &from, 1, 0) == (ssize_t)PAGE_BYTES ? arg : NULL;
+	return process_vm_readv(reader->process, &to, 1, &from, 1, 0) == (ssize_t)reader->bytes ? arg : NULL;
+}
+
+/* Pages that are in use by the kernel stay, and are counted, until they are in use no more. */
+static bool pinned(void)
+{
+	size_t bytes = 2 * MIB, pages = bytes / PAGE_BYTES;
+	char *start = memory_of_all_colors(bytes);
+	struct reader reader = { .process = getpid(), .from = start, .to = memory(bytes), .bytes = bytes };
+	struct uffdio_zeropage served = { .range = { (uint64_t)reader.to, bytes } };
+	int faults = user_faults(reader.to, bytes);
+	long wrong, counted = -number_of(FLOOR "settled", "pinned");
+	uint64_t *frames;
+	struct uffd_msg fault;
+	pthread_t thread;
+	void *was_read;
+	bool well;
+
+	fill(start, bytes, 28);
+	wrong = pages_out_of_color(start, bytes);
+	frames = frames_of(start, pages);
+	if (wrong < (long)pages / 4)
+		return because("only %ld of %zu pages are out of color before", wrong, pages);
+	if (pthread_create(&thread, NULL, read_process, &reader) || read(faults, &fault, sizeof(fault)) != sizeof(fault))
+		return because("nobody reads");
+	well = take_colors();
+	counted += number_of(FLOOR "settled", "pinned");
+	well = well && (counted == wrong || because("%ld pages were counted, %ld are out of color", counted, wrong));
+	well = well && stayed_at(frames, start, pages);
+	well = (!ioctl(faults, UFFDIO_ZEROPAGE, &served) || because("UFFDIO_ZEROPAGE")) && well;
+	pthread_join(thread, &was_read);
+	return well && (was_read || because("process_vm_readv")) && take_colors() && is_filled(start, bytes, 28) &&
+		is_filled(reader.to, bytes, 28) && area_in_color(getpid(), start, bytes);
 }
 
 /*
@@ -920,7 +1086,7 @@ static bool swapped_twice(void)
 	/* More than fits between others' pages, which would not be moved. */
 	size_t bytes = 24 * MIB;
 	char *start = memory(bytes);
-	struct reader reader = { .from = start, .to = memory(PAGE_BYTES) };
+	struct reader reader = { .from = start, .to = memory(PAGE_BYTES), .bytes = PAGE_BYTES };
 	struct uffdio_zeropage served = { .range = { (uint64_t)reader.to, PAGE_BYTES } };
 	int faults = user_faults(reader.to, PAGE_BYTES);
 	struct uffd_msg fault;
@@ -936,8 +1102,8 @@ static bool swapped_twice(void)
 	if (madvise(start, bytes, MADV_PAGEOUT) || pages_of(getpid(), &mapping, &wanted, 0).swapped < bytes / PAGE_BYTES / 2)
 		return because("little was swapped out");
 	fflush(stdout);
-	reader.child = fork();
-	if (!reader.child) {
+	reader.process = fork();
+	if (!reader.process) {
 		for (size_t at = 0; at < bytes; at += PAGE_BYTES)
 			*(volatile char *)(start + at);
 		tell(1);
@@ -945,10 +1111,10 @@ static bool swapped_twice(void)
 		_exit(0);
 	}
 	hear(1);
-	if (pthread_create(&thread, NULL, read_child, &reader) || read(faults, &fault, sizeof(fault)) != sizeof(fault))
+	if (pthread_create(&thread, NULL, read_process, &reader) || read(faults, &fault, sizeof(fault)) != sizeof(fault))
 		return because("the child is not read");
 	tell(0);
-	well = child_was_well(reader.child);
+	well = child_was_well(reader.process);
 	stayed = number_of(FLOOR "settled", "stayed");
 	well = write_to("/proc/sys/vm/compact_memory", "1") && well;
 	stayed = number_of(FLOOR "settled", "stayed") - stayed;
@@ -1066,8 +1232,9 @@ static const struct {
 	const char *name;
 	bool (*run)(void);
 } scenarios[] = {
-	{ "everything", everything }, { "writers", writers }, { "shared", shared }, { "family", family },
-	{ "races", races }, { "nothing", nothing }, { "huge", huge }, { "merged", merged },
+	{ "everything", everything }, { "writers", writers }, { "shared", shared },
+	{ "shared-file", shared_file }, { "threads-differ", threads_differ }, { "pinned", pinned },
+	{ "family", family }, { "races", races }, { "nothing", nothing }, { "huge", huge }, { "merged", merged },
 	{ "merged-shared", merged_shared }, { "merging", merging }, { "full", full },
 	{ "changes", changes }, { "some-changes", some_changes },
 	{ "compaction", compaction }, { "compaction-beside", compaction_beside }, { "nodes", nodes },
@@ -1079,7 +1246,7 @@ static const struct {
 int main(int argc, char **argv)
 {
 	if (argc != 4 && argc != 5)
-		errx(2, "usage: moving MAPPING CLASSES SCENARIO [GROUP]");
+		errx(2, "usage: moving MAPPING CLASSES SCENARIO [GROUP|FILE|OTHERS]");
 	arguments = argv;
 	group = argv[4];
 	mapping = mapping_read(argv[1]);

@@ -2,10 +2,10 @@
 #
 # Memory that was there before the colors moves into them, and what others move or fault in keeps them.
 
-# moves SCENARIO CLASSES
+# moves SCENARIO CLASSES [FILE|OTHERS]
 moves() {
-    moving $map "$2" "$1" >/tmp/moving.$1 2>&1
-    expect "moving: $1" "$(grep -v '^#' /tmp/moving.$1)" "ok - $1"
+    moving $map "$2" "$1" ${3:+"$3"} >/tmp/moving.$1 2>&1
+    expect "moving: $1${3:+, $3}" "$(grep -v '^#' /tmp/moving.$1)" "ok - $1"
     grep '^#' /tmp/moving.$1
 }
 
@@ -21,9 +21,16 @@ would_move() {
     grep '^#' /tmp/moving.attempt
 }
 
-for scenario in everything writers changes shared family races huge merged merged-shared merging compaction nodes remote; do
+for scenario in everything writers changes shared shared-file pinned family races huge merged merged-shared merging \
+    compaction nodes remote; do
     moves $scenario "$(classes_of_nodes 2 4)"
 done
+moves threads-differ "$(classes_of_nodes 2 4)" "$(classes_of_nodes 10 4)"
+mkdir -p /disk
+mount -t ext2 /dev/ram1 /disk
+moves shared-file "$(classes_of_nodes 2 4)" /disk/shared
+rm /disk/shared
+umount /disk
 would_move swapped-twice "$(classes_of_nodes 2 4)"
 moves full "$(classes_of_nodes 12 1)"
 if [ -e /proc/sys/kernel/numa_balancing ] && [ "$nodes" -gt 1 ]; then
