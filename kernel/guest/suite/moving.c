@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/swap.h>
@@ -40,6 +41,8 @@
 
 /* How long the kernel is given to look at who uses what: it does so every second at first, and more seldom in time. */
 #define BALANCE_SECONDS 60
+/* The kernel's promise: so many pages at most are moved under one hold of an address space. */
+#define PIECE_PAGES 128
 /* How long KSM is given to look at all pages some times. */
 #define MERGE_SECONDS 60
 
@@ -392,8 +395,8 @@ static bool shared_file(void)
 	fflush(stdout);
 	child = fork();
 	if (!child) {
-		/* Shared memory is not mapped by a fork, but when it is used. */
-		bool well = is_filled(start, bytes, 24);
+		/* Shared memory is not mapped by a fork, but when it is used. Nobody is left behind by who gives up. */
+		bool well = !prctl(PR_SET_PDEATHSIG, SIGKILL) && is_filled(start, bytes, 24);
 
 		tell(1);
 		hear(0);
@@ -474,6 +477,69 @@ static bool threads_differ(void)
 	tell(1);
 	pthread_join(thread, NULL);
 	return take_colors() && is_filled(start, bytes, 25) && is_filled(other.start, bytes, 26) && all_in_color(2 * pages);
+}
+
+/* What the job of this process has moved so far; -1: it has none. */
+static long moved_so_far(void)
+{
+	FILE *file = fopen(FLOOR "moving", "re");
+	char line[256];
+	long so_far = -1;
+
+	if (!file)
+		err(2, FLOOR "moving");
+	while (fgets(line, sizeof(line), file)) {
+		const char *moved = strstr(line, " moved ");
+		int pid;
+
+		if (moved && sscanf(line, "process %d pass", &pid) == 1 && pid == getpid())
+			so_far = atol(moved + strlen(" moved "));
+	}
+	fclose(file);
+	return so_far;
+}
+
+/* Looks on until all has moved: how many numbers of moved pages were seen on the way, without the first and the last. */
+static bool progress(long all, unsigned int *seen)
+{
+	long so_far, last = 0;
+
+	for (*seen = 0; (so_far = moved_so_far()) >= 0; last = so_far) {
+		if (so_far < last)
+			return because("%ld pages were moved, then %ld", last, so_far);
+		*seen += so_far > last && so_far < all;
+	}
+	return true;
+}
+
+/* The writer of colors does not wait: pages move a few at a time while it goes on, and it can see how far that is. */
+static bool by_the_piece(void)
+{
+	size_t bytes = 64 * MIB;
+	char *start = memory_of_all_colors(bytes);
+	long wrong, at_once, moved = -number_of(FLOOR "settled", "moved"), largest;
+	unsigned int seen;
+
+	fill(start, bytes, 27);
+	wrong = pages_out_of_color(start, bytes);
+	if (wrong < (long)(bytes / PAGE_BYTES / 4))
+		return because("only %ld pages are out of color before", wrong);
+	if (!write_to(FLOOR "task", policy))
+		return false;
+	at_once = moved_so_far();
+	if (!progress(wrong, &seen))
+		return false;
+	moved += number_of(FLOOR "settled", "moved");
+	largest = number_of(FLOOR "moving", "largest_piece");
+	printf("# by-the-piece: %ld of %ld pages when the write returned, then %u steps were seen; largest piece %ld\n", at_once, moved,
+	       seen, largest);
+	if (at_once < 0 || at_once > wrong / 4)
+		return because("%ld of %ld pages were moved when the write returned", at_once, wrong);
+	if (moved < wrong || seen < 3)
+		return because("of %ld pages %ld were moved, in %u steps that were seen", wrong, moved, seen);
+	if (largest < 1 || largest > PIECE_PAGES)
+		return because("%ld pages were moved under one hold", largest);
+	return is_filled(start, bytes, 27) && area_in_color(getpid(), start, bytes);
 }
 
 /* A parent and a child that both have the colors: the memory they share moves. */
@@ -1233,7 +1299,7 @@ static const struct {
 	bool (*run)(void);
 } scenarios[] = {
 	{ "everything", everything }, { "writers", writers }, { "shared", shared },
-	{ "shared-file", shared_file }, { "threads-differ", threads_differ }, { "pinned", pinned },
+	{ "shared-file", shared_file }, { "threads-differ", threads_differ }, { "by-the-piece", by_the_piece }, { "pinned", pinned },
 	{ "family", family }, { "races", races }, { "nothing", nothing }, { "huge", huge }, { "merged", merged },
 	{ "merged-shared", merged_shared }, { "merging", merging }, { "full", full },
 	{ "changes", changes }, { "some-changes", some_changes },

@@ -21,7 +21,7 @@ would_move() {
     grep '^#' /tmp/moving.attempt
 }
 
-for scenario in everything writers changes shared shared-file pinned family races huge merged merged-shared merging \
+for scenario in everything writers changes shared shared-file pinned by-the-piece family races huge merged merged-shared merging \
     compaction nodes remote; do
     moves $scenario "$(classes_of_nodes 2 4)"
 done
