@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * fuzz FLOOR MAPPING SECONDS SEED: several processes that write nonsense and
- * nearly right texts to the floor's files at once, whole, in parts, elsewhere
+ * fuzz FLOOR MAPPING SECONDS SEED [GROUP]: several processes that write nonsense
+ * and nearly right texts to the floor's files at once, whole, in parts, elsewhere
  * than at the start and from memory that is not there, and read them in every
- * size. What comes back does not matter; that the kernel goes on does.
+ * size; with a cgroup, to its files as well, and some of them are in it. What
+ * comes back does not matter; that the kernel goes on does.
  *
- * Prints "fuzz N calls, M taken": writes that a file accepted.
+ * Prints "fuzz N calls, M taken": writes that a file accepted; and for each file
+ * that takes texts, "NAME M". Goes on for up to ten times as long when one of
+ * those that it is about has taken none: of "exclusive", what switches it on.
+ *
+ * fuzz nothing: ends well, for those who execute a program.
  */
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +31,19 @@
 #define CALLS 200
 #define TEXT_MAX 16384
 
-static const char *const names[] = { "map", "task", "fault", "colors", "stat", "check" };
+static const char *const names[] = {
+	"map", "task", "auto", "compat", "fault", "auto_fault", "auto_use", "colors", "stat", "check", "moving", "settled",
+	"exclusive",
+};
+/* Of these there are texts, and most calls are to the first two. */
+#define TAKING 4
+#define MOST 2
+static const char *const group_names[] = {
+	"memory.colors.bank", "memory.colors.set", "memory.colors.node", "memory.colors.mode", "memory.colors.exclusive",
+	"memory.colors.effective", "memory.colors.stat", "memory.colors.events",
+};
+#define GROUP_TAKING 5
+static const char *group;
 static char mapping[TEXT_MAX];
 static size_t mapping_bytes;
 static uint64_t seed;
@@ -34,6 +52,8 @@ static uint64_t seed;
 static struct {
 	unsigned long calls;
 	unsigned long taken;
+	unsigned long taken_by[TAKING];
+	unsigned long taken_by_group[GROUP_TAKING];
 } *sum;
 
 /* splitmix64 */
@@ -128,14 +148,85 @@ static size_t mapping_text(char *text)
 	return length;
 }
 
+static size_t add_one_of(char *text, size_t length, const char *const *words, unsigned int count)
+{
+	return add(text, length, words[below(count)]);
+}
+#define ADD_ONE_OF(text, length, words) add_one_of(text, length, words, sizeof(words) / sizeof((words)[0]))
+
+/* Rules of the automatic mode. Most are of a pool that leaves some to others. */
+static size_t rules_text(char *text)
+{
+	static const char *const first[] = { "", "", "pool 0-7\n", "pool 3\n", "pool 0-3,8\n", "pool *\n", "pool \n", "pool 1024\n" };
+	static const char *const word[] = { "rule ", "rule ", "rule ", "rule ", "Rule ", "rule", "pool 1\nrule " };
+	static const char *const user[] = { "*", "0", "0", "1000", "registered", "4294967295", "-1", "00", "root", "" };
+	static const char *const pattern[] = {
+		" *", " /*", " *fuzz*", " /bin/f?zz", " /proc/*", " /[a-z]*/[!x]*", " /[", " /\\", " tmp", " /a /b", " ", "",
+	};
+	static const char *const colors[] = {
+		"", "", " 1", " 2", " 1-2", " 1-4", " 1-64", " 2-1", " 0", " 65", " 1-65", " 1-", " -1", " x", " 99999999999999999999", " ",
+	};
+	static const char *const mode[] = { "", "", " strict", " soft", " soft ", " lenient" };
+	size_t length;
+
+	if (!below(3))
+		return add(text, 0, "none\n");
+	length = ADD_ONE_OF(text, 0, first);
+	for (unsigned int rules = 1 + (below(20) ? below(4) : below(100)); rules; rules--) {
+		length = ADD_ONE_OF(text, length, word);
+		length = ADD_ONE_OF(text, length, user);
+		length = ADD_ONE_OF(text, length, pattern);
+		length = ADD_ONE_OF(text, length, colors);
+		length = ADD_ONE_OF(text, length, mode);
+		if (below(50))
+			length = add(text, length, "\n");
+	}
+	return length;
+}
+
+static size_t compat_text(char *text)
+{
+	static const char *const words[] = { "off", "privileged", "all", "of", "offf", "", "OFF", "all all", "0" };
+	size_t length = ADD_ONE_OF(text, 0, words);
+
+	return below(2) ? add(text, length, "\n") : length;
+}
+
+/* What a cgroup asks for: a class or two in which it can be alone are tried often enough for that to come about. */
+static size_t group_text(char *text, const char *name)
+{
+	static const char *const modes[] = { "strict", "soft", "strict\n", "soft\n", "stric", "softer", " soft ", "" };
+	static const char *const switches[] = { "0", "1", "1", "1\n", "0\n", "2", "y", "n", "on", "of", "", " 1" };
+	static const char *const lists[] = { "0", "1", "0-1", "0,1\n", "*", "", "\n", " 1 ", "0-1:1/2", "1023", "1024" };
+
+	if (strstr(name, "mode"))
+		return ADD_ONE_OF(text, 0, modes);
+	if (strstr(name, "exclusive"))
+		return ADD_ONE_OF(text, 0, switches);
+	return below(2) ? ADD_ONE_OF(text, 0, lists) : add_list(text, 0);
+}
+
+static size_t right_text(char *text, const char *name)
+{
+	if (!strcmp(name, "map"))
+		return mapping_text(text);
+	if (!strcmp(name, "auto"))
+		return rules_text(text);
+	if (!strcmp(name, "compat"))
+		return compat_text(text);
+	if (!strncmp(name, "memory.", 7))
+		return group_text(text, name);
+	return policy_text(text);
+}
+
 /* Mostly of the kind that the file takes. */
 static size_t any_text(char *text, const char *name)
 {
 	size_t length;
 
 	if (below(4))
-		return !strcmp(name, "map") ? mapping_text(text) : policy_text(text);
-	switch (below(8)) {
+		return right_text(text, name);
+	switch (below(10)) {
 	case 0:
 		length = below(TEXT_MAX);
 		for (size_t i = 0; i < length; i++)
@@ -145,9 +236,25 @@ static size_t any_text(char *text, const char *name)
 		return policy_text(text);
 	case 4:
 		return add(text, 0, "none");
+	case 5:
+		return rules_text(text);
+	case 6:
+		return group_text(text, group_names[below(GROUP_TAKING)]);
 	default:
 		return mapping_text(text);
 	}
+}
+
+/* Counts a text that a file has accepted. */
+static void took(const char *name, const char *text)
+{
+	__atomic_add_fetch(&sum->taken, 1, __ATOMIC_RELAXED);
+	for (unsigned int i = 0; i < TAKING; i++)
+		if (!strcmp(name, names[i]))
+			__atomic_add_fetch(&sum->taken_by[i], 1, __ATOMIC_RELAXED);
+	for (unsigned int i = 0; i < GROUP_TAKING; i++)
+		if (!strcmp(name, group_names[i]) && (!strstr(name, "exclusive") || *text == '1'))
+			__atomic_add_fetch(&sum->taken_by_group[i], 1, __ATOMIC_RELAXED);
 }
 
 static void call(int file, const char *name)
@@ -185,23 +292,67 @@ static void call(int file, const char *name)
 	}
 	__atomic_add_fetch(&sum->calls, 1, __ATOMIC_RELAXED);
 	if (got > 0)
-		__atomic_add_fetch(&sum->taken, 1, __ATOMIC_RELAXED);
+		took(name, text);
+}
+
+/*
+ * Chooses a file, most often one that takes something. Who reads "settled" waits
+ * for the others: seldom.
+ */
+static const char *any_name(const char **folder, const char *floor)
+{
+	const char *name;
+
+	if (group && below(2)) {
+		*folder = group;
+		return group_names[below(4) ? below(GROUP_TAKING) : below(sizeof(group_names) / sizeof(group_names[0]))];
+	}
+	*folder = floor;
+	name = names[below(4) ? below(below(3) ? MOST : TAKING) : below(sizeof(names) / sizeof(names[0]))];
+	return !strcmp(name, "settled") && below(4) ? "moving" : name;
+}
+
+/* Programs that are executed have colors by the rules that there are at that moment. */
+static void have_child(void)
+{
+	bool executes = below(2);
+	pid_t child = fork();
+
+	if (!child) {
+		if (executes)
+			execl("/proc/self/exe", "fuzz", "nothing", NULL);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+}
+
+static void join_group(void)
+{
+	char path[256];
+	int file;
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
+	file = open(path, O_WRONLY);
+	if (file < 0 || write(file, "0", 1) != 1)
+		err(2, "%s", path);
+	close(file);
 }
 
 static void calls(const char *floor)
 {
-	const char *name = names[0];
+	const char *name = names[0], *folder = floor;
 	int file = -1;
 
+	if (group && !below(4))
+		join_group();
 	for (unsigned int i = 0; i < CALLS; i++) {
 		char path[256];
 
 		if (file < 0 || !below(4)) {
 			if (file >= 0)
 				close(file);
-			/* Most of them to the files that take something. */
-			name = names[below(4) ? below(2) : below(sizeof(names) / sizeof(names[0]))];
-			snprintf(path, sizeof(path), "%s/%s", floor, name);
+			name = any_name(&folder, floor);
+			snprintf(path, sizeof(path), "%s/%s", folder, name);
 			file = open(path, below(8) ? O_RDWR : O_RDONLY);
 			if (file < 0)
 				file = open(path, O_RDONLY);
@@ -211,26 +362,44 @@ static void calls(const char *floor)
 		/* Some memory and a child, in whatever colors it has by now. */
 		if (!below(50)) {
 			char *memory = mmap(NULL, 1 << 18, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-			pid_t child = fork();
 
 			if (memory != MAP_FAILED)
 				memset(memory, 1, 1 << 18);
-			if (!child)
-				_exit(0);
-			waitpid(child, NULL, 0);
+			have_child();
 			munmap(memory, 1 << 18);
 		}
 	}
+}
+
+static bool all_have_taken(void)
+{
+	const unsigned long *taken = group ? sum->taken_by_group : sum->taken_by;
+
+	for (unsigned int i = 0; i < (group ? GROUP_TAKING : TAKING); i++)
+		if (!__atomic_load_n(&taken[i], __ATOMIC_RELAXED))
+			return false;
+	return true;
+}
+
+/* However slow the machine is. */
+static bool goes_on(time_t start, int seconds)
+{
+	time_t now = time(NULL);
+
+	return now < start + seconds || (now < start + 10 * seconds && !all_have_taken());
 }
 
 int main(int argc, char **argv)
 {
 	unsigned long failed = 0;
 	FILE *file;
-	time_t end;
+	time_t start;
 
-	if (argc != 5)
-		errx(2, "fuzz FLOOR MAPPING SECONDS SEED");
+	if (argc == 2 && !strcmp(argv[1], "nothing"))
+		return 0;
+	if (argc != 5 && argc != 6)
+		errx(2, "fuzz FLOOR MAPPING SECONDS SEED [GROUP]");
+	group = argv[5];
 	file = fopen(argv[2], "r");
 	if (!file)
 		err(2, "%s", argv[2]);
@@ -238,11 +407,11 @@ int main(int argc, char **argv)
 	sum = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (sum == MAP_FAILED || !mapping_bytes)
 		err(2, "memory");
-	end = time(NULL) + atoi(argv[3]);
+	start = time(NULL);
 	for (unsigned int process = 0; process < PROCESSES; process++) {
 		if (fork())
 			continue;
-		for (uint64_t round = 0; time(NULL) < end; round++) {
+		for (uint64_t round = 0; goes_on(start, atoi(argv[3])); round++) {
 			pid_t child = fork();
 			int status;
 
@@ -263,5 +432,9 @@ int main(int argc, char **argv)
 		failed += wait(&status) < 0 || status;
 	}
 	printf("fuzz %lu calls, %lu taken\n", sum->calls, sum->taken);
+	for (unsigned int i = 0; !group && i < TAKING; i++)
+		printf("%s %lu\n", names[i], sum->taken_by[i]);
+	for (unsigned int i = 0; group && i < GROUP_TAKING; i++)
+		printf("%s %lu\n", group_names[i], sum->taken_by_group[i]);
 	return failed || !sum->taken;
 }
