@@ -121,9 +121,10 @@ balances() {
     expect "balance: no page of a file is lost" "$(grown uncounted_files $1 $2 $((31 * $(nproc))))" within
 }
 
-# The same mapping with a cache that is indexed by plain bits: 4 set colors.
+# mapping_with_sets [BITS]: the same mapping with a cache that is indexed by so many plain bits, or two: 4 set colors.
 mapping_with_sets() {
-    awk '/^(region|end)/ && seen { print "set 0x1000"; print "set 0x2000" } { print } /^region/ { seen = 1 }' $map
+    awk -v bits="${1:-2}" '/^(region|end)/ && seen { bit = 4096; for (i = 0; i < bits; i++) { printf "set 0x%x\n", bit; bit += bit } }
+        { print } /^region/ { seen = 1 }' $map
 }
 
 scenarios="anonymous heap stack data churn threads copy-on-write fork-storm exec swap compaction huge ksm migrate mremap private-file own-file"

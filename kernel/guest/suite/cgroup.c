@@ -17,8 +17,8 @@
  *	use by anybody, by /proc/kpageflags; prints how many.
  * cgroup movable MAPPING CLASSES: prints how many of these are of processes and
  *	of files.
- * cgroup lies MAPPING CLASSES SETS NODES: gets memory, and prints how many pages
- *	of it lie in other bank classes, set colors and nodes than those.
+ * cgroup lies MAPPING CLASSES SETS NODES [PAGES]: gets memory, and prints how
+ *	many pages of it lie in other bank classes, set colors and nodes than those.
  * cgroup newly MAPPING CLASSES FILE: prints how many are in use now that were
  *	not then, and tells what the first ones are used for.
  */
@@ -105,11 +105,11 @@ static unsigned long new_wrong(const struct wanted *wanted)
 	return wrong;
 }
 
-static int print_elsewhere(char **lists)
+static int print_elsewhere(char **lists, unsigned long pages)
 {
 	/* Nodes are numbered as in the mapping, with gaps or without. */
 	const uint32_t counts[3] = { mapping_classes(&mapping), mapping.set.cosets, 1024 };
-	unsigned long elsewhere[3] = { 0 }, pages = LYING_PAGES;
+	unsigned long elsewhere[3] = { 0 };
 	char *start = memory(pages * PAGE_BYTES);
 	struct wanted wanted[3];
 
@@ -359,9 +359,9 @@ int main(int argc, char **argv)
 		mapping = mapping_read(argv[2]);
 		return census(argv[3], argv[4], !strcmp(what, "used"));
 	}
-	if (!strcmp(what, "lies") && argc == 6) {
+	if (!strcmp(what, "lies") && (argc == 6 || argc == 7)) {
 		mapping = mapping_read(argv[2]);
-		return print_elsewhere(argv + 3);
+		return print_elsewhere(argv + 3, argc == 7 ? strtoul(argv[6], NULL, 10) : LYING_PAGES);
 	}
 	if (!strcmp(what, "movable") && argc == 4) {
 		mapping = mapping_read(argv[2]);

@@ -186,6 +186,50 @@ sets_and_nodes() {
     dd if=$map of=$floor/map bs=64k 2>/dev/null
 }
 
+# all_in CLASSES SETS PAGES COMMAND...: what a program started so says of so much of its new memory.
+all_in() {
+    local classes=$1 sets=$2 pages=$3
+    shift 3
+    "$@" cgroup lies $with_sets "$classes" "$sets" all "$pages" 2>&1
+}
+
+# As many colors as there can be: four times those of PALLOC, which has 256. A task has one of them, the last one, or a few; so has
+# a group.
+many_colors() {
+    local with_sets=/tmp/map.sets bits=0 sets last
+    while [ $((all_classes << bits)) -lt 1024 ]; do bits=$((bits + 1)); done
+    sets=$((1 << bits)) last=$((all_classes - 1))
+    mapping_with_sets $bits >$with_sets
+    gone
+    echo none >$floor/map
+    dd if=$with_sets of=$floor/map bs=64k 2>/dev/null
+    expect "cgroup: many colors" "$(awk '/^(bank_classes|set_colors) / { print $2 }' $floor/colors | tr '\n' ' ')" "$all_classes $sets "
+    expect "cgroup: many colors: without any of them, elsewhere" "$(all_in 3 5 1000 | awk '{ print ($2 > 500), ($4 > 500) }')" "1 1"
+    # A color has 256 pages on the smallest machine, of which some are in use.
+    expect "cgroup: many colors: one" "$(all_in 3 5 64 colored 'strict 3 5')" "bank 0 set 0 node 0"
+    expect "cgroup: many colors: the last one" "$(all_in $last $((sets - 1)) 64 colored "strict $last $((sets - 1))")" \
+        "bank 0 set 0 node 0"
+    expect "cgroup: many colors: six" "$(all_in 1,$last "2,7,$((sets - 3))" 600 colored "strict 1,$last 2,7,$((sets - 3))")" \
+        "bank 0 set 0 node 0"
+    # The next one is another: of the classes and sets beside it.
+    expect "cgroup: many colors: six others" "$(all_in 1,$last "2,7,$((sets - 3))" 600 colored "strict 2,$((last - 1)) 3,8,$((sets - 2))")" \
+        "bank 600 set 600 node 0"
+    index_is_right "with many colors"
+    group a 2,6,10
+    give a set 4,9,11 || answer "cgroup: many colors: sets of a group" refused
+    expect "cgroup: many colors: a group's are effective" "$(field a effective bank) $(field a effective set)" "2,6,10 4,9,11"
+    expect "cgroup: many colors: nine of a group" "$(all_in 2,6,10 4,9,11 1000 command cgroup enter $root/a)" "bank 0 set 0 node 0"
+    give a exclusive 1 || answer "cgroup: many colors: exclusive" refused
+    expect "cgroup: many colors: exclusive: settled" "$(head -n 1 $floor/settled)" "moving 0"
+    index_is_right "while some of many colors are exclusive"
+    expect "cgroup: many colors: exclusive ones of a group" "$(all_in 2,6,10 4,9,11 1000 command cgroup enter $root/a)" "bank 0 set 0 node 0"
+    rmdir $root/a
+    gone
+    echo none >$floor/map || answer "cgroup: many colors: the mapping is unloaded" refused
+    dd if=$map of=$floor/map bs=64k 2>/dev/null
+    expect "cgroup: many colors: the mapping of before" "$(cat $floor/map)" "$(cat $map)"
+}
+
 moving() {
     group a 2-5
     group b 6-7
@@ -524,6 +568,7 @@ isolated() {
 
 files
 sets_and_nodes
+many_colors
 moving
 coming
 exhaustion
