@@ -122,6 +122,7 @@ own_colors() {
 
 families() {
     local parent child
+    rules 'rule 1000 /tmp/rt/*\n' || answer "papers: rules of families" "$(cat $floor/auto_fault)"
     start /tmp/started/fork 1000 -1 /tmp/rt/task - fork
     wait_for /tmp/started/fork.child
     parent=$(classes_of /tmp/started/fork)
@@ -199,11 +200,34 @@ pools() {
     end_all
 }
 
+# The whole address space is in color, not the private pages alone: the text of a program on the disk that nobody has executed
+# before, and what is read ahead of it.
+texts() {
+    mkdir -p /disk
+    mount -t ext2 /dev/ram1 /disk
+    mkdir /disk/rt
+    for class in 7 $((per_node - 1)); do
+        cp /bin/held /disk/rt/text
+        sync
+        echo 3 >/proc/sys/vm/drop_caches
+        # Who looks at frames has to be privileged.
+        rules "pool $class\nrule 0 /disk/rt/*\n" || answer "papers: rules for a program on the disk" "$(cat $floor/auto_fault)"
+        said "papers: of a rule, class $class" /disk/rt/text $map $class text data stack
+        # As it is when nobody is at it any more: all that is cached of the program.
+        expect "papers: of a rule, class $class: settled" "$(head -n 1 $floor/settled)" "moving 0"
+        expect "papers: of a rule, class $class: all that is cached of the program" \
+            "$(cached count $map $class /disk/rt/text | awk '{ print ($1 > 100), $2 }')" "1 0"
+        rm /disk/rt/text
+    done
+    rmdir /disk/rt
+    umount /disk
+}
+
 # grows NAME QUARTERS CLASSES GROWN: a program that writes so many quarters of a class's memory, stays, and is $grower, has these
-# classes then; and so many were given later, in all. What there is no room for is swapped out.
+# classes then; and so many were given later, in all. What there is no room for is swapped out. It is that of user $of, or 1000.
 grows() {
     rm -f /tmp/grown
-    papers - as 1000 0 /tmp/rt/grow grow $((class_mib * $2 / 4)) stay >/tmp/grown 2>&1 &
+    papers - as ${of:-1000} 0 /tmp/rt/grow grow $((class_mib * $2 / 4)) stay >/tmp/grown 2>&1 &
     grower=$!
     while ! grep -q grown /tmp/grown 2>/dev/null && kill -0 $grower 2>/dev/null; do sleep 0.2; done
     expect "papers: a used up color: $1" "$(papers $map classes $grower 205) $(grep '^grown' $floor/auto_use)" "$3 grown $4"
@@ -228,6 +252,25 @@ growth() {
     kill -9 $first $grower
     end_all
     expect "papers: a used up color: all are free in the end" "$(use_sum) $(left policies)" "0 0"
+}
+
+# A user has said how many colors each program gets, and then a rule's number is none to grow to; but its range is.
+growth_of_registered() {
+    local class_mib grower of=1001
+    class_mib=$(awk -v classes=$((nodes * per_node)) '$1 == "MemTotal:" { print int($2 / 1024 / classes) }' /proc/meminfo)
+    echo all >$floor/compat
+    rules "pool 0-7\nrule registered /tmp/rt/* 8\n" || answer "papers: a rule for the registered" "$(cat $floor/auto_fault)"
+    passes "papers: registered with one color" papers - as 1001 -1 /bin/papers - switch on 1 0 0
+    grows "registered with one, where the rule says eight" 6 0 0
+    kill -9 $grower
+    soon used 0
+    rules "pool 0-7\nrule registered /tmp/rt/* 1-4\n" || answer "papers: a range for the registered" "$(cat $floor/auto_fault)"
+    passes "papers: registered with one color anew" papers - as 1001 -1 /bin/papers - switch on 1 0 0
+    grows "registered with one, where the rule says up to four" 6 "0 1" 1
+    kill -9 $grower
+    end_all
+    echo off >$floor/compat
+    expect "papers: a used up color of the registered: all are free in the end" "$(use_sum) $(left policies)" "0 0"
 }
 
 switched_on() {
@@ -270,9 +313,11 @@ cp /bin/papers /tmp/rt/task
 color_calls
 refused_rules
 own_colors
+texts
 families
 pools
 growth
+growth_of_registered
 switched_on
 storms
 rules 'none\n' || answer "papers: no rules" "refused"
