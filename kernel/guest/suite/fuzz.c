@@ -103,8 +103,12 @@ static size_t add_list(char *text, size_t length)
 static size_t policy_text(char *text)
 {
 	static const char *const mode[] = { "strict ", "soft ", "none", "strict", "Strict ", " strict ", "", "strict  " };
-	size_t length = add(text, 0, mode[below(3) ? below(2) : below(sizeof(mode) / sizeof(mode[0]))]);
+	size_t length;
 
+	/* A mapping comes and goes when nobody has colors. */
+	if (!group && below(2))
+		return add(text, 0, "none\n");
+	length = add(text, 0, mode[below(3) ? below(2) : below(sizeof(mode) / sizeof(mode[0]))]);
 	length = add_list(text, length);
 	if (!below(3)) {
 		length = add(text, length, " ");
@@ -169,7 +173,7 @@ static size_t rules_text(char *text)
 	static const char *const mode[] = { "", "", " strict", " soft", " soft ", " lenient" };
 	size_t length;
 
-	if (!below(3))
+	if (!below(group ? 3 : 2))
 		return add(text, 0, "none\n");
 	length = ADD_ONE_OF(text, 0, first);
 	for (unsigned int rules = 1 + (below(20) ? below(4) : below(100)); rules; rules--) {
