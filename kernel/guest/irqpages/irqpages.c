@@ -13,6 +13,11 @@
  *			that was interrupted
  *	irqpages/count	for each timer "CONTEXT CPU TAKEN FAILED ELSEWHERE": how
  *			often it had a page, none, and was in another context
+ *	irqpages/ask	"ORDER KIND" takes a block in the writing process and gives
+ *			it back, or fails with ENOMEM; KIND says what the caller
+ *			would do without: "atomic" cannot wait for one, "noretry"
+ *			waits but not long, "waits" does not say that it may fail,
+ *			"nofail" may not
  *
  * With the parameter order=N it takes blocks of 2^N pages.
  */
@@ -38,6 +43,8 @@
 /* What a page fault asks for, as far as it may be asked for here. */
 #define GFP_TAKEN	(GFP_ATOMIC | __GFP_HIGHMEM | __GFP_MOVABLE | \
 			 __GFP_HARDWALL | __GFP_NOWARN)
+/* The same of a process. */
+#define GFP_WAITS	(GFP_HIGHUSER_MOVABLE | __GFP_NOWARN)
 #define KEPT_MAX	4096U
 #define PERIOD_NS	(5 * NSEC_PER_MSEC)
 
@@ -210,6 +217,50 @@ static const struct file_operations run_operations = {
 	.write = run_write,
 };
 
+/* What a process asks for that would do so without a block; 0: no such word. */
+static gfp_t gfp_of(const char *kind)
+{
+	if (!strcmp(kind, "atomic"))
+		return GFP_TAKEN;
+	if (!strcmp(kind, "noretry"))
+		return GFP_WAITS | __GFP_NORETRY;
+	if (!strcmp(kind, "waits"))
+		return GFP_WAITS;
+	if (!strcmp(kind, "nofail"))
+		return GFP_WAITS | __GFP_NOFAIL;
+	return 0;
+}
+
+static ssize_t ask_write(struct file *file, const char __user *from,
+			 size_t count, loff_t *at)
+{
+	char text[32] = "", kind[16];
+	unsigned int asked;
+	struct page *page;
+	gfp_t gfp;
+
+	if (count >= sizeof(text))
+		return -EINVAL;
+	if (copy_from_user(text, from, count))
+		return -EFAULT;
+	if (sscanf(text, "%u %15s", &asked, kind) != 2)
+		return -EINVAL;
+	gfp = gfp_of(kind);
+	if (!gfp || asked > MAX_PAGE_ORDER)
+		return -EINVAL;
+	page = alloc_pages(gfp, asked);
+	if (!page)
+		return -ENOMEM;
+	__free_pages(page, asked);
+	return count;
+}
+
+static const struct file_operations ask_operations = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = ask_write,
+};
+
 /* One at a time, so that printing does not keep interrupts waiting. */
 static void show_pages(struct seq_file *file, unsigned int cpu,
 		       struct taker *taker)
@@ -283,6 +334,7 @@ static int __init irqpages_init(void)
 	debugfs_create_file("run", 0200, dir, NULL, &run_operations);
 	debugfs_create_file("pages", 0400, dir, NULL, &pages_fops);
 	debugfs_create_file("count", 0400, dir, NULL, &count_fops);
+	debugfs_create_file("ask", 0200, dir, NULL, &ask_operations);
 	return 0;
 }
 module_init(irqpages_init);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Pages that interrupts and softirqs take while a task with colors runs are not that task's: they have any color and are not
-# counted; and where colors are exclusive, they have none of these. irqpages.ko takes them, on each CPU, and says from whom.
+# counted; and where colors are exclusive, they have none of these. irqpages.ko takes them, on each CPU, and says from whom. What
+# nobody can have without exclusive colors is refused to them, and counted when somebody may not be refused.
 irqpages=/sys/kernel/debug/irqpages
 kept=1024
 busybox --list | grep -qx taskset || answer "interrupts: taskset" "busybox has none"
@@ -195,8 +196,84 @@ atomic_blocks() {
     rmmod irqpages || answer "interrupts: the module for blocks is unloaded" "refused"
 }
 
+# each_breach FILE: what was given of exclusive colors, "ORDER BLOCKS" each, in one line; of the floor or of a group.
+each_breach() {
+    sed -n 's/^breach_order_//p' "$1" | tr '\n' ' '
+}
+
+# asks ORDER KIND TIMES: a process without colors asks so often; tells how often it was given a block, and by how many the counters
+# of the floor, and those of the group, have grown, of each order that has: "GIVEN, ORDER+MORE ..., ORDER+MORE ...".
+asks() {
+    local i given=0
+    each_breach $floor/exclusive >/tmp/irq.floor
+    each_breach $group/memory.colors.events >/tmp/irq.group
+    for i in $(seq "$3"); do
+        if echo "$1 $2" 2>/dev/null >$irqpages/ask; then given=$((given + 1)); fi
+    done
+    each_breach $floor/exclusive >>/tmp/irq.floor
+    each_breach $group/memory.colors.events >>/tmp/irq.group
+    echo "$given, $(more_of /tmp/irq.floor), $(more_of /tmp/irq.group)"
+}
+
+# more_of FILE: of two lines "ORDER BLOCKS ...", all at once: each_breach() ends none.
+more_of() {
+    tr -s ' ' '\n' <"$1" | awk 'NF { if (NR % 2) order = $1; else if (order in before) {
+        if ($1 != before[order]) printf "%s%d+%d", many++ ? " " : "", order, $1 - before[order] } else before[order] = $1 }'
+}
+
+# refused_in_interrupts ORDER: each context of each CPU asks for such blocks, again and again, and is given none.
+refused_in_interrupts() {
+    local tries=0 all=$((2 * $(nproc)))
+    rmmod irqpages
+    insmod /bin/irqpages.ko order="$1" || answer "interrupts: the module is loaded for order $1" "refused"
+    each_breach $floor/exclusive >/tmp/irq.floor
+    echo 16 >$irqpages/run
+    while [ "$(awk '$4 >= 50' $irqpages/count | wc -l)" != $all ] && [ $tries -lt 120 ]; do tries=$((tries + 1)) && sleep 0.5; done
+    expect "interrupts: breaches: order $1 in interrupts: refused" \
+        "$(awk '$4 >= 50' $irqpages/count | wc -l), $(awk '{ sum += $3 } END { print sum + 0 }' $irqpages/count) given" "$all, 0 given"
+    each_breach $floor/exclusive >>/tmp/irq.floor
+    expect "interrupts: breaches: order $1 in interrupts: nothing is counted" "$(more_of /tmp/irq.floor)" ""
+    echo 0 >$irqpages/run
+}
+
+# Every second class of each node is exclusive: pairs of classes lie in each block of eight pages, and all in those of 64. A process
+# asks for what it cannot have without; one that may not be refused has it, and that is counted, in its order and nowhere else.
+breaches_are_counted() {
+    local group=$root/irq list= class=0
+    while [ $class -lt $((nodes * per_node)) ]; do
+        list=$list,$class
+        class=$((class + 2))
+    done
+    mkdir $group
+    give irq bank "${list#,}" && give irq exclusive 1 || answer "interrupts: breaches: exclusive" refused
+    expect "interrupts: breaches: settled" "$(head -n 1 $floor/settled)" "moving 0"
+    expect "interrupts: breaches: what cannot be avoided" "$(sed -n 's/^unavoidable_orders //p' $floor/exclusive)" "3 4 5 6 7 8 9 10"
+    for class in atomic noretry waits; do
+        expect "interrupts: breaches: order 2, $class: given, in other colors" "$(asks 2 $class 20)" "20, , "
+    done
+    for class in atomic noretry; do
+        expect "interrupts: breaches: order 3, $class: refused" "$(asks 3 $class 5)" "0, , "
+    done
+    expect "interrupts: breaches: order 3, waits: given and counted" "$(asks 3 waits 5)" "5, 3+5, 3+5"
+    # Larger ones are refused to who only waits.
+    for class in atomic noretry waits; do
+        expect "interrupts: breaches: order 6, $class: refused" "$(asks 6 $class 5)" "0, , "
+    done
+    expect "interrupts: breaches: order 6, nofail: given and counted" "$(asks 6 nofail 1)" "1, 6+1, 6+1"
+    expect "interrupts: breaches: order 4, nofail: given and counted" "$(asks 4 nofail 7)" "7, 4+7, 4+7"
+    refused_in_interrupts 3
+    refused_in_interrupts 6
+    index_is_right "after breaches"
+    # The same requests are nobody's breach when these colors are everybody's again.
+    give irq exclusive 0
+    expect "interrupts: exclusive no more: order 6, atomic: given" "$(asks 6 atomic 5)" "5, , "
+    expect "interrupts: exclusive no more: order 6, nofail: not counted" "$(asks 6 nofail 1)" "1, , "
+    rmdir $group
+}
+
 of_tasks
 exclusive
+breaches_are_counted
 rmmod irqpages || answer "interrupts: the module is unloaded" "refused"
 atomic_blocks
 expect "interrupts: no policy is left" "$(left policies)" 0
