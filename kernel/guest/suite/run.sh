@@ -157,6 +157,65 @@ TOML
     expect "run: inspect has the same names on both floors" "$(names /tmp/seen.kernel.second)" "$(names /tmp/seen.user.second)"
 }
 
+# short_on FLOOR: two tasks of a plan, one after the other, that want more than is left of their one class; the verdicts, and in
+# /tmp/short.FLOOR how each has ended.
+short_on() {
+    local more
+    more=$(($(awk '$1 == "MemTotal:" { print int($2 / 1024 / 16) }' /proc/meminfo) * 80 / 100))
+    rm -f /tmp/soft.$1.json /tmp/strict.$1.json
+    memtint run --floor $1 --plan /tmp/short.toml --task soft --report /tmp/soft.$1.json -- \
+        pressure $map all $more >/tmp/soft.$1.out 2>&1
+    echo "soft $?" >/tmp/short.$1
+    memtint run --floor $1 --plan /tmp/short.toml --task strict --report /tmp/strict.$1.json -- \
+        held $map "$run_one" exhausted >/tmp/strict.$1.out 2>&1
+    echo "strict $?" >>/tmp/short.$1
+    echo "$(value /tmp/soft.$1.json verdict) $(value /tmp/strict.$1.json verdict)"
+}
+
+# Who is refused ends by SIGKILL on the kernel floor, and by SIGBUS on the other. There is no swap space:
+# what is swapped out and read again is out of color on the user floor, which is a violation of its own. And somebody has most of the
+# memory, of these classes as of others: the user floor looks at all of the rest, and leaves a 16th of all to others.
+plans_short_of_color() {
+    local floor_of_run task others
+    cat >/tmp/short.toml <<TOML
+schema = 1
+platform = "/tmp/here.toml"
+
+[[task]]
+name = "soft"
+banks = "$(classes_of_nodes 13 1)"
+mode = "soft"
+
+[[task]]
+name = "strict"
+banks = "$run_one"
+TOML
+    swapoff /dev/ram0 || answer "run: a plan short of color: no swap space" "swapoff"
+    rm -f /tmp/others
+    cgroup grow $(awk '$1 == "MemTotal:" { left = $2 / 16 } $1 == "MemAvailable:" { print int(($2 - left) / 1024 - 300) }' /proc/meminfo) \
+        stay >/tmp/others 2>&1 &
+    others=$!
+    while ! grep -q grown /tmp/others && kill -0 $others 2>/dev/null; do sleep 0.2; done
+    for floor_of_run in kernel user; do
+        short_on $floor_of_run >/tmp/short.verdicts
+        expect "run: a plan short of color, soft: verdict on the $floor_of_run floor" "$(cut -d ' ' -f 1 /tmp/short.verdicts)" violated
+        # What compaction has moved meanwhile is a violation on the user floor: there, the strict one's verdict is not expected.
+        [ $floor_of_run = user ] ||
+            expect "run: a plan short of color, strict: verdict on the kernel floor" "$(cut -d ' ' -f 2 /tmp/short.verdicts)" refused
+        echo "# run: a plan short of color, $floor_of_run floor: verdicts $(cat /tmp/short.verdicts)"
+        echo "# run: $floor_of_run: strict: pages out of color: $(value /tmp/strict.$floor_of_run.json pages_out_of_color)," \
+            "$(tr -d '\n' </tmp/strict.$floor_of_run.json | grep -o '"causes": [^]]*')"
+        for task in soft strict; do
+            sed -n "/^# filled/d; s/^/# run: $floor_of_run: $task: /p" /tmp/$task.$floor_of_run.out | tail -n 3
+        done
+    done
+    expect "run: a plan short of color: how it ends on the kernel floor" "$(tr '\n' ' ' </tmp/short.kernel)" "soft 0 strict 137 "
+    expect "run: a plan short of color: how it ends on the user floor" "$(tr '\n' ' ' </tmp/short.user)" "soft 0 strict 135 "
+    expect "run: a plan short of color: others keep their memory" "$(cat /tmp/others) $(kill $others && echo lives)" "grown lives"
+    wait $others
+    swapon /dev/ram0 || answer "run: a plan short of color: the swap space is back" "swapon"
+}
+
 out_of_color_in_run() {
     local more=$(($(awk '$1 == "MemTotal:" { print int($2 / 1024 / 16) }' /proc/meminfo) * 140 / 100))
     run_in kernel --banks "$run_one" -- held $map "$run_one" exhausted
@@ -254,6 +313,7 @@ run_in_a_cgroup() {
 programs_in_color
 pipelines_in_color
 plans
+plans_short_of_color
 out_of_color_in_run
 endings
 mappings_of_run
