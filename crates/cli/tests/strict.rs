@@ -123,6 +123,8 @@ fn a_strict_program_that_cannot_have_what_is_to_be_prefaulted_does_not_begin() {
     assert_eq!(ended.stdout, "");
     assert!(!ended.status.success(), "{}", ended.report);
     assert_explained(&ended);
+    // What the kernel had laid down for it is nobody's memory.
+    assert_eq!(ended.report["verdict"], "refused", "{}", ended.report);
 }
 
 /// Of the 2048 frames of the class that are in the memory it may look at, it gets most: half of that memory would not do.

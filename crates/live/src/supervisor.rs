@@ -47,6 +47,8 @@ struct Served {
     shared_by_fork: u64,
     /// Private file mappings that were too large to be copied, and their bytes.
     not_copied: (u64, u64),
+    /// Its program has not been ended before its first instruction.
+    ran: bool,
 }
 
 /// Ends of the channels the supervisor is started with.
@@ -367,7 +369,8 @@ impl Served {
     /// What became of the address space; it still exists, through its helper.
     fn report(&self, choice: &dyn FrameChoice) -> AddressSpaceReport {
         let counters = self.space.counters();
-        let (right, wrong) = self.space.census(choice);
+        // What the kernel has laid down for a program that never ran is nobody's memory.
+        let (right, wrong) = if self.ran { self.space.census(choice) } else { (0, 0) };
         AddressSpaceReport {
             pid: self.first_pid,
             program: self.space.program.clone(),

@@ -63,6 +63,7 @@ impl Supervisor {
         match self.adopt(pid, "exec") {
             Ok(id) => {
                 if let Err(error) = self.color_image(id, pid) {
+                    self.does_not_run(id);
                     self.not_colored(pid, &error);
                 }
             }
@@ -98,6 +99,7 @@ impl Supervisor {
             match self.adopt(pid, "fork") {
                 Ok(id) => {
                     if let Err(error) = self.watch_everything(id) {
+                        self.does_not_run(id);
                         self.not_colored(pid, &error);
                     }
                 }
@@ -105,6 +107,13 @@ impl Supervisor {
             }
         }
         self.release(pid, 0);
+    }
+
+    /// A strict program without color is ended before it runs.
+    fn does_not_run(&mut self, id: u64) {
+        if let Some(served) = self.spaces.get_mut(&id) {
+            served.ran = !self.settings.strict;
+        }
     }
 
     /// Gives a stopped process a helper.
@@ -118,8 +127,15 @@ impl Supervisor {
         let prefault = if began == "exec" && pid == program { self.settings.prefault_pages } else { 0 };
         let space = inject::inject(&self.kit, &self.settings, looks, prefault, &mut self.listener, pid)?;
         self.poller.add(&space.socket, TOKEN_SPACE | id)?;
-        let served =
-            Served { space, jobs: VecDeque::new(), began, first_pid: pid, shared_by_fork: 0, not_copied: (0, 0) };
+        let served = Served {
+            space,
+            jobs: VecDeque::new(),
+            began,
+            first_pid: pid,
+            shared_by_fork: 0,
+            not_copied: (0, 0),
+            ran: true,
+        };
         self.spaces.insert(id, served);
         self.enroll(pid, id);
         Ok(id)
