@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define PRESENT (1UL << 63)
@@ -202,13 +203,16 @@ struct tally own_pages(unsigned long pages, const struct mapping *mapping, const
 
 	/*
 	 * Beside others, some may be in swap, or on their way to another frame, which looks the same; or there by the time that
-	 * it is asked what their frame is used for.
+	 * it is asked what their frame is used for. What is locked is not swapped out again before it has been looked at; who may
+	 * not lock so much tries his luck.
 	 */
 	for (int tries = 0; tries < 20 && tally.anonymous < pages; tries++) {
 		struct look look = { .mapping = mapping, .wanted = wanted, .fetches = true };
 
+		mlockall(MCL_CURRENT | MCL_ONFAULT);
 		look_at_process(&look, getpid());
 		tally = pages_of(gettid(), mapping, wanted, to_tell);
+		munlockall();
 	}
 	return tally;
 }

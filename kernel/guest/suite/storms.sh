@@ -23,6 +23,30 @@ echo "# storms: $(cat /tmp/storms.* | awk '$1 == "storms" { sum += $2 } END { pr
 expect "storms: nobody is killed" "$(awk '$1 == "killed" { print $2 }' $floor/stat)" "$killed"
 expect "storms: no policy is left" "$(left policies)" 0
 
+# Once more while its group has to give pages back, most of them to swap: what is read again is as it was, and in its classes.
+beside_reclaim() {
+    local list group=$root/reclaimed
+    list=$(classes_of_nodes 8 4)
+    mkdir $group
+    (
+        echo "strict $list" >$floor/task
+        cgroup enter $group storms $map "$list" $((seconds / 6 + 2)) 2 >/tmp/storms.reclaimed 2>&1
+        echo "ended with $?" >>/tmp/storms.reclaimed
+        touch /tmp/reclaimed.enough
+    ) &
+    while [ ! -e /tmp/reclaimed.enough ]; do echo 4M 2>/dev/null >$group/memory.reclaim; done
+    wait
+    expect "storms: beside reclaim" "$(grep -v '^storms' /tmp/storms.reclaimed | head -n 3)" "ended with 0"
+    soon rmdir $group
+}
+
+swapped=$(awk '$1 == "pswpin" { print $2 }' /proc/vmstat)
+echo +memory >$root/cgroup.subtree_control
+beside_reclaim
+swapped=$(($(awk '$1 == "pswpin" { print $2 }' /proc/vmstat) - swapped))
+echo "# storms: beside reclaim: $(tail -n 2 /tmp/storms.reclaimed | head -n 1), $swapped pages were read again"
+expect "storms: beside reclaim, pages are read again" "$([ $swapped -ge 256 ] && echo many || echo $swapped)" many
+
 # A policy is of the mapping that is in use: either there is none, and no policy is given; or it stays while the policy does.
 policies_come_and_go() {
     while [ ! -e /tmp/reloads.enough ]; do
