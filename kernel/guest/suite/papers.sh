@@ -266,7 +266,7 @@ growth_of_registered() {
     soon used 0
     rules "pool 0-7\nrule registered /tmp/rt/* 1-4\n" || answer "papers: a range for the registered" "$(cat $floor/auto_fault)"
     passes "papers: registered with one color anew" papers - as 1001 -1 /bin/papers - switch on 1 0 0
-    grows "registered with one, where the rule says up to four" 6 "0 1" 1
+    grows "registered with one, where the rule says up to four" 5 "0 1" 1
     kill -9 $grower
     end_all
     echo off >$floor/compat
