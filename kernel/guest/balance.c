@@ -253,15 +253,21 @@ static void read_free_lists(struct counters *now)
 	}
 }
 
+/* Has the kernel do what a file of its settings is for. It stays open, as those that are read. */
+static void ask(struct source *source)
+{
+	if (!source->file)
+		source->file = open(source->path, O_WRONLY | O_CLOEXEC);
+	if (source->file < 0 || pwrite(source->file, "1", 1, 0) != 1)
+		err(2, "%s", source->path);
+}
+
 /* Each CPU counts for itself until it is asked. Then it also shortens its lists of pages, where they have not been used. */
 static void fold_counters(void)
 {
-	static int file;
+	static struct source refresh = { "/proc/sys/vm/stat_refresh", 0 };
 
-	if (!file)
-		file = open("/proc/sys/vm/stat_refresh", O_WRONLY | O_CLOEXEC);
-	if (file < 0 || pwrite(file, "1", 1, 0) != 1)
-		err(2, "stat_refresh");
+	ask(&refresh);
 }
 
 static void read_memory(struct counters *now)
@@ -434,12 +440,9 @@ static void shorten_lists(void)
  */
 static void empty_batches(void)
 {
-	static int file;
+	static struct source drop = { "/proc/sys/vm/drop_caches", 0 };
 
-	if (!file)
-		file = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
-	if (file < 0 || pwrite(file, "1", 1, 0) != 1)
-		err(2, "drop_caches");
+	ask(&drop);
 }
 
 /*
