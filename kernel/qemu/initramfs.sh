@@ -16,7 +16,7 @@ if ldd "$busybox" >/dev/null 2>&1; then
     echo "initramfs.sh: $busybox needs libraries: package busybox-static is wanted" >&2
     exit 1
 fi
-mkdir -p "$root"/{bin,dev,etc,proc,root,suite,sys,tmp}
+mkdir -p "$root"/{bin,dev,etc,proc,root,run,suite,sys,tmp}
 cp "$busybox" "$root/bin/busybox"
 for file in "$@"; do
     if [[ $file == *.sh ]]; then
@@ -31,7 +31,7 @@ done | sort -u | while read -r library; do
     cp -L "$library" "$root$library"
 done
 cp "$here/init" "$root/init"
-cp "$script" "$root/run"
+cp "$script" "$root/script"
 # The root as well: whoever gives up privileges in the guest must find his files.
-chmod 755 "$root" "$root/init" "$root/run"
+chmod 755 "$root" "$root/init" "$root/script"
 (cd "$root" && find . | cpio -o -H newc --quiet) >"$out"

@@ -64,7 +64,8 @@ pub(crate) enum FloorChoice {
     Auto,
     /// The kernel, or a failure with the reason.
     Kernel,
-    /// memtint's runtime beside the program, on any kernel from 6.8 on.
+    /// memtint's runtime beside the program, on any kernel from 6.8 on. While such runs last, vm.compaction_proactiveness is 0:
+    /// the kernel would move their pages together, out of color.
     User,
 }
 

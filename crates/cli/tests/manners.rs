@@ -290,6 +290,33 @@ fn the_program_does_not_outlive_those_who_serve_it() {
     }
 }
 
+/// The kernel moves no pages together while there are runs, and goes on when the last one has ended, however that was.
+#[test]
+fn compaction_pauses_for_as_long_as_runs_last() {
+    const SETTING: &str = "/proc/sys/vm/compaction_proactiveness";
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let setting = || std::fs::read_to_string(SETTING).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    let before = setting();
+    if before.is_none_or(|value| value == 0) || std::fs::write(SETTING, before.unwrap_or(0).to_string()).is_err() {
+        return common::skip("vm.compaction_proactiveness that is not 0 and can be set");
+    }
+    let ((mut first, _), (mut second, _)) = (waiting(&machine, "stays"), waiting(&machine, "stays"));
+    assert_eq!(setting(), Some(0));
+    first.say("x");
+    let first = first.end_with_survivors();
+    first.assert_success();
+    assert_eq!((&first.report["compaction"]["proactiveness"], setting()), (&serde_json::json!(before), Some(0)));
+    second.say("x");
+    second.end().assert_success();
+    assert!(within(SOON, || setting() == before), "{:?} after the last run, {before:?} before", setting());
+    let (run, _) = waiting(&machine, "stays");
+    let (own, _) = run.members();
+    let supervisor = own.iter().find(|process| process.parent == run.front()).expect("a supervisor");
+    run.signal(supervisor.pid, libc::SIGKILL);
+    run.end();
+    assert!(within(SOON, || setting() == before), "{:?} after a killed run, {before:?} before", setting());
+}
+
 #[test]
 fn without_its_broker_a_run_goes_on_in_color() {
     let Some(machine) = Machine::take(&["cc"]) else { return };

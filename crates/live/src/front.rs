@@ -2,6 +2,7 @@
 //! terminal.
 
 use crate::broker::{Broker, listed};
+use crate::compaction::{self, Pause};
 use crate::kernel::{self, KernelOptions};
 use crate::memory::Memory;
 use crate::report::RunReport;
@@ -119,8 +120,16 @@ fn run_beside(
     let status = Watch::begin(Some(&front))?.wait_for(program, tell);
     let mut report = fetch_report(&front, tell);
     match &mut report {
-        Some(report) => report.sum_up(options.strict),
-        None => tell("the supervisor is gone, and the program was ended with it"),
+        Some(report) => {
+            report.sum_up(options.strict);
+            if let Some(text) = report.why_moved() {
+                tell(&text);
+            }
+        }
+        None => {
+            compaction::clean_up();
+            tell("the supervisor is gone, and the program was ended with it");
+        }
     }
     Ok(RunStatus { code: status.code, signal: status.signal, core_dumped: status.core_dumped, report })
 }
@@ -158,13 +167,14 @@ pub(crate) fn nodes(choice: &dyn FrameChoice) -> Result<Nodes, RunError> {
 fn supervise(settings: Settings, choice: Box<dyn FrameChoice>, front: OwnedFd, launcher: &OwnedFd) -> ! {
     let serve = || -> Result<(), RunError> {
         sys::leave_session();
+        let (_pause, compaction) = Pause::begin();
         // Started first: it looks for frames while the rest is set up.
         let broker = Broker::start(&*choice, settings.strict, settings.nodes)?;
         let supply = Supply { choice, broker };
         let mut greeting = [0u8; 1];
         let message = sys::receive_message(launcher, &mut greeting, true)?;
         let listener = message.descriptor.ok_or(RunError::ProgramGone)?;
-        let mut supervisor = Supervisor::new(settings, supply, Channels { listener, front })?;
+        let mut supervisor = Supervisor::new(settings, supply, Channels { listener, front }, compaction)?;
         release_terminal();
         sys::send_message(launcher, b"g", None)?;
         supervisor.serve();

@@ -18,6 +18,7 @@
 
 mod areas;
 mod broker;
+mod compaction;
 mod filter;
 mod front;
 mod inject;
@@ -33,7 +34,7 @@ mod wire;
 
 pub use front::{Floor, RunOptions, RunStatus, run};
 pub use kernel::{KernelFloor, KernelOptions};
-pub use report::{AddressSpaceReport, FloorName, KernelReport, RunReport, RunVerdict};
+pub use report::{AddressSpaceReport, CompactionReport, FloorName, KernelReport, RunReport, RunVerdict};
 
 use std::io;
 use std::path::PathBuf;

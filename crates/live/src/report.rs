@@ -54,6 +54,8 @@ pub struct AddressSpaceReport {
     pub pool_build_ns: u64,
 }
 
+const MOVED: &str = "moved by the kernel";
+
 /// Causes of pages out of color, in words.
 pub(crate) fn causes(counters: &Counters, shared_by_fork: u64, not_copied: u64, out_of_color: u64) -> Vec<String> {
     if out_of_color == 0 && counters.pages_out_of_color == 0 {
@@ -73,7 +75,7 @@ pub(crate) fn causes(counters: &Counters, shared_by_fork: u64, not_copied: u64, 
         causes.push("not watched: the kernel refused".to_owned());
     }
     if causes.is_empty() {
-        causes.push("moved by the kernel".to_owned());
+        causes.push(MOVED.to_owned());
     }
     causes
 }
@@ -114,6 +116,16 @@ pub struct KernelReport {
     pub counters: BTreeMap<String, u64>,
 }
 
+/// Whether the kernel moves pages together by itself, out of their colors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactionReport {
+    /// What `vm.compaction_proactiveness` was before this run, and others beside it, set it to 0 for as long as they last.
+    /// Absent where that was not needed.
+    pub proactiveness: Option<u64>,
+    /// Why it could not be set: the kernel goes on moving pages. Absent where it could.
+    pub goes_on: Option<String>,
+}
+
 /// A whole run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunReport {
@@ -130,6 +142,8 @@ pub struct RunReport {
     /// Every address space that has ended, in order, and those alive when the program ended. Empty on the kernel floor,
     /// which counts for all of them together.
     pub address_spaces: Vec<AddressSpaceReport>,
+    /// Whether the kernel moves pages together by itself. Absent on the kernel floor, where they keep their colors.
+    pub compaction: Option<CompactionReport>,
     /// What could not be colored, in words.
     pub problems: Vec<String>,
     /// Processes that could not be colored: a soft run goes on without colors in them, a strict one ends them.
@@ -156,6 +170,20 @@ impl RunReport {
         self.pages_refused = sum(|space| space.pages_refused);
         let (uncolored, ended) = if strict { (0, self.processes_not_colored) } else { (self.processes_not_colored, 0) };
         self.verdict = Some(judge(self.pages_out_of_color + uncolored, self.pages_refused + ended));
+    }
+
+    /// Why the kernel has moved pages, when that could have been prevented.
+    pub(crate) fn why_moved(&self) -> Option<String> {
+        let compaction = self.compaction.as_ref()?;
+        let reason = compaction.goes_on.as_ref()?;
+        let moved = self.address_spaces.iter().any(|space| space.causes.iter().any(|cause| cause == MOVED));
+        moved.then(|| {
+            let value = compaction.proactiveness.map_or("not known".to_owned(), |value| value.to_string());
+            format!(
+                "the kernel has moved pages: vm.compaction_proactiveness, 0 for as long as a run lasts, is {value} and could \
+                 not be set: {reason}"
+            )
+        })
     }
 
     /// Judges by the sums.
@@ -201,6 +229,19 @@ mod tests {
         let uncolored = RunReport { processes_not_colored: 1, ..report(0, 0, 0) };
         assert_eq!(verdict(uncolored.clone(), true), RunVerdict::Refused);
         assert_eq!(verdict(uncolored, false), RunVerdict::Violated);
+    }
+
+    #[test]
+    fn what_was_not_prevented_is_told_when_it_has_happened() {
+        let mut report = report(0, 0, 0);
+        let goes_on = Some("Read-only file system".to_owned());
+        report.compaction = Some(CompactionReport { proactiveness: Some(20), goes_on });
+        assert_eq!(report.why_moved(), None);
+        report.address_spaces[1].causes.push(MOVED.to_owned());
+        let told = report.why_moved().unwrap();
+        assert!(told.contains("is 20") && told.contains("Read-only"), "{told}");
+        report.compaction = Some(CompactionReport { proactiveness: Some(20), goes_on: None });
+        assert_eq!(report.why_moved(), None, "somebody has asked for it");
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod processes;
 
 use crate::inject::{self, Kit};
 use crate::listener::Listener;
-use crate::report::{self, AddressSpaceReport, RunReport};
+use crate::report::{self, AddressSpaceReport, CompactionReport, RunReport};
 use crate::space::{Settings, Space, Supply};
 use crate::sys::{self, Notification, Pid, Poller};
 use crate::wire::Reply;
@@ -100,7 +100,12 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    pub(crate) fn new(settings: Settings, supply: Supply, channels: Channels) -> Result<Supervisor, RunError> {
+    pub(crate) fn new(
+        settings: Settings,
+        supply: Supply,
+        channels: Channels,
+        compaction: CompactionReport,
+    ) -> Result<Supervisor, RunError> {
         let poller = Poller::new()?;
         let (signals, _) = sys::signals_as_file(&[libc::SIGCHLD])?;
         sys::prefer_same_cpu(&channels.listener);
@@ -123,7 +128,7 @@ impl Supervisor {
             program: None,
             lane: None,
             ended: false,
-            report: RunReport::default(),
+            report: RunReport { compaction: Some(compaction), ..RunReport::default() },
         })
     }
 
