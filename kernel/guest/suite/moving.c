@@ -82,10 +82,11 @@ static bool stayed_at(const uint64_t *frames, const char *start, size_t pages)
 }
 
 /*
- * Memory that lies in all colors. What was freed last is given first, and may
- * well have the colors of the program before: that is kept until this is there.
+ * Memory that lies in all colors, made by @make. What was freed last is given
+ * first, and may well have the colors of the program before: that is kept until
+ * this is there.
  */
-static char *memory_of_all_colors(size_t bytes)
+static char *in_all_colors(size_t bytes, char *(*make)(size_t bytes))
 {
 	char *hog = memory(64 * MIB), *start, *poor[8];
 	unsigned int tries = 0;
@@ -93,8 +94,7 @@ static char *memory_of_all_colors(size_t bytes)
 	memset(hog, 1, 64 * MIB);
 	/* Where others with these colors have just ended, what is free may be in them even so. */
 	for (;;) {
-		start = memory(bytes);
-		memset(start, 0, bytes);
+		start = make(bytes);
 		if (pages_out_of_color(start, bytes) > bytes / PAGE_BYTES / 2 || tries == 8)
 			break;
 		poor[tries++] = start;
@@ -102,6 +102,39 @@ static char *memory_of_all_colors(size_t bytes)
 	while (tries)
 		munmap(poor[--tries], bytes);
 	munmap(hog, 64 * MIB);
+	return start;
+}
+
+static char *written_memory(size_t bytes)
+{
+	return memset(memory(bytes), 0, bytes);
+}
+
+static char *memory_of_all_colors(size_t bytes)
+{
+	return in_all_colors(bytes, written_memory);
+}
+
+enum { IN_FILE = 24 };
+
+/* Page cache, or memory that is shared, filled with IN_FILE. What is on its disk is not busy later. */
+static char *written_file(size_t bytes)
+{
+	int file;
+	char *start;
+
+	/* The one before, if any, is there as long as it is mapped. */
+	if (arguments[4])
+		unlink(arguments[4]);
+	file = arguments[4] ? open(arguments[4], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : memfd_create("moving", MFD_CLOEXEC);
+	if (file < 0 || ftruncate(file, bytes))
+		err(2, "a file");
+	start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (start == MAP_FAILED)
+		err(2, "mmap");
+	fill(start, bytes, IN_FILE);
+	if (msync(start, bytes, MS_SYNC) || close(file))
+		err(2, "a file");
 	return start;
 }
 
@@ -358,32 +391,11 @@ static bool shared(void)
 	return child_was_well(child) && take_colors() && is_filled(start, 4 * MIB, 6) && all_in_color(1024);
 }
 
-/* Pages of a file, or of memory that is shared, in all colors; what was freed last is kept meanwhile. */
-static char *file_of_all_colors(size_t bytes, unsigned int number)
-{
-	int file = arguments[4] ? open(arguments[4], O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) :
-				  memfd_create("moving", MFD_CLOEXEC);
-	char *hog = memory(64 * MIB), *start;
-
-	memset(hog, 1, 64 * MIB);
-	if (file < 0 || ftruncate(file, bytes))
-		err(2, "a file");
-	start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	if (start == MAP_FAILED)
-		err(2, "mmap");
-	fill(start, bytes, number);
-	/* On its disk now, none of it is busy later. */
-	if (msync(start, bytes, MS_SYNC) || close(file))
-		err(2, "a file");
-	munmap(hog, 64 * MIB);
-	return start;
-}
-
 /* The same of page cache, and of memory that is shared: all of it stays that a process without colors has mapped. */
 static bool shared_file(void)
 {
 	size_t bytes = 4 * MIB, pages = bytes / PAGE_BYTES;
-	char *start = file_of_all_colors(bytes, 24);
+	char *start = in_all_colors(bytes, written_file);
 	uint64_t *frames = frames_of(start, pages);
 	long wrong = pages_out_of_color(start, bytes), counted = -number_of(FLOOR "moving", "shared_file");
 	struct tally tally;
@@ -396,11 +408,11 @@ static bool shared_file(void)
 	child = fork();
 	if (!child) {
 		/* Shared memory is not mapped by a fork, but when it is used. Nobody is left behind by who gives up. */
-		bool well = !prctl(PR_SET_PDEATHSIG, SIGKILL) && is_filled(start, bytes, 24);
+		bool well = !prctl(PR_SET_PDEATHSIG, SIGKILL) && is_filled(start, bytes, IN_FILE);
 
 		tell(1);
 		hear(0);
-		child_end(well && is_filled(start, bytes, 24));
+		child_end(well && is_filled(start, bytes, IN_FILE));
 	}
 	hear(1);
 	if (!take_colors())
@@ -415,7 +427,7 @@ static bool shared_file(void)
 	if (!stayed_at(frames, start, pages))
 		return false;
 	tell(0);
-	return child_was_well(child) && take_colors() && is_filled(start, bytes, 24) && area_in_color(getpid(), start, bytes);
+	return child_was_well(child) && take_colors() && is_filled(start, bytes, IN_FILE) && area_in_color(getpid(), start, bytes);
 }
 
 struct other_thread {
