@@ -19,7 +19,7 @@
 
 #include "pages.h"
 
-#define BYTES (16UL << 20)
+#define BYTES (8UL << 20)
 #define ALIGN (2UL << 20)
 #define SECONDS 20
 #ifndef MADV_COLLAPSE
