@@ -93,7 +93,7 @@ files() {
         answer "cgroup: own colors outside the group's"
     (colored "strict 0" cgroup enter $root/a/b held $map 2-5 anonymous stack >/tmp/out)
     expect "cgroup: own colors of before" "$(grep -v '^#' /tmp/out)" "$(printf 'ok - anonymous\nok - stack')"
-    cgroup enter $root/a/b sh -c "echo strict 3 >$floor/task; exec held $map 3 anonymous stack" >/tmp/out
+    cgroup enter $root/a/b sh -c "echo strict 3-4 >$floor/task; exec held $map 3-4 anonymous stack" >/tmp/out
     expect "cgroup: own colors within the group's" "$(grep -v '^#' /tmp/out)" "$(printf 'ok - anonymous\nok - stack')"
     give a/b bank "$two"
 
