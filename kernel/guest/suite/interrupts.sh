@@ -196,19 +196,26 @@ atomic_blocks() {
     rmmod irqpages || answer "interrupts: the module for blocks is unloaded" "refused"
 }
 
+# Where the stack of a new task is a block of eight pages (KASAN), each task that is started is a breach: from the first look at the
+# counters to the second, none is.
+
 # each_breach FILE: what was given of exclusive colors, "ORDER BLOCKS" each, in one line; of the floor or of a group.
 each_breach() {
-    sed -n 's/^breach_order_//p' "$1" | tr '\n' ' '
+    local name blocks
+    while read -r name blocks; do
+        case $name in breach_order_*) echo -n "${name#breach_order_} $blocks " ;; esac
+    done <"$1"
 }
 
 # asks ORDER KIND TIMES: a process without colors asks so often; tells how often it was given a block, and by how many the counters
 # of the floor, and those of the group, have grown, of each order that has: "GIVEN, ORDER+MORE ..., ORDER+MORE ...".
 asks() {
-    local i given=0
+    local left=$3 given=0
     each_breach $floor/exclusive >/tmp/irq.floor
     each_breach $group/memory.colors.events >/tmp/irq.group
-    for i in $(seq "$3"); do
+    while [ $left -gt 0 ]; do
         if echo "$1 $2" 2>/dev/null >$irqpages/ask; then given=$((given + 1)); fi
+        left=$((left - 1))
     done
     each_breach $floor/exclusive >>/tmp/irq.floor
     each_breach $group/memory.colors.events >>/tmp/irq.group
@@ -221,19 +228,38 @@ more_of() {
         if ($1 != before[order]) printf "%s%d+%d", many++ ? " " : "", order, $1 - before[order] } else before[order] = $1 }'
 }
 
+# all_have_asked: each context of each CPU, often enough; how many they were given is in $given.
+all_have_asked() {
+    local context cpu taken failed elsewhere contexts=0
+    given=0
+    while read -r context cpu taken failed elsewhere; do
+        given=$((given + taken))
+        [ "$failed" -lt 50 ] || contexts=$((contexts + 1))
+    done <$irqpages/count
+    [ $contexts = $all ]
+}
+
 # refused_in_interrupts ORDER: each context of each CPU asks for such blocks, again and again, and is given none.
 refused_in_interrupts() {
-    local tries=0 all=$((2 * $(nproc)))
+    local tries=0 all=$((2 * $(nproc))) given asked=no
     rmmod irqpages
     insmod /bin/irqpages.ko order="$1" || answer "interrupts: the module is loaded for order $1" "refused"
+    # Nobody writes there: who reads waits for as long as he likes.
+    mkfifo /tmp/irq.wait
+    exec 5<>/tmp/irq.wait
     each_breach $floor/exclusive >/tmp/irq.floor
     echo 16 >$irqpages/run
-    while [ "$(awk '$4 >= 50' $irqpages/count | wc -l)" != $all ] && [ $tries -lt 120 ]; do tries=$((tries + 1)) && sleep 0.5; done
-    expect "interrupts: breaches: order $1 in interrupts: refused" \
-        "$(awk '$4 >= 50' $irqpages/count | wc -l), $(awk '{ sum += $3 } END { print sum + 0 }' $irqpages/count) given" "$all, 0 given"
+    while ! all_have_asked && [ $tries -lt 60 ]; do
+        tries=$((tries + 1))
+        read -r -t 1 _ <&5
+    done
     each_breach $floor/exclusive >>/tmp/irq.floor
-    expect "interrupts: breaches: order $1 in interrupts: nothing is counted" "$(more_of /tmp/irq.floor)" ""
+    if all_have_asked; then asked=yes; fi
     echo 0 >$irqpages/run
+    exec 5<&-
+    rm /tmp/irq.wait
+    expect "interrupts: breaches: order $1 in interrupts: refused" "$asked, $given given" "yes, 0 given"
+    expect "interrupts: breaches: order $1 in interrupts: nothing is counted" "$(more_of /tmp/irq.floor)" ""
 }
 
 # Every second class of each node is exclusive: pairs of classes lie in each block of eight pages, and all in those of 64. A process
