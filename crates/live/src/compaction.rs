@@ -52,7 +52,8 @@ impl Pause {
             now => {
                 // First what it was: whoever is killed in between has changed nothing.
                 write_all(&mut kept, &now.to_string())?;
-                fs::write(setting, "0")?;
+                // Nor has who may not set it.
+                fs::write(setting, "0").or_else(|error| kept.set_len(0).and(Err(error)))?;
                 Some(now)
             }
         };
