@@ -84,14 +84,15 @@ impl<'a> Shell<'a> {
         }
     }
 
-    /// Asks for the jobs until the shell has noticed what has happened to the only one; its line.
+    /// Asks for the jobs until the shell has noticed what has happened to the only one; its line. That is one with a process
+    /// id: what the shell says of its own accord, between two commands, has none, and no reason.
     fn sees_it_stopped(&mut self) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
             self.types("jobs -l\n");
             self.shows("[1]+");
             let line = self.shows("\n");
-            if line.contains("Stopped") {
+            if line.trim_start().starts_with(|first: char| first.is_ascii_digit()) && line.contains("Stopped") {
                 return line;
             }
             assert!(Instant::now() < deadline, "{line:?}; {:?}", alive());
