@@ -74,9 +74,18 @@ mapping() {
     dd if=/tmp/map of=$floor/map bs=64k 2>/dev/null || exit 1
 }
 
+# From now on the page allocator asks whose memory is accounted, whatever else is in it.
+grouped() {
+    echo +memory >${group%/*}/cgroup.subtree_control && mkdir $group || exit 1
+}
+
 insmod /bin/pagebench.ko || exit 1
 case $KIND in
-    stock) fresh_and_fragmented plain ;;
+    stock)
+        fresh_and_fragmented plain
+        grouped
+        fresh_and_fragmented grouped
+        ;;
     series)
         fresh_and_fragmented off
         mapping
@@ -85,7 +94,8 @@ case $KIND in
         scarce four "strict 2-5" 2-5
         fresh_and_fragmented single "strict 9" 4096
         scarce single "strict 9" 9-9
-        echo +memory >${group%/*}/cgroup.subtree_control && mkdir $group && echo 2-5 >$group/memory.colors.bank || exit 1
+        grouped
+        echo 2-5 >$group/memory.colors.bank || exit 1
         fresh_and_fragmented group group
         fresh_and_fragmented beside
         echo 1 >$group/memory.colors.exclusive || exit 1
