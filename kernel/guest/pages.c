@@ -93,6 +93,28 @@ uint64_t frame_of(pid_t pid, const void *address)
 	return entry & PRESENT ? entry & FRAME_MASK : 0;
 }
 
+uint64_t own_entry(int pagemap, const char *page)
+{
+	uint64_t entry = 0;
+
+	for (int tries = 0; tries < 100 && !(entry & PRESENT); tries++) {
+		/* Waits until it has been moved. */
+		if (tries)
+			*(const volatile char *)page;
+		entry = number_at(pagemap, (uint64_t)page / PAGE_BYTES);
+	}
+	return entry;
+}
+
+uint64_t own_frame(const char *page)
+{
+	int pagemap = open_pagemap(getpid());
+	uint64_t entry = own_entry(pagemap, page);
+
+	close(pagemap);
+	return entry & PRESENT ? entry & FRAME_MASK : 0;
+}
+
 static void tell(struct look *look, const char *name, uint64_t address, uint64_t frame, uint32_t class)
 {
 	if (!look->to_tell)

@@ -35,6 +35,10 @@ bool is_wanted(const struct wanted *wanted, uint32_t class);
 
 /* Gives the frame of an address; 0 when it is not present. */
 uint64_t frame_of(pid_t pid, const void *address);
+/* Gives the entry of pagemap of a page of this process that is in use; of one that is being moved, the one after it. */
+uint64_t own_entry(int pagemap, const char *page);
+/* The same, and the frame alone. */
+uint64_t own_frame(const char *page);
 /* Looks at every page; the first `to_tell` wrong private ones are printed as "# ..." lines. */
 struct tally pages_of(pid_t pid, const struct mapping *mapping, const struct wanted *wanted, unsigned int to_tell);
 /* The same of this process, which has read again what was in swap when there were fewer private ones than `pages`. */

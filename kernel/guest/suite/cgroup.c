@@ -67,27 +67,13 @@ static char *memory(size_t bytes)
 	return start;
 }
 
-/* The entry of pagemap; of a page that is being moved, the one after it. */
-static uint64_t entry_of(const char *page)
-{
-	uint64_t entry = 0;
-
-	for (int tries = 0; tries < 100 && !(entry >> 63); tries++) {
-		if (tries)
-			*(const volatile char *)page;
-		if (pread(pagemap, &entry, sizeof(entry), (uint64_t)page / PAGE_BYTES * sizeof(entry)) != sizeof(entry))
-			err(2, "pagemap");
-	}
-	return entry;
-}
-
 /* Counts pages of other classes among those of an area that is in use. */
 static unsigned long wrong_pages(const char *start, size_t bytes, const struct wanted *wanted)
 {
 	unsigned long wrong = 0;
 
 	for (size_t at = 0; at < bytes; at += PAGE_BYTES) {
-		uint64_t entry = entry_of(start + at);
+		uint64_t entry = own_entry(pagemap, start + at);
 		struct color color;
 
 		wrong += !(entry >> 63) || !mapping_color(&mapping, entry & ((1UL << 55) - 1), &color) ||
@@ -116,7 +102,7 @@ static int print_elsewhere(char **lists, unsigned long pages)
 	for (int i = 0; i < 3; i++)
 		wanted[i] = wanted_read(lists[i], counts[i]);
 	for (unsigned long page = 0; page < pages; page++) {
-		uint64_t entry = entry_of(start + page * PAGE_BYTES);
+		uint64_t entry = own_entry(pagemap, start + page * PAGE_BYTES);
 		struct color color;
 
 		if (!(entry >> 63) || !mapping_color(&mapping, entry & ((1UL << 55) - 1), &color))

@@ -158,22 +158,12 @@ static bool take_colors(void)
 	return number_of(FLOOR "settled", "moving") == 0 || because("not settled");
 }
 
-/* The frame of a page; 0, if there is none. One that is moved at this moment has none, and then another. */
-static uint64_t frame_after_moves(pid_t pid, const char *page)
-{
-	uint64_t frame;
-
-	for (int looks = 0; !(frame = frame_of(pid, page)) && looks < 100; looks++)
-		usleep(10000);
-	return frame;
-}
-
 /* Nothing but this piece: what a child has from its parent is not its own. */
 static bool area_in_color(pid_t pid, const char *start, size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at += PAGE_BYTES) {
 		struct color color;
-		uint64_t frame = frame_after_moves(pid, start + at);
+		uint64_t frame = pid == getpid() ? own_frame(start + at) : frame_of(pid, start + at);
 
 		if (!frame)
 			return because("page %zu is not there", at / PAGE_BYTES);
