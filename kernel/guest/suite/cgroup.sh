@@ -263,7 +263,16 @@ coming() {
     comes "a child made in a group without colors has none" born "$four" none \
         "# in a child: page N is out of color not ok - born # a child ended with N"
     comes "memory moves when the group gets other colors" rewritten "$other" a "ok - rewritten"
-    rmdir $root/a $root/none
+    rmdir $root/none
+    give a bank "$four"
+    comes "memory of a child that is being made is not merged out of color" merging-in-fork "$four" a \
+        "ok - merging-in-fork"
+    comes "memory of a child that is being made moves when the group gets other colors" rewritten-in-fork "$other" a \
+        "ok - rewritten-in-fork"
+    give a bank "$four"
+    comes "memory of who fails to make a child moves when the group gets other colors" rewritten-in-failed-fork "$other" a \
+        "ok - rewritten-in-failed-fork"
+    rmdir $root/a
 }
 
 # grown_to MIB: a process without colors that has so much memory and keeps it, in $grown; /tmp/grown says so. What it said the

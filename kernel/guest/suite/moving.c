@@ -24,9 +24,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -1306,6 +1308,272 @@ static bool born(void)
 	return child_was_well(child) && is_filled(start, 4 * MIB, 20) && many_are_wrong(4 * MIB / PAGE_BYTES);
 }
 
+/*
+ * A fork takes long from here on: it copies thousands of mounts, when the address space of the child is there, and others find
+ * it, but the child is in no cgroup yet.
+ */
+static bool slow_forks(void)
+{
+	const char *place = "/tmp/mounts", *inside = "/tmp/mounts/inside";
+
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return because("no mounts of its own");
+	if ((mkdir(place, 0700) || mkdir(inside, 0700)) && errno != EEXIST)
+		return because("%s", place);
+	if (mount(place, place, NULL, MS_BIND, NULL))
+		return because("%s is not mounted", place);
+	/* Each time twice as many. */
+	for (int doubled = 0; doubled < 14; doubled++)
+		if (mount(place, inside, NULL, MS_BIND | MS_REC, NULL))
+			return because("%s is not mounted %d times", inside, 1 << doubled);
+	return true;
+}
+
+/* One that fails does so at its end: there is no place for the new process's file. */
+static pid_t slow_fork(bool fails)
+{
+	fflush(stdout);
+	return syscall(SYS_clone, CLONE_NEWNS | (fails ? CLONE_PIDFD : 0) | SIGCHLD, NULL, NULL, NULL, 0);
+}
+
+enum { NOT_TRIED = 3, SLOW_FORKS = 3, MORE_FORKS = 30 };
+
+/* Waits for the child of a slow fork; counts it when it has seen what was to be tried. */
+static bool slow_child_was_well(pid_t child, unsigned int *tried)
+{
+	siginfo_t how = { 0 };
+
+	if (child > 0 && !waitid(P_PID, child, &how, WEXITED | WNOWAIT) && how.si_code == CLD_EXITED && how.si_status == NOT_TRIED)
+		return waitpid(child, NULL, 0) == child;
+	*tried += 1;
+	return child_was_well(child);
+}
+
+/*
+ * A process without colors has merged pages, of all classes. One of the cgroup has each content once, and its children do. KSM sees
+ * their memory before they are in the cgroup: the pages of the other process are none for them.
+ */
+static bool merging_in_fork(void)
+{
+	unsigned int tried = 0, forks;
+	char *start = NULL;
+	bool well, known;
+	pid_t child;
+
+	open_pipes();
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		start = memory_of_all_colors(4 * MIB);
+		fill(start, 2 * MIB, 25);
+		fill(start + 2 * MIB, 2 * MIB, 25);
+		well = merge(start, 4 * MIB) && scans(2);
+		tell(1);
+		hear(0);
+		child_end(well && is_filled(start, 2 * MIB, 25));
+	}
+	hear(1);
+	known = give_group("cgroup.procs", "0") && slow_forks();
+	if (known) {
+		start = memory(2 * MIB);
+		fill(start, 2 * MIB, 25);
+		known = !madvise(start, 2 * MIB, MADV_MERGEABLE) || because("KSM");
+	}
+	for (forks = 0, well = known; well && tried < SLOW_FORKS && forks < MORE_FORKS; forks++) {
+		long before = number_of_file("/sys/kernel/mm/ksm/full_scans");
+		pid_t slow = slow_fork(false);
+
+		if (!slow) {
+			/* The first and the last one were not all of it in time. */
+			if (number_of_file("/sys/kernel/mm/ksm/full_scans") < before + 3)
+				_exit(NOT_TRIED);
+			child_end(area_in_color(getpid(), start, 2 * MIB) && is_filled(start, 2 * MIB, 25));
+		}
+		well = slow_child_was_well(slow, &tried);
+	}
+	printf("# merging-in-fork: %u of %u children were seen by KSM\n", tried, forks);
+	well = write_to("/sys/kernel/mm/ksm/run", "2") && write_to("/sys/kernel/mm/ksm/run", "0") && well;
+	tell(0);
+	if (well && tried < SLOW_FORKS)
+		well = because("%u of %u children were seen by KSM", tried, forks);
+	return child_was_well(child) && well;
+}
+
+/* What happens while a child is made; memory that both share. */
+struct meanwhile {
+	char *start;
+	useconds_t delay;
+	double ended;
+	_Atomic bool is_done;
+};
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+/* Other colors, and then half of the pages are the child's alone, moved or not. */
+static void *rewrite_meanwhile(void *argument)
+{
+	struct meanwhile *meanwhile = argument;
+	char path[512];
+	bool well;
+
+	snprintf(path, sizeof(path), "%s/memory.colors.bank", group);
+	usleep(meanwhile->delay);
+	well = write_to(path, arguments[2]);
+	meanwhile->ended = now();
+	fill(meanwhile->start, MIB, 26);
+	meanwhile->is_done = true;
+	return well ? meanwhile : NULL;
+}
+
+static bool settled_in_color(const char *start)
+{
+	if (number_of(FLOOR "settled", "moving"))
+		return because("not settled");
+	return area_in_color(getpid(), start, 2 * MIB) && is_filled(start, 2 * MIB, 26);
+}
+
+/*
+ * The cgroup gets these colors while a child is made in it, or almost: what the child has from its parent moves, and what the
+ * parent has.
+ */
+static bool rewritten_meanwhile(bool fails)
+{
+	struct meanwhile *meanwhile = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char before[sizeof(policy)], *start;
+	unsigned int tried = 0, forks;
+	bool well = true;
+	FILE *file;
+
+	snprintf(before, sizeof(before), "%s/memory.colors.bank", group);
+	file = fopen(before, "re");
+	if (!file || !fgets(before, sizeof(before), file) || fclose(file) || meanwhile == MAP_FAILED)
+		return because("%s", group);
+	if (!give_group("cgroup.procs", "0") || !slow_forks())
+		return false;
+	start = memory(2 * MIB);
+	fill(start, 2 * MIB, 26);
+	meanwhile->start = start;
+	for (forks = 0; well && tried < SLOW_FORKS && forks < MORE_FORKS; forks++) {
+		/* Some milliseconds at first; shorter when that was too long, or the machine is fast. */
+		useconds_t delay = 32000 >> forks % 8;
+		unsigned int tried_before = tried;
+		pthread_t thread;
+		void *written;
+		pid_t slow;
+
+		if (!give_group("memory.colors.bank", before) || !many_are_wrong(2 * MIB / PAGE_BYTES))
+			return false;
+		meanwhile->delay = delay;
+		meanwhile->ended = 0;
+		meanwhile->is_done = false;
+		if (pthread_create(&thread, NULL, rewrite_meanwhile, meanwhile))
+			errx(2, "no thread");
+		slow = slow_fork(fails);
+		if (!slow) {
+			double born = now();
+
+			while (!meanwhile->is_done)
+				usleep(1000);
+			if (meanwhile->ended > born)
+				_exit(NOT_TRIED);
+			child_end(settled_in_color(start));
+		}
+		if (fails) {
+			well = (slow < 0 && errno == EFAULT) || because("a fork was to fail");
+			tried += meanwhile->ended && meanwhile->ended < now();
+		} else {
+			well = slow_child_was_well(slow, &tried);
+		}
+		pthread_join(thread, &written);
+		well = well && (written || because("colors are refused")) && settled_in_color(start) &&
+			all_in_color(2 * MIB / PAGE_BYTES);
+		if (tried > tried_before)
+			printf("# %s: colors came in %u ms\n", arguments[3], delay / 1000);
+	}
+	if (well && tried < SLOW_FORKS)
+		return because("colors came during %u of %u forks", tried, forks);
+	return well;
+}
+
+static bool rewritten_in_fork(void)
+{
+	return rewritten_meanwhile(false);
+}
+
+static bool rewritten_in_failed_fork(void)
+{
+	return rewritten_meanwhile(true);
+}
+
+/* A child that is made while its parent's pages are on the move: those that are the child's alone soon after are so, too. */
+static bool forked_on_the_move(void)
+{
+	char *start = memory_of_all_colors(32 * MIB);
+	pid_t child;
+
+	fill(start, 32 * MIB, 27);
+	if (!many_are_wrong(32 * MIB / PAGE_BYTES))
+		return false;
+	open_pipes();
+	fflush(stdout);
+	if (!write_to(FLOOR "task", policy))
+		return false;
+	child = fork();
+	if (!child) {
+		hear(1);
+		child_end((!number_of(FLOOR "settled", "moving") || because("not settled")) &&
+			  area_in_color(getpid(), start, 32 * MIB) && is_filled(start, 32 * MIB, 27));
+	}
+	/* From the end on: the worker has begun at the other one. */
+	for (size_t at = 32 * MIB; at; at -= PAGE_BYTES)
+		start[at - 1] = 1;
+	tell(1);
+	return child_was_well(child) && all_in_color(32 * MIB / PAGE_BYTES);
+}
+
+/* A child that has ended, but whose memory somebody is reading: it is nobody's any more, and holds no page where it was. */
+static bool ended_but_read(void)
+{
+	char *start = memory_of_all_colors(4 * MIB), *unread = memory(PAGE_BYTES), *copy = memory(PAGE_BYTES);
+	struct reader reader = { .from = unread, .to = copy, .bytes = PAGE_BYTES };
+	struct uffd_msg message;
+	int sockets[2], faults;
+	pthread_t thread;
+	bool well;
+
+	fill(start, 4 * MIB, 29);
+	if (!many_are_wrong(4 * MIB / PAGE_BYTES))
+		return false;
+	open_pipes();
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
+		return because("socketpair");
+	fflush(stdout);
+	reader.process = fork();
+	if (!reader.process) {
+		send_file(sockets[0], user_faults(unread, PAGE_BYTES));
+		hear(0);
+		child_end(true);
+	}
+	faults = receive_file(sockets[1]);
+	if (pthread_create(&thread, NULL, read_process, &reader))
+		errx(2, "no thread");
+	/* Nobody answers until the end. */
+	well = (read(faults, &message, sizeof(message)) == sizeof(message) && message.event == UFFD_EVENT_PAGEFAULT) ||
+		because("nobody reads");
+	tell(0);
+	well = child_was_well(reader.process) && well;
+	well = well && take_colors() && is_filled(start, 4 * MIB, 29) && area_in_color(getpid(), start, 4 * MIB);
+	close(faults);
+	pthread_join(thread, NULL);
+	return well;
+}
+
 static const struct {
 	const char *name;
 	bool (*run)(void);
@@ -1319,6 +1587,9 @@ static const struct {
 	{ "balancing", balancing }, { "balancing-in-vain", balancing_in_vain }, { "remote", remote },
 	{ "swapped-twice", swapped_twice },
 	{ "joins", joins }, { "headless", headless }, { "rewritten", rewritten }, { "born", born },
+	{ "merging-in-fork", merging_in_fork }, { "rewritten-in-fork", rewritten_in_fork },
+	{ "rewritten-in-failed-fork", rewritten_in_failed_fork }, { "forked-on-the-move", forked_on_the_move },
+	{ "ended-but-read", ended_but_read },
 };
 
 int main(int argc, char **argv)

@@ -21,8 +21,8 @@ would_move() {
     grep '^#' /tmp/moving.attempt
 }
 
-for scenario in everything writers changes shared shared-file pinned by-the-piece family races huge merged merged-shared merging \
-    compaction nodes remote; do
+for scenario in everything writers changes shared shared-file pinned by-the-piece family races forked-on-the-move ended-but-read \
+    huge merged merged-shared merging compaction nodes remote; do
     moves $scenario "$(classes_of_nodes 2 4)"
 done
 moves threads-differ "$(classes_of_nodes 2 4)" "$(classes_of_nodes 10 4)"
