@@ -15,6 +15,7 @@
 #include <linux/mempolicy.h>
 #include <linux/sched.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -682,16 +683,20 @@ static bool merge(char *start, size_t bytes)
 	return because("%ld pages were merged", number_of("/proc/self/ksm_stat", "ksm_merging_pages"));
 }
 
+static long full_scans(void)
+{
+	return number_of_file("/sys/kernel/mm/ksm/full_scans");
+}
+
 /* Each page is met so often again. */
 static bool scans(long count)
 {
-	const char *path = "/sys/kernel/mm/ksm/full_scans";
-	long before = number_of_file(path);
+	long before = full_scans();
 
 	for (time_t end = time(NULL) + MERGE_SECONDS; time(NULL) < end; usleep(100000))
-		if (number_of_file(path) >= before + count)
+		if (full_scans() >= before + count)
 			return true;
-	return because("KSM looked at all pages %ld times", number_of_file(path) - before);
+	return because("KSM looked at all pages %ld times", full_scans() - before);
 }
 
 /* Sixteen of each, so that there are 64 frames. */
@@ -1329,11 +1334,54 @@ static bool slow_forks(void)
 	return true;
 }
 
-/* One that fails does so at its end: there is no place for the new process's file. */
-static pid_t slow_fork(bool fails)
+static double now(void)
 {
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+/* What a slow fork is, and what happens meanwhile: memory that parent and child share. */
+struct slow {
+	double called, returned;
+	long scans_called, scans_returned;
+	_Atomic bool has_returned;
+	double began, ended;
+	_Atomic bool has_ended;
+};
+
+static struct slow *slow_room(void)
+{
+	struct slow *slow = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (slow == MAP_FAILED)
+		err(2, "a page");
+	return slow;
+}
+
+/* One that fails does so at its end: there is no place for the new process's file. */
+static pid_t slow_fork(struct slow *slow, bool fails)
+{
+	pid_t child;
+	int why;
+
 	fflush(stdout);
-	return syscall(SYS_clone, CLONE_NEWNS | (fails ? CLONE_PIDFD : 0) | SIGCHLD, NULL, NULL, NULL, 0);
+	slow->has_returned = false;
+	slow->scans_called = full_scans();
+	slow->called = now();
+	child = syscall(SYS_clone, CLONE_NEWNS | (fails ? CLONE_PIDFD : 0) | SIGCHLD, NULL, NULL, NULL, 0);
+	why = errno;
+	if (!child) {
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+			err(2, "prctl");
+		return 0;
+	}
+	slow->returned = now();
+	slow->scans_returned = full_scans();
+	slow->has_returned = true;
+	errno = why;
+	return child;
 }
 
 enum { NOT_TRIED = 3, SLOW_FORKS = 3, MORE_FORKS = 30 };
@@ -1355,6 +1403,7 @@ static bool slow_child_was_well(pid_t child, unsigned int *tried)
  */
 static bool merging_in_fork(void)
 {
+	struct slow *slow = slow_room();
 	unsigned int tried = 0, forks;
 	char *start = NULL;
 	bool well, known;
@@ -1380,16 +1429,21 @@ static bool merging_in_fork(void)
 		known = !madvise(start, 2 * MIB, MADV_MERGEABLE) || because("KSM");
 	}
 	for (forks = 0, well = known; well && tried < SLOW_FORKS && forks < MORE_FORKS; forks++) {
-		long before = number_of_file("/sys/kernel/mm/ksm/full_scans");
-		pid_t slow = slow_fork(false);
+		pid_t made = slow_fork(slow, false);
 
-		if (!slow) {
+		if (!made) {
+			long scans = full_scans();
+
+			while (!slow->has_returned)
+				usleep(1000);
+			if (slow->scans_returned < scans)
+				scans = slow->scans_returned;
 			/* The first and the last one were not all of it in time. */
-			if (number_of_file("/sys/kernel/mm/ksm/full_scans") < before + 3)
+			if (scans < slow->scans_called + 3)
 				_exit(NOT_TRIED);
 			child_end(area_in_color(getpid(), start, 2 * MIB) && is_filled(start, 2 * MIB, 25));
 		}
-		well = slow_child_was_well(slow, &tried);
+		well = slow_child_was_well(made, &tried);
 	}
 	printf("# merging-in-fork: %u of %u children were seen by KSM\n", tried, forks);
 	well = write_to("/sys/kernel/mm/ksm/run", "2") && write_to("/sys/kernel/mm/ksm/run", "0") && well;
@@ -1399,36 +1453,28 @@ static bool merging_in_fork(void)
 	return child_was_well(child) && well;
 }
 
-/* What happens while a child is made; memory that both share. */
-struct meanwhile {
+/* What is done while a child is made: other colors, and then half of the pages are the child's alone, moved or not. */
+struct rewriting {
+	struct slow *slow;
 	char *start;
 	useconds_t delay;
-	double ended;
-	_Atomic bool is_done;
 };
 
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec + time.tv_nsec / 1e9;
-}
-
-/* Other colors, and then half of the pages are the child's alone, moved or not. */
 static void *rewrite_meanwhile(void *argument)
 {
-	struct meanwhile *meanwhile = argument;
+	struct rewriting *rewriting = argument;
+	struct slow *slow = rewriting->slow;
 	char path[512];
 	bool well;
 
 	snprintf(path, sizeof(path), "%s/memory.colors.bank", group);
-	usleep(meanwhile->delay);
+	usleep(rewriting->delay);
+	slow->began = now();
 	well = write_to(path, arguments[2]);
-	meanwhile->ended = now();
-	fill(meanwhile->start, MIB, 26);
-	meanwhile->is_done = true;
-	return well ? meanwhile : NULL;
+	slow->ended = now();
+	fill(rewriting->start, MIB, 26);
+	slow->has_ended = true;
+	return well ? slow : NULL;
 }
 
 static bool settled_in_color(const char *start)
@@ -1444,57 +1490,55 @@ static bool settled_in_color(const char *start)
  */
 static bool rewritten_meanwhile(bool fails)
 {
-	struct meanwhile *meanwhile = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct rewriting rewriting = { .slow = slow_room() };
 	char before[sizeof(policy)], *start;
+	struct slow *slow = rewriting.slow;
 	unsigned int tried = 0, forks;
 	bool well = true;
 	FILE *file;
 
 	snprintf(before, sizeof(before), "%s/memory.colors.bank", group);
 	file = fopen(before, "re");
-	if (!file || !fgets(before, sizeof(before), file) || fclose(file) || meanwhile == MAP_FAILED)
+	if (!file || !fgets(before, sizeof(before), file) || fclose(file))
 		return because("%s", group);
 	if (!give_group("cgroup.procs", "0") || !slow_forks())
 		return false;
 	start = memory(2 * MIB);
 	fill(start, 2 * MIB, 26);
-	meanwhile->start = start;
+	rewriting.start = start;
 	for (forks = 0; well && tried < SLOW_FORKS && forks < MORE_FORKS; forks++) {
-		/* Some milliseconds at first; shorter when that was too long, or the machine is fast. */
-		useconds_t delay = 32000 >> forks % 8;
 		unsigned int tried_before = tried;
 		pthread_t thread;
 		void *written;
-		pid_t slow;
+		pid_t made;
 
 		if (!give_group("memory.colors.bank", before) || !many_are_wrong(2 * MIB / PAGE_BYTES))
 			return false;
-		meanwhile->delay = delay;
-		meanwhile->ended = 0;
-		meanwhile->is_done = false;
-		if (pthread_create(&thread, NULL, rewrite_meanwhile, meanwhile))
+		/* Some milliseconds at first; shorter when that was too long, or the machine is fast. */
+		rewriting.delay = 32000 >> forks % 8;
+		slow->has_ended = false;
+		if (pthread_create(&thread, NULL, rewrite_meanwhile, &rewriting))
 			errx(2, "no thread");
-		slow = slow_fork(fails);
-		if (!slow) {
+		made = slow_fork(slow, fails);
+		if (!made) {
 			double born = now();
 
-			while (!meanwhile->is_done)
+			while (!slow->has_returned || !slow->has_ended)
 				usleep(1000);
-			if (meanwhile->ended > born)
+			if (slow->began < slow->called || slow->ended > born || slow->ended > slow->returned)
 				_exit(NOT_TRIED);
 			child_end(settled_in_color(start));
 		}
-		if (fails) {
-			well = (slow < 0 && errno == EFAULT) || because("a fork was to fail");
-			tried += meanwhile->ended && meanwhile->ended < now();
-		} else {
-			well = slow_child_was_well(slow, &tried);
-		}
+		if (!fails)
+			well = slow_child_was_well(made, &tried);
+		else
+			well = (made < 0 && errno == EFAULT) || because("a fork was to fail");
 		pthread_join(thread, &written);
+		tried += fails && slow->began > slow->called && slow->ended < slow->returned;
 		well = well && (written || because("colors are refused")) && settled_in_color(start) &&
 			all_in_color(2 * MIB / PAGE_BYTES);
 		if (tried > tried_before)
-			printf("# %s: colors came in %u ms\n", arguments[3], delay / 1000);
+			printf("# %s: colors came in %u ms\n", arguments[3], rewriting.delay / 1000);
 	}
 	if (well && tried < SLOW_FORKS)
 		return because("colors came during %u of %u forks", tried, forks);
@@ -1516,6 +1560,7 @@ static bool forked_on_the_move(void)
 {
 	char *start = memory_of_all_colors(32 * MIB);
 	pid_t child;
+	bool moves;
 
 	fill(start, 32 * MIB, 27);
 	if (!many_are_wrong(32 * MIB / PAGE_BYTES))
@@ -1526,15 +1571,19 @@ static bool forked_on_the_move(void)
 		return false;
 	child = fork();
 	if (!child) {
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+			err(2, "prctl");
 		hear(1);
 		child_end((!number_of(FLOOR "settled", "moving") || because("not settled")) &&
 			  area_in_color(getpid(), start, 32 * MIB) && is_filled(start, 32 * MIB, 27));
 	}
+	moves = number_of(FLOOR "moving", "moving") > 0;
 	/* From the end on: the worker has begun at the other one. */
 	for (size_t at = 32 * MIB; at; at -= PAGE_BYTES)
 		start[at - 1] = 1;
 	tell(1);
-	return child_was_well(child) && all_in_color(32 * MIB / PAGE_BYTES);
+	return child_was_well(child) && all_in_color(32 * MIB / PAGE_BYTES) &&
+		(moves || because("nothing was on the move any more"));
 }
 
 /* A child that has ended, but whose memory somebody is reading: it is nobody's any more, and holds no page where it was. */
@@ -1542,10 +1591,11 @@ static bool ended_but_read(void)
 {
 	char *start = memory_of_all_colors(4 * MIB), *unread = memory(PAGE_BYTES), *copy = memory(PAGE_BYTES);
 	struct reader reader = { .from = unread, .to = copy, .bytes = PAGE_BYTES };
+	struct pollfd wait = { .events = POLLIN };
 	struct uffd_msg message;
 	int sockets[2], faults;
 	pthread_t thread;
-	bool well;
+	bool well, reads;
 
 	fill(start, 4 * MIB, 29);
 	if (!many_are_wrong(4 * MIB / PAGE_BYTES))
@@ -1556,22 +1606,27 @@ static bool ended_but_read(void)
 	fflush(stdout);
 	reader.process = fork();
 	if (!reader.process) {
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+			err(2, "prctl");
 		send_file(sockets[0], user_faults(unread, PAGE_BYTES));
 		hear(0);
 		child_end(true);
 	}
 	faults = receive_file(sockets[1]);
+	wait.fd = faults;
 	if (pthread_create(&thread, NULL, read_process, &reader))
 		errx(2, "no thread");
 	/* Nobody answers until the end. */
-	well = (read(faults, &message, sizeof(message)) == sizeof(message) && message.event == UFFD_EVENT_PAGEFAULT) ||
-		because("nobody reads");
+	well = (poll(&wait, 1, 60000) == 1 && read(faults, &message, sizeof(message)) == sizeof(message) &&
+		message.event == UFFD_EVENT_PAGEFAULT) || because("nobody reads");
 	tell(0);
 	well = child_was_well(reader.process) && well;
 	well = well && take_colors() && is_filled(start, 4 * MIB, 29) && area_in_color(getpid(), start, 4 * MIB);
+	reads = pthread_tryjoin_np(thread, NULL) == EBUSY;
 	close(faults);
-	pthread_join(thread, NULL);
-	return well;
+	if (reads)
+		pthread_join(thread, NULL);
+	return well && (reads || because("nobody reads any more"));
 }
 
 static const struct {
