@@ -272,6 +272,8 @@ coming() {
     give a bank "$four"
     comes "memory of who fails to make a child moves when the group gets other colors" rewritten-in-failed-fork "$other" a \
         "ok - rewritten-in-failed-fork"
+    give a bank "$four"
+    comes "arguments of who is being executed move when the group gets other colors" rewritten-in-exec "$other" a "ok - executed"
     rmdir $root/a
 }
 

@@ -1458,6 +1458,7 @@ struct rewriting {
 	struct slow *slow;
 	char *start;
 	useconds_t delay;
+	int faults;
 };
 
 static void *rewrite_meanwhile(void *argument)
@@ -1555,6 +1556,49 @@ static bool rewritten_in_failed_fork(void)
 	return rewritten_meanwhile(true);
 }
 
+/* Is executed by the next one: all that it has is in the colors that its cgroup has now. */
+static bool executed(void)
+{
+	return (!number_of(FLOOR "settled", "moving") || because("not settled")) && all_in_color(MIB / PAGE_BYTES);
+}
+
+static void *rewrite_and_serve(void *argument)
+{
+	struct rewriting *rewriting = argument;
+	struct pollfd wait = { .fd = rewriting->faults, .events = POLLIN };
+	struct uffdio_copy word = { .dst = (uint64_t)rewriting->start, .src = (uint64_t)memory(PAGE_BYTES), .len = PAGE_BYTES };
+
+	snprintf((char *)word.src, PAGE_BYTES, "executed");
+	if (poll(&wait, 1, 60000) != 1 || !give_group("memory.colors.bank", arguments[2]) ||
+	    ioctl(rewriting->faults, UFFDIO_COPY, &word))
+		errx(2, "nobody reads the argument, or %s", reason);
+	return NULL;
+}
+
+/*
+ * The cgroup gets these colors while a program is executed in it: its environment is copied, and nobody finds where; the last
+ * argument is not there yet.
+ */
+static bool rewritten_in_exec(void)
+{
+	struct rewriting rewriting = { .start = memory(PAGE_BYTES) };
+	char *words[6] = { arguments[0], arguments[1], arguments[2], rewriting.start, NULL }, *environment[17], *word;
+	pthread_t thread;
+
+	if (!give_group("cgroup.procs", "0"))
+		return false;
+	for (int i = 0; i < 16; i++) {
+		environment[i] = word = memory(MIB / 8);
+		memset(word, 'a' + i, MIB / 8 - PAGE_BYTES);
+	}
+	environment[16] = NULL;
+	rewriting.faults = user_faults(rewriting.start, PAGE_BYTES);
+	if (pthread_create(&thread, NULL, rewrite_and_serve, &rewriting))
+		errx(2, "no thread");
+	execve("/proc/self/exe", words, environment);
+	return because("exec: %s", strerror(errno));
+}
+
 /* A child that is made while its parent's pages are on the move: those that are the child's alone soon after are so, too. */
 static bool forked_on_the_move(void)
 {
@@ -1644,7 +1688,7 @@ static const struct {
 	{ "joins", joins }, { "headless", headless }, { "rewritten", rewritten }, { "born", born },
 	{ "merging-in-fork", merging_in_fork }, { "rewritten-in-fork", rewritten_in_fork },
 	{ "rewritten-in-failed-fork", rewritten_in_failed_fork }, { "forked-on-the-move", forked_on_the_move },
-	{ "ended-but-read", ended_but_read },
+	{ "ended-but-read", ended_but_read }, { "rewritten-in-exec", rewritten_in_exec }, { "executed", executed },
 };
 
 int main(int argc, char **argv)
