@@ -15,7 +15,6 @@
 #include <linux/mempolicy.h>
 #include <linux/sched.h>
 #include <linux/userfaultfd.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -1053,6 +1052,18 @@ static int user_faults(char *start, size_t bytes)
 	return faults;
 }
 
+/* Somebody wants a page. When nobody ever does, that ends this program. */
+static bool await_fault(int faults)
+{
+	struct uffd_msg message;
+	ssize_t got;
+
+	alarm(120);
+	got = read(faults, &message, sizeof(message));
+	alarm(0);
+	return (got == sizeof(message) && message.event == UFFD_EVENT_PAGEFAULT) || because("no fault");
+}
+
 /*
  * A process without colors faults pages in for one that has them: as a
  * debugger does, by process_vm_writev(), as its userfaultfd handler, by
@@ -1565,13 +1576,12 @@ static bool executed(void)
 static void *rewrite_and_serve(void *argument)
 {
 	struct rewriting *rewriting = argument;
-	struct pollfd wait = { .fd = rewriting->faults, .events = POLLIN };
 	struct uffdio_copy word = { .dst = (uint64_t)rewriting->start, .src = (uint64_t)memory(PAGE_BYTES), .len = PAGE_BYTES };
 
 	snprintf((char *)word.src, PAGE_BYTES, "executed");
-	if (poll(&wait, 1, 60000) != 1 || !give_group("memory.colors.bank", arguments[2]) ||
+	if (!await_fault(rewriting->faults) || !give_group("memory.colors.bank", arguments[2]) ||
 	    ioctl(rewriting->faults, UFFDIO_COPY, &word))
-		errx(2, "nobody reads the argument, or %s", reason);
+		errx(2, "while the argument is read: %s", reason);
 	return NULL;
 }
 
@@ -1635,8 +1645,6 @@ static bool ended_but_read(void)
 {
 	char *start = memory_of_all_colors(4 * MIB), *unread = memory(PAGE_BYTES), *copy = memory(PAGE_BYTES);
 	struct reader reader = { .from = unread, .to = copy, .bytes = PAGE_BYTES };
-	struct pollfd wait = { .events = POLLIN };
-	struct uffd_msg message;
 	int sockets[2], faults;
 	pthread_t thread;
 	bool well, reads;
@@ -1657,12 +1665,10 @@ static bool ended_but_read(void)
 		child_end(true);
 	}
 	faults = receive_file(sockets[1]);
-	wait.fd = faults;
 	if (pthread_create(&thread, NULL, read_process, &reader))
 		errx(2, "no thread");
 	/* Nobody answers until the end. */
-	well = (poll(&wait, 1, 60000) == 1 && read(faults, &message, sizeof(message)) == sizeof(message) &&
-		message.event == UFFD_EVENT_PAGEFAULT) || because("nobody reads");
+	well = await_fault(faults);
 	tell(0);
 	well = child_was_well(reader.process) && well;
 	well = well && take_colors() && is_filled(start, 4 * MIB, 29) && area_in_color(getpid(), start, 4 * MIB);
