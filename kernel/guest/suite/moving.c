@@ -152,12 +152,16 @@ static long number_of_file(const char *path)
 	return number;
 }
 
+/* Waits until nothing is on the move. */
+static bool settled(void)
+{
+	return number_of(FLOOR "settled", "moving") == 0 || because("not settled");
+}
+
 /* Gives this process its colors, and waits until what it has is in them. */
 static bool take_colors(void)
 {
-	if (!write_to(FLOOR "task", policy))
-		return false;
-	return number_of(FLOOR "settled", "moving") == 0 || because("not settled");
+	return write_to(FLOOR "task", policy) && settled();
 }
 
 /* Nothing but this piece: what a child has from its parent is not its own. */
@@ -183,6 +187,13 @@ static bool many_are_wrong(unsigned long pages)
 	if (tally.anonymous_wrong < pages / 4)
 		return because("only %lu of %lu pages are out of color before", tally.anonymous_wrong, pages);
 	return true;
+}
+
+/* In a child: nobody is left behind by who gives up. */
+static void end_with_parent(void)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+		err(2, "prctl");
 }
 
 /* Two processes that wait for each other. */
@@ -409,9 +420,11 @@ static bool shared_file(void)
 	fflush(stdout);
 	child = fork();
 	if (!child) {
-		/* Shared memory is not mapped by a fork, but when it is used. Nobody is left behind by who gives up. */
-		bool well = !prctl(PR_SET_PDEATHSIG, SIGKILL) && is_filled(start, bytes, IN_FILE);
+		bool well;
 
+		end_with_parent();
+		/* Shared memory is not mapped by a fork, but when it is used. */
+		well = is_filled(start, bytes, IN_FILE);
 		tell(1);
 		hear(0);
 		child_end(well && is_filled(start, bytes, IN_FILE));
@@ -642,7 +655,7 @@ static bool races(void)
 			if (!child_was_well(child[i]))
 				return false;
 	}
-	return number_of(FLOOR "settled", "moving") == 0 || because("not settled");
+	return settled();
 }
 
 /* Huge pages from before are split; those of hugetlbfs stay, and are counted. */
@@ -1221,15 +1234,18 @@ static bool swapped_twice(void)
 		area_in_color(getpid(), start, bytes) && (stayed >= 16 || because("%ld pages were to move", stayed));
 }
 
-/* Writes to a file of the cgroup, and waits until what is there has moved. */
-static bool give_group(const char *name, const char *text)
+static bool write_to_group(const char *name, const char *text)
 {
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/%s", group, name);
-	if (!write_to(path, text))
-		return false;
-	return number_of(FLOOR "settled", "moving") == 0 || because("not settled");
+	return write_to(path, text);
+}
+
+/* Writes to a file of the cgroup, and waits until what is there has moved. */
+static bool give_group(const char *name, const char *text)
+{
+	return write_to_group(name, text) && settled();
 }
 
 /* Memory from before moves into the colors of the cgroup that a process comes into. */
@@ -1384,8 +1400,7 @@ static pid_t slow_fork(struct slow *slow, bool fails)
 	child = syscall(SYS_clone, CLONE_NEWNS | (fails ? CLONE_PIDFD : 0) | SIGCHLD, NULL, NULL, NULL, 0);
 	why = errno;
 	if (!child) {
-		if (prctl(PR_SET_PDEATHSIG, SIGKILL))
-			err(2, "prctl");
+		end_with_parent();
 		return 0;
 	}
 	slow->returned = now();
@@ -1476,13 +1491,11 @@ static void *rewrite_meanwhile(void *argument)
 {
 	struct rewriting *rewriting = argument;
 	struct slow *slow = rewriting->slow;
-	char path[512];
 	bool well;
 
-	snprintf(path, sizeof(path), "%s/memory.colors.bank", group);
 	usleep(rewriting->delay);
 	slow->began = now();
-	well = write_to(path, arguments[2]);
+	well = write_to_group("memory.colors.bank", arguments[2]);
 	slow->ended = now();
 	fill(rewriting->start, MIB, 26);
 	slow->has_ended = true;
@@ -1491,9 +1504,7 @@ static void *rewrite_meanwhile(void *argument)
 
 static bool settled_in_color(const char *start)
 {
-	if (number_of(FLOOR "settled", "moving"))
-		return because("not settled");
-	return area_in_color(getpid(), start, 2 * MIB) && is_filled(start, 2 * MIB, 26);
+	return settled() && area_in_color(getpid(), start, 2 * MIB) && is_filled(start, 2 * MIB, 26);
 }
 
 /*
@@ -1570,7 +1581,7 @@ static bool rewritten_in_failed_fork(void)
 /* Is executed by the next one: all that it has is in the colors that its cgroup has now. */
 static bool executed(void)
 {
-	return (!number_of(FLOOR "settled", "moving") || because("not settled")) && all_in_color(MIB / PAGE_BYTES);
+	return settled() && all_in_color(MIB / PAGE_BYTES);
 }
 
 static void *rewrite_and_serve(void *argument)
@@ -1592,7 +1603,7 @@ static void *rewrite_and_serve(void *argument)
 static bool rewritten_in_exec(void)
 {
 	struct rewriting rewriting = { .start = memory(PAGE_BYTES) };
-	char *words[6] = { arguments[0], arguments[1], arguments[2], rewriting.start, NULL }, *environment[17], *word;
+	char *words[] = { arguments[0], arguments[1], arguments[2], rewriting.start, NULL }, *environment[17], *word;
 	pthread_t thread;
 
 	if (!give_group("cgroup.procs", "0"))
@@ -1625,11 +1636,9 @@ static bool forked_on_the_move(void)
 		return false;
 	child = fork();
 	if (!child) {
-		if (prctl(PR_SET_PDEATHSIG, SIGKILL))
-			err(2, "prctl");
+		end_with_parent();
 		hear(1);
-		child_end((!number_of(FLOOR "settled", "moving") || because("not settled")) &&
-			  area_in_color(getpid(), start, 32 * MIB) && is_filled(start, 32 * MIB, 27));
+		child_end(settled() && area_in_color(getpid(), start, 32 * MIB) && is_filled(start, 32 * MIB, 27));
 	}
 	moves = number_of(FLOOR "moving", "moving") > 0;
 	/* From the end on: the worker has begun at the other one. */
@@ -1658,8 +1667,7 @@ static bool ended_but_read(void)
 	fflush(stdout);
 	reader.process = fork();
 	if (!reader.process) {
-		if (prctl(PR_SET_PDEATHSIG, SIGKILL))
-			err(2, "prctl");
+		end_with_parent();
 		send_file(sockets[0], user_faults(unread, PAGE_BYTES));
 		hear(0);
 		child_end(true);
