@@ -11,10 +11,13 @@
 #include <err.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -342,6 +345,67 @@ static bool text(void)
 	return true;
 }
 
+/* A child that takes pages and gives them back, those of a file or private ones; on CPU 0, in turn with who else is there. */
+static pid_t taker_of(char *start, size_t bytes, int file)
+{
+	pid_t child = fork();
+	cpu_set_t first;
+
+	if (child < 0)
+		err(2, "fork");
+	if (child)
+		return child;
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || sched_setaffinity(0, sizeof(first), &first))
+		_exit(1);
+	for (;;) {
+		fill(start, bytes, 19);
+		sched_yield();
+		if (file < 0 ? madvise(start, bytes, MADV_DONTNEED) :
+			       fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, bytes))
+			_exit(1);
+		sched_yield();
+	}
+}
+
+static bool was_at_work(pid_t taker)
+{
+	int status;
+
+	return !kill(taker, SIGKILL) && waitpid(taker, &status, 0) == taker && WIFSIGNALED(status);
+}
+
+/* A page of a file that goes while one looks is no private one, though its frame may be one's when its flags are read. */
+static bool is_told_apart(void)
+{
+	size_t bytes = 2 * MIB;
+	int file = memfd_create("taken", 0);
+	struct wanted all = wanted_read("all", mapping_classes(&mapping));
+	unsigned long before, most = 0;
+	pid_t of_file, of_private;
+	char *pages;
+
+	if (file < 0 || ftruncate(file, bytes))
+		return because("memfd");
+	pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (pages == MAP_FAILED)
+		return because("mmap");
+	before = pages_of(getpid(), &mapping, &all, 0).anonymous;
+	fflush(stdout);
+	of_private = taker_of(memory(bytes), bytes, -1);
+	of_file = taker_of(pages, bytes, file);
+	for (unsigned int look = 0; look < 1000; look++) {
+		unsigned long private_pages = pages_of(of_file, &mapping, &all, 0).anonymous;
+
+		if (private_pages > most)
+			most = private_pages;
+	}
+	if (!was_at_work(of_private) || !was_at_work(of_file))
+		return because("who was to take pages did not");
+	return most <= before ? true : because("of %lu private pages, %lu are seen while pages of a file go", before, most);
+}
+
 /*
  * Is the observer one? Without any color given: the frame of a page in two
  * places is one, that of a copy another; what is planted is found, to the page.
@@ -386,7 +450,8 @@ static bool observer(void)
 			return because("class %u has %lu pages, %lu were found", class, of_class[class],
 				       tally.anonymous_wrong);
 	}
-	return true;
+	munmap(pages, 8 * MIB);
+	return is_told_apart();
 }
 
 /* All the memory of its colors, and more: it is killed before the end. */

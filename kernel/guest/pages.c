@@ -13,6 +13,7 @@
 
 #define PRESENT (1UL << 63)
 #define SWAPPED (1UL << 62)
+#define OF_A_FILE (1UL << 61)
 #define FRAME_MASK ((1UL << 55) - 1)
 
 struct look {
@@ -149,7 +150,8 @@ static void look_at_page(struct look *look, const char *name, uint64_t address, 
 		return;
 	}
 	wrong = !is_wanted(look->wanted, color.bank_class);
-	if (flags >> KPF_ANON & 1) {
+	/* What the entry does not say may be that of somebody else by now, who has been given the frame. */
+	if (!(entry & OF_A_FILE) && flags >> KPF_ANON & 1) {
 		tally->anonymous++;
 		tally->anonymous_wrong += wrong;
 		tally->huge += flags >> KPF_THP & 1;
