@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -355,9 +354,10 @@ static pid_t taker_of(char *start, size_t bytes, int file)
 		err(2, "fork");
 	if (child)
 		return child;
+	end_with_parent();
 	CPU_ZERO(&first);
 	CPU_SET(0, &first);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || sched_setaffinity(0, sizeof(first), &first))
+	if (sched_setaffinity(0, sizeof(first), &first))
 		_exit(1);
 	for (;;) {
 		fill(start, bytes, 19);

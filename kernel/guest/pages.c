@@ -14,6 +14,7 @@
 #define PRESENT (1UL << 63)
 #define SWAPPED (1UL << 62)
 #define OF_A_FILE (1UL << 61)
+#define MAPPED_ONCE (1UL << 56)
 #define FRAME_MASK ((1UL << 55) - 1)
 
 struct look {
@@ -24,7 +25,6 @@ struct look {
 	bool fetches;		/* reads what is in swap; of this process only */
 	int pagemap;
 	int flags;
-	int counts;
 };
 
 struct wanted wanted_read(const char *list, uint32_t classes)
@@ -150,7 +150,7 @@ static void look_at_page(struct look *look, const char *name, uint64_t address, 
 		return;
 	}
 	wrong = !is_wanted(look->wanted, color.bank_class);
-	/* What the entry does not say may be that of somebody else by now, who has been given the frame. */
+	/* The flags may be those of somebody else by now, who has been given the frame; the entry was read together with it. */
 	if (!(entry & OF_A_FILE) && flags >> KPF_ANON & 1) {
 		tally->anonymous++;
 		tally->anonymous_wrong += wrong;
@@ -158,7 +158,7 @@ static void look_at_page(struct look *look, const char *name, uint64_t address, 
 		if (wrong)
 			tell(look, name, address, frame, color.bank_class);
 	} else {
-		bool own = number_at(look->counts, frame) == 1;
+		bool own = entry & MAPPED_ONCE;
 
 		tally->file++;
 		tally->file_wrong += wrong;
@@ -191,7 +191,6 @@ static void look_at_process(struct look *look, pid_t pid)
 
 	look->pagemap = open_pagemap(pid);
 	look->flags = open_or_end("/proc/kpageflags");
-	look->counts = open_or_end("/proc/kpagecount");
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	maps = fopen(path, "re");
 	if (!maps)
@@ -209,7 +208,6 @@ static void look_at_process(struct look *look, pid_t pid)
 	fclose(maps);
 	close(look->pagemap);
 	close(look->flags);
-	close(look->counts);
 }
 
 struct tally pages_of(pid_t pid, const struct mapping *mapping, const struct wanted *wanted, unsigned int to_tell)

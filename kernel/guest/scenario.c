@@ -2,10 +2,12 @@
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +97,12 @@ bool child_was_well(pid_t child)
 	if (WIFSIGNALED(status))
 		return because("a child was ended by signal %d", WTERMSIG(status));
 	return WEXITSTATUS(status) ? because("a child ended with %d", WEXITSTATUS(status)) : true;
+}
+
+void end_with_parent(void)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+		err(2, "prctl");
 }
 
 void child_end(bool well)

@@ -33,6 +33,8 @@ long number_of(const char *path, const char *name);
 
 /* Waits for a child: anything else than status 0 is a reason. */
 bool child_was_well(pid_t child);
+/* In a child: it is not left behind by a parent who gives up. */
+void end_with_parent(void);
 /* In a child: ends it, after telling why it is not well. */
 void child_end(bool well);
 

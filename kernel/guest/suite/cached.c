@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -101,9 +100,7 @@ static pid_t open_beside(const char *path)
 		err(2, "pipe2");
 	child = fork();
 	if (!child) {
-		/* Not left behind by who gives up. */
-		if (prctl(PR_SET_PDEATHSIG, SIGKILL))
-			err(2, "prctl");
+		end_with_parent();
 		open_and_read(path);
 		if (write(there[1], "", 1) != 1)
 			err(2, "write");

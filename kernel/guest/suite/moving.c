@@ -25,7 +25,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -187,13 +186,6 @@ static bool many_are_wrong(unsigned long pages)
 	if (tally.anonymous_wrong < pages / 4)
 		return because("only %lu of %lu pages are out of color before", tally.anonymous_wrong, pages);
 	return true;
-}
-
-/* In a child: nobody is left behind by who gives up. */
-static void end_with_parent(void)
-{
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
-		err(2, "prctl");
 }
 
 /* Two processes that wait for each other. */
