@@ -97,7 +97,10 @@ impl Broker {
         if let Some(released) = self.try_release(wish) {
             return released;
         }
-        // Somebody has ended it: a new one starts from nothing.
+        // Somebody has ended it. Without room a new one would find nothing, and be the next to go.
+        if Memory::of_this_process().room(None) < LOOK {
+            return Released::default();
+        }
         let Ok(socket) = spawn(choice, self.strict, &self.nodes) else { return Released::default() };
         self.socket.replace(Some(socket));
         self.try_release(wish).unwrap_or_default()
@@ -140,7 +143,7 @@ fn spawn(choice: &dyn FrameChoice, strict: bool, nodes: &Nodes) -> Result<OwnedF
         // It must keep neither the user's pipes nor the supervisor's sockets open.
         sys::close_all_but(&theirs);
         // When memory runs out after all, it is not the program that has to go.
-        let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+        sys::be_killed_for_memory(1000);
         let failed = Store::new(choice, strict, nodes).serve(&theirs).is_err();
         std::process::exit(i32::from(failed));
     }

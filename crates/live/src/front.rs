@@ -94,12 +94,14 @@ fn run_beside(
     let (launcher, supervisor_launcher) = sys::message_pair()?;
     let identity = options.user.as_deref().map(Identity::find).transpose()?;
     let nodes = nodes(&*options.choice)?;
+    let memory = Memory::of_this_process();
+    let kills = memory.kills();
     let settings = Settings {
         strict: options.strict,
         prefault_pages: prefault_bytes.div_ceil(crate::wire::PAGE),
         children,
         lane: identity.is_none(),
-        hold_max: Memory::of_this_process().room(None) / 2,
+        hold_max: memory.room(None) / 2,
         nodes,
     };
     let supervisor = sys::fork()?;
@@ -117,17 +119,24 @@ fn run_beside(
         launch(&options.command, options.cores.as_deref(), identity.as_ref(), &launcher);
     }
     drop(launcher);
+    sys::be_killed_for_memory(-1000);
     let status = Watch::begin(Some(&front))?.wait_for(program, tell);
     let mut report = fetch_report(&front, tell);
+    // Who is killed does not learn why, and its helper may not have been missed before it was gone.
+    let why_killed = if status.code == 128 + libc::SIGKILL { memory.killed_since(kills) } else { None };
     match &mut report {
         Some(report) => {
             report.sum_up(options.strict);
+            if let Some(text) = why_killed {
+                report.problem(text, tell);
+            }
             if let Some(text) = report.why_moved() {
                 tell(&text);
             }
         }
         None => {
             compaction::clean_up();
+            why_killed.iter().for_each(|text| tell(text));
             tell("the supervisor is gone, and the program was ended with it");
         }
     }
@@ -167,6 +176,7 @@ pub(crate) fn nodes(choice: &dyn FrameChoice) -> Result<Nodes, RunError> {
 fn supervise(settings: Settings, choice: Box<dyn FrameChoice>, front: OwnedFd, launcher: &OwnedFd) -> ! {
     let serve = || -> Result<(), RunError> {
         sys::leave_session();
+        sys::be_killed_for_memory(-1000);
         let (_pause, compaction) = Pause::begin();
         // Started first: it looks for frames while the rest is set up.
         let broker = Broker::start(&*choice, settings.strict, settings.nodes)?;
@@ -388,6 +398,8 @@ fn pass_on(program: Pid, signal: i32) {
 
 /// One message of the supervisor; None when it is gone, Some(Some(report)) when it was the report.
 fn hear(front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Option<Option<RunReport>> {
+    // The supervisor speaks of who was killed once there is memory again.
+    sys::is_readable(front, -1);
     let mut bytes = vec![0u8; 1 << 18];
     let message = sys::receive_message(front, &mut bytes, true).ok()?;
     let (first, rest) = bytes[..message.length].split_first()?;

@@ -22,6 +22,7 @@ struct Group {
     name: String,
     limit: PathBuf,
     usage: PathBuf,
+    events: PathBuf,
     statistics: PathBuf,
     /// Field of `statistics`: bytes of files that are given up before anything else is refused.
     reclaimable: &'static str,
@@ -42,14 +43,35 @@ impl Memory {
     /// The limit that leaves least, in words for the middle of a sentence, when it leaves less than the machine has;
     /// empty otherwise.
     pub(crate) fn tight_limit(&self) -> String {
-        let with_limits = self.groups.iter().filter_map(|group| Some((group, group.left()?)));
-        let Some((group, (left, limit))) = with_limits.min_by_key(|(_, (left, _))| *left) else { return String::new() };
-        if left / PAGE >= machine_room(None) {
-            return String::new();
-        }
-        let (name, limit, left) = (&group.name, limit >> 20, left >> 20);
-        format!(" (the memory limit of cgroup {name} is {limit} MiB, of which {left} MiB are left)")
+        self.tightest()
+            .map_or(String::new(), |(words, left)| format!(" ({words}, of which {} MiB are left)", left >> 20))
     }
+
+    /// The limit that leaves least, in words, and the bytes that it leaves, when the machine has more.
+    fn tightest(&self) -> Option<(String, u64)> {
+        let with_limits = self.groups.iter().filter_map(|group| Some((group, group.left()?)));
+        let (group, (left, limit)) = with_limits.min_by_key(|(_, (left, _))| *left)?;
+        let words = format!("the memory limit of cgroup {} is {} MiB", group.name, limit >> 20);
+        (left / PAGE < machine_room(None)).then_some((words, left))
+    }
+
+    /// How many processes the kernel has ended for want of memory: in the cgroup of this process, or on the machine where
+    /// that does not count. It counts first and kills then.
+    pub(crate) fn kills(&self) -> u64 {
+        let of_group = self.groups.iter().find_map(|group| kills(&group.events));
+        of_group.or_else(|| kills(Path::new("/proc/vmstat"))).unwrap_or(0)
+    }
+
+    /// What the kernel has done since there were so many [`Memory::kills`], as a line for the user.
+    pub(crate) fn killed_since(&self, kills: u64) -> Option<String> {
+        let limit = self.tightest().map_or(String::new(), |(words, _)| format!(" ({words})"));
+        (self.kills() > kills).then(|| format!("the kernel has ended processes for want of memory{limit}"))
+    }
+}
+
+/// The count in a `memory.events` (version 2), a `memory.oom_control` (version 1) or `/proc/vmstat`.
+fn kills(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
 }
 
 impl Group {
@@ -102,15 +124,16 @@ fn cgroup_mount(line: &str, second: bool) -> Option<(&str, &Path)> {
 
 impl Group {
     fn new(directory: &Path, name: &Path, second: bool) -> Group {
-        let [limit, usage, reclaimable] = if second {
-            ["memory.max", "memory.current", "inactive_file "]
+        let [limit, usage, events, reclaimable] = if second {
+            ["memory.max", "memory.current", "memory.events", "inactive_file "]
         } else {
-            ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "]
+            ["memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control", "total_inactive_file "]
         };
         Group {
             name: name.display().to_string(),
             limit: directory.join(limit),
             usage: directory.join(usage),
+            events: directory.join(events),
             statistics: directory.join("memory.stat"),
             reclaimable,
         }
@@ -247,6 +270,14 @@ mod tests {
         assert_eq!(group.left(), Some((800, 1000)));
         write("memory.current", "2000\n");
         assert_eq!(group.left(), Some((0, 1000)));
+        // What is killed is counted where the limit is.
+        let memory = Memory { groups: vec![group] };
+        for (before, after, told) in [("0", "0", false), ("3", "4", true)] {
+            write("memory.events", &format!("oom 5\noom_kill {before}\n"));
+            let kills = memory.kills();
+            write("memory.events", &format!("oom 6\noom_kill {after}\n"));
+            assert_eq!(memory.killed_since(kills).is_some(), told, "{before} {after}");
+        }
         // It was this test's own.
         fs::remove_dir_all(&directory).unwrap();
     }

@@ -264,6 +264,14 @@ pub(crate) fn signal_process(process: &OwnedFd, signal: i32) {
     let _ = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), signal, none, 0) };
 }
 
+/// Whether a process has been killed, or has ended: its address space, once all that share it have been killed, is freed
+/// now rather than when they come to it.
+pub(crate) fn free_memory_of_killed(process: &OwnedFd) -> bool {
+    // SAFETY: takes numbers.
+    let freed = unsafe { libc::syscall(libc::SYS_process_mrelease, process.as_raw_fd(), 0) };
+    freed == 0 || matches!(io::Error::last_os_error().raw_os_error(), Some(libc::ESRCH | libc::EAGAIN))
+}
+
 /// Do two tasks share one address space?
 pub(crate) fn same_space(one: Pid, other: Pid) -> bool {
     const KCMP_VM: i32 = 1;
@@ -338,6 +346,12 @@ pub(crate) fn close_all_but(kept: &OwnedFd) {
         }
         libc::syscall(libc::SYS_close_range, kept + 1, u32::MAX, 0);
     }
+}
+
+/// How soon the kernel may end this process when memory runs out, before or after others: 1000 is first, -1000 never.
+/// Where this is not permitted, the process is as likely to go as others.
+pub(crate) fn be_killed_for_memory(score: i32) {
+    let _ = std::fs::write("/proc/self/oom_score_adj", score.to_string());
 }
 
 /// Asks the kernel to kill this process when its parent ends.

@@ -8,6 +8,7 @@ use crate::space::Space;
 use crate::sys;
 use crate::wire::{self, PAGE, Reply, op, say};
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 
 /// A stopped call that a helper carries out.
 pub(super) struct Job {
@@ -149,15 +150,25 @@ impl Supervisor {
         if self.lane == Some(id) {
             self.end_lane();
         }
+        let users = || served.space.users.iter().filter_map(|user| self.processes.get(user));
+        let all: Vec<&OwnedFd> = users().map(|user| &user.handle).chain([&served.space.helper_process]).collect();
+        all.iter().for_each(|process| sys::signal_process(process, libc::SIGKILL));
+        all.iter().for_each(|process| await_killed(process));
         if !served.space.users.is_empty() {
             let limit = Memory::of_this_process().tight_limit();
             self.problem(format!("{}: the helper is lost{limit}, the program is ended", served.space.program));
         }
-        for user in &served.space.users {
-            if let Some(process) = self.processes.get(user) {
-                sys::signal_process(&process.handle, libc::SIGKILL);
-            }
-        }
         self.close_space(served);
+    }
+}
+
+/// How long those who were killed may take to give their memory back.
+const GIVES_BACK_MS: i32 = 1000;
+
+/// Waits for the end of a process if it has been killed. It may have been for want of memory, and until it has given its
+/// own back there is none: what this process or the front asked for would be the end of them.
+pub(super) fn await_killed(process: &OwnedFd) {
+    if sys::free_memory_of_killed(process) {
+        sys::is_readable(process, GIVES_BACK_MS);
     }
 }

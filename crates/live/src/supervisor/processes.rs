@@ -1,5 +1,6 @@
 //! Processes of the run: where they come from, what they begin with, where they end.
 
+use super::jobs::await_killed;
 use super::{Process, Served, Supervisor, TOKEN_PROCESS, TOKEN_SPACE, Tracing};
 use crate::RunError;
 use crate::areas;
@@ -166,6 +167,7 @@ impl Supervisor {
         if served.space.users.is_empty()
             && let Some(served) = self.spaces.remove(&id)
         {
+            await_killed(&served.space.helper_process);
             self.close_space(served);
             if self.lane == Some(id) {
                 self.end_lane();
