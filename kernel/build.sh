@@ -46,7 +46,7 @@ if [ "$variant" = stock ]; then patches=(); fi
 
 key=$({
     echo "$variant $version"
-    gcc --version | head -n 1
+    gcc --version | sed -n 1p
     fragments
     cat "${patches[@]}" "$here/build.sh" "$here/source.sh" </dev/null
 } | sha256sum | cut -c 1-16)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
 #
 # Sourced: Debian packages in the user's cache, unpacked and not installed. What is there already is taken, and nothing is
 # then asked of the network.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Sourced after package.sh: the kernel's source, and what is done with it. Who uses it sets $log.
+# Sourced after package.sh: the kernel's source and its preparation. The including script sets $log.
+# shellcheck shell=bash disable=SC2154 # $cache and $log belong to the including script
 package=linux-source-6.12
 tarball=usr/src/$package.tar.xz
 
@@ -31,9 +32,10 @@ source_package() {
     fi
 }
 
-# The newest version that the package lists name, as apt-get wants it.
+# Prints the newest version in the package lists, in the form that apt-get takes; fails if there is none. Every line is read:
+# under pipefail, a reader that stops early makes apt-cache fail with SIGPIPE once the list outgrows the pipe.
 newest_source() {
-    apt-cache madison $package | awk '{ print $3; exit }' | sed "s/^/$package=/" | grep .
+    apt-cache madison $package | awk -v package=$package 'NR == 1 { print package "=" $3 }' | grep .
 }
 
 # A symbol that the configuration does not have, or that misses what it depends on, is dropped without a word.

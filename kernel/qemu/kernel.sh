@@ -7,6 +7,7 @@ set -euo pipefail
 
 series=6.12
 oldest=6.8
+# shellcheck source=kernel/package.sh
 . "$(dirname "$0")/../package.sh"
 
 # The newest kernel in the cache, or nothing. What was not unpacked to the end is none.

@@ -75,7 +75,7 @@ judge() {
     if [ "$status" != 0 ]; then answer "not ok - $shown: the machine ended with status $status"; fi
     if grep -qE "$complaints" "$console"; then
         answer "not ok - $shown: the kernel complains"
-        grep -nE -A 12 "$complaints" "$console" | head -n 60 >&2
+        grep -nE -A 12 "$complaints" "$console" | sed -n 1,60p >&2
     else
         answer "ok - $shown: the kernel has no complaint"
     fi
