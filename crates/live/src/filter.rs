@@ -1,7 +1,9 @@
 //! The system-call filter: which calls of a colored program stop for the supervisor.
 //!
 //! Only calls that create, move or give up private memory, or that create processes, are stopped; everything else
-//! runs at full speed. Calls from the helper's own code are exempt by their instruction address.
+//! runs at full speed. Calls from the helper's own code are exempt by their instruction address. The program can make
+//! calls from there as well: all it gains is memory that is not colored. The exception is `pidfd_getfd`, which could take
+//! the helper's descriptors and is not exempt anywhere.
 
 use crate::wire;
 use libc::sock_filter;
@@ -21,6 +23,8 @@ const ALLOW: sock_filter = instruction(RETURN, 0, 0, 0x7fff_0000);
 const NOTIFY: sock_filter = instruction(RETURN, 0, 0, 0x7fc0_0000);
 
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+/// Marks calls by the x32 convention.
+pub(crate) const X32_BIT: u32 = 0x4000_0000;
 const OFFSET_CALL: u32 = 0;
 const OFFSET_ARCH: u32 = 4;
 const OFFSET_INSTRUCTION: u32 = 8;
@@ -61,6 +65,11 @@ fn notify_when_long(index: u32) -> Vec<sock_filter> {
 /// The whole program.
 pub(crate) fn program() -> Vec<sock_filter> {
     let mut program = vec![
+        // The one call that could take a helper's descriptors, by whatever convention and from wherever it is made.
+        load(OFFSET_CALL),
+        instruction(AND, 0, 0, !X32_BIT),
+        when(IF_EQUAL, libc::SYS_pidfd_getfd as u32, 1),
+        NOTIFY,
         load(OFFSET_ARCH),
         instruction(IF_EQUAL, 1, 0, AUDIT_ARCH_X86_64),
         ALLOW,
@@ -246,6 +255,16 @@ mod tests {
         }
         assert_eq!(decide(libc::SYS_vfork, 0, [0; 6]), ALLOWED);
         assert_eq!(decide(libc::SYS_execve, 0, [0; 6]), STOPPED);
+    }
+
+    #[test]
+    fn descriptors_of_others_cannot_be_taken_from_anywhere() {
+        let x32 = i64::from(libc::SYS_pidfd_getfd as u32 | X32_BIT);
+        for (call, address) in [(libc::SYS_pidfd_getfd, 0), (libc::SYS_pidfd_getfd, wire::BLOB_BASE), (x32, 0)] {
+            assert_eq!(decide(call, address, [3, 4, 0, 0, 0, 0]), STOPPED, "{call:#x} at {address:#x}");
+        }
+        // The number is the same for 32-bit calls, and the architecture is not asked for.
+        assert!(program().iter().position(|step| step.k == OFFSET_ARCH).unwrap() > 2);
     }
 
     #[test]

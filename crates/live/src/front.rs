@@ -11,10 +11,11 @@ use crate::supervisor::{Channels, Supervisor, word};
 use crate::sys::{self, Pid};
 use crate::wire::{self, Nodes};
 use crate::{FrameChoice, RunError, filter};
-use std::ffi::{CString, OsString};
-use std::io;
+use std::ffi::{CStr, CString, OsString};
+use std::io::{self, Seek as _};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
 
 /// What to run, and how.
 pub struct RunOptions {
@@ -64,6 +65,11 @@ const NOT_FOUND: i32 = 127;
 /// Exit status when memtint itself fails.
 const OWN_FAILURE: i32 = 125;
 
+/// How long a supervisor without a program may take to end.
+const SUPERVISOR_ENDS: Duration = Duration::from_secs(5);
+/// How long the program may go on without a supervisor: it ends by itself if it has not begun.
+const ORPHANED_MS: i32 = 1000;
+
 /// Runs a program in color and waits for its end.
 ///
 /// Must be called while the process has a single thread: it forks. Lines for the user go through `tell` as they come. What
@@ -76,6 +82,9 @@ const OWN_FAILURE: i32 = 125;
 /// # Panics
 /// When [`KernelOptions::mappings`] is empty.
 pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus, RunError> {
+    if options.user.is_none() && sys::Status::of(0).bits("CapAmb") != 0 {
+        tell("the program inherits memtint's ambient capabilities; with --user it runs without them");
+    }
     match &options.floor {
         &Floor::User { prefault_bytes, children } => run_beside(options, prefault_bytes, children, &mut tell),
         Floor::Kernel(asked) => kernel::run(&options, asked, &mut tell),
@@ -104,6 +113,8 @@ fn run_beside(
         hold_max: memory.room(None) / 2,
         nodes,
     };
+    // Helpers, whose parents end at once, become children of this process: it reaps them, whatever process 1 does.
+    sys::adopt_orphans();
     let supervisor = sys::fork()?;
     if supervisor == 0 {
         drop((front, launcher));
@@ -140,17 +151,18 @@ fn run_beside(
             tell("the supervisor is gone, and the program was ended with it");
         }
     }
+    // It goes on as long as processes of the run do.
+    if report.as_ref().is_none_or(|report| report.still_running == Some(0)) {
+        sys::await_child(supervisor, SUPERVISOR_ENDS);
+    }
+    reap_orphans(None);
     Ok(RunStatus { code: status.code, signal: status.signal, core_dumped: status.core_dumped, report })
 }
 
 /// Checks what the runtime needs, before anything is started.
 fn check_machine() -> Result<(), RunError> {
-    const CAP_SYS_PTRACE: u64 = 1 << 19;
-    const CAP_SYS_ADMIN: u64 = 1 << 21;
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
-    if effective & (CAP_SYS_PTRACE | CAP_SYS_ADMIN) != CAP_SYS_PTRACE | CAP_SYS_ADMIN {
+    let has = |capability| sys::has_capability(0, capability);
+    if !(has(sys::CAP_SYS_ADMIN) && has(sys::CAP_SYS_PTRACE)) {
         return Err(RunError::Privileges);
     }
     Ok(())
@@ -188,6 +200,9 @@ fn supervise(settings: Settings, choice: Box<dyn FrameChoice>, front: OwnedFd, l
         release_terminal();
         sys::send_message(launcher, b"g", None)?;
         supervisor.serve();
+        drop(supervisor);
+        // The broker gives its stock back sooner so, and leaves nothing behind.
+        sys::end_children();
         Ok(())
     };
     let code = if let Err(error) = serve() {
@@ -278,17 +293,26 @@ pub(crate) struct Identity {
     name: CString,
     user: libc::uid_t,
     group: libc::gid_t,
+    home: CString,
+    shell: CString,
 }
 
 impl Identity {
     pub(crate) fn find(name: &str) -> Result<Identity, RunError> {
         let unknown = || RunError::NoUser(name.to_owned());
         let name_c = CString::new(name).map_err(|_| unknown())?;
-        // SAFETY: the name is a C string; the result is read before any other call that could overwrite it.
-        let entry = unsafe { libc::getpwnam(name_c.as_ptr()).as_ref() }.ok_or_else(unknown)?;
-        Ok(Identity { name: name_c, user: entry.pw_uid, group: entry.pw_gid })
+        // SAFETY: the name is a C string; the result is read before any other call that could overwrite it, and its texts
+        // are C strings.
+        unsafe {
+            let entry = libc::getpwnam(name_c.as_ptr()).as_ref().ok_or_else(unknown)?;
+            let text = |text: *const libc::c_char| CStr::from_ptr(text).to_owned();
+            let shell = if *entry.pw_shell == 0 { c"/bin/sh".to_owned() } else { text(entry.pw_shell) };
+            let home = text(entry.pw_dir);
+            Ok(Identity { name: name_c, user: entry.pw_uid, group: entry.pw_gid, home, shell })
+        }
     }
 
+    /// Becomes the user, with the user's groups and environment, as `setpriv --init-groups --reset-env` does.
     pub(crate) fn assume(&self) -> io::Result<()> {
         // SAFETY: numbers and a C string. Groups first: they need the privilege that setuid gives up.
         let done = unsafe {
@@ -298,7 +322,23 @@ impl Identity {
                 // setuid clears it.
                 && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == 0
         };
-        if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+        if done && self.reset_environment() { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn reset_environment(&self) -> bool {
+        const PATH: &CStr = c"/usr/local/bin:/bin:/usr/bin";
+        const PATH_OF_ROOT: &CStr = c"/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/sbin:/usr/bin";
+        let terminal = std::env::var_os("TERM").and_then(|term| CString::new(term.into_vec()).ok());
+        let path = if self.user == 0 { PATH_OF_ROOT } else { PATH };
+        let set = |name: &CStr, value: &CStr| {
+            // SAFETY: two C strings, which are copied. The process has one thread.
+            unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) == 0 }
+        };
+        let own = [(c"HOME", &*self.home), (c"SHELL", &self.shell), (c"USER", &self.name), (c"LOGNAME", &self.name)];
+        // SAFETY: takes nothing; the process has one thread, and holds no reference into its environment.
+        (unsafe { libc::clearenv() } == 0)
+            && own.into_iter().chain([(c"PATH", path)]).all(|(name, value)| set(name, value))
+            && terminal.is_none_or(|terminal| set(c"TERM", &terminal))
     }
 }
 
@@ -366,10 +406,16 @@ impl<'s> Watch<'s> {
 
     /// Waits for the program's end, passing on signals and stops, and what a supervisor says, if there is one.
     pub(crate) fn wait_for(mut self, program: Pid, tell: &mut impl FnMut(&str)) -> End {
-        let (mut stopped, mut patience_ms) = (false, -1);
+        let (mut stopped, mut patience_ms, mut orphaned_ms) = (false, -1, 0);
         loop {
             if let Some(end) = reap(program, &mut stopped) {
                 return end;
+            }
+            reap_orphans(Some(program));
+            orphaned_ms += patience_ms.max(0);
+            if orphaned_ms > ORPHANED_MS {
+                // Its faults and calls are served by nobody.
+                pass_on(program, libc::SIGKILL);
             }
             for (token, _) in self.poller.wait(patience_ms) {
                 if token == 0 {
@@ -400,7 +446,7 @@ fn pass_on(program: Pid, signal: i32) {
 fn hear(front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Option<Option<RunReport>> {
     // The supervisor speaks of who was killed once there is memory again.
     sys::is_readable(front, -1);
-    let mut bytes = vec![0u8; 1 << 18];
+    let mut bytes = vec![0u8; word::LINE_MAX + 1];
     let message = sys::receive_message(front, &mut bytes, true).ok()?;
     let (first, rest) = bytes[..message.length].split_first()?;
     match *first {
@@ -408,7 +454,11 @@ fn hear(front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Option<Option<RunReport
             tell(&String::from_utf8_lossy(rest));
             Some(None)
         }
-        word::REPORT => Some(serde_json::from_slice(rest).ok()),
+        word::REPORT => {
+            let mut file = std::fs::File::from(message.descriptor?);
+            file.rewind().ok()?;
+            Some(serde_json::from_reader(io::BufReader::new(file)).ok())
+        }
         _ => None,
     }
 }
@@ -433,6 +483,15 @@ fn reap(program: Pid, stopped: &mut bool) -> Option<End> {
             return Some(End { code: 128 + signal, signal: Some(signal), core_dumped: libc::WCOREDUMP(status) });
         }
         return Some(End { code: libc::WEXITSTATUS(status), signal: None, core_dumped: false });
+    }
+}
+
+/// Takes note of the ends of other children: helpers, and processes whose parents have ended.
+fn reap_orphans(program: Option<Pid>) {
+    while let Some(ended) = sys::ended_child()
+        && Some(ended) != program
+    {
+        sys::wait_for_end(ended);
     }
 }
 

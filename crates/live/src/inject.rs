@@ -3,6 +3,11 @@
 //! The thread is made to carry out a few system calls: first at a `syscall` instruction of the vDSO, then at the
 //! helper's own. Descriptors come to it through the system-call filter: it asks by a `prctl` that the kernel does not
 //! know, and the supervisor answers with a descriptor. Nothing of the program's memory is written.
+//!
+//! From the first descriptor to the helper's first message the address space is not dumpable: no process of the same
+//! user can take a descriptor or write to memory meanwhile. The supervisor stays the helper's tracer for as long as it
+//! lives: its process id comes from the kernel, cannot be given to another process until the supervisor has taken note of
+//! its end, and no other process can attach to it.
 
 use crate::RunError;
 use crate::areas;
@@ -18,8 +23,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 pub(crate) struct Kit {
     /// The helper's code.
     pub(crate) blob: OwnedFd,
-    /// `/dev/userfaultfd`.
-    pub(crate) device: OwnedFd,
+    /// `/dev/userfaultfd`; None where it cannot be opened: the system call does the same for privileged programs.
+    pub(crate) device: Option<OwnedFd>,
 }
 
 impl Kit {
@@ -33,7 +38,69 @@ impl Kit {
         let blob = OwnedFd::from(file);
         sys::seal(&blob)?;
         let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/userfaultfd");
-        Ok(Kit { blob, device: device.map_err(RunError::Userfaultfd)?.into() })
+        Ok(Kit { blob, device: device.ok().map(OwnedFd::from) })
+    }
+}
+
+/// Limits that could keep a helper from being created, or would count memtint's mappings against the program.
+const IN_THE_WAY: [u32; 5] =
+    [libc::RLIMIT_NOFILE, libc::RLIMIT_NPROC, libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_MEMLOCK];
+/// What a helper may map, or lock, beyond twice what its program may: a copy of a file under construction, a search, chunks
+/// of the pool.
+const BEYOND: [(u32, u64); 3] =
+    [(libc::RLIMIT_AS, 2 << 30), (libc::RLIMIT_DATA, 2 << 30), (libc::RLIMIT_MEMLOCK, 8 << 20)];
+
+/// Limits of a stopped process that are out of the way for the moment.
+struct Lifted {
+    pid: Pid,
+    before: Vec<(u32, libc::rlimit64)>,
+}
+
+impl Lifted {
+    fn new(pid: Pid) -> Lifted {
+        let before: Vec<_> =
+            IN_THE_WAY.iter().filter_map(|&which| Some((which, sys::limits(which, pid).ok()?))).collect();
+        for &(which, limits) in &before {
+            let most = if which == libc::RLIMIT_NOFILE { sys::descriptors_max() } else { libc::RLIM64_INFINITY };
+            let lifted = libc::rlimit64 { rlim_cur: most, rlim_max: most.max(limits.rlim_max) };
+            // Without CAP_SYS_RESOURCE, as far as it goes.
+            if sys::set_limits(which, pid, lifted).is_err() {
+                let _ = sys::set_limits(which, pid, libc::rlimit64 { rlim_cur: limits.rlim_max, ..limits });
+            }
+        }
+        Lifted { pid, before }
+    }
+
+    /// Bounds a helper that was created with lifted limits: by what its program may raise its limits to, not by what it
+    /// says. Everything it maps or locks for the program has been checked against the program's limits before.
+    ///
+    /// Returns the capabilities that it needs: to end a program that has changed its user, to compare address spaces, and to
+    /// lock memory for a program that may where its limit could not be lifted.
+    fn bound(&self, helper: Pid) -> u64 {
+        let mut needed = 1 << sys::CAP_KILL | 1 << sys::CAP_SYS_PTRACE;
+        for (which, beyond) in BEYOND {
+            let hard = self.before.iter().find(|(other, _)| *other == which).map_or(0, |(_, limits)| limits.rlim_max);
+            let locks = which == libc::RLIMIT_MEMLOCK;
+            let exempt = locks && sys::has_capability(self.pid, sys::CAP_IPC_LOCK);
+            let most = match hard {
+                _ if exempt => libc::RLIM64_INFINITY,
+                // A program that may lock nothing has no locked pool.
+                0 if locks => 0,
+                hard => hard.saturating_mul(2).saturating_add(beyond),
+            };
+            let bounds = libc::rlimit64 { rlim_cur: most, rlim_max: most };
+            // Without CAP_SYS_RESOURCE nothing has been lifted: the helper has its program's limits.
+            if sys::set_limits(which, helper, bounds).is_err() && exempt {
+                needed |= 1 << sys::CAP_IPC_LOCK;
+            }
+        }
+        needed
+    }
+
+    fn restore(&self) {
+        for &(which, limits) in &self.before {
+            let _ = sys::set_limits(which, self.pid, limits);
+        }
     }
 }
 
@@ -61,13 +128,17 @@ pub(crate) fn inject(
         return Err(RunError::NotX86_64);
     }
     let cradle = Cradle::new(settings, looks_per_page, prefault_pages, pid)?;
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default().to_string_lossy().into_owned();
     let mut puppet = Puppet::new(pid, listener)?;
-    let result = puppet.give_birth(kit, &cradle);
+    let limits = Lifted::new(pid);
+    let space = puppet.out_of_reach(|puppet| {
+        let helper = puppet.give_birth(kit, &cradle, &limits)?;
+        cradle.greet(helper, pid, program)
+    });
+    limits.restore();
     // Whatever happened, the program goes on where it was.
     puppet.restore()?;
-    result?;
-    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-    cradle.greet(pid, program.to_string_lossy().into_owned())
+    space
 }
 
 impl<'a> Puppet<'a> {
@@ -85,7 +156,22 @@ impl<'a> Puppet<'a> {
         Ok(())
     }
 
-    fn give_birth(&mut self, kit: &Kit, cradle: &Cradle) -> Result<(), RunError> {
+    /// Does something while no process of the program's user can reach into the address space.
+    fn out_of_reach<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, RunError>) -> Result<T, RunError> {
+        let set = |value| [libc::PR_SET_DUMPABLE as u64, value, 0, 0, 0, 0];
+        let dumpable = self.call(libc::SYS_prctl, [libc::PR_GET_DUMPABLE as u64, 0, 0, 0, 0, 0])? == 1;
+        if dumpable {
+            self.call(libc::SYS_prctl, set(0))?;
+        }
+        let done = act(self);
+        if dumpable {
+            self.call(libc::SYS_prctl, set(1))?;
+        }
+        done
+    }
+
+    /// Creates the helper and returns it, running.
+    fn give_birth(&mut self, kit: &Kit, cradle: &Cradle, limits: &Lifted) -> Result<Pid, RunError> {
         let shared_fixed = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
         let (rx, rw) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
         for (file, at, length, protection) in [
@@ -102,22 +188,54 @@ impl<'a> Puppet<'a> {
                 self.call(libc::SYS_madvise, [at, length, advice as u64, 0, 0, 0])?;
             }
         }
-        let (socket, device) = (self.fetch(&cradle.helper_socket)?, self.fetch(&kit.device)?);
-        cradle.set_descriptors(socket, device);
-        // The helper is born at the helper's own `clone`, which the filter lets pass.
-        let vdso = std::mem::replace(&mut self.gadget, wire::BLOB_BASE + 16);
-        let flags = (libc::CLONE_VM | libc::CLONE_UNTRACED) as u64;
-        let parent = self.call(libc::SYS_clone, [flags, wire::STACK_TOP, 0, 0, 0, 0]);
-        self.gadget = vdso;
-        // The helper's parent ends at once, and nobody but this call may learn of it.
-        let reaped = parent.and_then(|parent| {
-            let status = wire::CONTROL_BASE + std::mem::offset_of!(wire::Control, birth) as u64;
-            self.call(libc::SYS_wait4, [parent, status, u64::from(libc::__WALL as u32), 0, 0, 0])
-        });
+        let socket = self.fetch(&cradle.helper_socket)?;
+        let device = kit.device.as_ref().map(|device| self.fetch(device)).transpose()?;
+        cradle.set_descriptors(socket, device.unwrap_or(wire::NO_DEVICE));
+        let helper = self.bear();
         self.call(libc::SYS_close, [socket, 0, 0, 0, 0, 0])?;
-        self.call(libc::SYS_close, [device, 0, 0, 0, 0, 0])?;
-        reaped?;
-        if cradle.is_stillborn() { Err(RunError::HelperLost) } else { Ok(()) }
+        if let Some(device) = device {
+            self.call(libc::SYS_close, [device, 0, 0, 0, 0, 0])?;
+        }
+        let helper = helper?;
+        cradle.set_capabilities(limits.bound(helper));
+        sys::set_trace_options(helper, 0)?;
+        sys::resume(helper, 0)?;
+        Ok(helper)
+    }
+
+    /// Creates the helper, which is traced and stopped before its first instruction.
+    ///
+    /// Its parent is a process that exists for that alone and ends at once. Nobody but this may learn of it.
+    fn bear(&mut self) -> Result<Pid, RunError> {
+        // At the helper's own `clone`, which the filter lets pass.
+        let vdso = std::mem::replace(&mut self.gadget, wire::BLOB_BASE + 16);
+        let begun = self.begin(libc::SYS_clone, [libc::CLONE_VM as u64, wire::STACK_TOP, 0, 0, 0, 0]);
+        self.gadget = vdso;
+        begun?;
+        let parent = self.created()?;
+        let helper = helper_of(parent);
+        let parent = self.finish()?;
+        self.call(libc::SYS_wait4, [parent, 0, u64::from(libc::__WALL as u32), 0, 0, 0])?;
+        helper
+    }
+
+    /// The process that the call under way has created; the call has not returned yet.
+    fn created(&mut self) -> Result<Pid, RunError> {
+        loop {
+            match sys::wait(self.pid, true)? {
+                Some((_, Change::Event(libc::PTRACE_EVENT_CLONE))) => {
+                    let created = sys::event_message(self.pid)?;
+                    sys::step(self.pid)?;
+                    return Ok(created);
+                }
+                Some((_, Change::Signal(libc::SIGTRAP))) => {
+                    self.result()?;
+                    return Err(RunError::HelperLost);
+                }
+                Some((_, Change::Gone)) => return Err(RunError::ProgramGone),
+                _ => sys::step(self.pid)?,
+            }
+        }
     }
 
     /// Gives the thread a copy of `file` and returns its number there.
@@ -168,12 +286,35 @@ impl<'a> Puppet<'a> {
                 _ => sys::step(self.pid)?,
             }
         }
+        self.result()
+    }
+
+    /// Result of the call that has returned.
+    fn result(&self) -> Result<u64, RunError> {
         let result = sys::registers(self.pid)?.rax as i64;
         if (-4095..0).contains(&result) {
             return Err(RunError::Io(io::Error::from_raw_os_error(-result as i32)));
         }
         Ok(result as u64)
     }
+}
+
+/// The helper that a traced, new process creates; that process ends by itself.
+fn helper_of(parent: Pid) -> Result<Pid, RunError> {
+    let stops = |pid, event| loop {
+        match sys::wait(pid, true)? {
+            Some((_, Change::Event(found))) if found == event => return Ok(()),
+            Some((_, Change::Gone)) => return Err(RunError::HelperLost),
+            _ => sys::resume(pid, 0)?,
+        }
+    };
+    stops(parent, libc::PTRACE_EVENT_STOP)?;
+    sys::resume(parent, 0)?;
+    stops(parent, libc::PTRACE_EVENT_CLONE)?;
+    let helper = sys::event_message(parent)?;
+    sys::detach(parent, 0)?;
+    stops(helper, libc::PTRACE_EVENT_STOP)?;
+    Ok(helper)
 }
 
 /// Address of a `syscall` instruction in the vDSO of a process.

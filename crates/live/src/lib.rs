@@ -19,6 +19,8 @@
 mod areas;
 mod broker;
 mod compaction;
+#[allow(dead_code, unreachable_pub, reason = "shared with the helper, which uses it; here for its tests")]
+mod confinement;
 mod filter;
 mod front;
 mod inject;
@@ -78,6 +80,9 @@ pub enum RunError {
     /// The helper ended or said something that makes no sense.
     #[error("the helper in the program's address space is lost")]
     HelperLost,
+    /// The helper does nothing that it has been asked for.
+    #[error("the helper in the program's address space has not answered for {0} seconds")]
+    HelperSilent(u64),
     /// The program ended while it was being prepared.
     #[error("the program ended while it was being prepared")]
     ProgramGone,

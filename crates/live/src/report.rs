@@ -163,13 +163,15 @@ impl RunReport {
 
     /// Adds the address spaces up, and judges.
     pub(crate) fn sum_up(&mut self, strict: bool) {
-        let sum = |of: fn(&AddressSpaceReport) -> u64| self.address_spaces.iter().map(of).sum();
+        // The counters are the helpers' word: any number is possible.
+        let sum = |of: fn(&AddressSpaceReport) -> u64| self.address_spaces.iter().map(of).fold(0, u64::saturating_add);
         self.pages_in_color = sum(|space| space.pages_in_color);
         // Those that a soft run gave may have been given up since, and those at the end may have come so in another way.
         self.pages_out_of_color = sum(|space| space.pages_out_of_color.max(space.pages_out_of_color_at_end));
         self.pages_refused = sum(|space| space.pages_refused);
         let (uncolored, ended) = if strict { (0, self.processes_not_colored) } else { (self.processes_not_colored, 0) };
-        self.verdict = Some(judge(self.pages_out_of_color + uncolored, self.pages_refused + ended));
+        self.verdict =
+            Some(judge(self.pages_out_of_color.saturating_add(uncolored), self.pages_refused.saturating_add(ended)));
     }
 
     /// Why the kernel has moved pages, when that could have been prevented.

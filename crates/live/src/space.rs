@@ -1,14 +1,36 @@
 //! One colored address space as the supervisor sees it: its helper, its control area, and talking to both.
+//!
+//! The program can make the helper say anything, at any time, or nothing. What the supervisor does for a message is
+//! therefore bounded here: it concerns this address space only, names no process, CPU or limit, and ends after a time that
+//! the supervisor has chosen.
 
 use crate::areas::{self, Backing, PageMap};
 use crate::broker::{Broker, Wish};
-use crate::sys::{self, Notification, Pid, SharedMapping};
+use crate::sys::{self, Change, Notification, Pid, SharedMapping, Status};
 use crate::wire::{self, Control, Counters, Reply, Request, Run, op, say};
 use crate::{FrameChoice, RunError};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long a helper keeps its priority while it takes frames, unless it is done earlier.
+const BOOST: Duration = Duration::from_millis(20);
+/// For how long a helper may have priority in a row of such moments ...
+const CREDIT: Duration = Duration::from_secs(1);
+/// ... and for which part of the time, in the long run: one in so many.
+const CREDIT_REGAINED: u32 = 4;
+/// How long a helper may say nothing while it is expected to, and does nothing.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How often a helper that is waited for is looked at.
+const LOOK_MS: i32 = 10;
+/// Questions of one helper that are answered before others have their turn.
+const QUESTIONS: usize = 64;
+/// Results and refusals that wait to be looked at, at most.
+const UNHEARD_MAX: usize = 1 << 12;
+/// Calls passed on by a helper and not served yet, at most: the program's threads that wait are fewer on any machine.
+const PASSED_ON_MAX: usize = 1 << 16;
 
 /// What every address space of a run starts with.
 pub(crate) struct Settings {
@@ -49,12 +71,46 @@ pub(crate) struct Space {
     control: SharedMapping,
     pages: PageMap,
     /// Stopped calls that the helper passed on.
-    pub(crate) forwarded: Vec<Notification>,
+    forwarded: VecDeque<Notification>,
+    /// The helper reads the filter's listener.
+    lane: bool,
     /// Results that came while another was waited for.
     pub(crate) unheard: VecDeque<Reply>,
     next_request: u64,
-    /// CPUs and scheduling of the helper before it was pinned for taking frames.
-    unpinned: Option<([u64; 128], (i32, i32))>,
+    boost: Option<Boost>,
+    credit: Credit,
+    /// Frames have been put where the helper takes them, and it has said nothing since.
+    taking: bool,
+}
+
+/// A helper that takes frames runs before others, on one CPU.
+struct Boost {
+    /// CPUs and scheduling before.
+    before: ([u64; 128], (i32, i32)),
+    since: Instant,
+    until: Instant,
+}
+
+/// The time for which a helper may still have priority: a hijacked one must not keep a CPU from others.
+struct Credit {
+    left: Duration,
+    counted: Instant,
+}
+
+impl Credit {
+    fn new() -> Credit {
+        Credit { left: CREDIT, counted: Instant::now() }
+    }
+
+    fn has_some(&mut self, now: Instant) -> bool {
+        let regained = now.saturating_duration_since(self.counted) / CREDIT_REGAINED;
+        (self.left, self.counted) = ((self.left + regained).min(CREDIT), now);
+        self.left > BOOST
+    }
+
+    fn spend(&mut self, time: Duration) {
+        self.left = self.left.saturating_sub(time);
+    }
 }
 
 /// The supervisor's ends of what a helper is born with.
@@ -75,7 +131,8 @@ impl Cradle {
         let control_file = sys::memory_file("memtint-control", wire::CONTROL_LEN)?;
         let control = SharedMapping::new(&control_file, wire::CONTROL_LEN as usize)?;
         let (socket, helper_socket) = sys::message_pair()?;
-        sys::want_credentials(&socket)?;
+        // The helper lives in the same process-id namespace as the program.
+        let target = Status::of(target).innermost().unwrap_or(target);
         let values = [
             (offset_of!(Control, target), target as u64),
             (offset_of!(Control, strict), u64::from(settings.strict)),
@@ -101,38 +158,37 @@ impl Cradle {
         self.control.set(offset_of!(Control, device), device);
     }
 
-    /// Whether the process that was to create the helper could not.
-    pub(crate) fn is_stillborn(&self) -> bool {
-        self.control.get::<u64>(offset_of!(Control, birth)) != 0
+    /// Lets the helper-to-be keep these capabilities, if it has them.
+    pub(crate) fn set_capabilities(&self, capabilities: u64) {
+        self.control.set(offset_of!(Control, capabilities), capabilities);
     }
 
-    /// Waits for the helper's first word.
-    pub(crate) fn greet(self, user: Pid, program: String) -> Result<Space, RunError> {
-        let mut reply = [0u8; size_of::<Reply>()];
-        let message = sys::receive_message(&self.socket, &mut reply, true)?;
-        let (Some(hello), Some(helper)) = (decode(&reply, message.length), message.sender) else {
-            return Err(RunError::HelperLost);
-        };
-        if hello.kind != say::HELLO || hello.value != 0 {
-            return Err(RunError::Userfaultfd(io::Error::from_raw_os_error(-hello.value as i32)));
-        }
-        // Its own mappings must not count against the program; see `Supervisor::beyond_limits`.
-        for resource in [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_MEMLOCK] {
-            sys::set_limit(resource, helper, None);
-        }
-        Ok(Space {
+    /// Waits for the first message of the helper, a traced process that runs. It is ended when something is wrong with it.
+    pub(crate) fn greet(self, helper: Pid, user: Pid, program: String) -> Result<Space, RunError> {
+        let helper_process = sys::open_process(helper)?;
+        let mut space = Space {
             helper,
-            helper_process: sys::open_process(helper)?,
+            helper_process,
             socket: self.socket,
             users: BTreeSet::from([user]),
             program,
             control: self.control,
             pages: PageMap::open(helper)?,
-            forwarded: Vec::new(),
+            forwarded: VecDeque::new(),
+            lane: false,
             unheard: VecDeque::new(),
             next_request: 1,
-            unpinned: None,
-        })
+            boost: None,
+            credit: Credit::new(),
+            taking: false,
+        };
+        // Only the helper keeps its end: when it is gone, the socket says so.
+        drop((self.helper_socket, self.control_file));
+        let welcome = space.first_message().and_then(|()| space.check_confinement(user));
+        if welcome.is_err() {
+            space.end();
+        }
+        welcome.map(|()| space)
     }
 }
 
@@ -156,6 +212,102 @@ fn encode(request: &Request) -> Vec<u8> {
 }
 
 impl Space {
+    fn first_message(&mut self) -> Result<(), RunError> {
+        let hello = self.receive(true)?.ok_or(RunError::HelperLost)?;
+        match hello.value {
+            _ if hello.kind != say::HELLO => Err(RunError::HelperLost),
+            0 => Ok(()),
+            error => Err(RunError::Userfaultfd(io::Error::from_raw_os_error(error.unsigned_abs() as i32))),
+        }
+    }
+
+    /// Checks by the kernel's account that the helper shares the program's memory and has confined itself.
+    fn check_confinement(&self, user: Pid) -> Result<(), RunError> {
+        let (helper, program) = (Status::of(self.helper), Status::of(user));
+        let filters = |status: &Status| status.number("Seccomp_filters").unwrap_or(0);
+        let confined = helper.number("NoNewPrivs") == Some(1) && filters(&helper) == filters(&program) + 1;
+        let bounded = sys::limits(libc::RLIMIT_RTTIME, self.helper)?.rlim_max <= wire::REALTIME_MAX_US;
+        let shares = sys::same_space(user, self.helper);
+        if confined && bounded && shares { Ok(()) } else { Err(RunError::HelperLost) }
+    }
+
+    /// Ends the helper and takes note of its end.
+    pub(crate) fn end(&self) {
+        sys::signal_process(&self.helper_process, libc::SIGKILL);
+        self.await_end();
+        let _ = sys::wait(self.helper, false);
+    }
+
+    /// Waits for the helper's end if it has been killed. It may have been for want of memory, and until it has given its
+    /// own back there is none: what this process or the front asked for would be the end of them.
+    pub(crate) fn await_end(&self) {
+        sys::await_killed(&self.helper_process);
+    }
+
+    /// The next message; None when there is none now (`block` off). An error: the helper has ended, is silent for too long,
+    /// or says something of the wrong form.
+    fn receive(&mut self, block: bool) -> Result<Option<Reply>, RunError> {
+        if block {
+            self.await_message()?;
+        }
+        let mut bytes = [0u8; size_of::<Reply>()];
+        match sys::receive_bytes(&self.socket, &mut bytes, false) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            length => decode(&bytes, length?).map(Some).ok_or(RunError::HelperLost),
+        }
+    }
+
+    fn await_message(&mut self) -> Result<(), RunError> {
+        let mut latest = (Instant::now(), sys::activity(self.helper));
+        while !sys::is_readable(&self.socket, LOOK_MS) {
+            match sys::wait(self.helper, false)? {
+                Some((_, Change::Gone)) => return Err(RunError::HelperLost),
+                // A signal that somebody sent it: it has none to handle, and does not stop.
+                Some(_) => sys::resume(self.helper, 0)?,
+                None => {}
+            }
+            self.end_boost_in_time();
+            let now = sys::activity(self.helper);
+            if now != latest.1 || now.1 {
+                latest = (Instant::now(), now);
+            } else if latest.0.elapsed() > SILENCE {
+                return Err(RunError::HelperSilent(SILENCE.as_secs()));
+            }
+        }
+        Ok(())
+    }
+
+    /// When the helper's priority ends at the latest.
+    pub(crate) fn boosted_until(&self) -> Option<Instant> {
+        self.boost.as_ref().map(|boost| boost.until)
+    }
+
+    /// Ends the helper's priority if its time is over.
+    pub(crate) fn end_boost_in_time(&mut self) {
+        if self.boosted_until().is_some_and(|until| until <= Instant::now()) {
+            self.end_boost();
+        }
+    }
+
+    fn end_boost(&mut self) {
+        if let Some(Boost { before: (cpus, scheduling), since, .. }) = self.boost.take() {
+            self.credit.spend(since.elapsed());
+            sys::set_scheduling(self.helper, scheduling);
+            sys::set_affinity(self.helper, &cpus);
+        }
+    }
+
+    /// A call that the helper has passed on, if the kernel confirms it: the thread waits in a call, and shares the helper's
+    /// memory. Everything else in it is the helper's word, and concerns no other address space.
+    pub(crate) fn passed_on(&mut self, listener: &OwnedFd) -> Option<Notification> {
+        loop {
+            let stopped = self.forwarded.pop_front()?;
+            if sys::same_space(stopped.thread as Pid, self.helper) && sys::is_pending(listener, stopped.id) {
+                return Some(stopped);
+            }
+        }
+    }
+
     /// The helper's counters now.
     pub(crate) fn counters(&self) -> Counters {
         self.control.get(offset_of!(Control, counters))
@@ -175,15 +327,15 @@ impl Space {
     }
 
     /// The helper's next result or refusal, answering its questions on the way. None: nothing there (when not
-    /// blocking); an error: the helper is gone or talks nonsense.
+    /// blocking), or others have their turn; an error: see [`Space::receive`].
     pub(crate) fn hear(&mut self, supply: &Supply, block: bool) -> Result<Option<Reply>, RunError> {
-        loop {
-            let mut bytes = [0u8; size_of::<Reply>()];
-            let message = match sys::receive_message(&self.socket, &mut bytes, block) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                message => message?,
-            };
-            let reply = decode(&bytes, message.length).ok_or(RunError::HelperLost)?;
+        for _ in 0..QUESTIONS {
+            let Some(reply) = self.receive(block)? else { return Ok(None) };
+            self.end_boost();
+            if std::mem::take(&mut self.taking) {
+                // Taken or not: the broker may look for more.
+                supply.broker.go_on();
+            }
             match reply.kind {
                 say::CLASSIFY => self.classify(&reply, supply)?,
                 say::WANT => self.supply(&reply, supply)?,
@@ -194,11 +346,14 @@ impl Space {
                     let locked = area.is_some_and(|area| areas::is_locked(self.helper, area));
                     self.answer(op::PROTECTED, reply.id, [protection, end, u64::from(locked)])?;
                 }
-                say::FORWARD => self.forwarded.push(Notification::from_words(reply.extra)),
+                say::FORWARD if self.lane && self.forwarded.len() < PASSED_ON_MAX => {
+                    self.forwarded.push_back(Notification::from_words(reply.extra));
+                }
                 say::DONE | say::REFUSED => return Ok(Some(reply)),
                 _ => return Err(RunError::HelperLost),
             }
         }
+        Ok(None)
     }
 
     /// Carries out a request and waits for its result.
@@ -211,7 +366,11 @@ impl Space {
     pub(crate) fn set_lane(&mut self, supply: &Supply, listener: Option<&OwnedFd>) -> Result<(), RunError> {
         let args = [u64::from(listener.is_some()), 0, 0, 0, 0, 0];
         let id = self.send(Request { op: op::LANE, args, ..Request::default() }, listener)?;
-        self.wait_for(supply, id).map(|_| ())
+        self.lane |= listener.is_some();
+        self.wait_for(supply, id)?;
+        self.lane = listener.is_some();
+        // By the kernel's account, not the helper's: with the listener it could answer calls of other processes.
+        if listener.is_none() && sys::holds_listener(self.helper) { Err(RunError::HelperLost) } else { Ok(()) }
     }
 
     /// Waits for the result of a request.
@@ -219,7 +378,9 @@ impl Space {
         loop {
             match self.hear(supply, true)? {
                 Some(reply) if reply.kind == say::DONE && reply.id == id => return Ok(reply.value),
-                Some(reply) => self.unheard.push_back(reply),
+                // Only results of requests, and refusals, are kept: fewer than a helper in its right mind has to say.
+                Some(reply) if self.unheard.len() < UNHEARD_MAX => self.unheard.push_back(reply),
+                Some(_) => return Err(RunError::HelperLost),
                 None => {}
             }
         }
@@ -232,24 +393,28 @@ impl Space {
         if !fresh.contains(&start) || pages > 1 << 16 {
             return Err(RunError::HelperLost);
         }
-        if let Some((cpus, scheduling)) = self.unpinned.take() {
-            sys::set_scheduling(self.helper, scheduling);
-            sys::set_affinity(self.helper, &cpus);
-            supply.broker.go_on();
-        }
         let backing = self.pages.read(start, pages);
         let runs = areas::runs(start, &backing, |page| in_color(page, &*supply.choice));
         let count = self.write_runs(wire::ANSWER_OFFSET, &runs);
         self.answer(op::CLASSIFIED, question.id, [count, 0, 0])
     }
 
-    /// Has the broker put frames on top of the free list of the helper's CPU, and keeps the helper there.
+    /// Has the broker put frames on top of the free list of the helper's CPU, and keeps the helper there for a moment.
     fn supply(&mut self, wish: &Reply, supply: &Supply) -> Result<(), RunError> {
-        let [pages, cpu, near, ..] = wish.extra;
-        self.unpinned = Some((sys::affinity(self.helper), sys::scheduling(self.helper)));
+        let cpu = sys::processor(self.helper).ok_or(RunError::HelperLost)?;
+        let before = (sys::affinity(self.helper), sys::scheduling(self.helper));
         sys::pin_to_cpu(self.helper, cpu);
-        sys::set_realtime(self.helper, true);
-        let released = supply.broker.release(&*supply.choice, Wish { pages: pages.min(1 << 16), cpu, near });
+        let since = Instant::now();
+        if self.credit.has_some(since) {
+            sys::set_realtime(self.helper, true);
+        }
+        self.boost = Some(Boost { before, since, until: since + BOOST });
+        let wanted = Wish { pages: wish.extra[0].min(1 << 16), cpu, near: sys::node_of(cpu) };
+        let released = supply.broker.release(&*supply.choice, wanted);
+        // Looking for frames may have taken long; the helper has waited meanwhile.
+        let since = Instant::now();
+        self.boost = self.boost.take().map(|boost| Boost { since, until: since + BOOST, ..boost });
+        self.taking = true;
         let node = released.node.map_or([0, 0], |node| [1, u64::from(node)]);
         self.answer(op::TAKE, wish.id, [released.pages, node[0], node[1]])
     }

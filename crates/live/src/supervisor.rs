@@ -7,17 +7,20 @@ mod calls;
 mod jobs;
 mod processes;
 
+use crate::filter;
 use crate::inject::{self, Kit};
 use crate::listener::Listener;
 use crate::report::{self, AddressSpaceReport, CompactionReport, RunReport};
 use crate::space::{Settings, Space, Supply};
-use crate::sys::{self, Notification, Pid, Poller};
+use crate::sys::{self, Notification, Pid, Poller, Status};
 use crate::wire::Reply;
 use crate::{FrameChoice, RunError};
 use calls::Plan;
 use jobs::Job;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 /// A process of the run.
 struct Process {
@@ -36,6 +39,8 @@ enum Tracing {
     Fork,
     /// It was just created; the space of its parent.
     Child(u64),
+    /// It is not of the run: it goes on as soon as it has stopped.
+    Stray,
 }
 
 /// An address space with the calls that wait for its helper.
@@ -47,6 +52,8 @@ struct Served {
     shared_by_fork: u64,
     /// Private file mappings that were too large to be copied, and their bytes.
     not_copied: (u64, u64),
+    /// Refusals that the helper has spoken of.
+    refusals: u64,
     /// Its program has not been ended before its first instruction.
     ran: bool,
 }
@@ -65,9 +72,16 @@ pub(crate) mod word {
     pub(crate) const ENDED: u8 = b'e';
     /// Supervisor: a line for the user.
     pub(crate) const TELL: u8 = b't';
-    /// Supervisor: the report, as JSON.
+    /// Supervisor: the report, as JSON in the file that comes along.
     pub(crate) const REPORT: u8 = b'r';
+    /// Bytes of a line at most.
+    pub(crate) const LINE_MAX: usize = 1 << 12;
 }
+
+/// Problems that are listed at most: a hostile program could make any number.
+const PROBLEMS_MAX: usize = 1000;
+/// How long the front may take to listen at the end.
+const SENT_MS: i32 = 60_000;
 
 const TOKEN_LISTENER: u64 = 0;
 const TOKEN_SIGNALS: u64 = 1;
@@ -97,6 +111,10 @@ pub(crate) struct Supervisor {
     /// The program has ended, and the front waits for the report.
     ended: bool,
     report: RunReport,
+    /// Lines that the front has not taken yet: it may have been stopped with its program.
+    unsent: VecDeque<Vec<u8>>,
+    /// Problems that were too many to be listed.
+    untold: u64,
 }
 
 impl Supervisor {
@@ -128,6 +146,8 @@ impl Supervisor {
             program: None,
             lane: None,
             ended: false,
+            unsent: VecDeque::new(),
+            untold: 0,
             report: RunReport { compaction: Some(compaction), ..RunReport::default() },
         })
     }
@@ -136,14 +156,15 @@ impl Supervisor {
     pub(crate) fn serve(&mut self) {
         while self.front.is_some() || !self.processes.is_empty() || !self.tracing.is_empty() {
             self.catch_up();
+            self.flush(false);
             self.assign_lane();
             if self.ended && self.tracing.is_empty() {
                 self.send_report();
-                self.front = None;
                 self.ended = false;
                 continue;
             }
-            for (token, hung) in self.poller.wait(-1) {
+            let patience_ms = self.end_boosts();
+            for (token, hung) in self.poller.wait(patience_ms) {
                 match token {
                     // Nobody with the filter is left; the front may still want the report.
                     TOKEN_LISTENER if hung => self.poller.remove(self.listener.fd()),
@@ -155,6 +176,16 @@ impl Supervisor {
                 }
             }
         }
+    }
+
+    /// Ends the priority of helpers whose time is over; returns the milliseconds until that of the next is, -1 for none.
+    fn end_boosts(&mut self) -> i32 {
+        let spaces = self.spaces.values_mut().map(|served| &mut served.space);
+        let next = spaces.filter_map(|space| {
+            space.end_boost_in_time();
+            space.boosted_until()
+        });
+        next.min().map_or(-1, |until| until.saturating_duration_since(Instant::now()).as_millis() as i32 + 1)
     }
 
     /// Serves what came while something else was waited for.
@@ -177,18 +208,21 @@ impl Supervisor {
     /// A notification that was taken by somebody who could not serve it.
     fn next_passed_on(&mut self) -> Option<Notification> {
         let early = self.listener.early.pop_front();
-        early.or_else(|| self.spaces.values_mut().find_map(|served| served.space.forwarded.pop()))
+        let listener = self.listener.fd();
+        early.or_else(|| self.spaces.values_mut().find_map(|served| served.space.passed_on(listener)))
     }
 
     /// With one address space in the run, its helper reads the listener and answers simple calls at once, without the
-    /// detour through this process. Only for programs that have this process's privileges anyway: whoever holds the
-    /// listener can act on every process of the run.
+    /// detour through this process. Only for programs that have this process's privileges: the listener gives power over
+    /// every process of the run.
     fn assign_lane(&mut self) {
         if self.lane.is_some() || !self.settings.lane || self.spaces.len() != 1 || !self.tracing.is_empty() {
             return;
         }
         let Some((&id, served)) = self.spaces.iter_mut().next() else { return };
-        if served.jobs.is_empty() && served.space.set_lane(&self.supply, Some(self.listener.fd())).is_ok() {
+        // It may have given up privileges since it began.
+        let may = served.jobs.is_empty() && served.space.users.iter().all(|&user| sys::is_as_privileged(user));
+        if may && served.space.set_lane(&self.supply, Some(self.listener.fd())).is_ok() {
             self.poller.remove(self.listener.fd());
             self.lane = Some(id);
         }
@@ -213,6 +247,9 @@ impl Supervisor {
     }
 
     fn on_notification(&mut self, notification: &Notification) {
+        if notification.call as u32 & !filter::X32_BIT == libc::SYS_pidfd_getfd as u32 {
+            return self.on_taking_descriptors(notification);
+        }
         match i64::from(notification.call) {
             libc::SYS_execve | libc::SYS_execveat => self.trace(notification, Tracing::Exec),
             libc::SYS_fork | libc::SYS_clone => self.trace(notification, Tracing::Fork),
@@ -224,6 +261,19 @@ impl Supervisor {
             }
             _ => self.on_memory_call(notification),
         }
+    }
+
+    /// A program takes a descriptor of another process, which could be a helper: its userfaultfd serves faults in the
+    /// kernel, which unprivileged programs may not do by themselves. Which process is meant could change between a look and
+    /// the call, so it is refused unless the program could create such a userfaultfd itself.
+    fn on_taking_descriptors(&mut self, notification: &Notification) {
+        let thread = notification.thread as Pid;
+        let may = sys::has_capability(thread, sys::CAP_SYS_PTRACE) && sys::is_as_privileged(thread);
+        if may && sys::is_pending(self.listener.fd(), notification.id) {
+            return sys::proceed(self.listener.fd(), notification.id);
+        }
+        sys::conclude(self.listener.fd(), notification.id, -i64::from(libc::EPERM));
+        self.problem_once("pidfd_getfd is refused to programs with fewer privileges than memtint's own".to_owned());
     }
 
     /// Becomes the tracer of a thread for the time of one call, and lets the call proceed.
@@ -240,6 +290,11 @@ impl Supervisor {
         // A thread whose fork failed is still ours.
         let seized = if self.tracing.contains_key(&pid) { Ok(()) } else { sys::seize(pid) };
         match seized {
+            // The thread was killed before it was seized, and its number may be another's by now.
+            Ok(()) if !sys::is_pending(self.listener.fd(), notification.id) => {
+                self.tracing.insert(pid, Tracing::Stray);
+                let _ = sys::interrupt(pid);
+            }
             Ok(()) => {
                 self.tracing.insert(pid, why);
                 if why == Tracing::Exec {
@@ -295,7 +350,12 @@ impl Supervisor {
         let Some(space) = self.space_of(notification.thread as Pid) else {
             return sys::proceed(self.listener.fd(), notification.id);
         };
-        match self.plan_call(space, notification) {
+        let plan = self.plan_call(space, notification);
+        // What was found out by the thread's number is about another thread if this one has ended.
+        if !sys::is_pending(self.listener.fd(), notification.id) {
+            return;
+        }
+        match plan {
             Plan::Proceed => sys::proceed(self.listener.fd(), notification.id),
             Plan::Conclude(value) => sys::conclude(self.listener.fd(), notification.id, value),
             Plan::Carry(steps, after_map) => {
@@ -334,15 +394,26 @@ impl Supervisor {
     }
 
     fn send_report(&mut self) {
-        let Some(front) = &self.front else { return };
+        self.flush(true);
+        let Some(front) = self.front.take() else { return };
         let mut report = self.report.clone();
         let alive: BTreeSet<Pid> =
             self.processes.iter().filter(|(_, process)| !gone(&process.handle)).map(|(&pid, _)| pid).collect();
         report.still_running = Some(alive.len());
         report.address_spaces.extend(self.spaces.values().map(|served| served.report(&*self.supply.choice)));
-        let mut message = vec![word::REPORT];
-        message.extend(serde_json::to_vec(&report).unwrap_or_default());
-        let _ = sys::send_message(front, &message, None);
+        if self.untold > 0 {
+            report.problems.push(format!("{} more problems are not listed", self.untold));
+        }
+        // In a file: a run of many processes has more to report than a message holds.
+        let sent = sys::memory_file("memtint-report", 0).and_then(|file| {
+            let mut writer = io::BufWriter::new(std::fs::File::from(file.try_clone()?));
+            serde_json::to_writer(&mut writer, &report)?;
+            writer.flush()?;
+            sys::send_message_in_time(&front, &[word::REPORT], Some(&file), SENT_MS)
+        });
+        if let Err(error) = sent {
+            eprintln!("memtint: the report could not be sent: {error}");
+        }
     }
 
     fn not_colored(&mut self, pid: Pid, error: &RunError) {
@@ -360,13 +431,34 @@ impl Supervisor {
         }
     }
 
+    /// Notes a problem unless it has been noted already.
+    fn problem_once(&mut self, text: String) {
+        if !self.report.problems.contains(&text) {
+            self.problem(text);
+        }
+    }
+
     /// Notes a problem, and tells the user.
     fn problem(&mut self, text: String) {
-        if let Some(front) = &self.front {
-            let message: Vec<u8> = std::iter::once(word::TELL).chain(text.bytes()).collect();
-            let _ = sys::send_message(front, &message, None);
+        if self.report.problems.len() >= PROBLEMS_MAX {
+            self.untold += 1;
+            return;
         }
+        let line: Vec<u8> = std::iter::once(word::TELL).chain(text.bytes().take(word::LINE_MAX)).collect();
+        self.unsent.push_back(line);
+        self.flush(false);
         self.report.problems.push(text);
+    }
+
+    /// Sends the front what it has not been told yet; waits for it to listen if need be (`patiently`).
+    fn flush(&mut self, patiently: bool) {
+        let Some(front) = &self.front else { return self.unsent.clear() };
+        while let Some(line) = self.unsent.front() {
+            match sys::send_message_in_time(front, line, None, if patiently { SENT_MS } else { 0 }) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !patiently => return,
+                _ => drop(self.unsent.pop_front()),
+            }
+        }
     }
 }
 
@@ -405,8 +497,7 @@ impl Served {
 
 /// The process a thread belongs to.
 fn thread_group(thread: Pid) -> Option<Pid> {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+    Status::of(thread).number("Tgid")?.try_into().ok()
 }
 
 fn gone(process: &OwnedFd) -> bool {

@@ -7,7 +7,7 @@
 use crate::wire::{self, Nodes};
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::{self, SendError};
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ pub(crate) struct Notification {
 }
 
 impl Notification {
-    /// From the words of the kernel's structure, as a helper passes it on. A helper that lies harms its own program.
+    /// From the words of the kernel's structure, as a helper passes it on: the helper's word, which the supervisor checks
+    /// against the kernel's.
     pub(crate) fn from_words(words: [u64; 10]) -> Notification {
         let [id, thread_flags, call_arch, instruction, args @ ..] = words;
         Notification {
@@ -73,6 +74,7 @@ struct AddDescriptor {
 
 const SECCOMP_IOCTL_NOTIF_RECV: u64 = 0xc050_2100;
 const SECCOMP_IOCTL_NOTIF_SEND: u64 = 0xc018_2101;
+const SECCOMP_IOCTL_NOTIF_ID_VALID: u64 = 0x4008_2102;
 const SECCOMP_IOCTL_NOTIF_ADDFD: u64 = 0x4018_2103;
 const SECCOMP_IOCTL_NOTIF_SET_FLAGS: u64 = 0x4008_2104;
 
@@ -111,6 +113,13 @@ pub(crate) fn receive_notification(listener: &OwnedFd) -> io::Result<Notificatio
 fn answer(listener: &OwnedFd, mut answer: NotificationAnswer) {
     // The waiting thread may have been killed meanwhile; then there is nobody to tell.
     let _ = ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SEND, (&raw mut answer).cast());
+}
+
+/// Whether the thread of a notification still waits in its call. While it does, its number names no other thread: what was
+/// found by that number before this call is true of that thread.
+pub(crate) fn is_pending(listener: &OwnedFd, id: u64) -> bool {
+    let mut id = id;
+    ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ID_VALID, (&raw mut id).cast()).is_ok()
 }
 
 /// Whether a descriptor becomes readable within `timeout_ms`.
@@ -171,6 +180,11 @@ pub(crate) fn step(pid: Pid) -> io::Result<()> {
 /// Stops being the tracer.
 pub(crate) fn detach(pid: Pid, signal: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_DETACH, pid, 0, signal as u64).map(|_| ())
+}
+
+/// Changes what a traced thread stops at.
+pub(crate) fn set_trace_options(pid: Pid, options: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_SETOPTIONS, pid, 0, options as u64).map(|_| ())
 }
 
 /// Number that belongs to the current ptrace event (new process, former thread id).
@@ -266,10 +280,20 @@ pub(crate) fn signal_process(process: &OwnedFd, signal: i32) {
 
 /// Whether a process has been killed, or has ended: its address space, once all that share it have been killed, is freed
 /// now rather than when they come to it.
-pub(crate) fn free_memory_of_killed(process: &OwnedFd) -> bool {
+fn free_memory_of_killed(process: &OwnedFd) -> bool {
     // SAFETY: takes numbers.
     let freed = unsafe { libc::syscall(libc::SYS_process_mrelease, process.as_raw_fd(), 0) };
     freed == 0 || matches!(io::Error::last_os_error().raw_os_error(), Some(libc::ESRCH | libc::EAGAIN))
+}
+
+/// How long those who were killed may take to give their memory back.
+const GIVES_BACK_MS: i32 = 1000;
+
+/// Waits for the end of a process if it has been killed, and has its memory freed.
+pub(crate) fn await_killed(process: &OwnedFd) {
+    if free_memory_of_killed(process) {
+        is_readable(process, GIVES_BACK_MS);
+    }
 }
 
 /// Do two tasks share one address space?
@@ -279,20 +303,140 @@ pub(crate) fn same_space(one: Pid, other: Pid) -> bool {
     unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0 }
 }
 
-/// A process's soft limit on a resource; None = unlimited.
-pub(crate) fn limit(resource: u32, pid: Pid) -> Option<u64> {
-    let mut limit = libc::rlimit64 { rlim_cur: libc::RLIM64_INFINITY, rlim_max: 0 };
+/// A process's soft and hard limit on a resource.
+pub(crate) fn limits(resource: u32, pid: Pid) -> io::Result<libc::rlimit64> {
+    let mut limits = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure is valid for the call.
-    unsafe { libc::prlimit64(pid, resource, std::ptr::null(), &raw mut limit) };
-    (limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur)
+    let answer = check(i64::from(unsafe { libc::prlimit64(pid, resource, std::ptr::null(), &raw mut limits) }));
+    match answer {
+        Ok(_) => Ok(limits),
+        // Another user's process, without CAP_SYS_RESOURCE: its file may be read nevertheless.
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => listed_limits(resource, pid),
+        Err(error) => Err(error),
+    }
 }
 
-/// Sets a process's limit on a resource; None = unlimited.
-pub(crate) fn set_limit(resource: u32, pid: Pid, limit: Option<u64>) {
-    let bytes = limit.unwrap_or(libc::RLIM64_INFINITY);
-    let limit = libc::rlimit64 { rlim_cur: bytes, rlim_max: libc::RLIM64_INFINITY };
+fn listed_limits(resource: u32, pid: Pid) -> io::Result<libc::rlimit64> {
+    let name = match resource {
+        libc::RLIMIT_AS => "Max address space",
+        libc::RLIMIT_DATA => "Max data size",
+        libc::RLIMIT_MEMLOCK => "Max locked memory",
+        libc::RLIMIT_NOFILE => "Max open files",
+        libc::RLIMIT_NPROC => "Max processes",
+        libc::RLIMIT_RTTIME => "Max realtime timeout",
+        _ => return Err(io::ErrorKind::Unsupported.into()),
+    };
+    let text = std::fs::read_to_string(format!("/proc/{pid}/limits"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).ok_or(io::ErrorKind::NotFound)?;
+    let number = |text: &str| text.parse().unwrap_or(libc::RLIM64_INFINITY);
+    let mut numbers = line.split_whitespace().map(number);
+    let (Some(rlim_cur), Some(rlim_max)) = (numbers.next(), numbers.next()) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    Ok(libc::rlimit64 { rlim_cur, rlim_max })
+}
+
+/// A process's soft limit on a resource; None = unlimited, or gone.
+pub(crate) fn limit(resource: u32, pid: Pid) -> Option<u64> {
+    limits(resource, pid).ok().map(|limits| limits.rlim_cur).filter(|&limit| limit != libc::RLIM64_INFINITY)
+}
+
+/// Sets a process's limits on a resource.
+pub(crate) fn set_limits(resource: u32, pid: Pid, limits: libc::rlimit64) -> io::Result<()> {
     // SAFETY: the structure is valid for the call.
-    unsafe { libc::prlimit64(pid, resource, &raw const limit, std::ptr::null_mut()) };
+    check(i64::from(unsafe { libc::prlimit64(pid, resource, &raw const limits, std::ptr::null_mut()) })).map(|_| ())
+}
+
+/// Descriptors that a process can be allowed at most.
+pub(crate) fn descriptors_max() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/fs/nr_open").unwrap_or_default();
+    text.trim().parse().unwrap_or(1 << 20)
+}
+
+/// Number of the capability to send signals to other users' processes.
+pub(crate) const CAP_KILL: u32 = 5;
+/// Number of the capability to lock memory beyond the limit.
+pub(crate) const CAP_IPC_LOCK: u32 = 14;
+/// Number of the capability to trace any process.
+pub(crate) const CAP_SYS_PTRACE: u32 = 19;
+/// Number of the capability that reading frame numbers needs.
+pub(crate) const CAP_SYS_ADMIN: u32 = 21;
+
+/// A process's `status` file; empty when it is gone.
+pub(crate) struct Status(String);
+
+impl Status {
+    /// Of a process or thread; 0 = this process.
+    pub(crate) fn of(pid: Pid) -> Status {
+        let name = if pid == 0 { "self".to_owned() } else { pid.to_string() };
+        Status(std::fs::read_to_string(format!("/proc/{name}/status")).unwrap_or_default())
+    }
+
+    /// The text behind a name.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    }
+
+    /// A decimal number, in its file's unit.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.field(name)?.split_whitespace().next()?.parse().ok()
+    }
+
+    /// A set, as bits.
+    pub(crate) fn bits(&self, name: &str) -> u64 {
+        self.field(name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0)
+    }
+
+    /// The process id in its innermost namespace.
+    pub(crate) fn innermost(&self) -> Option<Pid> {
+        self.field("NSpid")?.split_whitespace().last()?.parse().ok()
+    }
+}
+
+/// Whether a process has a capability in effect.
+pub(crate) fn has_capability(pid: Pid, capability: u32) -> bool {
+    Status::of(pid).bits("CapEff") >> capability & 1 == 1
+}
+
+/// Whether a process may do all that this one may: same users, groups and user namespace, no capability less.
+pub(crate) fn is_as_privileged(pid: Pid) -> bool {
+    let (own, other) = (Status::of(0), Status::of(pid));
+    let same = |name| own.field(name).is_some() && own.field(name) == other.field(name);
+    let covers = |name| own.bits(name) & !other.bits(name) == 0;
+    let space = |name: &str| std::fs::read_link(format!("/proc/{name}/ns/user")).ok();
+    ["Uid", "Gid", "Groups", "NoNewPrivs"].into_iter().all(same)
+        && ["CapPrm", "CapEff", "CapBnd"].into_iter().all(covers)
+        && space("self").is_some()
+        && space("self") == space(&pid.to_string())
+}
+
+/// Whether a process holds the listener of a system-call filter.
+pub(crate) fn holds_listener(pid: Pid) -> bool {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
+    let is_listener =
+        |path: std::path::PathBuf| std::fs::read_link(path).is_ok_and(|to| to.ends_with("anon_inode:seccomp notify"));
+    descriptors.flatten().any(|entry| is_listener(entry.path()))
+}
+
+/// What a process has done so far, and whether it waits for a device: a change means that it is at work.
+pub(crate) fn activity(pid: Pid) -> (u64, bool) {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = text.rsplit_once(')').map_or(Vec::new(), |(_, rest)| rest.split_whitespace().collect());
+    // Fields 3, 14 and 15, of which the third is the first here.
+    let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    (ticks(11) + ticks(12), fields.first() == Some(&"D"))
+}
+
+/// Whether a process is on its way out: killed, exiting, or gone.
+pub(crate) fn is_ending(pid: Pid) -> bool {
+    const PF_EXITING: u64 = 4;
+    const KILLED: u64 = 1 << (libc::SIGKILL - 1);
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let Some((_, rest)) = text.rsplit_once(')') else { return true };
+    // Field 9, of which the third is the first here.
+    let flags: u64 = rest.split_whitespace().nth(6).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let status = Status::of(pid);
+    flags & PF_EXITING != 0 || (status.bits("SigPnd") | status.bits("ShdPnd")) & KILLED != 0
 }
 
 /// Reads another process's memory; true when all of it could be read.
@@ -320,8 +464,43 @@ pub(crate) fn fork_sibling() -> io::Result<Pid> {
 /// Waits until a child of this process has ended.
 pub(crate) fn wait_for_end(child: Pid) {
     // SAFETY: the status is not asked for.
-    let wait = || unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    let wait = || unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::__WALL) };
     while wait() < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {}
+}
+
+/// Makes this process the parent of descendants whose parents have ended.
+pub(crate) fn adopt_orphans() {
+    // SAFETY: takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}
+
+/// A child that has ended and whose end has not been taken note of.
+pub(crate) fn ended_child() -> Option<Pid> {
+    // SAFETY: all-zero is valid for this plain structure, which the call fills; without a child it stays so.
+    unsafe {
+        let mut found: libc::siginfo_t = std::mem::zeroed();
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+        let done = libc::waitid(libc::P_ALL, 0, &raw mut found, flags) == 0;
+        (done && found.si_pid() != 0).then(|| found.si_pid())
+    }
+}
+
+/// Waits for a child's end for some time.
+pub(crate) fn await_child(child: Pid, patience: Duration) {
+    let ended = open_process(child).is_ok_and(|process| is_readable(&process, patience.as_millis() as i32));
+    if ended {
+        wait_for_end(child);
+    }
+}
+
+/// Kills all children of this process, and takes note of their ends.
+pub(crate) fn end_children() {
+    let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
+        // SAFETY: takes numbers; a child's number is its own until its end has been taken note of.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        wait_for_end(child);
+    }
 }
 
 /// Keeps the pages that this process has in memory, and those that it will yet touch.
@@ -400,9 +579,29 @@ pub(crate) fn set_scheduling(pid: Pid, (policy, priority): (i32, i32)) {
     unsafe { libc::sched_setscheduler(pid, policy, &raw const parameters) };
 }
 
-/// Puts a process (0 = this one) before all that are not real-time, or back among them.
+/// Puts a process (0 = this one) before all that are not real-time, or back among them. What it starts is not.
 pub(crate) fn set_realtime(pid: Pid, on: bool) {
-    set_scheduling(pid, if on { (libc::SCHED_FIFO, 1) } else { (libc::SCHED_OTHER, 0) });
+    set_scheduling(pid, if on { (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1) } else { (libc::SCHED_OTHER, 0) });
+}
+
+/// The CPU that a process runs on, or ran on last.
+pub(crate) fn processor(pid: Pid) -> Option<u64> {
+    // Field 39, of which the third is the first behind the name in brackets.
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()?
+        .rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(36)?
+        .parse()
+        .ok()
+}
+
+/// The NUMA node of a CPU; 0 where the kernel names none.
+pub(crate) fn node_of(cpu: u64) -> u64 {
+    let entries = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).into_iter().flatten().flatten();
+    let mut nodes = entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok());
+    nodes.next().unwrap_or(0)
 }
 
 /// NUMA nodes that this process may take memory from: what its cpuset and a binding policy leave.
@@ -719,6 +918,25 @@ pub(crate) fn send_message(socket: &OwnedFd, bytes: &[u8], descriptor: Option<Bo
     .map(|_| ())
 }
 
+/// Sends one message; waits up to `patience_ms` for room.
+pub(crate) fn send_message_in_time(
+    socket: &OwnedFd,
+    bytes: &[u8],
+    descriptor: Option<&OwnedFd>,
+    patience_ms: i32,
+) -> io::Result<()> {
+    let send = || send_message(socket, bytes, descriptor.map(AsFd::as_fd));
+    match send() {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock && patience_ms > 0 => {
+            let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+            // SAFETY: one valid structure.
+            unsafe { libc::poll(&raw mut poll, 1, patience_ms) };
+            send()
+        }
+        sent => sent,
+    }
+}
+
 /// A message with what came along.
 pub(crate) struct Message {
     /// Bytes received; 0 = the other side is gone.
@@ -729,7 +947,23 @@ pub(crate) struct Message {
     pub(crate) sender: Option<Pid>,
 }
 
-/// Receives one message; `block` off: an error of kind WouldBlock when there is none.
+/// Receives one message without descriptors: the kernel drops any that were sent. `block` off: an error of kind WouldBlock
+/// when there is none.
+pub(crate) fn receive_bytes(socket: &OwnedFd, bytes: &mut [u8], block: bool) -> io::Result<usize> {
+    // The length is that of the message, also where the buffer is shorter.
+    let flags = libc::MSG_TRUNC | if block { 0 } else { libc::MSG_DONTWAIT };
+    loop {
+        // SAFETY: the buffer is as long as said.
+        let read = unsafe { libc::recv(socket.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), flags) };
+        match check(read as i64) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return Ok(read? as usize),
+        }
+    }
+}
+
+/// Receives one message and the descriptor that may come along, from a process of memtint's own; `block` off: an error of
+/// kind WouldBlock when there is none.
 pub(crate) fn receive_message(socket: &OwnedFd, bytes: &mut [u8], block: bool) -> io::Result<Message> {
     let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let mut control = [0u64; 16];

@@ -1,8 +1,8 @@
 //! What the supervisor and the helper say to each other, and where the helper lives.
 //!
 //! The helper is a process that shares the address space of a colored program. Everything here is plain data with a
-//! fixed layout: both sides include this file. The supervisor treats whatever comes from the helper as untrusted,
-//! because the program can write to the same memory.
+//! fixed layout: both sides include this file. The program can write to the same memory, so the supervisor treats every
+//! message and every value in the control area as the program's: `docs/security.md` lists what each of them can cause.
 //!
 //! ```text
 //! BLOB_BASE    code of the helper (shared mapping of one sealed file, r-x)
@@ -54,6 +54,13 @@ pub const FD_UFFD: i32 = 4;
 /// The filter's listener, while the helper answers the program itself ([`op::LANE`]).
 pub const FD_LISTENER: i32 = 5;
 
+/// Value of [`Control::device`] where the device cannot be opened.
+pub const NO_DEVICE: u64 = u64::MAX;
+
+/// Processor time that a helper may spend at real-time priority without waiting, in microseconds; then the kernel ends it.
+/// What it does at that priority takes less than a thousandth of this.
+pub const REALTIME_MAX_US: u64 = 500_000;
+
 /// Requests that the helper can keep for later. The supervisor has at most two under way: one for the program, one of
 /// its own.
 pub const DEFERRED: usize = 4;
@@ -96,12 +103,12 @@ pub struct Control {
     pub counters: Counters,
     /// Descriptor of the socket to the supervisor when the helper starts.
     pub socket: u64,
-    /// Descriptor of the userfaultfd device when the helper starts.
+    /// Descriptor of the userfaultfd device when the helper starts; [`NO_DEVICE`]: the system call creates it.
     pub device: u64,
-    /// How the process that created the helper ended, as `wait4` has it.
-    pub birth: u64,
     /// Process id of the program, for the helper to end it when the supervisor is gone.
     pub target: u64,
+    /// Capabilities that the helper keeps if it has them, as bits.
+    pub capabilities: u64,
     /// 1 = strict: a fault that cannot be served in color is poisoned.
     pub strict: u64,
     /// Pages still to be put in place ahead of the first touch.
@@ -269,8 +276,8 @@ pub mod say {
     pub const DONE: u32 = 2;
     /// Which pages of `extra[0]`, `extra[1]` pages, are in color? Answer with [`super::op::CLASSIFIED`].
     pub const CLASSIFY: u32 = 3;
-    /// Have `extra[0]` frames of the right color put on top of the free list of CPU `extra[1]`, which is in NUMA node
-    /// `extra[2]`, and keep me on that CPU until the next CLASSIFY. Answer with [`super::op::TAKE`].
+    /// Put `extra[0]` frames of the right color on top of the free list of the helper's CPU, and keep the helper on that
+    /// CPU until its next message, for a moment at most. Answer with [`super::op::TAKE`].
     pub const WANT: u32 = 5;
     /// What is the protection of the page at `extra[0]`? Answer with [`super::op::PROTECTED`].
     pub const PROTECTION: u32 = 7;

@@ -1,5 +1,6 @@
 //! System calls of the helper, without a C library.
 
+use crate::confinement::{Filter, Instruction};
 use crate::wire::{Nodes, PAGE, Reply, Request};
 use core::arch::asm;
 
@@ -27,14 +28,21 @@ const NR_EXIT_GROUP: u64 = 231;
 const NR_KILL: u64 = 62;
 const NR_SETSID: u64 = 112;
 const NR_PRCTL: u64 = 157;
-const NR_GETCPU: u64 = 309;
+const NR_FCNTL: u64 = 72;
+const NR_CAPGET: u64 = 125;
+const NR_CAPSET: u64 = 126;
 const NR_CLOCK_GETTIME: u64 = 228;
 const NR_SET_MEMPOLICY: u64 = 238;
 const NR_DUP3: u64 = 292;
 const NR_PRLIMIT64: u64 = 302;
 const NR_PROCESS_VM_READV: u64 = 310;
 const NR_KCMP: u64 = 312;
+const NR_SECCOMP: u64 = 317;
+const NR_USERFAULTFD: u64 = 323;
 const NR_CLOSE_RANGE: u64 = 436;
+
+const F_DUPFD_CLOEXEC: u64 = 1030;
+const O_CLOEXEC: u64 = 0o2_000_000;
 
 pub(crate) const MAP_PRIVATE: u64 = 2;
 pub(crate) const MAP_FIXED: u64 = 0x10;
@@ -108,17 +116,34 @@ pub(crate) fn leave_the_terminal() {
     let _ = call(NR_PRCTL, [15, name.as_ptr() as u64, 0, 0, 0, 0]);
 }
 
-/// Moves memtint's descriptors to their fixed numbers and closes the rest: the program's are copies here, and a pipe
-/// must not stay open because of them.
-pub(crate) fn settle_descriptors(socket: i32, device: i32) {
-    // Both are moved out of the way first: either may sit on the other's place.
-    let high = 1000;
-    let _ = call(NR_DUP3, [socket as u64, high, 0, 0, 0, 0]);
-    let _ = call(NR_DUP3, [device as u64, high + 1, 0, 0, 0, 0]);
-    let _ = call(NR_DUP3, [high, crate::wire::FD_SOCKET as u64, 0, 0, 0, 0]);
-    let _ = call(NR_DUP3, [high + 1, crate::wire::FD_UFFD as u64, 0, 0, 0, 0]);
-    let _ = call(NR_CLOSE_RANGE, [0, 2, 0, 0, 0, 0]);
-    let _ = call(NR_CLOSE_RANGE, [5, u64::from(u32::MAX), 0, 0, 0, 0]);
+/// Creates the userfaultfd of this address space, moves it and the socket to their fixed numbers and closes all others:
+/// the program's are copies here, and a pipe must not stay open because of them.
+pub(crate) fn settle_descriptors(socket: u64, device: u64) -> Result<(), Errno> {
+    let mut kept = [socket, device];
+    kept.sort_unstable();
+    close_between(0, kept[0]);
+    close_between(kept[0].saturating_add(1), kept[1]);
+    close_between(kept[1].saturating_add(1), NO_MORE);
+    let uffd = new_userfaultfd(device);
+    // Above the fixed numbers first: either may sit on the other's place.
+    let above = |fd| call(NR_FCNTL, [fd, F_DUPFD_CLOEXEC, crate::wire::FD_LISTENER as u64 + 1, 0, 0, 0]);
+    let (high_socket, high_uffd) = (above(socket)?, uffd.and_then(above));
+    call(NR_DUP3, [high_socket, crate::wire::FD_SOCKET as u64, O_CLOEXEC, 0, 0, 0])?;
+    // Without it, the socket is needed to say so.
+    let settled = high_uffd.and_then(|fd| call(NR_DUP3, [fd, crate::wire::FD_UFFD as u64, O_CLOEXEC, 0, 0, 0]));
+    close_between(0, crate::wire::FD_SOCKET as u64);
+    close_between(crate::wire::FD_UFFD as u64 + 1, NO_MORE);
+    settled.map(|_| ())
+}
+
+const NO_MORE: u64 = 1 << 32;
+
+/// Closes the descriptors from `first` up to `end`, excluded.
+fn close_between(first: u64, end: u64) {
+    let last = end.min(NO_MORE).wrapping_sub(1);
+    if first < end && first <= u64::from(u32::MAX) {
+        let _ = call(NR_CLOSE_RANGE, [first, last, 0, 0, 0, 0]);
+    }
 }
 
 #[repr(C)]
@@ -128,19 +153,53 @@ struct UffdioApi {
     ioctls: u64,
 }
 
-/// Replaces the descriptor of the userfaultfd device by a userfaultfd of this address space.
-pub(crate) fn new_userfaultfd(device: i32) -> Result<(), Errno> {
+/// Creates a userfaultfd of this address space, by the device or, without one, by the system call.
+fn new_userfaultfd(device: u64) -> RawResult {
     const USERFAULTFD_IOC_NEW: u64 = 0xaa00;
     const UFFDIO_API: u64 = 0xc018_aa3f;
     const UFFD_FEATURE_MOVE: u64 = 1 << 16;
-    const O_CLOEXEC: u64 = 0o2_000_000;
     const O_NONBLOCK: u64 = 0o4000;
-    let fd = call(NR_IOCTL, [device as u64, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK, 0, 0, 0])?;
+    let flags = O_CLOEXEC | O_NONBLOCK;
+    let fd = if device == crate::wire::NO_DEVICE {
+        call(NR_USERFAULTFD, [flags, 0, 0, 0, 0, 0])?
+    } else {
+        call(NR_IOCTL, [device, USERFAULTFD_IOC_NEW, flags, 0, 0, 0])?
+    };
     let api = UffdioApi { api: 0xaa, features: UFFD_FEATURE_MOVE, ioctls: 0 };
     call(NR_IOCTL, [fd, UFFDIO_API, &raw const api as u64, 0, 0, 0])?;
-    call(NR_DUP3, [fd, device as u64, 0, 0, 0, 0])?;
-    close(fd as i32);
-    Ok(())
+    Ok(fd)
+}
+
+/// Gives up what this process need not be able to do: capabilities, and all system calls but those of `confinement`.
+pub(crate) fn confine(target: u64, capabilities: u64) -> Result<(), Errno> {
+    const PR_SET_NO_NEW_PRIVS: u64 = 38;
+    const SECCOMP_SET_MODE_FILTER: u64 = 1;
+    #[repr(C)]
+    struct Program {
+        length: u16,
+        code: *const Instruction,
+    }
+    const RLIMIT_RTTIME: u64 = 15;
+    let realtime = [crate::wire::REALTIME_MAX_US; 2];
+    call(NR_PRLIMIT64, [0, RLIMIT_RTTIME, realtime.as_ptr() as u64, 0, 0, 0])?;
+    drop_capabilities(capabilities as u32)?;
+    let own = call(NR_GETPID, [0; 6])?;
+    let filter = Filter::new(own as u32, target as u32);
+    let program = Program { length: filter.code().len() as u16, code: filter.code().as_ptr() };
+    call(NR_PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0])?;
+    call(NR_SECCOMP, [SECCOMP_SET_MODE_FILTER, 0, &raw const program as u64, 0, 0, 0]).map(|_| ())
+}
+
+/// Gives up all capabilities but `kept`, which are among the first 32.
+fn drop_capabilities(kept: u32) -> Result<(), Errno> {
+    const VERSION_3: u32 = 0x2008_0522;
+    let header = [VERSION_3, 0];
+    // Twice effective, permitted, inheritable: for the low and the high half of the set.
+    let mut before = [0u32; 6];
+    call(NR_CAPGET, [header.as_ptr() as u64, before.as_mut_ptr() as u64, 0, 0, 0, 0])?;
+    let permitted = before[1] & kept;
+    let after = [permitted, permitted, 0, 0, 0, 0];
+    call(NR_CAPSET, [header.as_ptr() as u64, after.as_ptr() as u64, 0, 0, 0, 0]).map(|_| ())
 }
 
 /// One message of a userfaultfd.
@@ -393,13 +452,6 @@ pub(crate) fn wake(uffd: i32, at: u64) {
     const UFFDIO_WAKE: u64 = 0x8010_aa02;
     let mut argument = [at, PAGE];
     let _ = call(NR_IOCTL, [uffd as u64, UFFDIO_WAKE, argument.as_mut_ptr() as u64, 0, 0, 0]);
-}
-
-/// The CPU this process runs on, and its NUMA node.
-pub(crate) fn cpu() -> (u64, u64) {
-    let (mut cpu, mut node) = (0u32, 0u32);
-    let _ = call(NR_GETCPU, [&raw mut cpu as u64, &raw mut node as u64, 0, 0, 0, 0]);
-    (u64::from(cpu), u64::from(node))
 }
 
 /// Takes this process's memory from these NUMA nodes while they have any; nothing changes when there are none.

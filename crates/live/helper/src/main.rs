@@ -14,6 +14,10 @@
 #[allow(dead_code)]
 mod wire;
 
+#[path = "../../src/confinement.rs"]
+#[allow(dead_code)]
+mod confinement;
+
 mod kernel;
 mod pool;
 
@@ -25,7 +29,7 @@ use wire::{Control, PAGE, Reply, Request, op, say};
 //
 // gadget 0 (BLOB_BASE): `syscall; int3` carries out one system call for the injector and stops.
 // gadget 1 (BLOB_BASE + 16): the same for `clone`. The child, which sees 0, creates the helper and ends at once: the
-// program waits for it, and the helper becomes a child of the system's reaper. A program that waits for all its
+// program waits for it, and the helper becomes a child of the front, or of the system's reaper. A program that waits for all its
 // children, of whatever kind, thus never waits for the helper. The one in between leaves the stack alone, so that the
 // helper can have it.
 core::arch::global_asm!(
@@ -41,7 +45,7 @@ core::arch::global_asm!(
     "jz 2f",
     "int3",
     "2: mov eax, 56",         // clone
-    "mov edi, 0x00800100",    // CLONE_UNTRACED | CLONE_VM, no signal at its end
+    "mov edi, 0x100",         // CLONE_VM, no signal at its end
     "mov rsi, rsp",
     "xor edx, edx",
     "xor r10d, r10d",
@@ -49,8 +53,7 @@ core::arch::global_asm!(
     "syscall",
     "test rax, rax",
     "jz 3f",
-    "shr rax, 63",            // 1 when there is no helper
-    "mov edi, eax",
+    "xor edi, edi",
     "mov eax, 60",            // exit
     "syscall",
     "3: xor ebp, ebp",
@@ -67,12 +70,12 @@ extern "C" fn start() -> ! {
     // process, and only this process uses the `state` in it.
     let control = unsafe { &mut *(wire::CONTROL_BASE as *mut Control) };
     kernel::leave_the_terminal();
-    kernel::settle_descriptors(control.socket as i32, control.device as i32);
     kernel::prefer_nodes(&control.nodes);
-    let uffd = kernel::new_userfaultfd(wire::FD_UFFD);
+    let settled = kernel::settle_descriptors(control.socket, control.device);
+    let ready = settled.and_then(|()| kernel::confine(control.target, control.capabilities));
     control.counters.program_break = kernel::call(kernel::NR_BRK, [0; 6]).unwrap_or(0);
     let mut helper = Helper { control };
-    let hello = match uffd {
+    let hello = match ready {
         Ok(()) => 0,
         Err(Errno(number)) => -i64::from(number),
     };

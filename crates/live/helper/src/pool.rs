@@ -377,8 +377,7 @@ impl Helper {
     /// then somebody else is faster; such pages are given back.
     fn take_supplied(&mut self, wanted: u64) -> Option<u64> {
         let place = self.tail(wanted)?;
-        let (cpu, near) = kernel::cpu();
-        self.send(Reply { kind: say::WANT, extra: words([place.pages, cpu, near]), ..Reply::default() });
+        self.send(Reply { kind: say::WANT, extra: words([place.pages]), ..Reply::default() });
         let [supplied, of_one_node, node, ..] = self.answer(op::TAKE, 0).args;
         let pages = supplied.min(place.pages);
         if pages == 0 {

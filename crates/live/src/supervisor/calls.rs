@@ -2,7 +2,7 @@
 
 use super::{Served, Supervisor, thread_group};
 use crate::areas;
-use crate::sys::{self, Notification, Pid};
+use crate::sys::{self, Notification, Pid, Status};
 use crate::wire::{self, PAGE, Request, op};
 use std::collections::VecDeque;
 use std::io;
@@ -50,6 +50,11 @@ pub(super) struct AfterMap {
     pub(super) lock: bool,
 }
 
+/// The next page boundary, or the last there is: programs pass any number.
+pub(super) fn pages_up(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(PAGE).unwrap_or(!(PAGE - 1))
+}
+
 impl Supervisor {
     /// The refusal of a call that would exceed the program's resource limits.
     ///
@@ -90,20 +95,17 @@ impl Supervisor {
     pub(super) fn beyond_lock_limit(&self, space: u64, notification: &Notification) -> Option<i64> {
         let thread = notification.thread as Pid;
         let limit = sys::limit(libc::RLIMIT_MEMLOCK, thread)?;
-        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        const CAP_IPC_LOCK: u64 = 1 << 14;
-        let capabilities = field("CapEff:").and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
-        if capabilities & CAP_IPC_LOCK != 0 {
+        let status = Status::of(thread);
+        if status.bits("CapEff") >> sys::CAP_IPC_LOCK & 1 == 1 {
             return None;
         }
-        let kib = |name| field(name).and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0);
-        let ours = self.spaces[&space].space.counters().pool_pages * PAGE;
+        let bytes = |name| status.number(name).unwrap_or(0) << 10;
+        let ours = self.spaces[&space].space.counters().pool_pages.saturating_mul(PAGE);
         let all = i64::from(notification.call) == libc::SYS_mlockall;
         let wanted = if all {
-            (kib("VmSize:") << 10).saturating_sub(ours)
+            bytes("VmSize").saturating_sub(ours)
         } else {
-            (kib("VmLck:") << 10) + notification.args[1]
+            bytes("VmLck").saturating_add(notification.args[1])
         };
         let refusal = if limit == 0 { libc::EPERM } else { libc::ENOMEM };
         (wanted > limit).then_some(-i64::from(refusal))
@@ -121,7 +123,7 @@ impl Supervisor {
             libc::SYS_pkey_mprotect => carry(op::PROTECT, [a[0], a[1], a[2], a[3], 0, 0]),
             libc::SYS_munmap | libc::SYS_madvise => self.plan_release(space, notification),
             libc::SYS_mlock | libc::SYS_mlock2 => {
-                let (start, end) = (a[0] & !(PAGE - 1), a[0].saturating_add(a[1]).next_multiple_of(PAGE));
+                let (start, end) = (a[0] & !(PAGE - 1), pages_up(a[0].saturating_add(a[1])));
                 let flags = if i64::from(notification.call) == libc::SYS_mlock2 { a[2] } else { 0 };
                 let fill = flags & u64::from(libc::MLOCK_ONFAULT) == 0;
                 let mut steps = if fill { self.fills(space, start, end) } else { VecDeque::new() };
@@ -169,7 +171,7 @@ impl Supervisor {
                 Err(_) => return Plan::Proceed,
             }
         }
-        let after_map = fill.then_some(AfterMap { length: a[1].next_multiple_of(PAGE), lock });
+        let after_map = fill.then_some(AfterMap { length: pages_up(a[1]), lock });
         Plan::Carry(VecDeque::from([Step { file, ..Step::call(op::MMAP, a) }]), after_map)
     }
 

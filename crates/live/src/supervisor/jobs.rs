@@ -1,14 +1,15 @@
 //! Carrying out stopped calls with a helper, one request after the other.
 
 use super::Supervisor;
-use super::calls::{AfterMap, COPY_MAX, Step};
+use super::calls::{AfterMap, COPY_MAX, Step, pages_up};
 use crate::areas;
 use crate::memory::Memory;
 use crate::space::Space;
 use crate::sys;
-use crate::wire::{self, PAGE, Reply, op, say};
+use crate::wire::{self, Reply, op, say};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// A stopped call that a helper carries out.
 pub(super) struct Job {
@@ -38,7 +39,7 @@ impl Supervisor {
         match request.op {
             // The helper moves the break on its own as well: only it knows where the heap ends.
             op::BRK => {
-                let (end, heap_end) = (request.args[0].next_multiple_of(PAGE), served.space.counters().program_break);
+                let (end, heap_end) = (pages_up(request.args[0]), served.space.counters().program_break);
                 // Below its start the heap does not shrink: the kernel leaves it as it is.
                 let start = areas::heap_start(served.space.helper).unwrap_or(heap_end);
                 let shrinks = end >= start && end < heap_end;
@@ -66,16 +67,7 @@ impl Supervisor {
 
     pub(super) fn on_reply(&mut self, id: u64, reply: &Reply) {
         if reply.kind == say::REFUSED {
-            let program = self.spaces[&id].space.program.clone();
-            let (colors, [at, missing, ..]) = (self.supply.choice.label(), reply.extra);
-            let limit = Memory::of_this_process().tight_limit();
-            let effect = match at {
-                0 => "the call fails with ENOMEM".to_owned(),
-                at => format!("the page at {at:#x} raises SIGBUS"),
-            };
-            return self.problem(format!(
-                "{program}: no frame in {colors} is left{limit}, {missing} missing: {effect} (strict)"
-            ));
+            return self.on_refusal(id, reply);
         }
         let Some(served) = self.spaces.get_mut(&id) else { return };
         let Some(job) = served.jobs.front_mut() else { return };
@@ -105,12 +97,33 @@ impl Supervisor {
         self.advance(id);
     }
 
+    /// Speaks of a refusal, as long as there have been few: all are counted.
+    fn on_refusal(&mut self, id: u64, reply: &Reply) {
+        const TOLD: u64 = 8;
+        let Some(served) = self.spaces.get_mut(&id) else { return };
+        served.refusals += 1;
+        let (program, refusals) = (served.space.program.clone(), served.refusals);
+        if refusals > TOLD {
+            return;
+        }
+        let (colors, [at, missing, ..]) = (self.supply.choice.label(), reply.extra);
+        let effect = match at {
+            0 => "the call fails with ENOMEM".to_owned(),
+            at => format!("the page at {at:#x} raises SIGBUS"),
+        };
+        let limit = Memory::of_this_process().tight_limit();
+        let last = if refusals == TOLD { "; further refusals are counted without a message" } else { "" };
+        self.problem(format!(
+            "{program}: no frame in {colors} is left{limit}, {missing} missing: {effect} (strict){last}"
+        ));
+    }
+
     /// A private file mapping becomes writable: it is replaced by a colored copy first.
     pub(super) fn copy_then_protect(&mut self, id: u64) {
         let Some(served) = self.spaces.get_mut(&id) else { return };
         let Some(job) = served.jobs.front_mut() else { return };
         let [start, length, ..] = job.call;
-        let end = start.saturating_add(length).next_multiple_of(PAGE);
+        let end = pages_up(start.saturating_add(length));
         let mut too_large = Vec::new();
         for area in areas::of(served.space.helper).unwrap_or_default() {
             let (from, to) = (area.start.max(start), area.end.min(end));
@@ -150,25 +163,30 @@ impl Supervisor {
         if self.lane == Some(id) {
             self.end_lane();
         }
+        let ended = self.ends_with_helper(&served.space);
         let users = || served.space.users.iter().filter_map(|user| self.processes.get(user));
         let all: Vec<&OwnedFd> = users().map(|user| &user.handle).chain([&served.space.helper_process]).collect();
         all.iter().for_each(|process| sys::signal_process(process, libc::SIGKILL));
-        all.iter().for_each(|process| await_killed(process));
-        if !served.space.users.is_empty() {
+        all.iter().for_each(|process| sys::await_killed(process));
+        if !ended {
             let limit = Memory::of_this_process().tight_limit();
             self.problem(format!("{}: the helper is lost{limit}, the program is ended", served.space.program));
         }
         self.close_space(served);
     }
-}
 
-/// How long those who were killed may take to give their memory back.
-const GIVES_BACK_MS: i32 = 1000;
-
-/// Waits for the end of a process if it has been killed. It may have been for want of memory, and until it has given its
-/// own back there is none: what this process or the front asked for would be the end of them.
-pub(super) fn await_killed(process: &OwnedFd) {
-    if sys::free_memory_of_killed(process) {
-        sys::is_readable(process, GIVES_BACK_MS);
+    /// Whether the programs of an address space have ended, or are about to, as its helper has. Whoever ends all processes
+    /// of a process-id namespace or of a cgroup ends both; which of them is seen first is chance.
+    fn ends_with_helper(&self, space: &Space) -> bool {
+        const MOMENT: Duration = Duration::from_millis(20);
+        for attempt in 0..10 {
+            if space.users.iter().all(|&user| sys::is_ending(user)) {
+                return true;
+            }
+            if attempt < 9 {
+                std::thread::sleep(MOMENT);
+            }
+        }
+        false
     }
 }

@@ -1,6 +1,5 @@
 //! Processes of the run: where they come from, what they begin with, where they end.
 
-use super::jobs::await_killed;
 use super::{Process, Served, Supervisor, TOKEN_PROCESS, TOKEN_SPACE, Tracing};
 use crate::RunError;
 use crate::areas;
@@ -20,6 +19,14 @@ impl Supervisor {
     }
 
     pub(super) fn on_change(&mut self, pid: Pid, change: Change) {
+        if let Some((&id, served)) = self.spaces.iter().find(|(_, served)| served.space.helper == pid) {
+            match change {
+                Change::Gone => self.lose(id),
+                // A signal that somebody sent it: it has none to handle, and does not stop.
+                _ => drop(sys::resume(served.space.helper, 0)),
+            }
+            return;
+        }
         let state = self.tracing.get(&pid).copied();
         match (state, change) {
             (_, Change::Gone) => {
@@ -135,6 +142,7 @@ impl Supervisor {
             first_pid: pid,
             shared_by_fork: 0,
             not_copied: (0, 0),
+            refusals: 0,
             ran: true,
         };
         self.spaces.insert(id, served);
@@ -167,7 +175,7 @@ impl Supervisor {
         if served.space.users.is_empty()
             && let Some(served) = self.spaces.remove(&id)
         {
-            await_killed(&served.space.helper_process);
+            served.space.await_end();
             self.close_space(served);
             if self.lane == Some(id) {
                 self.end_lane();
@@ -183,7 +191,8 @@ impl Supervisor {
                 sys::conclude(self.listener.fd(), notification, -i64::from(libc::ENOMEM));
             }
         }
-        sys::signal_process(&served.space.helper_process, libc::SIGKILL);
+        served.space.end();
+        self.supply.broker.go_on();
         self.supply.broker.stir();
     }
 
