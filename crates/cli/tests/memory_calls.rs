@@ -112,6 +112,8 @@ checks!("locking":
     locked_on_fault_it_grows
     locked_memory_can_be_released_and_taken_again
     locked_memory_is_not_given_up
+    untouched_read_only_memory_is_brought_in
+    populating_goes_on_while_others_give_up
     limits_of_locked_memory_hold
 );
 

@@ -8,6 +8,8 @@
 use crate::wire;
 use libc::sock_filter;
 
+/// `ioctl` by which a program watches memory with a userfaultfd of its own.
+const UFFDIO_REGISTER: u32 = 0xc020_aa00;
 /// `prctl` option by which a process asks for all its memory to be merged (Linux 6.4).
 const PR_SET_MEMORY_MERGE: u32 = 67;
 /// Smallest `munmap` or `MADV_DONTNEED`, in bytes, that is worth taking the pages back into the pool.
@@ -62,6 +64,12 @@ fn notify_when_long(index: u32) -> Vec<sock_filter> {
     vec![high(index), when(IF_EQUAL, 0, 3), low(index), when(IF_AT_LEAST, RECYCLE_MIN, 2), NOTIFY, NOTIFY, ALLOW]
 }
 
+/// Stops a call on addresses that are memtint's own, or begin shortly before them; falls through otherwise.
+fn notify_on_ours() -> [sock_filter; 4] {
+    let (first, end) = ((wire::BLOB_BASE >> 32) as u32 - 1, (wire::POOL_END >> 32) as u32);
+    [high(0), when(IF_AT_LEAST, first, 2), instruction(IF_AT_LEAST, 1, 0, end), NOTIFY]
+}
+
 /// The whole program.
 pub(crate) fn program() -> Vec<sock_filter> {
     let mut program = vec![
@@ -92,10 +100,13 @@ pub(crate) fn program() -> Vec<sock_filter> {
 /// Each stopped system call with the test of its arguments; every body ends in a decision.
 fn rules() -> Vec<(i64, Vec<sock_filter>)> {
     let mut rules = vec![(libc::SYS_mmap, mmap_rule()), (libc::SYS_madvise, madvise_rule())];
-    rules.push((libc::SYS_munmap, notify_when_long(1)));
+    rules.push((libc::SYS_munmap, [notify_on_ours().to_vec(), notify_when_long(1)].concat()));
+    rules.push((libc::SYS_ioctl, vec![low(1), when(IF_EQUAL, UFFDIO_REGISTER, 1), NOTIFY, ALLOW]));
+    rules.push((libc::SYS_seccomp, vec![low(0), when(IF_EQUAL, libc::SECCOMP_SET_MODE_STRICT, 1), NOTIFY, ALLOW]));
     rules.push((libc::SYS_clone, clone_rule()));
     for call in [libc::SYS_mprotect, libc::SYS_pkey_mprotect] {
-        let mut body = vec![low(2)];
+        let mut body = notify_on_ours().to_vec();
+        body.push(low(2));
         body.extend(notify_on_bits(libc::PROT_WRITE as u32));
         body.push(ALLOW);
         rules.push((call, body));
@@ -103,7 +114,12 @@ fn rules() -> Vec<(i64, Vec<sock_filter>)> {
     rules.push((libc::SYS_prctl, {
         let mut body = vec![low(0)];
         // Huge pages and merging of equal pages would let the kernel choose frames.
-        for option in [wire::PRCTL_MAGIC as u32, libc::PR_SET_THP_DISABLE as u32, PR_SET_MEMORY_MERGE] {
+        for option in [
+            wire::PRCTL_MAGIC as u32,
+            libc::PR_SET_THP_DISABLE as u32,
+            PR_SET_MEMORY_MERGE,
+            libc::PR_SET_SECCOMP as u32,
+        ] {
             body.extend([when(IF_EQUAL, option, 1), NOTIFY]);
         }
         body.push(ALLOW);
@@ -149,7 +165,8 @@ fn madvise_rule() -> Vec<sock_filter> {
     const MADV_COLLAPSE: i32 = 25;
     let ours =
         [libc::MADV_HUGEPAGE, libc::MADV_MERGEABLE, libc::MADV_POPULATE_READ, libc::MADV_POPULATE_WRITE, MADV_COLLAPSE];
-    let mut body = vec![low(2)];
+    let mut body = notify_on_ours().to_vec();
+    body.push(low(2));
     for advice in ours {
         body.extend([when(IF_EQUAL, advice as u32, 1), NOTIFY]);
     }
@@ -243,6 +260,29 @@ mod tests {
             assert_eq!(decide(libc::SYS_mprotect, 0, [0x1000, 4096, protection as u64, 0, 0, 0]), verdict);
             assert_eq!(decide(libc::SYS_pkey_mprotect, 0, [0x1000, 4096, protection as u64, 1, 0, 0]), verdict);
         }
+    }
+
+    #[test]
+    fn calls_on_memtints_own_addresses_stop() {
+        let (first, last) = (wire::BLOB_BASE, wire::POOL_END - 4096);
+        for (address, verdict) in
+            [(first, STOPPED), (last, STOPPED), (first - 4096, STOPPED), (wire::POOL_END, ALLOWED)]
+        {
+            assert_eq!(decide(libc::SYS_munmap, 0, [address, 8192, 0, 0, 0, 0]), verdict, "{address:#x}");
+            assert_eq!(decide(libc::SYS_mprotect, 0, [address, 8192, 0, 0, 0, 0]), verdict, "{address:#x}");
+            let advice = libc::MADV_DONTNEED as u64;
+            assert_eq!(decide(libc::SYS_madvise, 0, [address, 8192, advice, 0, 0, 0]), verdict, "{address:#x}");
+        }
+        assert_eq!(decide(libc::SYS_munmap, 0, [0x7f00_0000_0000, 8192, 0, 0, 0, 0]), ALLOWED);
+    }
+
+    #[test]
+    fn own_userfaultfds_and_strict_mode_stop() {
+        assert_eq!(decide(libc::SYS_ioctl, 0, [5, 0xc020_aa00, 0x1000, 0, 0, 0]), STOPPED);
+        assert_eq!(decide(libc::SYS_ioctl, 0, [5, 0x5401, 0x1000, 0, 0, 0]), ALLOWED);
+        assert_eq!(decide(libc::SYS_prctl, 0, [22, 1, 0, 0, 0, 0]), STOPPED);
+        assert_eq!(decide(libc::SYS_seccomp, 0, [0; 6]), STOPPED);
+        assert_eq!(decide(libc::SYS_seccomp, 0, [1, 0, 0x1000, 0, 0, 0]), ALLOWED);
     }
 
     #[test]

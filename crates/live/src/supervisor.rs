@@ -252,8 +252,19 @@ impl Supervisor {
         }
         match i64::from(notification.call) {
             libc::SYS_execve | libc::SYS_execveat => self.trace(notification, Tracing::Exec),
+            // A process in the same memory that nobody is to trace, as LeakSanitizer's: the same helper serves it.
+            libc::SYS_clone if has_all(notification.args[0], libc::CLONE_VM | libc::CLONE_UNTRACED) => {
+                sys::proceed(self.listener.fd(), notification.id);
+            }
             libc::SYS_fork | libc::SYS_clone => self.trace(notification, Tracing::Fork),
             libc::SYS_clone3 => self.on_clone3(notification),
+            libc::SYS_prctl if notification.args[0] == libc::PR_SET_SECCOMP as u64 => {
+                match notification.args[1] as u32 {
+                    libc::SECCOMP_MODE_STRICT => self.refuse_strict_mode(notification),
+                    _ => sys::proceed(self.listener.fd(), notification.id),
+                }
+            }
+            libc::SYS_seccomp => self.refuse_strict_mode(notification),
             libc::SYS_prctl => {
                 // Nobody but a thread under injection asks for descriptors; huge and merged pages stay off without a word.
                 let value = if inject::is_question(notification) { -i64::from(libc::EINVAL) } else { 0 };
@@ -261,6 +272,14 @@ impl Supervisor {
             }
             _ => self.on_memory_call(notification),
         }
+    }
+
+    /// The kernel has no strict mode beside a filter, and the runtime is one.
+    fn refuse_strict_mode(&mut self, notification: &Notification) {
+        sys::conclude(self.listener.fd(), notification.id, -i64::from(libc::EINVAL));
+        self.problem_once(
+            "SECCOMP_MODE_STRICT is refused with EINVAL: the runtime's own filter excludes it".to_owned(),
+        );
     }
 
     /// A program takes a descriptor of another process, which could be a helper: its userfaultfd serves faults in the
@@ -337,7 +356,7 @@ impl Supervisor {
         let known = sys::read_memory(notification.thread as Pid, notification.args[0], &mut flags);
         let flags = u64::from_le_bytes(flags);
         let has = |bits: i32| flags & bits as u64 != 0;
-        let shares = has(libc::CLONE_VM) && has(libc::CLONE_THREAD | libc::CLONE_VFORK);
+        let shares = has(libc::CLONE_VM) && has(libc::CLONE_THREAD | libc::CLONE_VFORK | libc::CLONE_UNTRACED);
         if !known || shares {
             sys::proceed(self.listener.fd(), notification.id);
         } else {
@@ -355,18 +374,21 @@ impl Supervisor {
         if !sys::is_pending(self.listener.fd(), notification.id) {
             return;
         }
+        let id = notification.id;
         match plan {
-            Plan::Proceed => sys::proceed(self.listener.fd(), notification.id),
-            Plan::Conclude(value) => sys::conclude(self.listener.fd(), notification.id, value),
-            Plan::Carry(steps, after_map) => {
+            Plan::Proceed => sys::proceed(self.listener.fd(), id),
+            Plan::Conclude(value) => sys::conclude(self.listener.fd(), id, value),
+            Plan::Carry(steps, ending) => {
                 if let Some(refusal) = self.beyond_limits(space, notification) {
-                    return sys::conclude(self.listener.fd(), notification.id, refusal);
+                    return sys::conclude(self.listener.fd(), id, refusal);
                 }
-                let served = self.spaces.get_mut(&space).expect("found above");
-                let id = Some(notification.id);
+                let Some(served) = self.spaces.get_mut(&space) else {
+                    // Its program is being ended.
+                    return sys::conclude(self.listener.fd(), id, -i64::from(libc::ENOMEM));
+                };
                 let call = steps.front().map_or([0; 6], |step| step.request.args);
-                let job = Job { notification: id, call, steps, after_map, result: 0, under_way: (0, false, false) };
-                served.jobs.push_back(job);
+                let under_way = (0, false, false);
+                served.jobs.push_back(Job { notification: Some(id), call, steps, ending, result: 0, under_way });
                 if served.jobs.len() == 1 {
                     self.advance(space);
                 }
@@ -432,7 +454,7 @@ impl Supervisor {
     }
 
     /// Notes a problem unless it has been noted already.
-    fn problem_once(&mut self, text: String) {
+    pub(super) fn problem_once(&mut self, text: String) {
         if !self.report.problems.contains(&text) {
             self.problem(text);
         }
@@ -498,6 +520,10 @@ impl Served {
 /// The process a thread belongs to.
 fn thread_group(thread: Pid) -> Option<Pid> {
     Status::of(thread).number("Tgid")?.try_into().ok()
+}
+
+fn has_all(flags: u64, bits: i32) -> bool {
+    flags & bits as u64 == bits as u64
 }
 
 fn gone(process: &OwnedFd) -> bool {

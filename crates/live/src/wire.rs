@@ -234,8 +234,10 @@ pub mod op {
     pub const RECOLOR: u32 = 11;
     /// Replace the private file mapping `args[0] .. +args[1]`, protection `args[2]`, by a colored copy.
     pub const REPLACE: u32 = 12;
-    /// Bring in all missing pages of `args[0] .. +args[1]`.
+    /// Bring in all missing pages of `args[0] .. +args[1]`, which has protection `args[2]`.
     pub const FILL: u32 = 13;
+    /// Watch `args[0] .. +args[1]` no longer: the program does.
+    pub const UNREGISTER: u32 = 20;
     /// Have at least `args[0]` pages ready.
     pub const GROW: u32 = 14;
     /// Answer to a question of the helper: `args[0]` runs of the answer list are in color.

@@ -284,6 +284,49 @@ static void limits_of_locked_memory_hold(void)
 	CHECK(holds(memory, PAGES, 1));
 }
 
+/* Memory that nobody has touched and that cannot be written: to bring it in takes the helper. */
+static void untouched_read_only_memory_is_brought_in(void)
+{
+	char *memory = mmap(NULL, PAGES * PAGE, PROT_READ, ANON, -1, 0);
+	CHECK(memory != MAP_FAILED);
+	CHECK(madvise(memory, PAGES * PAGE, MADV_POPULATE_READ) == 0);
+	CHECK(madvise(memory, PAGES * PAGE, MADV_POPULATE_WRITE) == -1);
+	char *other = map(PAGES);
+	CHECK(mprotect(other, PAGES * PAGE, PROT_READ) == 0);
+	CHECK(mlock(other, PAGES * PAGE) == 0);
+	char *third = mmap(NULL, PAGES * PAGE, PROT_READ, ANON, -1, 0);
+	CHECK(third != MAP_FAILED);
+	CHECK(mlockall(MCL_CURRENT) == 0);
+	ready();
+	CHECK(is_zero(memory, PAGES) && is_zero(other, PAGES) && is_zero(third, PAGES));
+	CHECK(mprotect(other, PAGES * PAGE, RW) == 0);
+	fill(other, PAGES, 4);
+	CHECK(holds(other, PAGES, 4));
+}
+
+static char *contended;
+static volatile int done;
+
+static void *gives_up(void *nothing)
+{
+	while (!done)
+		madvise(contended, PAGE, MADV_DONTNEED);
+	return nothing;
+}
+
+static void populating_goes_on_while_others_give_up(void)
+{
+	pthread_t thread;
+	contended = map(PAGES);
+	CHECK(pthread_create(&thread, NULL, gives_up, NULL) == 0);
+	for (int round = 0; round < 200; round++)
+		CHECK(madvise(contended, PAGES * PAGE, MADV_POPULATE_WRITE) == 0);
+	done = 1;
+	CHECK(pthread_join(thread, NULL) == 0);
+	ready();
+	CHECK(is_zero(contended, PAGES));
+}
+
 CHECKS({"mlock_brings_in_and_holds", mlock_brings_in_and_holds},
        {"mlock_on_fault_brings_in_nothing", mlock_on_fault_brings_in_nothing},
        {"map_locked_brings_in", map_locked_brings_in},
@@ -295,4 +338,6 @@ CHECKS({"mlock_brings_in_and_holds", mlock_brings_in_and_holds},
        {"locked_memory_grows_page_by_page", locked_memory_grows_page_by_page},
        {"locked_memory_can_be_released_and_taken_again", locked_memory_can_be_released_and_taken_again},
        {"locked_memory_is_not_given_up", locked_memory_is_not_given_up},
+       {"untouched_read_only_memory_is_brought_in", untouched_read_only_memory_is_brought_in},
+       {"populating_goes_on_while_others_give_up", populating_goes_on_while_others_give_up},
        {"limits_of_locked_memory_hold", limits_of_locked_memory_hold})

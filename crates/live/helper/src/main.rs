@@ -140,16 +140,17 @@ impl Helper {
     /// Whether a call needs nothing but this address space: no file, no frame numbers, no decision.
     fn is_simple(&self, stopped: &kernel::Stopped) -> bool {
         let a = stopped.arguments();
+        let is_ours = |at: u64, length: u64| at < wire::POOL_END && at.saturating_add(length) > wire::BLOB_BASE;
         match stopped.number() {
             kernel::NR_MMAP => {
                 let anonymous = a[3] & kernel::MAP_ANONYMOUS != 0;
                 let fills = a[3] & (kernel::MAP_LOCKED | kernel::MAP_POPULATE) != 0;
-                let near_pool = a[0] < wire::POOL_END && a[0].saturating_add(a[1]) > wire::BLOB_BASE;
-                anonymous && !fills && !near_pool
+                anonymous && !fills && !is_ours(a[0], a[1])
             }
             // A heap that shrinks gives pages back, whose color the supervisor looks up.
             kernel::NR_BRK => a[0] == 0 || a[0] >= self.control.counters.program_break,
-            kernel::NR_MREMAP | kernel::NR_MPROTECT | kernel::NR_PKEY_MPROTECT => true,
+            kernel::NR_MREMAP => !is_ours(a[0], a[1]) && !is_ours(a[4], a[2]),
+            kernel::NR_MPROTECT | kernel::NR_PKEY_MPROTECT => !is_ours(a[0], a[1]),
             _ => false,
         }
     }
@@ -240,7 +241,11 @@ impl Helper {
             op::REGISTER => kernel::register(wire::FD_UFFD, a[0], a[1]).map(|()| 0),
             op::RECOLOR => self.recolor(a[0] as usize),
             op::REPLACE => self.replace(a[0], a[1], a[2]),
-            op::FILL => self.fill(a[0], a[1]),
+            op::FILL => self.fill_protected(a[0], a[1], a[2]),
+            op::UNREGISTER => {
+                kernel::unregister(wire::FD_UFFD, a[0], a[1]);
+                Ok(0)
+            }
             op::GROW => self.grow(a[0]),
             op::LANE => self.set_lane(a[0] == 1, file),
             op::PROTECT => self.protect(a),

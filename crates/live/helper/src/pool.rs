@@ -212,6 +212,19 @@ impl Helper {
         result
     }
 
+    /// Brings in every missing page of a range of any protection. Memory that cannot be written takes no pages: it is made
+    /// writable for the moment.
+    pub(crate) fn fill_protected(&mut self, at: u64, length: u64, protection: u64) -> RawResult {
+        if protection == 0 || protection & kernel::PROT_WRITE != 0 {
+            return self.fill(at, length);
+        }
+        let writable = kernel::PROT_READ | kernel::PROT_WRITE;
+        kernel::call(kernel::NR_MPROTECT, [at, length, protection | writable, 0, 0, 0])?;
+        let filled = self.fill(at, length);
+        let _ = kernel::call(kernel::NR_MPROTECT, [at, length, protection, 0, 0, 0]);
+        filled
+    }
+
     /// Brings in every missing page of a range; for a strict program, none of them when there are not enough.
     pub(crate) fn fill(&mut self, at: u64, length: u64) -> RawResult {
         let ready = self.control.counters.pool_pages;
@@ -600,7 +613,11 @@ impl Helper {
         let read = if given == pages { kernel::read_carefully(at, stage, length) } else { 0 };
         let whole = read & !(PAGE - 1);
         if whole > 0 {
-            let _ = kernel::call(kernel::NR_MPROTECT, [stage, whole, protection, 0, 0, 0]);
+            if let Err(why) = kernel::call(kernel::NR_MPROTECT, [stage, whole, protection, 0, 0, 0]) {
+                // Memory that was written cannot become executable (MDWE, or a filter that the program began with).
+                let _ = kernel::call(kernel::NR_MUNMAP, [stage, length, 0, 0, 0, 0]);
+                return Err(why);
+            }
             let flags = kernel::MREMAP_MAYMOVE | kernel::MREMAP_FIXED;
             kernel::call(kernel::NR_MREMAP, [stage, whole, whole, flags, at, 0])?;
             self.control.counters.copied_pages += whole / PAGE;

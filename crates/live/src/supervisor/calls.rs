@@ -17,8 +17,18 @@ pub(super) enum Plan {
     Proceed,
     /// It ends with this result.
     Conclude(i64),
-    /// The helper carries it out.
-    Carry(VecDeque<Step>, Option<AfterMap>),
+    /// The helper does something for it.
+    Carry(VecDeque<Step>, Ending),
+}
+
+/// How a call ends when the helper has done its part.
+pub(super) enum Ending {
+    /// With the result of the step that counts.
+    Result,
+    /// The same; what an `mmap` has mapped is filled, and locked, first.
+    Mapped(AfterMap),
+    /// The kernel carries it out, unless a vital step has failed.
+    Proceed,
 }
 
 /// One request to a helper.
@@ -47,12 +57,42 @@ impl Step {
 #[derive(Clone, Copy)]
 pub(super) struct AfterMap {
     pub(super) length: u64,
+    pub(super) protection: u64,
     pub(super) lock: bool,
 }
 
 /// The next page boundary, or the last there is: programs pass any number.
 pub(super) fn pages_up(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(PAGE).unwrap_or(!(PAGE - 1))
+}
+
+/// Calls whose first two arguments are a range of addresses that is mapped.
+const ON_RANGES: [i64; 8] = [
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_pkey_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_mlock,
+    libc::SYS_mlock2,
+    libc::SYS_munlock,
+];
+
+/// A call on a range of addresses that has memtint's own mappings in it: it ends as if nothing were mapped there, and
+/// leaves them.
+fn plan_among_ours(call: i64, a: [u64; 6]) -> Plan {
+    let (start, end) = (a[0], pages_up(a[0].saturating_add(a[1])));
+    match call {
+        _ if !start.is_multiple_of(PAGE) => Plan::Conclude(-i64::from(libc::EINVAL)),
+        libc::SYS_munmap if start >= wire::BLOB_BASE && end <= wire::POOL_END => Plan::Conclude(0),
+        libc::SYS_munmap => {
+            let around = [(start, wire::BLOB_BASE), (wire::POOL_END, end)].into_iter().filter(|(from, to)| from < to);
+            let unmap = |(from, to): (u64, u64)| Step::call(op::MUNMAP, [from, to - from, 0, 0, 0, 0]);
+            Plan::Carry(around.map(unmap).collect(), Ending::Result)
+        }
+        libc::SYS_mremap => Plan::Conclude(-i64::from(libc::EFAULT)),
+        _ => Plan::Conclude(-i64::from(libc::ENOMEM)),
+    }
 }
 
 impl Supervisor {
@@ -62,7 +102,7 @@ impl Supervisor {
     /// the helper has none, and what the program may have is checked here. Programs without limits pay nothing.
     pub(super) fn beyond_limits(&self, space: u64, notification: &Notification) -> Option<i64> {
         let (a, thread) = (notification.args, notification.thread as Pid);
-        let served = &self.spaces[&space];
+        let served = self.spaces.get(&space)?;
         let no_memory = Some(-i64::from(libc::ENOMEM));
         let (grows_by, refusal) = match i64::from(notification.call) {
             libc::SYS_mmap => (a[1], no_memory),
@@ -100,7 +140,7 @@ impl Supervisor {
             return None;
         }
         let bytes = |name| status.number(name).unwrap_or(0) << 10;
-        let ours = self.spaces[&space].space.counters().pool_pages.saturating_mul(PAGE);
+        let ours = self.spaces.get(&space)?.space.counters().pool_pages.saturating_mul(PAGE);
         let all = i64::from(notification.call) == libc::SYS_mlockall;
         let wanted = if all {
             bytes("VmSize").saturating_sub(ours)
@@ -114,8 +154,15 @@ impl Supervisor {
     /// Decides what is done for a call.
     pub(super) fn plan_call(&mut self, space: u64, notification: &Notification) -> Plan {
         let a = notification.args;
-        let carry = |op, args| Plan::Carry(VecDeque::from([Step::call(op, args)]), None);
-        match i64::from(notification.call) {
+        let call = i64::from(notification.call);
+        if ![libc::SYS_mmap, libc::SYS_ioctl].contains(&call)
+            && a[0] < wire::POOL_END
+            && a[0].saturating_add(a[1]) > wire::BLOB_BASE
+        {
+            return plan_among_ours(call, a);
+        }
+        let carry = |op, args| Plan::Carry(VecDeque::from([Step::call(op, args)]), Ending::Result);
+        match call {
             libc::SYS_mmap => self.plan_mmap(space, notification),
             libc::SYS_brk => carry(op::BRK, a),
             libc::SYS_mremap => carry(op::MREMAP, a),
@@ -124,20 +171,43 @@ impl Supervisor {
             libc::SYS_munmap | libc::SYS_madvise => self.plan_release(space, notification),
             libc::SYS_mlock | libc::SYS_mlock2 => {
                 let (start, end) = (a[0] & !(PAGE - 1), pages_up(a[0].saturating_add(a[1])));
-                let flags = if i64::from(notification.call) == libc::SYS_mlock2 { a[2] } else { 0 };
+                let flags = if call == libc::SYS_mlock2 { a[2] } else { 0 };
                 let fill = flags & u64::from(libc::MLOCK_ONFAULT) == 0;
-                let mut steps = if fill { self.fills(space, start, end) } else { VecDeque::new() };
+                let mut steps = if fill { self.fills(space, start, end, true) } else { VecDeque::new() };
                 steps.push_back(Step::call(op::MLOCK, [a[0], a[1], flags, 0, 0, 0]));
-                Plan::Carry(steps, None)
+                Plan::Carry(steps, Ending::Result)
             }
+            libc::SYS_ioctl => self.plan_watching(space, notification),
             libc::SYS_mlockall => self.plan_mlockall(space, a[0]),
             libc::SYS_munlock => carry(op::MUNLOCK, a),
             libc::SYS_munlockall => {
-                self.spaces[&space].space.set_fill_future(false);
+                if let Some(served) = self.spaces.get(&space) {
+                    served.space.set_fill_future(false);
+                }
                 carry(op::MUNLOCKALL, a)
             }
             _ => Plan::Proceed,
         }
+    }
+
+    /// A program watches memory with a userfaultfd of its own: memtint's lets it go, and with it the color of its pages.
+    fn plan_watching(&mut self, space: u64, notification: &Notification) -> Plan {
+        let mut words = [0u8; 16];
+        if !sys::read_memory(notification.thread as Pid, notification.args[2], &mut words) {
+            return Plan::Proceed;
+        }
+        let [start, length] = [0, 8].map(|at| u64::from_le_bytes(words[at..at + 8].try_into().expect("eight bytes")));
+        let end = start.saturating_add(length);
+        if start < wire::POOL_END && end > wire::BLOB_BASE {
+            return Plan::Conclude(-i64::from(libc::EINVAL));
+        }
+        if let Some(served) = self.spaces.get(&space) {
+            let program = served.space.program.clone();
+            self.problem_once(format!(
+                "{program}: a userfaultfd of its own serves some of its memory: those pages are not in color"
+            ));
+        }
+        Plan::Carry(VecDeque::from([Step::aside(op::UNREGISTER, [start, length, 0, 0, 0, 0])]), Ending::Proceed)
     }
 
     pub(super) fn plan_mmap(&mut self, space: u64, notification: &Notification) -> Plan {
@@ -171,8 +241,9 @@ impl Supervisor {
                 Err(_) => return Plan::Proceed,
             }
         }
-        let after_map = fill.then_some(AfterMap { length: pages_up(a[1]), lock });
-        Plan::Carry(VecDeque::from([Step { file, ..Step::call(op::MMAP, a) }]), after_map)
+        let mapped = AfterMap { length: pages_up(a[1]), protection: a[2], lock };
+        let ending = if fill { Ending::Mapped(mapped) } else { Ending::Result };
+        Plan::Carry(VecDeque::from([Step { file, ..Step::call(op::MMAP, a) }]), ending)
     }
 
     /// A private file mapping is too large to be copied: the kernel chooses the frames of what is written of it.
@@ -196,15 +267,12 @@ impl Supervisor {
                 libc::MADV_DONTNEED => {}
                 libc::MADV_HUGEPAGE | libc::MADV_MERGEABLE => return Plan::Conclude(0),
                 libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {
-                    let mut steps = self.fills(space, a[0], a[0].saturating_add(a[1]));
-                    steps.push_back(Step::call(op::MADVISE, [a[0], a[1], a[2], 0, 0, 0]));
-                    return Plan::Carry(steps, None);
+                    // The program's own thread populates: its faults are served, and the helper's would not be.
+                    let steps = self.fills(space, a[0], a[0].saturating_add(a[1]), false);
+                    return Plan::Carry(steps, Ending::Proceed);
                 }
                 _ => return Plan::Conclude(-i64::from(libc::EINVAL)),
             }
-        }
-        if a[0] < wire::POOL_END && a[0].saturating_add(a[1]) > wire::BLOB_BASE {
-            return Plan::Conclude(-i64::from(libc::EINVAL));
         }
         // What the kernel refuses must not have given up anything.
         if !a[0].is_multiple_of(PAGE) || a[0].saturating_add(a[1]) > areas::USER_END {
@@ -212,7 +280,7 @@ impl Supervisor {
         }
         // The run list is filled when the request is sent; see `advance`.
         let (op, advice) = if unmap { (op::MUNMAP, 0) } else { (op::MADVISE, a[2]) };
-        Plan::Carry(VecDeque::from([Step::call(op, [a[0], a[1], advice, 0, 0, 0])]), None)
+        Plan::Carry(VecDeque::from([Step::call(op, [a[0], a[1], advice, 0, 0, 0])]), Ending::Result)
     }
 
     pub(super) fn plan_mlockall(&mut self, space: u64, flags: u64) -> Plan {
@@ -224,28 +292,38 @@ impl Supervisor {
         // The kernel would fill missing pages with frames of its own choice: it only locks, the helper fills.
         let mut steps = VecDeque::from([Step::call(op::MLOCKALL, [flags | on_fault, 0, 0, 0, 0, 0])]);
         if flags & on_fault == 0 {
-            self.spaces[&space].space.set_fill_future(flags & future != 0);
+            if let Some(served) = self.spaces.get(&space) {
+                served.space.set_fill_future(flags & future != 0);
+            }
             if flags & current != 0 {
-                steps.extend(self.fills(space, 0, u64::MAX));
+                steps.extend(self.fills(space, 0, u64::MAX, true));
             }
         }
-        Plan::Carry(steps, None)
+        Plan::Carry(steps, Ending::Result)
     }
 
-    /// Requests that bring in what is missing between two addresses.
-    pub(super) fn fills(&self, space: u64, start: u64, end: u64) -> VecDeque<Step> {
+    /// Requests that bring in what is missing between two addresses: of memory without a file, and of files as well
+    /// (`files`).
+    ///
+    /// The helper never touches memory that is watched: it would wait for itself. What is a file now stays one until the
+    /// requests are done, because the calls that could change it wait behind them; the helper answers none by itself
+    /// meanwhile.
+    pub(super) fn fills(&mut self, space: u64, start: u64, end: u64, files: bool) -> VecDeque<Step> {
         let mut steps = VecDeque::new();
-        for area in areas::of(self.spaces[&space].space.helper).unwrap_or_default() {
+        self.end_lane();
+        let Some(served) = self.spaces.get(&space) else { return steps };
+        for area in areas::of(served.space.helper).unwrap_or_default() {
             let (from, to) = (area.start.max(start), area.end.min(end));
-            let accessible = area.protection != 0 && !(wire::BLOB_BASE..wire::POOL_END).contains(&area.start);
-            if from >= to || !accessible || area.name.starts_with("[v") {
+            if from >= to || area.protection == 0 || area.is_ours() || area.name.starts_with("[v") {
                 continue;
             }
-            steps.push_back(if area.is_anonymous() && area.protection & 2 != 0 {
-                Step { vital: true, ..Step::aside(op::FILL, [from, to - from, 0, 0, 0, 0]) }
-            } else {
-                Step::aside(op::MADVISE, [from, to - from, libc::MADV_POPULATE_READ as u64, 0, 0, 0])
-            });
+            if area.is_anonymous() {
+                let vital = area.protection & 2 != 0;
+                steps.push_back(Step { vital, ..Step::aside(op::FILL, [from, to - from, area.protection, 0, 0, 0]) });
+            } else if files {
+                let populate = [from, to - from, libc::MADV_POPULATE_READ as u64, 0, 0, 0];
+                steps.push_back(Step::aside(op::MADVISE, populate));
+            }
         }
         steps
     }

@@ -1,7 +1,7 @@
 //! Carrying out stopped calls with a helper, one request after the other.
 
 use super::Supervisor;
-use super::calls::{AfterMap, COPY_MAX, Step, pages_up};
+use super::calls::{COPY_MAX, Ending, Step, pages_up};
 use crate::areas;
 use crate::memory::Memory;
 use crate::space::Space;
@@ -19,8 +19,8 @@ pub(super) struct Job {
     pub(super) call: [u64; 6],
     /// What is still to be done.
     pub(super) steps: VecDeque<Step>,
-    /// For an `mmap`: fill and lock what was mapped.
-    pub(super) after_map: Option<AfterMap>,
+    /// How the call ends.
+    pub(super) ending: Ending,
     /// Result of the step that counts, once it is done.
     pub(super) result: i64,
     /// The request that is under way: its id, whether its result counts, whether the call fails with it.
@@ -84,11 +84,11 @@ impl Supervisor {
         }
         if counts {
             job.result = reply.value;
-            if let Some(after) = job.after_map.take()
-                && reply.value >= 0
+            if reply.value >= 0
+                && let Ending::Mapped(after) = std::mem::replace(&mut job.ending, Ending::Result)
             {
                 let at = reply.value as u64;
-                job.steps.push_back(Step::aside(op::FILL, [at, after.length, 0, 0, 0, 0]));
+                job.steps.push_back(Step::aside(op::FILL, [at, after.length, after.protection, 0, 0, 0]));
                 if after.lock {
                     job.steps.push_back(Step::aside(op::MLOCK, [at, after.length, 0, 0, 0, 0]));
                 }
@@ -150,7 +150,11 @@ impl Supervisor {
         if let Some(job) = served.jobs.pop_front()
             && let Some(notification) = job.notification
         {
-            sys::conclude(self.listener.fd(), notification, job.result);
+            if matches!(job.ending, Ending::Proceed) && job.result >= 0 {
+                sys::proceed(self.listener.fd(), notification);
+            } else {
+                sys::conclude(self.listener.fd(), notification, job.result);
+            }
         }
         if !served.jobs.is_empty() {
             self.advance(id);

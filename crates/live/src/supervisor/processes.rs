@@ -21,9 +21,10 @@ impl Supervisor {
     pub(super) fn on_change(&mut self, pid: Pid, change: Change) {
         if let Some((&id, served)) = self.spaces.iter().find(|(_, served)| served.space.helper == pid) {
             match change {
-                Change::Gone => self.lose(id),
-                // A signal that somebody sent it: it has none to handle, and does not stop.
-                _ => drop(sys::resume(served.space.helper, 0)),
+                // It has all signals blocked: one that stops it nevertheless comes from a fault of its own.
+                Change::Gone | Change::Signal(_) => self.lose(id),
+                // It has been told to stop, and does not.
+                Change::Event(_) => drop(sys::resume(served.space.helper, 0)),
             }
             return;
         }
@@ -204,6 +205,7 @@ impl Supervisor {
         let space = &mut self.spaces.get_mut(&id).ok_or(RunError::HelperLost)?.space;
         let copies: u64 = image.iter().filter(|area| area.is_private_file()).map(|area| area.length() / PAGE).sum();
         let prefault = if self.program == Some(pid) { self.settings.prefault_pages } else { 0 };
+        let mut uncopied = false;
         let grown = space.ask(&self.supply, op::GROW, [copies + 64 + prefault, 0, 0, 0, 0, 0])?;
         let short = |space: &Space| RunError::Exhausted {
             colors: self.supply.choice.label(),
@@ -218,6 +220,13 @@ impl Supervisor {
             if copied == -i64::from(libc::ENOMEM) && self.settings.strict {
                 return Err(short(space));
             }
+            uncopied |= [libc::EACCES, libc::EPERM].iter().any(|&refusal| copied == -i64::from(refusal));
+        }
+        if uncopied {
+            let program = space.program.clone();
+            self.problem_once(format!(
+                "{program}: memory that was written may not become executable (MemoryDenyWriteExecute): its code is not in color"
+            ));
         }
         self.watch_everything(id)
     }
