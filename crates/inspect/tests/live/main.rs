@@ -1,0 +1,3 @@
+//! The live tests of `memtint-inspect`: they read frame numbers of this machine, or time it. Each takes the machine for itself.
+
+mod observer;
