@@ -13,7 +13,7 @@ setup: ## install the programs that the tests and the demonstration run (Debian 
 build: ## compile the program: target/release/memtint
 	$(CARGO) build --release --bin memtint
 
-lint: ## format, clippy and documentation, warnings denied
+lint: ## format, clippy, documentation and shellcheck, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) fmt --manifest-path crates/live/helper/Cargo.toml --check
@@ -21,6 +21,7 @@ lint: ## format, clippy and documentation, warnings denied
 	$(CARGO) fmt --manifest-path crates/recorder/plugin/Cargo.toml --check
 	$(CARGO) clippy --manifest-path crates/recorder/plugin/Cargo.toml --target-dir target/plugin -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+	scripts/shellcheck.sh
 
 test: setup lint ## everything that CI checks, here and in kernels that it builds and boots; as root, because live tests read frame numbers
 	$(CARGO) test --workspace

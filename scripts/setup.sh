@@ -20,6 +20,7 @@ need() {
 }
 
 need gcc gcc cc
+need shellcheck shellcheck
 need strace strace
 # The stock kernel that the tests boot, and its root file system.
 need qemu-system-x86 qemu-system-x86_64
