@@ -7,8 +7,8 @@ CARGO ?= cargo
 help: ## list the goals
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## install the programs that the tests and the demonstration run (Debian packages; only what is missing)
-	@scripts/setup.sh
+setup: ## install the programs that the tests run (Debian packages; only what is missing)
+	@scripts/setup.sh test
 
 build: ## compile the program: target/release/memtint
 	$(CARGO) build --release --bin memtint
@@ -27,7 +27,8 @@ test: setup lint ## everything that CI checks, here and in kernels that it build
 	$(CARGO) test --workspace
 	$(MAKE) --no-print-directory -C kernel test
 
-demo: setup ## two real programs side by side in disjoint colors, and the verdict (as root)
+demo: ## two real programs side by side in disjoint colors, and the verdict (as root)
+	@scripts/setup.sh demo
 	@scripts/demo.sh
 
 bench: setup build ## what coloring costs, against the same programs without it (as root); platform as for the demonstration
