@@ -1,11 +1,16 @@
 # What runs here runs in CI. Programs that need privileges say so themselves.
 
 CARGO ?= cargo
+export CARGO
 
-.PHONY: build test lint demo bench setup help
+# Live tests are in modules of this name (see CONTRIBUTING.md). Both goals below select all targets: for a selection of targets,
+# cargo compiles dependencies a second time.
+live := live
+
+.PHONY: build test test-full test-workspace test-live test-scripts lint demo bench setup help
 
 help: ## list the goals
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
 
 setup: ## install the programs that the tests run (Debian packages; only what is missing)
 	@scripts/setup.sh test
@@ -23,9 +28,20 @@ lint: ## format, clippy, documentation and shellcheck, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 	scripts/shellcheck.sh
 
-test: setup lint ## everything that CI checks, here and in kernels that it builds and boots; as root, because live tests read frame numbers
-	$(CARGO) test --workspace
-	$(MAKE) --no-print-directory -C kernel test
+test: ## everything that CI checks; the kernel's suites when something has changed that they depend on, else a smoke boot; as root, because live tests read frame numbers
+	@scripts/test.sh
+
+test-full: ## the same, with the kernel's suites in any case
+	@scripts/test.sh full
+
+test-workspace: ## unit, integration and documentation tests that need no quiet machine
+	$(CARGO) test --workspace --no-fail-fast -- --skip $(live)::
+
+test-live: ## tests that run programs in color, read frame numbers or time memory, one at a time (as root)
+	$(CARGO) test --workspace --no-fail-fast -- --test-threads=1 $(live)::
+
+test-scripts: ## tests of the scripts that fetch kernels, choose suites and count tests
+	@scripts/test/run.sh
 
 demo: ## two real programs side by side in disjoint colors, and the verdict (as root)
 	@scripts/setup.sh demo

@@ -1,7 +1,7 @@
 //! Does a shell's job control treat `memtint run` like the program it runs? Stopped from the keyboard, stopped for
 //! reading in the background, continued, interrupted: an interactive shell on a terminal of its own says the same of both.
 //!
-//! `cargo test -p memtint-cli --test live job_control::`, as root.
+//! `cargo test -p memtint-cli --test live live::job_control::`, as root.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};

@@ -1,7 +1,7 @@
 //! Does a run keep within the memory limit of its cgroup? Looking for frames takes memory for a while, and a program must
 //! not be killed for what memtint has looked at.
 //!
-//! `cargo test -p memtint-cli --test live limits::`, as root.
+//! `cargo test -p memtint-cli --test live live::limits::`, as root.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};

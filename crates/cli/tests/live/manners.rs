@@ -1,7 +1,7 @@
 //! Does `memtint run` behave like the program it runs? Statuses, signals, input and output, users and limits; and does
 //! nothing stay behind, whoever is killed?
 //!
-//! `cargo test -p memtint-cli --test live manners::`, as root.
+//! `cargo test -p memtint-cli --test live live::manners::`, as root.
 
 use std::io::Read as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};

@@ -1,7 +1,7 @@
 //! Do all calls that create, move, protect, lock and give up memory mean in color what they mean natively, with every
 //! page in color? Each check of the programs looks at its own contents and stops once or more to be looked at.
 //!
-//! `cargo test -p memtint-cli --test live memory_calls::`, as root.
+//! `cargo test -p memtint-cli --test live live::memory_calls::`, as root.
 
 use std::os::unix::process::ExitStatusExt as _;
 

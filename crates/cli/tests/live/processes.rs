@@ -1,6 +1,6 @@
 //! Are the processes that a program starts in color too, however it starts them, and do they compute what they should?
 //!
-//! `cargo test -p memtint-cli --test live processes::`, as root.
+//! `cargo test -p memtint-cli --test live live::processes::`, as root.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;

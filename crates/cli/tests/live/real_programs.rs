@@ -1,6 +1,6 @@
 //! Do real programs in color compute what they compute natively, with every page in color while they run?
 //!
-//! `cargo test -p memtint-cli --test live real_programs::`, as root. Needs the programs that `scripts/setup.sh` installs.
+//! `cargo test -p memtint-cli --test live live::real_programs::`, as root. Needs the programs that `scripts/setup.sh` installs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

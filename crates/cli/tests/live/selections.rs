@@ -1,7 +1,7 @@
 //! Is a program where it was told to be, however the colors are named: set colors, pairs of both, larger granules, the
 //! tasks of a plan? Judged by `memtint inspect` with the same words.
 //!
-//! `cargo test -p memtint-cli --test live selections::`, as root.
+//! `cargo test -p memtint-cli --test live live::selections::`, as root.
 
 use std::path::Path;
 use std::process::Command;

@@ -4,7 +4,7 @@
 //! The color is made scarce by a platform file with so many bank classes that one of them has less memory than the
 //! programs want, and by showing the run a machine that has little to give: how far it looks for frames depends on that.
 //!
-//! `cargo test -p memtint-cli --test live strict::`, as root.
+//! `cargo test -p memtint-cli --test live live::strict::`, as root.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
