@@ -7,7 +7,9 @@ export CARGO
 # cargo compiles dependencies a second time.
 live := live
 
-.PHONY: build test test-full test-workspace test-live test-scripts lint demo bench setup help
+PREFIX ?= /usr/local
+
+.PHONY: build install test test-full test-workspace test-live test-scripts lint demo bench setup help
 
 help: ## list the goals
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -17,6 +19,10 @@ setup: ## install the programs that the tests run (Debian packages; only what is
 
 build: ## compile the program: target/release/memtint
 	$(CARGO) build --release --bin memtint
+
+install: ## compile the program with optimization across crates (takes several times as long) and install it: $(DESTDIR)$(PREFIX)/bin/memtint, PREFIX is /usr/local
+	$(CARGO) build --profile dist --bin memtint
+	install -D "$${CARGO_TARGET_DIR:-target}/dist/memtint" "$(DESTDIR)$(PREFIX)/bin/memtint"
 
 lint: ## format, clippy, documentation and shellcheck, warnings denied
 	$(CARGO) fmt --all --check
