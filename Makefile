@@ -1,19 +1,30 @@
 # What runs here runs in CI. Programs that need privileges say so themselves.
 
 CARGO ?= cargo
+export CARGO
 
-.PHONY: build test lint demo bench setup help
+# Live tests are in modules of this name (see CONTRIBUTING.md). Both goals below select all targets: for a selection of targets,
+# cargo compiles dependencies a second time.
+live := live
+
+PREFIX ?= /usr/local
+
+.PHONY: build install test test-full test-workspace test-live test-scripts lint demo bench setup help
 
 help: ## list the goals
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
 
-setup: ## install the programs that the tests and the demonstration run (Debian packages; only what is missing)
-	@scripts/setup.sh
+setup: ## install the programs that the tests run (Debian packages; only what is missing)
+	@scripts/setup.sh test
 
 build: ## compile the program: target/release/memtint
 	$(CARGO) build --release --bin memtint
 
-lint: ## format, clippy and documentation, warnings denied
+install: ## compile the program with optimization across crates (takes several times as long) and install it: $(DESTDIR)$(PREFIX)/bin/memtint, PREFIX is /usr/local
+	$(CARGO) build --profile dist --bin memtint
+	install -D "$${CARGO_TARGET_DIR:-target}/dist/memtint" "$(DESTDIR)$(PREFIX)/bin/memtint"
+
+lint: ## format, clippy, documentation and shellcheck, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) fmt --manifest-path crates/live/helper/Cargo.toml --check
@@ -21,12 +32,25 @@ lint: ## format, clippy and documentation, warnings denied
 	$(CARGO) fmt --manifest-path crates/recorder/plugin/Cargo.toml --check
 	$(CARGO) clippy --manifest-path crates/recorder/plugin/Cargo.toml --target-dir target/plugin -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+	scripts/shellcheck.sh
 
-test: setup lint ## everything that CI checks, here and in kernels that it builds and boots; as root, because live tests read frame numbers
-	$(CARGO) test --workspace
-	$(MAKE) --no-print-directory -C kernel test
+test: ## everything that CI checks; the kernel's suites when something has changed that they depend on, else a smoke boot; as root, because live tests read frame numbers
+	@scripts/test.sh
 
-demo: setup ## two real programs side by side in disjoint colors, and the verdict (as root)
+test-full: ## the same, with the kernel's suites in any case
+	@scripts/test.sh full
+
+test-workspace: ## unit, integration and documentation tests that need no quiet machine
+	$(CARGO) test --workspace --no-fail-fast -- --skip $(live)::
+
+test-live: ## tests that run programs in color, read frame numbers or time memory, one at a time (as root)
+	$(CARGO) test --workspace --no-fail-fast -- --test-threads=1 $(live)::
+
+test-scripts: ## tests of the scripts that fetch kernels, choose suites and count tests
+	@scripts/test/run.sh
+
+demo: ## two real programs side by side in disjoint colors, and the verdict (as root)
+	@scripts/setup.sh demo
 	@scripts/demo.sh
 
 bench: setup build ## what coloring costs, against the same programs without it (as root); platform as for the demonstration

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Installs what the tests and the demonstration run and this system lacks. Debian and its relatives; needs root only when
-# something is missing. Starts no service and asks no question.
+# setup.sh [demo|test]: installs what the demonstration runs, or what the tests run (all of it, and the default), as far as this
+# system lacks it. Debian and its relatives; needs root only when something is missing. Starts no service and asks no question.
 set -euo pipefail
+
+purpose=${1:-test}
+case $purpose in demo | test) ;; *) echo "setup: \"$purpose\" is nothing to set up; accepted are demo, test" >&2; exit 2 ;; esac
 
 if ! command -v cargo >/dev/null; then
     echo "setup: cargo is missing: install Rust 1.90 or newer (rustup, or your distribution's package)" >&2
@@ -19,40 +22,57 @@ need() {
     missing+=("$package")
 }
 
-need gcc gcc cc
-need strace strace
-# The stock kernel that the tests boot, and its root file system.
-need qemu-system-x86 qemu-system-x86_64
-need cpio cpio
-need binutils strip
-# What builds the kernel with the patches of kernel/, from a source that kernel/build.sh fetches.
-need make make
-need git git
-need flex flex
-need bison bison
-need bc bc
-need xz-utils xz
-if [ ! -e /usr/include/gelf.h ]; then missing+=(libelf-dev); fi
-need sqlite3 sqlite3
-need redis-server redis-server
-need redis-tools redis-benchmark
-need gzip gzip
-need qemu-user qemu-x86_64
-need coreutils sort
-need python3 python3
-need golang-go go
-need nodejs node nodejs
-need default-jdk-headless javac
-# Test programs in C are compiled here, some of them statically.
-if [ ! -e /usr/include/stdio.h ]; then missing+=(libc6-dev); fi
-# The dynamic busybox is no use here: a program without a loader is what is tested.
-if ! { command -v busybox && ! ldd "$(command -v busybox)"; } >/dev/null 2>&1; then missing+=(busybox-static); fi
+# What cargo compiles and links with.
+need_compiler() {
+    need gcc gcc cc
+    if [ ! -e /usr/include/stdio.h ]; then missing+=(libc6-dev); fi
+}
+
+# The programs of scripts/demo.sh.
+need_demo() {
+    need_compiler
+    need sqlite3 sqlite3
+    need coreutils sort
+    need mawk awk
+    need python3 python3
+}
+
+need_test() {
+    need_demo
+    need shellcheck shellcheck
+    need strace strace
+    need gdb gdb
+    # The stock kernel that the tests boot, and its root file system.
+    need qemu-system-x86 qemu-system-x86_64
+    need cpio cpio
+    need binutils strip
+    # What builds the kernel with the patches of kernel/, from a source that kernel/build.sh fetches.
+    need make make
+    need git git
+    need flex flex
+    need bison bison
+    need bc bc
+    need xz-utils xz
+    if [ ! -e /usr/include/gelf.h ]; then missing+=(libelf-dev); fi
+    # Programs that run in color, and what records them.
+    need redis-server redis-server
+    need redis-tools redis-benchmark
+    need gzip gzip
+    need qemu-user qemu-x86_64
+    need golang-go go
+    need nodejs node nodejs
+    need default-jdk-headless javac
+    # A program without a loader is tested: the dynamic busybox will not do.
+    if ! { command -v busybox && ! ldd "$(command -v busybox)"; } >/dev/null 2>&1; then missing+=(busybox-static); fi
+}
 
 # Unpacked into the user's cache, not installed. Only one test needs it, which fails without it and says the same.
 fetch_kernel() {
-    "$(dirname "$0")/../kernel/qemu/kernel.sh" >/dev/null || echo "setup: going on without a kernel for tests/stock_kernel.rs" >&2
+    if [ "$purpose" != test ]; then return; fi
+    "$(dirname "$0")/../kernel/qemu/kernel.sh" >/dev/null || echo "setup: going on without a kernel for tests/it/stock_kernel.rs" >&2
 }
 
+need_$purpose
 if [ ${#missing[@]} -eq 0 ]; then
     fetch_kernel
     exit 0

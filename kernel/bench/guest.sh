@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# shellcheck shell=dash
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # What the guest of bench.sh runs: the module in each state of the kernel's memory. A line for each measurement: state,

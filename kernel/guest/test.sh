@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# shellcheck shell=dash
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # What the guest of qemu/test.sh runs. Each line "ok - NAME" or "not ok - NAME # reason" is a test; "# ..." is for people.
@@ -81,7 +82,7 @@ classes_of_nodes() {
 # and the free lists are what the free frames make: the stacks of tasks that have ended, and some other memory, are given back a
 # while later. An account to compare with one from BEFORE waits until they are as many as then. After so many tries, it is taken as it is.
 account() {
-    local tries=0 unnamed= last wanted=
+    local tries=0 unnamed="" last wanted=""
     [ -z "$2" ] || wanted=$(in_account unnamed $2)
     while [ $tries -lt 10 ]; do
         tries=$((tries + 1)) last=$unnamed
@@ -252,11 +253,11 @@ out_of_color() {
     held_with "strict $list" "after exhaustion" "$list" anonymous stack
 }
 
-# soon COMMAND...: once it succeeds, for 30 seconds at most.
+# soon COMMAND...: once it succeeds, for five minutes at most: the host may be busy.
 soon() {
     local tries=0
     until "$@" 2>/dev/null; do
-        [ $((tries += 1)) -lt 300 ] || return
+        [ $((tries += 1)) -lt 3000 ] || return
         sleep 0.1
     done
 }
@@ -429,6 +430,7 @@ index_is_right() {
 # Each suite has names and variables of its own.
 run_suite() {
     rm -f /tmp/suite.ended
+    # shellcheck source=/dev/null
     (. "$1"; touch /tmp/suite.ended)
     [ -e /tmp/suite.ended ] || answer "$(basename "$1" .sh): comes to its end" "it did not"
 }

@@ -17,7 +17,7 @@
 //! Several of them can serve one memory, each its own tasks: [`Shared`].
 //!
 //! The published systems are modelled as published, with their defects (memory trapped on color lists, searches without
-//! bound, merging lost): `tests/published.rs` shows each.
+//! bound, merging lost): `tests/it/published.rs` shows each.
 //!
 //! What it deliberately does not do: it holds no page contents and no page tables, reclaims nothing, and knows neither locks nor
 //! time. Migrate types, watermarks and reserves are not modelled.

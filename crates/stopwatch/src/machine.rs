@@ -345,8 +345,9 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+mod live {
     use super::*;
+    use memtint_testing::{alone, skip};
 
     fn machine() -> Machine {
         Machine::open(Some(ByteSize::mib(8))).expect("memory can be timed here")
@@ -354,6 +355,7 @@ mod tests {
 
     #[test]
     fn a_page_that_has_moved_is_noticed() {
+        let _alone = alone();
         let mut machine = machine();
         machine.check_places().expect("nothing has moved");
         let offset = machine.memory.bytes() - machine.memory.page_bytes();
@@ -369,8 +371,9 @@ mod tests {
 
     #[test]
     fn two_pages_that_were_exchanged_are_noticed() {
+        let _alone = alone();
         let mut machine = machine();
-        let Some(mut frames) = frames(&machine.memory).unwrap() else { return };
+        let Some(mut frames) = frames(&machine.memory).unwrap() else { return skip("physical addresses") };
         frames.swap(1, 2);
         machine.places = Places::of_frames(&frames, base_page_bytes());
         assert!(matches!(machine.check_places(), Err(StopwatchError::Moved { .. })));

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # Blocks of several pages: given to a task with colors where all of a block has them, and refused and counted otherwise.
 sizes=/sys/kernel/mm/transparent_hugepage

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # Page cache that nobody maps moves into the colors of who has the file open alone, or of the cgroup that pays for it: on a
 # disk, in memory, and in huge pages.

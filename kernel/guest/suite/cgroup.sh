@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # Colors of cgroups: files memory.colors.*.
 echo +memory >$root/cgroup.subtree_control
@@ -58,6 +59,7 @@ files() {
     local four two
     four=$(classes_of_nodes 2 4)
     two=$(classes_of_nodes 4 2)
+    # shellcheck disable=SC2010 # names of kernel files
     expect "cgroup: the root has no files" "$(ls $root | grep colors)" ""
     group a
     expect "cgroup: no colors at first" "$(cat $root/a/memory.colors.effective)" none
@@ -347,7 +349,7 @@ hardened() {
     group a "$class" soft
     group b "$class" soft
     rm -f /tmp/filler /tmp/member
-    cgroup enter $root/a cgroup grow $(awk '$1 == "MemTotal:" { print int($2 / 1024 / 16 * 3 / 2) }' /proc/meminfo) stay >/tmp/filler &
+    cgroup enter $root/a cgroup grow "$(awk '$1 == "MemTotal:" { print int($2 / 1024 / 16 * 3 / 2) }' /proc/meminfo)" stay >/tmp/filler &
     filler=$!
     soon grep -q grown /tmp/filler
     cgroup enter $root/b cgroup grow 8 stay >/tmp/member &
@@ -419,6 +421,7 @@ newly_used() {
     (cd /tmp/many && for i in $(seq 40); do mkdir $i && (cd $i && touch $(seq 200)); done)
     dd if=/dev/zero of=/tmp/many/file bs=1M count=64 2>/dev/null
     for i in $(seq 8); do
+        # shellcheck disable=SC2216 # a reader that does not read
         { dd if=/dev/zero bs=64k count=1 2>/dev/null; sleep 1000; } | sleep 1000 >/dev/null &
     done
     held $map all fork-storm >/dev/null 2>&1
@@ -474,7 +477,7 @@ spared() {
     echo 1 >$root/x/cgroup.kill
     wait $member 2>/dev/null
     give x mode soft
-    joined_by $(awk '$1 == "MemTotal:" { print int($2 / 1024 / 8) + 16 }' /proc/meminfo)
+    joined_by "$(awk '$1 == "MemTotal:" { print int($2 / 1024 / 8) + 16 }' /proc/meminfo)"
     colored=$(present in_color) elsewhere=$(present out_of_color)
     # Others' own pages cannot be swapped out: more and more is wanted, until the group's elsewhere are, or there is no memory.
     echo 0 >$root/z/memory.swap.max
@@ -497,6 +500,7 @@ hidden() {
     group hidden "$(classes_of_nodes 2 4)"
     give hidden exclusive 1 || answer "cgroup: hidden: exclusive" refused
     echo -memory >$root/cgroup.subtree_control
+    # shellcheck disable=SC2010 # names of kernel files
     expect "cgroup: hidden: no files" "$(ls $root/hidden | grep colors)" ""
     gone && answer "cgroup: hidden: no colors" || answer "cgroup: hidden: no colors" "$(cat $floor/stat)"
     echo +memory >$root/cgroup.subtree_control

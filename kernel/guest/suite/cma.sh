@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # An area of the contiguous memory allocator, which the machine has where its kernel is started with cma=: who is given its pages,
 # and what becomes of them when all of it is wanted.

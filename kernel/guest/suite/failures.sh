@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # Allocations of the kernel that fail, one after the other. Only a kernel with CONFIG_FAULT_INJECTION can make them fail: the
 # debugging one.

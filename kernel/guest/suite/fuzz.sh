@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # Nonsense, and texts that are nearly right, to all files at once: first to those in debugfs alone, mappings that come and go
 # included; then to those of a cgroup as well, which keeps the mapping. That group may have at most two classes of each node for

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154,SC2046 # test.sh sets what is not set here; words are split on purpose
 #
 # A program with a strict policy that wants pages of other colors. Each attempt ends in color, or the kernel does not do it.
 # Where it can succeed today, it is a limit, named here and in kernel/README.md. Now and then it is given what an earlier attempt

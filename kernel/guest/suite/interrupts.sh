@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # Pages that interrupts and softirqs take while a task with colors runs are not that task's: they have any color and are not
 # counted; and where colors are exclusive, they have none of these. irqpages.ko takes them, on each CPU, and says from whom. What
@@ -230,9 +231,9 @@ more_of() {
 
 # all_have_asked: each context of each CPU, often enough; how many they were given is in $given.
 all_have_asked() {
-    local context cpu taken failed elsewhere contexts=0
+    local cpu taken failed contexts=0
     given=0
-    while read -r context cpu taken failed elsewhere; do
+    while read -r _ cpu taken failed _; do
         given=$((given + taken))
         [ "$failed" -lt 50 ] || contexts=$((contexts + 1))
     done <$irqpages/count
@@ -251,6 +252,7 @@ refused_in_interrupts() {
     echo 16 >$irqpages/run
     while ! all_have_asked && [ $tries -lt 60 ]; do
         tries=$((tries + 1))
+        # shellcheck disable=SC3045 # busybox has it
         read -r -t 1 _ <&5
     done
     each_breach $floor/exclusive >>/tmp/irq.floor
@@ -265,7 +267,7 @@ refused_in_interrupts() {
 # Every second class of each node is exclusive: pairs of classes lie in each block of eight pages, and all in those of 64. A process
 # asks for what it cannot have without; one that may not be refused has it, and that is counted, in its order and nowhere else.
 breaches_are_counted() {
-    local group=$root/irq list= class=0
+    local group=$root/irq list="" class=0
     while [ $class -lt $((nodes * per_node)) ]; do
         list=$list,$class
         class=$((class + 2))

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # Who holds the lock of an address space, for ever if need be, keeps that one's pages where they are, and nobody else's.
 # holdlock.ko does so.

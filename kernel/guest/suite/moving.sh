@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # Memory that was there before the colors moves into them, and what others move or fault in keeps them.
 
@@ -12,8 +13,7 @@ moves() {
 # would_move SCENARIO CLASSES: what is to stay must be what the kernel would have moved. It does not always want the pages of a
 # process moved: another process, then, up to three. In color each must be.
 would_move() {
-    local attempt
-    for attempt in 1 2 3; do
+    for _ in 1 2 3; do
         moving $map "$2" "$1" >/tmp/moving.attempt 2>&1
         grep -qE '^not ok .* pages were to (go|move)$' /tmp/moving.attempt || break
     done

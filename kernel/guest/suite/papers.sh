@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # The interfaces of the papers: the mmap() color call (Hybrid coloring, TintMalloc), and CAMC's automatic mode with its switch.
 # Errors by number: 1 EPERM, 2 ENOENT, 19 ENODEV, 22 EINVAL.
@@ -98,7 +99,7 @@ refused_rules() {
 }
 
 own_colors() {
-    local number=0 found= class
+    local number=0 found="" class
     while [ $number -lt 6 ]; do
         start /tmp/started/$number 1000 -1 /tmp/rt/task - stay
         found="$found$(classes_of /tmp/started/$number)
@@ -153,7 +154,7 @@ families() {
 }
 
 pools() {
-    local number=0 found= class
+    local number=0 found="" class
     # Two classes of node 0 for five programs there.
     rules "pool 4,9\nrule 1000 /tmp/rt/*\n" || answer "papers: a pool" "$(cat $floor/auto_fault)"
     while [ $number -lt 5 ]; do

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # More memory than one class has, beside a bystander who has much of the rest: the task's own pages are swapped out, and those
 # that the bystander has in that class, but none of its others, save what kswapd takes, which knows no colors. With either LRU.

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154,SC2046 # test.sh sets what is not set here; words are split on purpose
 #
 # memtint run on this floor: static programs and pipelines, plans, out of color, mappings that are not there, differ or are in
 # use; and the same with its userspace runtime, where the two must agree.

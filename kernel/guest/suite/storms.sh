@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154,SC2046 # test.sh sets what is not set here; words are split on purpose
 #
 # Storms of short processes, under several policies and none at once; then storms of policies that are made and dropped while
 # the mapping is loaded and unloaded under them.
@@ -98,7 +99,7 @@ mappings_come_and_go >/tmp/reloads.3 &
 # For so long, and on a busy host until all that can happen has happened.
 kinds="given loaded not-given not-unloaded unloaded"
 sleep $seconds
-for wait in $(seq 60); do
+for _ in $(seq 60); do
     [ "$(echo $(sort -u /tmp/reloads.?))" = "$kinds" ] && break
     sleep 1
 done

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash disable=SC2154 # test.sh sets what is not set here
 #
 # The watermarks count for who has colors as for anybody, and free pages of exclusive colors do not count for others. Both are
 # given a sixteenth of memory to keep free, which is looked at while a process takes all that it can get.

@@ -9,7 +9,7 @@
 //! supply for all windows from each such time on; fixed priorities, for each of them a `t` up to the deadline with `rbf(t) <= ` the supply.
 //!
 //! Shorter jobs change nothing of the times, and leave less to do in them: no job is later for it. Below a deferrable server that is not so: a
-//! shorter job leaves budget to the next, which then runs when it would have waited (see tests/crs_simulation.rs). So such systems are not decided by
+//! shorter job leaves budget to the next, which then runs when it would have waited (see tests/it/crs_simulation.rs). So such systems are not decided by
 //! following the schedule in which all takes its longest.
 //!
 //! *Below deferrable servers* it is not known when they run, but it is in which periods. Let `A(x, y)` be the time from `x` to `y` in which no

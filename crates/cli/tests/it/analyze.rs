@@ -1,0 +1,296 @@
+//! Does `memtint analyze` answer yes, no and unsupported as it should, and refuse what is wrong by its name?
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::scratch::Scratch;
+
+impl Scratch {
+    /// What `memtint analyze` makes of a file with this text.
+    fn analyze(&self, text: &str, arguments: &[&str]) -> Output {
+        let path = self.file("tasks.toml", text);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+        command.args(["analyze", &path]).args(arguments).stdin(Stdio::null());
+        command.output().expect("the binary was built for this test")
+    }
+
+    fn json(&self, text: &str, arguments: &[&str]) -> (Option<i32>, Value) {
+        let output = self.analyze(text, &[&["--format", "json"], arguments].concat());
+        let value = serde_json::from_slice(&output.stdout);
+        (output.status.code(), value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}")))
+    }
+}
+
+fn task(name: &str, rest: &str) -> String {
+    format!("[[task]]\nname = \"{name}\"\n{rest}\n")
+}
+
+/// Burns and Wellings' (7, 3), (12, 3), (20, 5): response times 3, 6 and 20.
+fn burns_wellings() -> String {
+    let tasks = [("a", 7, 3, 1), ("b", 12, 3, 2), ("c", 20, 5, 3)];
+    let one = |(name, period, wcet, priority)| {
+        task(name, &format!("period = \"{period} ms\"\nwcet = \"{wcet} ms\"\npriority = {priority}"))
+    };
+    tasks.map(one).concat()
+}
+
+#[test]
+fn a_yes_has_response_times_and_a_witness() {
+    let scratch = Scratch::new("yes");
+    for scheduler in ["rm", "dm", "fp"] {
+        let (code, found) = scratch.json(&burns_wellings(), &["--scheduler", scheduler]);
+        assert_eq!((code, &found["schedulable"], &found["schema"]), (Some(0), &json!(true), &json!(1)));
+        let responses: Vec<&Value> = (0..3).map(|task| &found["tasks"][task]["wcrt_ns"]).collect();
+        assert_eq!(responses, [3_000_000, 6_000_000, 20_000_000]);
+        assert_eq!(found["tasks"][2]["slack_ns"], 0);
+        // c may not grow at all, a and b not either: c is full to its deadline.
+        assert_eq!(found["wcet_factor_max_of_all"], "1");
+        let witness = &found["witness"];
+        assert_eq!((&witness["window_ps"], &witness["coverage"]), (&json!(420_000_000_000u64), &json!("hyperperiod")));
+        assert_eq!(witness["accepted_jobs"], 420 / 7 + 420 / 12 + 420 / 20);
+        let busy: u64 = witness["lanes"][0]["runs"]
+            .as_array()
+            .expect("runs are a list")
+            .iter()
+            .map(|run| run["end_ps"].as_u64().unwrap() - run["start_ps"].as_u64().unwrap())
+            .sum();
+        assert_eq!(busy, 60 * 3_000_000_000);
+    }
+}
+
+#[test]
+fn a_no_ends_with_1_and_names_task_window_and_demand() {
+    let scratch = Scratch::new("no");
+    let tasks =
+        task("control", "period = \"5 ms\"\nwcet = \"2 ms\"") + &task("vision", "period = \"7 ms\"\nwcet = \"4 ms\"");
+    let (code, found) = scratch.json(&tasks, &[]);
+    assert_eq!((code, &found["schedulable"], &found["witness"]), (Some(1), &json!(false), &Value::Null));
+    assert_eq!(found["overload"]["task"], "vision");
+    let number = |key: &str| found["overload"][key].as_str().unwrap().parse::<u64>().unwrap();
+    assert!(number("demand_ps") > number("window_ps"));
+    // What rate monotonic priorities cannot do, EDF can: U = 34/35.
+    let (code, found) = scratch.json(&tasks, &["--scheduler", "edf"]);
+    assert_eq!((code, &found["utilization"]), (Some(0), &json!("34/35")));
+    let text = String::from_utf8(scratch.analyze(&tasks, &[]).stdout).unwrap();
+    assert!(text.starts_with("not schedulable: task \"vision\", job 0"), "{text}");
+    assert!(text.contains("are due in a window of 7 ms"), "{text}");
+    assert!(text.contains("theorem: ") && text.contains("assumes: "), "{text}");
+}
+
+#[test]
+fn tables_that_a_scheduler_does_not_look_at_are_named() {
+    let scratch = Scratch::new("unused");
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tasksets/crs.toml")).unwrap();
+    for (scheduler, unused) in [
+        ("rm", json!(["[memory]", "[[color]]", "[[server]]"])),
+        ("colored-refresh", json!(["[[color]]", "[[server]]"])),
+        ("crs", Value::Null),
+    ] {
+        let (_, found) = scratch.json(&text, &["--scheduler", scheduler]);
+        assert_eq!(found["unused_tables"], unused, "{scheduler}");
+    }
+    let (_, found) = scratch.json(&burns_wellings(), &[]);
+    assert_eq!(found["unused_tables"], Value::Null);
+}
+
+/// Two tasks that each need half of the processor at once.
+fn apart(phase: &str, rest: &str) -> String {
+    let half = "period = \"4 ms\"\nwcet = \"2 ms\"\ndeadline = \"2 ms\"\npriority";
+    task("a", &format!("{half} = 1{rest}")) + &task("b", &format!("{half} = 2\nphase = \"{phase}\""))
+}
+
+#[test]
+fn phases_that_differ_are_used() {
+    let scratch = Scratch::new("phases");
+    for scheduler in ["rm", "dm", "fp", "edf"] {
+        let (code, found) = scratch.json(&apart("2 ms", ""), &["--scheduler", scheduler]);
+        assert_eq!((code, &found["schedulable"]), (Some(0), &json!(true)), "{found}");
+        assert!(found["theorem"].as_str().unwrap().contains("Leung and Merrill 1980"), "{found}");
+        // The last phase and two hyperperiods.
+        assert_eq!(
+            (&found["phases_window_ps"], &found["witness"]["window_ps"]),
+            (&json!("10000000000"), &json!(10_000_000_000u64))
+        );
+        assert_eq!(
+            (&found["tasks"][0]["wcrt_ns"], &found["tasks"][1]["wcrt_ns"]),
+            (&json!(2_000_000), &json!(2_000_000))
+        );
+        let assumptions = found["assumptions"].to_string();
+        assert!(assumptions.contains("once each period, no later") && !assumptions.contains("worst ones"), "{found}");
+        let (code, found) = scratch.json(&apart("1 ms", ""), &["--scheduler", scheduler]);
+        assert_eq!(
+            (code, &found["schedulable"], &found["tasks"][1]["wcrt_ns"]),
+            (Some(1), &json!(false), &Value::Null)
+        );
+        assert_eq!((&found["overload"]["window_ps"], &found["overload"]["task"]), (&json!("3000000000"), &json!("b")));
+    }
+    let text = String::from_utf8(scratch.analyze(&apart("1 ms", ""), &[]).stdout).unwrap();
+    assert!(text.starts_with("not schedulable: task \"b\", job 0 (from 0, after its phase)"), "{text}");
+    // What does with any phases keeps the stronger theorem.
+    let (code, found) = scratch.json(&(burns_wellings() + "phase = \"1 ms\"\n"), &[]);
+    assert_eq!((code, &found["tasks"][2]["wcrt_ns"]), (Some(0), &json!(20_000_000)));
+    assert!(found["theorem"].as_str().unwrap().contains("Lehoczky 1990"), "{found}");
+}
+
+#[test]
+fn edf_without_preemption_names_the_job_that_has_begun() {
+    let scratch = Scratch::new("nonpreemptive");
+    let tasks = |long: &str| {
+        task("short", "period = \"5 ms\"\nwcet = \"1 ms\"")
+            + &task("long", &format!("period = \"100 ms\"\nwcet = \"{long}\""))
+    };
+    let arguments = ["--scheduler", "edf", "--nonpreemptive"];
+    let (code, found) = scratch.json(&tasks("4 ms"), &arguments);
+    assert_eq!(
+        (code, &found["schedulable"], &found["witness"]["coverage"]),
+        (Some(0), &json!(true), &json!("hyperperiod"))
+    );
+    // All but 1 ps of the long job, and 1 ms; 1 ms, and the long job.
+    assert_eq!(
+        (&found["tasks"][0]["wcrt_ns"], &found["tasks"][1]["wcrt_ns"]),
+        (&json!(4_999_999.999), &json!(5_000_000))
+    );
+    let runs = found["witness"]["lanes"][1]["runs"].as_array().unwrap();
+    assert_eq!((runs.len(), &runs[0]["start_ps"]), (1, &json!(1_000_000_000)));
+    assert!(found["theorem"].as_str().unwrap().contains("Jeffay, Stanat and Martel 1991"), "{found}");
+    let (code, found) = scratch.json(&tasks("4.000000002 ms"), &arguments);
+    assert_eq!((code, &found["overload"]["demand_ps"]), (Some(1), &json!("5000000001")));
+    assert!(found["overload"]["because"].as_str().unwrap().contains("a job of task \"long\" has begun"), "{found}");
+    let refresh = "[refresh]\nmode = \"auto\"\ninterval = \"7.8 us\"\nduration = \"350 ns\"\nreopen = \"28 ns\"\n";
+    let (code, found) = scratch.json(&(tasks("1 ms") + refresh), &arguments);
+    assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null));
+    assert!(found["unsupported"].as_str().unwrap().contains("no refresh"), "{found}");
+}
+
+#[test]
+fn what_is_unsupported_is_no_no() {
+    let scratch = Scratch::new("unsupported");
+    for (rest, arguments, part) in [
+        ("", &["--nonpreemptive"][..], "the phases differ and are not used"),
+        ("", &["--jobs", "3"], "with a hyperperiod of 4 ms"),
+        ("\njitter = \"1 us\"", &[], "no jitter, to use phases"),
+    ] {
+        let (code, found) = scratch.json(&apart("2 ms", rest), arguments);
+        assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null));
+        assert!(found["unsupported"].as_str().unwrap().contains(part), "{found}");
+    }
+    let shared =
+        burns_wellings() + "[banks]\nrequest_delay = \"37.5 ns\"\nprivate_banks = false\nrequests_at_once_max = 1\n";
+    let output = scratch.analyze(&shared, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(words.contains("unsupported") && words.contains("banks that no other core uses"), "{words}");
+}
+
+#[test]
+fn refresh_is_a_term_and_a_lane() {
+    let scratch = Scratch::new("refresh");
+    let tasks =
+        task("a", "period = \"100 us\"\nwcet = \"30 us\"") + &task("b", "period = \"200 us\"\nwcet = \"80 us\"");
+    let refresh = "[refresh]\nmode = \"auto\"\ninterval = \"7.8 us\"\nduration = \"350 ns\"\nreopen = \"28 ns\"\n";
+    let (code, found) = scratch.json(&(tasks.clone() + refresh), &[]);
+    assert_eq!(code, Some(0));
+    // 140 us of work, and 19 refreshes of 378 ns.
+    assert_eq!(found["tasks"][1]["wcrt_ns"], 140_000 + 19 * 378);
+    let lanes = found["witness"]["lanes"].as_array().unwrap();
+    assert_eq!((lanes.len(), &lanes[2]["name"]), (3, &json!("(refresh)")));
+    assert!(found["theorem"].as_str().unwrap().contains("378 ns each 7.8 us"), "{found}");
+    let (code, found) = scratch.json(&(tasks + refresh), &["--scheduler", "edf"]);
+    assert_eq!((code, &found["witness"]), (Some(0), &Value::Null));
+    assert!(found["witness_absent"].is_string());
+}
+
+#[test]
+fn regulators_and_rivals_lengthen_responses() {
+    let scratch = Scratch::new("memory");
+    let tasks = task("a", "period = \"100 us\"\nwcet = \"30 us\"\nlines = 100");
+    let wcrt = |text: &str| scratch.json(text, &[]).1["tasks"][0]["wcrt_ns"].as_f64().unwrap();
+    assert_eq!(wcrt(&tasks), 30_000.0);
+    let banks = "[banks]\nrequest_delay = \"40 ns\"\nprivate_banks = true\nrequests_at_once_max = 1\n[[banks.core]]\n";
+    // One core of which nothing is known: each of 101 requests waits for one of its.
+    assert_eq!(wcrt(&(tasks.clone() + banks)), 34_040.0);
+    let known = "[[banks.core.task]]\nname = \"other\"\nperiod = \"1 ms\"\nwcet = \"1 us\"\nlines = 7\n";
+    // 14 lines of two jobs in any 34 us.
+    assert_eq!(wcrt(&(tasks.clone() + banks + known)), 30_560.0);
+    let regulator = "[regulator]\nperiod = \"10 us\"\nlines = 60\n";
+    // Once for what was before, once for 60 of 100 lines.
+    assert_eq!(wcrt(&(tasks + regulator)), 50_000.0);
+}
+
+#[test]
+fn the_picture_is_written_and_shows_every_lane() {
+    let scratch = Scratch::new("svg");
+    let picture = scratch.path("schedule.svg");
+    let tasks = burns_wellings().replace("\"a\"", "\"a<&\\\"\"");
+    let output = scratch.analyze(&tasks, &["--svg", &picture]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let svg = std::fs::read_to_string(&picture).unwrap();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    assert!(svg.contains("a&lt;&amp;&quot; job 0: 0 ps to 3 ms") && svg.contains("c job 20: "), "{svg}");
+    std::fs::remove_file(&picture).unwrap();
+    let late = burns_wellings().replace("5 ms", "6 ms");
+    let output = scratch.analyze(&late, &["--svg", &picture]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("no witness"));
+    assert!(!PathBuf::from(&picture).exists());
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let scratch = Scratch::new("wrong");
+    let refused = |text: &str, arguments: &[&str], parts: &[&str]| {
+        let output = scratch.analyze(text, arguments);
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}: {words}");
+        assert!(output.stdout.is_empty(), "{text}");
+        for part in parts.iter().chain(&["tasks.toml"]) {
+            assert!(words.contains(part), "{part:?} is not in {words:?}");
+        }
+    };
+    let right = task("a", "period = \"20 ms\"\nwcet = \"1 ms\"");
+    let unit = ["task \"a\": period is 20", "accepted is a text with a number and its unit"];
+    refused(&task("a", "period = 20\nwcet = \"1 ms\""), &[], &unit);
+    refused(&task("a", "period = \"20\"\nwcet = \"1 ms\""), &[], &["task \"a\": period is \"20\""]);
+    refused(&task("a", "period = \"20 ms\""), &[], &["task \"a\": wcet is missing"]);
+    refused(&task("a", "period = \"20 ms\"\nwcet = \"0.5 ps\""), &[], &["wcet is \"0.5 ps\""]);
+    refused(&task("a", "period = \"20 ms\"\nwcet = \"0 ms\""), &[], &["task \"a\": wcet is 0 ps; accepted is 1 to"]);
+    refused("[[task]]\nperiod = \"20 ms\"\nwcet = \"1 ms\"", &[], &["task 0 (counted from 0): name is missing"]);
+    refused(&(right.clone() + &right), &[], &["task \"a\": name is that of task 0"]);
+    refused("", &[], &["tasks found are 0"]);
+    refused(&(right.clone() + "period_us = 3"), &[], &["line 5", "period_us", "expected one of"]);
+    refused(&(right.clone() + "[servers]"), &[], &["servers"]);
+    refused(&right, &["--scheduler", "fp"], &["task \"a\": priority is missing", "from 1, the highest"]);
+    let twice = right.clone() + "priority = 2\n" + &right.replace("\"a\"", "\"b\"") + "priority = 2\n";
+    refused(&twice, &["--scheduler", "fp"], &["priority is 2, which is that of task \"a\" too"]);
+    refused(&(right.clone() + "priority = 0\n"), &[], &["priority is 0; accepted is a whole number from 1"]);
+    let refresh =
+        |mode: &str| format!("{right}[refresh]\nmode = \"{mode}\"\ninterval = \"7.8 us\"\nduration = \"350 ns\"\n");
+    refused(&refresh("auto"), &[], &["refresh: reopen is missing"]);
+    refused(&(refresh("none") + "reopen = \"0 ns\""), &[], &["refresh: mode is \"none\"", "\"burst\""]);
+    refused(&(refresh("auto") + "reopen = \"0 ns\"\nmoved = 17"), &[], &["commands moved is 17; accepted is 0 to 16"]);
+}
+
+#[test]
+fn other_cores_in_shared_banks_and_with_several_requests_are_named_and_counted() {
+    let scratch = Scratch::new("banks");
+    let own = task("a", "period = \"1 ms\"\nwcet = \"100 us\"\nlines = 100");
+    // Longer alone than with others by what each of 101 requests waits for: see `SharedBanks` and `ParallelBanks`.
+    let shared = "[shared_banks]\nrequest_delay = \"40 ns\"\nhit = \"10 ns\"\nconflict = \"60 ns\"\n\
+        overtaking_each_request = 4\nrequests_at_once_max = 1\nsharer = [{}]\n";
+    let (code, found) = scratch.json(&(own.clone() + shared), &[]);
+    let wait = 60 + 60 + 4 * 10 + 40;
+    assert_eq!((code, &found["tasks"][0]["wcrt_ns"]), (Some(0), &json!(100_000 + 101 * wait)), "{found}");
+    assert!(found["theorem"].as_str().unwrap().contains("a request waits for 200 ns at most"), "{found}");
+    let parallel = "[parallel_banks]\nread_delay = \"40 ns\"\nwrite_delay = \"30 ns\"\nturn = \"20 ns\"\n\
+        write_entries = 32\ndrain_at = 26\ndrain_to = 6\nrequests_at_once_max = 1\nprivate_banks = true\n\
+        write_back = true\ncore = [{ requests_at_once_max = 2 }]\n";
+    let (code, found) = scratch.json(&(own.clone() + parallel), &[]);
+    let wait = 2 * 40 + (32 - 6 + 1 + 2 + 1) * 30 + 2 * 20;
+    assert_eq!((code, &found["tasks"][0]["wcrt_ns"]), (Some(0), &json!(100_000 + 101 * wait)), "{found}");
+    // Without a limit to what overtakes there is no bound, which is not a no.
+    let (code, found) = scratch.json(&(own + &shared.replace("overtaking_each_request = 4\n", "")), &[]);
+    assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null), "{found}");
+    assert!(found["unsupported"].as_str().unwrap().contains("a limit to the row hits that overtake"), "{found}");
+}

@@ -1,0 +1,15 @@
+//! The integration tests of `memtint-cli`, in one program that is linked once.
+
+mod analyze;
+mod decode;
+mod dram;
+mod probe;
+mod program;
+mod refresh;
+mod refresh_copies;
+mod refresh_simulate;
+mod reproduce;
+mod scratch;
+mod sim;
+mod stock_kernel;
+mod trace;

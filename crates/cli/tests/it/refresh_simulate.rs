@@ -1,0 +1,138 @@
+//! Do `memtint refresh simulate` and `compare` say what came out, in text, JSON and pictures, with the exit status that goes with it?
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::scratch::Scratch;
+
+impl Scratch {
+    fn run(&self, text: &str, verb: &str, arguments: &[&str]) -> Output {
+        let path = self.file("tasks.toml", text);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+        command.args(["refresh", verb, &path]).args(arguments).stdin(Stdio::null());
+        command.output().expect("the binary was built for this test")
+    }
+
+    fn answer(&self, text: &str, verb: &str, arguments: &[&str]) -> (Option<i32>, Value) {
+        let output = self.run(text, verb, &[&["--format", "json"], arguments].concat());
+        let value = serde_json::from_slice(&output.stdout);
+        (output.status.code(), value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}")))
+    }
+}
+
+/// Two servers of a task each, in colors of their own.
+const SET: &str = r#"
+[memory]
+ranks = 8
+density = 2
+lock = "20 us"
+unlock = "1 us"
+[[task]]
+name = "control"
+period = "16 ms"
+wcet = "4 ms"
+lines = 1000
+server = "S1"
+[[task]]
+name = "vision"
+period = "64 ms"
+wcet = "16 ms"
+lines = 2000
+ranks = 2
+server = "S2"
+[[color]]
+name = "c1"
+ranks = "0-3"
+phase = "32 ms"
+[[color]]
+name = "c2"
+ranks = "4-7"
+[[server]]
+name = "S1"
+color = "c1"
+period = "4 ms"
+budget = "2 ms"
+[[server]]
+name = "S2"
+color = "c2"
+period = "4 ms"
+budget = "4 ms"
+"#;
+
+#[test]
+fn a_scheme_that_holds_ends_with_zero() {
+    let scratch = Scratch::new("holds");
+    let picture = scratch.path("runs.svg");
+    let (status, found) = scratch.answer(SET, "simulate", &["--scheme", "crs", "--svg", &picture]);
+    assert_eq!(status, Some(0), "{found}");
+    assert_eq!((&found["schema"], &found["report"]), (&json!(1), &json!("refresh simulate")));
+    assert_eq!((&found["holds"], &found["requests_that_met_a_refresh"]), (&json!(true), &json!(0)));
+    let control = &found["tasks"][0];
+    assert_eq!((&control["name"], &control["response_ps"]["count"]), (&json!("control"), &json!(4)));
+    assert_eq!((&control["within_bound"], &control["deadline_misses"]), (&json!(true), &json!(0)));
+    assert!(control["alone_max_ps"].as_u64().unwrap() <= 4_000_000_000);
+    assert_eq!(found["retention"]["losses"], json!(0));
+    let picture = std::fs::read_to_string(&picture).unwrap();
+    assert!(picture.contains("rank 7 is refreshed") && picture.contains("control, job 3") && picture.contains("lock"));
+    let text = String::from_utf8(scratch.run(SET, "simulate", &["--scheme", "crs"]).stdout).unwrap();
+    assert!(text.ends_with("holds: every deadline is met\n"), "{text}");
+}
+
+#[test]
+fn a_scheme_that_does_not_hold_says_why_and_ends_with_one() {
+    let scratch = Scratch::new("fails");
+    let output = scratch.run(SET, "simulate", &["--scheme", "crs", "--density", "64"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("fails: task \"control\" misses"), "{text}");
+    let (status, found) = scratch.answer(
+        &SET.replace("\"20 us\"", "\"1 ns\"").replace("lines = 1000", "program = \"refresh/lms\""),
+        "simulate",
+        &["--scheme", "crs"],
+    );
+    assert_eq!(status, Some(1));
+    let complaint = found["complaints"][0].as_str().unwrap();
+    assert!(complaint.contains("met a refresh of rank 0, of control; a lock task takes 1 ns"), "{complaint}");
+}
+
+#[test]
+fn a_comparison_has_a_cell_for_each_scheme_and_density() {
+    let scratch = Scratch::new("compare");
+    let picture = scratch.path("lines.svg");
+    let arguments = ["--schemes", "auto,crs", "--densities", "1,32", "--svg", &picture];
+    let (status, found) = scratch.answer(SET, "compare", &arguments);
+    let cells = found["cells"].as_array().unwrap();
+    let of = |scheme: &str, density: u32| {
+        let is = |cell: &&Value| cell["scheme"] == json!(scheme) && cell["density_gbit"] == json!(density);
+        cells.iter().find(is).unwrap_or_else(|| panic!("{scheme} {density}"))
+    };
+    assert_eq!(cells.len(), 4);
+    let all = cells.iter().all(|cell| cell["holds"] == json!(true));
+    assert_eq!(status, Some(i32::from(!all)));
+    let latency = |scheme, density| of(scheme, density)["latency_over_none"].as_f64().unwrap();
+    assert!(latency("auto", 32) > latency("auto", 1) && (latency("crs", 1) - 1.0).abs() < 0.002);
+    assert_eq!(of("crs", 1)["requests_that_met_a_refresh"], json!(0));
+    let one = scratch.answer(SET, "compare", &[&arguments[..], &["--threads", "1"]].concat()).1;
+    assert_eq!(one, found, "threads change nothing");
+    let picture = std::fs::read_to_string(&picture).unwrap();
+    assert!(picture.contains("auto, 32 Gb") && picture.contains("longest response"));
+    let text =
+        String::from_utf8(scratch.run(SET, "compare", &["--schemes", "fgr2", "--densities", "8"]).stdout).unwrap();
+    assert!(text.contains("fgr2") && text.lines().count() == 2, "{text}");
+}
+
+#[test]
+fn what_is_wrong_is_refused_by_its_name() {
+    let scratch = Scratch::new("refused");
+    for (text, arguments, words) in [
+        (SET.to_owned(), &["--scheme", "sometimes"][..], "sometimes"),
+        (SET.to_owned(), &["--scheme", "crs", "--density", "12"], "12"),
+        (SET.replace("ranks = 8", "ranks = 65"), &["--scheme", "none"], "memory: ranks is 65"),
+        (SET.replace("server = \"S2\"\n", ""), &["--scheme", "crs"], "vision"),
+    ] {
+        let output = scratch.run(&text, "simulate", arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(words), "{arguments:?}: {error}");
+    }
+}

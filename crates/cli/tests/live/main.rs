@@ -1,0 +1,18 @@
+//! The live tests of `memtint-cli`: they read frame numbers of this machine, or time it. Each takes the machine for itself.
+
+mod common;
+
+/// `make test-live` picks tests by this name.
+#[path = "."]
+mod live {
+    mod bench;
+    mod job_control;
+    mod limits;
+    mod manners;
+    mod memory_calls;
+    mod probe;
+    mod processes;
+    mod real_programs;
+    mod selections;
+    mod strict;
+}

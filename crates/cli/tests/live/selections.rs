@@ -1,0 +1,135 @@
+//! Is a program where it was told to be, however the colors are named: set colors, pairs of both, larger granules, the
+//! tasks of a plan? Judged by `memtint inspect` with the same words.
+//!
+//! `cargo test -p memtint-cli --test live live::selections::`, as root.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{Launch, Machine, Run, scratch};
+use serde_json::Value;
+
+/// Pages that the program of these tests has at least.
+const PAGES: u64 = 10_000;
+
+/// A program that has grown, in colors named by `colors`.
+fn grown<'a>(machine: &'a Machine, colors: &[&str]) -> (Run<'a>, u32) {
+    let program = machine.compile("memory", &[]);
+    let command = [program.to_str().expect("text"), "grows_when_told"];
+    let mut run = Launch::new(machine, &command).colors(colors).interactive().colored();
+    run.ready();
+    run.say("x");
+    let pid = run.ready();
+    (run, pid)
+}
+
+fn finish(mut run: Run) {
+    run.say("x");
+    let ended = run.end_with_survivors();
+    ended.assert_success();
+    ended.assert_clean_report();
+}
+
+/// What `memtint inspect` says of a process, and its exit status.
+fn inspect(colors: &[&str], pid: u32) -> (Option<i32>, Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+    command.args(["inspect", "--format", "json"]).args(colors).arg(pid.to_string());
+    let output = command.output().expect("it was built");
+    let said = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}; {}", said()));
+    (output.status.code(), report)
+}
+
+fn assert_held(colors: &[&str], pid: u32) -> Value {
+    let (status, report) = inspect(colors, pid);
+    assert_eq!((status, &report["verdict"]), (Some(0), &"held".into()), "{colors:?}: {}", report["out_of_color"]);
+    assert!(report["private"]["pages"].as_u64() > Some(PAGES), "{}", report["private"]);
+    report
+}
+
+/// Every page of the program is out of these colors.
+fn assert_violated(colors: &[&str], pid: u32) {
+    let (status, report) = inspect(colors, pid);
+    assert_eq!((status, &report["verdict"]), (Some(1), &"violated".into()), "{colors:?}: {}", report["private"]);
+    assert_eq!(report["private"]["in_color_pages"], 0, "{colors:?}: {}", report["private"]);
+}
+
+/// The colors of a kind that hold pages.
+fn used(report: &Value, kind: &str) -> Vec<u64> {
+    let rows = report[kind].as_array().expect("a list");
+    rows.iter().filter(|row| row["pages"] != 0).filter_map(|row| row["index"].as_u64()).collect()
+}
+
+fn text(file: &Path) -> &str {
+    file.to_str().expect("paths here are text")
+}
+
+#[test]
+fn set_colors_alone() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let platform = machine.platform_with_cache();
+    let named = |sets| ["--platform", text(&platform), "--sets", sets];
+    let (run, pid) = grown(&machine, &named("16-47"));
+    let report = assert_held(&named("16-47"), pid);
+    assert_eq!(used(&report, "set_colors"), (16..48).collect::<Vec<_>>());
+    assert_eq!(used(&report, "bank_classes").len(), 16, "banks were not restricted");
+    assert_violated(&named("!16-47"), pid);
+    finish(run);
+}
+
+#[test]
+fn bank_classes_and_set_colors_together() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let platform = machine.platform_with_cache();
+    let named = |banks, sets| ["--platform", text(&platform), "--banks", banks, "--sets", sets];
+    let (run, pid) = grown(&machine, &named("8-11", "0-31"));
+    let report = assert_held(&named("8-11", "0-31"), pid);
+    assert_eq!(used(&report, "set_colors"), (0..32).collect::<Vec<_>>());
+    assert_eq!(used(&report, "bank_classes"), [8, 9, 10, 11]);
+    for (banks, sets) in [("all", "0-31"), ("8-11", "all")] {
+        assert_held(&named(banks, sets), pid);
+    }
+    for (banks, sets) in [("!8-11", "0-31"), ("8-11", "!0-31")] {
+        assert_violated(&named(banks, sets), pid);
+    }
+    finish(run);
+}
+
+/// A larger granule has other classes; a page is in color when the granule around it is.
+#[test]
+fn larger_granules() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let platform = machine.platform_with_cache();
+    for granule in ["16K", "64K"] {
+        let named =
+            |banks, sets| ["--platform", text(&platform), "--granule", granule, "--banks", banks, "--sets", sets];
+        let (run, pid) = grown(&machine, &named("2-5", "0-3"));
+        let report = assert_held(&named("2-5", "0-3"), pid);
+        assert_eq!(used(&report, "bank_classes"), [2, 3, 4, 5], "{granule}");
+        assert_eq!(used(&report, "set_colors"), [0, 1, 2, 3], "{granule}");
+        assert_violated(&named("!2-5", "0-3"), pid);
+        finish(run);
+    }
+}
+
+/// Two tasks of one plan side by side: each is where the plan has it, and nowhere that the other is.
+#[test]
+fn two_tasks_of_a_plan() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let platform = machine.platform_with_cache();
+    let file = scratch("two.toml");
+    let tasks = "[[task]]\nname = \"left\"\nbanks = \"0-3\"\nsets = \"0-63\"\n\n\
+                 [[task]]\nname = \"right\"\nbanks = \"4-7\"\nsets = \"64-127\"\nmode = \"soft\"\n";
+    let plan = format!("schema = 1\nplatform = \"{}\"\n\n{tasks}", platform.display());
+    std::fs::write(&file, plan).expect("cargo made the directory");
+    let task = |name| ["--plan", text(&file), "--task", name];
+    let ((left, one), (right, other)) = (grown(&machine, &task("left")), grown(&machine, &task("right")));
+    assert_held(&task("left"), one);
+    assert_held(&task("right"), other);
+    assert_violated(&task("right"), one);
+    assert_violated(&task("left"), other);
+    finish(left);
+    // The end of one changes nothing for the other.
+    assert_held(&task("right"), other);
+    finish(right);
+}

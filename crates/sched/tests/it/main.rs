@@ -1,0 +1,22 @@
+//! The integration tests of `memtint-sched`, in one program that is linked once.
+
+mod banks;
+mod bounds;
+mod common;
+mod crs;
+mod crs_copies;
+mod crs_optimum;
+mod crs_partition;
+mod crs_simulation;
+mod cyclic;
+mod cyclic_random;
+mod edf;
+mod fixed;
+mod interference;
+mod nonpreemptive_edf;
+mod nonsense;
+mod phases;
+mod resource;
+mod resource_budget;
+mod sensitivity;
+mod witness;

@@ -1,0 +1,11 @@
+//! The integration tests of `memtint-sim`, in one program that is linked once.
+
+mod allocators;
+mod closed_formulas;
+mod common;
+mod nonsense;
+mod refresh;
+mod scheduling;
+mod servers;
+mod sharing;
+mod table;

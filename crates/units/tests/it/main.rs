@@ -1,0 +1,3 @@
+//! The integration tests of `memtint-units`, in one program that is linked once.
+
+mod laws;
