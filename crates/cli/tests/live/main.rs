@@ -6,6 +6,8 @@ mod common;
 #[path = "."]
 mod live {
     mod bench;
+    mod boundary;
+    mod coexist;
     mod job_control;
     mod limits;
     mod manners;

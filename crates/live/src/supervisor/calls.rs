@@ -155,10 +155,7 @@ impl Supervisor {
     pub(super) fn plan_call(&mut self, space: u64, notification: &Notification) -> Plan {
         let a = notification.args;
         let call = i64::from(notification.call);
-        if ![libc::SYS_mmap, libc::SYS_ioctl].contains(&call)
-            && a[0] < wire::POOL_END
-            && a[0].saturating_add(a[1]) > wire::BLOB_BASE
-        {
+        if ON_RANGES.contains(&call) && a[0] < wire::POOL_END && a[0].saturating_add(a[1]) > wire::BLOB_BASE {
             return plan_among_ours(call, a);
         }
         let carry = |op, args| Plan::Carry(VecDeque::from([Step::call(op, args)]), Ending::Result);

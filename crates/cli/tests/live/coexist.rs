@@ -1,14 +1,11 @@
 //! Do programs work that use what the runtime uses, or leave it little room? Their own userfaultfds, filters, tracers and
 //! limits; process-id namespaces; more processes than fit a message. And does the report say what is not in color then?
 //!
-//! `cargo test --test coexist`, as root.
-
-#[allow(dead_code, unused_imports, reason = "each suite uses a part of it")]
-mod common;
+//! `cargo test -p memtint-cli --test live live::coexist::`, as root.
 
 use std::time::Duration;
 
-use common::{Ended, Launch, Machine};
+use crate::common::{Ended, Launch, Machine};
 
 /// Runs a check in color; the program's own view must be right.
 fn colored(check: &str) -> Option<Ended> {

@@ -1,10 +1,7 @@
 //! Is `memtint run --user` at least as strong as `setpriv`? A program, or another process of its user, attacks what serves
 //! it; nothing beyond its own address space may come of it. `docs/security.md` says what is promised.
 //!
-//! `cargo test --test boundary`, as root. The fuzzer sends MEMTINT_FUZZ_MESSAGES messages, or 100000.
-
-#[allow(dead_code, unused_imports, reason = "each suite uses a part of it")]
-mod common;
+//! `cargo test -p memtint-cli --test live live::boundary::`, as root. The fuzzer sends MEMTINT_FUZZ_MESSAGES messages, or 100000.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{Ended, Launch, Machine, Process, Run, assert_held, within};
+use crate::common::{Ended, Launch, Machine, Process, Run, assert_held, within};
 
 const NOBODY: u32 = 65534;
 
@@ -92,11 +89,11 @@ fn status(pid: u32) -> BTreeMap<String, String> {
 /// The children of a run's front with this name: its one supervisor, or its helpers.
 fn children(run: &Run, name: &str) -> Vec<u32> {
     let is = |process: &Process| process.parent == run.front() && process.name == name;
-    common::alive().into_iter().filter(is).map(|process| process.pid).collect()
+    crate::common::alive().into_iter().filter(is).map(|process| process.pid).collect()
 }
 
 fn supervisor(run: &Run) -> u32 {
-    let [supervisor] = children(run, "memtint")[..] else { panic!("one supervisor: {:?}", common::alive()) };
+    let [supervisor] = children(run, "memtint")[..] else { panic!("one supervisor: {:?}", crate::common::alive()) };
     supervisor
 }
 
@@ -209,13 +206,13 @@ fn messages_of_any_content_have_no_effect_elsewhere() {
     let descriptors = count();
     let messages = std::env::var("MEMTINT_FUZZ_MESSAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);
     assert_eq!(attacker.send(program, messages, 0), messages);
-    assert!(common::is_alive(program), "what is of the right form is served");
+    assert!(crate::common::is_alive(program), "what is of the right form is served");
     assert!(count() <= descriptors + 1, "{} descriptors, {descriptors} before", count());
     assert_eq!(bystander.state(), before);
     assert_held(&other.colors.inspect(neighbour));
     // A call passed on by a helper that was never asked to: the end of its program, and no more.
     assert_eq!(attacker.send(program, 0, bystander.0.id()), 0);
-    assert!(within(Duration::from_secs(60), || !common::is_alive(program)), "it has lied");
+    assert!(within(Duration::from_secs(60), || !crate::common::is_alive(program)), "it has lied");
     assert_eq!(bystander.state(), before);
     drop(bystander);
     other.say("x");
