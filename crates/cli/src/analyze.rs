@@ -17,7 +17,7 @@ use serde_json::json;
 
 use self::outcome::{Answer, Outcome};
 use crate::Ending;
-use crate::output::{Failure, Format, print, print_json, read_file, write_file};
+use crate::output::{Failure, Format, print, print_json, read_configuration, write_file};
 
 /// The most jobs that a witness holds, unless said.
 pub(crate) const JOBS_MAX: u64 = 10_000;
@@ -106,7 +106,7 @@ struct Question<'a> {
 }
 
 pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
-    let text = read_file(&arguments.tasks)?;
+    let text = read_configuration(&arguments.tasks)?;
     let file = TaskFile::parse(&format!("{:?}", arguments.tasks), &text);
     let file = file.map_err(|error| Failure::Sentence(error.to_string()))?;
     let question = Question {

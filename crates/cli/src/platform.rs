@@ -7,7 +7,7 @@ use memtint_map::{Granule, Palette, Platform, catalogue, mapfile};
 use memtint_units::ByteSize;
 use serde::Serialize;
 
-use crate::output::{Failure, Format, done, done_json, print_json, read_file, table};
+use crate::output::{Failure, Format, done, done_json, print_json, read_document, table};
 use crate::{Ending, decode, detect};
 
 /// Arguments of `memtint platform`.
@@ -251,7 +251,7 @@ fn one_line(text: &str) -> String {
 
 fn import(path: &std::path::Path, id: &str, size: ByteSize, format: Format) -> Ending {
     let origin = path.display().to_string();
-    let masks = mapfile::parse(&read_file(path)?, &origin)?;
+    let masks = mapfile::parse(&read_document(path)?, &origin)?;
     let file_name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let file = mapfile::to_platform_file(id, &masks, size.bytes(), &format!("imported from {file_name}"));
     Platform::from_file(file.clone(), &origin)?;

@@ -10,7 +10,7 @@ use memtint_reproduce::{
 use serde::Serialize;
 
 use crate::Ending;
-use crate::output::{Failure, Format, done, done_json, print, print_json, read_file, table, write_file};
+use crate::output::{Failure, Format, done, done_json, print, print_json, read_configuration, table, write_file};
 use crate::sim::Progress;
 
 /// Version of the form of JSON output.
@@ -104,7 +104,7 @@ fn figure(name: &str) -> Result<Figure, Failure> {
     if !name.contains('/') && path.extension().is_none_or(|extension| extension != "toml") {
         return Ok(catalogue::find(name)?);
     }
-    let text = read_file(path)?;
+    let text = read_configuration(path)?;
     let id = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
     Ok(catalogue::parse(&text, &id)?)
 }

@@ -19,7 +19,7 @@ use crate::Ending;
 use crate::analyze::cyclic::{limits, try_frames, unanswered};
 use crate::analyze::outcome::Number;
 use crate::analyze::{JOBS_MAX, Planned, judge_plan};
-use crate::output::{Failure, Format, print, print_json, read_file, time, write_file};
+use crate::output::{Failure, Format, print, print_json, read_configuration, time, write_file};
 use crate::searching::Searching;
 
 /// Arguments of `memtint refresh plan`.
@@ -119,7 +119,7 @@ enum Outcome {
 }
 
 pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
-    let text = read_file(&arguments.tasks)?;
+    let text = read_configuration(&arguments.tasks)?;
     let file = TaskFile::parse(&format!("{:?}", arguments.tasks), &text);
     let mut file = file.map_err(sentence)?;
     file.memory_given().map_err(sentence)?;

@@ -7,7 +7,7 @@ use memtint_sched::crs::Density;
 use memtint_sim::Watch as _;
 use memtint_taskset::{Inside, TaskFile};
 
-use crate::output::{Failure, read_file};
+use crate::output::{Failure, read_configuration};
 use crate::sim::Progress;
 
 /// Options of both.
@@ -90,7 +90,7 @@ impl Setting {
 
     /// The task set with what its jobs execute; progress goes up to `share` of all there is to do.
     pub(super) fn prepare(&self, progress: &Progress, share: f64) -> Result<Prepared, Failure> {
-        let text = read_file(&self.tasks)?;
+        let text = read_configuration(&self.tasks)?;
         let file = TaskFile::parse(&format!("{:?}", self.tasks), &text);
         let file = file.map_err(|error| Failure::Sentence(error.to_string()))?;
         let options = Options {
