@@ -46,8 +46,8 @@ pub(crate) struct AnalyzeArguments {
     /// File with the tasks.
     #[arg(value_name = "TASKSET")]
     tasks: PathBuf,
-    /// Who goes first.
-    #[arg(long, value_enum, default_value_t = Scheduler::Rm)]
+    /// Scheduling policy [default: rm, as of memtint refresh simulate].
+    #[arg(long, value_enum, default_value_t = Scheduler::Rm, hide_default_value = true)]
     scheduler: Scheduler,
     /// Jobs that have begun are not interrupted by others.
     #[arg(long)]

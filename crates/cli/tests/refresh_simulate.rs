@@ -98,6 +98,55 @@ fn a_scheme_that_does_not_hold_says_why_and_ends_with_one() {
     assert!(complaint.contains("met a refresh of rank 0, of control; a lock task takes 1 ns"), "{complaint}");
 }
 
+/// A simulation of tasks that touch no memory shows nothing of refresh.
+#[test]
+fn a_task_that_moves_no_lines_is_refused() {
+    let scratch = Scratch::new("silent");
+    for verb in [&["simulate", "--scheme", "auto"][..], &["simulate", "--scheme", "crs"], &["compare"]] {
+        let output = scratch.run(&SET.replace("lines = 2000\n", ""), verb[0], &verb[1..]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), &output.stdout[..]), (Some(2), &b""[..]), "{verb:?}: {error}");
+        let wanted =
+            "task \"vision\": lines is not given; accepted is lines, the cache lines that a job moves, or program";
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+/// Utilization with refresh is above 1: the simulated hyperperiod may show no late job, and the analysis says there is one.
+#[test]
+fn what_is_unbounded_does_not_hold() {
+    let scratch = Scratch::new("unbounded");
+    let text = "[memory]\nranks = 2\ndensity = 8\n[[task]]\nname = \"full\"\nperiod = \"8 ms\"\nwcet = \"7.95 ms\"\nlines = 2000\n";
+    let arguments = ["--scheme", "auto", "--spared", "300"];
+    let (status, found) = scratch.json(text, "simulate", &arguments);
+    assert_eq!(
+        (&found["tasks"][0]["no_bound_because"], &found["tasks"][0]["deadline_misses"]),
+        (&json!("unbounded"), &json!(0))
+    );
+    assert_eq!((status, &found["holds"]), (Some(1), &json!(false)), "{found}");
+    let text = String::from_utf8(scratch.run(text, "simulate", &arguments).stdout).unwrap();
+    assert!(text.contains("fails: task \"full\" is unbounded") && !text.contains("holds"), "{text}");
+}
+
+/// Both verbs answer about the same policy where the user names none, and say so.
+#[test]
+fn analysis_and_simulation_have_the_same_default_policy() {
+    let scratch = Scratch::new("default");
+    let help = |verb: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+        let output = command.args(verb).arg("--help").output().expect("the binary was built for this test");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(help(&["analyze"])).contains("[default: rm, as of memtint refresh simulate]"));
+    for verb in ["simulate", "compare"] {
+        assert!(words(help(&["refresh", verb])).contains("[default: rm, as of memtint analyze]"), "{verb}");
+    }
+    let text = SET.replace("server = \"S1\"\n", "").replace("server = \"S2\"\n", "");
+    let (_, found) = scratch.json(&text, "simulate", &["--scheme", "fgr1"]);
+    assert!(found["analysis"].as_str().unwrap().contains("rate monotonic"), "{found}");
+}
+
 #[test]
 fn a_comparison_has_a_cell_for_each_scheme_and_density() {
     let scratch = Scratch::new("compare");

@@ -85,9 +85,9 @@ fn longest(outcome: &Outcome) -> f64 {
     outcome.tasks.iter().map(|task| task.response.max.0 as f64 / task.deadline.0 as f64).fold(0.0, f64::max)
 }
 
-/// Whether every response is within its bound: of those that have one.
+/// Whether every response is within its bound; `-` where a task has none.
 fn within(outcome: &Outcome) -> &'static str {
-    match (outcome.beyond().is_empty(), outcome.tasks.iter().any(|task| task.within().is_some())) {
+    match (outcome.beyond().is_empty(), outcome.tasks.iter().all(|task| task.within().is_some())) {
         (false, _) => "NO",
         (true, true) => "yes",
         (true, false) => "-",

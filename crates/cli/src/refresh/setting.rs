@@ -25,8 +25,8 @@ pub(super) struct Setting {
     /// Release jobs late, at random up to the jitter of their task; else when they arrive.
     #[arg(long)]
     jitter: bool,
-    /// Who goes first, where there are neither servers nor a table.
-    #[arg(long, value_enum, default_value_t = Order::Edf)]
+    /// Scheduling policy where there are neither servers nor a table [default: rm, as of memtint analyze].
+    #[arg(long, value_enum, default_value_t = Order::Rm, hide_default_value = true)]
     scheduler: Order,
     /// Caches of the machine.
     #[arg(long, value_enum, default_value_t = CacheChoice::Dissertation)]
