@@ -16,8 +16,6 @@ use super::outcome::{
 use crate::output::Failure;
 use crate::searching::Searching;
 
-/// Nodes of a search, unless said: seconds.
-const NODES_MAX: u64 = 100_000;
 /// Refuted choices of colors that are listed for programs.
 const REFUTED_MAX: usize = 20;
 
@@ -48,9 +46,9 @@ pub(crate) fn try_frames(
 }
 
 /// How far the search of a file goes.
-pub(crate) fn limits(file: &TaskFile, steps: Option<u64>) -> Limits {
+pub(crate) fn limits(file: &TaskFile, nodes_max: u64) -> Limits {
     let copies_max = file.cyclic.copies_max.unwrap_or(Limits::default().copies_max);
-    Limits { nodes_max: steps.unwrap_or(NODES_MAX), copies_max }
+    Limits { nodes_max, copies_max }
 }
 
 fn sentence(error: impl std::fmt::Display) -> Failure {
@@ -70,7 +68,7 @@ pub(super) fn textbook(question: &Question<'_>) -> Result<Outcome, Failure> {
     let choices = file.plain_choices().map_err(sentence)?;
     let mut file = file.clone();
     if let Some(refresh) = file.refresh {
-        let longer = |wcet: Picoseconds| padded(wcet, &refresh, question.effort);
+        let longer = |wcet: Picoseconds| padded(wcet, &refresh, question.limits.effort);
         let specs = file.set.tasks().iter().map(|task| {
             let wcet = longer(task.wcet())?;
             Ok(memtint_sched::TaskSpec { wcet, ..task.spec() })
@@ -102,7 +100,7 @@ pub(super) fn textbook(question: &Question<'_>) -> Result<Outcome, Failure> {
         searching.at(format!("frames of {}", time(frames.size)));
         plain(&file, frames)
     };
-    let tried = try_frames(&choices, problem, limits(&file, question.steps))?;
+    let tried = try_frames(&choices, problem, limits(&file, question.limits.nodes_max))?;
     Ok(part.outcome(&file, tried))
 }
 
@@ -154,7 +152,7 @@ pub(super) fn colored_refresh(question: &Question<'_>) -> Result<Outcome, Failur
         searching.at(format!("frames of {} colored by {}", time(frames.size), time(frames.color)));
         file.problem(frames).map_err(sentence)
     };
-    let tried = try_frames(&choices, problem, limits(file, question.steps))?;
+    let tried = try_frames(&choices, problem, limits(file, question.limits.nodes_max))?;
     Ok(part.outcome(file, tried))
 }
 
@@ -326,6 +324,7 @@ impl Part {
             set: self.set,
             rows,
             numbers: all,
+            derived: None,
             sections: self.sections,
             witness,
         }
