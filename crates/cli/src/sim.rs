@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use memtint_dram::{CheckOptions, Checker};
-use memtint_sim::report::{ServerReport, TaskReport};
+use memtint_sim::report::{End, ServerReport, TaskReport};
 use memtint_sim::{Report, Scenario, Watch, simulate, simulate_watched};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -21,6 +21,11 @@ use crate::parquet;
 
 /// Options of `memtint sim`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 every task ran to its end or to that of the simulation, 1 a task got no more frames (out of color, or out \
+    of memory), or with --check a command is not legal, 2 failure: a scenario that cannot be simulated, a trace that ends early, \
+    Ctrl-C. Deadline misses are counted; they do not change the status."
+)]
 pub(crate) struct SimArguments {
     /// Scenario: machine, tasks, allocator and policy of each, duration (TOML; see scenarios/ for examples).
     scenario: PathBuf,
@@ -85,7 +90,15 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
         Format::Json => print_json(&Output { report: &report, commands })?,
         Format::Text => print(&(text(&report) + &commands.map_or_else(String::new, |commands| commands.text())))?,
     }
-    Ok(ExitCode::from(u8::from(!legal)))
+    let failed = report.tasks.iter().find(|task| task.end == End::Failed);
+    if let Some(task) = failed {
+        return Err(Failure::Sentence(format!("task {}: {}", task.name, task.ending)));
+    }
+    if !report.complete {
+        return Err(Failure::Sentence("stopped before the end of the simulation".to_owned()));
+    }
+    let placed = report.tasks.iter().all(|task| task.end != End::OutOfMemory);
+    Ok(ExitCode::from(u8::from(!legal || !placed)))
 }
 
 /// What goes to standard output as JSON.
