@@ -70,6 +70,7 @@ fn a_scheme_that_holds_ends_with_zero() {
     assert_eq!(status, Some(0), "{found}");
     assert_eq!((&found["schema"], &found["report"]), (&json!(1), &json!("refresh simulate")));
     assert_eq!((&found["holds"], &found["requests_that_met_a_refresh"]), (&json!(true), &json!(0)));
+    assert!(found["beyond_standard"].as_str().unwrap().contains("JEDEC accepts at most 8 postponed"), "{found}");
     let control = &found["tasks"][0];
     assert_eq!((&control["name"], &control["response_ps"]["count"]), (&json!("control"), &json!(4)));
     assert_eq!((&control["within_bound"], &control["deadline_misses"]), (&json!(true), &json!(0)));
@@ -78,6 +79,7 @@ fn a_scheme_that_holds_ends_with_zero() {
     let picture = std::fs::read_to_string(&picture).unwrap();
     assert!(picture.contains("rank 7 is refreshed") && picture.contains("control, job 3") && picture.contains("lock"));
     let text = String::from_utf8(scratch.run(SET, "simulate", &["--scheme", "crs"]).stdout).unwrap();
+    assert!(text.contains("standard: not kept: all 8192 REF commands"), "{text}");
     assert!(text.ends_with("holds: every deadline is met\n"), "{text}");
 }
 
@@ -164,6 +166,7 @@ fn a_comparison_has_a_cell_for_each_scheme_and_density() {
     let latency = |scheme, density| of(scheme, density)["latency_over_none"].as_f64().unwrap();
     assert!(latency("auto", 32) > latency("auto", 1) && (latency("crs", 1) - 1.0).abs() < 0.002);
     assert_eq!(of("crs", 1)["requests_that_met_a_refresh"], json!(0));
+    assert!(of("crs", 1)["beyond_standard"].is_string() && of("auto", 1)["beyond_standard"].is_null());
     let one = scratch.json(SET, "compare", &[&arguments[..], &["--threads", "1"]].concat()).1;
     assert_eq!(one, found, "threads change nothing");
     let picture = std::fs::read_to_string(&picture).unwrap();

@@ -229,6 +229,19 @@ fn a_task_that_gets_no_more_frames_is_a_no() {
     assert!(report["tasks"][0]["completed_ns"].is_f64(), "{report}");
 }
 
+/// Refresh in bursts by software keeps all timings, and is not what the standard accepts.
+#[test]
+fn a_burst_of_refreshes_is_not_all_legal() {
+    let scratch = Scratch::new("burst");
+    let scenario = scratch.scenario(&(SCENARIO.to_owned() + "\n[controller]\nrefresh = \"burst\"\n"));
+    let output = run(&["--format", "json", "sim", "--check", &scenario]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let commands = &report["commands"];
+    assert_eq!((output.status.code(), &commands["legal"]), (Some(1), &false.into()), "{commands}");
+    assert_eq!(commands["violations"].as_array().unwrap().len(), 0, "{commands}");
+    assert_eq!(commands["postponed_beyond_standard"].as_array().unwrap().len(), 2, "both channels: {commands}");
+}
+
 #[test]
 fn commands_are_kept_and_legal() {
     let scratch = Scratch::new("commands");

@@ -1,5 +1,6 @@
 //! Cyclic executives: tables in place of a policy, with and without colors.
 
+use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::cyclic::{
     Answer as Found, Checked, Class, Cut, Executive, FrameReport, Frames, Limits, Memory, Note, Problem, Refused,
     Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame, place_then_avoid,
@@ -126,6 +127,7 @@ pub(super) fn colored_refresh(question: &Question<'_>) -> Result<Outcome, Failur
     let memory = file.cyclic_memory().map_err(sentence)?;
     part.memory = Some(memory);
     part.assumptions.push(ARRIVALS.to_owned());
+    part.assumptions.push(format!("memory may be refreshed beyond the standard: {BEYOND_STANDARD}"));
     part.assumptions.push(
         "refresh commands go to the ranks of one color only, at the times of the table, and those ranks hold data of no other \
          task than their owners'; the operating system's own data is in none of them"

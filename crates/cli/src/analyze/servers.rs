@@ -1,5 +1,6 @@
 //! The Colored Refresh Server: chapter 5 of the dissertation.
 
+use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::crs::{
     Form, Inner, System, TimelineRun, Unproved, What, Witness, check_timeline, judge, periodic_capacity_bound,
     printed_responses, saturated_hiding, server_proofs, server_responses, supplies, timeline, total_utilization,
@@ -117,6 +118,7 @@ impl Part {
             let cores = "cores have disjoint banks; what they still share (bus, command queue) is part of the WCETs";
             assumptions.push(cores.to_owned());
         }
+        assumptions.push(format!("memory may be refreshed beyond the standard: {BEYOND_STANDARD}"));
         let copied = file.tasks.iter().any(|task| task.copy_server.is_some());
         if copied {
             assumptions.extend([

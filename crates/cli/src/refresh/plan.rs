@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::crs::{
     Admission, Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, judge, optimize, partition,
 };
@@ -199,15 +200,17 @@ fn tell(arguments: &PlanArguments, plan: &Plan, planned: Planned, format: Format
             let why: serde_json::Map<String, Value> =
                 plan.numbers.iter().map(|(name, value, _)| ((*name).to_owned(), value.clone())).collect();
             let (toml, report) = (plan.file.to_string(), "refresh plan");
-            print_json(
-                &json!({"schema": SCHEMA, "report": report, "plan": toml, "why": why, "analysis": judged.json}),
-            )?;
+            print_json(&json!({
+                "schema": SCHEMA, "report": report, "plan": toml, "why": why, "beyond_standard": BEYOND_STANDARD,
+                "analysis": judged.json
+            }))?;
         }
         Format::Text => {
             let mut text = String::new();
             for (name, _, why) in &plan.numbers {
                 let _ = writeln!(text, "{}: {why}", name.replace('_', " "));
             }
+            let _ = writeln!(text, "standard: not kept: {BEYOND_STANDARD}");
             print(&format!("{text}\n{}", judged.text))?;
         }
     }

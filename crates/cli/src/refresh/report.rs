@@ -121,6 +121,9 @@ pub(super) fn text(outcome: &Outcome) -> String {
             locked.copied_lines
         );
     }
+    if let Some(beyond) = outcome.scheme.beyond_standard() {
+        let _ = writeln!(text, "standard: not kept: {beyond}");
+    }
     let complaints = complaints(outcome);
     match complaints.is_empty() {
         true => {
@@ -245,6 +248,7 @@ pub(super) fn to_json(outcome: &Outcome) -> Value {
         "holds": outcome.holds(),
         "complaints": complaints(outcome),
         "analysis": outcome.analysis,
+        "beyond_standard": outcome.scheme.beyond_standard(),
         "tasks": outcome.tasks.iter().map(task_json).collect::<Vec<_>>(),
         "core_busy_ps": outcome.busy.iter().map(|busy| busy.0).collect::<Vec<_>>(),
         "requests_that_met_a_refresh": outcome.requests_met(),
