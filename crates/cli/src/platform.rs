@@ -34,9 +34,9 @@ enum PlatformVerb {
     Detect(detect::DetectArguments),
     /// Reads the mapping from a dump of a memory controller's registers (AMD families 10h and 15h, Zen).
     Decode(decode::DecodeArguments),
-    /// Makes a platform file of another tool's map.txt: one XOR function of address bits a line.
+    /// Make a platform file of another tool's bank functions, one a line: bits (6 13), masks (0x2040), or DRAMA's "Valid Function".
     Import {
-        /// The map.txt, for instance of DRAMA++.
+        /// The file: map.txt of DRAMA++, masks of Blacksmith or ZenHammer, the functions that DRAMA of TRRespass prints.
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// Id of the new platform: letters, digits, dots and dashes.
