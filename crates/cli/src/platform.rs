@@ -113,7 +113,7 @@ impl ListRow {
             dram: platform.dram().standard.clone(),
             size_bytes: platform.size_bytes(),
             banks: platform.banks(),
-            isolation_classes_4k: palette.as_ref().map(Palette::bank_classes),
+            isolation_classes_4k: palette.as_ref().map(Palette::occupied_bank_classes),
             set_colors_4k: palette.as_ref().map(Palette::set_colors),
             source: platform.dram().source.clone(),
         }
