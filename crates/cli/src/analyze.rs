@@ -11,16 +11,16 @@ mod servers;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_sched::{Effort, Form};
+use memtint_sched::{AnalysisLimits, Form, Interference, Refresh};
 use memtint_taskset::{Cyclic, TaskFile};
 use serde_json::json;
 
 use self::outcome::{Answer, Outcome};
 use crate::Ending;
-use crate::output::{Failure, Format, print, print_json, read_file, write_file};
+use crate::output::{Failure, Format, print, print_json, read_configuration, write_file};
 
-/// The most jobs that a witness holds, unless said.
-pub(crate) const JOBS_MAX: u64 = 10_000;
+/// The most jobs that a printed witness holds, unless the user gives another number.
+const WITNESS_JOBS_MAX: u64 = 10_000;
 
 /// Arguments of `memtint analyze`.
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,8 @@ pub(crate) const JOBS_MAX: u64 = 10_000;
     [[banks.core]] with [[banks.core.task]] and [banks.core.regulator].\n\
     \n\
     cyclic, colored-refresh and crs take [memory] with ranks, density (gigabits of a chip) or t_rfc, retention, bursts, lock, \
-    unlock; [cyclic] with frame, color_frame, sharing, slicing, slice_cost, copies_max; [[color]] with name, ranks, phase; \
+    unlock. The other schedulers derive [refresh] from [memory] where the file has no [refresh]: mode auto, all ranks together. \
+    [cyclic] with frame, color_frame, sharing, slicing, slice_cost, copies_max; [[color]] with name, ranks, phase; \
     [[server]] with name, color, core, period, budget, kind (deferrable, idle-consuming), scheduling (edf, rm, dm, fp); and of a \
     task ranks, copy, server, copy_server (of another instance). What is missing of frames is looked for, the longest first, and where there is no server at all, two \
     are, as by memtint refresh plan --scheme crs. As printed, no form answers: it is there for comparison.\n\
@@ -46,8 +47,8 @@ pub(crate) struct AnalyzeArguments {
     /// File with the tasks.
     #[arg(value_name = "TASKSET")]
     tasks: PathBuf,
-    /// Who goes first.
-    #[arg(long, value_enum, default_value_t = Scheduler::Rm)]
+    /// Scheduling policy [default: rm, as of memtint refresh simulate].
+    #[arg(long, value_enum, default_value_t = Scheduler::Rm, hide_default_value = true)]
     scheduler: Scheduler,
     /// Jobs that have begun are not interrupted by others.
     #[arg(long)]
@@ -55,11 +56,13 @@ pub(crate) struct AnalyzeArguments {
     /// File for a picture of the witness: who runs when.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// The most jobs that a witness may hold; longer hyperperiods are cut, and that is said.
-    #[arg(long, value_name = "N", default_value_t = JOBS_MAX, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    /// Maximum number of jobs (servers: events) in the printed witness. A longer schedule is cut, and the report says so; the
+    /// verdict does not depend on it.
+    #[arg(long, value_name = "N", default_value_t = WITNESS_JOBS_MAX, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     jobs: u64,
-    /// The most steps that one answer may take; default: 10 million, and 100 thousand nodes of a search for colors.
-    #[arg(long, value_name = "N")]
+    /// Maximum effort of one verdict: evaluations of a demand function [default: 10 million], events of a schedule that decides
+    /// [200 thousand], nodes of a search for colors [100 thousand]. The defaults are those of refresh and reproduce.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     steps: Option<u64>,
     /// Formulas corrected, or as printed in the dissertation, which answers nothing: for comparison.
     #[arg(long, value_enum, default_value_t = FormChoice::Corrected)]
@@ -98,23 +101,22 @@ enum Scheduler {
 struct Question<'a> {
     file: &'a TaskFile,
     nonpreemptive: bool,
-    jobs_max: u64,
-    effort: Effort,
-    /// The steps asked for.
-    steps: Option<u64>,
+    /// Jobs of the printed witness. Must not influence a verdict.
+    witness_jobs_max: u64,
+    limits: AnalysisLimits,
     form: Form,
 }
 
 pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
-    let text = read_file(&arguments.tasks)?;
+    let text = read_configuration(&arguments.tasks)?;
     let file = TaskFile::parse(&format!("{:?}", arguments.tasks), &text);
-    let file = file.map_err(|error| Failure::Sentence(error.to_string()))?;
+    let mut file = file.map_err(|error| Failure::Sentence(error.to_string()))?;
+    let derived = derive_refresh(&mut file, arguments.scheduler)?;
     let question = Question {
         file: &file,
         nonpreemptive: arguments.nonpreemptive,
-        jobs_max: arguments.jobs,
-        effort: arguments.steps.map_or_else(Effort::default, |steps_max| Effort { steps_max }),
-        steps: arguments.steps,
+        witness_jobs_max: arguments.jobs,
+        limits: AnalysisLimits::of_steps(arguments.steps),
         form: match arguments.form {
             FormChoice::Corrected => Form::Corrected,
             FormChoice::AsPrinted => Form::AsPrinted,
@@ -130,7 +132,10 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         Scheduler::ColoredRefresh => cyclic::colored_refresh(&question)?,
         Scheduler::Crs => servers::crs(&question)?,
     };
-    let unused = unused(&file, arguments.scheduler);
+    if let (Some(refresh), Some(memory)) = (derived, &file.memory) {
+        outcome.refresh_from_memory(&refresh, memory.t_rfc);
+    }
+    let unused = unused(&file, arguments.scheduler, derived.is_some());
     if !unused.is_empty() {
         let text = format!("{}; {} does not look at them", unused.join(", "), outcome.scheduler);
         outcome.numbers.push(("unused_tables", json!(unused), text));
@@ -166,8 +171,9 @@ pub(crate) struct Judged {
 
 /// Judges a file with a plan in it, as `memtint analyze` would.
 pub(crate) fn judge_plan(file: &TaskFile, planned: Planned, steps: Option<u64>) -> Result<Judged, Failure> {
-    let effort = steps.map_or_else(Effort::default, |steps_max| Effort { steps_max });
-    let question = Question { file, nonpreemptive: false, jobs_max: JOBS_MAX, effort, steps, form: Form::Corrected };
+    let limits = AnalysisLimits::of_steps(steps);
+    let question =
+        Question { file, nonpreemptive: false, witness_jobs_max: WITNESS_JOBS_MAX, limits, form: Form::Corrected };
     let outcome = match planned {
         Planned::ColoredRefresh => cyclic::colored_refresh(&question)?,
         Planned::Crs => servers::crs(&question)?,
@@ -177,10 +183,22 @@ pub(crate) fn judge_plan(file: &TaskFile, planned: Planned, steps: Option<u64>) 
     Ok(Judged { yes, json: outcome.to_json(), text: outcome.to_text(), svg })
 }
 
+/// Gives a file with [memory] and without [refresh] the refresh of that memory, for schedulers under which the controller refreshes.
+///
+/// An answer without refresh would say yes for sets that miss deadlines on the memory that the file describes.
+fn derive_refresh(file: &mut TaskFile, scheduler: Scheduler) -> Result<Option<Refresh>, Failure> {
+    let by_software = matches!(scheduler, Scheduler::ColoredRefresh | Scheduler::Crs);
+    let Some(memory) = file.memory.filter(|_| !by_software && file.refresh.is_none()) else { return Ok(None) };
+    let refresh = memtint_refresh::refresh_of(&file.name, &memory)?;
+    file.refresh = Some(refresh);
+    file.terms.insert(0, Interference::Refresh(refresh));
+    Ok(Some(refresh))
+}
+
 /// The tables of a file that mean nothing for a scheduler.
-fn unused(file: &TaskFile, scheduler: Scheduler) -> Vec<&'static str> {
+fn unused(file: &TaskFile, scheduler: Scheduler, derived: bool) -> Vec<&'static str> {
     let tables = [
-        ("[memory]", file.memory.is_some(), [Scheduler::ColoredRefresh, Scheduler::Crs].as_slice()),
+        ("[memory]", file.memory.is_some() && !derived, [Scheduler::ColoredRefresh, Scheduler::Crs].as_slice()),
         ("[cyclic]", file.cyclic != Cyclic::default(), &[Scheduler::Cyclic, Scheduler::ColoredRefresh]),
         ("[[color]]", !file.colors.is_empty(), &[Scheduler::Crs]),
         ("[[server]]", !file.servers.is_empty(), &[Scheduler::Crs]),

@@ -11,7 +11,7 @@ use memtint_units::ByteSize;
 use serde::Serialize;
 
 use crate::Ending;
-use crate::output::{Failure, Format, done, done_json, read_file, table, write_file};
+use crate::output::{Failure, Format, done, done_json, read_document, table, write_file};
 
 /// Arguments of `memtint platform decode`.
 #[derive(Debug, clap::Args)]
@@ -121,7 +121,7 @@ fn decode(path: &Path, kind: Option<Kind>) -> Result<(Kind, Decoded), Failure> {
         }
         return Ok(of_family(&ConfigSpace::read_folder(path)?, kind, &origin)?);
     }
-    let text = read_file(path)?;
+    let text = read_document(path)?;
     // The list of Zen's registers says its fabric in a line of its own; no dump of configuration space has such a line.
     let zen = text.lines().any(|line| line.trim_start().starts_with("fabric "));
     if kind.map_or(zen, |kind| kind == Kind::Zen) {

@@ -5,16 +5,15 @@ mod options;
 mod report;
 mod requests;
 
-use std::fs::File;
-use std::io::{BufReader, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use memtint_dram::replay::{ReplayStats, replay_timed};
 use memtint_dram::{
-    CheckOptions, Checker, CommandReader, Controller, Device, DeviceChoice, Geometry, RefreshCheck, RefreshPlan,
-    Request, RetentionMonitor, Standard,
+    CommandReader, Controller, Device, DeviceChoice, Geometry, RefreshCheck, RefreshPlan, Request, RetentionMonitor,
+    Standard,
 };
 
 use self::mapping::{Found, Mapping};
@@ -22,8 +21,8 @@ use self::options::{DeviceArguments, MappingArguments, ReplayArguments, SizeArgu
 use self::report::ReplayReport;
 use self::requests::{Access, TraceFile};
 use crate::Ending;
-use crate::command_watch::CommandWatch;
-use crate::output::{Failure, Format, done, done_json, print, print_json, table};
+use crate::command_watch::{CommandWatch, Rules, Violations};
+use crate::output::{Failure, Format, done, done_json, open_log, print, print_json, table};
 
 pub(crate) use self::mapping::Matched;
 pub(crate) use self::requests::{SEED, Shape, Synthetic};
@@ -50,8 +49,11 @@ enum DramVerb {
     /// Replays independent requests against one channel.
     Replay(Box<ReplayArguments>),
     /// Checks a command trace against the standard.
-    #[command(after_help = "Exit status: 0 legal, 1 a command breaks a rule, 2 failure.\n\
-        A line of the trace: cycle, command, rank, bank, row or column; as memtint dram replay --commands writes it.")]
+    #[command(
+        after_help = "Exit status: 0 legal, 1 a command breaks a rule, a row is lost, or refresh is postponed beyond the standard's limit, \
+        2 failure.\n\
+        A line of the trace: cycle, command, rank, bank, row or column; as memtint dram replay --commands writes it."
+    )]
     Check {
         /// The command trace.
         #[arg(value_name = "FILE")]
@@ -137,8 +139,8 @@ fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
     let mut feed = Feed::new(arguments, &mapping, &device.geometry)?;
     let watched = arguments.check || arguments.commands.is_some();
     let (stats, ranks, engine, watch) = if watched {
-        let checker = || Checker::new(&device.geometry, &device.timing, CheckOptions { refresh: plan.duty });
-        let watch = CommandWatch::new(arguments.commands.as_deref(), arguments.check.then(checker))?;
+        let rules = || Rules::new(&device, plan.duty, Some(refresh));
+        let watch = CommandWatch::new(arguments.commands.as_deref(), arguments.check.then(rules))?;
         let mut controller = Controller::with_sink(device.geometry, device.timing, config, watch)?;
         let stats = replay_timed(&mut controller, feed.by_ref());
         let (ranks, engine) = (controller.rank_counts(stats.cycles), controller.refresh_name());
@@ -152,8 +154,15 @@ fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
     if let Some(failure) = feed.failure {
         return Err(failure);
     }
-    let (commands, violation) = watch.map(CommandWatch::finish).transpose()?.unzip();
-    let violation = violation.flatten();
+    if arguments.check && stats.requests == 0 {
+        let trace = &arguments.trace;
+        let message = format!(
+            "trace {trace:?}: it has no request for this channel; accepted with --check is one with at least one"
+        );
+        return Err(Failure::Sentence(message));
+    }
+    let (commands, found) = watch.map(CommandWatch::finish).transpose()?.unzip();
+    let found = found.unwrap_or_default();
     let report = ReplayReport {
         arguments,
         device: &device,
@@ -165,19 +174,16 @@ fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
         other_channels: feed.other_channels,
         timed: feed.timed,
         commands: commands.filter(|_| arguments.check),
-        violation,
+        found,
     };
     match format {
         Format::Json => print_json(&report.to_json())?,
         Format::Text => print(&report.to_text())?,
     }
-    Ok(match violation {
-        None => ExitCode::SUCCESS,
-        Some(violation) => {
-            eprintln!("memtint: dram: {violation}");
-            ExitCode::from(1)
-        }
-    })
+    if let Some(violation) = found.violation {
+        eprintln!("memtint: dram: {violation}");
+    }
+    Ok(ExitCode::from(u8::from(!found.is_legal())))
 }
 
 /// Where accesses come from.
@@ -313,32 +319,41 @@ impl Iterator for Feed<'_> {
 
 fn check(path: &Path, device: &DeviceArguments, mapping: &MappingArguments, refresh: &str, format: Format) -> Ending {
     let (device, _, plan) = device.prepare(mapping, refresh)?;
-    let failed = |cause| Failure::File { path: path.to_owned(), done: "read", cause };
-    let file = BufReader::new(File::open(path).map_err(failed)?);
-    let mut checker = Checker::new(&device.geometry, &device.timing, CheckOptions { refresh: plan.duty });
+    let file = open_log(path)?;
+    let mut rules = Rules::new(&device, plan.duty, None);
     // What the standard lets come late, it lets.
     let leeway = |duty: RefreshCheck| RefreshCheck { window: duty.window + duty.slack, ..duty };
     let mut monitor = plan.duty.map(|duty| RetentionMonitor::new(&device.geometry, &leeway(duty)));
     let mut reader = CommandReader::new(file, &path.display().to_string());
-    let (mut commands, mut violation, mut end) = (0u64, None, 0);
+    let (mut commands, mut found, mut line, mut end) = (0u64, Violations::default(), None, 0);
     while let Some(command) = reader.next() {
         let command = command?;
-        if let Err(found) = checker.see(command) {
-            violation = Some((reader.line(), found));
+        rules.see(command, &mut found);
+        // The line of what is reported: a command that is not legal, or else the first refresh beyond the limits.
+        if found.violation.is_some() {
+            line = Some(reader.line());
             break;
         }
+        line = line.or_else(|| found.postponed.map(|_| reader.line()));
         if let Some(monitor) = &mut monitor {
             monitor.watch(command);
         }
         (commands, end) = (commands + 1, command.cycle);
     }
-    let retention = monitor.map(|monitor| monitor.finish(end)).filter(|_| violation.is_none());
+    if commands == 0 && found.is_legal() {
+        return Err(Failure::Sentence(format!(
+            "command trace {path:?}: it has no command; accepted is one with at least one"
+        )));
+    }
+    let retention = monitor.map(|monitor| monitor.finish(end)).filter(|_| found.violation.is_none());
     let lost = retention.as_ref().is_some_and(|retention| retention.losses > 0);
     match format {
-        Format::Json => print_json(&report::check_json(path, &device, commands, violation, retention.as_ref()))?,
-        Format::Text => print(&report::check_text(&device, commands, violation, retention.as_ref()))?,
+        Format::Json => print_json(&report::check_json(path, &device, commands, (line, &found), retention.as_ref()))?,
+        Format::Text => {
+            print(&report::check_text(&device, commands, (line, &found), plan.duty.is_some(), retention.as_ref()))?;
+        }
     }
-    Ok(if violation.is_some() || lost { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    Ok(ExitCode::from(u8::from(!found.is_legal() || lost)))
 }
 
 /// Bytes that were moved, and the time it took: bytes a second.

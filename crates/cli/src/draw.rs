@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use memtint_inspect::{REPORT_SCHEMA, Report, svg};
 
 use crate::Ending;
-use crate::output::{Failure, done, read_file};
+use crate::output::{Failure, done, read_document};
 
 /// Arguments of `memtint draw`.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ fn load(path: &Path) -> Result<Report, Failure> {
         let accepted = format!("a report of memtint inspect --format json with schema {REPORT_SCHEMA}");
         Failure::Sentence(format!("{path:?}: found {found}, accepted is {accepted}"))
     };
-    let report: Report = serde_json::from_str(&read_file(path)?).map_err(|error| refuse(error.to_string()))?;
+    let report: Report = serde_json::from_str(&read_document(path)?).map_err(|error| refuse(error.to_string()))?;
     if report.schema != REPORT_SCHEMA || report.report != "inspect" {
         return Err(refuse(format!("report {:?} with schema {}", report.report, report.schema)));
     }

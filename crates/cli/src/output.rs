@@ -1,9 +1,10 @@
 //! Standard output, and why a verb fails.
 
-use std::io::{self, Write as _};
+use std::io::{self, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use memtint_input::Input;
 use memtint_units::Picoseconds;
 use serde::Serialize;
 
@@ -139,9 +140,22 @@ impl WholeFile {
     }
 }
 
-/// Reads a file that was named on the command line.
-pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|cause| Failure::File { path: path.to_owned(), done: "read", cause })
+/// Reads a configuration file named on the command line.
+pub(crate) fn read_configuration(path: &Path) -> Result<String, Failure> {
+    let read = memtint_input::text(path, memtint_input::CONFIGURATION_BYTES_MAX);
+    read.map_err(|cause| Failure::File { path: path.to_owned(), done: "read", cause })
+}
+
+/// Reads a document named on the command line: a report, a dump, a list of masks.
+pub(crate) fn read_document(path: &Path) -> Result<String, Failure> {
+    let read = memtint_input::text(path, memtint_input::DOCUMENT_BYTES_MAX);
+    read.map_err(|cause| Failure::File { path: path.to_owned(), done: "read", cause })
+}
+
+/// Opens a log or trace named on the command line, of any length; its format limits its lines.
+pub(crate) fn open_log(path: &Path) -> Result<BufReader<Input>, Failure> {
+    let opened = Input::open(path).map_err(|cause| Failure::File { path: path.to_owned(), done: "read", cause })?;
+    Ok(BufReader::with_capacity(1 << 18, opened))
 }
 
 /// A span as a cell.

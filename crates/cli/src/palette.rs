@@ -40,8 +40,12 @@ struct PaletteReport<'a> {
     banks: u32,
     /// Banks that one granule touches.
     banks_per_granule: u32,
-    /// Number of bank classes.
+    /// Number of bank classes with memory.
     isolation_classes: u32,
+    /// Numbers of bank classes: 0 to this, excluded. More than the classes where some have no memory.
+    class_numbers: u32,
+    /// Classes without memory, in list syntax; empty where each has some.
+    classes_without_memory: String,
     /// Number of set colors.
     set_colors: u32,
     /// Pairs of bank class and set color that exist.
@@ -91,7 +95,9 @@ fn report(palette: &Palette) -> PaletteReport<'_> {
         granule_bytes: palette.granule().bytes(),
         banks: palette.banks(),
         banks_per_granule: palette.banks_per_granule(),
-        isolation_classes: palette.bank_classes(),
+        isolation_classes: palette.occupied_bank_classes(),
+        class_numbers: palette.bank_classes(),
+        classes_without_memory: empty_classes(palette),
         set_colors: palette.set_colors(),
         pairs: palette.pairs(),
         classes: classes(palette),
@@ -116,6 +122,13 @@ fn classes(palette: &Palette) -> Vec<ClassRow> {
     (0..).zip(palette.granules_of_bank_classes().into_iter().zip(colors)).map(row).collect()
 }
 
+/// Classes that no granule of the platform has.
+fn empty_classes(palette: &Palette) -> String {
+    let granules = (0..).zip(palette.granules_of_bank_classes());
+    let empty: Vec<u32> = granules.filter(|&(_, granules)| granules == 0).map(|(class, _): (u32, _)| class).collect();
+    if empty.is_empty() { String::new() } else { list(empty, palette.bank_classes()) }
+}
+
 fn list(indices: Vec<u32>, limit: u32) -> String {
     IndexSet::from_indices(indices, limit).map_or_else(|error| error.to_string(), |set| set.to_string())
 }
@@ -126,15 +139,24 @@ fn warnings(palette: &Palette) -> Vec<String> {
     let shared = palette.raw_halves_shared();
     if palette.platform().functions().is_empty() {
         warnings.push("no bank functions are known: banks cannot be isolated".to_owned());
-    } else if palette.bank_classes() == 1 {
+    } else if palette.occupied_bank_classes() <= 1 {
         warnings.push(format!(
-            "every granule of {granule} touches all {banks} banks: banks cannot be isolated at this granule"
+            "the memory of this platform has one bank class at a granule of {granule}, of {} of {banks} banks: banks cannot be isolated",
+            palette.banks_per_granule()
         ));
     } else if shared > 0 {
         warnings.push(format!(
             "raw bank numbers mislead: a granule of {granule} touches {} banks, and if the {banks} numbers are split in halves, \
              {shared} of the banks are touched from both; only the classes below isolate",
             palette.banks_per_granule()
+        ));
+    }
+    let (occupied, numbers) = (palette.occupied_bank_classes(), palette.bank_classes());
+    if occupied < numbers {
+        warnings.push(format!(
+            "{} of the {numbers} class numbers have no memory on this platform ({}): bits of the bank functions lie above its memory",
+            numbers - occupied,
+            empty_classes(palette)
         ));
     }
     let llc = palette.platform().llc();
@@ -156,13 +178,17 @@ fn warnings(palette: &Palette) -> Vec<String> {
 
 fn text(palette: &Palette, report: &PaletteReport<'_>) -> String {
     let mut text = String::new();
-    let all_pairs = u64::from(report.isolation_classes) * u64::from(report.set_colors);
+    let all_pairs = u64::from(report.class_numbers) * u64::from(report.set_colors);
     // Writing to a String does not fail.
     let _ = writeln!(text, "platform            {} ({})", report.platform, report.name);
     let _ = writeln!(text, "granule             {}", palette.granule());
     let _ =
         writeln!(text, "banks               {}, of which a granule touches {}", report.banks, report.banks_per_granule);
-    let _ = writeln!(text, "isolation classes   {}", report.isolation_classes);
+    let without = match report.class_numbers - report.isolation_classes {
+        0 => String::new(),
+        none => format!(", numbered 0-{}; {none} numbers have no memory", report.class_numbers - 1),
+    };
+    let _ = writeln!(text, "isolation classes   {}{without}", report.isolation_classes);
     let _ = writeln!(text, "set colors          {}", report.set_colors);
     let _ = writeln!(text, "pairs of both       {} of {all_pairs} exist", report.pairs.len());
     for warning in &report.warnings {

@@ -7,7 +7,7 @@ use memtint_map::{Granule, Palette, Platform, catalogue, mapfile};
 use memtint_units::ByteSize;
 use serde::Serialize;
 
-use crate::output::{Failure, Format, done, done_json, print_json, read_file, table};
+use crate::output::{Failure, Format, done, done_json, print_json, read_document, table};
 use crate::{Ending, decode, detect};
 
 /// Arguments of `memtint platform`.
@@ -34,9 +34,9 @@ enum PlatformVerb {
     Detect(detect::DetectArguments),
     /// Reads the mapping from a dump of a memory controller's registers (AMD families 10h and 15h, Zen).
     Decode(decode::DecodeArguments),
-    /// Makes a platform file of another tool's map.txt: one XOR function of address bits a line.
+    /// Make a platform file of another tool's bank functions, one a line: bits (6 13), masks (0x2040), or DRAMA's "Valid Function".
     Import {
-        /// The map.txt, for instance of DRAMA++.
+        /// The file: map.txt of DRAMA++, masks of Blacksmith or ZenHammer, the functions that DRAMA of TRRespass prints.
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// Id of the new platform: letters, digits, dots and dashes.
@@ -113,7 +113,7 @@ impl ListRow {
             dram: platform.dram().standard.clone(),
             size_bytes: platform.size_bytes(),
             banks: platform.banks(),
-            isolation_classes_4k: palette.as_ref().map(Palette::bank_classes),
+            isolation_classes_4k: palette.as_ref().map(Palette::occupied_bank_classes),
             set_colors_4k: palette.as_ref().map(Palette::set_colors),
             source: platform.dram().source.clone(),
         }
@@ -251,7 +251,7 @@ fn one_line(text: &str) -> String {
 
 fn import(path: &std::path::Path, id: &str, size: ByteSize, format: Format) -> Ending {
     let origin = path.display().to_string();
-    let masks = mapfile::parse(&read_file(path)?, &origin)?;
+    let masks = mapfile::parse(&read_document(path)?, &origin)?;
     let file_name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let file = mapfile::to_platform_file(id, &masks, size.bytes(), &format!("imported from {file_name}"));
     Platform::from_file(file.clone(), &origin)?;

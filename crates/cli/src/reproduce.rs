@@ -10,7 +10,7 @@ use memtint_reproduce::{
 use serde::Serialize;
 
 use crate::Ending;
-use crate::output::{Failure, Format, done, done_json, print, print_json, read_file, table, write_file};
+use crate::output::{Failure, Format, done, done_json, print, print_json, read_configuration, table, write_file};
 use crate::sim::Progress;
 
 /// Version of the form of JSON output.
@@ -18,6 +18,10 @@ const SCHEMA: u32 = 1;
 
 /// Options of `memtint reproduce`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 every figure comes out as its file expects (or there is no verdict, with --short), 1 one differs, or agrees \
+    where its file explains why it would not, 2 failure: a task that ends before its work is done, a wrong file, Ctrl-C."
+)]
 pub(crate) struct ReproduceArguments {
     /// Figures and tables to regenerate: names of the list, or files of your own (a path with a slash or ending in .toml;
     /// the file's id is its name). Default: all of which that is possible.
@@ -26,7 +30,7 @@ pub(crate) struct ReproduceArguments {
     /// List what there is instead: name, paper, title, kind and time.
     #[arg(long)]
     list: bool,
-    /// Simulate a tenth as much, and parts of long lists: a first look, in seconds.
+    /// Simulate a tenth as much, and parts of long lists: a first look in seconds, without a verdict where anything is simulated.
     #[arg(long)]
     short: bool,
     /// Seed of everything random. Default: that of each scenario.
@@ -94,6 +98,14 @@ pub(crate) fn main(arguments: &ReproduceArguments, format: Format) -> Ending {
             figures.len()
         )));
     }
+    let failed: Vec<&str> = regenerated
+        .iter()
+        .filter(|one| one.comparison.verdict == Verdict::Failed)
+        .map(|one| one.comparison.id.as_str())
+        .collect();
+    if !failed.is_empty() {
+        return Err(Failure::Sentence(format!("simulations of {} did not do their work", failed.join(", "))));
+    }
     let as_expected = regenerated.iter().all(|one| one.comparison.is_as_expected());
     Ok(ExitCode::from(u8::from(!as_expected)))
 }
@@ -104,7 +116,7 @@ fn figure(name: &str) -> Result<Figure, Failure> {
     if !name.contains('/') && path.extension().is_none_or(|extension| extension != "toml") {
         return Ok(catalogue::find(name)?);
     }
-    let text = read_file(path)?;
+    let text = read_configuration(path)?;
     let id = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
     Ok(catalogue::parse(&text, &id)?)
 }
@@ -258,6 +270,9 @@ fn markdown(figure: &Comparison) -> String {
     let _ = writeln!(text);
     let fitted = figure.fitted.iter().map(|own| format!("fitted: {} = {}: {}", own.parameter, own.value, own.how));
     let lines = figure.simplified.iter().map(|line| format!("simplified: {line}")).chain(fitted);
+    for name in &figure.stale {
+        let _ = writeln!(text, "- stale: the file explains why {name:?} differs, and it agrees");
+    }
     for line in lines.chain(figure.assumed.iter().map(|line| format!("assumed: {line}"))) {
         let _ = writeln!(text, "- {line}");
     }
@@ -326,6 +341,9 @@ fn figure_text(figure: &Comparison, text: &mut String) {
         && let Some(seed) = figure.seed
     {
         let _ = writeln!(text, "  seed: {seed}");
+    }
+    for name in &figure.stale {
+        let _ = writeln!(text, "  stale: the file explains why {name:?} differs, and it agrees");
     }
     let _ = writeln!(text, "  verdict: {}", figure.verdict_text);
 }

@@ -8,19 +8,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use memtint_dram::{CheckOptions, Checker};
-use memtint_sim::report::{ServerReport, TaskReport};
+use memtint_dram::Device;
+use memtint_sim::report::{End, ServerReport, TaskReport};
 use memtint_sim::{Report, Scenario, Watch, simulate, simulate_watched};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::command_watch::{CommandWatch, violation_json};
+use crate::command_watch::{CommandWatch, Rules, violation_json};
 use crate::output::{Failure, Format, print, print_json, table, write_file};
 use crate::parquet;
 
 /// Options of `memtint sim`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 every task ran to its end or to that of the simulation, 1 a task got no more frames (out of color, or out \
+    of memory), or with --check a command is not legal, 2 failure: a scenario that cannot be simulated, a trace that ends early, \
+    Ctrl-C. Deadline misses are counted; they do not change the status."
+)]
 pub(crate) struct SimArguments {
     /// Scenario: machine, tasks, allocator and policy of each, duration (TOML; see scenarios/ for examples).
     scenario: PathBuf,
@@ -65,7 +70,7 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     let (report, commands) = if arguments.check || arguments.commands.is_some() {
         let watches = watches(arguments, &scenario)?;
         let (report, watches) = simulate_watched(&scenario, threads, &progress, watches)?;
-        (report, Some(Commands::of(watches, arguments.check)?))
+        (report, Some(Commands::of(watches, arguments.check, scenario.channels()?.duty.is_some())?))
     } else {
         (simulate(&scenario, threads, &progress)?, None)
     };
@@ -85,7 +90,15 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
         Format::Json => print_json(&Output { report: &report, commands })?,
         Format::Text => print(&(text(&report) + &commands.map_or_else(String::new, |commands| commands.text())))?,
     }
-    Ok(ExitCode::from(u8::from(!legal)))
+    let failed = report.tasks.iter().find(|task| task.end == End::Failed);
+    if let Some(task) = failed {
+        return Err(Failure::Sentence(format!("task {}: {}", task.name, task.ending)));
+    }
+    if !report.complete {
+        return Err(Failure::Sentence("stopped before the end of the simulation".to_owned()));
+    }
+    let placed = report.tasks.iter().all(|task| task.end != End::OutOfMemory);
+    Ok(ExitCode::from(u8::from(!legal || !placed)))
 }
 
 /// What goes to standard output as JSON.
@@ -105,34 +118,59 @@ struct Commands {
     /// Absent when they were not checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     legal: Option<bool>,
+    /// Whether refresh that never comes would have been found: not in a scenario without refresh.
+    refresh_checked: bool,
     /// The first of each channel that has one.
     violations: Vec<Value>,
+    /// Refresh that is postponed or pulled in beyond the standard's limits, the first of each channel that has one.
+    postponed_beyond_standard: Vec<Value>,
 }
 
 impl Commands {
-    fn of(watches: Vec<CommandWatch>, checked: bool) -> Result<Commands, Failure> {
+    fn of(watches: Vec<CommandWatch>, checked: bool, refreshed: bool) -> Result<Commands, Failure> {
         let channels = watches.len();
-        let (mut commands, mut violations) = (0, Vec::new());
+        let (mut commands, mut violations, mut postponed_beyond_standard) = (0, Vec::new(), Vec::new());
         for (channel, watch) in watches.into_iter().enumerate() {
-            let (seen, violation) = watch.finish()?;
+            let (seen, found) = watch.finish()?;
             commands += seen;
-            violations.extend(violation.map(|violation| {
+            violations.extend(found.violation.map(|violation| {
                 let text = violation.to_string();
                 json!({ "channel": channel, "text": text, "violation": violation_json(&violation) })
             }));
+            let postponed = found.postponed_json();
+            postponed_beyond_standard
+                .extend(found.postponed().map(|text| json!({ "channel": channel, "text": text, "found": postponed })));
         }
-        Ok(Commands { channels, commands, legal: checked.then_some(violations.is_empty()), violations })
+        let legal = violations.is_empty() && postponed_beyond_standard.is_empty();
+        Ok(Commands {
+            channels,
+            commands,
+            legal: checked.then_some(legal),
+            refresh_checked: checked && refreshed,
+            violations,
+            postponed_beyond_standard,
+        })
     }
 
     fn text(&self) -> String {
         let legal = match self.legal {
             None => "",
+            Some(true) if !self.refresh_checked => {
+                ", all legal between commands; whether rows are refreshed is not checked"
+            }
             Some(true) => ", all legal",
             Some(false) => ", not all legal",
         };
         let mut text = format!("commands   {} on {} channels{legal}\n", self.commands, self.channels);
         for violation in &self.violations {
             let _ = writeln!(text, "           channel {}: {}", violation["channel"], violation["text"]);
+        }
+        for postponed in &self.postponed_beyond_standard {
+            let _ = writeln!(
+                text,
+                "           channel {}: JEDEC limits how many REF commands are postponed or pulled in: {}",
+                postponed["channel"], postponed["text"]
+            );
         }
         text
     }
@@ -141,9 +179,10 @@ impl Commands {
 /// What sees the commands of each channel.
 fn watches(arguments: &SimArguments, scenario: &Scenario) -> Result<Vec<CommandWatch>, Failure> {
     let channels = scenario.channels()?;
-    let checker = || Checker::new(&channels.geometry, &channels.timing, CheckOptions { refresh: channels.duty });
+    let device = Device { geometry: channels.geometry, timing: channels.timing, ..scenario.device().clone() };
+    let rules = || Rules::new(&device, channels.duty, scenario.file().controller.refresh.as_deref());
     let file = |channel| arguments.commands.as_ref().map(|folder| folder.join(format!("channel-{channel}.commands")));
-    let watch = |channel| CommandWatch::new(file(channel).as_deref(), arguments.check.then(checker));
+    let watch = |channel| CommandWatch::new(file(channel).as_deref(), arguments.check.then(rules));
     (0..channels.count).map(watch).collect()
 }
 

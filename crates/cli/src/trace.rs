@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ use memtint_workload::{
 };
 use serde::Serialize;
 
-use crate::output::{Failure, Format, done, done_json, table};
+use crate::output::{Failure, Format, done, done_json, open_log, table};
 use crate::{Ending, RUN_FAILED};
 
 /// Arguments of `memtint trace`.
@@ -456,9 +455,7 @@ fn open(path: &Path) -> Result<(Box<dyn BufRead>, String), Failure> {
     if path == Path::new("-") {
         return Ok((Box::new(BufReader::new(io::stdin())), "standard input".to_owned()));
     }
-    let opened = File::open(path);
-    let file = opened.map_err(|cause| Failure::File { path: path.to_owned(), done: "opened", cause })?;
-    Ok((Box::new(BufReader::with_capacity(1 << 18, file)), path.display().to_string()))
+    Ok((Box::new(open_log(path)?), path.display().to_string()))
 }
 
 fn convert_to(to: Foreign, arguments: &ConvertArguments) -> Result<ConvertReport, Failure> {

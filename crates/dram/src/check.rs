@@ -241,6 +241,13 @@ impl RefreshCheck {
         Some(RefreshCheck::paced(device, bank.commands, bank.interval, factor))
     }
 
+    /// Gives what the standard demands beyond this duty: its limits of REF commands that are postponed or pulled in, where this duty
+    /// asks only that each row is refreshed within the window (one burst, a timetable of software). `None` where it has them.
+    #[must_use]
+    pub fn beyond(&self, device: &Device) -> Option<RefreshCheck> {
+        self.pace.is_none().then(|| RefreshCheck::all_bank(device))
+    }
+
     /// Only the window counts, as for burst refresh (JEDEC's standards forbid that, devices do it).
     #[must_use]
     pub fn window_only(device: &Device, slack: u64) -> RefreshCheck {

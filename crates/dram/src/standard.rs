@@ -13,13 +13,10 @@ use crate::error::DramError;
 use crate::timing::{Geometry, Timing};
 use memtint_units::{Clock, Picoseconds};
 use serde::Deserialize;
-use std::io::Read as _;
 use std::path::Path;
 
 static STANDARDS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/standards.rs"));
 
-/// No standard is longer; a file that is has been named by mistake.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The longest constraint in cycles: far above any, far below what could overflow a sum.
 const CYCLES_MAX: u64 = 1 << 20;
 
@@ -747,13 +744,6 @@ fn field_error(origin: &str, field: &str, found: String, accepted: &str) -> Dram
 }
 
 fn read_file(path: &Path) -> Result<String, DramError> {
-    let failed = |reason: String| DramError::Read { path: path.display().to_string(), reason };
-    let mut text = String::new();
-    // Read no further than needed to know: a device has no length, and no end.
-    let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| failed(error.to_string()))?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(failed(format!("it has more than {FILE_BYTES_MAX} bytes, which is the most that is accepted")));
-    }
-    Ok(text)
+    let read = memtint_input::text(path, memtint_input::CONFIGURATION_BYTES_MAX);
+    read.map_err(|error| DramError::Read { path: path.display().to_string(), reason: error.to_string() })
 }

@@ -7,8 +7,18 @@
 //! ```
 //!
 //! Each line lists the address bits of a function in decimal, separated by spaces or tabs. Empty lines and lines that
-//! start with `#` are skipped. The text knows neither roles nor regions; [`to_platform_file`] makes a platform of it with
-//! one region that its reader must check.
+//! start with `#` are skipped. Two more forms of a line are read, which need no option because no list of bits looks like them:
+//!
+//! ```text
+//! 0x24000
+//! Valid Function: 0x4080 bits: 7 + 14
+//! ```
+//!
+//! A word after `0x` is a mask (Blacksmith, ZenHammer); a line is one mask. `Valid Function:` begins a line of the output of
+//! TRRespass' DRAMA, whose other lines (`~~~ ...`, `[ LOG ]`, and the like) are not read by this form: copy the functions only. Mask
+//! and bits of such a line must agree.
+//!
+//! The text knows neither roles nor regions; [`to_platform_file`] makes a platform of it with one region that its reader must check.
 
 use crate::file::{DramSection, FunctionSection, PlatformFile, RegionSection, Role, SCHEMA};
 use crate::gf2;
@@ -22,7 +32,8 @@ use std::fmt::Write as _;
 pub enum MapFileError {
     /// A word is not an address bit.
     #[error(
-        "map file {origin:?}: line {line}: found {found:?}, accepted are decimal address bits from 0 to {} separated by spaces",
+        "map file {origin:?}: line {line}: found {found:?}, accepted are decimal address bits from 0 to {} separated by spaces, a mask \
+         such as 0x24000, or a line of DRAMA such as \"Valid Function: 0x4080 bits: 7 + 14\"",
         ADDRESS_BITS_MAX - 1
     )]
     Bit {
@@ -32,6 +43,20 @@ pub enum MapFileError {
         line: usize,
         /// The word.
         found: String,
+    },
+    /// Mask and bits of a line of DRAMA are not the same function.
+    #[error(
+        "map file {origin:?}: line {line}: mask is {mask:#x} and bits are those of {bits:#x}; accepted is one function a line"
+    )]
+    Disagree {
+        /// The file.
+        origin: String,
+        /// The line.
+        line: usize,
+        /// The mask.
+        mask: u64,
+        /// The mask of the bits.
+        bits: u64,
     },
     /// A bit stands twice in a line.
     #[error(
@@ -103,7 +128,33 @@ pub fn parse(text: &str, origin: &str) -> Result<Vec<u64>, MapFileError> {
     Ok(masks)
 }
 
+/// A line in any of its forms.
 fn function(body: &str, line: usize, origin: &str) -> Result<u64, MapFileError> {
+    if let Some(rest) = body.strip_prefix("Valid Function:") {
+        let (mask, bits) = rest.split_once("bits:").unwrap_or((rest, ""));
+        let mask = mask_of(mask.trim(), line, origin)?;
+        let bits = bits.replace('+', " ");
+        return match bits.trim() {
+            "" => Ok(mask),
+            bits => match bits_of(bits, line, origin)? {
+                same if same == mask => Ok(mask),
+                bits => Err(MapFileError::Disagree { origin: origin.to_owned(), line, mask, bits }),
+            },
+        };
+    }
+    if body.starts_with("0x") { mask_of(body, line, origin) } else { bits_of(body, line, origin) }
+}
+
+fn mask_of(word: &str, line: usize, origin: &str) -> Result<u64, MapFileError> {
+    let digits = word.strip_prefix("0x").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let mask = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    mask.filter(|&mask| mask != 0 && mask >> ADDRESS_BITS_MAX == 0).ok_or_else(|| {
+        let found = word.chars().take(24).collect();
+        MapFileError::Bit { origin: origin.to_owned(), line, found }
+    })
+}
+
+fn bits_of(body: &str, line: usize, origin: &str) -> Result<u64, MapFileError> {
     let mut mask = 0u64;
     for word in body.split_whitespace() {
         let digits = word.bytes().all(|byte| byte.is_ascii_digit());
@@ -198,6 +249,29 @@ mod tests {
         assert_eq!(masks, [1 << 14 | 1 << 18, 1 << 15 | 1 << 19, 0xf300]);
         assert_eq!(print(&masks), "14 18\n15 19\n8 9 12 13 14 15\n");
         assert_eq!(parse(&print(&masks), "m").unwrap(), masks);
+    }
+
+    /// The same functions as Blacksmith and ZenHammer write them, and as TRRespass' DRAMA prints them.
+    #[test]
+    fn masks_and_the_output_of_drama_are_read() {
+        assert_eq!(
+            parse("0x2040\n0x24000\n0x48000\n0x90000\n", "m").map(|masks| print(&masks)).unwrap(),
+            "6 13\n14 17\n15 18\n16 19\n"
+        );
+        let drama = "         Valid Function: 0x4080\t\t bits: 7 + 14 \n\t Valid Function: 0x88000 bits: 15 + 19\n";
+        assert_eq!(parse(drama, "m").unwrap(), [0x4080, 0x88000]);
+        for (text, message) in [
+            ("0x\n", "line 1: found \"0x\", accepted are decimal address bits"),
+            ("0x2040 0x24000\n", "line 1: found \"0x2040 0x24000\""),
+            ("6 13\n0x10000000000000\n", "line 2: found \"0x10000000000000\""),
+            ("0x0\n", "line 1: found \"0x0\""),
+            ("Valid Function: 0x4080 bits: 7 + 15\n", "line 1: mask is 0x4080 and bits are those of 0x8080"),
+            ("Valid Function: 7 + 14\n", "line 1: found \"7 + 14\""),
+            ("6 13\n0x2040\n", "line 2: the function equals the XOR of those on lines [1]"),
+        ] {
+            let found = parse(text, "m").unwrap_err().to_string();
+            assert!(found.contains(message), "{text:?}: {found}");
+        }
     }
 
     #[test]

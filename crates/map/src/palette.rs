@@ -73,9 +73,9 @@ pub enum PaletteError {
     /// A granule is interleaved over channels by a modulus.
     #[error(
         "platform {platform:?}: region {region} interleaves {ways} channels in blocks of {block}, less than the granule \
-         {granule}; pieces of such a granule start at channel addresses that are not aligned, so the banks it touches \
-         form no class; use a granule of at most {block}{}", if *block < ByteSize(4096) { ", which is less than a page: this \
-         machine cannot be colored" } else { "" }
+         {granule}; memtint computes the classes of granules inside one block only, and not those that larger granules may have; \
+         accepted is a granule of at most {block}{}", if *block < ByteSize(4096) { ", which is less than a page: memtint cannot \
+         color this machine" } else { "" }
     )]
     ModuloInsideGranule {
         /// The platform's id.
@@ -185,10 +185,18 @@ impl Palette {
         1 << self.banks.subspace().rank()
     }
 
-    /// Counts the bank classes; 1 means that there is nothing to isolate.
+    /// Counts the numbers of bank classes, also those without memory (see [`Palette::occupied_bank_classes`]); 1 means that there is
+    /// nothing to isolate.
     #[must_use]
     pub fn bank_classes(&self) -> u32 {
         (self.platform.domains().len() as u32) << self.banks.index_bits()
+    }
+
+    /// Counts the bank classes that memory of the platform is in: what can be isolated. The others are numbers without memory, which
+    /// address bits above the platform's size would give.
+    #[must_use]
+    pub fn occupied_bank_classes(&self) -> u32 {
+        self.granules_of_bank_classes().into_iter().filter(|&granules| granules > 0).count() as u32
     }
 
     /// Counts the set colors; 1 when the cache index is unknown or a granule covers it.

@@ -9,7 +9,6 @@ use crate::file::{
 use crate::gf2;
 use memtint_units::{ByteSize, PAGE_SIZE, PhysAddr};
 use std::collections::BTreeSet;
-use std::io::Read as _;
 use std::path::Path;
 
 /// Addresses have fewer bits than this: the widest physical address of any architecture with 4 KiB pages.
@@ -21,8 +20,6 @@ pub const DOMAINS_MAX: usize = 64;
 const INTERLEAVE_WAYS_MAX: u32 = 64;
 /// Node numbers stay below this, so that what node functions add fits; Linux knows at most 1024 nodes.
 const NODE_LIMIT: u32 = 1 << 30;
-/// Larger files are refused unread: the largest of the catalogue has a few thousand bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A platform whose file has been verified: the only type from which palettes are made.
 ///
@@ -318,16 +315,8 @@ impl Interleave {
 }
 
 fn read_file(path: &Path) -> Result<String, PlatformError> {
-    let failed = |source| PlatformError::Read { path: path.to_owned(), source };
-    let mut text = String::new();
-    // Read no further than needed to know: a device has no length, and no end.
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        let text = format!("it has more than {FILE_BYTES_MAX} bytes, which is the most that is accepted");
-        return Err(failed(std::io::Error::other(text)));
-    }
-    Ok(text)
+    let read = memtint_input::text(path, memtint_input::CONFIGURATION_BYTES_MAX);
+    read.map_err(|source| PlatformError::Read { path: path.to_owned(), source })
 }
 
 /// Verification of one file, stage by stage.

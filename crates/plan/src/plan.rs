@@ -39,7 +39,8 @@ impl Plan {
     /// Any [`PlanError`].
     pub fn load(path: &Path) -> Result<Self, PlanError> {
         let origin = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|cause| PlanError::Read { file: origin.clone(), cause })?;
+        let text = memtint_input::text(path, memtint_input::CONFIGURATION_BYTES_MAX)
+            .map_err(|cause| PlanError::Read { file: origin.clone(), cause })?;
         Self::parse(&text, &origin)
     }
 

@@ -62,7 +62,7 @@ pub use random::Random;
 pub use report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings, Step};
 pub use roles::{Compared, Level, Roles, Untold, roles};
 pub use shift::{Shift, shift};
-pub use simulated::{Noise, SimulatedMachine};
+pub use simulated::{ASSUMED_ROW_BIT, Noise, SimulatedMachine};
 pub use solve::{Solution, Unsolved, solve};
 pub use tester::{Decision, Effort, Levels, Shifted, Target, Tested, Tester};
 pub use verify::{Rate, Verification, verify};

@@ -45,10 +45,13 @@ use crate::oracle::{Oracle, OracleError};
 use crate::pool::{LINE, Pool};
 use memtint_units::PhysAddr;
 use std::fmt::{self, Write as _};
-use std::io::{BufRead, Lines, Write};
+use std::io::{BufRead, Write};
 use std::ops::Range;
 
 const TITLE: &str = "memtint probe log 2";
+/// Limits of the two lists that a log begins with: everything after them is read line by line and not kept.
+const NOTES_MAX: usize = 1000;
+const PIECES_MAX: usize = 1 << 20;
 /// More lines than this are not written one by one.
 const LISTED_MAX: usize = 64;
 
@@ -278,7 +281,7 @@ impl<O: Oracle, W: Write> Oracle for Recorder<O, W> {
 #[derive(Debug)]
 pub struct Log<R> {
     name: String,
-    lines: Lines<R>,
+    lines: memtint_input::Lines<R>,
     line: usize,
     notes: Vec<(String, String)>,
     /// A line that was read and not used.
@@ -291,7 +294,13 @@ impl<R: BufRead> Log<R> {
     /// # Errors
     /// [`OracleError::Log`] for a text that is no log, [`OracleError::Io`] when it cannot be read.
     pub fn new(name: &str, log: R) -> Result<Log<R>, OracleError> {
-        let mut log = Log { name: name.to_owned(), lines: log.lines(), line: 0, notes: Vec::new(), ahead: None };
+        let mut log = Log {
+            name: name.to_owned(),
+            lines: memtint_input::Lines::new(log),
+            line: 0,
+            notes: Vec::new(),
+            ahead: None,
+        };
         let title = log.next()?;
         if title.as_deref() != Some(TITLE) {
             return Err(log.refuse(title, "a log that begins with \"memtint probe log 2\""));
@@ -302,6 +311,9 @@ impl<R: BufRead> Log<R> {
                 log.ahead = line;
                 return Ok(log);
             };
+            if log.notes.len() == NOTES_MAX {
+                return Err(log.refuse(line, "at most 1000 notes"));
+            }
             let (key, text) = note.split_once(' ').unwrap_or((note, ""));
             log.notes.push((key.to_owned(), text.to_owned()));
         }
@@ -413,6 +425,9 @@ impl<'l, R: BufRead> Replay<'l, R> {
                 break;
             };
             match bounds(piece) {
+                Some(_) if pieces.len() == PIECES_MAX => {
+                    return Err(log.refuse(line, "at most 1048576 pieces of memory"));
+                }
                 Some(piece) => pieces.push(piece),
                 None => return Err(log.refuse(line, "piece and two addresses such as 0x100000 0x200000")),
             }

@@ -97,6 +97,9 @@ impl Noise {
     pub const LEAKY: Noise = Noise { leak: 0.05, ..Noise::TYPICAL };
 }
 
+/// The lowest address bit that is taken for a row bit where a platform file gives none.
+pub const ASSUMED_ROW_BIT: u32 = 13;
+
 /// A machine with the mapping of a platform file.
 ///
 /// Each bank keeps the row that was used last open. Where the file does not say which bits give the row, two addresses are in one row
@@ -182,6 +185,13 @@ impl SimulatedMachine {
         &self.platform
     }
 
+    /// Tells whether the platform gives no row bits, so that address bits from [`ASSUMED_ROW_BIT`] on are taken for rows. These may
+    /// contradict the bank functions, and then no mapping explains what the machine does.
+    #[must_use]
+    pub fn rows_are_assumed(&self) -> bool {
+        self.rows.is_none()
+    }
+
     /// Tells whether two addresses are in one bank and in different rows.
     #[must_use]
     pub fn conflicts(&self, a: PhysAddr, b: PhysAddr) -> bool {
@@ -206,7 +216,7 @@ impl SimulatedMachine {
         let inside = self.platform.locate(addr).expect("the same").dram_addr;
         let row = match &self.rows {
             Some(functions) => gf2::evaluate(functions, inside),
-            None => inside >> 13,
+            None => inside >> ASSUMED_ROW_BIT,
         };
         (bank, row)
     }

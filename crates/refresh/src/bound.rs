@@ -2,7 +2,7 @@
 
 use memtint_sched::crs::{Proof, judge};
 use memtint_sched::{
-    Effort, Granularity, Interference, Preemption, Refresh, TaskSet, Unsupported, Verdict, WorstCase,
+    AnalysisLimits, Granularity, Interference, Preemption, Refresh, TaskSet, Unsupported, Verdict, WorstCase,
     worst_response_edf_with, worst_response_with,
 };
 use memtint_taskset::{Color, Inside, TaskFile};
@@ -11,9 +11,6 @@ use memtint_units::Picoseconds;
 use crate::job::stretch;
 use crate::scenario::Plan;
 use crate::{RefreshError, Scheme};
-
-/// Events of a timeline that the analysis of servers looks at.
-const EVENTS_MAX: u64 = 100_000;
 
 /// What an analysis says of the responses of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +34,7 @@ pub(crate) struct Bounds {
 
 /// Bounds under fixed priorities or earliest deadlines, core by core, with refresh as a term.
 pub(crate) fn of_priorities(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
+    let effort = AnalysisLimits::default().effort;
     let mut tasks = vec![Bound::Unbounded; plan.file.set.tasks().len()];
     let mut cores: Vec<u32> = (0..tasks.len()).map(|task| plan.core(task)).collect();
     cores.sort_unstable();
@@ -61,10 +59,10 @@ pub(crate) fn of_priorities(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
         let terms: Vec<Interference> = term(plan)?.into_iter().map(Interference::Refresh).collect();
         for (place, &task) in own.iter().enumerate() {
             let found = if plan.order == Inside::Edf {
-                worst_response_edf_with(&set, place, &terms, Effort::default())
+                worst_response_edf_with(&set, place, &terms, effort)
             } else {
                 let order = plan.order_among(&own, &set)?;
-                worst_response_with(&set, &order, Preemption::Full, place, &terms, Effort::default())
+                worst_response_with(&set, &order, Preemption::Full, place, &terms, effort)
             };
             tasks[task] = match found {
                 Ok(WorstCase::Bounded(worst)) => Bound::Within(worst.response),
@@ -143,7 +141,7 @@ fn term(plan: &Plan<'_>) -> Result<Option<Refresh>, RefreshError> {
     };
     Ok(match plan.scheme {
         Scheme::None | Scheme::Auto | Scheme::ColoredRefresh | Scheme::Crs => None,
-        Scheme::Fgr1 => Some(Refresh::auto(interval, t_rfc, reopen)?),
+        Scheme::Fgr1 => Some(plan.machine.refresh()?),
         Scheme::Fgr2 => fine(Granularity::Two)?,
         Scheme::Fgr4 => fine(Granularity::Four)?,
         Scheme::Burst => {
@@ -163,7 +161,8 @@ pub(crate) fn of_servers(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
         analysis += "; a task with two instances meets no lock of its own colors";
     }
     let count = file.set.tasks().len();
-    let tasks = match judge(&system, Effort::default(), EVENTS_MAX) {
+    let limits = AnalysisLimits::default();
+    let tasks = match judge(&system, limits.effort, limits.events_max) {
         Verdict::Schedulable(witness) => of_proof(file, &witness.proof),
         Verdict::Unschedulable(_) => {
             let reason = "with every job at its WCET and on time, a job misses its deadline: no bound".to_owned();

@@ -2,7 +2,7 @@
 //!
 //! A task set says how long a job takes at most; a simulation needs to know what it does. A task with a `program` executes
 //! references of that model, as many as fit. A task with `lines` reads so many lines, one after the other, spread evenly:
-//! the instructions between them are as many as fit. A task with neither computes on one line. What fits is found by
+//! the instructions between them are as many as fit. A task with neither is refused: nothing is known of what it does to memory. What fits is found by
 //! simulating the task alone, without refresh, for all the jobs that it will have: none of them takes longer than the WCET, less what
 //! is [spared](Options::spared_per_mille), and less a reference of another task, which the simulator does not interrupt.
 
@@ -13,7 +13,7 @@ use memtint_taskset::{TaskFile, TaskMore};
 use memtint_units::{ByteSize, Picoseconds};
 use memtint_workload::catalogue;
 
-use crate::machine::Machine;
+use crate::machine::{Machine, RANK_BYTES_MIN};
 use crate::scenario::{Placed, alone, of_slots};
 use crate::{Options, RefreshError};
 
@@ -30,10 +30,6 @@ const ROUNDS_OF_ALL: u32 = 5;
 const FIRST_STEP: u64 = 64;
 /// What `lines` are read from: more than the caches hold.
 const LINES_BYTES: u64 = 1 << 20;
-/// Between two references of a task that only computes.
-const COMPUTING_GAP: u32 = 99;
-/// Memory of a rank, at least.
-const RANK_BYTES: u64 = 64 << 20;
 /// Neither references of a job nor the gap between two are more.
 const SIZE_MAX: u64 = 1 << 31;
 
@@ -64,10 +60,6 @@ impl Shape {
     fn of(more: &TaskMore, lines: u64) -> Shape {
         match (&more.program, lines) {
             (Some(model), _) => Shape::References(Workload::Program { model: model.clone() }),
-            (None, 0) => {
-                let line = ByteSize(LINE_BYTES);
-                Shape::References(Workload::Bandwidth { size: line, step: line, write: false, gap: COMPUTING_GAP })
-            }
             (None, lines) => Shape::Gap(lines),
         }
     }
@@ -100,7 +92,23 @@ pub(crate) fn rank_bytes(file: &TaskFile) -> Result<u64, RefreshError> {
         }
     }
     // Instances of each task may lie in the same rank.
-    Ok((2 * most).next_power_of_two().max(RANK_BYTES))
+    Ok((2 * most).next_power_of_two().max(RANK_BYTES_MIN))
+}
+
+/// Refuses a task of which the file does not say what it does to memory.
+///
+/// Such a task used to compute on one cache line. It met no refresh, so that a simulation of it shows nothing.
+pub(crate) fn moves_lines(file: &TaskFile) -> Result<(), RefreshError> {
+    let mut all = file.set.tasks().iter().zip(&file.tasks);
+    match all.find(|(task, more)| task.lines() == 0 && more.program.is_none()) {
+        None => Ok(()),
+        Some((task, _)) => Err(RefreshError::Field {
+            file: file.name.clone(),
+            field: format!("task {:?}: lines", task.name()),
+            found: "not given".to_owned(),
+            accepted: "lines, the cache lines that a job moves, or program, a model of the catalogue".to_owned(),
+        }),
+    }
 }
 
 /// Gives the data that instances of a task copy: those of the file, or as many lines as surely fit into the time that it gives.
@@ -136,8 +144,7 @@ pub(crate) fn stretch(file: &TaskFile, but: Option<usize>) -> Result<Picoseconds
         let instructions = match (&more.program, task.lines()) {
             // A miss lies anywhere in its share of the instructions: two are less than two shares apart.
             (Some(model), _) => 2_000_000 / catalogue::find(model)?.misses_per_million_instructions.value.max(1) + 1,
-            (None, 0) => u64::from(COMPUTING_GAP) + 1,
-            (None, lines) => task.wcet().0 / 1000 / lines + 1,
+            (None, lines) => task.wcet().0 / 1000 / lines.max(1) + 1,
         };
         longest = longest.max(Picoseconds::from_ns(instructions) + ONE_READ);
     }

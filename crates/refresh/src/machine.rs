@@ -3,7 +3,7 @@
 use memtint_cache::Inclusion;
 use memtint_dram::{Device, DeviceChoice, Standard};
 use memtint_map::Platform;
-use memtint_sched::{Density, RankOrder};
+use memtint_sched::{Density, RankOrder, Refresh};
 use memtint_sim::scenario::{CacheSection, CacheSize, ControllerSection, LastLevelSize, PageName};
 use memtint_taskset::Memory;
 use memtint_units::{ByteSize, Picoseconds};
@@ -22,6 +22,8 @@ const INTERVAL: u128 = 7_800_000;
 const WINDOW: u128 = 64_000_000_000;
 /// Address bit of the lowest rank bit (paper 004, 4.4.2: "the rank ID is determined by bits 15-17").
 const RANK_BIT: u32 = 15;
+/// Memory of a rank, at least.
+pub(crate) const RANK_BYTES_MIN: u64 = 64 << 20;
 /// The simulator's locks name ranks by the bits of a word.
 const RANKS_MAX: u32 = 64;
 /// Bank bits of a rank: 8 banks (JESD79-3).
@@ -106,6 +108,17 @@ impl Machine {
         self.device.clock.start(cycles)
     }
 
+    /// Gives refresh by the controller, all ranks together, as a term of the analysis: tREFI, tRFC, and the longest reopening.
+    ///
+    /// # Errors
+    ///
+    /// [`RefreshError::Sched`] when tRFC leaves no time between two refreshes.
+    pub fn refresh(&self) -> Result<Refresh, RefreshError> {
+        let time = |cycles: u32| self.device.clock.start(cycles.into());
+        let timing = &self.device.timing;
+        Ok(Refresh::auto(time(timing.refi), time(timing.rfc), self.reopen())?)
+    }
+
     /// Of each core its own.
     pub(crate) fn cache_section(&self, cores: u32) -> CacheSection {
         let cache = |size: u64, ways| CacheSize { size: ByteSize(size), ways };
@@ -136,6 +149,19 @@ impl Machine {
             ..ControllerSection::default()
         }
     }
+}
+
+/// Gives what refresh by the controller, all ranks together, does to a core in front of a memory: what [`Scheme::Fgr1`] is analyzed
+/// with. A memory of one rank counts as one of two, which costs one more cycle of the command bus.
+///
+/// # Errors
+///
+/// As [`Machine::new`] and [`Machine::refresh`].
+///
+/// [`Scheme::Fgr1`]: crate::Scheme::Fgr1
+pub fn refresh_of(file: &str, memory: &Memory) -> Result<Refresh, RefreshError> {
+    let memory = Memory { ranks: memory.ranks.max(2), ..*memory };
+    Machine::new(file, &memory, Caches::None, RANK_BYTES_MIN)?.refresh()
 }
 
 /// Bursts that refresh so many ranks, one after the other.

@@ -187,12 +187,19 @@ impl Outcome {
         self.tasks.iter().filter(|task| task.within() == Some(false)).collect()
     }
 
+    /// Lists tasks whose responses the analysis finds unbounded: a job is late sooner or later, if not in the simulated time.
+    #[must_use]
+    pub fn unbounded(&self) -> Vec<&TaskOutcome> {
+        self.tasks.iter().filter(|task| task.bound == Bound::Unbounded).collect()
+    }
+
     /// Tells whether the scheme has kept what it promises: no job late, no row lost, under locks no request that meets a
-    /// refresh, and no task that ended.
+    /// refresh, no task that ended, and none whose responses are unbounded by the analysis.
     #[must_use]
     pub fn holds(&self) -> bool {
         let met = self.scheme.locks() && self.requests_met() > 0;
-        self.misses() == 0 && self.losses() == 0 && !met && self.tasks.iter().all(|task| task.ended.is_none())
+        let ended = self.tasks.iter().any(|task| task.ended.is_some());
+        self.misses() == 0 && self.losses() == 0 && !met && !ended && self.unbounded().is_empty()
     }
 
     /// Gives the mean latency of all reads of memory, rounded down.

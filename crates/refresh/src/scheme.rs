@@ -21,7 +21,18 @@ pub enum Scheme {
     Crs,
 }
 
+/// What JEDEC says of refresh in bursts, for every verb that plans, simulates or analyzes it (JESD79-3F, refresh command: REF in 64 ms,
+/// and REF that may be postponed).
+pub const BEYOND_STANDARD: &str = "all 8192 REF commands of a retention time come in one burst, and JEDEC accepts at most 8 postponed (JESD79-3F); \
+     a controller within the standard does not do this, and devices are not specified for it";
+
 impl Scheme {
+    /// Tells what the scheme asks of memory that the standard does not give; `None` for refresh within the standard.
+    #[must_use]
+    pub fn beyond_standard(self) -> Option<&'static str> {
+        matches!(self, Scheme::Burst | Scheme::ColoredRefresh | Scheme::Crs).then_some(BEYOND_STANDARD)
+    }
+
     /// All of them.
     pub const ALL: [Scheme; 8] = [
         Scheme::None,

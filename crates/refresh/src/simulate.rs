@@ -7,7 +7,7 @@ use memtint_units::Picoseconds;
 use num_integer::Integer;
 
 use crate::bound::{Bounds, of_priorities, of_servers};
-use crate::job::{fit, globals, rank_bytes};
+use crate::job::{fit, globals, moves_lines, rank_bytes};
 use crate::outcome::{Locked, Met, Outcome, Spread, TaskOutcome};
 use crate::scenario::{Plan, of_slots};
 use crate::watch::CommandWatch;
@@ -79,10 +79,11 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// [`RefreshError`] when the file has no `[memory]`, a value that cannot be simulated, or a WCET that is too short for a
-    /// single reference.
+    /// [`RefreshError`] when the file has no `[memory]`, a task without `lines` and without `program`, a value that cannot be
+    /// simulated, or a WCET that is too short for a single reference.
     pub fn new(file: &TaskFile, options: Options, threads: usize, go_on: GoOn<'_>) -> Result<Prepared, RefreshError> {
         let mut memory = *file.memory_given()?;
+        moves_lines(file)?;
         // Requests end and dirty lines are written back in no lesser time.
         let lock_assumed = memory.lock.0 == 0;
         if lock_assumed {

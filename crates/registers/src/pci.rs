@@ -127,7 +127,7 @@ impl ConfigSpace {
                 continue;
             };
             let path = entry.path().join("config");
-            let bytes = std::fs::read(&path).map_err(failed(&path))?;
+            let bytes = memtint_input::bytes(&path, memtint_input::DOCUMENT_BYTES_MAX).map_err(failed(&path))?;
             if !space.put(address, 0, &bytes) {
                 let found = format!("{} bytes", bytes.len());
                 return Origin(&path.display().to_string()).line(1, &found, "at most 4096 bytes");

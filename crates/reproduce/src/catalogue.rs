@@ -236,6 +236,18 @@ fn check_errata(figure: &Figure) -> Result<(), ReproduceError> {
     for (each, name) in points.chain(figure.row.iter().map(|row| (&row.each, &row.name))) {
         known.extend(items(figure, each.as_ref(), false).into_iter().map(|item| named(name, item)));
     }
+    if figure.because.is_some() == figure.because_of.is_empty() {
+        let accepted = "names of what differs, exactly where because says why";
+        return Err(refuse(id, "because_of", format!("{:?}", figure.because_of), accepted));
+    }
+    if let Some(unknown) = figure.because_of.iter().find(|name| !known.contains(*name)) {
+        return Err(refuse(
+            id,
+            "because_of",
+            format!("{unknown:?}"),
+            "the name of a value or row, or the words of a claim",
+        ));
+    }
     for erratum in &figure.erratum {
         let field = |name: &str| format!("erratum {:?}: {name}", erratum.number);
         let texts = [

@@ -47,9 +47,12 @@ pub struct Comparison {
     /// What its file expects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expectation>,
-    /// Why it differs; only when it does.
+    /// Why it differs, or why it failed; only when it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What the file explains although it agrees.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<String>,
     /// What the scenarios leave out.
     pub simplified: Vec<String>,
     /// Parameters that no source gives.
@@ -143,6 +146,10 @@ pub enum Verdict {
     Differs,
     /// Nothing is regenerated.
     PublishedOnly,
+    /// None: the short form simulates too little for one.
+    FirstLook,
+    /// None: a task of a simulation ended before its work was done.
+    Failed,
 }
 
 impl Comparison {
@@ -150,11 +157,20 @@ impl Comparison {
     #[must_use]
     pub fn is_as_expected(&self) -> bool {
         match (self.verdict, self.expected) {
-            (Verdict::PublishedOnly, _) | (Verdict::Within, _) => true,
-            (Verdict::CannotBeRight, expected) => expected == Some(Expectation::Errata),
-            (Verdict::SameOrderAndTrend, expected) => expected != Some(Expectation::Within) || self.short,
-            (Verdict::Differs, _) => false,
+            (Verdict::PublishedOnly | Verdict::FirstLook, _) => true,
+            (Verdict::Within, _) => self.stale.is_empty(),
+            (Verdict::CannotBeRight, expected) => expected == Some(Expectation::Errata) && self.stale.is_empty(),
+            (Verdict::SameOrderAndTrend, expected) => expected != Some(Expectation::Within) && self.stale.is_empty(),
+            (Verdict::Differs | Verdict::Failed, _) => false,
         }
+    }
+
+    /// Takes the verdict back: a simulation did not do its work.
+    pub(crate) fn fail(&mut self, reason: String) {
+        self.verdict = Verdict::Failed;
+        self.verdict_text = format!("failed: {reason}");
+        self.reason = Some(reason);
+        self.stale.clear();
     }
 }
 
@@ -221,11 +237,19 @@ pub(crate) fn compare(
     // Rows agree or do not, there is no distance.
     let agreeing = rows.iter().any(|row| row.equal == Some(true) && row.errata.is_empty());
     let largest = largest.or(agreeing.then_some(0.0));
-    let deviating = deviating(figure, &values, &rows, &claims, &errata);
-    let verdict = verdict(figure, &claims, largest, &deviating);
-    let reason = (verdict == Verdict::Differs).then(|| figure.because.clone()).flatten();
-    let reason =
-        reason.or_else(|| (verdict == Verdict::Differs && !deviating.is_empty()).then(|| deviating.join("; ")));
+    let mut deviating = deviating(figure, &values, &rows, &claims, &errata);
+    let whole = !short || figure.short_is_whole();
+    let verdict = if whole { verdict(figure, &claims, largest, &deviating) } else { Verdict::FirstLook };
+    if verdict == Verdict::Differs && deviating.is_empty() {
+        let far = values.iter().filter(|value| value.deviates(figure));
+        deviating = far.map(|value| Deviation::of(&value.name, "deviates")).collect();
+    }
+    let agrees = |name: &&String| !deviating.iter().any(|deviation| deviation.name == **name);
+    let stale: Vec<String> = match whole && figure.is_regenerated() {
+        true => figure.because_of.iter().filter(agrees).cloned().collect(),
+        false => Vec::new(),
+    };
+    let reason = (verdict == Verdict::Differs).then(|| reason(figure, &deviating)).flatten();
     Ok(Comparison {
         id: figure.id.clone(),
         paper: figure.paper.clone(),
@@ -243,6 +267,7 @@ pub(crate) fn compare(
         largest_deviation_percent: largest,
         expected: figure.expects,
         reason,
+        stale,
         simplified: figure.simplified.clone(),
         fitted: catalogue::fitted(figure)?,
         assumed: Vec::new(),
@@ -278,6 +303,40 @@ fn is_of(point: &Point, value: &ComparedValue, figure: &Figure) -> bool {
     items(figure, point.each.as_ref(), false).iter().any(|item| named(&point.name, item) == value.name)
 }
 
+/// What is not as published.
+struct Deviation {
+    /// Name of a value or row, words of a claim, number of an erratum.
+    name: String,
+    /// The same as a sentence.
+    text: String,
+}
+
+impl Deviation {
+    fn of(name: &str, what: &str) -> Deviation {
+        Deviation { name: name.to_owned(), text: format!("{name} {what}") }
+    }
+
+    fn of_claim(say: &str, what: &str) -> Deviation {
+        Deviation { name: say.to_owned(), text: format!("{say:?} {what}") }
+    }
+}
+
+/// Why a figure differs: what its file says of what it explains, and the names of what it does not explain.
+fn reason(figure: &Figure, deviating: &[Deviation]) -> Option<String> {
+    let (known, open): (Vec<&Deviation>, Vec<&Deviation>) =
+        deviating.iter().partition(|deviation| figure.because_of.contains(&deviation.name));
+    let texts =
+        |all: Vec<&Deviation>| all.iter().map(|deviation| deviation.text.as_str()).collect::<Vec<_>>().join("; ");
+    match (&figure.because, known.is_empty(), open.is_empty()) {
+        (_, true, true) => None,
+        (Some(because), false, true) => Some(because.clone()),
+        (Some(because), false, false) => {
+            Some(format!("{because}; and of something not understood yet: {}", texts(open)))
+        }
+        _ => Some(texts(open)),
+    }
+}
+
 /// What deviates and no erratum explains, and errata that are not shown, in words. Where only a simulation gives a value,
 /// distance is no contradiction while the claims hold.
 fn deviating(
@@ -286,22 +345,27 @@ fn deviating(
     rows: &[ComparedRow],
     claims: &[JudgedClaim],
     errata: &[JudgedErratum],
-) -> Vec<String> {
+) -> Vec<Deviation> {
     let mut found = Vec::new();
     let exact = all.iter().filter(|value| value.exact.is_some() && value.errata.is_empty());
-    found.extend(exact.filter(|value| value.deviates(figure)).map(|value| format!("{} deviates", value.name)));
+    found.extend(exact.filter(|value| value.deviates(figure)).map(|value| Deviation::of(&value.name, "deviates")));
     let rows = rows.iter().filter(|row| row.equal == Some(false) && row.errata.is_empty());
-    found.extend(rows.map(|row| format!("{} deviates", row.name)));
+    found.extend(rows.map(|row| Deviation::of(&row.name, "deviates")));
     let failing = claims.iter().filter(|claim| claim.holds == Some(false) && claim.errata.is_empty());
-    found.extend(failing.map(|claim| format!("{:?} does not hold", claim.say)));
+    found.extend(failing.map(|claim| Deviation::of_claim(&claim.say, "does not hold")));
     let asked =
         figure.claim.iter().zip(claims).filter(|(claim, judged)| claim.answer.is_some() && judged.holds.is_none());
-    found.extend(asked.map(|(claim, _)| format!("{:?} has no result", claim.say)));
+    found.extend(asked.map(|(claim, _)| Deviation::of_claim(&claim.say, "has no result")));
     found.extend(figure.point.iter().filter(|point| point.answer.is_some()).flat_map(|point| {
         let missing = |value: &&ComparedValue| value.exact.is_none() && is_of(point, value, figure);
-        all.iter().filter(missing).map(|value| format!("{} has no result", value.name)).collect::<Vec<_>>()
+        all.iter().filter(missing).map(|value| Deviation::of(&value.name, "has no result")).collect::<Vec<_>>()
     }));
-    found.extend(errata.iter().filter(|one| !one.shown).map(|one| format!("erratum {} is not shown", one.number)));
+    found.extend(
+        errata
+            .iter()
+            .filter(|one| !one.shown)
+            .map(|one| Deviation { name: one.number.clone(), text: format!("erratum {} is not shown", one.number) }),
+    );
     found
 }
 
@@ -429,7 +493,7 @@ impl Claim {
     }
 }
 
-fn verdict(figure: &Figure, claims: &[JudgedClaim], largest: Option<f64>, deviating: &[String]) -> Verdict {
+fn verdict(figure: &Figure, claims: &[JudgedClaim], largest: Option<f64>, deviating: &[Deviation]) -> Verdict {
     if !figure.is_regenerated() {
         return Verdict::PublishedOnly;
     }
@@ -464,6 +528,8 @@ fn text(figure: &Figure, verdict: Verdict, largest: Option<f64>, reason: Option<
         }
         Verdict::Differs => format!("differs, because {}", reason.unwrap_or("of something not understood yet")),
         Verdict::PublishedOnly => "published values only, not regenerated yet".to_owned(),
+        Verdict::FirstLook => "no verdict: the short form is a first look; without --short there is one".to_owned(),
+        Verdict::Failed => format!("failed: {}", reason.unwrap_or("a simulation did not do its work")),
     }
 }
 

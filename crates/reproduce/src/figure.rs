@@ -33,9 +33,12 @@ pub struct Figure {
     /// Processor seconds that a regeneration takes, roughly; 0 where nothing is regenerated.
     #[serde(default)]
     pub seconds: u32,
-    /// Why the results differ, where they do and it has been understood.
+    /// Why the results differ, where they do and it has been understood; of what `because_of` names only.
     #[serde(default)]
     pub because: Option<String>,
+    /// What `because` explains: names of values and rows, and words of claims.
+    #[serde(default)]
+    pub because_of: Vec<String>,
     /// What the scenarios leave out of the paper's setup.
     #[serde(default)]
     pub simplified: Vec<String>,
@@ -554,6 +557,12 @@ fn unit() -> f64 {
 }
 
 impl Figure {
+    /// Tells whether the short form does all that the whole form does: nothing is simulated, and no list is cut.
+    #[must_use]
+    pub fn short_is_whole(&self) -> bool {
+        self.run.is_empty() && self.short.is_empty()
+    }
+
     /// Whether there is something to simulate, to allocate or to analyse.
     #[must_use]
     pub fn is_regenerated(&self) -> bool {

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Options {
     /// Simulations at the same time; results do not depend on it.
     pub threads: usize,
-    /// A tenth of the work, and parts of long lists: for tests. Verdicts of it are weaker than those of the whole.
+    /// A tenth of the work, and parts of long lists: a first look, which has a verdict only where nothing is simulated.
     pub short: bool,
     /// Seed of everything random instead of the scenarios' own.
     pub seed: Option<u64>,
@@ -61,12 +61,18 @@ pub fn reproduce(figures: &[Figure], options: Options, watch: &dyn Watch) -> Res
             scenarios.iter().map(|run| Some((run.name.as_str(), found(run)?))).collect();
         let Some(done) = done else { continue };
         let steps = allocation::run(&figure.id, &figure.allocation)?;
+        // A part of the work has numbers too, and they are not those of the whole.
+        let unfinished = done.iter().find_map(|(run, report)| Some(format!("run {run:?}: {}", report.unfinished()?)));
         let take = |measured: &Measured| match (done.get(measured.run.as_str()), &measured.alone_in) {
+            (Some(report), _) if report.unfinished().is_some() => None,
             (Some(report), None) => measure::of_report(report, measured.task.as_deref(), measured.measure),
             (Some(report), Some(alone_in)) => measure::beside(report, done.get(alone_in.as_str())?, measured.measure),
             (None, _) => measure::of_allocation(steps.get(measured.run.as_str())?, measured.measure),
         };
         let mut comparison = compare(figure, options.short, &take, &analysis::run(analyses)?)?;
+        if let Some(reason) = unfinished {
+            comparison.fail(reason);
+        }
         comparison.seed = scenarios.first().map(|run| run.scenario.seed());
         comparison.assumed = done.values().flat_map(|report| report.assumed.iter().cloned()).collect();
         comparison.assumed.sort();

@@ -75,4 +75,4 @@ pub use resource::{Budget, PeriodicResource, Supply, budget_curve, schedulable_o
 pub use schedule::{Coverage, Policy, Run, Schedule, schedule};
 pub use sensitivity::{Limit, Scaled, Scaling, edf_scaling, fixed_priority_scaling};
 pub use task::{TIME_MAX, Task, TaskSet, TaskSpec};
-pub use verdict::{Cause, Effort, Overload, Response, Unsupported, Verdict};
+pub use verdict::{AnalysisLimits, Cause, Effort, Overload, Response, Unsupported, Verdict};

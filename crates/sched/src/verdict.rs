@@ -146,6 +146,55 @@ impl Default for Effort {
     }
 }
 
+/// How much work one question may take, in all its parts. Every verb that asks for a verdict uses this type and its default, so that
+/// none answers *unsupported* where another answers. How much of a witness is printed is no part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnalysisLimits {
+    /// Evaluations of demand functions.
+    pub effort: Effort,
+    /// Jobs of a schedule that decides, and events of a timeline that decides: arrivals, replenishments, refreshes.
+    pub events_max: u64,
+    /// Nodes of a search for a table of frames and colors.
+    pub nodes_max: u64,
+    /// Events of the timelines that prove a candidate while servers are looked for. The servers that are found are judged with
+    /// [`events_max`](Self::events_max).
+    pub candidate_events_max: u64,
+}
+
+impl AnalysisLimits {
+    /// The most events, whatever is asked for: a schedule keeps each.
+    pub const EVENTS_MAX: u64 = 10_000_000;
+
+    /// Gives the default limits, or the same number of steps for each part.
+    ///
+    /// ```
+    /// use memtint_sched::AnalysisLimits;
+    ///
+    /// assert_eq!(AnalysisLimits::of_steps(None), AnalysisLimits::default());
+    /// assert_eq!(AnalysisLimits::of_steps(Some(50)).events_max, 50);
+    /// ```
+    #[must_use]
+    pub fn of_steps(steps: Option<u64>) -> AnalysisLimits {
+        let default = AnalysisLimits::default();
+        let Some(steps) = steps else { return default };
+        let events_max = steps.min(Self::EVENTS_MAX);
+        AnalysisLimits {
+            effort: Effort { steps_max: steps },
+            events_max,
+            nodes_max: steps,
+            candidate_events_max: events_max.min(default.candidate_events_max),
+        }
+    }
+}
+
+impl Default for AnalysisLimits {
+    /// Ten million evaluations, 200 thousand events, 100 thousand nodes: seconds each.
+    fn default() -> AnalysisLimits {
+        let effort = Effort::default();
+        AnalysisLimits { effort, events_max: 200_000, nodes_max: 100_000, candidate_events_max: 10_000 }
+    }
+}
+
 /// Counts down what an [`Effort`] allows.
 pub(crate) struct Steps {
     task: usize,

@@ -141,6 +141,19 @@ pub struct LockReport {
     pub copied_lines: u64,
 }
 
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The simulation was over before the task was.
+    Running,
+    /// It executed all it had to.
+    Completed,
+    /// There was no frame for it: its numbers are of a part of its work.
+    OutOfMemory,
+    /// Its trace file ended early: its numbers are of a part of its work.
+    Failed,
+}
+
 /// What became of a task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskReport {
@@ -152,7 +165,10 @@ pub struct TaskReport {
     pub allocator: String,
     /// `running`, `completed`, or why it ended.
     pub ending: String,
-    /// When it completed.
+    /// The same as a kind.
+    #[serde(skip)]
+    pub end: End,
+    /// When it completed; `None` also for a task that ended before its work was done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_ns: Option<f64>,
     /// Instructions executed.
@@ -333,6 +349,16 @@ pub struct EnergyReport {
     pub background: f64,
     /// All of it.
     pub total: f64,
+}
+
+impl Report {
+    /// Tells which task ended before its work was done, and why: out of color, out of memory, a trace that ends early. Numbers of
+    /// such a run are of a part of the work.
+    #[must_use]
+    pub fn unfinished(&self) -> Option<String> {
+        let mut tasks = self.tasks.iter().filter(|task| matches!(task.end, End::OutOfMemory | End::Failed));
+        tasks.next().map(|task| format!("task {:?} ended before its work was done: {}", task.name, task.ending))
+    }
 }
 
 impl Distribution {
@@ -627,6 +653,13 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskRepo
     let per = |count: u64, of: f64| if of > 0.0 { count as f64 / of } else { 0.0 };
     let cycles = counts.slots as f64 / f64::from(scenario.file().cores.width);
     let slot_ns = 1000.0 / f64::from(scenario.file().cores.mhz * scenario.file().cores.width);
+    let end = match &outcome.endings[index] {
+        Ending::Running => End::Running,
+        Ending::Completed => End::Completed,
+        Ending::OutOfMemory(_) => End::OutOfMemory,
+        Ending::Failed(_) => End::Failed,
+    };
+    let is_whole = matches!(end, End::Running | End::Completed);
     TaskReport {
         name: section.name.clone(),
         cores: scenario.cores_of(section).map_or_else(|_| String::new(), |cores| cores.to_string()),
@@ -636,7 +669,8 @@ fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskRepo
             Ending::Completed => "completed".to_owned(),
             Ending::OutOfMemory(reason) | Ending::Failed(reason) => reason.clone(),
         },
-        completed_ns: counts.completed_at.map(Picoseconds::as_ns),
+        end,
+        completed_ns: counts.completed_at.filter(|_| is_whole).map(Picoseconds::as_ns),
         instructions: counts.instructions,
         references: counts.references,
         ipc: per(counts.instructions, cycles),

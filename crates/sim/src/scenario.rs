@@ -44,8 +44,6 @@ const HOPS_MAX: u32 = 16;
 /// User of the tasks with bank classes, whom CAMC colors, and of all others.
 const COLORED_USER: u32 = 1;
 const PLAIN_USER: u32 = 0;
-/// Larger files are refused unread.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A scenario as it stands in its file.
 ///
@@ -638,13 +636,8 @@ impl Scenario {
     /// [`SimError`], with the file, the field, the value and what would be accepted.
     pub fn load(path: &Path) -> Result<Scenario, SimError> {
         let origin = path.display().to_string();
-        let unreadable = |reason| SimError::Unreadable { origin: origin.clone(), reason };
-        let length = std::fs::metadata(path).map_err(unreadable)?.len();
-        if length > FILE_BYTES_MAX {
-            let reason = format!("it has {length} bytes; accepted are at most {FILE_BYTES_MAX}");
-            return Err(SimError::Syntax { origin, reason });
-        }
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let text = memtint_input::text(path, memtint_input::CONFIGURATION_BYTES_MAX)
+            .map_err(|reason| SimError::Unreadable { origin: origin.clone(), reason })?;
         Scenario::parse(&text, &origin, path.parent().unwrap_or(Path::new("")))
     }
 

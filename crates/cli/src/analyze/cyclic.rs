@@ -1,5 +1,6 @@
 //! Cyclic executives: tables in place of a policy, with and without colors.
 
+use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::cyclic::{
     Answer as Found, Checked, Class, Cut, Executive, FrameReport, Frames, Limits, Memory, Note, Problem, Refused,
     Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame, place_then_avoid,
@@ -16,8 +17,6 @@ use super::outcome::{
 use crate::output::Failure;
 use crate::searching::Searching;
 
-/// Nodes of a search, unless said: seconds.
-const NODES_MAX: u64 = 100_000;
 /// Refuted choices of colors that are listed for programs.
 const REFUTED_MAX: usize = 20;
 
@@ -48,9 +47,9 @@ pub(crate) fn try_frames(
 }
 
 /// How far the search of a file goes.
-pub(crate) fn limits(file: &TaskFile, steps: Option<u64>) -> Limits {
+pub(crate) fn limits(file: &TaskFile, nodes_max: u64) -> Limits {
     let copies_max = file.cyclic.copies_max.unwrap_or(Limits::default().copies_max);
-    Limits { nodes_max: steps.unwrap_or(NODES_MAX), copies_max }
+    Limits { nodes_max, copies_max }
 }
 
 fn sentence(error: impl std::fmt::Display) -> Failure {
@@ -70,7 +69,7 @@ pub(super) fn textbook(question: &Question<'_>) -> Result<Outcome, Failure> {
     let choices = file.plain_choices().map_err(sentence)?;
     let mut file = file.clone();
     if let Some(refresh) = file.refresh {
-        let longer = |wcet: Picoseconds| padded(wcet, &refresh, question.effort);
+        let longer = |wcet: Picoseconds| padded(wcet, &refresh, question.limits.effort);
         let specs = file.set.tasks().iter().map(|task| {
             let wcet = longer(task.wcet())?;
             Ok(memtint_sched::TaskSpec { wcet, ..task.spec() })
@@ -102,7 +101,7 @@ pub(super) fn textbook(question: &Question<'_>) -> Result<Outcome, Failure> {
         searching.at(format!("frames of {}", time(frames.size)));
         plain(&file, frames)
     };
-    let tried = try_frames(&choices, problem, limits(&file, question.steps))?;
+    let tried = try_frames(&choices, problem, limits(&file, question.limits.nodes_max))?;
     Ok(part.outcome(&file, tried))
 }
 
@@ -128,6 +127,7 @@ pub(super) fn colored_refresh(question: &Question<'_>) -> Result<Outcome, Failur
     let memory = file.cyclic_memory().map_err(sentence)?;
     part.memory = Some(memory);
     part.assumptions.push(ARRIVALS.to_owned());
+    part.assumptions.push(format!("memory may be refreshed beyond the standard: {BEYOND_STANDARD}"));
     part.assumptions.push(
         "refresh commands go to the ranks of one color only, at the times of the table, and those ranks hold data of no other \
          task than their owners'; the operating system's own data is in none of them"
@@ -154,7 +154,7 @@ pub(super) fn colored_refresh(question: &Question<'_>) -> Result<Outcome, Failur
         searching.at(format!("frames of {} colored by {}", time(frames.size), time(frames.color)));
         file.problem(frames).map_err(sentence)
     };
-    let tried = try_frames(&choices, problem, limits(file, question.steps))?;
+    let tried = try_frames(&choices, problem, limits(file, question.limits.nodes_max))?;
     Ok(part.outcome(file, tried))
 }
 
@@ -326,6 +326,7 @@ impl Part {
             set: self.set,
             rows,
             numbers: all,
+            derived: None,
             sections: self.sections,
             witness,
         }

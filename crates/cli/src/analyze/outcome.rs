@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use memtint_sched::{Cause, Coverage, Overload, Response, TaskSet, Unsupported, Violation};
+use memtint_sched::{Cause, Coverage, Overload, Refresh, Response, TaskSet, Unsupported, Violation};
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
@@ -27,6 +27,8 @@ pub(super) struct Outcome {
     pub(super) rows: Vec<Row>,
     /// Further numbers: name, value for programs, value for people.
     pub(super) numbers: Vec<Number>,
+    /// Refresh that was derived from the file's memory; printed below the verdict.
+    pub(super) derived: Option<Derived>,
     /// Further tables: servers, frames.
     pub(super) sections: Vec<Section>,
     /// A schedule that the independent checker has accepted, or why there is none.
@@ -46,6 +48,12 @@ pub(super) struct Section {
     pub(super) rows: Vec<Vec<String>>,
     /// The rows for programs.
     pub(super) json: Vec<Value>,
+}
+
+/// What [memory] says of refresh, in a file without [refresh].
+pub(super) struct Derived {
+    text: String,
+    json: Value,
 }
 
 pub(super) enum Answer {
@@ -113,6 +121,27 @@ pub(super) struct Band {
 }
 
 impl Outcome {
+    /// Notes that refresh was derived from [memory].
+    pub(super) fn refresh_from_memory(&mut self, refresh: &Refresh, t_rfc: Picoseconds) {
+        let (period, duration) = (refresh.period(), t_rfc);
+        let stall = refresh.stall();
+        self.derived = Some(Derived {
+            text: format!(
+                "refresh: derived from [memory], because there is no [refresh]: a stall of {} each {}, all ranks together (tRFC {})",
+                time(stall),
+                time(period),
+                time(duration)
+            ),
+            json: json!({
+                "from": "memory", "mode": "auto", "interval_ps": period.0, "duration_ps": duration.0, "stall_ps": stall.0
+            }),
+        });
+        self.assumptions.push(
+            "the controller refreshes all ranks at the same time; for ranks in turn see memtint refresh simulate --scheme auto"
+                .to_owned(),
+        );
+    }
+
     pub(super) fn to_json(&self) -> Value {
         let (schedulable, overload, unsupported) = match &self.answer {
             Answer::Yes => (json!(true), Value::Null, Value::Null),
@@ -132,6 +161,9 @@ impl Outcome {
             "witness": self.witness.as_ref().map_or(Value::Null, Chart::to_json),
             "witness_absent": self.witness.as_ref().err(),
         });
+        if let Some(derived) = &self.derived {
+            all["refresh_derived"] = derived.json.clone();
+        }
         for (name, value, _) in &self.numbers {
             all[name] = value.clone();
         }
@@ -173,7 +205,11 @@ impl Outcome {
             Answer::No(refusal) => format!("not schedulable: {}", refusal.sentence),
             Answer::Unsupported(reason) => format!("unsupported: {reason}"),
         };
-        let _ = writeln!(text, "{} ({})\n", verdict, self.scheduler);
+        let _ = writeln!(text, "{} ({})", verdict, self.scheduler);
+        if let Some(derived) = &self.derived {
+            let _ = writeln!(text, "{}", derived.text);
+        }
+        text.push('\n');
         text.push_str(&self.task_table());
         for section in &self.sections {
             let _ = writeln!(text, "\n{}", table(&section.heads, &section.right, &section.rows).trim_end());
@@ -356,7 +392,7 @@ pub(super) fn reason(set: &TaskSet, reason: &Unsupported) -> String {
             format!("with bounds of interference that may never be reached, the part needed is {found}, not below 1")
         }
         Unsupported::Horizon { hyperperiod_ps, jobs_max } => format!(
-            "with a hyperperiod of {} the schedule repeats only after more than {jobs_max} jobs; see --jobs",
+            "with a hyperperiod of {} the schedule repeats only after more than {jobs_max} jobs; see --steps",
             span(hyperperiod_ps)
         ),
         Unsupported::Contradiction(violation) => contradiction(violation),

@@ -30,7 +30,7 @@ pub(super) fn given(question: &Question<'_>) -> Result<Outcome, Failure> {
 }
 
 fn fixed(question: &Question<'_>, scheduler: &'static str, order: Priorities) -> Outcome {
-    let (set, terms, effort) = (&question.file.set, &question.file.terms[..], question.effort);
+    let (set, terms, effort) = (&question.file.set, &question.file.terms[..], question.limits.effort);
     let preemption = if question.nonpreemptive { Preemption::None } else { Preemption::Full };
     let worst = |task| worst_response_with(set, &order, preemption, task, terms, effort);
     let mut rows = rows(set, worst);
@@ -59,7 +59,7 @@ pub(super) fn edf(question: &Question<'_>) -> Outcome {
     if question.nonpreemptive {
         return uninterrupted_edf(question);
     }
-    let (set, terms, effort) = (&question.file.set, &question.file.terms[..], question.effort);
+    let (set, terms, effort) = (&question.file.set, &question.file.terms[..], question.limits.effort);
     let mut rows = rows(set, |task| worst_response_edf_with(set, task, terms, effort));
     let scaling = |scaled| edf_scaling(set, scaled, effort);
     let numbers = if terms.is_empty() { scalings(set, &mut rows, scaling) } else { Vec::new() };
@@ -70,7 +70,7 @@ pub(super) fn edf(question: &Question<'_>) -> Outcome {
 }
 
 fn uninterrupted_edf(question: &Question<'_>) -> Outcome {
-    let (set, effort) = (&question.file.set, question.effort);
+    let (set, effort) = (&question.file.set, question.limits.effort);
     let plain = question.file.terms.is_empty();
     let beside = || Unsupported::Platform { needs: "no refresh, banks or regulator, for EDF without preemption" };
     let verdict = match plain {
@@ -135,7 +135,7 @@ impl Parts {
         let (set, terms) = (&question.file.set, &question.file.terms[..]);
         let usable = !set.synchronous() && terms.is_empty() && self.policy.preemption() == Preemption::Full;
         let verdict = match verdict {
-            Verdict::Unsupported(why) if usable => match judge_phases(set, &self.policy, question.jobs_max) {
+            Verdict::Unsupported(why) if usable => match judge_phases(set, &self.policy, question.limits.events_max) {
                 Verdict::Unsupported(also) => {
                     let (why, also) = (reason(set, &why), reason(set, &also));
                     return self.whatever_phases(
@@ -219,6 +219,7 @@ impl Parts {
             set: set.clone(),
             rows: self.rows,
             numbers,
+            derived: None,
             sections: Vec::new(),
             witness,
         }
@@ -323,7 +324,7 @@ fn witness(question: &Question<'_>, policy: &Policy, rows: &[Row]) -> Result<Res
             ));
         }
     };
-    let found = schedule(&shown, &policy, question.jobs_max);
+    let found = schedule(&shown, &policy, question.witness_jobs_max);
     let accepted = check(&shown, &found).map_err(|violation| {
         format!("a defect of memtint: the analysis says yes, and the checker refuses the schedule: {violation}")
     })?;

@@ -1,8 +1,10 @@
 //! The Colored Refresh Server: chapter 5 of the dissertation.
 
+use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::crs::{
-    Form, Inner, System, TimelineRun, Unproved, What, Witness, judge, periodic_capacity_bound, printed_responses,
-    saturated_hiding, server_proofs, server_responses, supplies, total_utilization, utilization_bound,
+    Form, Inner, System, TimelineRun, Unproved, What, Witness, check_timeline, judge, periodic_capacity_bound,
+    printed_responses, saturated_hiding, server_proofs, server_responses, supplies, timeline, total_utilization,
+    utilization_bound,
 };
 use memtint_sched::{
     Coverage, Effort, Overload, PeriodicResource, Policy, Response, Supply, Task, TaskSet, Unsupported, Verdict,
@@ -31,7 +33,7 @@ pub(super) fn crs(question: &Question<'_>) -> Result<Outcome, Failure> {
     if !file.servers.is_empty() || !file.terms.is_empty() || question.form == Form::AsPrinted {
         return judged(question, file);
     }
-    match find_servers(file, &Servers::default(), question.effort)? {
+    match find_servers(file, &Servers::default(), question.limits)? {
         Ok(found) => {
             let mut outcome = judged(question, &found.file)?;
             outcome.numbers.extend(found.numbers);
@@ -56,11 +58,11 @@ pub(super) fn judged(question: &Question<'_>, file: &TaskFile) -> Result<Outcome
         let needs = "software refreshes this memory, and servers know no [refresh], [banks] or [regulator]";
         return Ok(Part::new(file, None).finish(Answer::Unsupported(needs.to_owned()), Vec::new(), no_witness()));
     }
-    let view = View::new(file, file.system().map_err(sentence)?, question.jobs_max)?;
+    let view = View::new(file, file.system().map_err(sentence)?, question.limits.events_max)?;
     let mut part = Part::new(file, Some(&view));
     if question.form == Form::AsPrinted {
         part.theorem = "Colored Refresh Server: paper 004, 5.3.7 and 5.3.8, as printed".to_owned();
-        let (section, accepted) = view.as_printed(question.effort);
+        let (section, accepted) = view.as_printed(question.limits.effort);
         part.sections.push(section);
         let reason = match accepted {
             true => "as printed, every test says yes; some of these tests are not safe, and the corrected form answers",
@@ -68,10 +70,11 @@ pub(super) fn judged(question: &Question<'_>, file: &TaskFile) -> Result<Outcome
         };
         return Ok(part.finish(Answer::Unsupported(reason.to_owned()), Vec::new(), no_witness()));
     }
-    part.sections.push(view.servers(question.effort));
-    let verdict = judge(&view.system, question.effort, question.jobs_max);
+    part.sections.push(view.servers(question.limits.effort));
+    let verdict = judge(&view.system, question.limits.effort, question.limits.events_max);
+    let verdict = verdict.map(|witness| view.printed(witness, question.witness_jobs_max));
     let witness = if let Verdict::Schedulable(witness) = &verdict { Some(witness) } else { None };
-    part.sections.extend(view.copies(question.effort, witness));
+    part.sections.extend(view.copies(question.limits.effort, witness));
     let answer = match verdict {
         Verdict::Schedulable(witness) => {
             let rows = view.rows(&witness);
@@ -83,7 +86,7 @@ pub(super) fn judged(question: &Question<'_>, file: &TaskFile) -> Result<Outcome
             let late = Overload { task: view.order[late.task], ..late };
             refusal(&file.set, &late, CRITICAL)
         }
-        Verdict::Unsupported(why) => Answer::Unsupported(view.why(&why, question.effort)),
+        Verdict::Unsupported(why) => Answer::Unsupported(view.why(&why, question.limits.effort)),
     };
     part.numbers.extend(view.hiding(None));
     Ok(part.finish(answer, Vec::new(), no_witness()))
@@ -115,6 +118,7 @@ impl Part {
             let cores = "cores have disjoint banks; what they still share (bus, command queue) is part of the WCETs";
             assumptions.push(cores.to_owned());
         }
+        assumptions.push(format!("memory may be refreshed beyond the standard: {BEYOND_STANDARD}"));
         let copied = file.tasks.iter().any(|task| task.copy_server.is_some());
         if copied {
             assumptions.extend([
@@ -153,6 +157,7 @@ impl Part {
             set: self.set,
             rows,
             numbers: self.numbers,
+            derived: None,
             sections: self.sections,
             witness,
         }
@@ -187,6 +192,15 @@ impl<'a> View<'a> {
         }));
         let set = set.map_err(|error| Failure::Sentence(error.to_string()))?;
         Ok(View { file, system, cores, order, set, events_max })
+    }
+
+    /// The witness as it is printed: the verdict stands, and its timeline is cut to so many events.
+    fn printed(&self, witness: Witness, events_max: u64) -> Witness {
+        let shown = timeline(&self.system, events_max);
+        match check_timeline(&self.system, &shown) {
+            Ok(accepted) if shown.window < witness.timeline.window => Witness { timeline: shown, accepted, ..witness },
+            _ => witness,
+        }
     }
 
     /// Core, place on it, and index in the file of each server.

@@ -6,14 +6,14 @@ use std::path::Path;
 use memtint_dram::replay::ReplayStats;
 use memtint_dram::{
     ControllerConfig, Device, Energy, EnergyCounts, EnergyMeter, PagePolicy, QueueSharing, RankCounts, Retention,
-    Scheduler, Timing, Violation,
+    Scheduler, Timing,
 };
 use serde_json::{Value, json};
 
 use super::bandwidth;
 use super::mapping::Mapping;
 use super::options::ReplayArguments;
-use crate::command_watch::violation_json;
+use crate::command_watch::{Violations, violation_json};
 use crate::output::table;
 
 /// Everything a replay has to say.
@@ -30,7 +30,7 @@ pub(super) struct ReplayReport<'a> {
     pub(super) timed: bool,
     /// Commands that were checked.
     pub(super) commands: Option<u64>,
-    pub(super) violation: Option<Violation>,
+    pub(super) found: Violations,
 }
 
 impl ReplayReport<'_> {
@@ -113,7 +113,8 @@ impl ReplayReport<'_> {
             "bank_refreshes": self.sum(|rank| rank.bank_refreshes),
             "energy_picojoules": energy,
             "commands_checked": self.commands,
-            "violation": self.violation.map(|violation| violation_json(&violation)),
+            "violation": self.found.violation.map(|violation| violation_json(&violation)),
+            "postponed_beyond_standard": self.found.postponed_json(),
             "result_hash": format!("{:016x}", stats.hash()),
         })
     }
@@ -168,8 +169,7 @@ impl ReplayReport<'_> {
             self.energy().map_or_else(|| "no currents are published".to_owned(), |energy| energy_text(&energy)),
         );
         if let Some(commands) = self.commands {
-            let legal = if self.violation.is_some() { "not all legal" } else { "all legal" };
-            line("check", format!("{commands} commands, {legal}"));
+            line("check", format!("{commands} commands, {}", self.found.text(self.engine != "none")));
         }
         text
     }
@@ -214,7 +214,7 @@ pub(super) fn check_json(
     path: &Path,
     device: &Device,
     commands: u64,
-    violation: Option<(u64, Violation)>,
+    (line, found): (Option<u64>, &Violations),
     retention: Option<&Retention>,
 ) -> Value {
     json!({
@@ -223,9 +223,10 @@ pub(super) fn check_json(
         "file": path.display().to_string(),
         "device": device.name,
         "legal_commands": commands,
-        "legal": violation.is_none(),
-        "line": violation.map(|(line, _)| line),
-        "violation": violation.map(|(_, violation)| violation_json(&violation)),
+        "legal": found.is_legal(),
+        "line": line,
+        "violation": found.violation.map(|violation| violation_json(&violation)),
+        "postponed_beyond_standard": found.postponed_json(),
         "longest_without_refresh_cycles": retention.map(|retention| &retention.longest),
         "lost_rows": retention.and_then(|retention| retention.first).map(|loss| loss.to_string()),
     })
@@ -234,10 +235,11 @@ pub(super) fn check_json(
 pub(super) fn check_text(
     device: &Device,
     commands: u64,
-    violation: Option<(u64, Violation)>,
+    (line, found): (Option<u64>, &Violations),
+    refresh_checked: bool,
     retention: Option<&Retention>,
 ) -> String {
-    match violation {
+    match line.zip(found.violation) {
         None => {
             let rows = retention.map(|retention| match retention.first {
                 Some(loss) => format!("rows are lost: {loss}\n"),
@@ -246,7 +248,13 @@ pub(super) fn check_text(
                     format!("no row goes longer than {longest} cycles without a refresh\n")
                 }
             });
-            format!("{}: {commands} commands, all legal\n{}", device.name, rows.unwrap_or_default())
+            let at = line.map_or_else(String::new, |line| format!("line {line}: "));
+            format!(
+                "{}: {at}{commands} commands, {}\n{}",
+                device.name,
+                found.text(refresh_checked),
+                rows.unwrap_or_default()
+            )
         }
         Some((line, violation)) => format!("{}: line {line}: {violation}\n", device.name),
     }

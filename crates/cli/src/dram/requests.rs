@@ -1,12 +1,12 @@
 //! What a channel is asked for: synthetic traces, and trace files of several forms.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use memtint_dram::replay::mix;
+use memtint_input::Input;
 
-use crate::output::Failure;
+use crate::output::{Failure, open_log};
 
 /// A burst of one address, and when it is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ enum Form {
 #[derive(Debug)]
 pub(crate) struct TraceFile {
     path: PathBuf,
-    reader: BufReader<File>,
+    reader: BufReader<Input>,
     line: u64,
     bytes: Vec<u8>,
     form: Option<Form>,
@@ -101,8 +101,7 @@ pub(crate) struct TraceFile {
 
 impl TraceFile {
     pub(crate) fn open(path: &Path) -> Result<TraceFile, Failure> {
-        let failed = |cause| Failure::File { path: path.to_owned(), done: "read", cause };
-        let reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(failed)?);
+        let reader = open_log(path)?;
         Ok(TraceFile { path: path.to_owned(), reader, line: 0, bytes: Vec::new(), form: None, last_cycle: 0 })
     }
 
@@ -122,7 +121,9 @@ impl TraceFile {
                 return Ok(None);
             }
             if read as u64 > LINE_BYTES_MAX {
-                return Err(self.refuse(&format!("it has more than {LINE_BYTES_MAX} bytes")));
+                return Err(
+                    self.refuse(&format!("it has more than {LINE_BYTES_MAX} bytes; accepted are shorter lines"))
+                );
             }
             let text = self.bytes.trim_ascii();
             if !text.is_empty() && text[0] != b'#' {

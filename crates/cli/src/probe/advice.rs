@@ -1,13 +1,18 @@
 //! What would make an answer better.
 
-use memtint_probe::{Answer, Missing, Report};
+use memtint_probe::{ASSUMED_ROW_BIT, Answer, Missing, Report, SimulatedMachine};
 
 use super::asked::Asked;
 use super::caches::Caches;
 
-/// Commands and settings that would get more out of this machine. Nothing to say of simulated ones and recordings.
+/// Commands and settings that would get more out of this machine; of a simulated one, what its file leaves open. Nothing to say of
+/// recordings.
 pub(super) fn advice(asked: &Asked, report: Option<&Report>, caches: Option<&Caches>) -> Vec<String> {
-    let Asked::Machine { about: Some(about), .. } = asked else { return Vec::new() };
+    let about = match asked {
+        Asked::Machine { about: Some(about), .. } => about,
+        Asked::Simulated { machine, .. } => return assumed_rows(machine).into_iter().collect(),
+        _ => return Vec::new(),
+    };
     let mut all = Vec::new();
     let answer = report.map(|report| &report.answer);
     if let Some(Answer::Partial(mapping, missing)) = answer {
@@ -38,6 +43,17 @@ pub(super) fn advice(asked: &Asked, report: Option<&Report>, caches: Option<&Cac
         );
     }
     all
+}
+
+/// What a simulated machine does where its platform gives no rows.
+fn assumed_rows(machine: &SimulatedMachine) -> Option<String> {
+    machine.rows_are_assumed().then(|| {
+        format!(
+            "row_bits of platform {:?} are not given: the simulated machine takes address bits {ASSUMED_ROW_BIT} and up for rows, and no \
+             mapping may explain that; add dram.row_bits or dram.row_functions to the platform file",
+            machine.platform().id()
+        )
+    })
 }
 
 fn of_missing(missing: &Missing, pool_bytes: u64) -> Option<String> {

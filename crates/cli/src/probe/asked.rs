@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use memtint_detect::{CacheKind, Machine as Detected, Processor};
+use memtint_input::Input;
 use memtint_map::Platform;
 use memtint_map::file::{CacheSection, CoresSection, LlcSection};
 use memtint_probe::cache::{CacheFacts, CacheMachine, CacheOracle, NodeOracle, PrivateCache};
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::ProbeArguments;
 use super::noise::{self, Level};
 use super::wanted::{Part, Wanted, note};
-use crate::output::Failure;
+use crate::output::{Failure, open_log};
 
 /// The note of a log that holds a [`Described`].
 const MACHINE: &str = "machine";
@@ -77,7 +78,7 @@ enum Who {
     },
     Log {
         path: String,
-        log: Log<BufReader<File>>,
+        log: Log<BufReader<Input>>,
     },
 }
 
@@ -121,9 +122,8 @@ impl Source {
     }
 
     fn of_log(path: &Path, arguments: &ProbeArguments) -> Result<Source, Failure> {
-        let file = File::open(path).map_err(|cause| Failure::File { path: path.to_owned(), done: "read", cause })?;
         let name = path.display().to_string();
-        let log = Log::new(&name, BufReader::new(file))?;
+        let log = Log::new(&name, open_log(path)?)?;
         let wanted = Wanted::of_log(&name, log.notes(), arguments)?;
         let known = |key: &str| key == MACHINE || wanted.notes(arguments).iter().any(|(own, _)| *own == key);
         if let Some((key, _)) = log.notes().iter().find(|(key, _)| !known(key)) {

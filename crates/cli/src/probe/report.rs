@@ -245,6 +245,9 @@ pub(super) enum OracleJson<'a> {
     Simulated {
         platform: &'a str,
         noise: &'a str,
+        /// What the platform file leaves open, and was assumed.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        advice: Vec<String>,
     },
     Log {
         path: &'a str,
@@ -738,7 +741,9 @@ impl Asked {
                 }),
                 advice,
             },
-            Asked::Simulated { machine, noise } => OracleJson::Simulated { platform: machine.platform().id(), noise },
+            Asked::Simulated { machine, noise } => {
+                OracleJson::Simulated { platform: machine.platform().id(), noise, advice }
+            }
             Asked::Log { path, of } => OracleJson::Log { path, of },
         }
     }

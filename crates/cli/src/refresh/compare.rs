@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_refresh::{Cell, Comparison, Outcome, Scheme, compare};
+use memtint_refresh::{BEYOND_STANDARD, Cell, Comparison, Outcome, Scheme, compare};
 use memtint_sched::crs::Density;
 use memtint_sim::Watch as _;
 use serde_json::{Value, json};
@@ -85,9 +85,9 @@ fn longest(outcome: &Outcome) -> f64 {
     outcome.tasks.iter().map(|task| task.response.max.0 as f64 / task.deadline.0 as f64).fold(0.0, f64::max)
 }
 
-/// Whether every response is within its bound: of those that have one.
+/// Whether every response is within its bound; `-` where a task has none.
 fn within(outcome: &Outcome) -> &'static str {
-    match (outcome.beyond().is_empty(), outcome.tasks.iter().any(|task| task.within().is_some())) {
+    match (outcome.beyond().is_empty(), outcome.tasks.iter().all(|task| task.within().is_some())) {
         (false, _) => "NO",
         (true, true) => "yes",
         (true, false) => "-",
@@ -136,6 +136,15 @@ fn text(found: &Comparison) -> String {
     if found.cells.iter().any(|cell| cell.outcome.is_err()) {
         text.push('\n');
     }
+    let mut beyond: Vec<&str> = Vec::new();
+    for cell in found.cells.iter().filter(|cell| cell.scheme.beyond_standard().is_some()) {
+        if !beyond.contains(&cell.scheme.name()) {
+            beyond.push(cell.scheme.name());
+        }
+    }
+    if !beyond.is_empty() {
+        text.push_str(&format!("standard: not kept by {}: {BEYOND_STANDARD}\n", beyond.join(", ")));
+    }
     text
 }
 
@@ -155,6 +164,7 @@ fn cell_json(found: &Comparison, cell: &Cell) -> Value {
             "retention_losses": outcome.losses(),
             "within_bounds": match within(outcome) { "yes" => json!(true), "NO" => json!(false), _ => Value::Null },
             "holds": outcome.holds(),
+            "beyond_standard": cell.scheme.beyond_standard(),
             "complaints": complaints(outcome),
         }),
         Err(error) => {

@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::crs::{
     Admission, Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, judge, optimize, partition,
 };
 use memtint_sched::cyclic::{Answer, Frames, Solution};
-use memtint_sched::{Density, Effort, Unsupported};
+use memtint_sched::{AnalysisLimits, Density, Effort, Unsupported};
 use memtint_taskset::{Color, Inside, Memory, ServerEntry, TaskFile, TaskFileError};
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
@@ -18,8 +19,8 @@ use super::copies;
 use crate::Ending;
 use crate::analyze::cyclic::{limits, try_frames, unanswered};
 use crate::analyze::outcome::Number;
-use crate::analyze::{JOBS_MAX, Planned, judge_plan};
-use crate::output::{Failure, Format, print, print_json, read_file, time, write_file};
+use crate::analyze::{Planned, judge_plan};
+use crate::output::{Failure, Format, print, print_json, read_configuration, time, write_file};
 use crate::searching::Searching;
 
 /// Arguments of `memtint refresh plan`.
@@ -53,7 +54,7 @@ pub(crate) struct PlanArguments {
     /// File for a picture of the schedule.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// The most steps that one search may take; default: 10 million, and 100 thousand nodes of a search for colors.
+    /// Maximum effort of one search [default: 10 million steps, 100 thousand nodes of a search for colors, as of memtint analyze].
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
     /// For crs: of what periods and budgets are multiples, such as "100 us"; default: coarse to fine, the first that will do.
@@ -119,7 +120,7 @@ enum Outcome {
 }
 
 pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
-    let text = read_file(&arguments.tasks)?;
+    let text = read_configuration(&arguments.tasks)?;
     let file = TaskFile::parse(&format!("{:?}", arguments.tasks), &text);
     let mut file = file.map_err(sentence)?;
     file.memory_given().map_err(sentence)?;
@@ -131,23 +132,23 @@ pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
             "[refresh], [banks] and [regulator] are not known to plans, whose software refreshes memory itself";
         return Err(Failure::Sentence(format!("{}: {message}", file.name)));
     }
+    let limits_of_all = AnalysisLimits::of_steps(arguments.steps);
     let (outcome, planned) = match arguments.scheme {
-        Scheme::ColoredRefresh => (best_frames(&file, arguments.steps)?, Planned::ColoredRefresh),
+        Scheme::ColoredRefresh => (best_frames(&file, limits_of_all.nodes_max)?, Planned::ColoredRefresh),
         Scheme::Crs => {
-            let effort = arguments.steps.map_or_else(Effort::default, |steps_max| Effort { steps_max });
             let inner = match arguments.inside {
                 Within::Edf => Inner::Edf,
                 Within::Rm => Inner::RateMonotonic,
             };
             let grid = arguments.unit.zip(arguments.period_max);
             let admission = match arguments.admit {
-                Admit::Proof => Admission::Proof { events_max: JOBS_MAX },
+                Admit::Proof => Admission::Proof { events_max: limits_of_all.candidate_events_max },
                 Admit::Supply => Admission::Supply,
             };
             let wanted = Servers { grid, inner, cores: arguments.cores as usize, admission };
             file.servers.clear();
             file.tasks.iter_mut().for_each(|task| task.server = None);
-            let found = match find_servers(&file, &wanted, effort)? {
+            let found = match find_servers(&file, &wanted, limits_of_all)? {
                 Ok(plan) => Outcome::Found(Box::new(plan)),
                 Err(why) => Outcome::Open(why),
             };
@@ -199,15 +200,17 @@ fn tell(arguments: &PlanArguments, plan: &Plan, planned: Planned, format: Format
             let why: serde_json::Map<String, Value> =
                 plan.numbers.iter().map(|(name, value, _)| ((*name).to_owned(), value.clone())).collect();
             let (toml, report) = (plan.file.to_string(), "refresh plan");
-            print_json(
-                &json!({"schema": SCHEMA, "report": report, "plan": toml, "why": why, "analysis": judged.json}),
-            )?;
+            print_json(&json!({
+                "schema": SCHEMA, "report": report, "plan": toml, "why": why, "beyond_standard": BEYOND_STANDARD,
+                "analysis": judged.json
+            }))?;
         }
         Format::Text => {
             let mut text = String::new();
             for (name, _, why) in &plan.numbers {
                 let _ = writeln!(text, "{}: {why}", name.replace('_', " "));
             }
+            let _ = writeln!(text, "standard: not kept: {BEYOND_STANDARD}");
             print(&format!("{text}\n{}", judged.text))?;
         }
     }
@@ -220,13 +223,13 @@ fn badness(frames: Frames, solution: &Solution) -> (u32, u64, Reverse<u64>, u64)
     (executive.copies(), executive.extra_slices(), Reverse(frames.size.0), frames.color.0)
 }
 
-fn best_frames(file: &TaskFile, steps: Option<u64>) -> Result<Outcome, Failure> {
+fn best_frames(file: &TaskFile, nodes_max: u64) -> Result<Outcome, Failure> {
     let choices = file.frame_choices().map_err(sentence)?;
     let (mut tried, searching) = (Vec::new(), Searching::new());
     for (index, &frames) in choices.iter().enumerate() {
         let (size, color) = (time(frames.size), time(frames.color));
         searching.at(format!("frames of {size} colored by {color}, {} of {}", index + 1, choices.len()));
-        tried.extend(try_frames(&[frames], |frames| file.problem(frames).map_err(sentence), limits(file, steps))?);
+        tried.extend(try_frames(&[frames], |frames| file.problem(frames).map_err(sentence), limits(file, nodes_max))?);
     }
     drop(searching);
     let mut best: Option<(Frames, &Solution)> = None;
@@ -316,7 +319,12 @@ const DISTANCES: u64 = 16;
 
 /// Finds two servers on one core for the tasks of a file, and refresh phases, that leave the least refresh unhidden; the inner
 /// result is why none was found.
-pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) -> Result<Result<Plan, String>, Failure> {
+pub(crate) fn find_servers(
+    file: &TaskFile,
+    wanted: &Servers,
+    limits: AnalysisLimits,
+) -> Result<Result<Plan, String>, Failure> {
+    let effort = limits.effort;
     let memory = *file.memory_given().map_err(sentence)?;
     let colors = two_colors(file, &memory)?;
     for (index, task) in file.tasks.iter().enumerate() {
@@ -387,7 +395,7 @@ pub(crate) fn find_servers(file: &TaskFile, wanted: &Servers, effort: Effort) ->
         let plan_of = |best: &Best| servers_of(file, colors.clone(), best, wanted, &searched, phases.len());
         let passes = |best: &Best| {
             let system = plan_of(best).file.system();
-            system.is_ok_and(|system| judge(&system, effort, JOBS_MAX).is_schedulable())
+            system.is_ok_and(|system| judge(&system, effort, limits.candidate_events_max).is_schedulable())
         };
         let found = match copies {
             true => copies::best(file, &copied, &space, effort, &passes),

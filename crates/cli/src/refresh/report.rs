@@ -18,6 +18,13 @@ pub(super) fn complaints(outcome: &Outcome) -> Vec<String> {
             time(task.deadline)
         ));
     }
+    for task in outcome.unbounded().into_iter().filter(|task| task.misses == 0) {
+        found.push(format!(
+            "task {:?} is unbounded: by the analysis its responses grow without bound, though no job was late in the simulated {}",
+            task.name,
+            time(outcome.duration)
+        ));
+    }
     for task in &outcome.tasks {
         if let Some(reason) = &task.ended {
             found.push(format!("task {:?} ended: {reason}", task.name));
@@ -114,9 +121,14 @@ pub(super) fn text(outcome: &Outcome) -> String {
             locked.copied_lines
         );
     }
+    if let Some(beyond) = outcome.scheme.beyond_standard() {
+        let _ = writeln!(text, "standard: not kept: {beyond}");
+    }
     let complaints = complaints(outcome);
     match complaints.is_empty() {
-        true => text.push_str("\nholds: every deadline is met\n"),
+        true => {
+            let _ = writeln!(text, "\nholds: every deadline is met{}", reservations(outcome));
+        }
         false => {
             for complaint in complaints {
                 let _ = writeln!(text, "\nfails: {complaint}");
@@ -124,6 +136,24 @@ pub(super) fn text(outcome: &Outcome) -> String {
         }
     }
     text
+}
+
+/// What an outcome without complaints does not show: the simulated part of the schedule, and tasks without a bound or beyond it.
+fn reservations(outcome: &Outcome) -> String {
+    let names = |tasks: Vec<&TaskOutcome>| tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>().join(", ");
+    let mut all = Vec::new();
+    if outcome.hyperperiod.is_none() {
+        all.push(format!("in the simulated {}, which is part of a hyperperiod", time(outcome.duration)));
+    }
+    let unknown: Vec<&TaskOutcome> =
+        outcome.tasks.iter().filter(|task| matches!(task.bound, Bound::Unknown(_))).collect();
+    if !unknown.is_empty() {
+        all.push(format!("by simulation only for {}, because the analysis gives no bound", names(unknown)));
+    }
+    if !outcome.beyond().is_empty() {
+        all.push(format!("but responses exceed the bound of {}", names(outcome.beyond())));
+    }
+    all.iter().map(|reservation| format!(", {reservation}")).collect()
 }
 
 /// Whether jobs stand still while memory is refreshed, which is no part of a WCET.
@@ -218,6 +248,7 @@ pub(super) fn to_json(outcome: &Outcome) -> Value {
         "holds": outcome.holds(),
         "complaints": complaints(outcome),
         "analysis": outcome.analysis,
+        "beyond_standard": outcome.scheme.beyond_standard(),
         "tasks": outcome.tasks.iter().map(task_json).collect::<Vec<_>>(),
         "core_busy_ps": outcome.busy.iter().map(|busy| busy.0).collect::<Vec<_>>(),
         "requests_that_met_a_refresh": outcome.requests_met(),

@@ -7,7 +7,7 @@ use memtint_sched::crs::Density;
 use memtint_sim::Watch as _;
 use memtint_taskset::{Inside, TaskFile};
 
-use crate::output::{Failure, read_file};
+use crate::output::{Failure, read_configuration};
 use crate::sim::Progress;
 
 /// Options of both.
@@ -25,8 +25,8 @@ pub(super) struct Setting {
     /// Release jobs late, at random up to the jitter of their task; else when they arrive.
     #[arg(long)]
     jitter: bool,
-    /// Who goes first, where there are neither servers nor a table.
-    #[arg(long, value_enum, default_value_t = Order::Edf)]
+    /// Scheduling policy where there are neither servers nor a table [default: rm, as of memtint analyze].
+    #[arg(long, value_enum, default_value_t = Order::Rm, hide_default_value = true)]
     scheduler: Order,
     /// Caches of the machine.
     #[arg(long, value_enum, default_value_t = CacheChoice::Dissertation)]
@@ -90,7 +90,7 @@ impl Setting {
 
     /// The task set with what its jobs execute; progress goes up to `share` of all there is to do.
     pub(super) fn prepare(&self, progress: &Progress, share: f64) -> Result<Prepared, Failure> {
-        let text = read_file(&self.tasks)?;
+        let text = read_configuration(&self.tasks)?;
         let file = TaskFile::parse(&format!("{:?}", self.tasks), &text);
         let file = file.map_err(|error| Failure::Sentence(error.to_string()))?;
         let options = Options {

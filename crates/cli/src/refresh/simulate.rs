@@ -21,11 +21,11 @@ const SCHEMA: u32 = 1;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 every deadline is met and no row is lost, 1 a deadline is missed, a row is not refreshed in time, \
-    or a request meets a refresh of its rank where locks should keep it off, 2 failure.\n\
+    a request meets a refresh of its rank where locks should keep it off, or the analysis finds responses unbounded, 2 failure.\n\
     \n\
     The machine is that of the dissertation: DDR3-1600, one channel, an in-order core of one instruction a nanosecond, 16 KiB and \
-    128 KiB of cache, ranks as many as [memory] says. A job executes its `program`, or reads its `lines`, or only computes: as \
-    much of it as takes, alone and without refresh, at most its WCET.\n\
+    128 KiB of cache, ranks as many as [memory] says. A job executes its `program`, or reads its `lines` (a task \
+    without both is refused): as much of it as takes, alone and without refresh, at most its WCET.\n\
     \n\
     Example: memtint refresh simulate tasks.toml --scheme crs --density 16 --svg runs.svg"
 )]

@@ -84,7 +84,7 @@ fn tables_that_a_scheduler_does_not_look_at_are_named() {
     let scratch = Scratch::new("unused");
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tasksets/crs.toml")).unwrap();
     for (scheduler, unused) in [
-        ("rm", json!(["[memory]", "[[color]]", "[[server]]"])),
+        ("rm", json!(["[[color]]", "[[server]]"])),
         ("colored-refresh", json!(["[[color]]", "[[server]]"])),
         ("crs", Value::Null),
     ] {
@@ -164,12 +164,70 @@ fn edf_without_preemption_names_the_job_that_has_begun() {
     assert!(found["unsupported"].as_str().unwrap().contains("no refresh"), "{found}");
 }
 
+/// The printed witness is cut at any number of jobs, and the verdict stays; --steps is what a verdict may cost.
+#[test]
+fn a_printing_limit_decides_no_verdict() {
+    let scratch = Scratch::new("limits");
+    for scheduler in ["rm", "dm", "fp", "edf"] {
+        for jobs in ["1", "3", "200"] {
+            let (code, found) = scratch.json(&apart("2 ms", ""), &["--scheduler", scheduler, "--jobs", jobs]);
+            assert_eq!((code, &found["schedulable"]), (Some(0), &json!(true)), "{scheduler}, {jobs}: {found}");
+            assert!(found["witness"]["accepted_jobs"].as_u64().unwrap() <= jobs.parse().unwrap(), "{found}");
+        }
+    }
+    let servers = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tasksets/crs.toml")).unwrap();
+    let of = |jobs: &str| scratch.json(&servers, &["--scheduler", "crs", "--jobs", jobs]);
+    let ((few, shown), (many, whole)) = (of("50"), of("100000"));
+    assert_eq!((few, many), (Some(0), Some(0)), "{shown}");
+    for task in 0..5 {
+        assert_eq!(
+            shown["tasks"][task]["wcrt_ps"], whole["tasks"][task]["wcrt_ps"],
+            "bounds are no part of the witness"
+        );
+    }
+    let window = |found: &Value| found["witness"]["window_ps"].as_u64().unwrap();
+    assert!(window(&shown) < window(&whole), "{shown}");
+}
+
+/// What the file says of its memory is part of the answer: without [refresh], its refresh follows from the density.
+#[test]
+fn refresh_follows_from_the_memory_where_the_file_has_no_refresh() {
+    let scratch = Scratch::new("derived");
+    // 99.5 % of the processor: enough without refresh, not enough with 415 ns each 7.8 us.
+    let tasks = task("a", "period = \"10 ms\"\nwcet = \"9.95 ms\"");
+    let memory = "[memory]\nranks = 2\ndensity = 8\n";
+    assert_eq!(scratch.analyze(&tasks, &[]).status.code(), Some(0));
+    for scheduler in ["rm", "dm", "edf", "cyclic"] {
+        let (code, found) = scratch.json(&(tasks.clone() + memory), &["--scheduler", scheduler]);
+        assert_ne!(code, Some(0), "{scheduler}: {found}");
+        let derived = &found["refresh_derived"];
+        assert_eq!((&derived["from"], &derived["interval_ps"]), (&json!("memory"), &json!(7_800_000)), "{scheduler}");
+        assert_eq!(derived["duration_ps"], json!(350_000));
+        assert_eq!(found["unused_tables"], Value::Null, "{scheduler}");
+    }
+    let text = String::from_utf8(scratch.analyze(&(tasks.clone() + memory), &[]).stdout).unwrap();
+    let second = text.lines().nth(1).unwrap();
+    assert!(text.starts_with("not schedulable: "), "{text}");
+    assert!(second.starts_with("refresh: derived from [memory], because there is no [refresh]: a stall of"), "{text}");
+    // The same stall by a table of the file; where there is one, nothing is derived.
+    let stall = scratch.json(&(tasks.clone() + memory), &[]).1["refresh_derived"]["stall_ps"].as_u64().unwrap();
+    let refresh = format!(
+        "[refresh]\nmode = \"auto\"\ninterval = \"7.8 us\"\nduration = \"350 ns\"\nreopen = \"{} ps\"\n",
+        stall - 350_000
+    );
+    let half = task("a", "period = \"10 ms\"\nwcet = \"5 ms\"");
+    let (_, given) = scratch.json(&(half.clone() + memory + &refresh), &[]);
+    let (_, derived) = scratch.json(&(half + memory), &[]);
+    assert_eq!(given["tasks"], derived["tasks"]);
+    assert_eq!((&given["refresh_derived"], &given["unused_tables"]), (&Value::Null, &json!(["[memory]"])));
+}
+
 #[test]
 fn what_is_unsupported_is_no_no() {
     let scratch = Scratch::new("unsupported");
     for (rest, arguments, part) in [
         ("", &["--nonpreemptive"][..], "the phases differ and are not used"),
-        ("", &["--jobs", "3"], "with a hyperperiod of 4 ms"),
+        ("", &["--steps", "3"], "more than 3 jobs; see --steps"),
         ("\njitter = \"1 us\"", &[], "no jitter, to use phases"),
     ] {
         let (code, found) = scratch.json(&apart("2 ms", rest), arguments);

@@ -3,6 +3,7 @@
 mod analyze;
 mod decode;
 mod dram;
+mod inputs;
 mod probe;
 mod program;
 mod refresh;

@@ -404,3 +404,43 @@ fn what_is_wrong_is_named() {
         assert!(error.contains(message), "{arguments:?}: {error}");
     }
 }
+
+/// Functions of a Ryzen 9900X as published, without row bits: the rows that are assumed contradict them.
+const WITHOUT_ROWS: &str = r#"
+schema = 1
+id = "without-rows"
+name = "without rows"
+[dram]
+standard = "DDR5"
+address_bits = 30
+functions = [
+    { role = "unknown", bits = [19] },
+    { role = "unknown", bits = [11, 20, 25] },
+    { role = "unknown", bits = [12, 21, 26] },
+    { role = "unknown", bits = [13, 24, 29] },
+    { role = "unknown", bits = [6, 9, 10, 11, 12, 13] },
+]
+complete = false
+source = "none"
+[[region]]
+base = 0
+size = "1 GiB"
+source = "none"
+"#;
+
+#[test]
+fn a_simulated_machine_without_row_bits_says_what_it_assumes() {
+    let scratch = Scratch::new("rows");
+    let without = scratch.file("without.toml", WITHOUT_ROWS);
+    let output = run(&["--format", "json", "probe", "--only", "dram", "--simulate", &without]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let advice = report["oracle"]["advice"][0].as_str().unwrap_or_default();
+    assert!(advice.starts_with("row_bits of platform \"without-rows\" are not given"), "{report}");
+    assert!(advice.contains("takes address bits 13 and up for rows"), "{report}");
+    let with = WITHOUT_ROWS
+        .replace("complete = false", "row_bits = [14, 15, 16, 17, 18, 20, 21, 24, 25, 26, 29]\ncomplete = false");
+    let with = scratch.file("with.toml", &with);
+    let output = run(&["--format", "json", "probe", "--only", "dram", "--simulate", &with]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    assert_eq!(report["oracle"]["advice"], Value::Null, "{report}");
+}

@@ -164,6 +164,54 @@ fn misuse_ends_with_2_and_that_of_run_with_125() {
     assert!(message.contains("--platform") && message.contains("MEMTINT_PLATFORM"), "{message}");
 }
 
+/// Numbers of classes without memory are not counted, and named, in text and JSON.
+#[test]
+fn a_palette_counts_the_classes_that_have_memory() {
+    let directory = Directory::new("empty-classes");
+    let all = json(&["palette", PLATFORM]);
+    assert_eq!((&all["isolation_classes"], &all["class_numbers"]), (&16.into(), &16.into()));
+    assert_eq!(all["classes_without_memory"], "");
+    // The highest function bit lies above the memory: half of the numbers have none.
+    let file = directory.0.join("half.toml");
+    let half = "schema = 1\nid = \"half\"\nname = \"half\"\n[dram]\nstandard = \"DDR4\"\naddress_bits = 34\ncomplete = false\n\
+                source = \"none\"\nfunctions = [{ role = \"unknown\", bits = [13] }, { role = \"unknown\", bits = [33] }]\n\
+                [[region]]\nbase = 0\nsize = \"4 GiB\"\nsource = \"none\"\n";
+    std::fs::write(&file, half).expect("the directory is there");
+    let file = file.to_str().expect("its name is text");
+    let found = json(&["palette", file]);
+    assert_eq!((&found["isolation_classes"], &found["class_numbers"]), (&2.into(), &4.into()), "{found}");
+    let without = found["classes_without_memory"].as_str().expect("a list");
+    assert_eq!(without.split([',', '-']).count(), 2, "{without}");
+    let warnings = found["warnings"].to_string();
+    assert!(warnings.contains("2 of the 4 class numbers have no memory on this platform"), "{warnings}");
+    let text = text(&["palette", file]);
+    assert!(text.contains("isolation classes   2, numbered 0-3; 2 numbers have no memory"), "{text}");
+}
+
+/// Bank functions as Blacksmith, ZenHammer and TRRespass' DRAMA write them.
+#[test]
+fn masks_of_other_tools_are_imported() {
+    let directory = Directory::new("masks");
+    let place = directory.0.join("masks.txt");
+    let file = place.to_str().expect("its name is text");
+    for (text, bits) in [
+        ("0x2040\n0x24000\n0x48000\n0x90000\n", vec![[6, 13], [14, 17], [15, 18], [16, 19]]),
+        (
+            "   Valid Function: 0x4080\t\t bits: 7 + 14 \n   Valid Function: 0x88000\t\t bits: 15 + 19\n",
+            vec![[7, 14], [15, 19]],
+        ),
+    ] {
+        std::fs::write(&place, text).expect("the directory is there");
+        let found = json(&["platform", "import", file, "--id", "x", "--size", "16GiB"]);
+        let functions = found["dram"]["functions"].as_array().expect("a list");
+        let found: Vec<&Value> = functions.iter().map(|function| &function["bits"]).collect();
+        assert_eq!(
+            found,
+            bits.iter().map(|bits| serde_json::json!(bits)).collect::<Vec<_>>().iter().collect::<Vec<_>>()
+        );
+    }
+}
+
 #[test]
 fn wrong_inputs_are_answered_with_what_would_be_accepted() {
     let cases: &[(&[&str], &[&str])] = &[

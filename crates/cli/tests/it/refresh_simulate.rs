@@ -68,6 +68,7 @@ fn a_scheme_that_holds_ends_with_zero() {
     assert_eq!(status, Some(0), "{found}");
     assert_eq!((&found["schema"], &found["report"]), (&json!(1), &json!("refresh simulate")));
     assert_eq!((&found["holds"], &found["requests_that_met_a_refresh"]), (&json!(true), &json!(0)));
+    assert!(found["beyond_standard"].as_str().unwrap().contains("JEDEC accepts at most 8 postponed"), "{found}");
     let control = &found["tasks"][0];
     assert_eq!((&control["name"], &control["response_ps"]["count"]), (&json!("control"), &json!(4)));
     assert_eq!((&control["within_bound"], &control["deadline_misses"]), (&json!(true), &json!(0)));
@@ -76,6 +77,7 @@ fn a_scheme_that_holds_ends_with_zero() {
     let picture = std::fs::read_to_string(&picture).unwrap();
     assert!(picture.contains("rank 7 is refreshed") && picture.contains("control, job 3") && picture.contains("lock"));
     let text = String::from_utf8(scratch.run(SET, "simulate", &["--scheme", "crs"]).stdout).unwrap();
+    assert!(text.contains("standard: not kept: all 8192 REF commands"), "{text}");
     assert!(text.ends_with("holds: every deadline is met\n"), "{text}");
 }
 
@@ -96,6 +98,55 @@ fn a_scheme_that_does_not_hold_says_why_and_ends_with_one() {
     assert!(complaint.contains("met a refresh of rank 0, of control; a lock task takes 1 ns"), "{complaint}");
 }
 
+/// A simulation of tasks that touch no memory shows nothing of refresh.
+#[test]
+fn a_task_that_moves_no_lines_is_refused() {
+    let scratch = Scratch::new("silent");
+    for verb in [&["simulate", "--scheme", "auto"][..], &["simulate", "--scheme", "crs"], &["compare"]] {
+        let output = scratch.run(&SET.replace("lines = 2000\n", ""), verb[0], &verb[1..]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), &output.stdout[..]), (Some(2), &b""[..]), "{verb:?}: {error}");
+        let wanted =
+            "task \"vision\": lines is not given; accepted is lines, the cache lines that a job moves, or program";
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+/// Utilization with refresh is above 1: the simulated hyperperiod may show no late job, and the analysis says there is one.
+#[test]
+fn what_is_unbounded_does_not_hold() {
+    let scratch = Scratch::new("unbounded");
+    let text = "[memory]\nranks = 2\ndensity = 8\n[[task]]\nname = \"full\"\nperiod = \"8 ms\"\nwcet = \"7.95 ms\"\nlines = 2000\n";
+    let arguments = ["--scheme", "auto", "--spared", "300"];
+    let (status, found) = scratch.answer(text, "simulate", &arguments);
+    assert_eq!(
+        (&found["tasks"][0]["no_bound_because"], &found["tasks"][0]["deadline_misses"]),
+        (&json!("unbounded"), &json!(0))
+    );
+    assert_eq!((status, &found["holds"]), (Some(1), &json!(false)), "{found}");
+    let text = String::from_utf8(scratch.run(text, "simulate", &arguments).stdout).unwrap();
+    assert!(text.contains("fails: task \"full\" is unbounded") && !text.contains("holds"), "{text}");
+}
+
+/// Both verbs answer about the same policy where the user names none, and say so.
+#[test]
+fn analysis_and_simulation_have_the_same_default_policy() {
+    let scratch = Scratch::new("default");
+    let help = |verb: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+        let output = command.args(verb).arg("--help").output().expect("the binary was built for this test");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(help(&["analyze"])).contains("[default: rm, as of memtint refresh simulate]"));
+    for verb in ["simulate", "compare"] {
+        assert!(words(help(&["refresh", verb])).contains("[default: rm, as of memtint analyze]"), "{verb}");
+    }
+    let text = SET.replace("server = \"S1\"\n", "").replace("server = \"S2\"\n", "");
+    let (_, found) = scratch.answer(&text, "simulate", &["--scheme", "fgr1"]);
+    assert!(found["analysis"].as_str().unwrap().contains("rate monotonic"), "{found}");
+}
+
 #[test]
 fn a_comparison_has_a_cell_for_each_scheme_and_density() {
     let scratch = Scratch::new("compare");
@@ -113,6 +164,7 @@ fn a_comparison_has_a_cell_for_each_scheme_and_density() {
     let latency = |scheme, density| of(scheme, density)["latency_over_none"].as_f64().unwrap();
     assert!(latency("auto", 32) > latency("auto", 1) && (latency("crs", 1) - 1.0).abs() < 0.002);
     assert_eq!(of("crs", 1)["requests_that_met_a_refresh"], json!(0));
+    assert!(of("crs", 1)["beyond_standard"].is_string() && of("auto", 1)["beyond_standard"].is_null());
     let one = scratch.answer(SET, "compare", &[&arguments[..], &["--threads", "1"]].concat()).1;
     assert_eq!(one, found, "threads change nothing");
     let picture = std::fs::read_to_string(&picture).unwrap();

@@ -69,8 +69,12 @@ fn a_figure_of_ones_own_is_held_to_what_it_expects() {
     // Claims that are turned around do not hold: a well-founded no.
     let turned = [named[0], ("at_most = ", "at_least = 100")];
     let turned = scratch.figure("mine.toml", &turned);
-    let verdict = &json(&["--short", &turned], 1)["figures"][0]["verdict"];
-    assert_eq!(verdict, "differs");
+    let figure = &json(&[&turned], 1)["figures"][0];
+    assert_eq!(figure["verdict"], "differs");
+    assert!(figure["reason"].as_str().is_some_and(|reason| reason.contains("does not hold")), "{figure}");
+    // A first look has no verdict.
+    let figure = &json(&["--short", &turned], 0)["figures"][0];
+    assert_eq!((&figure["verdict"], figure["reason"].as_str()), (&"first-look".into(), None), "{figure}");
 }
 
 #[test]
@@ -110,6 +114,10 @@ fn wrong_figures_are_refused_with_what_would_do() {
     };
     assert!(refused("palloc-fig44").contains("palloc-fig4"));
     assert!(refused("./palloc-fig4").contains("./palloc-fig4"));
+    // What the text about a difference is about has to be in the file.
+    let explained = ("id = \"palloc-fig4\"", "id = \"mine\"\nbecause = \"of that\"\nbecause_of = [\"nothing\"]");
+    let message = refused(&scratch.figure("mine.toml", &[explained]));
+    assert!(message.contains("because_of is \"nothing\"") && message.contains("words of a claim"), "{message}");
     let message = refused(&scratch.figure("other.toml", &[]));
     assert!(message.contains("palloc-fig4") && message.contains("other"), "{message}");
     let message = refused(&scratch.figure("mine.toml", &[("id = \"palloc-fig4\"", "id = \"mine\"\ncolour = 1")]));

@@ -135,7 +135,8 @@ fn an_interrupted_simulation_keeps_what_is_done() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let output = running.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    // Half a simulation is no answer, although what is done is printed.
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["complete"], Value::from(false));
     assert!(report["tasks"][1]["references"].as_u64().unwrap() > 1000, "{report}");
@@ -202,6 +203,41 @@ fn tasks_with_allocators_of_their_own_are_told_apart() {
     let text = String::from_utf8(run(&["sim", &scenario]).stdout).unwrap();
     let said = format!("task writer: {frames} of ");
     assert!(text.contains("allocator tinted, buddy") && text.contains(&said), "{text}");
+}
+
+/// A task of 16 MiB in colors that hold 8 MiB: its numbers are of a part of its work, and the status says so.
+#[test]
+fn a_task_that_gets_no_more_frames_is_a_no() {
+    let scratch = Scratch::new("out-of-color");
+    let small = SCENARIO.replace("alone = true", "").replace(
+        "banks = \"0-3\"\nworkload = { kind = \"latency\", size = \"16 MiB\" }\njob = { period = \"50 us\", references = 200 }",
+        "banks = \"0\"\nsets = \"0\"\nworkload = { kind = \"bandwidth\", size = \"16 MiB\", step = \"4 KiB\" }\nreferences = 4096",
+    );
+    let small = small.replace("duration = \"200 us\"", "duration = \"20 ms\"");
+    let scenario = scratch.scenario(&small);
+    let output = run(&["--format", "json", "sim", &scenario]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reader = &report["tasks"][0];
+    assert!(reader["ending"].as_str().unwrap().contains("color"), "{reader}");
+    assert_eq!((output.status.code(), &reader["completed_ns"]), (Some(1), &Value::Null), "{reader}");
+    let scenario = scratch.scenario(&small.replace("sets = \"0\"", "sets = \"0-3\""));
+    let output = run(&["--format", "json", "sim", &scenario]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    assert!(report["tasks"][0]["completed_ns"].is_f64(), "{report}");
+}
+
+/// Refresh in bursts by software keeps all timings, and is not what the standard accepts.
+#[test]
+fn a_burst_of_refreshes_is_not_all_legal() {
+    let scratch = Scratch::new("burst");
+    let scenario = scratch.scenario(&(SCENARIO.to_owned() + "\n[controller]\nrefresh = \"burst\"\n"));
+    let output = run(&["--format", "json", "sim", "--check", &scenario]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let commands = &report["commands"];
+    assert_eq!((output.status.code(), &commands["legal"]), (Some(1), &false.into()), "{commands}");
+    assert_eq!(commands["violations"].as_array().unwrap().len(), 0, "{commands}");
+    assert_eq!(commands["postponed_beyond_standard"].as_array().unwrap().len(), 2, "both channels: {commands}");
 }
 
 #[test]

@@ -209,6 +209,47 @@ fn three_channels_are_told_apart_by_a_modulus() {
     assert!(refusal.contains("interleaves 3 channels in blocks of 4 KiB, less than the granule 8 KiB"), "{refusal}");
 }
 
+/// Granules of 64 KiB are refused because memtint does not compute their classes, not because there are none: pages that share a
+/// granule connect their banks, and on this machine eight groups stay apart.
+#[test]
+fn larger_granules_of_three_channels_have_classes_that_are_not_computed() {
+    let platform = Platform::load("skx-open-3ch1r").unwrap();
+    let page = Palette::new(&platform, Granule::PAGE).unwrap();
+    let mut group: Vec<u32> = (0..page.bank_classes()).collect();
+    // 3 x 64 MiB: above all bits that the bank functions use, once for each channel.
+    for granule in 0..(3 << 26) >> 16 {
+        let classes: Vec<u32> =
+            (0..16).map(|at| page.bank_class(PhysAddr(granule << 16 | at << 12)).unwrap()).collect();
+        let first = group[classes[0] as usize];
+        for class in classes {
+            let old = group[class as usize];
+            group.iter_mut().filter(|own| **own == old).for_each(|own| *own = first);
+        }
+    }
+    group.sort_unstable();
+    group.dedup();
+    assert_eq!(group.len(), 8);
+    let refusal = Palette::new(&platform, "64K".parse().unwrap()).unwrap_err().to_string();
+    assert!(refusal.contains("memtint computes the classes of granules inside one block only"), "{refusal}");
+    assert!(refusal.ends_with("accepted is a granule of at most 4 KiB"), "{refusal}");
+}
+
+/// Numbers of classes that no memory has are numbers, and isolate nothing.
+#[test]
+fn classes_without_memory_are_not_counted() {
+    let text = std::fs::read_to_string("../../platforms/skl-e3-1220v5-4x4g.toml").unwrap();
+    let all = Palette::new(&Platform::parse(&text, "all").unwrap(), Granule::PAGE).unwrap();
+    assert_eq!((all.bank_classes(), all.occupied_bank_classes()), (16, 16));
+    let mut file = Platform::parse(&text, "part").unwrap().file().clone();
+    file.region.truncate(1);
+    (file.region[0].base, file.region[0].size) = (memtint_units::ByteSize(0), memtint_units::ByteSize(64 << 10));
+    let part = Palette::new(&Platform::from_file(file, "part").unwrap(), Granule::PAGE).unwrap();
+    let granules = part.granules_of_bank_classes();
+    assert_eq!((part.bank_classes(), granules.iter().sum::<u64>()), (16, 16));
+    let with_memory = granules.iter().filter(|&&granules| granules > 0).count() as u32;
+    assert!(part.occupied_bank_classes() == with_memory && with_memory < 16, "{granules:?}");
+}
+
 #[test]
 fn facts_that_are_not_published_are_marked() {
     let opteron = Platform::load("opteron-6128-tintmalloc").unwrap();

@@ -25,7 +25,7 @@ fn servers() -> String {
         + &task("one", 16_000, 4000, "lines = 1500\nserver = \"S1\"")
         + &task("two", 16_000, 2000, "program = \"refresh/lms\"\nserver = \"S1\"")
         + &task("three", 32_000, 8000, "lines = 2500\nranks = 2\nserver = \"S2\"")
-        + &task("four", 64_000, 8000, "server = \"S2\"")
+        + &task("four", 64_000, 8000, "lines = 2000\nserver = \"S2\"")
         + "[[color]]\nname = \"c1\"\nranks = \"0-3\"\nphase = \"32 ms\"\n[[color]]\nname = \"c2\"\nranks = \"4-7\"\n"
         + &server("S1", "c1", "2 ms")
         + &server("S2", "c2", "4 ms")
@@ -117,7 +117,7 @@ fn assert_within(outcome: &Outcome) {
 #[test]
 fn a_job_alone_takes_nearly_all_of_its_wcet_and_no_more() {
     for caches in [Caches::Dissertation, Caches::None] {
-        for (text, jobs) in [("lines = 2000", 8), ("program = \"refresh/st\"", 8), ("", 8)] {
+        for (text, jobs) in [("lines = 2000", 8), ("program = \"refresh/st\"", 8), ("lines = 1", 8)] {
             let text = MEMORY.to_owned() + &task("one", 8000, 1000, text);
             let prepared = prepared(&text, Options { caches, ..Options::default() });
             let job = &prepared.jobs()[0];
@@ -364,11 +364,15 @@ fn what_cannot_be_simulated_is_named() {
         let error = found.map(|_| ()).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{error}");
     };
-    let one = task("one", 8000, 1000, "");
+    let silent = MEMORY.to_owned() + &task("one", 8000, 1000, "");
+    for scheme in Scheme::ALL {
+        refused(&silent, scheme, &["task \"one\": lines is not given", "program, a model of the catalogue"]);
+    }
+    let one = task("one", 8000, 1000, "lines = 10");
     refused(&one, Scheme::None, &["memory", "missing"]);
     refused(&(MEMORY.replace("ranks = 8", "ranks = 1") + &one), Scheme::None, &["memory: ranks", "1", "2 to 64"]);
     refused(&(MEMORY.to_owned() + &one), Scheme::Crs, &["server", "missing"]);
-    let copy = task("one", 8000, 1000, "copy = \"1.6 us\"\nglobals = \"16 KiB\"");
+    let copy = task("one", 8000, 1000, "lines = 10\ncopy = \"1.6 us\"\nglobals = \"16 KiB\"");
     refused(&(MEMORY.to_owned() + &copy), Scheme::None, &["task \"one\": copy", "256 lines of globals"]);
     let far = short("copy_server = \"S2\"").replace("phase = \"32 ms\"", "phase = \"4 ms\"");
     refused(&far, Scheme::Crs, &["short", "between the locks", "a period and a deadline"]);
@@ -376,8 +380,18 @@ fn what_cannot_be_simulated_is_named() {
     refused(&(MEMORY.to_owned() + &dense), Scheme::None, &["task \"one\": wcet", "100000 lines"]);
     let nobody = task("one", 8000, 1000, "program = \"refresh/nobody\"");
     refused(&(MEMORY.to_owned() + &nobody), Scheme::None, &["nobody", "refresh/st"]);
-    let many = task("one", 8000, 1000, "ranks = 9");
+    let many = task("one", 8000, 1000, "lines = 10\nranks = 9");
     refused(&(MEMORY.to_owned() + &many), Scheme::None, &["task \"one\"", "ranks", "9"]);
     let stopped = Prepared::new(&parse(&(MEMORY.to_owned() + &one)), Options::default(), 1, &|_| false);
     assert!(matches!(stopped, Err(RefreshError::Stopped)));
+}
+
+/// Without jitter in the simulation and with phases apart, no job is late; but utilization with refresh is above 1 for sporadic tasks.
+#[test]
+fn a_set_without_a_bound_does_not_hold() {
+    let text = MEMORY.to_owned() + &task("one", 8000, 7990, "lines = 2000");
+    let outcome = simulate(&prepared(&text, Options { spared_per_mille: 400, ..Options::default() }), Scheme::Auto);
+    assert_eq!((outcome.misses(), outcome.losses()), (0, 0), "{outcome:?}");
+    assert_eq!(outcome.unbounded().iter().map(|task| &task.name[..]).collect::<Vec<_>>(), ["one"]);
+    assert!(!outcome.holds(), "unbounded responses, and nothing seen in 64 ms proves otherwise");
 }

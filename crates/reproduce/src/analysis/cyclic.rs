@@ -9,14 +9,11 @@ use memtint_sched::cyclic::{
     available_colors, check_executive, color, fewest_slices, frame_candidates, judge_frame, place, place_given,
     place_then_avoid,
 };
-use memtint_sched::{Effort, Form, Refresh, padded};
+use memtint_sched::{AnalysisLimits, Form, Refresh, padded};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_integer::Integer as _;
 use num_rational::Ratio;
-
-/// Nodes of a search, where nothing else is said: seconds.
-const NODES: u64 = 20_000;
 
 impl Ready {
     pub(super) fn task_set(&self, found: &mut Results) -> Result<(), ReproduceError> {
@@ -40,7 +37,7 @@ impl Ready {
         if let Some(t_refi) = self.with.t_refi {
             let refresh = Refresh::auto(t_refi, memory.t_rfc(), Picoseconds(0)).map_err(|error| self.refused(error))?;
             let one = |task: &memtint_sched::Task| {
-                let wcet = padded(task.wcet(), &refresh, Effort::default()).ok()?;
+                let wcet = padded(task.wcet(), &refresh, AnalysisLimits::default().effort).ok()?;
                 Some(Ratio::new(BigUint::from(wcet.0), BigUint::from(task.period().0)))
             };
             if let Some(each) = set.tasks().iter().map(one).collect::<Option<Vec<_>>>() {
@@ -187,7 +184,7 @@ impl Ready {
 
     pub(super) fn fewest_slices(&self, found: &mut Results) -> Result<(), ReproduceError> {
         let problem = self.problem()?;
-        let nodes_max = self.with.nodes_max.unwrap_or(NODES);
+        let nodes_max = self.with.nodes_max.unwrap_or(AnalysisLimits::default().nodes_max);
         let slices = fewest_slices(&problem, &self.avoid(&problem), nodes_max);
         let feasible = match &slices {
             Ok(Ok(slices)) if slices.placement.is_none() && !slices.complete => Found::Is(Is::Open),
@@ -209,7 +206,8 @@ impl Ready {
     pub(super) fn color(&self, found: &mut Results) -> Result<(), ReproduceError> {
         let problem = self.problem()?;
         let copies_max = self.file.cyclic.copies_max.unwrap_or(Limits::default().copies_max);
-        let limits = Limits { nodes_max: self.with.nodes_max.unwrap_or(NODES), copies_max };
+        let nodes_max = self.with.nodes_max.unwrap_or(AnalysisLimits::default().nodes_max);
+        let limits = Limits { nodes_max, copies_max };
         let solution = match color(&problem, limits) {
             Answer::Schedulable(solution) => solution,
             Answer::Unschedulable(_) => {

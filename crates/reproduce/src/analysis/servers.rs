@@ -9,7 +9,7 @@ use memtint_sched::crs::{
     periodic_capacity_bound, printed_responses, server_responses, timeline, total_utilization, utilization_bound,
     within_utilization_bound,
 };
-use memtint_sched::{Cause, Effort, Form, PeriodicResource, Supply, Verdict, schedulable_on, smallest_budget};
+use memtint_sched::{AnalysisLimits, Cause, Form, PeriodicResource, Supply, Verdict, schedulable_on, smallest_budget};
 use memtint_taskset::Inside;
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
@@ -17,8 +17,6 @@ use num_integer::Integer as _;
 use num_rational::Ratio;
 use std::collections::BTreeMap;
 
-/// Events of a timeline: tens of milliseconds of work.
-const EVENTS_MAX: u64 = 200_000;
 /// Pairs of a job and a refresh that Algorithm 8 looks at.
 const PAIRS_MAX: u64 = 10_000_000;
 
@@ -66,7 +64,7 @@ impl Ready {
     ) -> Result<[Option<Ratio<BigUint>>; 2], ReproduceError> {
         let budget = Ratio::from_integer(BigUint::from(server.budget.0));
         let resource = PeriodicResource::new(server.period, budget).map_err(|error| self.refused(error))?;
-        let (set, policy, effort) = (&server.tasks, &server.policy, Effort::default());
+        let (set, policy, effort) = (&server.tasks, &server.policy, AnalysisLimits::default().effort);
         let mut put = |what: &str, value: Found| drop(found.insert(format!("{name} {what}"), value));
         put("utilization", Found::Number(set.utilization()));
         put("bandwidth", Found::Number(resource.bandwidth()));
@@ -100,9 +98,9 @@ impl Ready {
     }
 
     pub(super) fn crs(&self, found: &mut Results) -> Result<(), ReproduceError> {
-        let system = self.file.system()?;
-        found.insert("schedulable".to_owned(), answered(&judge(&system, Effort::default(), EVENTS_MAX)));
-        let shown = timeline(&system, EVENTS_MAX);
+        let (system, limits) = (self.file.system()?, AnalysisLimits::default());
+        found.insert("schedulable".to_owned(), answered(&judge(&system, limits.effort, limits.events_max)));
+        let shown = timeline(&system, limits.events_max);
         found.insert("whole".to_owned(), yes(shown.whole));
         found.insert("hyperperiod ms".to_owned(), ms_of(&Ratio::from_integer(shown.hyperperiod.clone())));
         found.insert("checked".to_owned(), yes(check_timeline(&system, &shown).is_ok()));
@@ -241,7 +239,7 @@ impl Ready {
         let space = Space::new(system.ranks(), refresh, phases, unit, period_max, kind, inner);
         let space = space.map_err(|error| self.refused(error))?;
         let second: Vec<bool> = self.file.tasks.iter().map(|task| task.server == Some(pair[1])).collect();
-        match optimize(&self.file.set, Some(&second), &space, Admission::Supply, Effort::default()) {
+        match optimize(&self.file.set, Some(&second), &space, Admission::Supply, AnalysisLimits::default().effort) {
             Ok(Some(best)) => {
                 found.insert("found".to_owned(), yes(true));
                 let percent = best.unhidden * BigUint::from(100u8);

@@ -148,7 +148,7 @@ impl<'a> Lines<'a> {
                 return Ok(None);
             }
             if read as u64 > LINE_MAX {
-                return Err(self.wrong(format!("is longer than {LINE_MAX} bytes")));
+                return Err(self.wrong(format!("is longer than {LINE_MAX} bytes; accepted are shorter lines")));
             }
             if !self.line.trim_ascii().is_empty() {
                 break;

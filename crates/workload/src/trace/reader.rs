@@ -83,7 +83,7 @@ impl Cursor<'_> {
 impl TraceFile {
     /// Opens a file and verifies its header, index and ending. Reads the file as it is: it must not change meanwhile.
     pub fn open(path: &Path) -> Result<TraceFile, WorkloadError> {
-        let opened = File::open(path);
+        let opened = memtint_input::regular(path);
         let file = opened.map_err(|cause| WorkloadError::Io { path: path.to_owned(), done: "opened", cause })?;
         TraceFile::of(Data::File(file), path.display().to_string())
     }
