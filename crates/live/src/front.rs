@@ -120,13 +120,17 @@ fn run_beside(
     }
     drop(launcher);
     sys::be_killed_for_memory(-1000);
-    let status = Watch::begin(Some(&front))?.wait_for(program, tell);
+    let mut status = Watch::begin(Some(&front))?.wait_for(program, tell);
     let mut report = fetch_report(&front, tell);
     // Who is killed does not learn why, and its helper may not have been missed before it was gone.
     let why_killed = if status.code == 128 + libc::SIGKILL { memory.killed_since(kills) } else { None };
     match &mut report {
         Some(report) => {
             report.sum_up(options.strict);
+            if status.code == 128 + libc::SIGKILL && options.strict && report.never_began(program) {
+                tell("the program did not begin");
+                status = End { code: OWN_FAILURE, signal: None, core_dumped: false };
+            }
             if let Some(text) = why_killed {
                 report.problem(text, tell);
             }

@@ -52,6 +52,9 @@ pub struct AddressSpaceReport {
     pub causes: Vec<String>,
     /// Nanoseconds spent building the pool.
     pub pool_build_ns: u64,
+    /// Whether its program has run; false when a strict run ended it before its first instruction.
+    #[serde(default)]
+    pub ran: bool,
 }
 
 const MOVED: &str = "moved by the kernel";
@@ -195,6 +198,12 @@ impl RunReport {
         })
     }
 
+    /// Whether a process was ended before the first instruction of the first program that it was to run.
+    pub(crate) fn never_began(&self, pid: i32) -> bool {
+        let ran = |space: &AddressSpaceReport| space.pid == pid && space.ran;
+        self.processes_not_colored > 0 && !self.address_spaces.iter().any(ran)
+    }
+
     /// Judges by the sums.
     pub(crate) fn judge(&mut self) {
         self.verdict = Some(judge(self.pages_out_of_color, self.pages_refused));
@@ -260,6 +269,14 @@ mod tests {
         assert_eq!(causes(&counters, 7, 0, 2, false), fork);
         assert_eq!(causes(&counters, 0, 0, 2, false), [MOVED]);
         assert!(causes(&counters, 7, 0, 0, true).is_empty(), "nothing is out of color");
+    }
+
+    #[test]
+    fn a_program_began_if_one_of_its_address_spaces_ran() {
+        let mut report = RunReport { processes_not_colored: 1, ..report(0, 0, 0) };
+        assert!(report.never_began(1));
+        report.address_spaces[1].ran = true;
+        assert!(!report.never_began(1) && report.never_began(2));
     }
 
     #[test]

@@ -398,6 +398,7 @@ impl Served {
             pages_in_color_at_end: right,
             pages_out_of_color_at_end: wrong,
             causes: report::causes(&counters, self.shared_by_fork, self.not_copied.0, wrong, self.began == "fork"),
+            ran: self.ran,
             pool_build_ns: counters.grow_ns,
         }
     }
