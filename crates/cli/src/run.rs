@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_detect::MemoryRange;
+use memtint_detect::{Machine, MemoryRange};
 use memtint_live::{Floor, FrameChoice, KernelFloor, KernelOptions, RunOptions, RunStatus};
-use memtint_map::{Granule, KernelMapError, Matcher, Palette, Selection, kernel};
-use memtint_units::{ByteSize, IndexList, Pfn, PhysAddr};
+use memtint_map::{Granule, KernelMapError, Matcher, Palette, Platform, Selection, kernel};
+use memtint_units::{ByteSize, IndexList, PAGE_SIZE, Pfn, PhysAddr};
 use serde::Serialize;
 
 use crate::choice::{Choice, ChoiceArguments};
-use crate::output::{Failure, WholeFile};
+use crate::output::{Failure, WholeFile, say};
 use crate::{Ending, RUN_FAILED};
 
 /// Arguments of `memtint run`.
@@ -40,6 +40,13 @@ pub(crate) struct RunArguments {
     /// in color without a stock of them.
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub(crate) prefault: ByteSize,
+    /// Most memory that a search for frames holds at a time, for instance 512M; default: 10 % of the machine's.
+    ///
+    /// A search holds what is of the wrong color until it has enough, or else the kernel would give the same frames again.
+    /// One pass looks at all free memory in blocks of 2 MiB or more, which takes next to nothing, and at smaller pieces as
+    /// far as this allows. Not on the kernel floor, which does not search.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) search_memory: Option<ByteSize>,
     /// Leaves the processes that the program starts uncolored. Not on the kernel floor, where they keep the colors.
     #[arg(long)]
     pub(crate) no_children: bool,
@@ -89,6 +96,10 @@ struct Report<'a> {
     #[serde(flatten)]
     colors: Colors,
     mode: &'static str,
+    /// Memory of the machine that is in these colors, about.
+    colors_bytes: u64,
+    /// Of this, what was free when the run began, about.
+    colors_free_bytes: u64,
     prefault_bytes: u64,
     exit_status: i32,
     signal: Option<i32>,
@@ -124,17 +135,43 @@ struct Frames {
     label: String,
     looks_per_page: f64,
     nodes: Vec<u32>,
+    /// In this machine, about.
+    frames: u64,
 }
 
 impl Frames {
-    fn new(matcher: Matcher, granule: Granule, label: String) -> Frames {
+    fn new(matcher: Matcher, granule: Granule, label: String, platform: &Platform) -> Frames {
         let selected = matcher.granules() * granule.pages();
         // A platform smaller than the machine makes its colors rarer than they are among themselves.
         let in_machine = machine_pages() as f64 / selected as f64;
         let looks_per_page = in_machine.max(1.0 / matcher.fraction());
-        let nodes = nodes_of(&matcher, &memtint_detect::Machine::read_memory());
-        Frames { matcher, label, looks_per_page, nodes }
+        let memory = Machine::read_memory();
+        let nodes = nodes_of(&matcher, &memory);
+        let frames = (matcher.fraction() * pages_within(platform, &memory) as f64) as u64;
+        Frames { matcher, label, looks_per_page, nodes, frames }
     }
+
+    /// Bytes of this machine that are in color, and those of them that are free, if free memory is as the rest.
+    fn bytes(&self) -> (u64, u64) {
+        let share = self.frames as f64 / machine_pages().max(1) as f64;
+        (self.frames * PAGE_SIZE, (available_bytes() as f64 * share.min(1.0)) as u64)
+    }
+}
+
+/// Pages of the machine's memory that lie in a region of the platform; all, where the machine does not say where it is.
+fn pages_within(platform: &Platform, memory: &[MemoryRange]) -> u64 {
+    let shared = |range: &MemoryRange| -> u64 {
+        let regions = platform.regions().iter();
+        regions.map(|region| range.end.min(region.end().0).saturating_sub(range.start.max(region.base.0))).sum()
+    };
+    if memory.is_empty() { machine_pages() } else { memory.iter().map(shared).sum::<u64>() / PAGE_SIZE }
+}
+
+/// Memory that new programs can have, as the kernel estimates it.
+fn available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
 /// Nodes with memory of the selected colors, ascending; empty when there is one node only.
@@ -169,6 +206,10 @@ impl FrameChoice for Frames {
         self.label.clone()
     }
 
+    fn frames(&self) -> Option<u64> {
+        Some(self.frames)
+    }
+
     fn nodes(&self) -> Vec<u32> {
         self.nodes.clone()
     }
@@ -179,7 +220,15 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
     let colors = Colors::of(&request.selection);
     let palette = &request.choice.palette;
     let floor = floor(arguments, palette, &request.selection, &KernelFloor::of_this_machine())?;
-    let frames = Frames::new(request.selection.compile(palette)?, palette.granule(), colors.label());
+    let frames =
+        Frames::new(request.selection.compile(palette)?, palette.granule(), colors.label(), palette.platform());
+    let (colors_bytes, colors_free_bytes) = frames.bytes();
+    say(&format!(
+        "{} hold {} of this machine's memory, about {} of it free",
+        colors.label(),
+        rounded(colors_bytes),
+        rounded(colors_free_bytes)
+    ));
     let options = RunOptions {
         command: arguments.command.clone(),
         choice: Box::new(frames),
@@ -187,16 +236,23 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         cores: request.cores.clone(),
         user: arguments.user.clone(),
         floor,
+        started: None,
     };
     // Fails before the program has run rather than after.
     let file = arguments.report.as_deref().map(WholeFile::new).transpose()?;
-    let status = memtint_live::run(options, |line| eprintln!("memtint: {line}"))?;
+    let status = memtint_live::run(options, say)?;
     if let Some(file) = file {
-        let report = report(arguments, &request, colors, &status);
+        let report = report(arguments, &request, colors, (colors_bytes, colors_free_bytes), &status);
         let text = serde_json::to_string_pretty(&report).expect("the report is plain data");
         file.finish(&(text + "\n"))?;
     }
     Ok(end_like(&status))
+}
+
+/// In GiB or MiB, so that people can read it.
+fn rounded(bytes: u64) -> String {
+    const GIB: f64 = (1u64 << 30) as f64;
+    if bytes as f64 >= GIB { format!("{:.1} GiB", bytes as f64 / GIB) } else { format!("{} MiB", bytes >> 20) }
 }
 
 /// Decides who keeps the program in its colors.
@@ -206,7 +262,9 @@ fn floor(
     selection: &Selection,
     kernel: &KernelFloor,
 ) -> Result<Floor, Failure> {
-    let user = Floor::User { prefault_bytes: arguments.prefault.bytes(), children: !arguments.no_children };
+    let search_bytes = search_bytes(arguments)?;
+    let user =
+        Floor::User { prefault_bytes: arguments.prefault.bytes(), children: !arguments.no_children, search_bytes };
     let must = match arguments.floor {
         FloorChoice::User => return Ok(user),
         FloorChoice::Auto => false,
@@ -224,7 +282,11 @@ fn floor(
             return Ok(user);
         }
     };
-    let unfit = [("--prefault", arguments.prefault.bytes() > 0), ("--no-children", arguments.no_children)];
+    let unfit = [
+        ("--prefault", arguments.prefault.bytes() > 0),
+        ("--search-memory", arguments.search_memory.is_some()),
+        ("--no-children", arguments.no_children),
+    ];
     if let Some((option, _)) = unfit.iter().find(|(_, given)| *given) {
         let sentence = format!(
             "{option} has no meaning on the kernel floor, which this machine has; leave it out, or say --floor user"
@@ -243,6 +305,20 @@ fn floor(
     }
 }
 
+/// Most bytes that a search holds.
+fn search_bytes(arguments: &RunArguments) -> Result<u64, Failure> {
+    /// Less is too little for a single look.
+    const MIN: u64 = 16 << 20;
+    match arguments.search_memory {
+        Some(size) if size.bytes() < MIN => {
+            let sentence = format!("--search-memory is {size}, accepted is {} or more", ByteSize(MIN));
+            Err(Failure::Sentence(sentence))
+        }
+        Some(size) => Ok(size.bytes()),
+        None => Ok((machine_pages() * PAGE_SIZE / 10).max(MIN)),
+    }
+}
+
 /// The mapping with the cache, if the kernel has room for it, and the one without, where no set colors are asked for:
 /// classes have the same numbers in both.
 fn mappings(palette: &Palette, selection: &Selection) -> Result<Vec<String>, KernelMapError> {
@@ -257,7 +333,13 @@ fn mappings(palette: &Palette, selection: &Selection) -> Result<Vec<String>, Ker
     }
 }
 
-fn report<'a>(arguments: &RunArguments, request: &'a Request, colors: Colors, status: &RunStatus) -> Report<'a> {
+fn report<'a>(
+    arguments: &RunArguments,
+    request: &'a Request,
+    colors: Colors,
+    (colors_bytes, colors_free_bytes): (u64, u64),
+    status: &RunStatus,
+) -> Report<'a> {
     let words = arguments.command.iter().map(|word| word.to_string_lossy().into_owned());
     Report {
         schema: 1,
@@ -266,6 +348,8 @@ fn report<'a>(arguments: &RunArguments, request: &'a Request, colors: Colors, st
         granule_bytes: request.choice.palette.granule().bytes(),
         colors,
         mode: if request.strict { "strict" } else { "soft" },
+        colors_bytes,
+        colors_free_bytes,
         prefault_bytes: arguments.prefault.bytes(),
         exit_status: status.code,
         signal: status.signal,
@@ -344,7 +428,6 @@ fn cpus(list: &IndexList) -> Result<Option<Vec<u32>>, Failure> {
 mod tests {
     use super::*;
     use clap::Parser as _;
-    use memtint_map::Platform;
 
     /// Frames of class 0 are in the first half of each GiB, those of class 1 in the second.
     fn matcher(banks: &str) -> Matcher {
@@ -403,7 +486,7 @@ mod tests {
     fn without_a_kernel_floor_it_is_the_runtime() {
         let nowhere = KernelFloor::at("/nonexistent/memtint".into(), None);
         let auto = floor_of(SKYLAKE, &["--banks", "0-3", "--prefault", "1M", "--no-children"], &nowhere);
-        assert!(matches!(auto, Ok(Floor::User { prefault_bytes: 1_048_576, children: false })));
+        assert!(matches!(auto, Ok(Floor::User { prefault_bytes: 1_048_576, children: false, .. })));
         let error = floor_of(SKYLAKE, &["--banks", "0", "--floor", "kernel"], &nowhere).err().unwrap();
         assert!(error.contains("--floor kernel") && error.contains("/nonexistent/memtint/map"), "{error}");
     }
@@ -417,7 +500,7 @@ mod tests {
             assert_eq!(asked.mappings.len(), 1, "with the cache there are too many colors");
         }
         let user = floor_of(SKYLAKE, &["--banks", "0", "--floor", "user", "--prefault", "4K"], &here.floor());
-        assert!(matches!(user, Ok(Floor::User { prefault_bytes: 4096, children: true })));
+        assert!(matches!(user, Ok(Floor::User { prefault_bytes: 4096, children: true, .. })));
     }
 
     #[test]
@@ -451,7 +534,7 @@ mod tests {
     #[test]
     fn options_of_the_runtime_are_refused_by_name_on_the_kernel_floor() {
         let here = Stand::new("refused");
-        for option in [&["--prefault", "1M"][..], &["--no-children"]] {
+        for option in [&["--prefault", "1M"][..], &["--search-memory", "1G"], &["--no-children"]] {
             let error = floor_of(SKYLAKE, &[&["--banks", "0"][..], option].concat(), &here.floor()).err().unwrap();
             assert!(error.contains(option[0]) && error.contains("--floor user"), "{error}");
         }

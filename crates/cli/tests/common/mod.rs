@@ -8,7 +8,7 @@ mod sample;
 
 pub(crate) use machine::{Machine, find_program, scratch};
 pub(crate) use processes::{Process, alive, is_alive, within};
-pub(crate) use run::{Ended, Launch, Run, pipe};
+pub(crate) use run::{Ended, Launch, Run, beginning, pipe, registry};
 pub(crate) use sample::{Colors, assert_held, listing};
 
 /// What of the classes of the platform the suites give a program, unless they say otherwise: a quarter.

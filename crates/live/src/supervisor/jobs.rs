@@ -68,13 +68,13 @@ impl Supervisor {
         if reply.kind == say::REFUSED {
             let program = self.spaces[&id].space.program.clone();
             let (colors, [at, missing, ..]) = (self.supply.choice.label(), reply.extra);
-            let limit = Memory::of_this_process().tight_limit();
+            let why = self.supply.broker.shortage();
             let effect = match at {
                 0 => "the call fails with ENOMEM".to_owned(),
                 at => format!("the page at {at:#x} raises SIGBUS"),
             };
             return self.problem(format!(
-                "{program}: no frame in {colors} is left{limit}, {missing} missing: {effect} (strict)"
+                "{program}: no frame in {colors} was found{why}, {missing} missing: {effect} (strict)"
             ));
         }
         let Some(served) = self.spaces.get_mut(&id) else { return };
