@@ -18,7 +18,9 @@ use crate::{Ending, RUN_FAILED};
 /// Arguments of `memtint run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: that of COMMAND; 125 memtint itself failed, 126 COMMAND cannot be executed, \
-    127 there is no COMMAND. Out of color and strict: SIGBUS or ENOMEM by the userspace runtime, SIGKILL (137) by the kernel.\n\
+    127 there is no COMMAND. Out of color and strict: SIGBUS or ENOMEM by the userspace runtime, SIGKILL (137) by the kernel; \
+    125 when COMMAND could not begin in color.\n\
+    Options of memtint come before COMMAND; -- separates them from a COMMAND that begins with a dash.\n\
     Example: memtint run --platform ./here.toml --banks 0-3 -- sqlite3 my.db")]
 pub(crate) struct RunArguments {
     #[command(flatten)]
@@ -60,7 +62,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// The program and its arguments.
-    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }
 

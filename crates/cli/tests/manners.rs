@@ -126,6 +126,22 @@ fn standard_error_is_the_programs_alone() {
 }
 
 #[test]
+fn an_option_that_does_not_exist_is_no_program() {
+    let Some(machine) = Machine::take(&["echo"]) else { return };
+    for (option, nearest) in [("--quiet", "-- --quiet"), ("--bank", "'--banks'"), ("--reprt=x", "'--report'")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+        command.args(["run", "--platform"]).arg(&machine.platform).args([option, "echo"]);
+        let output = command.output().expect("it was built");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{message}");
+        assert!(message.contains(nearest), "{option}: {message}");
+    }
+    // Behind the program's name, options are the program's.
+    let ended = Launch::new(&machine, &["echo", "--quiet", "-n"]).colored().end();
+    assert_eq!(ended.stdout, "--quiet -n\n");
+}
+
+#[test]
 fn a_closed_pipe_is_not_an_error_of_memtint() {
     let Some(machine) = Machine::take(&["yes"]) else { return };
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
