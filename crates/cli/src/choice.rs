@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use memtint_detect::{Fit, Machine};
 use memtint_map::{Granule, Palette, Platform, Selection};
 use memtint_plan::{Plan, Task, select};
 use memtint_units::IndexList;
 
-use crate::output::Failure;
+use crate::output::{Failure, say};
 
 /// Options that choose a platform and colors.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,6 +36,9 @@ pub(crate) struct ChoiceArguments {
     /// Task of the plan.
     #[arg(long, value_name = "NAME", requires = "plan")]
     pub(crate) task: Option<String>,
+    /// Go on with a platform that contradicts this machine: another vendor or family, more or less memory.
+    #[arg(long)]
+    pub(crate) platform_assumed: bool,
 }
 
 /// What the options mean.
@@ -68,6 +72,28 @@ impl ChoiceArguments {
             selection.compile(&palette)?;
         }
         Ok(Choice { palette, selection, task: None })
+    }
+
+    /// Compares a platform with this machine, and says in one line on standard error what is assumed.
+    ///
+    /// # Errors
+    /// A platform that contradicts this machine, unless --platform-assumed is given.
+    pub(crate) fn check_machine(&self, platform: &Platform) -> Result<Fit, Failure> {
+        let fit = Fit::of(&Machine::read_identity(), platform);
+        let id = platform.id();
+        let contradictions = fit.contradictions.join("; ");
+        if !contradictions.is_empty() && !self.platform_assumed {
+            return Err(Failure::Sentence(format!(
+                "platform {id:?} is not this machine's: {contradictions}; accepted is a platform of this machine (memtint \
+                 platform detect), or --platform-assumed to go on all the same"
+            )));
+        }
+        let contradiction = (!contradictions.is_empty()).then(|| format!("not this machine's ({contradictions})"));
+        let parts: Vec<String> = contradiction.into_iter().chain(fit.doubts()).collect();
+        if !parts.is_empty() {
+            say(&format!("platform {id}: {}", parts.join("; ")));
+        }
+        Ok(fit)
     }
 
     fn platform_spec(&self) -> Result<String, Failure> {

@@ -32,7 +32,9 @@ pub(crate) struct InspectArguments {
 
 pub(crate) fn main(arguments: &InspectArguments, format: Format) -> Ending {
     let choice = arguments.choice.resolve()?;
-    let inspector = Inspector::new(choice.palette, choice.selection)?;
+    // Without privileges, that is the sentence to be said.
+    let inspector = Inspector::new(choice.palette.clone(), choice.selection)?;
+    arguments.choice.check_machine(choice.palette.platform())?;
     let report = match (&arguments.cgroup, arguments.pid) {
         (Some(path), _) => inspector
             .inspect_pids(&without_memtint(cgroup_pids(path)?))?

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_detect::{Machine, MemoryRange};
+use memtint_detect::{Fit, Machine, MemoryRange};
 use memtint_live::{Floor, FrameChoice, KernelFloor, KernelOptions, RunOptions, RunStatus};
 use memtint_map::{Granule, KernelMapError, Matcher, Palette, Platform, Selection, kernel};
 use memtint_units::{ByteSize, IndexList, PAGE_SIZE, Pfn, PhysAddr};
@@ -98,6 +98,8 @@ struct Report<'a> {
     #[serde(flatten)]
     colors: Colors,
     mode: &'static str,
+    /// How the platform fits the machine.
+    platform_fit: Fit,
     /// Memory of the machine that is in these colors, about.
     colors_bytes: u64,
     /// Of this, what was free when the run began, about.
@@ -222,6 +224,10 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
     let colors = Colors::of(&request.selection);
     let palette = &request.choice.palette;
     let floor = floor(arguments, palette, &request.selection, &KernelFloor::of_this_machine())?;
+    if let Floor::User { .. } = &floor {
+        memtint_live::check_privileges()?;
+    }
+    let platform_fit = arguments.choice.check_machine(palette.platform())?;
     let frames =
         Frames::new(request.selection.compile(palette)?, palette.granule(), colors.label(), palette.platform());
     let (colors_bytes, colors_free_bytes) = frames.bytes();
@@ -244,7 +250,7 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
     let file = arguments.report.as_deref().map(WholeFile::new).transpose()?;
     let status = memtint_live::run(options, say)?;
     if let Some(file) = file {
-        let report = report(arguments, &request, colors, (colors_bytes, colors_free_bytes), &status);
+        let report = report(arguments, &request, colors, platform_fit, (colors_bytes, colors_free_bytes), &status);
         let text = serde_json::to_string_pretty(&report).expect("the report is plain data");
         file.finish(&(text + "\n"))?;
     }
@@ -339,6 +345,7 @@ fn report<'a>(
     arguments: &RunArguments,
     request: &'a Request,
     colors: Colors,
+    platform_fit: Fit,
     (colors_bytes, colors_free_bytes): (u64, u64),
     status: &RunStatus,
 ) -> Report<'a> {
@@ -350,6 +357,7 @@ fn report<'a>(
         granule_bytes: request.choice.palette.granule().bytes(),
         colors,
         mode: if request.strict { "strict" } else { "soft" },
+        platform_fit,
         colors_bytes,
         colors_free_bytes,
         prefault_bytes: arguments.prefault.bytes(),
