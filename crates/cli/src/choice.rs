@@ -30,8 +30,8 @@ pub(crate) struct ChoiceArguments {
     /// Block that is colored as a unit, from 4K to 2M; classes and colors are numbered at this granule. Default: 4K.
     #[arg(long, value_name = "SIZE")]
     pub(crate) granule: Option<Granule>,
-    /// Plan file that says the platform and the colors of the task named by --task.
-    #[arg(long, value_name = "FILE", requires = "task", conflicts_with_all = ["platform", "banks", "sets", "node", "granule"])]
+    /// Plan file that names the platform and the colors of each task; --task names one.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["platform", "banks", "sets", "node", "granule"])]
     pub(crate) plan: Option<PathBuf>,
     /// Task of the plan.
     #[arg(long, value_name = "NAME", requires = "plan")]
@@ -55,7 +55,12 @@ pub(crate) struct Choice {
 impl ChoiceArguments {
     /// Loads what is named and checks that the colors exist.
     pub(crate) fn resolve(&self) -> Result<Choice, Failure> {
-        if let (Some(plan), Some(task)) = (&self.plan, &self.task) {
+        if let Some(plan) = &self.plan {
+            let Some(task) = &self.task else {
+                return Err(Failure::Sentence(
+                    "--plan: no task is named, accepted is --task with one of its names".to_owned(),
+                ));
+            };
             let plan = Plan::load(plan)?;
             let task = plan.task(task)?.clone();
             let (palette, selection) = (plan.palette().clone(), Some(task.selection().clone()));

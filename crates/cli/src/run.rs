@@ -1,9 +1,11 @@
 //! `memtint run`: a program in colors of its own.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use memtint_detect::{Fit, Machine, MemoryRange};
 use memtint_live::{Floor, FrameChoice, KernelFloor, KernelOptions, RunOptions, RunStatus};
@@ -13,6 +15,7 @@ use serde::Serialize;
 
 use crate::choice::{Choice, ChoiceArguments};
 use crate::output::{Failure, WholeFile, say};
+use crate::registry::{self, Entry, Registered, Registry};
 use crate::{Ending, RUN_FAILED};
 
 /// Arguments of `memtint run`.
@@ -49,6 +52,10 @@ pub(crate) struct RunArguments {
     /// far as this allows. Not on the kernel floor, which does not search.
     #[arg(long, value_name = "SIZE")]
     pub(crate) search_memory: Option<ByteSize>,
+    /// Go on although no backend enforces these fields of the plan, for instance bandwidth,refresh; without this option a
+    /// plan that has them is refused. The report lists them as problems.
+    #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',', requires = "plan")]
+    pub(crate) ignore: Vec<PlanField>,
     /// Leaves the processes that the program starts uncolored. Not on the kernel floor, where they keep the colors.
     #[arg(long)]
     pub(crate) no_children: bool,
@@ -61,6 +68,9 @@ pub(crate) struct RunArguments {
     /// Writes what was colored, and what was not, to this file as JSON when the program has ended.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Write the program's process id to this file as soon as there is one; the file is removed with the run.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pid_file: Option<PathBuf>,
     /// The program and its arguments.
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
@@ -78,6 +88,25 @@ pub(crate) enum FloorChoice {
     User,
 }
 
+/// A field of a plan that no backend of this version enforces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PlanField {
+    /// Memory bandwidth budgets.
+    Bandwidth,
+    /// Refresh partitions.
+    Refresh,
+}
+
+impl PlanField {
+    /// As the plan writes it.
+    fn name(self) -> &'static str {
+        match self {
+            PlanField::Bandwidth => "bandwidth",
+            PlanField::Refresh => "refresh",
+        }
+    }
+}
+
 /// The options, resolved.
 #[derive(Debug)]
 struct Request {
@@ -86,6 +115,10 @@ struct Request {
     strict: bool,
     /// CPU numbers, ascending; `None`: those of the caller.
     cores: Option<Vec<u32>>,
+    /// Fields of the plan that are not enforced, as the user has agreed to.
+    not_enforced: Vec<&'static str>,
+    /// The plan file, when there is one.
+    plan: Option<PathBuf>,
 }
 
 /// What `--report` writes.
@@ -104,6 +137,10 @@ struct Report<'a> {
     colors_bytes: u64,
     /// Of this, what was free when the run began, about.
     colors_free_bytes: u64,
+    /// Fields of the plan that nothing enforced.
+    not_enforced: Vec<&'static str>,
+    /// Other runs in the same colors, without a plan that allows it.
+    shared_with: Vec<String>,
     prefault_bytes: u64,
     exit_status: i32,
     signal: Option<i32>,
@@ -220,7 +257,7 @@ impl FrameChoice for Frames {
 }
 
 pub(crate) fn main(arguments: &RunArguments) -> Ending {
-    let request = resolve(arguments)?;
+    let request = Rc::new(resolve(arguments)?);
     let colors = Colors::of(&request.selection);
     let palette = &request.choice.palette;
     let floor = floor(arguments, palette, &request.selection, &KernelFloor::of_this_machine())?;
@@ -237,6 +274,12 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         rounded(colors_bytes),
         rounded(colors_free_bytes)
     ));
+    let mode = if request.strict { "strict" } else { "soft" };
+    // Fail before the program has run rather than after.
+    let file = arguments.report.as_deref().map(WholeFile::new).transpose()?;
+    let pid_file = arguments.pid_file.as_deref().map(WholeFile::new).transpose()?;
+    let presence = Rc::new(Presence::new(words(arguments), Rc::clone(&request), pid_file));
+    let started = Rc::clone(&presence);
     let options = RunOptions {
         command: arguments.command.clone(),
         choice: Box::new(frames),
@@ -244,23 +287,113 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         cores: request.cores.clone(),
         user: arguments.user.clone(),
         floor,
-        started: None,
+        started: Some(Box::new(move |program| started.begin(program))),
     };
-    // Fails before the program has run rather than after.
-    let file = arguments.report.as_deref().map(WholeFile::new).transpose()?;
-    let status = memtint_live::run(options, say)?;
+    let ended = memtint_live::run(options, say);
+    let shared_with = presence.end();
+    let mut status = ended?;
+    let ignored = request.not_enforced.iter().map(|field| not_enforced(field));
+    status.report.iter_mut().for_each(|report| report.problems.extend(ignored.clone()));
     if let Some(file) = file {
-        let report = report(arguments, &request, colors, platform_fit, (colors_bytes, colors_free_bytes), &status);
+        let report = Report {
+            schema: 1,
+            command: words(arguments),
+            platform: palette.platform().id(),
+            granule_bytes: palette.granule().bytes(),
+            colors,
+            mode,
+            platform_fit,
+            colors_bytes,
+            colors_free_bytes,
+            not_enforced: request.not_enforced.clone(),
+            shared_with,
+            prefault_bytes: arguments.prefault.bytes(),
+            exit_status: status.code,
+            signal: status.signal,
+            run: status.report.clone(),
+        };
         let text = serde_json::to_string_pretty(&report).expect("the report is plain data");
         file.finish(&(text + "\n"))?;
     }
     Ok(end_like(&status))
 }
 
+fn words(arguments: &RunArguments) -> Vec<String> {
+    arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// In GiB or MiB, so that people can read it.
 fn rounded(bytes: u64) -> String {
     const GIB: f64 = (1u64 << 30) as f64;
     if bytes as f64 >= GIB { format!("{:.1} GiB", bytes as f64 / GIB) } else { format!("{} MiB", bytes >> 20) }
+}
+
+/// What others can find of a run while it lasts: its entry in the registry, and the file with the program's process id.
+struct Presence {
+    command: Vec<String>,
+    request: Rc<Request>,
+    pid_file: RefCell<Option<WholeFile>>,
+    begun: RefCell<Begun>,
+}
+
+/// What is to be undone at the end, and what was said.
+#[derive(Default)]
+struct Begun {
+    entry: Option<Registered>,
+    pid_file: Option<PathBuf>,
+    shared_with: Vec<String>,
+}
+
+impl Presence {
+    fn new(command: Vec<String>, request: Rc<Request>, pid_file: Option<WholeFile>) -> Presence {
+        Presence { command, request, pid_file: RefCell::new(pid_file), begun: RefCell::default() }
+    }
+
+    /// There is a program.
+    fn begin(&self, program: i32) {
+        let mut begun = self.begun.borrow_mut();
+        if let Some(file) = self.pid_file.take() {
+            let path = file.path().to_owned();
+            match file.finish(&format!("{program}\n")) {
+                Ok(()) => begun.pid_file = Some(path),
+                Err(failure) => say(&failure.to_string()),
+            }
+        }
+        let palette = &self.request.choice.palette;
+        let task = self.request.choice.task.as_ref();
+        let colors = registry::Colors {
+            platform: palette.platform().id(),
+            granule_bytes: palette.granule().bytes(),
+            selection: &self.request.selection,
+            plan: task.and_then(|task| Some((self.request.plan.as_deref()?, task.name()))),
+            shared: task.is_some_and(memtint_plan::Task::shared),
+        };
+        let Some(entry) = Entry::new(program.unsigned_abs(), self.command.clone(), &colors) else { return };
+        match Registry::open().and_then(|registry| registry.enter(&entry)) {
+            Ok((entry, conflicts)) => {
+                conflicts.iter().for_each(|line| say(line));
+                (begun.entry, begun.shared_with) = (Some(entry), conflicts);
+            }
+            Err(error) => {
+                say(&format!("the run is not registered, and whether others share its colors is not known: {error}"));
+            }
+        }
+    }
+
+    /// The program has ended. Gives the lines about other runs.
+    fn end(&self) -> Vec<String> {
+        let begun = self.begun.take();
+        if let Some(file) = begun.pid_file {
+            // Somebody may have removed it.
+            let _ = std::fs::remove_file(file);
+        }
+        begun.shared_with
+    }
+}
+
+/// For the report: a field of the plan that no backend of this version enforces.
+fn not_enforced(field: &str) -> String {
+    format!("{field} of the plan is not enforced")
 }
 
 /// Decides who keeps the program in its colors.
@@ -341,32 +474,6 @@ fn mappings(palette: &Palette, selection: &Selection) -> Result<Vec<String>, Ker
     }
 }
 
-fn report<'a>(
-    arguments: &RunArguments,
-    request: &'a Request,
-    colors: Colors,
-    platform_fit: Fit,
-    (colors_bytes, colors_free_bytes): (u64, u64),
-    status: &RunStatus,
-) -> Report<'a> {
-    let words = arguments.command.iter().map(|word| word.to_string_lossy().into_owned());
-    Report {
-        schema: 1,
-        command: words.collect(),
-        platform: request.choice.palette.platform().id(),
-        granule_bytes: request.choice.palette.granule().bytes(),
-        colors,
-        mode: if request.strict { "strict" } else { "soft" },
-        platform_fit,
-        colors_bytes,
-        colors_free_bytes,
-        prefault_bytes: arguments.prefault.bytes(),
-        exit_status: status.code,
-        signal: status.signal,
-        run: status.report.clone(),
-    }
-}
-
 /// Ends as the program did: by the same signal, or with the same status.
 fn end_like(status: &RunStatus) -> ExitCode {
     if let Some(signal) = status.signal {
@@ -414,12 +521,20 @@ fn resolve(arguments: &RunArguments) -> Result<Request, Failure> {
     };
     let planned_soft = choice.task.as_ref().is_some_and(|task| task.mode() == memtint_plan::Mode::Soft);
     let strict = arguments.strict || !(arguments.soft || planned_soft);
+    let not_enforced = choice.task.as_ref().map(memtint_plan::Task::not_enforced).unwrap_or_default();
+    let agreed = |field: &&str| arguments.ignore.iter().any(|ignored| ignored.name() == *field);
+    if let Some(field) = not_enforced.iter().find(|field| !agreed(field)) {
+        let (all, task) = (not_enforced.join(","), choice.task.as_ref().map_or("", memtint_plan::Task::name));
+        return Err(Failure::Sentence(format!(
+            "{field} of task {task:?} is not enforced by this version; accepted is a plan without it, or --ignore {all}"
+        )));
+    }
     let planned_cores = choice.task.as_ref().and_then(|task| task.cores().map(<[u32]>::to_vec));
     let cores = match &arguments.cores {
         Some(list) => cpus(list)?,
         None => planned_cores,
     };
-    Ok(Request { choice, selection, strict, cores })
+    Ok(Request { choice, selection, strict, cores, not_enforced, plan: arguments.choice.plan.clone() })
 }
 
 /// `all` and `!` are among the CPUs that are configured.

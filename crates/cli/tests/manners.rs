@@ -181,6 +181,21 @@ fn an_option_that_does_not_exist_is_no_program() {
 }
 
 #[test]
+fn the_pid_file_names_the_program_while_it_runs() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let program = machine.compile("manners", &[]);
+    let file = common::scratch("program.pid");
+    let options = ["--pid-file", file.to_str().expect("text")];
+    let launch = Launch::new(&machine, &[program.to_str().expect("text"), "stays"]).options(&options);
+    let mut run = launch.interactive().colored();
+    let pid = run.ready();
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), format!("{pid}\n"));
+    run.signal(pid, libc::SIGTERM);
+    run.end();
+    assert!(!file.exists());
+}
+
+#[test]
 fn a_closed_pipe_is_not_an_error_of_memtint() {
     let Some(machine) = Machine::take(&["yes"]) else { return };
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));

@@ -138,6 +138,8 @@ fn help_and_version_are_answers() {
         "--task",
         "--user",
         "--search-memory",
+        "--ignore",
+        "--pid-file",
         "--platform-assumed",
     ] {
         assert!(run.contains(option), "{option} is missing in {run}");

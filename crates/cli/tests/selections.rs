@@ -136,3 +136,61 @@ fn two_tasks_of_a_plan() {
     assert_held(&task("right"), other);
     finish(right);
 }
+
+/// A plan of two tasks for this machine.
+fn plan(machine: &Machine, name: &str, left: &str, right: &str) -> std::path::PathBuf {
+    let file = scratch(name);
+    let text = format!(
+        "schema = 1\nplatform = \"{}\"\n[[task]]\nname = \"left\"\n{left}\n[[task]]\nname = \"right\"\n{right}\n",
+        machine.platform.display()
+    );
+    std::fs::write(&file, text).expect("cargo made the directory");
+    file
+}
+
+#[test]
+fn two_runs_in_the_same_colors_are_told_unless_a_plan_allows_it() {
+    let Some(machine) = Machine::take(&["cc", "true"]) else { return };
+    let platform = text(&machine.platform).to_owned();
+    let shared = plan(&machine, "shared.toml", "banks = \"0-3\"\nshared = true", "banks = \"2-5\"\nshared = true");
+    let task = |name| ["--plan", text(&shared), "--task", name];
+    let (first, _) = grown(&machine, &task("left"));
+    let beside = |colors: &[&str]| {
+        let ended = Launch::new(&machine, &["true"]).colors(colors).colored().end_with_survivors();
+        ended.assert_success();
+        assert_eq!(ended.report["shared_with"].as_array().map_or(0, Vec::len), ended.stderr.lines().count());
+        ended.stderr
+    };
+    assert_eq!(beside(&task("right")), "");
+    assert_eq!(beside(&["--platform", &platform, "--banks", "4-7"]), "");
+    let told = beside(&["--platform", &platform, "--banks", "3-6"]);
+    assert!(told.contains("uses bank classes 3 too, and no plan allows that"), "{told}");
+    finish(first);
+    assert_eq!(beside(&["--platform", &platform, "--banks", "3-6"]), "");
+}
+
+/// `held` would say that the budget was kept.
+#[test]
+fn what_a_plan_asks_for_and_nothing_enforces_is_refused() {
+    let Some(machine) = Machine::take(&["true"]) else { return };
+    let fields = "banks = \"0-3\"\nrefresh = \"0\"\nbandwidth = { budget = \"1 MiB\", period_us = 1000 }";
+    let file = plan(&machine, "budget.toml", fields, "banks = \"4-7\"");
+    let run = |ignored: &[&str]| {
+        let colors = [&["--plan", text(&file), "--task", "left"], ignored].concat();
+        Launch::new(&machine, &["true"]).colors(&colors).colored().end()
+    };
+    for ignored in [&[][..], &["--ignore", "refresh"]] {
+        let ended = run(ignored);
+        assert_eq!(ended.status.code(), Some(125), "{}", ended.stderr);
+        assert!(ended.stderr.contains("bandwidth of task \"left\""), "{}", ended.stderr);
+        assert!(ended.stderr.contains("--ignore bandwidth,refresh"), "{}", ended.stderr);
+    }
+    let ended = run(&["--ignore", "bandwidth,refresh"]);
+    ended.assert_success();
+    assert_eq!(ended.problems().len(), 2, "{}", ended.report);
+    assert_eq!(ended.report["not_enforced"], serde_json::json!(["bandwidth", "refresh"]));
+    // The task beside it asks for nothing of the kind.
+    let right = Launch::new(&machine, &["true"]).colors(&["--plan", text(&file), "--task", "right"]).colored().end();
+    right.assert_success();
+    right.assert_clean_report();
+}
