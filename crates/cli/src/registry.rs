@@ -8,6 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use memtint_inspect::ProcessTree;
 use memtint_map::Selection;
 use memtint_units::IndexSet;
 use serde::{Deserialize, Serialize};
@@ -177,6 +178,12 @@ impl Registry {
         let mut runs: Vec<Entry> = files.filter_map(|file| alive(&file)).collect();
         runs.sort_by_key(|run| run.front.pid);
         runs
+    }
+
+    /// The run that a process of memtint itself belongs to.
+    pub(crate) fn run_of(&self, pid: u32, tree: &ProcessTree) -> Option<Entry> {
+        let runs = self.runs();
+        tree.ancestors(pid).find_map(|pid| runs.iter().find(|run| run.front.pid == pid)).cloned()
     }
 
     /// Enters a run, and says which others share its colors: a line for each.

@@ -37,6 +37,7 @@ fn finish(mut run: Run) {
 fn inspect(colors: &[&str], pid: u32) -> (Option<i32>, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
     command.args(["inspect", "--format", "json"]).args(colors).arg(pid.to_string());
+    command.env("MEMTINT_REGISTRY", common::registry());
     let output = command.output().expect("it was built");
     let said = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}; {}", said()));
@@ -137,6 +138,15 @@ fn two_tasks_of_a_plan() {
     finish(right);
 }
 
+/// `memtint inspect` with these arguments: its status, what it prints, and what it says besides.
+fn inspect_with(arguments: &[&str]) -> (Option<i32>, Value, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+    command.args(["inspect", "--format", "json"]).args(arguments).env("MEMTINT_REGISTRY", common::registry());
+    let output = command.output().expect("it was built");
+    let value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code(), value, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
 /// A plan of two tasks for this machine.
 fn plan(machine: &Machine, name: &str, left: &str, right: &str) -> std::path::PathBuf {
     let file = scratch(name);
@@ -146,6 +156,67 @@ fn plan(machine: &Machine, name: &str, left: &str, right: &str) -> std::path::Pa
     );
     std::fs::write(&file, text).expect("cargo made the directory");
     file
+}
+
+#[test]
+fn all_tasks_of_a_plan_are_judged_at_once() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let file = plan(&machine, "all.toml", "banks = \"0-3\"", "banks = \"4-7\"");
+    let (status, _, message) = inspect_with(&["--plan", text(&file)]);
+    assert!(status == Some(2) && message.contains("no task of plan") && message.contains("left, right"), "{message}");
+    let (run, pid) = grown(&machine, &["--plan", text(&file), "--task", "left"]);
+    let (status, report, message) = inspect_with(&["--plan", text(&file)]);
+    assert_eq!((status, &report["verdict"]), (Some(0), &"held".into()), "{message}");
+    let [left, right] = [0, 1].map(|index| &report["tasks"][index]);
+    assert_eq!((&left["name"], &left["programs"][0]), (&"left".into(), &pid.into()));
+    assert!(left["report"]["private"]["pages"].as_u64() > Some(PAGES), "{left}");
+    assert_eq!((&right["programs"], &right["report"]), (&serde_json::json!([]), &Value::Null));
+    finish(run);
+}
+
+/// memtint's own processes hold pages of all colors: they are no program out of color.
+#[test]
+fn memtints_own_processes_name_the_program() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let platform = text(&machine.platform).to_owned();
+    let (run, pid) = grown(&machine, &["--platform", &platform, "--banks", "0-3"]);
+    let (own, _) = run.members();
+    assert!(own.len() >= 3, "front, supervisor and broker: {own:?}");
+    for process in own.iter().filter(|process| std::fs::read_link(format!("/proc/{}/exe", process.pid)).is_ok()) {
+        let colors = ["--platform", &platform, "--banks", "0-3", &process.pid.to_string()];
+        let (status, report, message) = inspect_with(&colors);
+        if process.name == "memtint" {
+            assert_eq!((status, &report), (Some(2), &Value::Null), "{message}");
+            assert!(message.contains(&format!("is process {pid}:")), "{message}");
+        }
+    }
+    let front = run.front().to_string();
+    let (status, report, message) = inspect_with(&["--platform", &platform, "--banks", "0-3", "--children", &front]);
+    assert_eq!((status, &report["verdict"]), (Some(0), &"held".into()), "{message}");
+    assert_eq!(report["processes"][0]["pid"], pid);
+    finish(run);
+}
+
+#[test]
+fn other_programs_in_the_colors_are_listed() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let platform = text(&machine.platform).to_owned();
+    let (run, pid) = grown(&machine, &["--platform", &platform, "--banks", "0-3"]);
+    let listed = |banks: &str| {
+        let (status, report, message) = inspect_with(&["--others", "--platform", &platform, "--banks", banks]);
+        // The tests themselves have pages somewhere.
+        assert!(matches!(status, Some(0 | 1)), "{message}");
+        let processes = report["processes"].as_array().expect("a list").clone();
+        processes.into_iter().find(|process| process["pid"] == pid)
+    };
+    let found = listed("0-3").expect("it is there");
+    assert!(found["private_pages"].as_u64() > Some(PAGES), "{found}");
+    assert_eq!(found["run"], run.front());
+    let classes = found["bank_classes"].as_object().expect("a table");
+    assert_eq!(classes.keys().map(String::as_str).collect::<Vec<_>>(), ["0", "1", "2", "3"]);
+    let elsewhere = listed("4-7").map_or(0, |process| process["private_pages"].as_u64().unwrap_or(u64::MAX));
+    assert_eq!(elsewhere, 0);
+    finish(run);
 }
 
 #[test]
