@@ -507,7 +507,9 @@ impl<'a> Stock<'a> {
         self.pieces = memory::in_small_pieces(self.node);
         // They may lie where no search comes that holds all it has seen: too far away, or beyond a limit.
         self.look_at_blocks(map, goal, memory::machine_room(self.node));
-        if (self.pages.len() as u64) < enough && self.strict {
+        // A soft program can do without a rare color, and is not kept waiting for it.
+        let worth_it = self.strict || self.choice.looks_per_page() <= RARE;
+        if (self.pages.len() as u64) < enough && worth_it {
             let may_run = |cpu: &u32| listed(&self.cpus).any(|own| own == *cpu);
             let waiting = memory::waiting_pages(self.node).into_iter().filter(|(cpu, _)| may_run(cpu));
             let turns = waiting.flat_map(|(cpu, pages)| std::iter::repeat_n(cpu, pages.div_ceil(LOOK) as usize));
