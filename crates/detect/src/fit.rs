@@ -1,7 +1,6 @@
 //! Whether a platform file can describe this machine.
 
 use memtint_map::Platform;
-use memtint_units::ByteSize;
 use serde::Serialize;
 
 use crate::machine::Machine;
@@ -93,14 +92,10 @@ fn other_memory(machine: &Machine, platform: &Platform) -> Option<String> {
         .then(|| format!("its regions hold {}, this machine has {} of memory", size(described), size(total)))
 }
 
-/// In GiB with one digit, or exactly when it is less than one.
+/// For people: in GiB with one digit, or in MiB when it is less than one.
 fn size(bytes: u64) -> String {
     const GIB: u64 = 1 << 30;
-    if bytes < GIB || bytes.is_multiple_of(GIB) {
-        ByteSize(bytes).to_string()
-    } else {
-        format!("{:.1} GiB", bytes as f64 / GIB as f64)
-    }
+    if bytes < GIB { format!("{} MiB", bytes >> 20) } else { format!("{:.1} GiB", bytes as f64 / GIB as f64) }
 }
 
 #[cfg(test)]
@@ -141,7 +136,7 @@ mod tests {
             (machine("AuthenticAMD", 25, 4), vec!["Nehalem (GenuineIntel family 6)", "AuthenticAMD family 25"]),
             (machine("GenuineIntel", 15, 4), vec!["GenuineIntel family 15"]),
             (machine("GenuineIntel", 6, 24), vec!["4.0 GiB of this machine's 24.0 GiB"]),
-            (machine("GenuineIntel", 6, 1), vec!["its regions hold 4 GiB", "this machine has 1023.9"]),
+            (machine("GenuineIntel", 6, 1), vec!["its regions hold 4.0 GiB", "this machine has 1023 MiB"]),
         ];
         for (machine, parts) in cases {
             let fit = Fit::of(&machine, &nehalem());
