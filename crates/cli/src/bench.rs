@@ -107,6 +107,7 @@ pub(crate) fn main(arguments: &BenchArguments, format: Format) -> Ending {
 fn bench_run(arguments: &BenchRunArguments, format: Format) -> Ending {
     let started = Instant::now();
     let (choice, selection, colors) = resolve(&arguments.choice)?;
+    arguments.choice.check_machine(choice.palette.platform())?;
     let matcher = selection.compile(&choice.palette)?;
     let repeat = arguments.repeat.map_or(if arguments.quick { 3 } else { 7 }, usize::from);
     let limit = Duration::from_secs(if arguments.quick { 15 } else { 60 });
@@ -203,7 +204,8 @@ fn colors_of(arguments: &ChoiceArguments) -> Vec<OsString> {
 fn platform_of(arguments: &ChoiceArguments) -> Vec<OsString> {
     let platform = arguments.platform.iter().flat_map(|platform| ["--platform".into(), platform.into()]);
     let granule = arguments.granule.iter().flat_map(|granule| ["--granule".into(), granule.bytes().to_string().into()]);
-    platform.chain(granule).collect()
+    let assumed = arguments.platform_assumed.then(|| "--platform-assumed".into());
+    platform.chain(granule).chain(assumed).collect()
 }
 
 /// One class, a quarter of them, and all; with a plan, its own colors.

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use memtint_detect::{Fit, Machine};
 use memtint_map::{Granule, Palette, Platform, Selection};
 use memtint_plan::{Plan, Task, select};
 use memtint_units::IndexList;
 
-use crate::output::Failure;
+use crate::output::{Failure, say};
 
 /// Options that choose a platform and colors.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,12 +30,15 @@ pub(crate) struct ChoiceArguments {
     /// Block that is colored as a unit, from 4K to 2M; classes and colors are numbered at this granule. Default: 4K.
     #[arg(long, value_name = "SIZE")]
     pub(crate) granule: Option<Granule>,
-    /// Plan file that says the platform and the colors of the task named by --task.
-    #[arg(long, value_name = "FILE", requires = "task", conflicts_with_all = ["platform", "banks", "sets", "node", "granule"])]
+    /// Plan file that names the platform and the colors of each task; --task names one.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["platform", "banks", "sets", "node", "granule"])]
     pub(crate) plan: Option<PathBuf>,
     /// Task of the plan.
     #[arg(long, value_name = "NAME", requires = "plan")]
     pub(crate) task: Option<String>,
+    /// Go on with a platform that contradicts this machine: another vendor or family, more or less memory.
+    #[arg(long)]
+    pub(crate) platform_assumed: bool,
 }
 
 /// What the options mean.
@@ -51,7 +55,12 @@ pub(crate) struct Choice {
 impl ChoiceArguments {
     /// Loads what is named and checks that the colors exist.
     pub(crate) fn resolve(&self) -> Result<Choice, Failure> {
-        if let (Some(plan), Some(task)) = (&self.plan, &self.task) {
+        if let Some(plan) = &self.plan {
+            let Some(task) = &self.task else {
+                return Err(Failure::Sentence(
+                    "--plan: no task is named, accepted is --task with one of its names".to_owned(),
+                ));
+            };
             let plan = Plan::load(plan)?;
             let task = plan.task(task)?.clone();
             let (palette, selection) = (plan.palette().clone(), Some(task.selection().clone()));
@@ -68,6 +77,28 @@ impl ChoiceArguments {
             selection.compile(&palette)?;
         }
         Ok(Choice { palette, selection, task: None })
+    }
+
+    /// Compares a platform with this machine, and says in one line on standard error what is assumed.
+    ///
+    /// # Errors
+    /// A platform that contradicts this machine, unless --platform-assumed is given.
+    pub(crate) fn check_machine(&self, platform: &Platform) -> Result<Fit, Failure> {
+        let fit = Fit::of(&Machine::read_identity(), platform);
+        let id = platform.id();
+        let contradictions = fit.contradictions.join("; ");
+        if !contradictions.is_empty() && !self.platform_assumed {
+            return Err(Failure::Sentence(format!(
+                "platform {id:?} is not this machine's: {contradictions}; accepted is a platform of this machine (memtint \
+                 platform detect), or --platform-assumed to go on all the same"
+            )));
+        }
+        let contradiction = (!contradictions.is_empty()).then(|| format!("not this machine's ({contradictions})"));
+        let parts: Vec<String> = contradiction.into_iter().chain(fit.doubts()).collect();
+        if !parts.is_empty() {
+            say(&format!("platform {id}: {}", parts.join("; ")));
+        }
+        Ok(fit)
     }
 
     fn platform_spec(&self) -> Result<String, Failure> {

@@ -1,28 +1,40 @@
 //! `memtint inspect`: where the pages of a process are.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use memtint_inspect::{InspectError, Inspector, Report, Verdict, cgroup_pids, svg};
+use memtint_inspect::{InspectError, Inspector, Others, ProcessTree, Report, Verdict, cgroup_pids, svg};
+use memtint_plan::{Plan, Task};
+use serde::Serialize;
 
 use crate::Ending;
 use crate::choice::ChoiceArguments;
-use crate::output::{Failure, Format, print, print_json, write_file};
+use crate::output::{Failure, Format, print, print_json, say, write_file};
+use crate::registry::{Entry, Registry};
 
 /// Arguments of `memtint inspect`.
 ///
 /// Exit status: 0 every private page is in color, or no colors were named; 1 some are not; 2 failure.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 held (or no colors named), 1 violated, 2 failure.\n\
-    Example: memtint inspect --platform ./here.toml --banks 0-3 --svg pages.svg 4711")]
+#[command(
+    after_help = "Exit status: 0 held (or no colors named), 1 violated, 2 failure. With --others: 0 no other process has \
+    private pages in the colors, 1 some have.\n\
+    Example: memtint inspect --platform ./here.toml --banks 0-3 --svg pages.svg 4711"
+)]
 pub(crate) struct InspectArguments {
-    /// Process id.
-    #[arg(value_name = "PID", required_unless_present = "cgroup", conflicts_with = "cgroup")]
+    /// Process id. Without one, --plan judges all tasks of a plan that run.
+    #[arg(value_name = "PID", required_unless_present_any = ["cgroup", "others", "plan"], conflicts_with = "cgroup")]
     pid: Option<u32>,
     /// All processes of this cgroup and those below it: a directory, or a name as in /proc/PID/cgroup; version 1 or 2.
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
+    /// Take the processes that PID has started, and those that they have started, as well.
+    #[arg(long, requires = "pid")]
+    children: bool,
+    /// List the processes of the machine that have pages in the colors, with counts.
+    #[arg(long, conflicts_with_all = ["pid", "cgroup", "children", "svg"])]
+    others: bool,
     /// Draws the pages by bank class and set color into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -31,15 +43,26 @@ pub(crate) struct InspectArguments {
 }
 
 pub(crate) fn main(arguments: &InspectArguments, format: Format) -> Ending {
+    let whom = (arguments.pid, &arguments.cgroup, &arguments.choice.task);
+    if let (false, (None, None, None), Some(plan)) = (arguments.others, whom, &arguments.choice.plan) {
+        return inspect_plan(arguments, plan, format);
+    }
     let choice = arguments.choice.resolve()?;
-    let inspector = Inspector::new(choice.palette, choice.selection)?;
-    let report = match (&arguments.cgroup, arguments.pid) {
+    // Without privileges, that is the sentence to be said.
+    let inspector = Inspector::new(choice.palette.clone(), choice.selection)?;
+    arguments.choice.check_machine(choice.palette.platform())?;
+    if arguments.others {
+        return inspect_others(&inspector, format);
+    }
+    let mut report = match (&arguments.cgroup, arguments.pid) {
         (Some(path), _) => inspector
             .inspect_pids(&without_memtint(cgroup_pids(path)?))?
             .ok_or_else(|| InspectError::EmptyCgroup { path: path.display().to_string() })?,
-        (None, Some(pid)) => inspector.inspect_pid(pid)?,
+        (None, Some(pid)) if arguments.children => inspect_tree(&inspector, pid)?,
+        (None, Some(pid)) => inspect_process(&inspector, pid)?,
         (None, None) => return Err(Failure::Sentence("name a process or a cgroup".to_owned())),
     };
+    report.not_judged = choice.task.as_ref().map(not_judged).unwrap_or_default();
     if let Some(path) = &arguments.svg {
         write_file(path, &svg(std::slice::from_ref(&report)))?;
     }
@@ -47,25 +70,168 @@ pub(crate) fn main(arguments: &InspectArguments, format: Format) -> Ending {
         Format::Json => print_json(&report)?,
         Format::Text => print(&report.to_text())?,
     }
-    Ok(status(&report))
+    Ok(status(report.verdict))
+}
+
+/// What a task asks for that pages do not show.
+fn not_judged(task: &Task) -> Vec<String> {
+    let cores = task.cores().map(|_| "cores");
+    task.not_enforced().into_iter().chain(cores).map(|field| format!("{field} of task {}", task.name())).collect()
+}
+
+/// A process of memtint itself has pages of all colors while it looks for frames: the program is another one.
+fn inspect_process(inspector: &Inspector, pid: u32) -> Result<Report, Failure> {
+    if !is_memtint(pid) {
+        return Ok(inspector.inspect_pid(pid)?);
+    }
+    let run = Registry::open().ok().and_then(|registry| registry.run_of(pid, &ProcessTree::read()));
+    let advice = match run {
+        Some(Entry { program, .. }) => {
+            format!("the program of its run is process {}: inspect that, or --children", program.pid)
+        }
+        None => "no run is registered for it: inspect the program, or --children".to_owned(),
+    };
+    Err(Failure::Sentence(format!("process {pid} is memtint itself, not a program in color; {advice}")))
+}
+
+/// A process and all below it, as one program.
+fn inspect_tree(inspector: &Inspector, pid: u32) -> Result<Report, Failure> {
+    let none = || Failure::Sentence(format!("process {pid} does not exist, or nothing below it has memory"));
+    inspector.inspect_pids(&without_memtint(ProcessTree::read().below(pid)))?.ok_or_else(none)
 }
 
 /// Leaves out the processes of `memtint run` itself, which are in the cgroup that it was started in: they look for frames,
 /// and are no part of the task.
 fn without_memtint(pids: Vec<u32>) -> Vec<u32> {
-    let file = |path: &str| std::fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
-    let here = file("/proc/self/exe");
-    let (memtint, others): (Vec<u32>, Vec<u32>) =
-        pids.into_iter().partition(|pid| here.is_some() && file(&format!("/proc/{pid}/exe")) == here);
+    let (memtint, others): (Vec<u32>, Vec<u32>) = pids.into_iter().partition(|&pid| is_memtint(pid));
     if !memtint.is_empty() {
         let list: Vec<String> = memtint.iter().map(ToString::to_string).collect();
-        eprintln!("memtint: not judged, being memtint itself: process {}", list.join(", "));
+        say(&format!("not judged, being memtint itself: process {}", list.join(", ")));
     }
     others
 }
 
-fn status(report: &Report) -> ExitCode {
-    match report.verdict {
+/// Whether a process runs this program's file.
+fn is_memtint(pid: u32) -> bool {
+    let file = |path: &str| std::fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+    let here = file("/proc/self/exe");
+    here.is_some() && file(&format!("/proc/{pid}/exe")) == here
+}
+
+/// The processes of the machine with pages in the colors.
+fn inspect_others(inspector: &Inspector, format: Format) -> Ending {
+    let mut others = inspector.others()?;
+    name_runs(&mut others);
+    match format {
+        Format::Json => print_json(&others)?,
+        Format::Text => print(&others.to_text())?,
+    }
+    let some = others.processes.iter().any(|process| process.private_pages > 0);
+    Ok(if some { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Says which run a process belongs to.
+fn name_runs(others: &mut Others) {
+    let runs = Registry::open().map(|registry| registry.runs()).unwrap_or_default();
+    let tree = ProcessTree::read();
+    for process in &mut others.processes {
+        let front = |pid: u32| runs.iter().any(|run| run.front.pid == pid || run.program.pid == pid).then_some(pid);
+        let member = tree.ancestors(process.pid).find_map(front);
+        process.run = member.and_then(|pid| {
+            runs.iter().find(|run| run.front.pid == pid || run.program.pid == pid).map(|run| run.front.pid)
+        });
+    }
+}
+
+/// All tasks of a plan, as JSON.
+#[derive(Serialize)]
+struct PlanReport {
+    schema: u32,
+    report: &'static str,
+    plan: String,
+    /// Violated when one task is; absent when none runs.
+    verdict: Option<Verdict>,
+    tasks: Vec<TaskReport>,
+}
+
+#[derive(Serialize)]
+struct TaskReport {
+    name: String,
+    /// Programs that `memtint run` has started with this task, and that run.
+    programs: Vec<u32>,
+    /// All of these and what they have started, together; absent when none runs.
+    report: Option<Report>,
+}
+
+/// Judges the programs of all tasks of a plan, which the registry knows.
+fn inspect_plan(arguments: &InspectArguments, file: &Path, format: Format) -> Ending {
+    let plan = Plan::load(file)?;
+    arguments.choice.check_machine(plan.platform())?;
+    let path =
+        std::fs::canonicalize(file).map_err(|cause| Failure::File { path: file.to_owned(), done: "read", cause })?;
+    let registry = Registry::open().map_err(|error| Failure::Sentence(format!("the registry of runs: {error}")))?;
+    let runs: Vec<Entry> =
+        registry.runs().into_iter().filter(|run| run.plan.as_deref() == Some(path.as_path())).collect();
+    let tree = ProcessTree::read();
+    let tasks =
+        plan.tasks().iter().map(|task| inspect_task(&plan, task, &runs, &tree)).collect::<Result<Vec<_>, _>>()?;
+    let verdicts: Vec<Verdict> = tasks.iter().filter_map(|task| task.report.as_ref()?.verdict).collect();
+    if verdicts.is_empty() {
+        let names: Vec<&str> = plan.tasks().iter().map(Task::name).collect();
+        let sentence = format!("no task of plan {} runs: its tasks are {}", file.display(), names.join(", "));
+        return Err(Failure::Sentence(sentence));
+    }
+    let violated = verdicts.contains(&Verdict::Violated);
+    let verdict = Some(if violated { Verdict::Violated } else { Verdict::Held });
+    if let Some(path) = &arguments.svg {
+        let reports: Vec<Report> = tasks.iter().filter_map(|task| task.report.clone()).collect();
+        write_file(path, &svg(&reports))?;
+    }
+    let report = PlanReport { schema: 1, report: "inspect_plan", plan: path.display().to_string(), verdict, tasks };
+    match format {
+        Format::Json => print_json(&report)?,
+        Format::Text => print(&report.to_text())?,
+    }
+    Ok(status(verdict))
+}
+
+fn inspect_task(plan: &Plan, task: &Task, runs: &[Entry], tree: &ProcessTree) -> Result<TaskReport, Failure> {
+    let runs = runs.iter().filter(|run| run.task.as_deref() == Some(task.name()));
+    let programs: Vec<u32> = runs.map(|run| run.program.pid).collect();
+    let mut pids: Vec<u32> = programs.iter().flat_map(|&program| tree.below(program)).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    let inspector = Inspector::new(plan.palette().clone(), Some(task.selection().clone()))?;
+    let pids: Vec<u32> = pids.into_iter().filter(|&pid| !is_memtint(pid)).collect();
+    let mut report = inspector.inspect_pids(&pids)?;
+    report.iter_mut().for_each(|report| report.not_judged = not_judged(task));
+    Ok(TaskReport { name: task.name().to_owned(), programs, report })
+}
+
+impl PlanReport {
+    fn to_text(&self) -> String {
+        let mut text = String::new();
+        for task in &self.tasks {
+            text.push_str(&format!("task {}\n", task.name));
+            match &task.report {
+                Some(report) => text.push_str(&report.to_text()),
+                None => text.push_str("does not run\n"),
+            }
+            text.push('\n');
+        }
+        let violated =
+            |task: &&TaskReport| task.report.as_ref().is_some_and(|report| report.verdict == Some(Verdict::Violated));
+        let (count, of) = (
+            self.tasks.iter().filter(violated).count(),
+            self.tasks.iter().filter(|task| task.report.is_some()).count(),
+        );
+        text.push_str(&format!("{} of {of} tasks that run: violated; {} do not run\n", count, self.tasks.len() - of));
+        text
+    }
+}
+
+fn status(verdict: Option<Verdict>) -> ExitCode {
+    match verdict {
         Some(Verdict::Violated) => ExitCode::from(1),
         Some(Verdict::Held) | None => ExitCode::SUCCESS,
     }

@@ -20,6 +20,7 @@ mod parquet;
 mod platform;
 mod probe;
 mod refresh;
+mod registry;
 mod reproduce;
 mod run;
 mod searching;

@@ -66,6 +66,12 @@ pub(crate) enum Failure {
     Sentence(String),
 }
 
+/// Writes a line for people to standard error. A reader that has gone away is no failure.
+pub(crate) fn say(line: &str) {
+    // Nobody is left to tell.
+    let _ = io::stderr().write_all(format!("memtint: {line}\n").as_bytes());
+}
+
 /// Writes text to standard output. A reader that has gone away is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();

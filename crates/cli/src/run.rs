@@ -1,24 +1,29 @@
 //! `memtint run`: a program in colors of its own.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 
-use memtint_detect::MemoryRange;
+use memtint_detect::{Fit, Machine, MemoryRange};
 use memtint_live::{Floor, FrameChoice, KernelFloor, KernelOptions, RunOptions, RunStatus};
-use memtint_map::{Granule, KernelMapError, Matcher, Palette, Selection, kernel};
-use memtint_units::{ByteSize, IndexList, Pfn, PhysAddr};
+use memtint_map::{Granule, KernelMapError, Matcher, Palette, Platform, Selection, kernel};
+use memtint_units::{ByteSize, IndexList, PAGE_SIZE, Pfn, PhysAddr};
 use serde::Serialize;
 
 use crate::choice::{Choice, ChoiceArguments};
-use crate::output::{Failure, WholeFile};
+use crate::output::{Failure, WholeFile, say};
+use crate::registry::{self, Entry, Registered, Registry};
 use crate::{Ending, RUN_FAILED};
 
 /// Arguments of `memtint run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: that of COMMAND; 125 memtint itself failed, 126 COMMAND cannot be executed, \
-    127 there is no COMMAND. Out of color and strict: SIGBUS or ENOMEM by the userspace runtime, SIGKILL (137) by the kernel.\n\
+    127 there is no COMMAND. Out of color and strict: SIGBUS or ENOMEM by the userspace runtime, SIGKILL (137) by the kernel; \
+    125 when COMMAND could not begin in color.\n\
+    Options of memtint come before COMMAND; -- separates them from a COMMAND that begins with a dash.\n\
     Example: memtint run --platform ./here.toml --banks 0-3 -- sqlite3 my.db")]
 pub(crate) struct RunArguments {
     #[command(flatten)]
@@ -40,6 +45,17 @@ pub(crate) struct RunArguments {
     /// in color without a stock of them.
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub(crate) prefault: ByteSize,
+    /// Most memory that a search for frames holds at a time, for instance 512M; default: 10 % of the machine's.
+    ///
+    /// A search holds what is of the wrong color until it has enough, or else the kernel would give the same frames again.
+    /// One pass looks at all free memory in blocks of 2 MiB or more, which takes next to nothing, and at smaller pieces as
+    /// far as this allows. Not on the kernel floor, which does not search.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) search_memory: Option<ByteSize>,
+    /// Go on although no backend enforces these fields of the plan, for instance bandwidth,refresh; without this option a
+    /// plan that has them is refused. The report lists them as problems.
+    #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',', requires = "plan")]
+    pub(crate) ignore: Vec<PlanField>,
     /// Leaves the processes that the program starts uncolored. Not on the kernel floor, where they keep the colors.
     #[arg(long)]
     pub(crate) no_children: bool,
@@ -52,8 +68,11 @@ pub(crate) struct RunArguments {
     /// Writes what was colored, and what was not, to this file as JSON when the program has ended.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Write the program's process id to this file as soon as there is one; the file is removed with the run.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pid_file: Option<PathBuf>,
     /// The program and its arguments.
-    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -69,6 +88,25 @@ pub(crate) enum FloorChoice {
     User,
 }
 
+/// A field of a plan that no backend of this version enforces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PlanField {
+    /// Memory bandwidth budgets.
+    Bandwidth,
+    /// Refresh partitions.
+    Refresh,
+}
+
+impl PlanField {
+    /// As the plan writes it.
+    fn name(self) -> &'static str {
+        match self {
+            PlanField::Bandwidth => "bandwidth",
+            PlanField::Refresh => "refresh",
+        }
+    }
+}
+
 /// The options, resolved.
 #[derive(Debug)]
 struct Request {
@@ -77,6 +115,10 @@ struct Request {
     strict: bool,
     /// CPU numbers, ascending; `None`: those of the caller.
     cores: Option<Vec<u32>>,
+    /// Fields of the plan that are not enforced, as the user has agreed to.
+    not_enforced: Vec<&'static str>,
+    /// The plan file, when there is one.
+    plan: Option<PathBuf>,
 }
 
 /// What `--report` writes.
@@ -89,6 +131,16 @@ struct Report<'a> {
     #[serde(flatten)]
     colors: Colors,
     mode: &'static str,
+    /// How the platform fits the machine.
+    platform_fit: Fit,
+    /// Memory of the machine that is in these colors, about.
+    colors_bytes: u64,
+    /// Of this, what was free when the run began, about.
+    colors_free_bytes: u64,
+    /// Fields of the plan that nothing enforced.
+    not_enforced: Vec<&'static str>,
+    /// Other runs in the same colors, without a plan that allows it.
+    shared_with: Vec<String>,
     prefault_bytes: u64,
     exit_status: i32,
     signal: Option<i32>,
@@ -124,17 +176,43 @@ struct Frames {
     label: String,
     looks_per_page: f64,
     nodes: Vec<u32>,
+    /// In this machine, about.
+    frames: u64,
 }
 
 impl Frames {
-    fn new(matcher: Matcher, granule: Granule, label: String) -> Frames {
+    fn new(matcher: Matcher, granule: Granule, label: String, platform: &Platform) -> Frames {
         let selected = matcher.granules() * granule.pages();
         // A platform smaller than the machine makes its colors rarer than they are among themselves.
         let in_machine = machine_pages() as f64 / selected as f64;
         let looks_per_page = in_machine.max(1.0 / matcher.fraction());
-        let nodes = nodes_of(&matcher, &memtint_detect::Machine::read_memory());
-        Frames { matcher, label, looks_per_page, nodes }
+        let memory = Machine::read_memory();
+        let nodes = nodes_of(&matcher, &memory);
+        let frames = (matcher.fraction() * pages_within(platform, &memory) as f64) as u64;
+        Frames { matcher, label, looks_per_page, nodes, frames }
     }
+
+    /// Bytes of this machine that are in color, and those of them that are free, if free memory is as the rest.
+    fn bytes(&self) -> (u64, u64) {
+        let share = self.frames as f64 / machine_pages().max(1) as f64;
+        (self.frames * PAGE_SIZE, (available_bytes() as f64 * share.min(1.0)) as u64)
+    }
+}
+
+/// Pages of the machine's memory that lie in a region of the platform; all, where the machine does not say where it is.
+fn pages_within(platform: &Platform, memory: &[MemoryRange]) -> u64 {
+    let shared = |range: &MemoryRange| -> u64 {
+        let regions = platform.regions().iter();
+        regions.map(|region| range.end.min(region.end().0).saturating_sub(range.start.max(region.base.0))).sum()
+    };
+    if memory.is_empty() { machine_pages() } else { memory.iter().map(shared).sum::<u64>() / PAGE_SIZE }
+}
+
+/// Memory that new programs can have, as the kernel estimates it.
+fn available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
 /// Nodes with memory of the selected colors, ascending; empty when there is one node only.
@@ -169,17 +247,39 @@ impl FrameChoice for Frames {
         self.label.clone()
     }
 
+    fn frames(&self) -> Option<u64> {
+        Some(self.frames)
+    }
+
     fn nodes(&self) -> Vec<u32> {
         self.nodes.clone()
     }
 }
 
 pub(crate) fn main(arguments: &RunArguments) -> Ending {
-    let request = resolve(arguments)?;
+    let request = Rc::new(resolve(arguments)?);
     let colors = Colors::of(&request.selection);
     let palette = &request.choice.palette;
     let floor = floor(arguments, palette, &request.selection, &KernelFloor::of_this_machine())?;
-    let frames = Frames::new(request.selection.compile(palette)?, palette.granule(), colors.label());
+    if let Floor::User { .. } = &floor {
+        memtint_live::check_privileges()?;
+    }
+    let platform_fit = arguments.choice.check_machine(palette.platform())?;
+    let frames =
+        Frames::new(request.selection.compile(palette)?, palette.granule(), colors.label(), palette.platform());
+    let (colors_bytes, colors_free_bytes) = frames.bytes();
+    say(&format!(
+        "{} hold {} of this machine's memory, about {} of it free",
+        colors.label(),
+        rounded(colors_bytes),
+        rounded(colors_free_bytes)
+    ));
+    let mode = if request.strict { "strict" } else { "soft" };
+    // Fail before the program has run rather than after.
+    let file = arguments.report.as_deref().map(WholeFile::new).transpose()?;
+    let pid_file = arguments.pid_file.as_deref().map(WholeFile::new).transpose()?;
+    let presence = Rc::new(Presence::new(words(arguments), Rc::clone(&request), pid_file));
+    let started = Rc::clone(&presence);
     let options = RunOptions {
         command: arguments.command.clone(),
         choice: Box::new(frames),
@@ -187,16 +287,113 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         cores: request.cores.clone(),
         user: arguments.user.clone(),
         floor,
+        started: Some(Box::new(move |program| started.begin(program))),
     };
-    // Fails before the program has run rather than after.
-    let file = arguments.report.as_deref().map(WholeFile::new).transpose()?;
-    let status = memtint_live::run(options, |line| eprintln!("memtint: {line}"))?;
+    let ended = memtint_live::run(options, say);
+    let shared_with = presence.end();
+    let mut status = ended?;
+    let ignored = request.not_enforced.iter().map(|field| not_enforced(field));
+    status.report.iter_mut().for_each(|report| report.problems.extend(ignored.clone()));
     if let Some(file) = file {
-        let report = report(arguments, &request, colors, &status);
+        let report = Report {
+            schema: 1,
+            command: words(arguments),
+            platform: palette.platform().id(),
+            granule_bytes: palette.granule().bytes(),
+            colors,
+            mode,
+            platform_fit,
+            colors_bytes,
+            colors_free_bytes,
+            not_enforced: request.not_enforced.clone(),
+            shared_with,
+            prefault_bytes: arguments.prefault.bytes(),
+            exit_status: status.code,
+            signal: status.signal,
+            run: status.report.clone(),
+        };
         let text = serde_json::to_string_pretty(&report).expect("the report is plain data");
         file.finish(&(text + "\n"))?;
     }
     Ok(end_like(&status))
+}
+
+fn words(arguments: &RunArguments) -> Vec<String> {
+    arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// In GiB or MiB, so that people can read it.
+fn rounded(bytes: u64) -> String {
+    const GIB: f64 = (1u64 << 30) as f64;
+    if bytes as f64 >= GIB { format!("{:.1} GiB", bytes as f64 / GIB) } else { format!("{} MiB", bytes >> 20) }
+}
+
+/// What others can find of a run while it lasts: its entry in the registry, and the file with the program's process id.
+struct Presence {
+    command: Vec<String>,
+    request: Rc<Request>,
+    pid_file: RefCell<Option<WholeFile>>,
+    begun: RefCell<Begun>,
+}
+
+/// What is to be undone at the end, and what was said.
+#[derive(Default)]
+struct Begun {
+    entry: Option<Registered>,
+    pid_file: Option<PathBuf>,
+    shared_with: Vec<String>,
+}
+
+impl Presence {
+    fn new(command: Vec<String>, request: Rc<Request>, pid_file: Option<WholeFile>) -> Presence {
+        Presence { command, request, pid_file: RefCell::new(pid_file), begun: RefCell::default() }
+    }
+
+    /// There is a program.
+    fn begin(&self, program: i32) {
+        let mut begun = self.begun.borrow_mut();
+        if let Some(file) = self.pid_file.take() {
+            let path = file.path().to_owned();
+            match file.finish(&format!("{program}\n")) {
+                Ok(()) => begun.pid_file = Some(path),
+                Err(failure) => say(&failure.to_string()),
+            }
+        }
+        let palette = &self.request.choice.palette;
+        let task = self.request.choice.task.as_ref();
+        let colors = registry::Colors {
+            platform: palette.platform().id(),
+            granule_bytes: palette.granule().bytes(),
+            selection: &self.request.selection,
+            plan: task.and_then(|task| Some((self.request.plan.as_deref()?, task.name()))),
+            shared: task.is_some_and(memtint_plan::Task::shared),
+        };
+        let Some(entry) = Entry::new(program.unsigned_abs(), self.command.clone(), &colors) else { return };
+        match Registry::open().and_then(|registry| registry.enter(&entry)) {
+            Ok((entry, conflicts)) => {
+                conflicts.iter().for_each(|line| say(line));
+                (begun.entry, begun.shared_with) = (Some(entry), conflicts);
+            }
+            Err(error) => {
+                say(&format!("the run is not registered, and whether others share its colors is not known: {error}"));
+            }
+        }
+    }
+
+    /// The program has ended. Gives the lines about other runs.
+    fn end(&self) -> Vec<String> {
+        let begun = self.begun.take();
+        if let Some(file) = begun.pid_file {
+            // Somebody may have removed it.
+            let _ = std::fs::remove_file(file);
+        }
+        begun.shared_with
+    }
+}
+
+/// For the report: a field of the plan that no backend of this version enforces.
+fn not_enforced(field: &str) -> String {
+    format!("{field} of the plan is not enforced")
 }
 
 /// Decides who keeps the program in its colors.
@@ -206,7 +403,9 @@ fn floor(
     selection: &Selection,
     kernel: &KernelFloor,
 ) -> Result<Floor, Failure> {
-    let user = Floor::User { prefault_bytes: arguments.prefault.bytes(), children: !arguments.no_children };
+    let search_bytes = search_bytes(arguments)?;
+    let user =
+        Floor::User { prefault_bytes: arguments.prefault.bytes(), children: !arguments.no_children, search_bytes };
     let must = match arguments.floor {
         FloorChoice::User => return Ok(user),
         FloorChoice::Auto => false,
@@ -224,7 +423,11 @@ fn floor(
             return Ok(user);
         }
     };
-    let unfit = [("--prefault", arguments.prefault.bytes() > 0), ("--no-children", arguments.no_children)];
+    let unfit = [
+        ("--prefault", arguments.prefault.bytes() > 0),
+        ("--search-memory", arguments.search_memory.is_some()),
+        ("--no-children", arguments.no_children),
+    ];
     if let Some((option, _)) = unfit.iter().find(|(_, given)| *given) {
         let sentence = format!(
             "{option} has no meaning on the kernel floor, which this machine has; leave it out, or say --floor user"
@@ -243,6 +446,20 @@ fn floor(
     }
 }
 
+/// Most bytes that a search holds.
+fn search_bytes(arguments: &RunArguments) -> Result<u64, Failure> {
+    /// Less is too little for a single look.
+    const MIN: u64 = 16 << 20;
+    match arguments.search_memory {
+        Some(size) if size.bytes() < MIN => {
+            let sentence = format!("--search-memory is {size}, accepted is {} or more", ByteSize(MIN));
+            Err(Failure::Sentence(sentence))
+        }
+        Some(size) => Ok(size.bytes()),
+        None => Ok((machine_pages() * PAGE_SIZE / 10).max(MIN)),
+    }
+}
+
 /// The mapping with the cache, if the kernel has room for it, and the one without, where no set colors are asked for:
 /// classes have the same numbers in both.
 fn mappings(palette: &Palette, selection: &Selection) -> Result<Vec<String>, KernelMapError> {
@@ -254,22 +471,6 @@ fn mappings(palette: &Palette, selection: &Selection) -> Result<Vec<String>, Ker
         (Ok(whole), Ok(banks)) if whole != banks => Ok(vec![whole, banks]),
         (Ok(text), _) | (Err(_), Ok(text)) => Ok(vec![text]),
         (Err(error), Err(_)) => Err(error),
-    }
-}
-
-fn report<'a>(arguments: &RunArguments, request: &'a Request, colors: Colors, status: &RunStatus) -> Report<'a> {
-    let words = arguments.command.iter().map(|word| word.to_string_lossy().into_owned());
-    Report {
-        schema: 1,
-        command: words.collect(),
-        platform: request.choice.palette.platform().id(),
-        granule_bytes: request.choice.palette.granule().bytes(),
-        colors,
-        mode: if request.strict { "strict" } else { "soft" },
-        prefault_bytes: arguments.prefault.bytes(),
-        exit_status: status.code,
-        signal: status.signal,
-        run: status.report.clone(),
     }
 }
 
@@ -320,12 +521,20 @@ fn resolve(arguments: &RunArguments) -> Result<Request, Failure> {
     };
     let planned_soft = choice.task.as_ref().is_some_and(|task| task.mode() == memtint_plan::Mode::Soft);
     let strict = arguments.strict || !(arguments.soft || planned_soft);
+    let not_enforced = choice.task.as_ref().map(memtint_plan::Task::not_enforced).unwrap_or_default();
+    let agreed = |field: &&str| arguments.ignore.iter().any(|ignored| ignored.name() == *field);
+    if let Some(field) = not_enforced.iter().find(|field| !agreed(field)) {
+        let (all, task) = (not_enforced.join(","), choice.task.as_ref().map_or("", memtint_plan::Task::name));
+        return Err(Failure::Sentence(format!(
+            "{field} of task {task:?} is not enforced by this version; accepted is a plan without it, or --ignore {all}"
+        )));
+    }
     let planned_cores = choice.task.as_ref().and_then(|task| task.cores().map(<[u32]>::to_vec));
     let cores = match &arguments.cores {
         Some(list) => cpus(list)?,
         None => planned_cores,
     };
-    Ok(Request { choice, selection, strict, cores })
+    Ok(Request { choice, selection, strict, cores, not_enforced, plan: arguments.choice.plan.clone() })
 }
 
 /// `all` and `!` are among the CPUs that are configured.
@@ -344,7 +553,6 @@ fn cpus(list: &IndexList) -> Result<Option<Vec<u32>>, Failure> {
 mod tests {
     use super::*;
     use clap::Parser as _;
-    use memtint_map::Platform;
 
     /// Frames of class 0 are in the first half of each GiB, those of class 1 in the second.
     fn matcher(banks: &str) -> Matcher {
@@ -403,7 +611,7 @@ mod tests {
     fn without_a_kernel_floor_it_is_the_runtime() {
         let nowhere = KernelFloor::at("/nonexistent/memtint".into(), None);
         let auto = floor_of(SKYLAKE, &["--banks", "0-3", "--prefault", "1M", "--no-children"], &nowhere);
-        assert!(matches!(auto, Ok(Floor::User { prefault_bytes: 1_048_576, children: false })));
+        assert!(matches!(auto, Ok(Floor::User { prefault_bytes: 1_048_576, children: false, .. })));
         let error = floor_of(SKYLAKE, &["--banks", "0", "--floor", "kernel"], &nowhere).err().unwrap();
         assert!(error.contains("--floor kernel") && error.contains("/nonexistent/memtint/map"), "{error}");
     }
@@ -417,7 +625,7 @@ mod tests {
             assert_eq!(asked.mappings.len(), 1, "with the cache there are too many colors");
         }
         let user = floor_of(SKYLAKE, &["--banks", "0", "--floor", "user", "--prefault", "4K"], &here.floor());
-        assert!(matches!(user, Ok(Floor::User { prefault_bytes: 4096, children: true })));
+        assert!(matches!(user, Ok(Floor::User { prefault_bytes: 4096, children: true, .. })));
     }
 
     #[test]
@@ -451,7 +659,7 @@ mod tests {
     #[test]
     fn options_of_the_runtime_are_refused_by_name_on_the_kernel_floor() {
         let here = Stand::new("refused");
-        for option in [&["--prefault", "1M"][..], &["--no-children"]] {
+        for option in [&["--prefault", "1M"][..], &["--search-memory", "1G"], &["--no-children"]] {
             let error = floor_of(SKYLAKE, &[&["--banks", "0"][..], option].concat(), &here.floor()).err().unwrap();
             assert!(error.contains(option[0]) && error.contains("--floor user"), "{error}");
         }

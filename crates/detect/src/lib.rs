@@ -14,6 +14,7 @@
 
 mod borrow;
 mod cpu;
+mod fit;
 mod geometry;
 mod machine;
 mod smbios;
@@ -22,6 +23,7 @@ mod uarch;
 
 pub use borrow::{BorrowError, assumed_platform};
 pub use cpu::Processor;
+pub use fit::Fit;
 pub use geometry::{EdacController, EdacKind, EdacPart, Geometry, SpdModule};
 pub use machine::{Firmware, Machine, MemoryRange};
 pub use smbios::{MappedAddress, MemoryDevice, Smbios};

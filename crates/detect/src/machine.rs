@@ -79,6 +79,11 @@ impl Machine {
         }
     }
 
+    /// Reads only processor and memory of this machine: what [`crate::Fit::of`] compares.
+    pub fn read_identity() -> Self {
+        Self { processor: Processor::read(), memory: Self::read_memory(), ..Self::default() }
+    }
+
     /// Reads only [`Machine::memory`] of this machine.
     pub fn read_memory() -> Vec<MemoryRange> {
         let root = Path::new("/");

@@ -69,6 +69,11 @@ pub fn candidates(machine: &Machine) -> Vec<Candidate> {
         .collect()
 }
 
+/// Rows that a platform file's field `uarch` may mean; empty when the table has none.
+pub(crate) fn rows_of(uarch: &str) -> Vec<Microarchitecture> {
+    table().into_iter().filter(|row| row.matches(Some(uarch))).collect()
+}
+
 impl Microarchitecture {
     fn matches(&self, uarch: Option<&str>) -> bool {
         let Some(uarch) = uarch else { return false };

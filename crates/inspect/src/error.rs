@@ -60,6 +60,9 @@ pub enum InspectError {
         #[source]
         cause: io::Error,
     },
+    /// Other processes are searched in colors, and none are named.
+    #[error("no colors are named: name bank classes, set colors or nodes to search other processes in")]
+    NoColors,
     /// The selection does not fit the palette.
     #[error(transparent)]
     Selection(#[from] memtint_map::SelectionError),

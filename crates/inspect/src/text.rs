@@ -157,6 +157,9 @@ impl Report {
                 "{outside} private pages lie outside the memory that the platform describes: is it this machine's?"
             )?;
         }
+        for what in &self.not_judged {
+            writeln!(out, "not judged: {what}")?;
+        }
         writeln!(out, "note: {}", self.platform.caveat)?;
         match self.verdict {
             None => writeln!(out, "{} private pages ({})", private.pages, bytes(private.pages * PAGE_SIZE)),

@@ -56,7 +56,7 @@ pub(crate) struct AddressSpace {
 }
 
 /// User addresses end here (five-level page tables); above it is only the vsyscall page, which has no pagemap.
-const USER_END: u64 = 1 << 56;
+pub(crate) const USER_END: u64 = 1 << 56;
 /// A replaced address space (exec) is read anew this often before the process counts as not holding still.
 const ATTEMPTS: usize = 5;
 
@@ -198,7 +198,7 @@ fn parse_range((start, end): (&str, &str)) -> Option<(u64, u64)> {
 }
 
 /// The fields of `/proc/PID/stat` after the command, which may itself hold blanks and brackets: the first is the state.
-fn stat_fields(stat: &str) -> Vec<&str> {
+pub(crate) fn stat_fields(stat: &str) -> Vec<&str> {
     stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default()
 }
 

@@ -6,7 +6,8 @@
 //! with the program. What the helper really got is verified against its page map every time.
 
 use crate::areas::{self, Backing, PageMap};
-use crate::memory::{self, Memory};
+use crate::memory::{self, Memory, Zone};
+use crate::supervisor::word;
 use crate::sys::{self, Pid};
 use crate::wire::{Nodes, PAGE, Run};
 use crate::{FrameChoice, RunError};
@@ -37,6 +38,20 @@ const BARREN: Duration = Duration::from_secs(5);
 const SETTLED: Duration = Duration::from_millis(300);
 /// See [`BARREN`].
 const BARREN_MAX: Duration = Duration::from_secs(300);
+/// How often, and for how long each time, the broker of a strict program waits for searches of other runs to give back
+/// what they hold, before it makes a second and last pass.
+const WAITS: u32 = 10;
+/// See [`WAITS`].
+const WAIT: Duration = Duration::from_millis(500);
+/// Frames of a zone that are looked at to tell whether it has any in color.
+const SAMPLES: u64 = 1 << 16;
+/// Memory that searches of other runs hold is worth waiting for from this many pages on.
+const HELD_BY_OTHERS: u64 = 1 << 14;
+/// A pass over all memory keeps this many pages of a rare color, even if fewer are asked for: a pass for each few pages
+/// would take minutes.
+const KEPT_OF_A_PASS: u64 = 1 << 14;
+/// A search that has lasted this long is reported to the user, and again each time it has lasted twice as long.
+const REPORTED: Duration = Duration::from_secs(3);
 /// How long a look on another CPU may wait until it may run there.
 const TURN: Duration = Duration::from_millis(50);
 /// Pages of stock below which the broker looks for more while it is not asked for anything.
@@ -44,13 +59,26 @@ const LOW: u64 = 2048;
 /// The same for a program that has taken many.
 const LOW_MAX: u64 = 1 << 14;
 
+/// How a broker searches.
+#[derive(Clone, Copy)]
+pub(crate) struct Search {
+    /// The program is refused a page rather than given one out of color.
+    pub(crate) strict: bool,
+    /// Nodes with memory in color; empty where the machine has only one.
+    pub(crate) nodes: Nodes,
+    /// Most pages that a search holds at a time, of whatever color.
+    pub(crate) hold_max: u64,
+}
+
 /// The supervisor's side.
 pub(crate) struct Broker {
     /// None when every frame is in color.
     socket: RefCell<Option<OwnedFd>>,
-    strict: bool,
-    /// Nodes with memory in color; empty where the machine has only one.
-    nodes: Nodes,
+    search: Search,
+    /// Where lines for the user go.
+    front: Option<OwnedFd>,
+    /// Why the last search that found too little did so; empty after one that found enough.
+    shortage: RefCell<String>,
 }
 
 /// What a helper wants: frames on top of a free list.
@@ -80,12 +108,14 @@ pub(crate) fn listed<const WORDS: usize>(set: &[u64; WORDS]) -> impl Iterator<It
 }
 
 impl Broker {
-    /// Starts the process. Nothing to look for: no process.
+    /// Starts the process. Nothing to look for: no process. Lines about long searches go to `front`.
     ///
-    /// For a strict program, all memory is looked at before it is said that there is none.
-    pub(crate) fn start(choice: &dyn FrameChoice, strict: bool, nodes: Nodes) -> Result<Broker, RunError> {
-        let socket = if choice.looks_per_page() <= 1.0 { None } else { Some(spawn(choice, strict, &nodes)?) };
-        Ok(Broker { socket: RefCell::new(socket), strict, nodes })
+    /// Before a strict program is refused, one pass looks at all memory that the kernel gives: every whole free block of
+    /// 2 MiB, and single pages as far as [`Search::hold_max`] allows. The kernel gives frames of a lower zone only when
+    /// the highest zone of the node has none; until then no search reaches them, and nobody else could hand them over.
+    pub(crate) fn start(choice: &dyn FrameChoice, search: Search, front: Option<OwnedFd>) -> Result<Broker, RunError> {
+        let socket = if choice.looks_per_page() <= 1.0 { None } else { Some(spawn(choice, &search)?) };
+        Ok(Broker { socket: RefCell::new(socket), search, front, shortage: RefCell::default() })
     }
 
     /// Frames put on top of a free list: as many as wished or fewer, none when there are none. The broker touches no
@@ -101,33 +131,59 @@ impl Broker {
         if Memory::of_this_process().room(None) < LOOK {
             return Released::default();
         }
-        let Ok(socket) = spawn(choice, self.strict, &self.nodes) else { return Released::default() };
+        let Ok(socket) = spawn(choice, &self.search) else { return Released::default() };
         self.socket.replace(Some(socket));
         self.try_release(wish).unwrap_or_default()
+    }
+
+    /// Why there are no more frames, in words for the middle of a sentence, in brackets and with a blank before them.
+    pub(crate) fn shortage(&self) -> String {
+        let told = self.shortage.borrow();
+        match (told.as_str(), Memory::of_this_process().tight_limit()) {
+            ("", limit) if !limit.is_empty() => limit,
+            ("", _) => " (other programs took the frames while they were handed over)".to_owned(),
+            (cause, _) => format!(" ({cause})"),
+        }
     }
 
     fn try_release(&self, wish: Wish) -> Option<Released> {
         let socket = self.socket.borrow();
         let socket = socket.as_ref()?;
-        let mut answer = [0u8; 24];
         sys::send_message(socket, &message([wish.pages, wish.cpu, wish.near]), None).ok()?;
-        let received = sys::receive_message(socket, &mut answer, true).ok()?;
-        let [pages, of_one_node, node] = words(&answer);
-        let node = (of_one_node == 1).then_some(node as u32);
-        (received.length == answer.len()).then_some(Released { pages, node })
+        loop {
+            let mut answer = [0u8; ANSWER];
+            let received = sys::receive_message(socket, &mut answer, true).ok()?;
+            let (numbers, text) = answer[..received.length].split_first_chunk::<24>()?;
+            let ([pages, of_one_node, node], text) = (words(numbers), String::from_utf8_lossy(text));
+            if pages == GOES_ON {
+                self.tell(&text);
+                continue;
+            }
+            self.shortage.replace(text.into_owned());
+            return Some(Released { pages, node: (of_one_node == 1).then_some(node as u32) });
+        }
+    }
+
+    /// A line for the user.
+    fn tell(&self, text: &str) {
+        if let Some(front) = &self.front {
+            let line: Vec<u8> = std::iter::once(word::TELL).chain(text.bytes()).collect();
+            // A front that is gone has nobody to tell.
+            let _ = sys::send_message(front, &line, None);
+        }
     }
 
     /// The frames have been taken: the broker may look for more.
     pub(crate) fn go_on(&self) {
-        self.tell([0; 3]);
+        self.order([0; 3]);
     }
 
     /// An address space has gone: there may be frames where there were none.
     pub(crate) fn stir(&self) {
-        self.tell(STIR);
+        self.order(STIR);
     }
 
-    fn tell(&self, words: [u64; 3]) {
+    fn order(&self, words: [u64; 3]) {
         if let Some(socket) = &*self.socket.borrow() {
             let _ = sys::send_message(socket, &message(words), None);
         }
@@ -135,7 +191,7 @@ impl Broker {
 }
 
 /// Starts the broker's process and returns the socket to it.
-fn spawn(choice: &dyn FrameChoice, strict: bool, nodes: &Nodes) -> Result<OwnedFd, RunError> {
+fn spawn(choice: &dyn FrameChoice, search: &Search) -> Result<OwnedFd, RunError> {
     let (socket, theirs) = sys::message_pair()?;
     if sys::fork()? == 0 {
         drop(socket);
@@ -144,7 +200,7 @@ fn spawn(choice: &dyn FrameChoice, strict: bool, nodes: &Nodes) -> Result<OwnedF
         sys::close_all_but(&theirs);
         // When memory runs out after all, it is not the program that has to go.
         sys::be_killed_for_memory(1000);
-        let failed = Store::new(choice, strict, nodes).serve(&theirs).is_err();
+        let failed = Store::new(choice, search).serve(&theirs).is_err();
         std::process::exit(i32::from(failed));
     }
     Ok(socket)
@@ -153,10 +209,22 @@ fn spawn(choice: &dyn FrameChoice, strict: bool, nodes: &Nodes) -> Result<OwnedF
 /// The message of [`Broker::stir`].
 const STIR: [u64; 3] = [0, 1, 0];
 
+/// In the place of the released pages: the search goes on, and the text behind the numbers is for the user.
+const GOES_ON: u64 = u64::MAX;
+/// Longest answer: three numbers and a text.
+const ANSWER: usize = 1024;
+
 /// Three numbers as a message: a wish, no pages to go on, or what was released.
 fn message(words: [u64; 3]) -> [u8; 24] {
     let mut bytes = [0u8; 24];
     bytes.chunks_exact_mut(8).zip(words).for_each(|(place, word)| place.copy_from_slice(&word.to_le_bytes()));
+    bytes
+}
+
+/// Three numbers, and as much of a text as fits.
+fn answer(numbers: [u64; 3], text: &str) -> Vec<u8> {
+    let mut bytes = message(numbers).to_vec();
+    bytes.extend(text.bytes().take(ANSWER - bytes.len()));
     bytes
 }
 
@@ -176,11 +244,11 @@ struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    fn new(choice: &'a dyn FrameChoice, strict: bool, nodes: &Nodes) -> Store<'a> {
-        let of_node = |node| Stock::new(choice, strict, Some(node));
-        let mut stocks: Vec<Stock> = listed(nodes).map(of_node).collect();
+    fn new(choice: &'a dyn FrameChoice, search: &Search) -> Store<'a> {
+        let of_node = |node| Stock { hold_max: search.hold_max, ..Stock::new(choice, search.strict, node) };
+        let mut stocks: Vec<Stock> = listed(&search.nodes).map(|node| of_node(Some(node))).collect();
         if stocks.is_empty() {
-            stocks.push(Stock::new(choice, strict, None));
+            stocks.push(of_node(None));
         }
         Store { stocks, latest: 0 }
     }
@@ -204,9 +272,15 @@ impl<'a> Store<'a> {
                     let [pages, cpu, near] = words(&order);
                     may_look = pages == 0;
                     if !may_look {
-                        let released = self.release(Wish { pages: pages.min(1 << 20), cpu, near });
+                        let wish = Wish { pages: pages.min(1 << 20), cpu, near };
+                        self.stocks.iter_mut().try_for_each(|stock| stock.report_to(socket))?;
+                        let released = self.release(wish);
+                        self.stocks.iter_mut().for_each(|stock| stock.report = None);
                         let node = released.node.map_or([0, 0], |node| [1, u64::from(node)]);
-                        sys::send_message(socket, &message([released.pages, node[0], node[1]]), None)?;
+                        let short = released.pages < wish.pages;
+                        let shortage = if short { self.stocks[self.latest].shortage.as_str() } else { "" };
+                        let numbers = [released.pages, node[0], node[1]];
+                        sys::send_message(socket, &answer(numbers, shortage), None)?;
                     }
                 }
                 Ok(_) => return Ok(()),
@@ -254,12 +328,75 @@ struct Stock<'a> {
     memory: Memory,
     /// CPUs it may run on, but for the moments in which it puts frames on top of another's list.
     cpus: [u64; 128],
+    /// Most pages a search may hold.
+    hold_max: u64,
+    /// Pages that the latest search has looked at.
+    looked: u64,
+    /// Free pages in pieces below a block when the latest pass over all memory began.
+    pieces: u64,
+    /// Why the latest search found too little, in words.
+    shortage: String,
+    /// Frames of the node's highest zone: the kernel gives no others while this one has free ones.
+    zone: Zone,
+    /// The latest look at single pages has met a frame of a lower zone: the highest has no free ones.
+    lower_zone: bool,
+    /// Where a search that somebody waits for is reported.
+    report: Option<Report>,
+}
+
+/// Reports of a search that takes long.
+struct Report {
+    socket: OwnedFd,
+    began: Instant,
+    lines: u32,
 }
 
 impl<'a> Stock<'a> {
     fn new(choice: &'a dyn FrameChoice, strict: bool, node: Option<u32>) -> Stock<'a> {
-        let (pages, wrong, memory) = (Vec::new(), Vec::new(), Memory::of_this_process());
-        Stock { pages, given: 0, wrong, held: 0, barren: None, choice, node, strict, memory, cpus: sys::affinity(0) }
+        Stock {
+            pages: Vec::new(),
+            given: 0,
+            wrong: Vec::new(),
+            held: 0,
+            barren: None,
+            choice,
+            node,
+            strict,
+            memory: Memory::of_this_process(),
+            cpus: sys::affinity(0),
+            hold_max: u64::MAX,
+            looked: 0,
+            pieces: 0,
+            shortage: String::new(),
+            zone: memory::highest_zone(node),
+            lower_zone: false,
+            report: None,
+        }
+    }
+
+    /// From now on somebody waits for what is found.
+    fn report_to(&mut self, socket: &OwnedFd) -> io::Result<()> {
+        self.report = Some(Report { socket: socket.try_clone()?, began: Instant::now(), lines: 0 });
+        Ok(())
+    }
+
+    /// Counts pages that have been looked at, and says how far the search has come when it takes long.
+    fn count(&mut self, pages: u64, goal: u64) {
+        self.looked += pages;
+        let Some(report) = &mut self.report else { return };
+        if report.began.elapsed() < REPORTED * (1 << report.lines.min(16)) {
+            return;
+        }
+        report.lines += 1;
+        let line = format!(
+            "looking for frames in {} for {} s: {} MiB looked at, {} of {goal} pages found",
+            self.choice.label(),
+            report.began.elapsed().as_secs(),
+            mib(self.looked),
+            self.pages.len()
+        );
+        // It is for people: the search goes on without.
+        let _ = sys::send_message(&report.socket, &answer([GOES_ON, 0, 0], &line), None);
     }
 
     /// Shortens the pause after a search that found too little: soon there will be more.
@@ -323,28 +460,23 @@ impl<'a> Stock<'a> {
         let enough = in_stock + need;
         let ahead = if self.held == 0 { self.given / 4 } else { 0 };
         let room = self.memory.room(self.node);
-        let goal = in_stock + need.max(ahead.min(room / 8));
         let looks = self.choice.looks_per_page();
+        let left = self.choice.frames().map_or(u64::MAX, |frames| frames.saturating_sub(self.given + in_stock));
+        let kept = KEPT_OF_A_PASS.min(room / 8).min(left);
+        let least = if everywhere && looks > RARE { need.max(kept) } else { need };
+        let goal = in_stock + least.max(ahead.min(room / 8));
         let patience = (PATIENCE * looks * (goal - in_stock) as f64) as u64 + MANY;
         let Ok(map) = PageMap::open(std::process::id() as Pid) else { return false };
         if let Some(node) = self.node {
             sys::take_memory_only_from(node);
         }
         // What is held already is part of what may be held.
-        let most = self.held + room;
+        let most = (self.held + room).min(self.hold_max);
+        self.looked = 0;
         if everywhere {
-            // They may lie where no search comes that holds all it has seen: too far away, or beyond a limit. Blocks of a
-            // rare color cost much for what is in them.
-            let machine = memory::machine_room(self.node);
-            if looks <= RARE || room < machine {
-                self.give_back();
-                self.look_at_blocks(&map, goal, machine);
-            }
-            if (self.pages.len() as u64) < enough && self.strict {
-                let may_run = |cpu: &u32| listed(&self.cpus).any(|own| own == *cpu);
-                let waiting = memory::waiting_pages(self.node).into_iter().filter(|(cpu, _)| may_run(cpu));
-                let turns = waiting.flat_map(|(cpu, pages)| std::iter::repeat_n(cpu, pages.div_ceil(LOOK) as usize));
-                self.look_at_pages(&map, goal, most, turns.collect());
+            self.pass(&map, goal, enough, most);
+            if self.strict && (self.pages.len() as u64) < enough && self.wait_for_others(enough) {
+                self.pass(&map, goal, enough, most);
             }
         } else {
             // A common color is somewhere: what lies on top may be what other searches, of this run or another, gave
@@ -359,10 +491,85 @@ impl<'a> Stock<'a> {
         if found {
             self.barren = None;
         } else if everywhere {
+            self.shortage = self.cause(most);
             let pause = self.barren.map_or(BARREN, |(_, pause)| (pause * 2).min(BARREN_MAX));
             self.barren = Some((Instant::now(), pause));
         }
         found
+    }
+
+    /// Looks at all memory that the kernel gives, for `goal` pages; at single pages when blocks have not brought `enough`.
+    fn pass(&mut self, map: &PageMap, goal: u64, enough: u64, most: u64) {
+        self.give_back();
+        if !self.lower_zone && !self.zone_has_color() {
+            return;
+        }
+        self.pieces = memory::in_small_pieces(self.node);
+        // They may lie where no search comes that holds all it has seen: too far away, or beyond a limit.
+        self.look_at_blocks(map, goal, memory::machine_room(self.node));
+        // A soft program can do without a rare color, and is not kept waiting for it.
+        let worth_it = self.strict || self.choice.looks_per_page() <= RARE;
+        if (self.pages.len() as u64) < enough && worth_it {
+            let may_run = |cpu: &u32| listed(&self.cpus).any(|own| own == *cpu);
+            let waiting = memory::waiting_pages(self.node).into_iter().filter(|(cpu, _)| may_run(cpu));
+            let turns = waiting.flat_map(|(cpu, pages)| std::iter::repeat_n(cpu, pages.div_ceil(LOOK) as usize));
+            self.look_at_pages(map, goal, most, turns.collect());
+        }
+    }
+
+    /// Waits until searches of other runs hold little, if they hold much and the color has so many frames at all; false
+    /// when there is nothing to hope for.
+    fn wait_for_others(&mut self, enough: u64) -> bool {
+        let may_be = self.choice.frames().is_none_or(|frames| frames > self.given + enough);
+        if !may_be || memory::held_by_other_searches() < HELD_BY_OTHERS {
+            return false;
+        }
+        self.give_back();
+        for _ in 0..WAITS {
+            std::thread::sleep(WAIT);
+            if memory::held_by_other_searches() < HELD_BY_OTHERS {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Whether the highest zone has frames in color, as far as a sample shows.
+    fn zone_has_color(&self) -> bool {
+        let Zone { start, end } = self.zone;
+        let step = (end.saturating_sub(start) / SAMPLES).max(1);
+        // An odd step meets every value of the low bits.
+        start >= end || (start..end).step_by(step as usize | 1).any(|frame| self.choice.contains(frame))
+    }
+
+    /// Why a pass over all memory has found too little, in words.
+    fn cause(&self, most: u64) -> String {
+        if let Some(limit) = self.memory.limit_in_words() {
+            return limit;
+        }
+        if !self.lower_zone && !self.zone_has_color() {
+            return "all of them are in a lower zone of memory, from which the kernel gives nothing while the highest \
+                    zone has free pages"
+                .to_owned();
+        }
+        let had = mib(self.given + self.pages.len() as u64);
+        let color = self.choice.frames().map_or(String::new(), |frames| {
+            format!("these colors hold {} MiB in all, of which the run has had {had} MiB; ", mib(frames))
+        });
+        let (looked, others) = (mib(self.looked), memory::held_by_other_searches());
+        let search = if others >= HELD_BY_OTHERS {
+            format!("{looked} MiB were looked at, and searches of other runs hold {} MiB", mib(others))
+        } else if self.pieces + LOOK > most && most == self.hold_max {
+            format!(
+                "{looked} MiB were looked at, {} MiB of free memory are in pieces below 2 MiB, and a search may hold {} MiB \
+                 of such; --search-memory allows more",
+                mib(self.pieces),
+                mib(most)
+            )
+        } else {
+            format!("the {looked} MiB that the kernel gives were looked at, and have no more of them")
+        };
+        color + &search
     }
 
     /// Looks at single pages, which are held when they are of the wrong color, until there are `goal` in stock or
@@ -390,7 +597,9 @@ impl<'a> Stock<'a> {
             let fresh = elsewhere.map_or_else(|| sys::fresh_pages(LOOK * PAGE), Ok);
             let Ok(start) = fresh else { return };
             let backing = map.read(start, LOOK);
+            self.lower_zone = backing.iter().any(|page| self.is_below_zone(*page));
             self.keep(start, &backing);
+            self.count(LOOK, goal);
             let rest = areas::runs(start, &backing, |page| !is_right(self.choice, page));
             self.held += rest.iter().map(|run| run.pages).sum::<u64>();
             self.wrong.extend(rest);
@@ -411,12 +620,14 @@ impl<'a> Stock<'a> {
             }
             let Ok(start) = sys::fresh_block() else { return };
             let backing = map.read(start, BLOCK);
-            if !is_whole(&backing) {
-                // The kernel has none, or gives none: these are single pages.
+            if !is_whole(&backing) || self.is_below_zone(backing[0]) {
+                // The kernel has none, or gives none: these are single pages. Or the highest zone has none: what lies
+                // below it, the kernel gives to nobody who asks for single pages.
                 return sys::give_up(start, BLOCK * PAGE);
             }
             let before = self.pages.len();
             self.keep(start, &backing);
+            self.count(BLOCK, goal);
             let mut rest = areas::runs(start, &backing, |page| !is_right(self.choice, page));
             if self.pages.len() == before {
                 self.wrong.push(Run { start, pages: 1 });
@@ -429,6 +640,10 @@ impl<'a> Stock<'a> {
         }
     }
 
+    fn is_below_zone(&self, page: Backing) -> bool {
+        matches!(page, Backing::Private(frame) if frame < self.zone.start)
+    }
+
     /// Takes the pages of the right color into stock.
     fn keep(&mut self, start: u64, backing: &[Backing]) {
         for (page, address) in backing.iter().zip((start..).step_by(PAGE as usize)) {
@@ -439,6 +654,11 @@ impl<'a> Stock<'a> {
             }
         }
     }
+}
+
+/// Pages in MiB.
+fn mib(pages: u64) -> u64 {
+    (pages * PAGE) >> 20
 }
 
 fn is_right(choice: &dyn FrameChoice, page: Backing) -> bool {
@@ -588,5 +808,36 @@ mod live {
         assert!(blocks.len() <= 40, "{} blocks", blocks.len());
         assert_accounted(&stock);
         release_256(&mut stock);
+    }
+
+    /// Frames that the kernel gives to nobody while there are others.
+    struct Below(u64);
+
+    impl FrameChoice for Below {
+        fn contains(&self, frame: u64) -> bool {
+            frame < self.0
+        }
+
+        fn looks_per_page(&self) -> f64 {
+            8.0
+        }
+
+        fn label(&self) -> String {
+            format!("frames below {}", self.0)
+        }
+    }
+
+    #[test]
+    fn a_color_of_a_lower_zone_is_refused_with_that_cause_and_without_a_search() {
+        let zone = memory::highest_zone(None);
+        if zone.start <= BLOCK {
+            eprintln!("skipped: needs two zones of memory");
+            return;
+        }
+        let below = Below(zone.start);
+        let mut stock = Stock::new(&below, true, None);
+        assert!(!stock.has(64, true));
+        assert_eq!(stock.looked, 0);
+        assert!(stock.shortage.contains("a lower zone of memory"), "{}", stock.shortage);
     }
 }

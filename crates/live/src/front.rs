@@ -1,7 +1,7 @@
 //! The front: the process the user started and waits for. It looks like the program: same status, same signals, same
 //! terminal.
 
-use crate::broker::{Broker, listed};
+use crate::broker::{Broker, Search, listed};
 use crate::compaction::{self, Pause};
 use crate::kernel::{self, KernelOptions};
 use crate::memory::Memory;
@@ -31,6 +31,8 @@ pub struct RunOptions {
     pub user: Option<String>,
     /// Who keeps the program in its colors.
     pub floor: Floor,
+    /// Called once with the process id of what becomes the program, right after it has been created.
+    pub started: Option<Box<dyn Fn(i32)>>,
 }
 
 /// Who keeps a program in its colors.
@@ -41,6 +43,8 @@ pub enum Floor {
         prefault_bytes: u64,
         /// Color the processes that the program starts, too.
         children: bool,
+        /// Most memory that a search for frames holds at a time, in bytes.
+        search_bytes: u64,
     },
     /// Linux itself, for the program and all that it starts.
     Kernel(KernelOptions),
@@ -86,19 +90,24 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
         tell("the program inherits memtint's ambient capabilities; with --user it runs without them");
     }
     match &options.floor {
-        &Floor::User { prefault_bytes, children } => run_beside(options, prefault_bytes, children, &mut tell),
+        &Floor::User { prefault_bytes, children, search_bytes } => {
+            let amounts = Amounts { prefault_bytes, children, search_pages: search_bytes / wire::PAGE };
+            run_beside(options, &amounts, &mut tell)
+        }
         Floor::Kernel(asked) => kernel::run(&options, asked, &mut tell),
     }
 }
 
-/// Runs it with the userspace runtime.
-fn run_beside(
-    options: RunOptions,
+/// [`Floor::User`].
+struct Amounts {
     prefault_bytes: u64,
     children: bool,
-    tell: &mut impl FnMut(&str),
-) -> Result<RunStatus, RunError> {
-    check_machine()?;
+    search_pages: u64,
+}
+
+/// Runs it with the userspace runtime.
+fn run_beside(options: RunOptions, amounts: &Amounts, tell: &mut impl FnMut(&str)) -> Result<RunStatus, RunError> {
+    check_privileges()?;
     let (front, supervisor_front) = sys::message_pair()?;
     let (launcher, supervisor_launcher) = sys::message_pair()?;
     let identity = options.user.as_deref().map(Identity::find).transpose()?;
@@ -107,10 +116,10 @@ fn run_beside(
     let kills = memory.kills();
     let settings = Settings {
         strict: options.strict,
-        prefault_pages: prefault_bytes.div_ceil(crate::wire::PAGE),
-        children,
+        prefault_pages: amounts.prefault_bytes.div_ceil(wire::PAGE),
+        children: amounts.children,
         lane: identity.is_none(),
-        hold_max: memory.room(None) / 2,
+        hold_max: amounts.search_pages.min(memory.room(None) / 2),
         nodes,
     };
     // Helpers, whose parents end at once, become children of this process: it reaps them, whatever process 1 does.
@@ -118,7 +127,7 @@ fn run_beside(
     let supervisor = sys::fork()?;
     if supervisor == 0 {
         drop((front, launcher));
-        supervise(settings, options.choice, supervisor_front, &supervisor_launcher);
+        supervise(settings, options.choice, amounts.search_pages, supervisor_front, &supervisor_launcher);
     }
     drop((supervisor_front, supervisor_launcher));
     let program = sys::fork()?;
@@ -130,14 +139,19 @@ fn run_beside(
         launch(&options.command, options.cores.as_deref(), identity.as_ref(), &launcher);
     }
     drop(launcher);
+    options.started.iter().for_each(|started| started(program));
     sys::be_killed_for_memory(-1000);
-    let status = Watch::begin(Some(&front))?.wait_for(program, tell);
+    let mut status = Watch::begin(Some(&front))?.wait_for(program, tell);
     let mut report = fetch_report(&front, tell);
     // Who is killed does not learn why, and its helper may not have been missed before it was gone.
     let why_killed = if status.code == 128 + libc::SIGKILL { memory.killed_since(kills) } else { None };
     match &mut report {
         Some(report) => {
             report.sum_up(options.strict);
+            if status.code == 128 + libc::SIGKILL && options.strict && report.never_began(program) {
+                tell("the program did not begin");
+                status = End { code: OWN_FAILURE, signal: None, core_dumped: false };
+            }
             if let Some(text) = why_killed {
                 report.problem(text, tell);
             }
@@ -159,8 +173,11 @@ fn run_beside(
     Ok(RunStatus { code: status.code, signal: status.signal, core_dumped: status.core_dumped, report })
 }
 
-/// Checks what the runtime needs, before anything is started.
-fn check_machine() -> Result<(), RunError> {
+/// Checks that this process has the privileges that the userspace runtime needs.
+///
+/// # Errors
+/// [`RunError::Privileges`].
+pub fn check_privileges() -> Result<(), RunError> {
     let has = |capability| sys::has_capability(0, capability);
     if !(has(sys::CAP_SYS_ADMIN) && has(sys::CAP_SYS_PTRACE)) {
         return Err(RunError::Privileges);
@@ -185,13 +202,20 @@ pub(crate) fn nodes(choice: &dyn FrameChoice) -> Result<Nodes, RunError> {
 }
 
 /// Body of the supervisor process.
-fn supervise(settings: Settings, choice: Box<dyn FrameChoice>, front: OwnedFd, launcher: &OwnedFd) -> ! {
+fn supervise(
+    settings: Settings,
+    choice: Box<dyn FrameChoice>,
+    search_pages: u64,
+    front: OwnedFd,
+    launcher: &OwnedFd,
+) -> ! {
     let serve = || -> Result<(), RunError> {
         sys::leave_session();
         sys::be_killed_for_memory(-1000);
         let (_pause, compaction) = Pause::begin();
         // Started first: it looks for frames while the rest is set up.
-        let broker = Broker::start(&*choice, settings.strict, settings.nodes)?;
+        let search = Search { strict: settings.strict, nodes: settings.nodes, hold_max: search_pages };
+        let broker = Broker::start(&*choice, search, front.try_clone().ok())?;
         let supply = Supply { choice, broker };
         let mut greeting = [0u8; 1];
         let message = sys::receive_message(launcher, &mut greeting, true)?;

@@ -124,6 +124,7 @@ pub(crate) fn run(
             return Err(error);
         }
     };
+    options.started.iter().for_each(|started| started(program));
     let end = watch.wait_for(program, tell);
     let mut report = kept.report(&*options.choice, tell);
     let kernel = report.kernel.get_or_insert_default();

@@ -34,7 +34,7 @@ mod sys;
 #[allow(dead_code, unreachable_pub, reason = "shared with the helper, which uses the rest")]
 mod wire;
 
-pub use front::{Floor, RunOptions, RunStatus, run};
+pub use front::{Floor, RunOptions, RunStatus, check_privileges, run};
 pub use kernel::{KernelFloor, KernelOptions};
 pub use report::{AddressSpaceReport, CompactionReport, FloorName, KernelReport, RunReport, RunVerdict};
 
@@ -49,6 +49,10 @@ pub trait FrameChoice: Send {
     fn looks_per_page(&self) -> f64;
     /// The colors in words, for messages: `bank classes 0-3`.
     fn label(&self) -> String;
+    /// Frames of this machine that are in color, as far as that is known: about so many.
+    fn frames(&self) -> Option<u64> {
+        None
+    }
     /// NUMA nodes, by Linux's numbers, that have frames in color. Empty where the machine has only one node, or when it
     /// is not known.
     fn nodes(&self) -> Vec<u32> {
@@ -87,11 +91,11 @@ pub enum RunError {
     #[error("the program ended while it was being prepared")]
     ProgramGone,
     /// Strict: there are not enough frames in color for what the program begins with.
-    #[error("no frame in {colors} is left{limit}, {missing} missing for what the program begins with (strict)")]
+    #[error("no frame in {colors} was found{limit}, {missing} missing for what the program begins with (strict)")]
     Exhausted {
         /// The colors in words.
         colors: String,
-        /// The limit of a memory cgroup that leaves less than the machine has, in words and in brackets; or empty.
+        /// Why not, in words and in brackets; or empty.
         limit: String,
         /// Pages that could not be had.
         missing: u64,

@@ -3,6 +3,7 @@
 use crate::wire::PAGE;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// This part of the machine's memory, and of each limit, is left to others.
@@ -43,8 +44,12 @@ impl Memory {
     /// The limit that leaves least, in words for the middle of a sentence, when it leaves less than the machine has;
     /// empty otherwise.
     pub(crate) fn tight_limit(&self) -> String {
-        self.tightest()
-            .map_or(String::new(), |(words, left)| format!(" ({words}, of which {} MiB are left)", left >> 20))
+        self.limit_in_words().map_or(String::new(), |words| format!(" ({words})"))
+    }
+
+    /// The same without brackets.
+    pub(crate) fn limit_in_words(&self) -> Option<String> {
+        self.tightest().map(|(words, left)| format!("{words}, of which {} MiB are left", left >> 20))
     }
 
     /// The limit that leaves least, in words, and the bytes that it leaves, when the machine has more.
@@ -168,22 +173,108 @@ impl Meminfo {
     }
 }
 
+/// Frames of a zone of memory; empty when not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Zone {
+    /// The first.
+    pub(crate) start: u64,
+    /// Behind the last.
+    pub(crate) end: u64,
+}
+
+/// The highest zone of a NUMA node, or of the machine's only one: what the kernel gives single pages from, as long as it
+/// has free ones.
+pub(crate) fn highest_zone(node: Option<u32>) -> Zone {
+    highest(&fs::read_to_string("/proc/zoneinfo").unwrap_or_default(), node)
+}
+
+fn highest(zoneinfo: &str, node: Option<u32>) -> Zone {
+    let (mut found, mut wanted, mut present, mut spanned) = (Zone::default(), false, 0, 0);
+    for line in zoneinfo.lines() {
+        let mut words = line.split([' ', ':', ',']).filter(|word| !word.is_empty());
+        let (name, number) = (words.next(), words.next().and_then(|word| word.parse::<u64>().ok()));
+        match (name, number) {
+            // Memory of a device is nobody's.
+            (Some("Node"), Some(number)) => {
+                wanted = node.is_none_or(|node| u64::from(node) == number) && !line.ends_with("Device");
+                (present, spanned) = (0, 0);
+            }
+            (Some("present"), Some(count)) => present = count,
+            (Some("spanned"), Some(count)) => spanned = count,
+            (Some("start_pfn"), Some(start)) if wanted && present > 0 && start >= found.start => {
+                found = Zone { start, end: start + spanned };
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Pages that other processes of this program's file have to themselves: what the searches of other runs hold.
+pub(crate) fn held_by_other_searches() -> u64 {
+    let file = |process: &str| {
+        let data = fs::metadata(format!("/proc/{process}/exe")).ok()?;
+        Some((data.dev(), data.ino()))
+    };
+    let (own, me) = (file("self"), std::process::id());
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let names = processes.filter_map(|entry| entry.file_name().into_string().ok());
+    let others =
+        names.filter(|name| name.parse().is_ok_and(|pid: u32| pid != me) && own.is_some() && file(name) == own);
+    let own_pages = |process: String| {
+        let text = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
+        let mut fields = text.split(' ').skip(1).map_while(|field| field.parse::<u64>().ok());
+        let (resident, shared) = (fields.next()?, fields.next()?);
+        Some(resident.saturating_sub(shared))
+    };
+    others.filter_map(own_pages).sum()
+}
+
 /// Whether the kernel has blocks of 2 MiB to give without making room for them, on a NUMA node or on all.
 pub(crate) fn has_free_blocks(node: Option<u32>) -> bool {
-    let text = fs::read_to_string("/proc/buddyinfo").unwrap_or_default();
-    let mut nodes: BTreeMap<u32, u64> = BTreeMap::new();
-    for line in text.lines() {
-        let Some((name, zones)) = line.split_once(',') else { continue };
-        let Some(name) = name.strip_prefix("Node ").and_then(|number| number.parse().ok()) else { continue };
-        let orders = zones.split_whitespace().skip(2).enumerate().skip(BLOCK_ORDER);
-        let pages = orders.filter_map(|(order, count)| Some(count.parse::<u64>().ok()? << order));
-        *nodes.entry(name).or_default() += pages.sum::<u64>();
-    }
+    let nodes = free_pages();
     // SAFETY: takes a number.
     let machine = u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or(u64::MAX);
     let least = machine / RESERVE_OF_BLOCKS / nodes.len().max(1) as u64;
     let mut wanted = nodes.iter().filter(|(name, _)| node.is_none_or(|node| node == **name)).peekable();
-    wanted.peek().is_some() && wanted.all(|(_, pages)| *pages > least)
+    wanted.peek().is_some() && wanted.all(|(_, (in_blocks, _))| *in_blocks > least)
+}
+
+/// Free pages, of a NUMA node or of all, that are in no free block of 2 MiB.
+pub(crate) fn in_small_pieces(node: Option<u32>) -> u64 {
+    let nodes = free_pages();
+    nodes.iter().filter(|(name, _)| node.is_none_or(|node| node == **name)).map(|(_, (_, small))| small).sum()
+}
+
+/// For each NUMA node, free pages of its highest zone in blocks of 2 MiB or more and in smaller ones.
+fn free_pages() -> BTreeMap<u32, (u64, u64)> {
+    let free = Meminfo::read("/proc/meminfo").kib("MemFree:").unwrap_or(0) / (PAGE >> 10);
+    free_in(&fs::read_to_string("/proc/buddyinfo").unwrap_or_default(), free)
+}
+
+/// The same from the text of `/proc/buddyinfo` and the free pages of the machine. Memory that the kernel counts as free and
+/// has in no list yet, because it prepares it on demand, is in blocks; of several nodes, it does not say which has it.
+fn free_in(buddyinfo: &str, machine_free: u64) -> BTreeMap<u32, (u64, u64)> {
+    let mut nodes: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    let mut listed = 0;
+    for line in buddyinfo.lines().filter(|line| !line.contains("Device")) {
+        let Some((name, zones)) = line.split_once(',') else { continue };
+        let Some(name) = name.strip_prefix("Node ").and_then(|number| number.parse().ok()) else { continue };
+        let (mut in_blocks, mut small) = (0, 0);
+        for (order, count) in zones.split_whitespace().skip(2).enumerate() {
+            let pages = count.parse::<u64>().unwrap_or(0) << order;
+            *(if order < BLOCK_ORDER { &mut small } else { &mut in_blocks }) += pages;
+        }
+        listed += in_blocks + small;
+        // Zones are listed from the lowest on.
+        nodes.insert(name, (in_blocks, small));
+    }
+    if nodes.len() == 1
+        && let Some((in_blocks, _)) = nodes.values_mut().next()
+    {
+        *in_blocks += machine_free.saturating_sub(listed);
+    }
+    nodes
 }
 
 /// CPUs with the pages that wait in their lists, of a NUMA node or of all: each gives them only to who asks there.
@@ -231,6 +322,40 @@ mod tests {
         assert_eq!(waiting(&text, Some(1)), BTreeMap::from([(0, 9)]));
         let here = fs::read_to_string("/proc/zoneinfo").unwrap();
         assert!(waiting(&here, None).values().sum::<u64>() > 0, "none wait:\n{here}");
+    }
+
+    #[test]
+    fn the_highest_zone_of_a_node_has_memory_and_is_no_device() {
+        let zone = |node: u32, name: &str, present: u64, start: u64| {
+            format!(
+                "Node {node}, zone {name}\n  pages free 9\n        spanned  {present}\n        present  {present}\n  start_pfn:           {start}\n"
+            )
+        };
+        let text = [
+            zone(0, "     DMA", 4000, 1),
+            zone(0, "   DMA32", 700_000, 4096),
+            zone(0, "  Normal", 0, 0),
+            zone(0, " Movable", 0, 0),
+            zone(1, "  Normal", 500, 1 << 20),
+            zone(1, "  Device", 100, 1 << 21),
+        ]
+        .concat();
+        assert_eq!(highest(&text, Some(0)), Zone { start: 4096, end: 704_096 });
+        assert_eq!(highest(&text, Some(1)), Zone { start: 1 << 20, end: (1 << 20) + 500 });
+        assert_eq!(highest(&text, None).start, 1 << 20);
+        assert_eq!(highest("", None), Zone::default());
+    }
+
+    #[test]
+    fn free_memory_is_that_of_the_highest_zone() {
+        let text = "Node 0, zone    DMA32      7      0      0      0      0      0      0      0      0      0      2 \n\
+                    Node 0, zone   Normal      3      1      0      0      0      0      0      0      0      1      1 \n";
+        assert_eq!(free_in(text, 0), BTreeMap::from([(0, (512 + 1024, 5))]));
+        // 100 pages are in no list yet.
+        let listed = 7 + 2 * 1024 + 512 + 1024 + 5;
+        assert_eq!(free_in(text, listed + 100), BTreeMap::from([(0, (512 + 1024 + 100, 5))]));
+        let two = text.replace("Node 0, zone    DMA32", "Node 1, zone   Normal");
+        assert_eq!(free_in(&two, 1 << 30)[&1], (2048, 7));
     }
 
     const MOUNTS: &str = "\

@@ -52,12 +52,24 @@ pub struct AddressSpaceReport {
     pub causes: Vec<String>,
     /// Nanoseconds spent building the pool.
     pub pool_build_ns: u64,
+    /// Whether its program has run; false when a strict run ended it before its first instruction.
+    #[serde(default)]
+    pub ran: bool,
 }
 
 const MOVED: &str = "moved by the kernel";
 
 /// Causes of pages out of color, in words.
-pub(crate) fn causes(counters: &Counters, shared_by_fork: u64, not_copied: u64, out_of_color: u64) -> Vec<String> {
+///
+/// A fork shares the pages of both sides: `shared_by_fork` counts those that the address space has shared with its
+/// children, and `from_fork` says that it began as a child itself.
+pub(crate) fn causes(
+    counters: &Counters,
+    shared_by_fork: u64,
+    not_copied: u64,
+    out_of_color: u64,
+    from_fork: bool,
+) -> Vec<String> {
     if out_of_color == 0 && counters.pages_out_of_color == 0 {
         return Vec::new();
     }
@@ -65,7 +77,7 @@ pub(crate) fn causes(counters: &Counters, shared_by_fork: u64, not_copied: u64, 
     if counters.pages_out_of_color > 0 {
         causes.push("pool dry".to_owned());
     }
-    if shared_by_fork > 0 {
+    if shared_by_fork > 0 || from_fork {
         causes.push("copy-on-write after fork".to_owned());
     }
     if not_copied > 0 {
@@ -188,6 +200,12 @@ impl RunReport {
         })
     }
 
+    /// Whether a process was ended before the first instruction of the first program that it was to run.
+    pub(crate) fn never_began(&self, pid: i32) -> bool {
+        let ran = |space: &AddressSpaceReport| space.pid == pid && space.ran;
+        self.processes_not_colored > 0 && !self.address_spaces.iter().any(ran)
+    }
+
     /// Judges by the sums.
     pub(crate) fn judge(&mut self) {
         self.verdict = Some(judge(self.pages_out_of_color, self.pages_refused));
@@ -244,6 +262,23 @@ mod tests {
         assert!(told.contains("is 20") && told.contains("Read-only"), "{told}");
         report.compaction = Some(CompactionReport { proactiveness: Some(20), goes_on: None });
         assert_eq!(report.why_moved(), None, "somebody has asked for it");
+    }
+
+    #[test]
+    fn a_child_shares_pages_as_its_parent_does() {
+        let (counters, fork) = (Counters::default(), ["copy-on-write after fork"]);
+        assert_eq!(causes(&counters, 0, 0, 49, true), fork);
+        assert_eq!(causes(&counters, 7, 0, 2, false), fork);
+        assert_eq!(causes(&counters, 0, 0, 2, false), [MOVED]);
+        assert!(causes(&counters, 7, 0, 0, true).is_empty(), "nothing is out of color");
+    }
+
+    #[test]
+    fn a_program_began_if_one_of_its_address_spaces_ran() {
+        let mut report = RunReport { processes_not_colored: 1, ..report(0, 0, 0) };
+        assert!(report.never_began(1));
+        report.address_spaces[1].ran = true;
+        assert!(!report.never_began(1) && report.never_began(2));
     }
 
     #[test]

@@ -511,7 +511,8 @@ impl Served {
             file_bytes_not_copied: self.not_copied.1,
             pages_in_color_at_end: right,
             pages_out_of_color_at_end: wrong,
-            causes: report::causes(&counters, self.shared_by_fork, self.not_copied.0, wrong),
+            causes: report::causes(&counters, self.shared_by_fork, self.not_copied.0, wrong, self.began == "fork"),
+            ran: self.ran,
             pool_build_ns: counters.grow_ns,
         }
     }

@@ -32,5 +32,5 @@ mod select;
 
 pub use error::PlanError;
 pub use file::{BandwidthEntry, Mode, PLAN_SCHEMA, PlanFile, TaskEntry};
-pub use plan::{Plan, Task};
+pub use plan::{Plan, Task, colors_in_common};
 pub use select::select;

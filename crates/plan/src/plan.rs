@@ -116,7 +116,7 @@ impl Plan {
                 if first.shared && second.shared {
                     continue;
                 }
-                if let Some(colors) = first.colors_in_common(second) {
+                if let Some(colors) = colors_in_common(&first.selection, &second.selection) {
                     return Err(PlanError::Overlap {
                         file: self.origin.clone(),
                         first: first.name.clone(),
@@ -188,23 +188,29 @@ impl Task {
         self.refresh.as_ref()
     }
 
-    /// What two tasks contend for, in words.
-    ///
-    /// Tasks on different nodes contend for neither banks nor sets. A dimension that neither task names is not partitioned
-    /// between them, so it is no conflict, unless they name nothing at all and thus share everything.
-    fn colors_in_common(&self, other: &Self) -> Option<String> {
-        let (mine, others) = (&self.selection, &other.selection);
-        if common(mine.node.as_ref(), others.node.as_ref()).is_some_and(|nodes| nodes.is_empty()) {
-            return None;
-        }
-        let banks = common(mine.banks.as_ref(), others.banks.as_ref());
-        let sets = common(mine.sets.as_ref(), others.sets.as_ref());
-        match (&banks, &sets) {
-            (None, None) => Some("every bank class and set color".to_owned()),
-            (Some(banks), _) if !banks.is_empty() => Some(format!("bank classes {banks}")),
-            (_, Some(sets)) if !sets.is_empty() => Some(format!("set colors {sets}")),
-            _ => None,
-        }
+    /// What the plan asks for beside colors, cores and mode: the fields that no backend of this version enforces.
+    pub fn not_enforced(&self) -> Vec<&'static str> {
+        let fields = [("bandwidth", self.bandwidth.is_some()), ("refresh", self.refresh.is_some())];
+        fields.into_iter().filter(|(_, given)| *given).map(|(field, _)| field).collect()
+    }
+}
+
+/// Tells what programs in two selections contend for, in words; `None` when they are apart.
+///
+/// Programs on different nodes contend for neither banks nor sets. A dimension that neither names is not partitioned
+/// between them, so it is no conflict, unless they name nothing at all and thus share everything. Both must be of one
+/// palette.
+pub fn colors_in_common(mine: &Selection, others: &Selection) -> Option<String> {
+    if common(mine.node.as_ref(), others.node.as_ref()).is_some_and(|nodes| nodes.is_empty()) {
+        return None;
+    }
+    let banks = common(mine.banks.as_ref(), others.banks.as_ref());
+    let sets = common(mine.sets.as_ref(), others.sets.as_ref());
+    match (&banks, &sets) {
+        (None, None) => Some("every bank class and set color".to_owned()),
+        (Some(banks), _) if !banks.is_empty() => Some(format!("bank classes {banks}")),
+        (_, Some(sets)) if !sets.is_empty() => Some(format!("set colors {sets}")),
+        _ => None,
     }
 }
 

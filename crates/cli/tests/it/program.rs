@@ -143,6 +143,10 @@ fn help_and_version_are_answers() {
         "--plan",
         "--task",
         "--user",
+        "--search-memory",
+        "--ignore",
+        "--pid-file",
+        "--platform-assumed",
     ] {
         assert!(run.contains(option), "{option} is missing in {run}");
     }
@@ -364,10 +368,30 @@ fn the_platform_can_come_from_the_environment() {
     if !privileged() {
         return;
     }
-    let sleeper = Sleeper::start();
-    let output = memtint(&["inspect", &sleeper.pid()]).env("MEMTINT_PLATFORM", PLATFORM).output();
+    let directory = Directory::new("environment");
+    let (here, sleeper) = (here(&directory), Sleeper::start());
+    let output = memtint(&["inspect", &sleeper.pid()]).env("MEMTINT_PLATFORM", here).output();
     let output = output.expect("the binary was built for this test");
-    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains(PLATFORM), "{output:?}");
+    assert!(
+        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("this-machine-as"),
+        "{output:?}"
+    );
+}
+
+/// The verdict would be about another machine's banks.
+#[test]
+fn a_platform_of_another_machine_is_refused_by_inspect() {
+    if !privileged() {
+        return;
+    }
+    let sleeper = Sleeper::start();
+    let arguments = ["inspect", &sleeper.pid(), "--platform", "jetson-nano", "--banks", "0"];
+    let (status, message) = refused(&arguments);
+    assert_eq!(status, Some(2), "{message}");
+    assert!(message.contains("is not this machine's") && message.contains("--platform-assumed"), "{message}");
+    let assumed = output(&[&arguments[..], &["--platform-assumed"]].concat());
+    assert_eq!(assumed.status.code(), Some(1), "{assumed:?}");
+    assert!(String::from_utf8_lossy(&assumed.stderr).contains("not this machine's"), "{assumed:?}");
 }
 
 #[test]
@@ -375,9 +399,11 @@ fn a_process_that_is_not_there_is_a_failure() {
     if !privileged() {
         return;
     }
-    let (status, message) = refused(&["inspect", "4194999", "--platform", PLATFORM]);
-    assert_eq!((status, message.as_str()), (Some(2), "memtint: process 4194999 does not exist\n"));
-    let (status, message) = refused(&["inspect", "--cgroup", "/no/such/group", "--platform", PLATFORM]);
+    let directory = Directory::new("absent");
+    let here = here(&directory);
+    let (status, message) = refused(&["inspect", "4194999", "--platform", &here]);
+    assert_eq!((status, message.lines().last()), (Some(2), Some("memtint: process 4194999 does not exist")));
+    let (status, message) = refused(&["inspect", "--cgroup", "/no/such/group", "--platform", &here]);
     assert!(status == Some(2) && message.contains("not a cgroup"), "{message}");
 }
 

@@ -199,7 +199,7 @@ fn messages_of_any_content_have_no_effect_elsewhere() {
     let mut other = attacker.colored(&machine, "waits");
     let neighbour = other.ready();
     let launch = attacker.launch(&machine, "waits").options(&["--user", "nobody"]).interactive();
-    let mut run = launch.limit(Duration::from_secs(1800)).colored();
+    let mut run = launch.colored();
     let program = run.ready();
     let descriptors_of = supervisor(&run);
     let count = || std::fs::read_dir(format!("/proc/{descriptors_of}/fd")).map_or(0, Iterator::count);

@@ -122,17 +122,89 @@ fn standard_error_is_the_programs_alone() {
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("out\n", "err\n"));
 }
 
+/// What the colors rest on, and how much memory is in them: said once, before the program begins, and in the report.
+#[test]
+fn a_run_begins_with_what_is_assumed_and_what_its_colors_hold() {
+    let Some(machine) = Machine::take(&["sh"]) else { return };
+    let ended = shell(&machine, "true").colored().end();
+    let lines: Vec<&str> = ended.beginning.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", ended.beginning);
+    assert!(lines[0].contains("bank functions assumed, not measured on this machine"), "{}", lines[0]);
+    assert!(lines[1].starts_with("memtint: bank classes 0-3 hold ") && lines[1].contains("free"), "{}", lines[1]);
+    let fit = &ended.report["platform_fit"];
+    assert_eq!((&fit["assumed"][0], &fit["contradictions"]), (&"bank functions".into(), &serde_json::json!([])));
+    assert_eq!(fit["hypervisor"].is_string(), lines[0].contains("virtual machine"), "{fit}");
+    let bytes = |name: &str| ended.report[name].as_u64().expect("a number");
+    assert!(bytes("colors_bytes") > bytes("colors_free_bytes") && bytes("colors_free_bytes") > 0, "{}", ended.report);
+}
+
+/// A catalogue name of another machine: `held` would be a verdict about nothing.
+#[test]
+fn a_platform_of_another_machine_is_refused() {
+    let Some(machine) = Machine::take(&["sh"]) else { return };
+    let refused = |options: &[&str]| {
+        let ended = shell(&machine, "echo ran").colors(options).colored().end();
+        assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(125), ""), "{}", ended.stderr);
+        ended.beginning + &ended.stderr
+    };
+    // 4 GiB, of a processor that has no KVM guests any more.
+    let message = refused(&["--platform", "nehalem-w3530", "--banks", "0-3"]);
+    assert!(message.contains("is not this machine's") && message.contains("--platform-assumed"), "{message}");
+    // Borrowed functions, and half of the memory.
+    let text = std::fs::read_to_string(&machine.platform).expect("it was written");
+    let mut half: toml::Table = text.parse().expect("a platform file is TOML");
+    half["region"].as_array_mut().expect("regions").truncate(1);
+    let file = crate::common::scratch("half.toml");
+    std::fs::write(&file, half.to_string()).expect("cargo made the directory");
+    let file = file.to_str().expect("text");
+    let message = refused(&["--platform", file, "--banks", "0-3"]);
+    assert!(message.contains("its regions hold ") && message.contains("of this machine's"), "{message}");
+}
+
+#[test]
+fn an_option_that_does_not_exist_is_no_program() {
+    let Some(machine) = Machine::take(&["echo"]) else { return };
+    for (option, nearest) in [("--quiet", "-- --quiet"), ("--bank", "'--banks'"), ("--reprt=x", "'--report'")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+        command.args(["run", "--platform"]).arg(&machine.platform).args([option, "echo"]);
+        let output = command.output().expect("it was built");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{message}");
+        assert!(message.contains(nearest), "{option}: {message}");
+    }
+    // Behind the program's name, options are the program's.
+    let ended = Launch::new(&machine, &["echo", "--quiet", "-n"]).colored().end();
+    assert_eq!(ended.stdout, "--quiet -n\n");
+}
+
+#[test]
+fn the_pid_file_names_the_program_while_it_runs() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let program = machine.compile("manners", &[]);
+    let file = crate::common::scratch("program.pid");
+    let options = ["--pid-file", file.to_str().expect("text")];
+    let launch = Launch::new(&machine, &[program.to_str().expect("text"), "stays"]).options(&options);
+    let mut run = launch.interactive().colored();
+    let pid = run.ready();
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), format!("{pid}\n"));
+    run.signal(pid, libc::SIGTERM);
+    run.end();
+    assert!(!file.exists());
+}
+
 #[test]
 fn a_closed_pipe_is_not_an_error_of_memtint() {
     let Some(machine) = Machine::take(&["yes"]) else { return };
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
     command.args(["run", "--floor", "user", "--platform"]).arg(&machine.platform).args(["--banks", BANKS, "--", "yes"]);
+    command.env("MEMTINT_REGISTRY", crate::common::registry());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
     let mut some = [0; 100];
     child.stdout.take().expect("piped").read_exact(&mut some).expect("yes says a lot");
     assert!(within(SOON, || !is_alive(child.id())), "yes goes on without a reader");
     let output = child.wait_with_output().expect("a child can be waited for");
-    assert_eq!((output.status.signal(), output.stderr.as_slice()), (Some(libc::SIGPIPE), &b""[..]));
+    let (_, rest) = crate::common::beginning(&String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.signal(), rest.as_str()), (Some(libc::SIGPIPE), ""));
 }
 
 #[test]

@@ -34,6 +34,7 @@ fn finish(mut run: Run) {
 fn inspect(colors: &[&str], pid: u32) -> (Option<i32>, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
     command.args(["inspect", "--format", "json"]).args(colors).arg(pid.to_string());
+    command.env("MEMTINT_REGISTRY", crate::common::registry());
     let output = command.output().expect("it was built");
     let said = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}; {}", said()));
@@ -132,4 +133,132 @@ fn two_tasks_of_a_plan() {
     // The end of one changes nothing for the other.
     assert_held(&task("right"), other);
     finish(right);
+}
+
+/// `memtint inspect` with these arguments: its status, what it prints, and what it says besides.
+fn inspect_with(arguments: &[&str]) -> (Option<i32>, Value, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
+    command.args(["inspect", "--format", "json"]).args(arguments).env("MEMTINT_REGISTRY", crate::common::registry());
+    let output = command.output().expect("it was built");
+    let value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code(), value, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// A plan of two tasks for this machine.
+fn plan(machine: &Machine, name: &str, left: &str, right: &str) -> std::path::PathBuf {
+    let file = scratch(name);
+    let text = format!(
+        "schema = 1\nplatform = \"{}\"\n[[task]]\nname = \"left\"\n{left}\n[[task]]\nname = \"right\"\n{right}\n",
+        machine.platform.display()
+    );
+    std::fs::write(&file, text).expect("cargo made the directory");
+    file
+}
+
+#[test]
+fn all_tasks_of_a_plan_are_judged_at_once() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let file = plan(&machine, "all.toml", "banks = \"0-3\"", "banks = \"4-7\"");
+    let (status, _, message) = inspect_with(&["--plan", text(&file)]);
+    assert!(status == Some(2) && message.contains("no task of plan") && message.contains("left, right"), "{message}");
+    let (run, pid) = grown(&machine, &["--plan", text(&file), "--task", "left"]);
+    let (status, report, message) = inspect_with(&["--plan", text(&file)]);
+    assert_eq!((status, &report["verdict"]), (Some(0), &"held".into()), "{message}");
+    let [left, right] = [0, 1].map(|index| &report["tasks"][index]);
+    assert_eq!((&left["name"], &left["programs"][0]), (&"left".into(), &pid.into()));
+    assert!(left["report"]["private"]["pages"].as_u64() > Some(PAGES), "{left}");
+    assert_eq!((&right["programs"], &right["report"]), (&serde_json::json!([]), &Value::Null));
+    finish(run);
+}
+
+/// memtint's own processes hold pages of all colors: they are no program out of color.
+#[test]
+fn memtints_own_processes_name_the_program() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let platform = text(&machine.platform).to_owned();
+    let (run, pid) = grown(&machine, &["--platform", &platform, "--banks", "0-3"]);
+    let (own, _) = run.members();
+    assert!(own.len() >= 3, "front, supervisor and broker: {own:?}");
+    for process in own.iter().filter(|process| std::fs::read_link(format!("/proc/{}/exe", process.pid)).is_ok()) {
+        let colors = ["--platform", &platform, "--banks", "0-3", &process.pid.to_string()];
+        let (status, report, message) = inspect_with(&colors);
+        if process.name == "memtint" {
+            assert_eq!((status, &report), (Some(2), &Value::Null), "{message}");
+            assert!(message.contains(&format!("is process {pid}:")), "{message}");
+        }
+    }
+    let front = run.front().to_string();
+    let (status, report, message) = inspect_with(&["--platform", &platform, "--banks", "0-3", "--children", &front]);
+    assert_eq!((status, &report["verdict"]), (Some(0), &"held".into()), "{message}");
+    assert_eq!(report["processes"][0]["pid"], pid);
+    finish(run);
+}
+
+#[test]
+fn other_programs_in_the_colors_are_listed() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let platform = text(&machine.platform).to_owned();
+    let (run, pid) = grown(&machine, &["--platform", &platform, "--banks", "0-3"]);
+    let listed = |banks: &str| {
+        let (status, report, message) = inspect_with(&["--others", "--platform", &platform, "--banks", banks]);
+        // The tests themselves have pages somewhere.
+        assert!(matches!(status, Some(0 | 1)), "{message}");
+        let processes = report["processes"].as_array().expect("a list").clone();
+        processes.into_iter().find(|process| process["pid"] == pid)
+    };
+    let found = listed("0-3").expect("it is there");
+    assert!(found["private_pages"].as_u64() > Some(PAGES), "{found}");
+    assert_eq!(found["run"], run.front());
+    let classes = found["bank_classes"].as_object().expect("a table");
+    assert_eq!(classes.keys().map(String::as_str).collect::<Vec<_>>(), ["0", "1", "2", "3"]);
+    let elsewhere = listed("4-7").map_or(0, |process| process["private_pages"].as_u64().unwrap_or(u64::MAX));
+    assert_eq!(elsewhere, 0);
+    finish(run);
+}
+
+#[test]
+fn two_runs_in_the_same_colors_are_told_unless_a_plan_allows_it() {
+    let Some(machine) = Machine::take(&["cc", "true"]) else { return };
+    let platform = text(&machine.platform).to_owned();
+    let shared = plan(&machine, "shared.toml", "banks = \"0-3\"\nshared = true", "banks = \"2-5\"\nshared = true");
+    let task = |name| ["--plan", text(&shared), "--task", name];
+    let (first, _) = grown(&machine, &task("left"));
+    let beside = |colors: &[&str]| {
+        let ended = Launch::new(&machine, &["true"]).colors(colors).colored().end_with_survivors();
+        ended.assert_success();
+        assert_eq!(ended.report["shared_with"].as_array().map_or(0, Vec::len), ended.stderr.lines().count());
+        ended.stderr
+    };
+    assert_eq!(beside(&task("right")), "");
+    assert_eq!(beside(&["--platform", &platform, "--banks", "4-7"]), "");
+    let told = beside(&["--platform", &platform, "--banks", "3-6"]);
+    assert!(told.contains("uses bank classes 3 too, and no plan allows that"), "{told}");
+    finish(first);
+    assert_eq!(beside(&["--platform", &platform, "--banks", "3-6"]), "");
+}
+
+/// `held` would say that the budget was kept.
+#[test]
+fn what_a_plan_asks_for_and_nothing_enforces_is_refused() {
+    let Some(machine) = Machine::take(&["true"]) else { return };
+    let fields = "banks = \"0-3\"\nrefresh = \"0\"\nbandwidth = { budget = \"1 MiB\", period_us = 1000 }";
+    let file = plan(&machine, "budget.toml", fields, "banks = \"4-7\"");
+    let run = |ignored: &[&str]| {
+        let colors = [&["--plan", text(&file), "--task", "left"], ignored].concat();
+        Launch::new(&machine, &["true"]).colors(&colors).colored().end()
+    };
+    for ignored in [&[][..], &["--ignore", "refresh"]] {
+        let ended = run(ignored);
+        assert_eq!(ended.status.code(), Some(125), "{}", ended.stderr);
+        assert!(ended.stderr.contains("bandwidth of task \"left\""), "{}", ended.stderr);
+        assert!(ended.stderr.contains("--ignore bandwidth,refresh"), "{}", ended.stderr);
+    }
+    let ended = run(&["--ignore", "bandwidth,refresh"]);
+    ended.assert_success();
+    assert_eq!(ended.problems().len(), 2, "{}", ended.report);
+    assert_eq!(ended.report["not_enforced"], serde_json::json!(["bandwidth", "refresh"]));
+    // The task beside it asks for nothing of the kind.
+    let right = Launch::new(&machine, &["true"]).colors(&["--plan", text(&file), "--task", "right"]).colored().end();
+    right.assert_success();
+    right.assert_clean_report();
 }

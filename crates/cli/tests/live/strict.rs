@@ -60,9 +60,11 @@ fn launch<'a>(machine: &'a Machine, check: &str, mode: &str) -> Launch<'a> {
 
 /// The message of a refusal names the color and how much is missing; the report has it too.
 fn assert_explained(ended: &Ended) {
-    let message = ended.stderr.strip_prefix("memtint: ").unwrap_or_else(|| panic!("{:?}", ended.stderr));
-    assert!(message.contains("bank classes ") && message.contains("missing"), "{message:?}");
-    let first = message.lines().next().expect("a line");
+    // A search that takes long says how far it is.
+    let mut lines = ended.stderr.lines().filter(|line| !line.starts_with("memtint: looking for frames in "));
+    let first =
+        lines.next().and_then(|line| line.strip_prefix("memtint: ")).unwrap_or_else(|| panic!("{:?}", ended.stderr));
+    assert!(first.contains("bank classes ") && first.contains("missing"), "{first:?}");
     assert!(ended.problems().contains(&first), "{first:?} is not in {}", ended.report);
 }
 
@@ -118,7 +120,9 @@ fn a_strict_program_that_cannot_have_what_is_to_be_prefaulted_does_not_begin() {
     let Some(machine) = Machine::take(&["cc"]) else { return };
     let ended = launch(&machine, "begins", "--strict").options(&["--prefault", "100M"]).colored().end();
     assert_eq!(ended.stdout, "");
-    assert!(!ended.status.success(), "{}", ended.report);
+    // Not 137: nobody has killed it while it ran.
+    assert_eq!(ended.status.code(), Some(125), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the program did not begin"), "{}", ended.stderr);
     assert_explained(&ended);
     // What the kernel had laid down for it is nobody's memory.
     assert_eq!(ended.report["verdict"], "refused", "{}", ended.report);
@@ -137,6 +141,54 @@ fn a_strict_program_gets_a_rare_color_as_long_as_there_is_any() {
     let ended = run.end();
     ended.assert_success();
     ended.assert_clean_report();
+}
+
+/// Four programs at the same time, each in a quarter of the colors, want an eighth of what is there.
+#[test]
+fn strict_programs_side_by_side_are_not_refused_while_memory_is_free() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let program = machine.compile("scarce", &["-static"]);
+    let command = [program.to_str().expect("text"), "touches_200_mib"];
+    for _ in 0..2 {
+        let launch =
+            |banks| Launch::new(&machine, &command).banks(banks).options(&["--strict"]).interactive().colored();
+        let mut runs = ["0-3", "4-7", "8-11", "12-15"].map(launch);
+        for run in &mut runs {
+            run.ready();
+        }
+        runs.iter_mut().for_each(|run| run.say("x"));
+        for run in runs {
+            let ended = run.end_with_survivors();
+            ended.assert_success();
+            ended.assert_clean_report();
+        }
+    }
+}
+
+/// What a search holds beside what it has found; without the limit it would be a gigabyte.
+#[test]
+fn a_search_holds_no_more_than_it_may() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let mut run = launch(&machine, "touches", "--soft").options(&["--search-memory", "64M"]).colored();
+    run.ready();
+    let (own, _) = run.members();
+    let peak = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
+    };
+    let most = own.iter().map(|process| peak(process.pid)).max().expect("it has processes");
+    assert!((64 << 10..256 << 10).contains(&most), "{most} KiB");
+    run.say("x");
+    run.end().assert_success();
+}
+
+#[test]
+fn a_color_that_is_too_small_is_named_as_the_cause() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let ended = launch(&machine, "touches", "--strict").colored().end();
+    assert_explained(&ended);
+    assert!(ended.stderr.contains("these colors hold ") && ended.stderr.contains(" MiB in all"), "{}", ended.stderr);
 }
 
 #[test]

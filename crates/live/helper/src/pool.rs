@@ -13,6 +13,10 @@ const ATTEMPTS: usize = 8;
 const BLOCK: u64 = 16 * PAGE;
 /// Pages moved by one system call when areas are filled.
 const BULK: u64 = 512;
+/// Supplies in a row of which nothing arrives before the helper searches by itself.
+const LOST_MAX: u64 = 64;
+/// The same for pages that are wanted ahead of need.
+const LOST_AHEAD_MAX: u64 = 3;
 /// Pages looked at by one question.
 const LOOK_MAX: u64 = 8192;
 const READY_END: u64 = wire::READY_BASE + wire::READY_CHUNK * wire::READY_CHUNKS;
@@ -360,18 +364,22 @@ impl Helper {
         let before = self.control.counters.pool_pages;
         let goal = before + need.max(ahead);
         let least = before + need;
-        let mut failures = 0;
-        let mut dry = false;
-        while self.control.counters.pool_pages < goal && failures < 3 && !dry {
+        let (mut lost, mut dry) = (0, false);
+        while self.control.counters.pool_pages < goal && !dry {
+            let short = self.control.counters.pool_pages < least;
+            if lost >= if short { LOST_MAX } else { LOST_AHEAD_MAX } {
+                break;
+            }
             // Taking few at a time makes little use of a free list that others use too.
             let wanted = (goal - self.control.counters.pool_pages).clamp(64, BULK);
             match self.take_supplied(wanted) {
                 None => dry = true,
-                Some(kept) if kept * 2 < wanted => failures += 1,
-                Some(_) => failures = 0,
+                // As long as some arrive, the supervisor has more.
+                Some(0) => lost += 1,
+                Some(_) => lost = 0,
             }
         }
-        // There are frames, but others are faster.
+        // There are frames, but others are faster every time.
         if self.control.counters.pool_pages < least && !dry {
             self.search(least);
         }

@@ -70,6 +70,7 @@ fn options(asked: &KernelOptions, command: &[&str]) -> RunOptions {
         cores: None,
         user: None,
         floor: crate::Floor::Kernel(asked.clone()),
+        started: None,
     }
 }
 

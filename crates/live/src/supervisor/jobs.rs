@@ -111,10 +111,10 @@ impl Supervisor {
             0 => "the call fails with ENOMEM".to_owned(),
             at => format!("the page at {at:#x} raises SIGBUS"),
         };
-        let limit = Memory::of_this_process().tight_limit();
+        let why = self.supply.broker.shortage();
         let last = if refusals == TOLD { "; further refusals are counted without a message" } else { "" };
         self.problem(format!(
-            "{program}: no frame in {colors} is left{limit}, {missing} missing: {effect} (strict){last}"
+            "{program}: no frame in {colors} was found{why}, {missing} missing: {effect} (strict){last}"
         ));
     }
 

@@ -4,7 +4,6 @@ use super::{Process, Served, Supervisor, TOKEN_PROCESS, TOKEN_SPACE, Tracing};
 use crate::RunError;
 use crate::areas;
 use crate::inject;
-use crate::memory::Memory;
 use crate::space::Space;
 use crate::sys::{self, Change, Pid};
 use crate::wire::{PAGE, op};
@@ -209,7 +208,7 @@ impl Supervisor {
         let grown = space.ask(&self.supply, op::GROW, [copies + 64 + prefault, 0, 0, 0, 0, 0])?;
         let short = |space: &Space| RunError::Exhausted {
             colors: self.supply.choice.label(),
-            limit: Memory::of_this_process().tight_limit(),
+            limit: self.supply.broker.shortage(),
             missing: space.counters().missing_pages.max(1),
         };
         if grown < 0 && self.settings.strict {

@@ -10,7 +10,7 @@ pub(crate) use memtint_testing::skip;
 
 pub(crate) use machine::{Machine, find_program, scratch};
 pub(crate) use processes::{Process, alive, is_alive, within};
-pub(crate) use run::{Ended, Launch, Run, pipe, sampled_until};
+pub(crate) use run::{Ended, Launch, Run, beginning, pipe, registry, sampled_until};
 pub(crate) use sample::{Colors, Samples, assert_held, listing};
 
 /// What of the classes of the platform the suites give a program, unless they say otherwise: a quarter.

@@ -6,6 +6,7 @@ use std::io::{Read, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -156,6 +157,7 @@ impl<'a> Launch<'a> {
     }
 
     fn start(self, mut command: Command, report: Option<PathBuf>) -> Run<'a> {
+        command.env("MEMTINT_REGISTRY", registry());
         command.current_dir(&self.directory).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         heed_interrupts(&mut command);
@@ -232,7 +234,10 @@ pub(crate) struct Ended {
     pub(crate) stdout: String,
     /// What `stdout` is made of.
     output: Vec<u8>,
+    /// Standard error without [`Ended::beginning`].
     pub(crate) stderr: String,
+    /// The lines about platform and colors with which a run begins.
+    pub(crate) beginning: String,
     /// What `--report` wrote; `Null` for a native run, or when nothing was written.
     pub(crate) report: Value,
     pub(crate) samples: Samples,
@@ -301,6 +306,7 @@ impl Run<'_> {
         let status = self.child.wait().expect("a child can be waited for");
         let (output, stderr) = (self.stdout.rest(self.deadline), self.stderr.rest(self.deadline));
         let (stdout, stderr) = (text(&output), text(&stderr));
+        let (beginning, stderr) = beginning(&stderr);
         let samples = self.sampler.map(Sampler::stop).unwrap_or_default();
         assert!(!self.watchdog.stop(), "{}: took too long; it said {stdout}{stderr}", self.what);
         let found = self.report.and_then(|file| {
@@ -310,7 +316,7 @@ impl Run<'_> {
             found
         });
         let report = found.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
-        Ended { what: self.what, status, stdout, output, stderr, report, samples }
+        Ended { what: self.what, status, stdout, output, beginning, stderr, report, samples }
     }
 }
 
@@ -354,6 +360,22 @@ impl Ended {
             assert_eq!(self.total(counter), 0, "{}: {counter}: {}", self.what, self.report);
         }
     }
+}
+
+/// The registry of the suites' runs: what runs on this machine besides must not meet them.
+pub(crate) fn registry() -> PathBuf {
+    scratch("registry")
+}
+
+/// Standard error of a run: the lines about platform and colors with which it begins, and the rest.
+pub(crate) fn beginning(stderr: &str) -> (String, String) {
+    let about = |line: &&str| {
+        line.starts_with("memtint: platform ")
+            || (line.starts_with("memtint: ") && line.contains(" of this machine's memory"))
+    };
+    let length = stderr.split_inclusive('\n').take_while(about).map(str::len).sum();
+    let (beginning, rest) = stderr.split_at(length);
+    (beginning.to_owned(), rest.to_owned())
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -415,8 +437,12 @@ fn show_instead(command: &mut Command, place: &'static CStr, file: &Path) {
     }
 }
 
+/// No two runs of this process write the same file, even at the same time.
 fn unused_file(stem: &str, extension: &str) -> PathBuf {
-    (0..).map(|number| scratch(&format!("{stem}{number}{extension}"))).find(|path| !path.exists()).expect("endless")
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let mut numbers = std::iter::repeat_with(|| NUMBER.fetch_add(1, Ordering::Relaxed));
+    let mut files = numbers.by_ref().map(|number| scratch(&format!("{stem}{number}{extension}")));
+    files.find(|path| !path.exists()).expect("endless")
 }
 
 /// What a pipe has brought so far.

@@ -1,0 +1,345 @@
+//! The registry of runs: which programs have which colors now.
+//!
+//! One file for each run, in a directory that only root can enter: what is in it, no other user can forge. A file says
+//! which process began the run, by number and start time; one of a process that is gone is removed by the next reader.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use memtint_inspect::ProcessTree;
+use memtint_map::Selection;
+use memtint_units::IndexSet;
+use serde::{Deserialize, Serialize};
+
+/// Where it is, unless [`ELSEWHERE`] names another place.
+const DIRECTORY: &str = "/run/memtint";
+/// Environment variable that names another directory, in which only root can write either.
+const ELSEWHERE: &str = "MEMTINT_REGISTRY";
+/// Larger files are passed over: no run writes one.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+const SCHEMA: u32 = 1;
+
+/// A process, for certain: numbers are given anew, start times with them are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessId {
+    pub(crate) pid: u32,
+    /// In clock ticks since the machine was started.
+    start: u64,
+}
+
+impl ProcessId {
+    /// `None` when there is no such process, or it has ended.
+    pub(crate) fn of(pid: u32) -> Option<ProcessId> {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let stat = String::from_utf8_lossy(&stat);
+        // The command's name may itself hold blanks and brackets.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let state = fields.next()?;
+        let start = fields.nth(18)?.parse().ok()?;
+        (!matches!(state, "Z" | "X" | "x")).then_some(ProcessId { pid, start })
+    }
+
+    fn is_alive(self) -> bool {
+        ProcessId::of(self.pid) == Some(self)
+    }
+}
+
+/// A run and its colors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    schema: u32,
+    /// Process ids mean something in this namespace only.
+    pid_namespace: String,
+    /// What the user started.
+    pub(crate) front: ProcessId,
+    pub(crate) program: ProcessId,
+    pub(crate) command: Vec<String>,
+    pub(crate) platform: String,
+    pub(crate) granule_bytes: u64,
+    banks: Option<String>,
+    sets: Option<String>,
+    nodes: Option<String>,
+    /// The plan file, without links, when there is one.
+    pub(crate) plan: Option<PathBuf>,
+    pub(crate) task: Option<String>,
+    /// The plan allows other tasks in the same colors.
+    shared: bool,
+}
+
+/// What a run has, for its entry.
+pub(crate) struct Colors<'a> {
+    pub(crate) platform: &'a str,
+    pub(crate) granule_bytes: u64,
+    pub(crate) selection: &'a Selection,
+    /// Plan file and task.
+    pub(crate) plan: Option<(&'a Path, &'a str)>,
+    pub(crate) shared: bool,
+}
+
+impl Entry {
+    /// The entry of this process, which has started `program`. `None` when that has ended already.
+    pub(crate) fn new(program: u32, command: Vec<String>, colors: &Colors<'_>) -> Option<Entry> {
+        let text = |set: &Option<IndexSet>| set.as_ref().map(ToString::to_string);
+        let Selection { banks, sets, node } = colors.selection;
+        let plan = colors.plan.map(|(file, _)| std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
+        Some(Entry {
+            schema: SCHEMA,
+            pid_namespace: pid_namespace(),
+            front: ProcessId::of(std::process::id())?,
+            program: ProcessId::of(program)?,
+            command,
+            platform: colors.platform.to_owned(),
+            granule_bytes: colors.granule_bytes,
+            banks: text(banks),
+            sets: text(sets),
+            nodes: text(node),
+            plan,
+            task: colors.plan.map(|(_, task)| task.to_owned()),
+            shared: colors.shared,
+        })
+    }
+
+    /// Tells in which colors this run meets another that no plan allows to be there; `None` when they are apart.
+    fn conflict(&self, other: &Entry) -> Option<String> {
+        let one_plan = self.plan.is_some() && self.plan == other.plan && self.task != other.task;
+        if one_plan && self.shared && other.shared {
+            return None;
+        }
+        let command = other.command.first().map_or("", String::as_str);
+        let who = format!("the run of process {} ({command})", other.front.pid);
+        if (&self.platform, self.granule_bytes) != (&other.platform, other.granule_bytes) {
+            return Some(format!(
+                "{who} uses platform {:?} at a granule of {} KiB: whether it shares colors with this run is not known",
+                other.platform,
+                other.granule_bytes >> 10
+            ));
+        }
+        let colors = memtint_plan::colors_in_common(&self.selection()?, &other.selection()?)?;
+        Some(format!("{who} uses {colors} too, and no plan allows that"))
+    }
+
+    /// `None` for lists that are none.
+    pub(crate) fn selection(&self) -> Option<Selection> {
+        let set = |text: &Option<String>| match text {
+            Some(text) => IndexSet::parse(text, u32::MAX).ok().map(Some),
+            None => Some(None),
+        };
+        Some(Selection { banks: set(&self.banks)?, sets: set(&self.sets)?, node: set(&self.nodes)? })
+    }
+
+    fn file_name(&self) -> String {
+        format!("{}-{}.json", self.front.pid, self.front.start)
+    }
+}
+
+/// The directory.
+pub(crate) struct Registry(PathBuf);
+
+impl Registry {
+    /// Opens it, and makes it when it is not there.
+    ///
+    /// # Errors
+    /// A directory that others than the caller could have written in; a caller who is not root.
+    pub(crate) fn open() -> io::Result<Registry> {
+        let directory =
+            std::env::var_os(ELSEWHERE).filter(|place| !place.is_empty()).unwrap_or_else(|| DIRECTORY.into());
+        Registry::at(PathBuf::from(directory))
+    }
+
+    fn at(directory: PathBuf) -> io::Result<Registry> {
+        let fault = |error: io::Error| io::Error::other(format!("{}: {error}", directory.display()));
+        if let Some(parent) = directory.parent() {
+            std::fs::create_dir_all(parent).map_err(fault)?;
+        }
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fault(error)),
+            _ => {}
+        }
+        // Not what a link points to: that may be anybody's.
+        let found = std::fs::symlink_metadata(&directory).map_err(fault)?;
+        // SAFETY: takes nothing.
+        let user = unsafe { libc::geteuid() };
+        if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+            let (kind, mode, owner) =
+                (if found.is_dir() { "directory" } else { "file" }, found.mode() & 0o7777, found.uid());
+            let error = format!(
+                "it is a {kind} of user {owner} with mode {mode:o}, accepted is a directory of user {user} with mode 700"
+            );
+            return Err(fault(io::Error::other(error)));
+        }
+        Ok(Registry(directory))
+    }
+
+    /// The runs that are under way, by the process that began them; forgets those that are not.
+    pub(crate) fn runs(&self) -> Vec<Entry> {
+        let files = std::fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut runs: Vec<Entry> = files.filter_map(|file| alive(&file)).collect();
+        runs.sort_by_key(|run| run.front.pid);
+        runs
+    }
+
+    /// The run that a process of memtint itself belongs to.
+    pub(crate) fn run_of(&self, pid: u32, tree: &ProcessTree) -> Option<Entry> {
+        let runs = self.runs();
+        tree.ancestors(pid).find_map(|pid| runs.iter().find(|run| run.front.pid == pid)).cloned()
+    }
+
+    /// Enters a run, and says which others share its colors: a line for each.
+    pub(crate) fn enter(&self, entry: &Entry) -> io::Result<(Registered, Vec<String>)> {
+        let (file, beside) = (self.0.join(entry.file_name()), self.0.join(format!(".{}", entry.file_name())));
+        let text = serde_json::to_string_pretty(entry).expect("an entry is plain data");
+        // One that is left of a run that was killed here is nobody's.
+        let _ = std::fs::remove_file(&beside);
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?.write_all(text.as_bytes())?;
+        std::fs::rename(&beside, &file)?;
+        // Looked at only now: of two that begin at the same time, one at least sees the other.
+        let others = self.runs();
+        let others = others.iter().filter(|other| other.front != entry.front);
+        Ok((Registered(file), others.filter_map(|other| entry.conflict(other)).collect()))
+    }
+}
+
+/// A run's file, as long as it lasts.
+pub(crate) struct Registered(PathBuf);
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // The next reader removes what stays.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The run that a file tells of, if it is under way; a file of one that is not is removed.
+fn alive(file: &Path) -> Option<Entry> {
+    if file.extension()? != "json" {
+        return None;
+    }
+    let mut text = String::new();
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(file).ok()?;
+    opened.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    let entry: Entry = serde_json::from_str(&text).ok()?;
+    if entry.schema != SCHEMA || entry.pid_namespace != pid_namespace() {
+        return None;
+    }
+    if !entry.front.is_alive() {
+        let _ = std::fs::remove_file(file);
+        return None;
+    }
+    Some(entry)
+}
+
+fn pid_namespace() -> String {
+    std::fs::read_link("/proc/self/ns/pid").map_or(String::new(), |link| link.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// A registry of the test's own.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            let place = std::env::temp_dir().join(format!("memtint-registry-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&place);
+            Place(place)
+        }
+
+        fn files(&self) -> usize {
+            std::fs::read_dir(&self.0).unwrap().count()
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn entry(banks: &str, plan: Option<(&str, bool)>) -> Entry {
+        let selection = Selection { banks: Some(IndexSet::parse(banks, 16).unwrap()), ..Selection::default() };
+        let colors = Colors {
+            platform: "p",
+            granule_bytes: 4096,
+            selection: &selection,
+            plan: plan.map(|(task, _)| (Path::new("/no/such/plan.toml"), task)),
+            shared: plan.is_some_and(|(_, shared)| shared),
+        };
+        Entry::new(std::process::id(), vec!["sort".to_owned()], &colors).unwrap()
+    }
+
+    /// The same run, begun by the parent of this process.
+    fn of_parent(entry: Entry) -> Entry {
+        // SAFETY: takes nothing.
+        let parent = unsafe { libc::getppid() };
+        Entry { front: ProcessId::of(parent as u32).unwrap(), ..entry }
+    }
+
+    #[test]
+    fn runs_that_share_colors_are_told_of_each_other() {
+        let place = Place::new("overlap");
+        let registry = Registry::at(place.0.clone()).unwrap();
+        let (first, alone) = registry.enter(&of_parent(entry("0-3", None))).unwrap();
+        assert_eq!(alone, [""; 0]);
+        let told = |entry: &Entry| registry.enter(entry).unwrap().1;
+        assert_eq!(told(&entry("4-7", None)), [""; 0]);
+        let lines = told(&entry("2-5", None));
+        assert!(
+            lines.len() == 1 && lines[0].contains("bank classes 2-3 too") && lines[0].contains("(sort)"),
+            "{lines:?}"
+        );
+        let other = Entry { platform: "q".to_owned(), ..entry("4-7", None) };
+        assert!(told(&other)[0].contains("not known"));
+        drop(first);
+        assert_eq!(told(&entry("2-5", None)), [""; 0]);
+        assert_eq!(place.files(), 0);
+    }
+
+    #[test]
+    fn a_plan_allows_two_tasks_that_both_share() {
+        let place = Place::new("plan");
+        let registry = Registry::at(place.0.clone()).unwrap();
+        let _first = registry.enter(&of_parent(entry("0-3", Some(("a", true))))).unwrap();
+        let told = |task: &str, shared| registry.enter(&entry("0-3", Some((task, shared)))).unwrap().1.len();
+        assert_eq!((told("b", true), told("b", false), told("a", true)), (0, 1, 1));
+    }
+
+    #[test]
+    fn files_of_runs_that_have_ended_are_removed_and_others_are_not() {
+        let place = Place::new("stale");
+        let registry = Registry::at(place.0.clone()).unwrap();
+        let write = |name: &str, entry: &Entry| {
+            std::fs::write(place.0.join(name), serde_json::to_string(entry).unwrap()).unwrap();
+        };
+        let mine = entry("0", None);
+        // The number is somebody's, and was somebody else's.
+        write("reused.json", &Entry { front: ProcessId { start: mine.front.start + 1, ..mine.front }, ..mine.clone() });
+        write("elsewhere.json", &Entry { pid_namespace: "pid:[1]".to_owned(), ..mine.clone() });
+        write("mine.json", &mine);
+        std::fs::write(place.0.join("nonsense.json"), "{").unwrap();
+        assert_eq!(registry.runs(), [mine]);
+        assert!(!place.0.join("reused.json").exists());
+        assert_eq!(place.files(), 3);
+    }
+
+    #[test]
+    fn a_directory_that_others_can_enter_is_refused() {
+        let place = Place::new("open");
+        assert!(Registry::at(place.0.clone()).is_ok());
+        assert_eq!(std::fs::metadata(&place.0).unwrap().mode() & 0o777, 0o700);
+        for mode in [0o755, 0o777, 0o770, 0o701] {
+            std::fs::set_permissions(&place.0, std::fs::Permissions::from_mode(mode)).unwrap();
+            let error = Registry::at(place.0.clone()).err().unwrap().to_string();
+            assert!(error.contains(&format!("mode {mode:o}")) && error.contains("accepted is"), "{error}");
+        }
+        std::fs::set_permissions(&place.0, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let link = Place::new("link");
+        std::os::unix::fs::symlink(&place.0, &link.0).unwrap();
+        assert!(Registry::at(link.0.clone()).is_err());
+        std::fs::remove_file(&link.0).unwrap();
+    }
+}
