@@ -261,8 +261,9 @@ impl Space {
         let mut latest = (Instant::now(), sys::activity(self.helper));
         while !sys::is_readable(&self.socket, LOOK_MS) {
             match sys::wait(self.helper, false)? {
-                // It has all signals blocked: one that stops it nevertheless comes from a fault of its own.
-                Some((_, Change::Gone | Change::Signal(_))) => return Err(RunError::HelperLost),
+                // It has all signals blocked that can be: any but SIGSTOP comes from a fault of its own.
+                Some((_, Change::Gone)) => return Err(RunError::HelperLost),
+                Some((_, Change::Signal(signal))) if signal != libc::SIGSTOP => return Err(RunError::HelperLost),
                 // It has been told to stop, and does not.
                 Some(_) => sys::resume(self.helper, 0)?,
                 None => {}
