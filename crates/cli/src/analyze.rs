@@ -183,7 +183,7 @@ pub(crate) fn judge_plan(file: &TaskFile, planned: Planned, steps: Option<u64>) 
     Ok(Judged { yes, json: outcome.to_json(), text: outcome.to_text(), svg })
 }
 
-/// Gives a file with [memory] and without [refresh] the refresh of that memory, for schedulers under which the controller refreshes.
+/// Gives a file with `[memory]` and without `[refresh]` the refresh of that memory, for schedulers under which the controller refreshes.
 ///
 /// An answer without refresh would say yes for sets that miss deadlines on the memory that the file describes.
 fn derive_refresh(file: &mut TaskFile, scheduler: Scheduler) -> Result<Option<Refresh>, Failure> {

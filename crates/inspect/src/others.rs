@@ -1,4 +1,4 @@
-//! Who else has pages in some colors: every process of the machine.
+//! Processes of the machine that have pages in given colors.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -8,7 +8,7 @@
 use crate::wire;
 use libc::sock_filter;
 
-/// `ioctl` by which a program watches memory with a userfaultfd of its own.
+/// `ioctl` request that registers memory with a userfaultfd, here the program's.
 const UFFDIO_REGISTER: u32 = 0xc020_aa00;
 /// `prctl` option by which a process asks for all its memory to be merged (Linux 6.4).
 const PR_SET_MEMORY_MERGE: u32 = 67;

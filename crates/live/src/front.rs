@@ -438,7 +438,7 @@ impl<'s> Watch<'s> {
             reap_orphans(Some(program));
             orphaned_ms += patience_ms.max(0);
             if orphaned_ms > ORPHANED_MS {
-                // Its faults and calls are served by nobody.
+                // No process serves its faults and calls.
                 pass_on(program, libc::SIGKILL);
             }
             for (token, _) in self.poller.wait(patience_ms) {

@@ -17,15 +17,15 @@ use std::time::{Duration, Instant};
 
 /// How long a helper keeps its priority while it takes frames, unless it is done earlier.
 const BOOST: Duration = Duration::from_millis(20);
-/// For how long a helper may have priority in a row of such moments ...
+/// Longest total time of priority in a burst of requests.
 const CREDIT: Duration = Duration::from_secs(1);
-/// ... and for which part of the time, in the long run: one in so many.
+/// Share of priority in the long run: 1 in this number.
 const CREDIT_REGAINED: u32 = 4;
-/// How long a helper may say nothing while it is expected to, and does nothing.
+/// Longest time without a message or activity while an answer is due.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How often a helper that is waited for is looked at.
+/// Polling interval while waiting for a helper.
 const LOOK_MS: i32 = 10;
-/// Questions of one helper that are answered before others have their turn.
+/// Questions of one helper answered in a row before other spaces are served.
 const QUESTIONS: usize = 64;
 /// Results and refusals that wait to be looked at, at most.
 const UNHEARD_MAX: usize = 1 << 12;
@@ -261,10 +261,10 @@ impl Space {
         let mut latest = (Instant::now(), sys::activity(self.helper));
         while !sys::is_readable(&self.socket, LOOK_MS) {
             match sys::wait(self.helper, false)? {
-                // It has all signals blocked that can be: any but SIGSTOP comes from a fault of its own.
+                // The helper blocks all signals that can be blocked: any other than SIGSTOP comes from its own fault.
                 Some((_, Change::Gone)) => return Err(RunError::HelperLost),
                 Some((_, Change::Signal(signal))) if signal != libc::SIGSTOP => return Err(RunError::HelperLost),
-                // It has been told to stop, and does not.
+                // A stop signal: continue.
                 Some(_) => sys::resume(self.helper, 0)?,
                 None => {}
             }

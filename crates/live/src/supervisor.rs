@@ -252,7 +252,7 @@ impl Supervisor {
         }
         match i64::from(notification.call) {
             libc::SYS_execve | libc::SYS_execveat => self.trace(notification, Tracing::Exec),
-            // A process in the same memory that nobody is to trace, as LeakSanitizer's: the same helper serves it.
+            // A process in the same memory that must not be traced, as LeakSanitizer's: the same helper serves it.
             libc::SYS_clone if has_all(notification.args[0], libc::CLONE_VM | libc::CLONE_UNTRACED) => {
                 sys::proceed(self.listener.fd(), notification.id);
             }

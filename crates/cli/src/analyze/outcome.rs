@@ -50,7 +50,7 @@ pub(super) struct Section {
     pub(super) json: Vec<Value>,
 }
 
-/// What [memory] says of refresh, in a file without [refresh].
+/// What `[memory]` says of refresh, in a file without `[refresh]`.
 pub(super) struct Derived {
     text: String,
     json: Value,
@@ -121,7 +121,7 @@ pub(super) struct Band {
 }
 
 impl Outcome {
-    /// Notes that refresh was derived from [memory].
+    /// Notes that refresh was derived from `[memory]`.
     pub(super) fn refresh_from_memory(&mut self, refresh: &Refresh, t_rfc: Picoseconds) {
         let (period, duration) = (refresh.period(), t_rfc);
         let stall = refresh.stall();

@@ -22,7 +22,7 @@ fn assert_told(ended: &Ended, what: &str) {
 #[test]
 fn a_userfaultfd_of_its_own_works_and_is_told() {
     if let Some(ended) = colored("serves_its_own_faults") {
-        assert_told(&ended, "a userfaultfd of its own");
+        assert_told(&ended, "the program's own userfaultfd");
     }
 }
 

@@ -187,7 +187,7 @@ impl Supervisor {
         }
     }
 
-    /// A program watches memory with a userfaultfd of its own: memtint's lets it go, and with it the color of its pages.
+    /// A program registers memory with its own userfaultfd: memtint's releases the range, and the pages lose their color.
     fn plan_watching(&mut self, space: u64, notification: &Notification) -> Plan {
         let mut words = [0u8; 16];
         if !sys::read_memory(notification.thread as Pid, notification.args[2], &mut words) {
@@ -201,7 +201,7 @@ impl Supervisor {
         if let Some(served) = self.spaces.get(&space) {
             let program = served.space.program.clone();
             self.problem_once(format!(
-                "{program}: a userfaultfd of its own serves some of its memory: those pages are not in color"
+                "{program}: the program's own userfaultfd serves part of its memory: those pages are not in color"
             ));
         }
         Plan::Carry(VecDeque::from([Step::aside(op::UNREGISTER, [start, length, 0, 0, 0, 0])]), Ending::Proceed)

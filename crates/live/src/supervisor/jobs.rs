@@ -179,8 +179,8 @@ impl Supervisor {
         self.close_space(served);
     }
 
-    /// Whether the programs of an address space have ended, or are about to, as its helper has. Whoever ends all processes
-    /// of a process-id namespace or of a cgroup ends both; which of them is seen first is chance.
+    /// Whether the programs of an address space have ended, or are ending, as its helper has. The end of a process-id
+    /// namespace or of a cgroup ends both, in no particular order.
     fn ends_with_helper(&self, space: &Space) -> bool {
         const MOMENT: Duration = Duration::from_millis(20);
         for attempt in 0..10 {

@@ -20,10 +20,10 @@ impl Supervisor {
     pub(super) fn on_change(&mut self, pid: Pid, change: Change) {
         if let Some((&id, served)) = self.spaces.iter().find(|(_, served)| served.space.helper == pid) {
             match change {
-                // It has all signals blocked that can be: any but SIGSTOP comes from a fault of its own.
+                // The helper blocks all signals that can be blocked: any other than SIGSTOP comes from its own fault.
                 Change::Gone => self.lose(id),
                 Change::Signal(signal) if signal != libc::SIGSTOP => self.lose(id),
-                // It has been told to stop, and does not.
+                // A stop signal: continue.
                 _ => drop(sys::resume(served.space.helper, 0)),
             }
             return;
