@@ -111,7 +111,8 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     let text = read_configuration(&arguments.tasks)?;
     let file = TaskFile::parse(&format!("{:?}", arguments.tasks), &text);
     let mut file = file.map_err(|error| Failure::Sentence(error.to_string()))?;
-    let derived = derive_refresh(&mut file, arguments.scheduler)?;
+    let as_written = file.clone();
+    let mut derived = derive_refresh(&mut file, arguments.scheduler)?;
     let question = Question {
         file: &file,
         nonpreemptive: arguments.nonpreemptive,
@@ -123,15 +124,14 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         },
     };
     fitting(arguments)?;
-    let mut outcome = match arguments.scheduler {
-        Scheduler::Rm => priority::rate_monotonic(&question),
-        Scheduler::Dm => priority::deadline_monotonic(&question),
-        Scheduler::Fp => priority::given(&question)?,
-        Scheduler::Edf => priority::edf(&question),
-        Scheduler::Cyclic => cyclic::textbook(&question)?,
-        Scheduler::ColoredRefresh => cyclic::colored_refresh(&question)?,
-        Scheduler::Crs => servers::crs(&question)?,
-    };
+    let mut outcome = answer(&question, arguments.scheduler)?;
+    if derived.is_some() && matches!(outcome.answer, Answer::Unsupported(_)) {
+        // The bounds of refresh may never be reached. A set that fails without refresh fails with it.
+        let without = answer(&Question { file: &as_written, ..question }, arguments.scheduler)?;
+        if matches!(without.answer, Answer::No(_)) {
+            (outcome, derived) = (without, None);
+        }
+    }
     if let (Some(refresh), Some(memory)) = (derived, &file.memory) {
         outcome.refresh_from_memory(&refresh, memory.t_rfc);
     }
@@ -151,6 +151,18 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         Format::Text => print(&outcome.to_text())?,
     }
     ending(&outcome)
+}
+
+fn answer(question: &Question, scheduler: Scheduler) -> Result<Outcome, Failure> {
+    Ok(match scheduler {
+        Scheduler::Rm => priority::rate_monotonic(question),
+        Scheduler::Dm => priority::deadline_monotonic(question),
+        Scheduler::Fp => priority::given(question)?,
+        Scheduler::Edf => priority::edf(question),
+        Scheduler::Cyclic => cyclic::textbook(question)?,
+        Scheduler::ColoredRefresh => cyclic::colored_refresh(question)?,
+        Scheduler::Crs => servers::crs(question)?,
+    })
 }
 
 /// What a plan is made for.

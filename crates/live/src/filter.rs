@@ -119,6 +119,8 @@ fn rules() -> Vec<(i64, Vec<sock_filter>)> {
             libc::PR_SET_THP_DISABLE as u32,
             PR_SET_MEMORY_MERGE,
             libc::PR_SET_SECCOMP as u32,
+            libc::PR_CAPBSET_DROP as u32,
+            libc::PR_SET_SECUREBITS as u32,
         ] {
             body.extend([when(IF_EQUAL, option, 1), NOTIFY]);
         }
@@ -126,6 +128,19 @@ fn rules() -> Vec<(i64, Vec<sock_filter>)> {
         body
     }));
     let always = [
+        // The program gives up privileges that its helper may still have: see `Supervisor::on_fewer_privileges`.
+        libc::SYS_setuid,
+        libc::SYS_setgid,
+        libc::SYS_setreuid,
+        libc::SYS_setregid,
+        libc::SYS_setresuid,
+        libc::SYS_setresgid,
+        libc::SYS_setfsuid,
+        libc::SYS_setfsgid,
+        libc::SYS_setgroups,
+        libc::SYS_capset,
+        libc::SYS_unshare,
+        libc::SYS_setns,
         libc::SYS_brk,
         libc::SYS_mremap,
         libc::SYS_mlock,

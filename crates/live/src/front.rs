@@ -212,6 +212,7 @@ fn supervise(
     let serve = || -> Result<(), RunError> {
         sys::leave_session();
         sys::be_killed_for_memory(-1000);
+        sys::allow_most_descriptors();
         let (_pause, compaction) = Pause::begin();
         // Started first: it looks for frames while the rest is set up.
         let search = Search { strict: settings.strict, nodes: settings.nodes, hold_max: search_pages };

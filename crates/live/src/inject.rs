@@ -132,8 +132,12 @@ pub(crate) fn inject(
     let mut puppet = Puppet::new(pid, listener)?;
     let limits = Lifted::new(pid);
     let space = puppet.out_of_reach(|puppet| {
-        let helper = puppet.give_birth(kit, &cradle, &limits)?;
-        cradle.greet(helper, pid, program)
+        let born = puppet.give_birth(kit, &cradle, &limits);
+        let space = born.and_then(|helper| cradle.greet(helper, pid, program));
+        if space.is_err() {
+            end_others_in(pid);
+        }
+        space
     });
     limits.restore();
     // Whatever happened, the program goes on where it was.
@@ -215,6 +219,9 @@ impl<'a> Puppet<'a> {
         begun?;
         let parent = self.created()?;
         let helper = helper_of(parent);
+        if helper.is_err() {
+            end_others_in(self.pid);
+        }
         let parent = self.finish()?;
         self.call(libc::SYS_wait4, [parent, 0, u64::from(libc::__WALL as u32), 0, 0, 0])?;
         helper
@@ -281,9 +288,18 @@ impl<'a> Puppet<'a> {
     fn nudge(&self) -> Result<(), RunError> {
         match sys::wait(self.pid, false)? {
             Some((_, Change::Gone)) => Err(RunError::ProgramGone),
+            // The call has returned without asking: a filter of the program's decides before memtint's does.
+            Some((_, Change::Signal(libc::SIGTRAP))) if !self.restarts()? => Err(RunError::HelperLost),
+            Some((_, Change::Signal(libc::SIGSYS))) => Err(RunError::HelperLost),
             Some(_) => Ok(sys::step(self.pid)?),
             None => Ok(()),
         }
+    }
+
+    /// Whether a signal has interrupted the call before it did anything: it is made again.
+    fn restarts(&self) -> Result<bool, RunError> {
+        // ERESTARTSYS to ERESTART_RESTARTBLOCK, which no program sees.
+        Ok((-516..=-512).contains(&(sys::registers(self.pid)?.rax as i64)))
     }
 
     fn finish(&mut self) -> Result<u64, RunError> {
@@ -308,7 +324,19 @@ impl<'a> Puppet<'a> {
     }
 }
 
-/// The helper that a traced, new process creates; that process ends by itself.
+/// Ends the processes that share the memory of a thread under injection and are traced by this process: what has become of
+/// a helper that could not be created, or did not begin.
+fn end_others_in(pid: Pid) {
+    for other in sys::own_tracees() {
+        if other != pid && sys::same_space(other, pid) {
+            // Traced: the number is its own until its end has been taken note of.
+            sys::kill_tracee(other);
+        }
+    }
+}
+
+/// The helper that a traced, new process creates; that process ends at once. It stays traced until then: a signal of the
+/// same user must not keep it.
 fn helper_of(parent: Pid) -> Result<Pid, RunError> {
     let stops = |pid, event| loop {
         match sys::wait(pid, true)? {
@@ -321,8 +349,11 @@ fn helper_of(parent: Pid) -> Result<Pid, RunError> {
     sys::resume(parent, 0)?;
     stops(parent, libc::PTRACE_EVENT_CLONE)?;
     let helper = sys::event_message(parent)?;
-    sys::detach(parent, 0)?;
     stops(helper, libc::PTRACE_EVENT_STOP)?;
+    sys::resume(parent, 0)?;
+    while !matches!(sys::wait(parent, true)?, Some((_, Change::Gone))) {
+        sys::resume(parent, 0)?;
+    }
     Ok(helper)
 }
 

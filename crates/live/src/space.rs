@@ -132,9 +132,10 @@ impl Cradle {
         let control = SharedMapping::new(&control_file, wire::CONTROL_LEN as usize)?;
         let (socket, helper_socket) = sys::message_pair()?;
         // The helper lives in the same process-id namespace as the program.
-        let target = Status::of(target).innermost().unwrap_or(target);
+        let innermost = Status::of(target).innermost().unwrap_or(target);
         let values = [
-            (offset_of!(Control, target), target as u64),
+            (offset_of!(Control, target), innermost as u64),
+            (offset_of!(Control, realtime_max_us), if sys::is_realtime(target) { 0 } else { wire::REALTIME_MAX_US }),
             (offset_of!(Control, strict), u64::from(settings.strict)),
             (offset_of!(Control, prefault_pages), prefault_pages),
             (offset_of!(Control, batch_max), 256),
@@ -165,7 +166,7 @@ impl Cradle {
 
     /// Waits for the first message of the helper, a traced process that runs. It is ended when something is wrong with it.
     pub(crate) fn greet(self, helper: Pid, user: Pid, program: String) -> Result<Space, RunError> {
-        let helper_process = sys::open_process(helper)?;
+        let (helper_process, pages) = (sys::open_process(helper)?, PageMap::open(helper)?);
         let mut space = Space {
             helper,
             helper_process,
@@ -173,7 +174,7 @@ impl Cradle {
             users: BTreeSet::from([user]),
             program,
             control: self.control,
-            pages: PageMap::open(helper)?,
+            pages,
             forwarded: VecDeque::new(),
             lane: false,
             unheard: VecDeque::new(),
@@ -226,7 +227,8 @@ impl Space {
         let (helper, program) = (Status::of(self.helper), Status::of(user));
         let filters = |status: &Status| status.number("Seccomp_filters").unwrap_or(0);
         let confined = helper.number("NoNewPrivs") == Some(1) && filters(&helper) == filters(&program) + 1;
-        let bounded = sys::limits(libc::RLIMIT_RTTIME, self.helper)?.rlim_max <= wire::REALTIME_MAX_US;
+        let realtime = sys::is_realtime(user);
+        let bounded = realtime || sys::limits(libc::RLIMIT_RTTIME, self.helper)?.rlim_max <= wire::REALTIME_MAX_US;
         let shares = sys::same_space(user, self.helper);
         if confined && bounded && shares { Ok(()) } else { Err(RunError::HelperLost) }
     }
@@ -258,7 +260,8 @@ impl Space {
     }
 
     fn await_message(&mut self) -> Result<(), RunError> {
-        let mut latest = (Instant::now(), sys::activity(self.helper));
+        // By looks, not by the clock: this process may have been frozen together with the helper.
+        let (mut looks, mut latest) = (0, sys::activity(self.helper));
         while !sys::is_readable(&self.socket, LOOK_MS) {
             match sys::wait(self.helper, false)? {
                 // The helper blocks all signals that can be blocked: any other than SIGSTOP comes from its own fault.
@@ -270,9 +273,9 @@ impl Space {
             }
             self.end_boost_in_time();
             let now = sys::activity(self.helper);
-            if now != latest.1 || now.1 {
-                latest = (Instant::now(), now);
-            } else if latest.0.elapsed() > SILENCE {
+            looks = if now != latest || now.1 { 0 } else { looks + 1 };
+            latest = now;
+            if looks > SILENCE.as_millis() / LOOK_MS as u128 {
                 return Err(RunError::HelperSilent(SILENCE.as_secs()));
             }
         }
@@ -406,16 +409,14 @@ impl Space {
         let cpu = sys::processor(self.helper).ok_or(RunError::HelperLost)?;
         let before = (sys::affinity(self.helper), sys::scheduling(self.helper));
         sys::pin_to_cpu(self.helper, cpu);
+        let wanted = Wish { pages: wish.extra[0].min(1 << 16), cpu, near: sys::node_of(cpu) };
+        // Looking for frames may take long; priority is for what comes then.
+        let released = supply.broker.release(&*supply.choice, wanted);
         let since = Instant::now();
-        if self.credit.has_some(since) {
+        if released.pages > 0 && self.credit.has_some(since) {
             sys::set_realtime(self.helper, true);
         }
         self.boost = Some(Boost { before, since, until: since + BOOST });
-        let wanted = Wish { pages: wish.extra[0].min(1 << 16), cpu, near: sys::node_of(cpu) };
-        let released = supply.broker.release(&*supply.choice, wanted);
-        // Looking for frames may have taken long; the helper has waited meanwhile.
-        let since = Instant::now();
-        self.boost = self.boost.take().map(|boost| Boost { since, until: since + BOOST, ..boost });
         self.taking = true;
         let node = released.node.map_or([0, 0], |node| [1, u64::from(node)]);
         self.answer(op::TAKE, wish.id, [released.pages, node[0], node[1]])

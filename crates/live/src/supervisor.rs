@@ -35,8 +35,8 @@ enum Tracing {
     Exec,
     /// It has executed a program and is about to start it.
     Fresh,
-    /// It is creating a process.
-    Fork,
+    /// It is creating a process; its space.
+    Fork(u64),
     /// It was just created; the space of its parent.
     Child(u64),
     /// It is not of the run: it goes on as soon as it has stopped.
@@ -158,7 +158,9 @@ impl Supervisor {
             self.catch_up();
             self.flush(false);
             self.assign_lane();
-            if self.ended && self.tracing.is_empty() {
+            // A thread whose fork failed stays traced until its next call: it has nothing to add.
+            let unborn = |tracing: &Tracing| matches!(tracing, Tracing::Child(_) | Tracing::Fresh | Tracing::Exec);
+            if self.ended && !self.tracing.values().any(unborn) {
                 self.send_report();
                 self.ended = false;
                 continue;
@@ -256,15 +258,32 @@ impl Supervisor {
             libc::SYS_clone if has_all(notification.args[0], libc::CLONE_VM | libc::CLONE_UNTRACED) => {
                 sys::proceed(self.listener.fd(), notification.id);
             }
-            libc::SYS_fork | libc::SYS_clone => self.trace(notification, Tracing::Fork),
+            libc::SYS_fork | libc::SYS_clone => self.trace_fork(notification),
             libc::SYS_clone3 => self.on_clone3(notification),
-            libc::SYS_prctl if notification.args[0] == libc::PR_SET_SECCOMP as u64 => {
+            libc::SYS_prctl if notification.args[0] as i32 == libc::PR_SET_SECCOMP => {
                 match notification.args[1] as u32 {
                     libc::SECCOMP_MODE_STRICT => self.refuse_strict_mode(notification),
                     _ => sys::proceed(self.listener.fd(), notification.id),
                 }
             }
             libc::SYS_seccomp => self.refuse_strict_mode(notification),
+            libc::SYS_prctl
+                if [libc::PR_CAPBSET_DROP, libc::PR_SET_SECUREBITS].contains(&(notification.args[0] as i32)) =>
+            {
+                self.on_fewer_privileges(notification);
+            }
+            libc::SYS_setuid
+            | libc::SYS_setgid
+            | libc::SYS_setreuid
+            | libc::SYS_setregid
+            | libc::SYS_setresuid
+            | libc::SYS_setresgid
+            | libc::SYS_setfsuid
+            | libc::SYS_setfsgid
+            | libc::SYS_setgroups
+            | libc::SYS_capset
+            | libc::SYS_unshare
+            | libc::SYS_setns => self.on_fewer_privileges(notification),
             libc::SYS_prctl => {
                 // Nobody but a thread under injection asks for descriptors; huge and merged pages stay off without a word.
                 let value = if inject::is_question(notification) { -i64::from(libc::EINVAL) } else { 0 };
@@ -272,6 +291,13 @@ impl Supervisor {
             }
             _ => self.on_memory_call(notification),
         }
+    }
+
+    /// A program is about to have fewer privileges than it began with: from now on no helper of the run reads the listener.
+    fn on_fewer_privileges(&mut self, notification: &Notification) {
+        self.settings.lane = false;
+        self.end_lane();
+        sys::proceed(self.listener.fd(), notification.id);
     }
 
     /// The kernel has no strict mode beside a filter, and the runtime is one.
@@ -295,16 +321,24 @@ impl Supervisor {
         self.problem_once("pidfd_getfd is refused to programs with fewer privileges than memtint's own".to_owned());
     }
 
+    fn trace_fork(&mut self, notification: &Notification) {
+        let space = self.space_of(notification.thread as Pid).unwrap_or(0);
+        self.trace(notification, Tracing::Fork(space));
+    }
+
     /// Becomes the tracer of a thread for the time of one call, and lets the call proceed.
     fn trace(&mut self, notification: &Notification, why: Tracing) {
         let pid = notification.thread as Pid;
-        if !self.settings.children && (why == Tracing::Fork || !self.is_the_program(pid)) {
-            if why == Tracing::Fork
-                && let Some(space) = self.space_of(pid)
-            {
+        let forks = matches!(why, Tracing::Fork(_));
+        if !self.settings.children && (forks || !self.is_the_program(pid)) {
+            if let Tracing::Fork(space) = why {
                 self.note_sharing(space);
             }
             return sys::proceed(self.listener.fd(), notification.id);
+        }
+        // Killed while its call waited to be looked at; its number may be another's by now.
+        if !sys::is_pending(self.listener.fd(), notification.id) {
+            return;
         }
         // A thread whose fork failed is still ours.
         let seized = if self.tracing.contains_key(&pid) { Ok(()) } else { sys::seize(pid) };
@@ -360,7 +394,7 @@ impl Supervisor {
         if !known || shares {
             sys::proceed(self.listener.fd(), notification.id);
         } else {
-            self.trace(notification, Tracing::Fork);
+            self.trace_fork(notification);
         }
     }
 
@@ -388,7 +422,15 @@ impl Supervisor {
                 };
                 let call = steps.front().map_or([0; 6], |step| step.request.args);
                 let under_way = (0, false, false);
-                served.jobs.push_back(Job { notification: Some(id), call, steps, ending, result: 0, under_way });
+                served.jobs.push_back(Job {
+                    notification: Some(id),
+                    call,
+                    steps,
+                    ending,
+                    copied: false,
+                    result: 0,
+                    under_way,
+                });
                 if served.jobs.len() == 1 {
                     self.advance(space);
                 }

@@ -156,6 +156,26 @@ fn ptrace(request: libc::c_uint, pid: Pid, address: u64, data: u64) -> io::Resul
     check(unsafe { libc::ptrace(request, pid, address, data) })
 }
 
+/// The threads that this process traces.
+pub(crate) fn own_tracees() -> Vec<Pid> {
+    let own = u64::from(std::process::id());
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|&pid: &Pid| Status::of(pid).number("TracerPid") == Some(own)).collect()
+}
+
+/// Kills a process that this one traces, and takes note of its end.
+pub(crate) fn kill_tracee(pid: Pid) {
+    // SAFETY: takes numbers.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+    while let Ok(Some((_, change))) = wait(pid, true) {
+        if change == Change::Gone {
+            return;
+        }
+        let _ = resume(pid, 0);
+    }
+}
+
 /// Becomes the tracer of a running thread without stopping it; it will stop at `execve` and when it creates a process.
 pub(crate) fn seize(pid: Pid) -> io::Result<()> {
     let creations = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACECLONE;
@@ -345,6 +365,13 @@ pub(crate) fn limit(resource: u32, pid: Pid) -> Option<u64> {
 pub(crate) fn set_limits(resource: u32, pid: Pid, limits: libc::rlimit64) -> io::Result<()> {
     // SAFETY: the structure is valid for the call.
     check(i64::from(unsafe { libc::prlimit64(pid, resource, &raw const limits, std::ptr::null_mut()) })).map(|_| ())
+}
+
+/// Lets this process have as many descriptors as its hard limit permits: each process of a run takes some.
+pub(crate) fn allow_most_descriptors() {
+    if let Ok(limits) = limits(libc::RLIMIT_NOFILE, 0) {
+        let _ = set_limits(libc::RLIMIT_NOFILE, 0, libc::rlimit64 { rlim_cur: limits.rlim_max, ..limits });
+    }
 }
 
 /// Descriptors that a process can be allowed at most.
@@ -570,6 +597,11 @@ pub(crate) fn scheduling(pid: Pid) -> (i32, i32) {
         libc::sched_getparam(pid, &raw mut parameters);
         (libc::sched_getscheduler(pid), parameters.sched_priority)
     }
+}
+
+/// Whether a process has a real-time policy.
+pub(crate) fn is_realtime(pid: Pid) -> bool {
+    matches!(scheduling(pid).0 & !libc::SCHED_RESET_ON_FORK, libc::SCHED_FIFO | libc::SCHED_RR)
 }
 
 /// Sets scheduling policy and priority of a process.

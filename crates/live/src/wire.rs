@@ -107,6 +107,8 @@ pub struct Control {
     pub device: u64,
     /// Process id of the program, for the helper to end it when the supervisor is gone.
     pub target: u64,
+    /// The helper's `RLIMIT_RTTIME`; 0 for a program that is real-time itself.
+    pub realtime_max_us: u64,
     /// Capabilities that the helper keeps if it has them, as bits.
     pub capabilities: u64,
     /// 1 = strict: a fault that cannot be served in color is poisoned.

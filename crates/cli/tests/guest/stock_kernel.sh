@@ -110,7 +110,7 @@ echo 0 >$cgroup/cpuset.mems
 database confined "--banks 0-3,16-19"
 refusal=$(sh -c 'echo $$ >"$0"/cgroup.procs; exec "$@"' $cgroup memtint run --node 1 -- true 2>&1)
 echo "outside status $?"
-echo "outside refusal $refusal"
+echo "outside refusal $(echo "$refusal" | tail -n 1)"
 
 # Threads on both nodes.
 seq 50000 | awk '{ print ($1 * 7919) % 1000003 }' >/tmp/numbers

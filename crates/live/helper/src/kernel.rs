@@ -1,7 +1,7 @@
 //! System calls of the helper, without a C library.
 
 use crate::confinement::{Filter, Instruction};
-use crate::wire::{Nodes, PAGE, Reply, Request};
+use crate::wire::{Control, Nodes, PAGE, Reply, Request};
 use core::arch::asm;
 
 pub(crate) const NR_CLOSE: u64 = 3;
@@ -171,7 +171,7 @@ fn new_userfaultfd(device: u64) -> RawResult {
 }
 
 /// Gives up what this process need not be able to do: capabilities, and all system calls but those of `confinement`.
-pub(crate) fn confine(target: u64, capabilities: u64) -> Result<(), Errno> {
+pub(crate) fn confine(control: &Control) -> Result<(), Errno> {
     const PR_SET_NO_NEW_PRIVS: u64 = 38;
     const SECCOMP_SET_MODE_FILTER: u64 = 1;
     #[repr(C)]
@@ -180,11 +180,15 @@ pub(crate) fn confine(target: u64, capabilities: u64) -> Result<(), Errno> {
         code: *const Instruction,
     }
     const RLIMIT_RTTIME: u64 = 15;
-    let realtime = [crate::wire::REALTIME_MAX_US; 2];
-    call(NR_PRLIMIT64, [0, RLIMIT_RTTIME, realtime.as_ptr() as u64, 0, 0, 0])?;
-    drop_capabilities(capabilities as u32)?;
+    let mut before = [0u64; 2];
+    call(NR_PRLIMIT64, [0, RLIMIT_RTTIME, 0, before.as_mut_ptr() as u64, 0, 0])?;
+    if control.realtime_max_us != 0 && before[1] > control.realtime_max_us {
+        let realtime = [control.realtime_max_us; 2];
+        call(NR_PRLIMIT64, [0, RLIMIT_RTTIME, realtime.as_ptr() as u64, 0, 0, 0])?;
+    }
+    drop_capabilities(control.capabilities as u32)?;
     let own = call(NR_GETPID, [0; 6])?;
-    let filter = Filter::new(own as u32, target as u32);
+    let filter = Filter::new(own as u32, control.target as u32);
     let program = Program { length: filter.code().len() as u16, code: filter.code().as_ptr() };
     call(NR_PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0])?;
     call(NR_SECCOMP, [SECCOMP_SET_MODE_FILTER, 0, &raw const program as u64, 0, 0, 0]).map(|_| ())

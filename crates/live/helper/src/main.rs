@@ -72,7 +72,7 @@ extern "C" fn start() -> ! {
     kernel::leave_the_terminal();
     kernel::prefer_nodes(&control.nodes);
     let settled = kernel::settle_descriptors(control.socket, control.device);
-    let ready = settled.and_then(|()| kernel::confine(control.target, control.capabilities));
+    let ready = settled.and_then(|()| kernel::confine(control));
     control.counters.program_break = kernel::call(kernel::NR_BRK, [0; 6]).unwrap_or(0);
     let mut helper = Helper { control };
     let hello = match ready {

@@ -83,7 +83,7 @@ const ON_RANGES: [i64; 8] = [
 fn plan_among_ours(call: i64, a: [u64; 6]) -> Plan {
     let (start, end) = (a[0], pages_up(a[0].saturating_add(a[1])));
     match call {
-        _ if !start.is_multiple_of(PAGE) => Plan::Conclude(-i64::from(libc::EINVAL)),
+        _ if !start.is_multiple_of(PAGE) || end > areas::USER_END => Plan::Conclude(-i64::from(libc::EINVAL)),
         libc::SYS_munmap if start >= wire::BLOB_BASE && end <= wire::POOL_END => Plan::Conclude(0),
         libc::SYS_munmap => {
             let around = [(start, wire::BLOB_BASE), (wire::POOL_END, end)].into_iter().filter(|(from, to)| from < to);
@@ -247,7 +247,7 @@ impl Supervisor {
     pub(super) fn note_not_copied(&mut self, space: u64, file: &str, bytes: u64) {
         let Some(served) = self.spaces.get_mut(&space) else { return };
         served.not_copied.0 += 1;
-        served.not_copied.1 += bytes;
+        served.not_copied.1 = served.not_copied.1.saturating_add(bytes);
         let (program, size, most) = (served.space.program.clone(), bytes.div_ceil(1 << 20), COPY_MAX >> 20);
         self.problem(format!(
             "{program}: the private mapping of {file} has {size} MiB, and only up to {most} MiB are copied into color: \

@@ -21,6 +21,8 @@ pub(super) struct Job {
     pub(super) steps: VecDeque<Step>,
     /// How the call ends.
     pub(super) ending: Ending,
+    /// Files that the call concerns have been replaced by copies.
+    pub(super) copied: bool,
     /// Result of the step that counts, once it is done.
     pub(super) result: i64,
     /// The request that is under way: its id, whether its result counts, whether the call fails with it.
@@ -75,7 +77,8 @@ impl Supervisor {
         if reply.id != request {
             return;
         }
-        if reply.value == wire::NOT_ANONYMOUS {
+        // Once: a helper that says so again has not been asked by this process.
+        if reply.value == wire::NOT_ANONYMOUS && !std::mem::replace(&mut job.copied, true) {
             return self.copy_then_protect(id);
         }
         if vital && reply.value < 0 {

@@ -1,6 +1,6 @@
 //! Processes of the run: where they come from, what they begin with, where they end.
 
-use super::{Process, Served, Supervisor, TOKEN_PROCESS, TOKEN_SPACE, Tracing};
+use super::{Process, Served, Supervisor, TOKEN_PROCESS, TOKEN_SPACE, Tracing, thread_group};
 use crate::RunError;
 use crate::areas;
 use crate::inject;
@@ -30,8 +30,12 @@ impl Supervisor {
         }
         let state = self.tracing.get(&pid).copied();
         match (state, change) {
-            (_, Change::Gone) => {
+            (Some(Tracing::Stray), Change::Event(_)) => self.release(pid, 0),
+            (state, Change::Gone) => {
                 self.tracing.remove(&pid);
+                if let Some(Tracing::Fork(space)) = state {
+                    self.on_lost_fork(space);
+                }
             }
             (_, Change::Event(libc::PTRACE_EVENT_EXEC)) => {
                 // After an exec by another thread than the first, the thread has the id of the first.
@@ -45,7 +49,7 @@ impl Supervisor {
             }
             (Some(Tracing::Fresh), Change::Event(libc::PTRACE_EVENT_STOP)) => self.on_fresh_program(pid),
             (
-                Some(Tracing::Fork),
+                Some(Tracing::Fork(_)),
                 Change::Event(libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE),
             ) => {
                 self.on_forked(pid);
@@ -81,9 +85,26 @@ impl Supervisor {
         self.release(pid, 0);
     }
 
+    /// A thread was killed while it created a process: what it has created waits for it.
+    fn on_lost_fork(&mut self, space: u64) {
+        let waits = |(&pid, &why): (&Pid, &Tracing)| (why == Tracing::Child(0)).then_some(pid);
+        let waiting: Vec<Pid> = self.tracing.iter().filter_map(waits).collect();
+        waiting.into_iter().for_each(|child| self.on_child(child, space));
+    }
+
     pub(super) fn on_forked(&mut self, parent: Pid) {
-        let space = self.space_of(parent).unwrap_or(0);
-        if let Ok(child) = sys::event_message(parent) {
+        let before = if let Some(&Tracing::Fork(space)) = self.tracing.get(&parent) { space } else { 0 };
+        let space = self.space_of(parent).unwrap_or(before);
+        let Ok(child) = sys::event_message(parent) else {
+            self.on_lost_fork(space);
+            return self.release(parent, 0);
+        };
+        if thread_group(child) != Some(child) {
+            // A thread, of one that has stayed traced since a fork of it failed.
+            if self.tracing.insert(child, Tracing::Stray) == Some(Tracing::Child(0)) {
+                self.release(child, 0);
+            }
+        } else {
             let shares = self.spaces.get(&space).is_some_and(|served| sys::same_space(child, served.space.helper));
             if !shares {
                 self.note_sharing(space);
