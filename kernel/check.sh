@@ -25,7 +25,7 @@ say() {
 
 # Crates that the four verbs run. Of crates/cli, everything but the verbs that no guest runs: a new file counts.
 program() {
-    find Cargo.lock crates/{units,embed,map,plan,inspect,detect,live} -type f \
+    find Cargo.lock crates/{units,embed,input,map,plan,inspect,detect,live} -type f \
         ! -path '*/tests/*' ! -path '*/target/*' ! -path '*/benches/*' ! -path crates/live/helper/Cargo.lock
     find crates/cli/src -type f -regextype posix-extended \
         ! -regex 'crates/cli/src/(analyze|bench|command_watch|decode|draw|dram|gantt|parquet|probe|refresh|reproduce|sim|trace)(\.rs|/.*)'
