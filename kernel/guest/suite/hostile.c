@@ -828,7 +828,13 @@ static void try(char **arguments, const struct attempt *attempt, const struct ma
 		if (request.what == HELP) {
 			helped = attempt->help && attempt->help(&request);
 		} else {
-			judge(&request, mapping, wanted, &seen, &out);
+			/* Pages that are being moved are not there for the moment: a look that sees none is no look. */
+			for (int tries = 0; tries < 100; tries++) {
+				judge(&request, mapping, wanted, &seen, &out);
+				if (seen)
+					break;
+				usleep(20000);
+			}
 			looks++;
 		}
 		if (write(told[1], "", 1) != 1)
