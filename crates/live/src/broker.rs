@@ -831,8 +831,7 @@ mod live {
     fn a_color_of_a_lower_zone_is_refused_with_that_cause_and_without_a_search() {
         let zone = memory::highest_zone(None);
         if zone.start <= BLOCK {
-            eprintln!("skipped: needs two zones of memory");
-            return;
+            return skip("two zones of memory");
         }
         let below = Below(zone.start);
         let mut stock = Stock::new(&below, true, None);
