@@ -27,7 +27,7 @@ static void touches_200_mib(void)
 
 static void touches_little(void)
 {
-	touches_pages(1150);
+	touches_pages(1600);
 }
 
 static void begins(void)
