@@ -141,7 +141,7 @@ impl Registry {
     /// Opens it, and makes it when it is not there.
     ///
     /// # Errors
-    /// A directory that others than the caller could have written in; a caller who is not root.
+    /// A directory that users other than the caller could have written to, or a caller other than root.
     pub(crate) fn open() -> io::Result<Registry> {
         let directory =
             std::env::var_os(ELSEWHERE).filter(|place| !place.is_empty()).unwrap_or_else(|| DIRECTORY.into());
@@ -190,7 +190,7 @@ impl Registry {
     pub(crate) fn enter(&self, entry: &Entry) -> io::Result<(Registered, Vec<String>)> {
         let (file, beside) = (self.0.join(entry.file_name()), self.0.join(format!(".{}", entry.file_name())));
         let text = serde_json::to_string_pretty(entry).expect("an entry is plain data");
-        // One that is left of a run that was killed here is nobody's.
+        // A file left by a killed run belongs to no running process.
         let _ = std::fs::remove_file(&beside);
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?.write_all(text.as_bytes())?;
         std::fs::rename(&beside, &file)?;

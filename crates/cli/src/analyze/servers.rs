@@ -194,7 +194,7 @@ impl<'a> View<'a> {
         Ok(View { file, system, cores, order, set, events_max })
     }
 
-    /// The witness as it is printed: the verdict stands, and its timeline is cut to so many events.
+    /// The printed witness: the verdict stands, and its timeline is cut to this number of events.
     fn printed(&self, witness: Witness, events_max: u64) -> Witness {
         let shown = timeline(&self.system, events_max);
         match check_timeline(&self.system, &shown) {

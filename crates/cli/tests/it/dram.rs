@@ -202,7 +202,7 @@ fn a_command_trace_can_be_checked_apart() {
     assert!(message.contains("line 1") && message.contains("REFpb"), "{message}");
 }
 
-/// Nothing is legal that was not seen: neither of an empty trace, nor of refresh that nobody asked about.
+/// Only what was checked is called legal: not an empty trace, and not refresh without a check of it.
 #[test]
 fn what_was_not_checked_is_not_called_legal() {
     let file = TemporaryFile::new("empty", "# nothing\n");
