@@ -7,6 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tally.sh
+. scripts/parts.sh
 
 mode=${1:-}
 case $mode in '' | full) ;; *) echo "test.sh: \"$mode\" is no mode; accepted are full, or none" >&2; exit 2 ;; esac
@@ -18,31 +19,20 @@ rm -rf "$logs"
 mkdir -p "$logs"
 export MEMTINT_SKIPS=$logs/skips
 : >"$MEMTINT_SKIPS"
-failed=()
-
-# part NAME COMMAND...: its output goes on, and is kept for the tally.
-part() {
-    local name=$1 began=$SECONDS status=0
-    shift
-    echo "== $name"
-    "$@" 2>&1 | tee "$logs/$name.log" || status=$?
-    [ $status = 0 ] || failed+=("$name (status $status)")
-    printf '%-10s %3d:%02d\n' "$name" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)) >>"$logs/times"
-}
 
 make=(make --no-print-directory)
-part setup scripts/setup.sh test
-if [ ${#failed[@]} -gt 0 ]; then exit 1; fi
-part lint "${make[@]}" lint
-part workspace "${make[@]}" test-workspace
-part live "${make[@]}" test-live
-part scripts "${make[@]}" test-scripts
-if [ "$mode" = full ]; then part kernel "${make[@]}" -C kernel test; else part kernel "${make[@]}" -C kernel check; fi
+part "$logs" setup scripts/setup.sh test
+if [ ${#failed_parts[@]} -gt 0 ]; then exit 1; fi
+part "$logs" lint "${make[@]}" lint
+part "$logs" workspace "${make[@]}" test-workspace
+part "$logs" live "${make[@]}" test-live
+part "$logs" scripts "${make[@]}" test-scripts
+if [ "$mode" = full ]; then part "$logs" kernel "${make[@]}" -C kernel test; else part "$logs" kernel "${make[@]}" -C kernel check; fi
 
 echo
 echo "time of each part, in minutes and seconds"
 sed 's/^/  /' "$logs/times"
-skips "$MEMTINT_SKIPS" scripts/skips.txt || failed+=("skipped tests")
-for name in "${failed[@]}"; do echo "failed: $name"; done
+skips "$MEMTINT_SKIPS" scripts/skips.txt || failed_parts+=("skipped tests")
+for name in "${failed_parts[@]}"; do echo "failed: $name"; done
 closing "$logs"
-[ ${#failed[@]} = 0 ]
+[ ${#failed_parts[@]} = 0 ]

@@ -506,15 +506,23 @@ mod tests {
     /// One test: each bench takes the end of every child of its process.
     #[test]
     fn output_is_kept_and_what_hangs_is_killed_and_a_stopped_program_waits() {
+        adopt_orphans();
         let ended = shell("echo one; sleep 0.05; echo two; exit 3", LONG).unwrap();
         assert_eq!(ended.status.code(), Some(3));
         assert_eq!(ended.output.text, b"one\ntwo\n");
         assert!(ended.wall >= Duration::from_millis(50));
 
         let before = Instant::now();
-        let error = shell("sleep 7200", Duration::from_millis(100)).unwrap_err();
+        // The shell has a child, which is killed with it.
+        let forever = format!("sleep 7200{}", std::process::id());
+        let error = shell(&format!("{forever}; true"), Duration::from_millis(100)).unwrap_err();
         assert!(matches!(error, ChildError::Hung(_)));
         assert!(before.elapsed() < LONG, "it was waited for");
+        let named = forever.replace(' ', "\0") + "\0";
+        let processes = std::fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok());
+        assert_eq!(processes.filter(|line| *line == named.as_bytes()).count(), 0, "left running");
 
         let mut command = Command::new("sh");
         command.args(["-c", "echo begin; while read line; do :; done </dev/zero; echo never"]);
