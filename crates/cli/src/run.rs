@@ -59,6 +59,12 @@ pub(crate) struct RunArguments {
     /// Leaves the processes that the program starts uncolored. Not on the kernel floor, where they keep the colors.
     #[arg(long)]
     pub(crate) no_children: bool,
+    /// Copies into color every private file mapping that the program may write, not only those of programs and libraries.
+    ///
+    /// Such a mapping has to show what others write to its file later, and a copy does not: use this where nobody does (the JVM's
+    /// class archive, a saved image). Not on the kernel floor, where what the program writes is in color anyway.
+    #[arg(long)]
+    pub(crate) copy_files: bool,
     /// CPUs the program may run on, for instance 2,3; default: those of the caller, or the plan's.
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<IndexList>,
@@ -404,8 +410,12 @@ fn floor(
     kernel: &KernelFloor,
 ) -> Result<Floor, Failure> {
     let search_bytes = search_bytes(arguments)?;
-    let user =
-        Floor::User { prefault_bytes: arguments.prefault.bytes(), children: !arguments.no_children, search_bytes };
+    let user = Floor::User {
+        prefault_bytes: arguments.prefault.bytes(),
+        children: !arguments.no_children,
+        copy_files: arguments.copy_files,
+        search_bytes,
+    };
     let must = match arguments.floor {
         FloorChoice::User => return Ok(user),
         FloorChoice::Auto => false,
@@ -427,6 +437,7 @@ fn floor(
         ("--prefault", arguments.prefault.bytes() > 0),
         ("--search-memory", arguments.search_memory.is_some()),
         ("--no-children", arguments.no_children),
+        ("--copy-files", arguments.copy_files),
     ];
     if let Some((option, _)) = unfit.iter().find(|(_, given)| *given) {
         let sentence = format!(

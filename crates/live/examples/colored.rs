@@ -27,7 +27,7 @@ fn main() {
         strict: std::env::var_os("STRICT").is_some(),
         cores: None,
         user: std::env::var("AS_USER").ok(),
-        floor: Floor::User { prefault_bytes: 0, children: true, search_bytes: 1 << 30 },
+        floor: Floor::User { prefault_bytes: 0, children: true, copy_files: false, search_bytes: 1 << 30 },
         started: None,
     };
     match memtint_live::run(options, |line| eprintln!("memtint: {line}")) {

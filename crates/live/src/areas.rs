@@ -78,6 +78,12 @@ pub(crate) fn of(pid: Pid) -> io::Result<Vec<Area>> {
     Ok(String::from_utf8_lossy(&text).lines().filter_map(Area::parse).collect())
 }
 
+/// Whether there is private code of a file among the mappings.
+pub(crate) fn has_code(areas: &[Area], inode: u64, name: &str) -> bool {
+    let code = |area: &&Area| area.is_private_file() && area.protection & libc::PROT_EXEC as u64 != 0;
+    areas.iter().filter(code).any(|area| area.inode == inode && area.name == name)
+}
+
 /// Whether a mapping is locked in memory.
 pub(crate) fn is_locked(pid: Pid, area: &Area) -> bool {
     let text = std::fs::read(format!("/proc/{pid}/smaps")).unwrap_or_default();

@@ -100,7 +100,6 @@ impl Filter {
         filter.rule(62, &[(0, &[target]), (1, &[9])]); // kill
         filter.rule(292, &[(1, &[listener])]); // dup3
         filter.rule(302, &[(2, &[0]), (HIGH | 2, &[0])]); // prlimit64 that sets nothing
-        filter.rule(310, &[(0, &[own])]); // process_vm_readv of this address space
         filter.rule(312, &[(1, &[own]), (2, &[1])]); // kcmp of address spaces with this one
         filter.give(DENY);
         filter
@@ -212,7 +211,7 @@ mod tests {
     fn each_rule_allows_its_arguments_and_denies_their_neighbours() {
         let (socket, uffd, listener) = (FD_SOCKET as u64, FD_UFFD as u64, FD_LISTENER as u64);
         let (get, set) = ([7, 9, 0, 0xd00d, 0, 0], [7, 9, 0xbad, 0xd00d, 0, 0]);
-        let cases: [(i64, [u64; 6], u32); 20] = [
+        let cases: [(i64, [u64; 6], u32); 19] = [
             (libc::SYS_read, [uffd, 1, 1, 0, 0, 0], ALLOW),
             (libc::SYS_read, [socket, 1, 1, 0, 0, 0], DENY),
             (libc::SYS_ioctl, [uffd, 0xc028_aa05, 1, 0, 0, 0], ALLOW),
@@ -232,8 +231,7 @@ mod tests {
             (libc::SYS_prlimit64, get, ALLOW),
             (libc::SYS_prlimit64, set, DENY),
             (libc::SYS_prlimit64, [7, 9, 1 << 32, 0xd00d, 0, 0], DENY),
-            (libc::SYS_process_vm_readv, [OWN, 1, 1, 1, 1, 0], ALLOW),
-            (libc::SYS_process_vm_readv, [TARGET, 1, 1, 1, 1, 0], DENY),
+            (libc::SYS_process_vm_readv, [OWN, 1, 1, 1, 1, 0], DENY),
             (libc::SYS_kcmp, [TARGET, OWN, 0, 0, 0, 0], DENY),
         ];
         for (call, args, decision) in cases {

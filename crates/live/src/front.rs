@@ -43,6 +43,9 @@ pub enum Floor {
         prefault_bytes: u64,
         /// Color the processes that the program starts, too.
         children: bool,
+        /// Copy every private file mapping that can be written into color when it is mapped, not only those of programs and
+        /// libraries: what is written to the file afterwards does not show.
+        copy_files: bool,
         /// Most memory that a search for frames holds at a time, in bytes.
         search_bytes: u64,
     },
@@ -90,8 +93,8 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
         tell("the program inherits memtint's ambient capabilities; with --user it runs without them");
     }
     match &options.floor {
-        &Floor::User { prefault_bytes, children, search_bytes } => {
-            let amounts = Amounts { prefault_bytes, children, search_pages: search_bytes / wire::PAGE };
+        &Floor::User { prefault_bytes, children, copy_files, search_bytes } => {
+            let amounts = Amounts { prefault_bytes, children, copy_files, search_pages: search_bytes / wire::PAGE };
             run_beside(options, &amounts, &mut tell)
         }
         Floor::Kernel(asked) => kernel::run(&options, asked, &mut tell),
@@ -102,6 +105,7 @@ pub fn run(options: RunOptions, mut tell: impl FnMut(&str)) -> Result<RunStatus,
 struct Amounts {
     prefault_bytes: u64,
     children: bool,
+    copy_files: bool,
     search_pages: u64,
 }
 
@@ -118,6 +122,7 @@ fn run_beside(options: RunOptions, amounts: &Amounts, tell: &mut impl FnMut(&str
         strict: options.strict,
         prefault_pages: amounts.prefault_bytes.div_ceil(wire::PAGE),
         children: amounts.children,
+        copy_files: amounts.copy_files,
         lane: identity.is_none(),
         hold_max: amounts.search_pages.min(memory.room(None) / 2),
         nodes,

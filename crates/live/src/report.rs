@@ -39,7 +39,8 @@ pub struct AddressSpaceReport {
     pub last_move_error: u64,
     /// Pages that forks made shared: the first to write one gets a frame of the kernel's choice.
     pub pages_shared_by_fork: u64,
-    /// Private file mappings, of code or to be written, that were too large to be copied into color.
+    /// Private file mappings, of code or to be written, that were not copied into color: too large, or neither text nor data
+    /// of a library.
     pub file_mappings_not_copied: u64,
     /// Their bytes.
     pub file_bytes_not_copied: u64,
@@ -48,7 +49,7 @@ pub struct AddressSpaceReport {
     /// Private pages out of color at the end.
     pub pages_out_of_color_at_end: u64,
     /// Why pages are out of color, as far as is known: `pool dry`, `copy-on-write after fork`,
-    /// `large private file mapping`, `moved by the kernel`.
+    /// `private file mapping`, `moved by the kernel`.
     pub causes: Vec<String>,
     /// Nanoseconds spent building the pool.
     pub pool_build_ns: u64,
@@ -81,7 +82,7 @@ pub(crate) fn causes(
         causes.push("copy-on-write after fork".to_owned());
     }
     if not_copied > 0 {
-        causes.push("large private file mapping".to_owned());
+        causes.push("private file mapping".to_owned());
     }
     if counters.register_refused > 0 || counters.move_refused > 0 {
         causes.push("not watched: the kernel refused".to_owned());

@@ -40,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) prefault_pages: u64,
     /// Processes that the program starts are colored too.
     pub(crate) children: bool,
+    /// Every private file mapping that can be written is copied, not only those of programs and libraries.
+    pub(crate) copy_files: bool,
     /// Helpers may read the filter's listener: the program has the supervisor's privileges anyway.
     pub(crate) lane: bool,
     /// Most pages of the wrong color to hold while looking for the right ones.
@@ -342,7 +344,8 @@ impl Space {
                 supply.broker.go_on();
             }
             match reply.kind {
-                say::CLASSIFY => self.classify(&reply, supply)?,
+                say::CLASSIFY => self.classify(&reply, |page| in_color(page, &*supply.choice))?,
+                say::UNCOPIED => self.classify(&reply, |page| !matches!(page, Backing::Private(_)))?,
                 say::WANT => self.supply(&reply, supply)?,
                 say::PROTECTION => {
                     let areas = areas::of(self.helper).unwrap_or_default();
@@ -391,15 +394,14 @@ impl Space {
         }
     }
 
-    /// Answers which fresh pages of the helper are in color.
-    fn classify(&mut self, question: &Reply, supply: &Supply) -> Result<(), RunError> {
+    /// Answers which pages of the helper are in color, or are not copied.
+    fn classify(&mut self, question: &Reply, wanted: impl Fn(Backing) -> bool) -> Result<(), RunError> {
         let [start, pages, ..] = question.extra;
-        let fresh = wire::INTAKE_BASE..wire::POOL_END;
-        if !fresh.contains(&start) || pages > 1 << 16 {
+        if start >= areas::USER_END || pages > 1 << 16 {
             return Err(RunError::HelperLost);
         }
         let backing = self.pages.read(start, pages);
-        let runs = areas::runs(start, &backing, |page| in_color(page, &*supply.choice));
+        let runs = areas::runs(start, &backing, wanted);
         let count = self.write_runs(wire::ANSWER_OFFSET, &runs);
         self.answer(op::CLASSIFIED, question.id, [count, 0, 0])
     }

@@ -50,8 +50,10 @@ struct Served {
     began: &'static str,
     first_pid: Pid,
     shared_by_fork: u64,
-    /// Private file mappings that were too large to be copied, and their bytes.
+    /// Private file mappings that can be written and are not copied, and their bytes.
     not_copied: (u64, u64),
+    /// The user has been told of one.
+    told_of_files: bool,
     /// Refusals that the helper has spoken of.
     refusals: u64,
     /// Its program has not been ended before its first instruction.

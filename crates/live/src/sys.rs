@@ -291,6 +291,29 @@ pub(crate) fn descriptor_of(process: &OwnedFd, number: RawFd) -> io::Result<Owne
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// The file that a thread has open under a number: its name and its inode, as `/proc/PID/maps` gives them. The file system of
+/// the file is not asked: it may be the program's own, and never answer.
+pub(crate) fn file_of(thread: Pid, number: RawFd) -> Option<(String, u64)> {
+    let name = std::fs::read_link(format!("/proc/{thread}/fd/{number}")).ok()?;
+    let info = std::fs::read_to_string(format!("/proc/{thread}/fdinfo/{number}")).ok()?;
+    let inode = info.lines().find_map(|line| line.strip_prefix("ino:"))?.trim().parse().ok()?;
+    Some((name.to_string_lossy().into_owned(), inode))
+}
+
+/// Whether a descriptor is the device of endless zeros: a private mapping of it is memory without a file.
+pub(crate) fn is_dev_zero(file: &OwnedFd) -> bool {
+    let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    // SAFETY: an empty path, and room for the result; what the kernel leaves out is zero, of which every field is a number.
+    let (result, found) = unsafe {
+        let wanted = libc::STATX_TYPE;
+        let result = libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, wanted, found.as_mut_ptr());
+        (result, found.assume_init())
+    };
+    let character_device = u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFCHR;
+    result == 0 && character_device && (found.stx_rdev_major, found.stx_rdev_minor) == (1, 5)
+}
+
 /// Sends a signal to exactly the process that the descriptor names.
 pub(crate) fn signal_process(process: &OwnedFd, signal: i32) {
     let none = std::ptr::null::<libc::siginfo_t>();

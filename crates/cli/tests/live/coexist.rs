@@ -56,7 +56,15 @@ fn a_program_can_trace_itself() {
 
 #[test]
 fn memtints_own_mappings_stay() {
-    if let Some(ended) = colored("unmaps_memtint") {
+    for check in ["unmaps_memtint", "unmaps_what_has_no_name"] {
+        let Some(ended) = colored(check) else { return };
+        ended.assert_clean_report();
+    }
+}
+
+#[test]
+fn code_keeps_the_name_of_its_file() {
+    if let Some(ended) = colored("finds_its_code_by_name") {
         ended.assert_clean_report();
     }
 }

@@ -90,8 +90,10 @@ checks!("memory":
     dontneed_reads_zero_afterwards
     freed_pages_hold_old_data_or_zero
     huge_pages_are_asked_for_and_not_given
-    private_file_is_changed_for_oneself_only
-    private_file_is_made_writable_later
+    data_of_a_library_is_changed_for_oneself_only
+    library_is_made_writable_later
+    data_is_mapped_beside_code
+    dev_zero_is_plain_memory
     beyond_the_end_of_a_file_is_sigbus
     shared_memory_is_left_alone
     kernel_writes_into_fresh_memory
@@ -156,7 +158,7 @@ fn locked_memory_grows_page_by_page() {
     assert!(kept < 30_000, "{kept} frames for 20200 pages");
 }
 
-/// Too large to be copied: they stay the kernel's, and both the run and the observer say how much that is.
+/// Too large to be copied, or no library's: they stay the kernel's, and both the run and the observer say how much that is.
 #[test]
 fn large_private_files_are_listed() {
     let Some(machine) = Machine::take(&["cc"]) else { return };
@@ -176,7 +178,24 @@ fn large_private_files_are_listed() {
     let told = |line: &&str| line.contains("has 300 MiB") && line.contains("not in color");
     assert_eq!(ended.problems().iter().filter(|line| told(line)).count(), 2, "{}", ended.report);
     assert_eq!(ended.stderr.lines().filter(told).count(), 2, "{}", ended.stderr);
-    assert!(ended.report.to_string().contains("large private file mapping"), "{}", ended.report);
+    assert!(ended.report.to_string().contains("private file mapping"), "{}", ended.report);
+}
+
+/// A copy would show old bytes: such mappings stay the kernel's, and the run says so.
+#[test]
+fn private_files_follow_their_files() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let check = Check::new(&machine, "memory", "private_files_follow_their_files", &[]);
+    check.native();
+    let ended = run_through(check.launch().colored(), |report| {
+        // The kernel may have put pages in color by chance; nothing else is out of color.
+        let data = |mapping: &OutMapping| mapping.kind == SegmentKind::Data && mapping.name.contains("memory-");
+        assert!(report.out_of_color.mappings.iter().all(data), "{}", crate::common::listing(report));
+    });
+    ended.assert_success();
+    assert_eq!((ended.total("file_mappings_not_copied"), ended.total("file_bytes_not_copied")), (2, 100 << 12));
+    let told = |line: &&str| line.contains("follows its file") && line.contains("not in color");
+    assert_eq!(ended.problems().iter().filter(|line| told(line)).count(), 1, "{}", ended.report);
 }
 
 /// Natively it would get them.

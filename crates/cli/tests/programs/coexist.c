@@ -108,9 +108,53 @@ static void unmaps_memtint(void)
 	CHECK(holds(memory, 64 * PAGES, 6));
 }
 
+/* As debuggers, profilers and stack traces need it. */
+static void finds_its_code_by_name(void)
+{
+	char line[512], name[300];
+	unsigned long from, to;
+	int files = 0;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	CHECK(maps != NULL);
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx r-xp %*s %*s %*s %299s", &from, &to, name) == 3)
+			files += name[0] == '/';
+		else
+			CHECK(!strstr(line, "r-xp"));
+	}
+	fclose(maps);
+	/* The program, the C library and the loader. */
+	CHECK(files >= 3);
+}
+
+/* As restorers and preloaders do: what is neither data nor has a name is not known, and goes. */
+static void unmaps_what_has_no_name(void)
+{
+	struct { unsigned long from, to; } unknown[64];
+	char line[512], rights[8], name[300];
+	int count = 0;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	CHECK(maps != NULL);
+	while (count < 64 && fgets(line, sizeof(line), maps)) {
+		name[0] = 0;
+		sscanf(line, "%lx-%lx %7s %*s %*s %*s %299s", &unknown[count].from, &unknown[count].to, rights, name);
+		count += !name[0] && strcmp(rights, "rw-p") != 0;
+	}
+	fclose(maps);
+	for (int i = 0; i < count; i++)
+		CHECK(munmap((void *)unknown[i].from, unknown[i].to - unknown[i].from) == 0);
+	for (int i = 0; i < 20; i++) {
+		char *memory = map(700);
+		fill(memory, 700, i);
+		CHECK(holds(memory, 700, i) && munmap(memory, 700 * PAGE) == 0);
+	}
+}
+
 CHECKS({"serves_its_own_faults", serves_its_own_faults},
        {"asks_for_strict_mode", asks_for_strict_mode},
        {"denies_executable_memory", denies_executable_memory},
        {"has_few_descriptors", has_few_descriptors},
        {"is_traced_by_itself", is_traced_by_itself},
+       {"finds_its_code_by_name", finds_its_code_by_name},
+       {"unmaps_what_has_no_name", unmaps_what_has_no_name},
        {"unmaps_memtint", unmaps_memtint})

@@ -352,6 +352,9 @@ static void no_huge_pages(void)
 
 /* --- files --- */
 
+/* How the C library maps the programs and libraries that it loads. */
+#define LOADED (MAP_PRIVATE | MAP_DENYWRITE)
+
 static int new_file(size_t pages, size_t more)
 {
 	char name[] = "memory-XXXXXX";
@@ -367,12 +370,12 @@ static int new_file(size_t pages, size_t more)
 	return file;
 }
 
-static void private_file_is_changed_for_oneself_only(void)
+static void data_of_a_library_is_changed_for_oneself_only(void)
 {
 	size_t pages = 50;
 	int file = new_file(pages, 0);
 	char block[PAGE];
-	char *memory = mmap(NULL, pages * PAGE, RW, MAP_PRIVATE, file, 0);
+	char *memory = mmap(NULL, pages * PAGE, RW, LOADED, file, 0);
 	CHECK(memory != MAP_FAILED);
 	for (size_t page = 0; page < pages; page++)
 		CHECK(holds(memory + page * PAGE, 1, page));
@@ -395,7 +398,7 @@ static void large_private_files(void)
 	size_t length = (size_t)300 << 20, pages = 40000;
 	FILE *file = tmpfile();
 	CHECK(file && ftruncate(fileno(file), length) == 0);
-	char *at_once = mmap(NULL, length, RW, MAP_PRIVATE, fileno(file), 0);
+	char *at_once = mmap(NULL, length, RW, LOADED, fileno(file), 0);
 	char *later = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fileno(file), 0);
 	CHECK(at_once != MAP_FAILED && later != MAP_FAILED);
 	CHECK(mprotect(later, length, RW) == 0);
@@ -405,17 +408,81 @@ static void large_private_files(void)
 	CHECK(holds(at_once, pages, 1) && holds(later, pages, 2));
 }
 
-static void private_file_is_made_writable_later(void)
+static void library_is_made_writable_later(void)
 {
 	size_t pages = 50;
 	int file = new_file(pages, 0);
 	char block[PAGE];
-	char *memory = mmap(NULL, pages * PAGE, PROT_READ, MAP_PRIVATE, file, 0);
-	CHECK(memory != MAP_FAILED && holds(memory, 1, 0) && mprotect(memory, 20 * PAGE, RW) == 0);
+	char *memory = mmap(NULL, pages * PAGE, PROT_READ, LOADED, file, 0);
+	CHECK(memory != MAP_FAILED && holds(memory, 1, 0));
+	CHECK(mmap(memory + 40 * PAGE, 10 * PAGE, PROT_READ | PROT_EXEC, LOADED | MAP_FIXED, file, 40 * PAGE) != MAP_FAILED);
+	CHECK(mprotect(memory, 20 * PAGE, RW) == 0);
 	fill(memory, 10, 98);
 	ready();
 	CHECK(holds(memory, 10, 98) && holds(memory + 10 * PAGE, 1, 10) && holds(memory + 30 * PAGE, 1, 30));
 	CHECK(pread(file, block, PAGE, 0) == (ssize_t)PAGE && holds(block, 1, 0));
+	CHECK(mprotect(memory, 50 * PAGE, RW) == 0 && holds(memory, 10, 98) && holds(memory + 40 * PAGE, 1, 40));
+	ready();
+}
+
+/* As musl's loader does, without a flag that says so: the whole first, then data over a part of it. */
+static void data_is_mapped_beside_code(void)
+{
+	size_t pages = 40;
+	int file = new_file(pages, 0);
+	char *memory = mmap(NULL, pages * PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+	CHECK(memory != MAP_FAILED);
+	char *data = mmap(memory + 20 * PAGE, 20 * PAGE, RW, MAP_PRIVATE | MAP_FIXED, file, 20 * PAGE);
+	CHECK(data == memory + 20 * PAGE && holds(data, 1, 20));
+	fill(data, 20, 7);
+	ready();
+	CHECK(holds(memory, 1, 0) && holds(data, 20, 7));
+	/* What was written is given up, and the file is there again. */
+	CHECK(madvise(data, 20 * PAGE, MADV_DONTNEED) == 0 && holds(data, 1, 20) && holds(data + 19 * PAGE, 1, 39));
+	CHECK(madvise(memory, PAGE, MADV_DONTNEED) == 0 && holds(memory, 1, 0));
+}
+
+/* What is not a library shows what is done to its file, whenever that is done. */
+static void private_files_follow_their_files(void)
+{
+	size_t pages = 50;
+	int file = new_file(pages, 0);
+	char *memory = mmap(NULL, pages * PAGE, RW, MAP_PRIVATE, file, 0);
+	char *later = mmap(NULL, pages * PAGE, PROT_READ, MAP_PRIVATE, file, 0);
+	CHECK(memory != MAP_FAILED && later != MAP_FAILED && mprotect(later, pages * PAGE, RW) == 0);
+	char *both[] = { memory, later };
+	CHECK(pwrite(file, "X", 1, PAGE) == 1);
+	for (int i = 0; i < 2; i++)
+		CHECK(both[i][PAGE] == 'X');
+	CHECK(ftruncate(file, PAGE) == 0 && ftruncate(file, pages * PAGE) == 0);
+	for (int i = 0; i < 2; i++)
+		CHECK(both[i][PAGE] == 0);
+	CHECK(pwrite(file, "Y", 1, PAGE) == 1);
+	CHECK(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, PAGE) == 0);
+	for (int i = 0; i < 2; i++)
+		CHECK(both[i][PAGE] == 0);
+	for (int i = 0; i < 2; i++)
+		both[i][0] = 'Q';
+	CHECK(pwrite(file, "Z", 1, 0) == 1);
+	for (int i = 0; i < 2; i++) {
+		CHECK(both[i][0] == 'Q' && madvise(both[i], PAGE, MADV_DONTNEED) == 0);
+		CHECK(both[i][0] == 'Z');
+	}
+	fill(memory + 10 * PAGE, 30, 5);
+	ready();
+	CHECK(holds(memory + 10 * PAGE, 30, 5));
+}
+
+/* A private mapping of it is memory without a file. */
+static void dev_zero_is_plain_memory(void)
+{
+	size_t pages = 50;
+	int file = open("/dev/zero", O_RDWR);
+	char *memory = mmap(NULL, pages * PAGE, RW, MAP_PRIVATE, file, 0);
+	CHECK(file >= 0 && memory != MAP_FAILED && is_zero(memory, 2));
+	fill(memory, pages, 3);
+	ready();
+	CHECK(holds(memory, pages, 3));
 }
 
 static char *volatile allowed_page;
@@ -451,7 +518,7 @@ static int signal_on_touch(char *page, int write)
 static void beyond_the_end_of_a_file_is_sigbus(void)
 {
 	int file = new_file(3, 100);
-	char *memory = mmap(NULL, 8 * PAGE, RW, MAP_PRIVATE, file, 0);
+	char *memory = mmap(NULL, 8 * PAGE, RW, LOADED, file, 0);
 	CHECK(memory != MAP_FAILED);
 	CHECK(holds(memory + 2 * PAGE, 1, 2) && is_zero(memory + 3 * PAGE, 1));
 	memory[3 * PAGE + 99] = 1;
@@ -517,9 +584,12 @@ CHECKS({"counts_first_touches", counts_first_touches}, {"grows_when_told", grows
        {"freed_pages_hold_old_data_or_zero", freed_pages_hold_old_data_or_zero},
        {"huge_pages_are_asked_for_and_not_given", huge_pages_are_asked_for_and_not_given},
        {"no_huge_pages", no_huge_pages},
-       {"private_file_is_changed_for_oneself_only", private_file_is_changed_for_oneself_only},
+       {"data_of_a_library_is_changed_for_oneself_only", data_of_a_library_is_changed_for_oneself_only},
+       {"dev_zero_is_plain_memory", dev_zero_is_plain_memory},
+       {"data_is_mapped_beside_code", data_is_mapped_beside_code},
+       {"private_files_follow_their_files", private_files_follow_their_files},
        {"large_private_files", large_private_files},
-       {"private_file_is_made_writable_later", private_file_is_made_writable_later},
+       {"library_is_made_writable_later", library_is_made_writable_later},
        {"beyond_the_end_of_a_file_is_sigbus", beyond_the_end_of_a_file_is_sigbus},
        {"shared_memory_is_left_alone", shared_memory_is_left_alone},
        {"kernel_writes_into_fresh_memory", kernel_writes_into_fresh_memory})

@@ -35,7 +35,6 @@ const NR_CLOCK_GETTIME: u64 = 228;
 const NR_SET_MEMPOLICY: u64 = 238;
 const NR_DUP3: u64 = 292;
 const NR_PRLIMIT64: u64 = 302;
-const NR_PROCESS_VM_READV: u64 = 310;
 const NR_KCMP: u64 = 312;
 const NR_SECCOMP: u64 = 317;
 const NR_USERFAULTFD: u64 = 323;
@@ -53,12 +52,11 @@ pub(crate) const MAP_POPULATE: u64 = 0x8000;
 pub(crate) const PROT_READ: u64 = 1;
 pub(crate) const PROT_WRITE: u64 = 2;
 pub(crate) const PROT_EXEC: u64 = 4;
-pub(crate) const MREMAP_MAYMOVE: u64 = 1;
-pub(crate) const MREMAP_FIXED: u64 = 2;
 pub(crate) const MADV_DONTFORK: u64 = 10;
 /// Gives pages up even where the program has locked its memory (Linux 5.18).
 pub(crate) const MADV_DONTNEED_LOCKED: u64 = 24;
 pub(crate) const MADV_DONTDUMP: u64 = 16;
+pub(crate) const MADV_POPULATE_READ: u64 = 22;
 pub(crate) const MADV_POPULATE_WRITE: u64 = 23;
 pub(crate) const MLOCK_ONFAULT: u64 = 1;
 
@@ -470,15 +468,6 @@ pub(crate) fn prefer_nodes(nodes: &Nodes) {
     }
 }
 
-/// Reads memory that may turn out not to be there; returns the bytes read.
-pub(crate) fn read_carefully(from: u64, into: u64, length: u64) -> u64 {
-    let local = IoVec { base: into, length };
-    let remote = IoVec { base: from, length };
-    let me = call(NR_GETPID, [0; 6]).unwrap_or(0);
-    let (local, remote) = (&raw const local as u64, &raw const remote as u64);
-    call(NR_PROCESS_VM_READV, [me, local, 1, remote, 1, 0]).unwrap_or(0)
-}
-
 /// Monotonic time in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
     let mut time = [0u64; 2];
@@ -488,7 +477,8 @@ pub(crate) fn now_ns() -> u64 {
 
 /// Copies `length` bytes between present, non-overlapping memory.
 pub(crate) fn copy(to: u64, from: u64, length: u64) {
-    // SAFETY: callers pass pages of the pool that are present and owned by this process.
+    // SAFETY: callers pass pages that are present and not watched for faults, of the pool, or of the program while its threads
+    // are stopped.
     unsafe {
         asm!("rep movsb", inout("rcx") length => _, inout("rdi") to => _, inout("rsi") from => _,
             options(nostack, preserves_flags));

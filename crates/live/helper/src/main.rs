@@ -240,7 +240,8 @@ impl Helper {
             op::MUNLOCKALL => kernel::call(kernel::NR_MUNLOCKALL, [0; 6]),
             op::REGISTER => kernel::register(wire::FD_UFFD, a[0], a[1]).map(|()| 0),
             op::RECOLOR => self.recolor(a[0] as usize),
-            op::REPLACE => self.replace(a[0], a[1], a[2]),
+            op::COPY => self.copy_file(a[0], a[1], a[2]),
+            op::REWRITE => self.rewrite(a[0] as usize, a[1]),
             op::FILL => self.fill_protected(a[0], a[1], a[2]),
             op::UNREGISTER => {
                 kernel::unregister(wire::FD_UFFD, a[0], a[1]);
@@ -264,16 +265,16 @@ impl Helper {
     /// Maps memory for the program and watches it.
     ///
     /// The supervisor has taken MAP_POPULATE and MAP_LOCKED out of the flags: both would let the kernel fill the
-    /// area before it is watched. A private file mapping arrives here only when it is text or data: it is replaced
-    /// by a colored copy before the program learns its address.
+    /// area before it is watched. A private file mapping arrives here only when it is text or data of a library: its pages
+    /// are copied into color before the program learns its address.
     fn mmap(&mut self, a: [u64; 6], file: i32) -> RawResult {
         let anonymous = a[3] & kernel::MAP_ANONYMOUS != 0;
         let fd = if anonymous { u64::MAX } else { file as u64 };
         let length = (a[1] + PAGE - 1) & !(PAGE - 1);
         let address = kernel::call(kernel::NR_MMAP, [a[0], a[1], a[2], a[3], fd, a[5]])?;
         if !anonymous {
-            // A file that cannot be copied stays as the kernel mapped it; `replace` has counted it.
-            let _ = self.replace(address, length, a[2]);
+            // A file that cannot be copied stays as the kernel mapped it; `copy_file` has counted it.
+            let _ = self.copy_file(address, length, a[2]);
             return Ok(address);
         }
         if self.watch(address, length) && a[2] & kernel::PROT_WRITE != 0 {

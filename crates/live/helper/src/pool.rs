@@ -398,35 +398,44 @@ impl Helper {
     /// then somebody else is faster; such pages are given back.
     fn take_supplied(&mut self, wanted: u64) -> Option<u64> {
         let place = self.tail(wanted)?;
-        self.send(Reply { kind: say::WANT, extra: words([place.pages]), ..Reply::default() });
-        let [supplied, of_one_node, node, ..] = self.answer(op::TAKE, 0).args;
-        let pages = supplied.min(place.pages);
+        let pages = self.populate_supplied(place);
         if pages == 0 {
             return None;
-        }
-        let length = pages * PAGE;
-        // Each node has a free list of its own on this CPU.
-        if of_one_node == 1 {
-            kernel::prefer_nodes(&wire::one_node(node as u32));
-        }
-        let _ = kernel::call(kernel::NR_MADVISE, [place.start, length, kernel::MADV_POPULATE_WRITE, 0, 0, 0]);
-        if of_one_node == 1 {
-            kernel::prefer_nodes(&self.control.nodes);
         }
         let kept = self.keep_in_place(place.start, pages);
         self.push_tail(kept);
         Some(kept)
     }
 
+    /// Has the supervisor put frames on top of this CPU's free list, and writes to as many pages of `place` from its start on.
+    fn populate_supplied(&mut self, place: Run) -> u64 {
+        self.send(Reply { kind: say::WANT, extra: words([place.pages]), ..Reply::default() });
+        let [supplied, of_one_node, node, ..] = self.answer(op::TAKE, 0).args;
+        let pages = supplied.min(place.pages);
+        // Each node has a free list of its own on this CPU.
+        if of_one_node == 1 {
+            kernel::prefer_nodes(&wire::one_node(node as u32));
+        }
+        populate(place.start, pages);
+        if of_one_node == 1 {
+            kernel::prefer_nodes(&self.control.nodes);
+        }
+        pages
+    }
+
+    /// The same with ready pages of the pool, which are given up for that.
+    fn populate_from_pool(&mut self, place: Run) -> u64 {
+        let pages = self.ready(place.pages);
+        let given_up = self.head(pages).pages;
+        self.shrink(given_up);
+        populate(place.start, given_up);
+        given_up
+    }
+
     /// Leaves the pages of the right color of a range, packed to its front, and returns how many.
     fn keep_in_place(&mut self, at: u64, pages: u64) -> u64 {
         self.control.counters.scanned_pages += pages;
-        let runs = self.ask(at, pages);
-        let discard = |from: u64, to: u64| {
-            if from < to {
-                let _ = kernel::call(kernel::NR_MADVISE, [from, to - from, kernel::MADV_DONTNEED_LOCKED, 0, 0, 0]);
-            }
-        };
+        let runs = self.ask(say::CLASSIFY, at, pages);
         let first = if runs > 0 { run_at(wire::ANSWER_OFFSET, 0) } else { Run::default() };
         let end = at + pages * PAGE;
         let mut packed = if first.start == at { at + first.pages * PAGE } else { at };
@@ -476,7 +485,7 @@ impl Helper {
                 break;
             }
             self.control.counters.scanned_pages += look;
-            for index in 0..self.ask(at, look) {
+            for index in 0..self.ask(say::CLASSIFY, at, look) {
                 let (moved, _) = self.append(run_at(wire::ANSWER_OFFSET, index));
                 self.control.counters.kept_pages += moved;
             }
@@ -497,15 +506,15 @@ impl Helper {
     /// Gives ready pages back to the kernel.
     pub(crate) fn shrink(&mut self, pages: u64) {
         let run = self.head(pages);
-        let _ = kernel::call(kernel::NR_MADVISE, [run.start, run.pages * PAGE, kernel::MADV_DONTNEED_LOCKED, 0, 0, 0]);
+        discard(run.start, run.start + run.pages * PAGE);
         self.drop_head(run.pages);
     }
 
-    /// Asks the supervisor which pages are in color: the number of runs in the answer list.
-    fn ask(&mut self, at: u64, pages: u64) -> usize {
+    /// Asks the supervisor which of some pages are in color, or not copied: the number of runs in the answer list.
+    fn ask(&mut self, question: u32, at: u64, pages: u64) -> usize {
         self.control.state.sequence += 1;
         let id = self.control.state.sequence;
-        self.send(Reply { kind: say::CLASSIFY, id, extra: words([at, pages]), ..Reply::default() });
+        self.send(Reply { kind: question, id, extra: words([at, pages]), ..Reply::default() });
         (self.answer(op::CLASSIFIED, id).args[0] as usize).min(wire::RUNS_MAX)
     }
 
@@ -598,44 +607,132 @@ impl Helper {
         false
     }
 
-    /// Puts a colored copy in the place of a private file mapping nobody uses yet.
+    // --- private mappings of files ---
+
+    /// Gives the pages of a private file mapping that are still the file's frames of their own, in color, as a write to each
+    /// would: with the bytes that the file has now. What the file cannot fill (past its end) stays as it is.
     ///
-    /// What the file cannot fill (past its end) stays the kernel's, so that touching it raises SIGBUS as ever.
-    pub(crate) fn replace(&mut self, at: u64, length: u64, protection: u64) -> RawResult {
+    /// The mapping remains one of its file: its name, truncation and `madvise` mean what they always do.
+    pub(crate) fn copy_file(&mut self, at: u64, length: u64, protection: u64) -> RawResult {
         if protection & kernel::PROT_READ == 0 {
             return Err(Errno::INVALID);
         }
-        let pages = length / PAGE;
-        if self.control.counters.pool_pages < pages {
-            let _ = self.grow(pages - self.control.counters.pool_pages);
+        // First the file's own pages: they must not get the frames that are meant for the copies.
+        let end = readable_end(at, length);
+        let protect = |flags| kernel::call(kernel::NR_MPROTECT, [at, length, flags, 0, 0, 0]);
+        let writable = protection & kernel::PROT_WRITE != 0;
+        if !writable {
+            // Refused where memory that can be written may not be executable (MDWE, or a filter that the program began with).
+            protect(protection | kernel::PROT_WRITE)?;
         }
-        if self.control.counters.pool_pages < pages {
-            self.control.counters.pages_refused += pages;
-            return Err(Errno::NO_MEMORY);
+        let copied = self.copy_pages(at, end);
+        if !writable {
+            let _ = protect(protection);
         }
-        let stage = wire::STAGE_BASE;
-        if !map_stage(stage, length) {
-            return Err(Errno::NO_MEMORY);
-        }
-        let (given, _) = self.give(stage, pages);
-        let read = if given == pages { kernel::read_carefully(at, stage, length) } else { 0 };
-        let whole = read & !(PAGE - 1);
-        if whole > 0 {
-            if let Err(why) = kernel::call(kernel::NR_MPROTECT, [stage, whole, protection, 0, 0, 0]) {
-                // Memory that was written cannot become executable (MDWE, or a filter that the program began with).
-                let _ = kernel::call(kernel::NR_MUNMAP, [stage, length, 0, 0, 0, 0]);
-                return Err(why);
-            }
-            let flags = kernel::MREMAP_MAYMOVE | kernel::MREMAP_FIXED;
-            kernel::call(kernel::NR_MREMAP, [stage, whole, whole, flags, at, 0])?;
-            self.control.counters.copied_pages += whole / PAGE;
-            if kernel::register(wire::FD_UFFD, at, whole).is_err() {
-                self.control.counters.register_refused += 1;
-            }
-        }
-        let _ = kernel::call(kernel::NR_MUNMAP, [stage, length, 0, 0, 0, 0]);
-        Ok(whole)
+        copied
     }
+
+    fn copy_pages(&mut self, at: u64, end: u64) -> RawResult {
+        let (mut page, mut lost) = (at, 0);
+        while let Some(run) = self.next_uncopied(page, end) {
+            let mut taken = if lost < LOST_MAX { self.populate_supplied(run) } else { 0 };
+            if taken == 0 {
+                // No frames are to be had, or others are faster every time.
+                taken = self.populate_from_pool(run);
+            }
+            if taken == 0 || lost >= 2 * LOST_MAX {
+                let missing = (end - run.start) / PAGE;
+                self.control.counters.missing_pages += missing;
+                self.control.counters.pages_refused += missing;
+                return Err(Errno::NO_MEMORY);
+            }
+            let (kept, first_gap) = self.keep_copies(run.start, taken);
+            self.control.counters.copied_pages += kept;
+            lost = if kept == 0 { lost + 1 } else { 0 };
+            page = first_gap;
+        }
+        Ok(0)
+    }
+
+    /// The next pages that are not copied, as many as are copied together.
+    fn next_uncopied(&mut self, from: u64, end: u64) -> Option<Run> {
+        let mut at = from;
+        while at < end {
+            let pages = ((end - at) / PAGE).min(LOOK_MAX);
+            if self.ask(say::UNCOPIED, at, pages) > 0 {
+                let run = run_at(wire::ANSWER_OFFSET, 0);
+                return Some(Run { pages: run.pages.min(BULK), ..run });
+            }
+            at += pages * PAGE;
+        }
+        None
+    }
+
+    /// Lets go of those of some new copies that are not in color. Returns how many are, and the first page that is not.
+    fn keep_copies(&mut self, at: u64, pages: u64) -> (u64, u64) {
+        let (mut kept, mut gap, mut first_gap) = (0, at, None);
+        for index in 0..self.ask(say::CLASSIFY, at, pages) {
+            let run = run_at(wire::ANSWER_OFFSET, index);
+            if run.start > gap {
+                discard(gap, run.start);
+                first_gap = first_gap.or(Some(gap));
+            }
+            kept += run.pages;
+            gap = run.start + run.pages * PAGE;
+        }
+        discard(gap, at + pages * PAGE);
+        (kept, first_gap.unwrap_or(gap))
+    }
+
+    /// Gives pages of a writable file mapping that have been written already frames of the right color; the program's threads
+    /// are stopped meanwhile.
+    pub(crate) fn rewrite(&mut self, runs: usize, protection: u64) -> RawResult {
+        let stash = wire::STAGE_BASE;
+        if !map_pool(stash, PAGE, false) {
+            return Err(Errno::NO_MEMORY);
+        }
+        for index in 0..runs.min(wire::RUNS_MAX) {
+            let run = run_at(wire::RUNS_OFFSET, index);
+            for at in (0..run.pages).map(|page| run.start + page * PAGE) {
+                kernel::copy(stash, at, PAGE);
+                discard(at, at + PAGE);
+                // Where there is no frame in color, the write gets one of the kernel's choice.
+                let _ = self.copy_file(at, PAGE, protection);
+                kernel::copy(at, stash, PAGE);
+            }
+        }
+        kernel::call(kernel::NR_MUNMAP, [stash, PAGE, 0, 0, 0, 0])
+    }
+}
+
+/// Gives up pages.
+fn discard(from: u64, to: u64) {
+    if from < to {
+        let _ = kernel::call(kernel::NR_MADVISE, [from, to - from, kernel::MADV_DONTNEED_LOCKED, 0, 0, 0]);
+    }
+}
+
+/// Writes to pages, without changing them.
+fn populate(at: u64, pages: u64) {
+    if pages > 0 {
+        let _ = kernel::call(kernel::NR_MADVISE, [at, pages * PAGE, kernel::MADV_POPULATE_WRITE, 0, 0, 0]);
+    }
+}
+
+/// Brings in the pages of a file that is mapped, and returns the address past the last that it can fill.
+fn readable_end(at: u64, length: u64) -> u64 {
+    let read =
+        |pages| kernel::call(kernel::NR_MADVISE, [at, pages * PAGE, kernel::MADV_POPULATE_READ, 0, 0, 0]).is_ok();
+    let all = length / PAGE;
+    if read(all) {
+        return at + length;
+    }
+    let (mut readable, mut not) = (0, all);
+    while not - readable > 1 {
+        let middle = readable.midpoint(not);
+        if read(middle) { readable = middle } else { not = middle }
+    }
+    at + readable * PAGE
 }
 
 /// Moves pages, which will not be needed where they are, to a place in the ring.
@@ -671,18 +768,13 @@ fn run_at(list: u64, index: usize) -> Run {
 /// Maps private memory at a pool address; forked children and core dumps do not see it.
 fn map_pool(at: u64, length: u64, watched: bool) -> bool {
     let advise = |advice| kernel::call(kernel::NR_MADVISE, [at, length, advice, 0, 0, 0]).is_ok();
-    map_stage_unwatched(at, length)
+    map_plain(at, length)
         && advise(kernel::MADV_DONTFORK)
         && advise(kernel::MADV_DONTDUMP)
         && (!watched || kernel::register(wire::FD_UFFD, at, length).is_ok())
 }
 
-/// Maps private memory that will become the program's own.
-fn map_stage(at: u64, length: u64) -> bool {
-    map_stage_unwatched(at, length) && kernel::register(wire::FD_UFFD, at, length).is_ok()
-}
-
-fn map_stage_unwatched(at: u64, length: u64) -> bool {
+fn map_plain(at: u64, length: u64) -> bool {
     let protection = kernel::PROT_READ | kernel::PROT_WRITE;
     let flags = kernel::MAP_PRIVATE | kernel::MAP_ANONYMOUS | kernel::MAP_FIXED | kernel::MAP_NORESERVE;
     kernel::call(kernel::NR_MMAP, [at, length, protection, flags, u64::MAX, 0]).is_ok()

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Private file mappings up to this size are copied when they are made; larger ones stay the kernel's.
+/// Text and data of libraries up to this size are copied when they are mapped; larger ones stay the kernel's.
 pub(super) const COPY_MAX: u64 = 256 << 20;
 
 /// What is done for a stopped call.
@@ -228,14 +228,16 @@ impl Supervisor {
             if reservation {
                 return Plan::Proceed;
             }
-            if a[1] > COPY_MAX {
-                let file = std::fs::read_link(format!("/proc/{}/fd/{}", notification.thread, a[4] as i32));
-                self.note_not_copied(space, &file.unwrap_or_default().to_string_lossy(), a[1]);
+            let (thread, number) = (notification.thread as Pid, a[4] as i32);
+            let Some((name, inode)) = sys::file_of(thread, number) else { return Plan::Proceed };
+            let Ok(found) = self.descriptor(thread, number) else { return Plan::Proceed };
+            if sys::is_dev_zero(&found) {
+                a[3] |= libc::MAP_ANONYMOUS as u64;
+            } else if a[1] <= COPY_MAX && self.may_copy(space, (flags, protection), &name, inode) {
+                file = Some(found);
+            } else {
+                self.note_not_copied(space, &name, pages_up(a[1]));
                 return Plan::Proceed;
-            }
-            match self.descriptor(notification.thread as Pid, a[4] as i32) {
-                Ok(found) => file = Some(found),
-                Err(_) => return Plan::Proceed,
             }
         }
         let mapped = AfterMap { length: pages_up(a[1]), protection: a[2], lock };
@@ -243,16 +245,34 @@ impl Supervisor {
         Plan::Carry(VecDeque::from([Step { file, ..Step::call(op::MMAP, a) }]), ending)
     }
 
-    /// A private file mapping is too large to be copied: the kernel chooses the frames of what is written of it.
+    /// Whether a private mapping of a file may be a copy: a loader maps it, or the user says so.
+    fn may_copy(&self, space: u64, (flags, protection): (i32, i32), name: &str, inode: u64) -> bool {
+        let of_a_loader = flags & libc::MAP_DENYWRITE != 0 || protection & libc::PROT_EXEC != 0;
+        let areas = || self.spaces.get(&space).and_then(|served| areas::of(served.space.helper).ok());
+        // Not every loader says what it is, but each of them maps code of the same file.
+        let has_code = || areas().is_some_and(|areas| areas::has_code(&areas, inode, name));
+        of_a_loader || self.settings.copy_files || has_code()
+    }
+
+    /// A private file mapping that can be written stays the kernel's: it must show what is written to the file, or is large.
     pub(super) fn note_not_copied(&mut self, space: u64, file: &str, bytes: u64) {
         let Some(served) = self.spaces.get_mut(&space) else { return };
         served.not_copied.0 += 1;
         served.not_copied.1 = served.not_copied.1.saturating_add(bytes);
-        let (program, size, most) = (served.space.program.clone(), bytes.div_ceil(1 << 20), COPY_MAX >> 20);
-        self.problem(format!(
-            "{program}: the private mapping of {file} has {size} MiB, and only up to {most} MiB are copied into color: \
-             what is written of it is not in color"
-        ));
+        let (program, mib) = (&served.space.program, bytes >> 20);
+        let what = if bytes > COPY_MAX {
+            format!("the private mapping of {file} has {mib} MiB")
+        } else if std::mem::replace(&mut served.told_of_files, true) {
+            return;
+        } else {
+            format!("a private mapping of {file} follows its file")
+        };
+        let text = format!(
+            "{program}: {what}: only programs and libraries are copied into color, up to {} MiB each; pages that the program writes of \
+             other files are not in color (--copy-files copies files as they are when they are mapped)",
+            COPY_MAX >> 20
+        );
+        self.problem(text);
     }
 
     /// `munmap` and `madvise`: pages in color go back to the pool before the program gives them up.

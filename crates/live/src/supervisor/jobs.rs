@@ -121,28 +121,32 @@ impl Supervisor {
         ));
     }
 
-    /// A private file mapping becomes writable: it is replaced by a colored copy first.
+    /// A private file mapping becomes writable: what of it belongs to a library is copied first.
     pub(super) fn copy_then_protect(&mut self, id: u64) {
         let Some(served) = self.spaces.get_mut(&id) else { return };
         let Some(job) = served.jobs.front_mut() else { return };
         let [start, length, ..] = job.call;
         let end = pages_up(start.saturating_add(length));
-        let mut too_large = Vec::new();
-        for area in areas::of(served.space.helper).unwrap_or_default() {
+        let mut left = Vec::new();
+        let areas = areas::of(served.space.helper).unwrap_or_default();
+        for area in &areas {
             let (from, to) = (area.start.max(start), area.end.min(end));
-            if from >= to || !area.is_private_file() || area.protection & 1 == 0 {
+            // What can be written already has been copied, and may be written by another thread this very moment.
+            let becomes_writable = area.is_private_file() && area.protection & 3 == 1;
+            if from >= to || !becomes_writable {
                 continue;
             }
-            if to - from > COPY_MAX {
-                too_large.push((area.name, to - from));
+            let may_copy = self.settings.copy_files || areas::has_code(&areas, area.inode, &area.name);
+            if to - from > COPY_MAX || !may_copy {
+                left.push((area.name.clone(), to - from));
             } else {
-                job.steps.push_back(Step::aside(op::REPLACE, [from, to - from, area.protection, 0, 0, 0]));
+                job.steps.push_back(Step::aside(op::COPY, [from, to - from, area.protection, 0, 0, 0]));
             }
         }
         let mut call = job.call;
         call[4] = 1;
         job.steps.push_back(Step::call(op::PROTECT, call));
-        for (file, bytes) in too_large {
+        for (file, bytes) in left {
             self.note_not_copied(id, &file, bytes);
         }
         self.advance(id);

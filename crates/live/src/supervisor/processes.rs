@@ -6,7 +6,7 @@ use crate::areas;
 use crate::inject;
 use crate::space::Space;
 use crate::sys::{self, Change, Pid};
-use crate::wire::{PAGE, op};
+use crate::wire::op;
 use std::collections::VecDeque;
 
 impl Supervisor {
@@ -164,6 +164,7 @@ impl Supervisor {
             first_pid: pid,
             shared_by_fork: 0,
             not_copied: (0, 0),
+            told_of_files: false,
             refusals: 0,
             ran: true,
         };
@@ -224,10 +225,9 @@ impl Supervisor {
     pub(super) fn color_image(&mut self, id: u64, pid: Pid) -> Result<(), RunError> {
         let image = areas::of(pid)?;
         let space = &mut self.spaces.get_mut(&id).ok_or(RunError::HelperLost)?.space;
-        let copies: u64 = image.iter().filter(|area| area.is_private_file()).map(|area| area.length() / PAGE).sum();
         let prefault = if self.program == Some(pid) { self.settings.prefault_pages } else { 0 };
         let mut uncopied = false;
-        let grown = space.ask(&self.supply, op::GROW, [copies + 64 + prefault, 0, 0, 0, 0, 0])?;
+        let grown = space.ask(&self.supply, op::GROW, [64 + prefault, 0, 0, 0, 0, 0])?;
         let short = |space: &Space| RunError::Exhausted {
             colors: self.supply.choice.label(),
             limit: self.supply.broker.shortage(),
@@ -237,11 +237,16 @@ impl Supervisor {
             return Err(short(space));
         }
         for area in image.iter().filter(|area| area.is_private_file() && area.protection & 1 != 0) {
-            let copied = space.ask(&self.supply, op::REPLACE, [area.start, area.length(), area.protection, 0, 0, 0])?;
+            let copied = space.ask(&self.supply, op::COPY, [area.start, area.length(), area.protection, 0, 0, 0])?;
             if copied == -i64::from(libc::ENOMEM) && self.settings.strict {
                 return Err(short(space));
             }
             uncopied |= [libc::EACCES, libc::EPERM].iter().any(|&refusal| copied == -i64::from(refusal));
+            // The kernel has written the page in which data ends and bss begins.
+            let written = space.list_pages(&*self.supply.choice, area.start, area.end, false);
+            if written > 0 {
+                space.ask(&self.supply, op::REWRITE, [written, area.protection, 0, 0, 0, 0])?;
+            }
         }
         if uncopied {
             let program = space.program.clone();
