@@ -112,6 +112,8 @@ pub(crate) struct Supervisor {
     lane: Option<u64>,
     /// The program has ended, and the front waits for the report.
     ended: bool,
+    /// There are processes with the filter.
+    filtered: bool,
     report: RunReport,
     /// Lines that the front has not taken yet: it may have been stopped with its program.
     unsent: VecDeque<Vec<u8>>,
@@ -148,15 +150,17 @@ impl Supervisor {
             program: None,
             lane: None,
             ended: false,
+            filtered: true,
             unsent: VecDeque::new(),
             untold: 0,
             report: RunReport { compaction: Some(compaction), ..RunReport::default() },
         })
     }
 
-    /// Serves until nobody is left who could ask.
+    /// Serves until nobody is left who could ask: a process that is not colored may outlive all that are, and still has the
+    /// filter. Without a listener, the calls that stop there would fail.
     pub(crate) fn serve(&mut self) {
-        while self.front.is_some() || !self.processes.is_empty() || !self.tracing.is_empty() {
+        while self.front.is_some() || self.filtered || !self.processes.is_empty() || !self.tracing.is_empty() {
             self.catch_up();
             self.flush(false);
             self.assign_lane();
@@ -171,7 +175,10 @@ impl Supervisor {
             for (token, hung) in self.poller.wait(patience_ms) {
                 match token {
                     // Nobody with the filter is left; the front may still want the report.
-                    TOKEN_LISTENER if hung => self.poller.remove(self.listener.fd()),
+                    TOKEN_LISTENER if hung => {
+                        self.filtered = false;
+                        self.poller.remove(self.listener.fd());
+                    }
                     TOKEN_LISTENER => self.take_notification(),
                     TOKEN_SIGNALS => self.on_signals(),
                     TOKEN_FRONT => self.on_front(),

@@ -191,6 +191,23 @@ fn a_child_outlives_the_program_in_color_and_then_nothing_is_left() {
     assert!(within(Duration::from_secs(300), || alive().is_empty()), "left behind: {:?}", alive());
 }
 
+/// It has the system-call filter, and its calls are still answered when nobody in color is left.
+#[test]
+fn a_child_without_colors_outlives_the_run() {
+    let Some(machine) = Machine::take(&["sh", "sort"]) else { return };
+    let mark = scratch("late.txt");
+    let _ = std::fs::remove_file(&mark);
+    let script =
+        format!("(while kill -0 $$; do sleep 0.1; done; echo late | sort >'{}') 2>&- >&- & exit 0", mark.display());
+    let ended =
+        Launch::new(&machine, &["sh", "-c", &script]).options(&["--no-children"]).colored().end_with_survivors();
+    ended.assert_success();
+    let written = || std::fs::read_to_string(&mark).is_ok_and(|text| text == "late\n");
+    assert!(within(Duration::from_secs(300), written), "the child could not do its work");
+    std::fs::remove_file(&mark).expect("the child has made it");
+    assert!(within(Duration::from_secs(300), || alive().is_empty()), "left behind: {:?}", alive());
+}
+
 /// Two cannot trace one process: what a traced program starts is not colored, and that is said.
 #[test]
 fn a_traced_program_is_reported() {
