@@ -139,6 +139,10 @@ pub(crate) fn inject(
         }
         space
     });
+    if matches!(space, Err(RunError::ProgramGone)) {
+        // Its number may be another's by now.
+        return space;
+    }
     limits.restore();
     // Whatever happened, the program goes on where it was.
     puppet.restore()?;

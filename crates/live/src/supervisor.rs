@@ -490,8 +490,8 @@ impl Supervisor {
     }
 
     fn not_colored(&mut self, pid: Pid, error: &RunError) {
-        // One that has ended meanwhile needs no color.
-        if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
+        // One that has ended meanwhile needs no color, and its number may be another's by now.
+        if matches!(error, RunError::ProgramGone) || !std::path::Path::new(&format!("/proc/{pid}")).exists() {
             return;
         }
         self.report.processes_not_colored += 1;

@@ -30,11 +30,20 @@ pub(super) struct Job {
 }
 
 impl Supervisor {
-    /// Sends the next request of the first job of a space.
+    /// Sends the next request of a space, and finishes the jobs before it that have none left.
     pub(super) fn advance(&mut self, id: u64) {
+        loop {
+            let Some(served) = self.spaces.get_mut(&id) else { return };
+            let Some(job) = served.jobs.front_mut() else { return };
+            match job.steps.pop_front() {
+                Some(step) => return self.begin_step(id, step),
+                None => self.finish_job(id),
+            }
+        }
+    }
+
+    fn begin_step(&mut self, id: u64, Step { mut request, file, counts, vital }: Step) {
         let Some(served) = self.spaces.get_mut(&id) else { return };
-        let Some(job) = served.jobs.front_mut() else { return };
-        let Some(Step { mut request, file, counts, vital }) = job.steps.pop_front() else { return self.finish_job(id) };
         // Pages that are about to be given up and are in color go back to the pool.
         let given_up = (request.args[0], request.args[0].saturating_add(request.args[1]));
         let list = |space: &Space| space.list_pages(&*self.supply.choice, given_up.0, given_up.1, true);
@@ -52,9 +61,9 @@ impl Supervisor {
             op::MADVISE if request.args[2] == libc::MADV_DONTNEED as u64 => request.args[3] = list(&served.space),
             _ => {}
         }
-        match served.space.send(request, file.as_ref()) {
-            Ok(id) => job.under_way = (id, counts, vital),
-            Err(_) => self.lose(id),
+        match (served.space.send(request, file.as_ref()), served.jobs.front_mut()) {
+            (Ok(request), Some(job)) => job.under_way = (request, counts, vital),
+            _ => self.lose(id),
         }
     }
 
@@ -152,7 +161,7 @@ impl Supervisor {
         self.advance(id);
     }
 
-    pub(super) fn finish_job(&mut self, id: u64) {
+    fn finish_job(&mut self, id: u64) {
         let Some(served) = self.spaces.get_mut(&id) else { return };
         if let Some(job) = served.jobs.pop_front()
             && let Some(notification) = job.notification
@@ -162,9 +171,6 @@ impl Supervisor {
             } else {
                 sys::conclude(self.listener.fd(), notification, job.result);
             }
-        }
-        if !served.jobs.is_empty() {
-            self.advance(id);
         }
     }
 
