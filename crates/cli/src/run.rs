@@ -59,7 +59,8 @@ pub(crate) struct RunArguments {
     /// Leaves the processes that the program starts uncolored. Not on the kernel floor, where they keep the colors.
     #[arg(long)]
     pub(crate) no_children: bool,
-    /// Copies into color every private file mapping that the program may write, not only those of programs and libraries.
+    /// Copies into color every private file mapping up to 256 MiB that the program may write, not only those of programs and
+    /// libraries.
     ///
     /// Such a mapping has to show what others write to its file later, and a copy does not: use this where nobody does (the JVM's
     /// class archive, a saved image). Not on the kernel floor, where what the program writes is in color anyway.

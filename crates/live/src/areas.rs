@@ -99,6 +99,8 @@ pub(crate) fn is_locked(pid: Pid, area: &Area) -> bool {
 pub(crate) enum Backing {
     /// No page.
     Missing,
+    /// A private page that is on its way from one frame to another, or in swap.
+    Elsewhere,
     /// A private page (or the shared zero page) and its frame number.
     Private(u64),
     /// A page of a file or of shared memory.
@@ -117,6 +119,7 @@ impl PageMap {
     /// Frames of `pages` pages from `start`; short when the address space ends or is gone.
     pub(crate) fn read(&self, start: u64, pages: u64) -> Vec<Backing> {
         const PRESENT: u64 = 1 << 63;
+        const SWAPPED_OR_MOVING: u64 = 1 << 62;
         const FILE_OR_SHARED: u64 = 1 << 61;
         let mut bytes = vec![0u8; pages as usize * 8];
         let mut filled = 0;
@@ -127,8 +130,9 @@ impl PageMap {
             }
         }
         let entry = |chunk: &[u8]| match u64::from_le_bytes(chunk.try_into().expect("chunks of eight")) {
-            entry if entry & PRESENT == 0 => Backing::Missing,
+            entry if entry & (PRESENT | SWAPPED_OR_MOVING) == 0 => Backing::Missing,
             entry if entry & FILE_OR_SHARED != 0 => Backing::Shared,
+            entry if entry & PRESENT == 0 => Backing::Elsewhere,
             entry => Backing::Private(entry & ((1 << 55) - 1)),
         };
         bytes[..filled / 8 * 8].chunks_exact(8).map(entry).collect()

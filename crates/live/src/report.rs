@@ -44,6 +44,8 @@ pub struct AddressSpaceReport {
     pub file_mappings_not_copied: u64,
     /// Their bytes.
     pub file_bytes_not_copied: u64,
+    /// The program serves faults of its own memory, with a userfaultfd: those pages are not in color.
+    pub serves_itself: bool,
     /// Private pages in color at the end.
     pub pages_in_color_at_end: u64,
     /// Private pages out of color at the end.
@@ -67,7 +69,7 @@ const MOVED: &str = "moved by the kernel";
 pub(crate) fn causes(
     counters: &Counters,
     shared_by_fork: u64,
-    not_copied: u64,
+    of_files: bool,
     out_of_color: u64,
     from_fork: bool,
 ) -> Vec<String> {
@@ -81,7 +83,7 @@ pub(crate) fn causes(
     if shared_by_fork > 0 || from_fork {
         causes.push("copy-on-write after fork".to_owned());
     }
-    if not_copied > 0 {
+    if of_files {
         causes.push("private file mapping".to_owned());
     }
     if counters.register_refused > 0 || counters.move_refused > 0 {
@@ -114,6 +116,9 @@ pub enum RunVerdict {
     Refused,
     /// Some pages were out of color.
     Violated,
+    /// No page was seen out of color, but there was memory that nobody kept in color, and what of it had been given up before
+    /// the end was not looked at.
+    Unproven,
 }
 
 /// What only the kernel floor has to say.
@@ -183,8 +188,13 @@ impl RunReport {
         self.pages_out_of_color = sum(|space| space.pages_out_of_color.max(space.pages_out_of_color_at_end));
         self.pages_refused = sum(|space| space.pages_refused);
         let (uncolored, ended) = if strict { (0, self.processes_not_colored) } else { (self.processes_not_colored, 0) };
-        self.verdict =
-            Some(judge(self.pages_out_of_color.saturating_add(uncolored), self.pages_refused.saturating_add(ended)));
+        let left = |space: &AddressSpaceReport| space.file_mappings_not_copied > 0 || space.serves_itself;
+        self.verdict = Some(
+            match judge(self.pages_out_of_color.saturating_add(uncolored), self.pages_refused.saturating_add(ended)) {
+                RunVerdict::Held | RunVerdict::Refused if self.address_spaces.iter().any(left) => RunVerdict::Unproven,
+                verdict => verdict,
+            },
+        );
     }
 
     /// Why the kernel has moved pages, when that could have been prevented.
@@ -231,6 +241,7 @@ mod tests {
             "pages_out_of_color": pages_out_of_color, "pages_refused": pages_refused, "scanned_pages": 0, "kept_pages": 0,
             "recycled_pages": 0, "recolored_pages": 0, "copied_pages": 0, "register_refused": 0, "move_refused": 0,
             "last_move_error": 0, "pages_shared_by_fork": 0, "file_mappings_not_copied": 0, "file_bytes_not_copied": 0,
+            "serves_itself": false,
             "pages_in_color_at_end": 7, "pages_out_of_color_at_end": at_end, "causes": [], "pool_build_ns": 0
         });
         let space: AddressSpaceReport = serde_json::from_value(space).unwrap();
@@ -247,6 +258,14 @@ mod tests {
         assert_eq!(verdict(report(0, 0, 1), true), RunVerdict::Refused);
         assert_eq!(verdict(report(1, 0, 1), false), RunVerdict::Violated);
         assert_eq!(verdict(report(0, 1, 0), true), RunVerdict::Violated);
+        let mut left = report(0, 0, 0);
+        left.address_spaces[1].file_mappings_not_copied = 1;
+        assert_eq!(verdict(left.clone(), true), RunVerdict::Unproven);
+        left.address_spaces[0].pages_out_of_color = 1;
+        assert_eq!(verdict(left, true), RunVerdict::Violated);
+        let mut served = report(0, 0, 1);
+        served.address_spaces[0].serves_itself = true;
+        assert_eq!(verdict(served, true), RunVerdict::Unproven);
         let uncolored = RunReport { processes_not_colored: 1, ..report(0, 0, 0) };
         assert_eq!(verdict(uncolored.clone(), true), RunVerdict::Refused);
         assert_eq!(verdict(uncolored, false), RunVerdict::Violated);
@@ -268,10 +287,10 @@ mod tests {
     #[test]
     fn a_child_shares_pages_as_its_parent_does() {
         let (counters, fork) = (Counters::default(), ["copy-on-write after fork"]);
-        assert_eq!(causes(&counters, 0, 0, 49, true), fork);
-        assert_eq!(causes(&counters, 7, 0, 2, false), fork);
-        assert_eq!(causes(&counters, 0, 0, 2, false), [MOVED]);
-        assert!(causes(&counters, 7, 0, 0, true).is_empty(), "nothing is out of color");
+        assert_eq!(causes(&counters, 0, false, 49, true), fork);
+        assert_eq!(causes(&counters, 7, false, 2, false), fork);
+        assert_eq!(causes(&counters, 0, false, 2, false), [MOVED]);
+        assert!(causes(&counters, 7, false, 0, true).is_empty(), "nothing is out of color");
     }
 
     #[test]

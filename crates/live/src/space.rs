@@ -4,7 +4,7 @@
 //! therefore bounded here: it concerns this address space only, names no process, CPU or limit, and ends after a time that
 //! the supervisor has chosen.
 
-use crate::areas::{self, Backing, PageMap};
+use crate::areas::{self, Area, Backing, PageMap};
 use crate::broker::{Broker, Wish};
 use crate::sys::{self, Change, Notification, Pid, SharedMapping, Status};
 use crate::wire::{self, Control, Counters, Reply, Request, Run, op, say};
@@ -21,7 +21,7 @@ const BOOST: Duration = Duration::from_millis(20);
 const CREDIT: Duration = Duration::from_secs(1);
 /// Share of priority in the long run: 1 in this number.
 const CREDIT_REGAINED: u32 = 4;
-/// Longest time without a message or activity while an answer is due.
+/// Longest time without a message or activity while an answer is due; ten times as long for a helper that waits for a device.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Polling interval while waiting for a helper.
 const LOOK_MS: i32 = 10;
@@ -262,8 +262,9 @@ impl Space {
     }
 
     fn await_message(&mut self) -> Result<(), RunError> {
-        // By looks, not by the clock: this process may have been frozen together with the helper.
-        let (mut looks, mut latest) = (0, sys::activity(self.helper));
+        // By looks, not by the clock: this process may have been frozen together with the helper. A look at a helper that
+        // waits for a device or a file system counts for a tenth: it may be slow, and it may be the program's own.
+        let (mut silence, mut latest) = (0, sys::activity(self.helper));
         while !sys::is_readable(&self.socket, LOOK_MS) {
             match sys::wait(self.helper, false)? {
                 // The helper blocks all signals that can be blocked: any other than SIGSTOP comes from its own fault.
@@ -275,9 +276,13 @@ impl Space {
             }
             self.end_boost_in_time();
             let now = sys::activity(self.helper);
-            looks = if now != latest || now.1 { 0 } else { looks + 1 };
+            silence = match now {
+                _ if now.0 != latest.0 => 0,
+                (_, true) => silence + LOOK_MS as u128,
+                (_, false) => silence + 10 * LOOK_MS as u128,
+            };
             latest = now;
-            if looks > SILENCE.as_millis() / LOOK_MS as u128 {
+            if silence > 10 * SILENCE.as_millis() {
                 return Err(RunError::HelperSilent(SILENCE.as_secs()));
             }
         }
@@ -345,7 +350,7 @@ impl Space {
             }
             match reply.kind {
                 say::CLASSIFY => self.classify(&reply, |page| in_color(page, &*supply.choice))?,
-                say::UNCOPIED => self.classify(&reply, |page| !matches!(page, Backing::Private(_)))?,
+                say::UNCOPIED => self.classify(&reply, |page| matches!(page, Backing::Missing | Backing::Shared))?,
                 say::WANT => self.supply(&reply, supply)?,
                 say::PROTECTION => {
                     let areas = areas::of(self.helper).unwrap_or_default();
@@ -443,6 +448,13 @@ impl Space {
     pub(crate) fn list_pages(&self, choice: &dyn FrameChoice, start: u64, end: u64, right: bool) -> u64 {
         let runs = self.pages.private(start, end, wire::RUNS_MAX, |frame| choice.contains(frame) == right);
         self.write_runs(wire::RUNS_OFFSET, &runs)
+    }
+
+    /// Whether there are private pages out of color in mappings of files.
+    pub(crate) fn has_files_out_of_color(&self, choice: &dyn FrameChoice) -> bool {
+        let areas = areas::of(self.helper).unwrap_or_default();
+        let wrong = |area: &Area| self.pages.private(area.start, area.end, 1, |frame| !choice.contains(frame));
+        areas.iter().filter(|area| area.is_private_file()).any(|area| !wrong(area).is_empty())
     }
 
     /// Private pages of the program, in color and not, as they are now. The pool is not the program's.

@@ -3,6 +3,7 @@
 //! It is the tracer of a thread only from the start to the end of an `execve` or a `fork`, so that debuggers work and
 //! signals cost nothing in between.
 
+mod borrowed;
 mod calls;
 mod jobs;
 mod processes;
@@ -52,8 +53,8 @@ struct Served {
     shared_by_fork: u64,
     /// Private file mappings that can be written and are not copied, and their bytes.
     not_copied: (u64, u64),
-    /// The user has been told of one.
-    told_of_files: bool,
+    /// The program serves faults of its own memory.
+    serves_itself: bool,
     /// Refusals that the helper has spoken of.
     refusals: u64,
     /// Its program has not been ended before its first instruction.
@@ -506,13 +507,14 @@ impl Supervisor {
 
     /// Notes a problem unless it has been noted already.
     pub(super) fn problem_once(&mut self, text: String) {
-        if !self.report.problems.contains(&text) {
+        if !self.report.problems.contains(&plain(&text)) {
             self.problem(text);
         }
     }
 
     /// Notes a problem, and tells the user.
     fn problem(&mut self, text: String) {
+        let text = plain(&text);
         if self.report.problems.len() >= PROBLEMS_MAX {
             self.untold += 1;
             return;
@@ -541,6 +543,7 @@ impl Served {
         let counters = self.space.counters();
         // What the kernel has laid down for a program that never ran is nobody's memory.
         let (right, wrong) = if self.ran { self.space.census(choice) } else { (0, 0) };
+        let of_files = self.not_copied.0 > 0 || (wrong > 0 && self.space.has_files_out_of_color(choice));
         AddressSpaceReport {
             pid: self.first_pid,
             program: self.space.program.clone(),
@@ -560,13 +563,19 @@ impl Served {
             pages_shared_by_fork: self.shared_by_fork,
             file_mappings_not_copied: self.not_copied.0,
             file_bytes_not_copied: self.not_copied.1,
+            serves_itself: self.serves_itself,
             pages_in_color_at_end: right,
             pages_out_of_color_at_end: wrong,
-            causes: report::causes(&counters, self.shared_by_fork, self.not_copied.0, wrong, self.began == "fork"),
+            causes: report::causes(&counters, self.shared_by_fork, of_files, wrong, self.began == "fork"),
             ran: self.ran,
             pool_build_ns: counters.grow_ns,
         }
     }
+}
+
+/// A text that no terminal takes for commands: names of files and programs are whatever their users like.
+fn plain(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 /// The process a thread belongs to.
@@ -581,4 +590,15 @@ fn has_all(flags: u64, bits: i32) -> bool {
 fn gone(process: &OwnedFd) -> bool {
     let Ok(poller) = Poller::new() else { return true };
     poller.add(process, 0).is_err() || !poller.wait(0).is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_command_a_terminal() {
+        assert_eq!(plain("/tmp/\u{1b}[2Jname\n: \u{9b}x"), "/tmp/\u{fffd}[2Jname\u{fffd}: \u{fffd}x");
+        assert_eq!(plain("/tmp/Käse (deleted)"), "/tmp/Käse (deleted)");
+    }
 }

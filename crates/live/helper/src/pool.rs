@@ -17,6 +17,8 @@ const BULK: u64 = 512;
 const LOST_MAX: u64 = 64;
 /// The same for pages that are wanted ahead of need.
 const LOST_AHEAD_MAX: u64 = 3;
+/// Attempts to copy pages of a file into frames that the pool gives up.
+const FROM_POOL_MAX: u64 = 8;
 /// Pages looked at by one question.
 const LOOK_MAX: u64 = 8192;
 const READY_END: u64 = wire::READY_BASE + wire::READY_CHUNK * wire::READY_CHUNKS;
@@ -635,12 +637,16 @@ impl Helper {
     fn copy_pages(&mut self, at: u64, end: u64) -> RawResult {
         let (mut page, mut lost) = (at, 0);
         while let Some(run) = self.next_uncopied(page, end) {
+            if kernel::call(kernel::NR_MADVISE, [run.start, PAGE, kernel::MADV_POPULATE_READ, 0, 0, 0]).is_err() {
+                // The file has been cut off meanwhile: it cannot fill what is left.
+                return Ok(0);
+            }
             let mut taken = if lost < LOST_MAX { self.populate_supplied(run) } else { 0 };
             if taken == 0 {
                 // No frames are to be had, or others are faster every time.
                 taken = self.populate_from_pool(run);
             }
-            if taken == 0 || lost >= 2 * LOST_MAX {
+            if taken == 0 || lost >= LOST_MAX + FROM_POOL_MAX {
                 let missing = (end - run.start) / PAGE;
                 self.control.counters.missing_pages += missing;
                 self.control.counters.pages_refused += missing;
@@ -648,6 +654,7 @@ impl Helper {
             }
             let (kept, first_gap) = self.keep_copies(run.start, taken);
             self.control.counters.copied_pages += kept;
+            self.control.counters.pages_in_color += kept;
             lost = if kept == 0 { lost + 1 } else { 0 };
             page = first_gap;
         }
@@ -714,9 +721,7 @@ fn discard(from: u64, to: u64) {
 
 /// Writes to pages, without changing them.
 fn populate(at: u64, pages: u64) {
-    if pages > 0 {
-        let _ = kernel::call(kernel::NR_MADVISE, [at, pages * PAGE, kernel::MADV_POPULATE_WRITE, 0, 0, 0]);
-    }
+    let _ = kernel::call(kernel::NR_MADVISE, [at, pages * PAGE, kernel::MADV_POPULATE_WRITE, 0, 0, 0]);
 }
 
 /// Brings in the pages of a file that is mapped, and returns the address past the last that it can fill.

@@ -1,5 +1,6 @@
 //! What is done for each stopped call.
 
+use super::borrowed::Borrowed;
 use super::{Served, Supervisor, thread_group};
 use crate::areas;
 use crate::sys::{self, Notification, Pid, Status};
@@ -10,6 +11,9 @@ use std::os::fd::OwnedFd;
 
 /// Text and data of libraries up to this size are copied when they are mapped; larger ones stay the kernel's.
 pub(super) const COPY_MAX: u64 = 256 << 20;
+
+/// What the device of endless zeros is called.
+const DEV_ZERO: &str = "/dev/zero";
 
 /// What is done for a stopped call.
 pub(super) enum Plan {
@@ -35,7 +39,7 @@ pub(super) enum Ending {
 pub(super) struct Step {
     pub(super) request: Request,
     /// File that goes with it.
-    pub(super) file: Option<OwnedFd>,
+    pub(super) file: Option<Borrowed>,
     /// Its result is the result of the call.
     pub(super) counts: bool,
     /// When it fails, so does the call.
@@ -58,6 +62,8 @@ impl Step {
 pub(super) struct AfterMap {
     pub(super) length: u64,
     pub(super) protection: u64,
+    /// Its pages are to be brought in; those of a file are there.
+    pub(super) fill: bool,
     pub(super) lock: bool,
 }
 
@@ -198,7 +204,8 @@ impl Supervisor {
         if start < wire::POOL_END && end > wire::BLOB_BASE {
             return Plan::Conclude(-i64::from(libc::EINVAL));
         }
-        if let Some(served) = self.spaces.get(&space) {
+        if let Some(served) = self.spaces.get_mut(&space) {
+            served.serves_itself = true;
             let program = served.space.program.clone();
             self.problem_once(format!(
                 "{program}: the program's own userfaultfd serves part of its memory: those pages are not in color"
@@ -230,17 +237,27 @@ impl Supervisor {
             }
             let (thread, number) = (notification.thread as Pid, a[4] as i32);
             let Some((name, inode)) = sys::file_of(thread, number) else { return Plan::Proceed };
+            // The thread has waited all the time: its number has not become another's.
+            if !sys::is_pending(self.listener.fd(), notification.id) {
+                return Plan::Proceed;
+            }
+            let may_copy = a[1] <= COPY_MAX && self.may_copy(space, (flags, protection), &name, inode);
+            if !may_copy && name != DEV_ZERO {
+                self.note_not_copied(space, &name, pages_up(a[1]));
+                return Plan::Proceed;
+            }
             let Ok(found) = self.descriptor(thread, number) else { return Plan::Proceed };
-            if sys::is_dev_zero(&found) {
+            let found = Borrowed::new(found);
+            if sys::is_dev_zero(found.fd()) {
                 a[3] |= libc::MAP_ANONYMOUS as u64;
-            } else if a[1] <= COPY_MAX && self.may_copy(space, (flags, protection), &name, inode) {
+            } else if may_copy {
                 file = Some(found);
             } else {
                 self.note_not_copied(space, &name, pages_up(a[1]));
                 return Plan::Proceed;
             }
         }
-        let mapped = AfterMap { length: pages_up(a[1]), protection: a[2], lock };
+        let mapped = AfterMap { length: pages_up(a[1]), protection: a[2], lock, fill: file.is_none() };
         let ending = if fill { Ending::Mapped(mapped) } else { Ending::Result };
         Plan::Carry(VecDeque::from([Step { file, ..Step::call(op::MMAP, a) }]), ending)
     }
@@ -254,25 +271,23 @@ impl Supervisor {
         of_a_loader || self.settings.copy_files || has_code()
     }
 
-    /// A private file mapping that can be written stays the kernel's: it must show what is written to the file, or is large.
+    /// A private file mapping stays the kernel's: it must show what is written to the file, or is large.
     pub(super) fn note_not_copied(&mut self, space: u64, file: &str, bytes: u64) {
         let Some(served) = self.spaces.get_mut(&space) else { return };
         served.not_copied.0 += 1;
         served.not_copied.1 = served.not_copied.1.saturating_add(bytes);
-        let (program, mib) = (&served.space.program, bytes >> 20);
-        let what = if bytes > COPY_MAX {
-            format!("the private mapping of {file} has {mib} MiB")
-        } else if std::mem::replace(&mut served.told_of_files, true) {
-            return;
-        } else {
-            format!("a private mapping of {file} follows its file")
-        };
-        let text = format!(
-            "{program}: {what}: only programs and libraries are copied into color, up to {} MiB each; pages that the program writes of \
-             other files are not in color (--copy-files copies files as they are when they are mapped)",
-            COPY_MAX >> 20
-        );
-        self.problem(text);
+        let (mib, most) = (bytes >> 20, COPY_MAX >> 20);
+        if bytes > COPY_MAX {
+            let program = served.space.program.clone();
+            return self.problem(format!(
+                "{program}: the private mapping of {file} has {mib} MiB, and only up to {most} MiB are copied into color: what is \
+                 written of it is not in color"
+            ));
+        }
+        self.problem_once(format!(
+            "a private mapping of {file} follows its file: pages that are written of it are not in color (--copy-files copies \
+             such files as they are when they are mapped)"
+        ));
     }
 
     /// `munmap` and `madvise`: pages in color go back to the pool before the program gives them up.

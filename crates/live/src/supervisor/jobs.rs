@@ -1,6 +1,7 @@
 //! Carrying out stopped calls with a helper, one request after the other.
 
 use super::Supervisor;
+use super::borrowed::Borrowed;
 use super::calls::{COPY_MAX, Ending, Step, pages_up};
 use crate::areas;
 use crate::memory::Memory;
@@ -61,7 +62,7 @@ impl Supervisor {
             op::MADVISE if request.args[2] == libc::MADV_DONTNEED as u64 => request.args[3] = list(&served.space),
             _ => {}
         }
-        match (served.space.send(request, file.as_ref()), served.jobs.front_mut()) {
+        match (served.space.send(request, file.as_ref().map(Borrowed::fd)), served.jobs.front_mut()) {
             (Ok(request), Some(job)) => job.under_way = (request, counts, vital),
             _ => self.lose(id),
         }
@@ -100,7 +101,9 @@ impl Supervisor {
                 && let Ending::Mapped(after) = std::mem::replace(&mut job.ending, Ending::Result)
             {
                 let at = reply.value as u64;
-                job.steps.push_back(Step::aside(op::FILL, [at, after.length, after.protection, 0, 0, 0]));
+                if after.fill {
+                    job.steps.push_back(Step::aside(op::FILL, [at, after.length, after.protection, 0, 0, 0]));
+                }
                 if after.lock {
                     job.steps.push_back(Step::aside(op::MLOCK, [at, after.length, 0, 0, 0, 0]));
                 }
@@ -132,6 +135,8 @@ impl Supervisor {
 
     /// A private file mapping becomes writable: what of it belongs to a library is copied first.
     pub(super) fn copy_then_protect(&mut self, id: u64) {
+        // What is a file now stays one until it is copied: see `fills`.
+        self.end_lane();
         let Some(served) = self.spaces.get_mut(&id) else { return };
         let Some(job) = served.jobs.front_mut() else { return };
         let [start, length, ..] = job.call;
@@ -140,7 +145,7 @@ impl Supervisor {
         let areas = areas::of(served.space.helper).unwrap_or_default();
         for area in &areas {
             let (from, to) = (area.start.max(start), area.end.min(end));
-            // What can be written already has been copied, and may be written by another thread this very moment.
+            // What can be written already may be written by another thread this very moment.
             let becomes_writable = area.is_private_file() && area.protection & 3 == 1;
             if from >= to || !becomes_writable {
                 continue;

@@ -164,7 +164,7 @@ impl Supervisor {
             first_pid: pid,
             shared_by_fork: 0,
             not_copied: (0, 0),
-            told_of_files: false,
+            serves_itself: false,
             refusals: 0,
             ran: true,
         };
@@ -242,8 +242,11 @@ impl Supervisor {
                 return Err(short(space));
             }
             uncopied |= [libc::EACCES, libc::EPERM].iter().any(|&refusal| copied == -i64::from(refusal));
-            // The kernel has written the page in which data ends and bss begins.
-            let written = space.list_pages(&*self.supply.choice, area.start, area.end, false);
+            // The kernel has written the page in which data ends and bss begins. Code that it has written (a breakpoint of
+            // uprobes) stays.
+            let writable = area.protection & libc::PROT_WRITE as u64 != 0;
+            let list = || space.list_pages(&*self.supply.choice, area.start, area.end, false);
+            let written = if writable { list() } else { 0 };
             if written > 0 {
                 space.ask(&self.supply, op::REWRITE, [written, area.protection, 0, 0, 0, 0])?;
             }
