@@ -33,6 +33,16 @@ fn strict_mode_is_refused_and_told() {
     }
 }
 
+/// It looks at the mappings of its process, and ends where it finds one that it does not expect.
+#[test]
+fn thread_sanitizer_ends_and_the_cause_is_told() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let program = machine.compile("coexist", &["-fsanitize=thread"]);
+    let ended = Launch::new(&machine, &[program.to_str().expect("text"), "unmaps_memtint"]).colored().end();
+    assert!(ended.stderr.contains("FATAL: ThreadSanitizer"), "{}", ended.stderr);
+    assert_told(&ended, "ThreadSanitizer accepts no mapping at memtint's addresses");
+}
+
 #[test]
 fn code_that_cannot_be_copied_stays_and_is_told() {
     if let Some(ended) = colored("denies_executable_memory") {

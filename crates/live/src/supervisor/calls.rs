@@ -246,6 +246,11 @@ impl Supervisor {
                 self.note_not_copied(space, &name, pages_up(a[1]));
                 return Plan::Proceed;
             }
+            if name.contains("/libtsan.so") {
+                self.problem_once(format!(
+                    "{name}: ThreadSanitizer accepts no mapping at memtint's addresses, and ends the program"
+                ));
+            }
             let Ok(found) = self.descriptor(thread, number) else { return Plan::Proceed };
             let found = Borrowed::new(found);
             if sys::is_dev_zero(found.fd()) {
