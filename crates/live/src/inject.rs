@@ -241,8 +241,13 @@ impl<'a> Puppet<'a> {
                     return Ok(created);
                 }
                 Some((_, Change::Signal(libc::SIGTRAP))) => {
-                    self.result()?;
-                    return Err(RunError::HelperLost);
+                    return Err(match self.result() {
+                        Err(RunError::Io(error)) if error.raw_os_error() == Some(libc::EAGAIN) => {
+                            RunError::TooManyProcesses
+                        }
+                        Err(error) => error,
+                        Ok(_) => RunError::HelperLost,
+                    });
                 }
                 Some((_, Change::Gone)) => return Err(RunError::ProgramGone),
                 _ => sys::step(self.pid)?,
@@ -351,7 +356,11 @@ fn helper_of(parent: Pid) -> Result<Pid, RunError> {
     };
     stops(parent, libc::PTRACE_EVENT_STOP)?;
     sys::resume(parent, 0)?;
-    stops(parent, libc::PTRACE_EVENT_CLONE)?;
+    // It makes this one call, and ends when it fails.
+    stops(parent, libc::PTRACE_EVENT_CLONE).map_err(|error| match error {
+        RunError::HelperLost => RunError::TooManyProcesses,
+        error => error,
+    })?;
     let helper = sys::event_message(parent)?;
     stops(helper, libc::PTRACE_EVENT_STOP)?;
     sys::resume(parent, 0)?;

@@ -4,29 +4,24 @@
 //! `cargo test -p memtint-cli --test live live::boundary::`, as root. The fuzzer sends MEMTINT_FUZZ_MESSAGES messages, or 100000.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{Ended, Launch, Machine, Process, Run, assert_held, within};
+use crate::common::{Ended, Launch, Machine, Process, PublicProgram, Run, assert_held, within};
 
 const NOBODY: u32 = 65534;
 
-/// The attacking program, where another user may execute it.
-struct Attacker(PathBuf);
+/// The attacking program.
+struct Attacker(PublicProgram);
 
 impl Attacker {
     fn new(machine: &Machine) -> Attacker {
-        let copy = std::env::temp_dir().join(format!("memtint-boundary-{}", std::process::id()));
-        std::fs::copy(machine.compile("boundary", &[]), &copy).expect("a writable directory");
-        std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).expect("its own file");
-        Attacker(copy)
+        Attacker(PublicProgram::compile(machine, "boundary"))
     }
 
     fn launch<'a>(&self, machine: &'a Machine, check: &str) -> Launch<'a> {
-        Launch::new(machine, &[self.0.to_str().expect("text"), check]).directory(Path::new("/"))
+        self.0.launch(machine, check)
     }
 
     fn colored<'a>(&self, machine: &'a Machine, check: &str) -> Run<'a> {
@@ -38,17 +33,10 @@ impl Attacker {
     fn send(&self, program: u32, messages: u64, victim: u32) -> u64 {
         let words =
             ["says_anything".to_owned(), program.to_string(), messages.to_string(), "42".into(), victim.to_string()];
-        let output = Command::new(&self.0).args(words).uid(NOBODY).gid(NOBODY).output().expect("it was compiled");
+        let output = Command::new(&self.0.0).args(words).uid(NOBODY).gid(NOBODY).output().expect("it was compiled");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let sent = text.trim().strip_prefix("sent ").and_then(|count| count.parse().ok());
         sent.unwrap_or_else(|| panic!("{text} {}", String::from_utf8_lossy(&output.stderr)))
-    }
-}
-
-impl Drop for Attacker {
-    fn drop(&mut self) {
-        // It is this test's own.
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 

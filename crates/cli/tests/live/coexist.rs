@@ -3,7 +3,7 @@
 //!
 //! `cargo test -p memtint-cli --test live live::coexist::`, as root.
 
-use crate::common::{Ended, Launch, Machine};
+use crate::common::{Ended, Launch, Machine, PublicProgram};
 
 /// Runs a check in color; the program's own view must be right.
 fn colored(check: &str) -> Option<Ended> {
@@ -55,6 +55,17 @@ fn few_descriptors_suffice() {
     if let Some(ended) = colored("has_few_descriptors") {
         assert!(ended.problems().is_empty(), "{:?}", ended.problems());
     }
+}
+
+/// Helpers count against the limit of processes: in a strict run, a child that can have none is ended.
+#[test]
+fn a_limit_of_processes_is_named() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let program = PublicProgram::compile(&machine, "coexist");
+    let launch = program.launch(&machine, "has_no_room_for_another_helper");
+    let ended = launch.options(&["--user", "nobody"]).colored().end();
+    ended.assert_success();
+    assert_told(&ended, "the user's limit of processes (RLIMIT_NPROC)");
 }
 
 #[test]

@@ -3,6 +3,7 @@
  * results; the test looks at what memtint says of it.
  */
 #include "check.h"
+#include <dirent.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -108,6 +109,41 @@ static void unmaps_memtint(void)
 	CHECK(holds(memory, 64 * PAGES, 6));
 }
 
+/* Threads of this user, those of helpers included. */
+static int own_threads(void)
+{
+	int found = 0;
+	DIR *all = opendir("/proc");
+	CHECK(all != NULL);
+	for (struct dirent *one; (one = readdir(all));) {
+		char path[300], line[256];
+		unsigned user = -1, threads = 0;
+		snprintf(path, sizeof(path), "/proc/%s/status", one->d_name);
+		FILE *status = atoi(one->d_name) > 0 ? fopen(path, "r") : NULL;
+		while (status && fgets(line, sizeof(line), status)) {
+			sscanf(line, "Uid: %u", &user);
+			sscanf(line, "Threads: %u", &threads);
+		}
+		if (status)
+			fclose(status);
+		found += user == getuid() ? threads : 0;
+	}
+	closedir(all);
+	return found;
+}
+
+static void has_no_room_for_another_helper(void)
+{
+	struct rlimit limit = { own_threads() + 1, own_threads() + 1 };
+	CHECK(getuid() != 0 && setrlimit(RLIMIT_NPROC, &limit) == 0);
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0)
+		_exit(0);
+	int status = child_status(child);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 /* As debuggers, profilers and stack traces need it. */
 static void finds_its_code_by_name(void)
 {
@@ -155,6 +191,7 @@ CHECKS({"serves_its_own_faults", serves_its_own_faults},
        {"denies_executable_memory", denies_executable_memory},
        {"has_few_descriptors", has_few_descriptors},
        {"is_traced_by_itself", is_traced_by_itself},
+       {"has_no_room_for_another_helper", has_no_room_for_another_helper},
        {"finds_its_code_by_name", finds_its_code_by_name},
        {"unmaps_what_has_no_name", unmaps_what_has_no_name},
        {"unmaps_memtint", unmaps_memtint})

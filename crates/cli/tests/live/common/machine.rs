@@ -10,6 +10,7 @@ use std::process::Command;
 use memtint_testing::{Alone, alone, skip};
 
 use super::processes::end_descendants;
+use super::run::Launch;
 
 /// Bank functions that this machine is given: they use low and high address bits, and 16 classes follow from them.
 const FUNCTIONS: &str = "skl-e3-1220v5-4x4g";
@@ -158,4 +159,27 @@ fn make_room() {
 fn adopt_orphans() {
     // SAFETY: takes numbers.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}
+
+/// A program of `programs/` where every user may execute it, until this is dropped.
+pub(crate) struct PublicProgram(pub(crate) PathBuf);
+
+impl PublicProgram {
+    pub(crate) fn compile(machine: &Machine, name: &str) -> PublicProgram {
+        let copy = std::env::temp_dir().join(format!("memtint-{name}-{}", std::process::id()));
+        std::fs::copy(machine.compile(name, &[]), &copy).expect("a writable directory");
+        std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).expect("its own file");
+        PublicProgram(copy)
+    }
+
+    pub(crate) fn launch<'a>(&self, machine: &'a Machine, check: &str) -> Launch<'a> {
+        Launch::new(machine, &[self.0.to_str().expect("text"), check]).directory(Path::new("/"))
+    }
+}
+
+impl Drop for PublicProgram {
+    fn drop(&mut self) {
+        // It is this test's own.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }

@@ -8,7 +8,7 @@ mod sample;
 
 pub(crate) use memtint_testing::skip;
 
-pub(crate) use machine::{Machine, find_program, scratch};
+pub(crate) use machine::{Machine, PublicProgram, find_program, scratch};
 pub(crate) use processes::{Process, alive, is_alive, within};
 pub(crate) use run::{Ended, Launch, Run, beginning, pipe, registry, sampled_until};
 pub(crate) use sample::{Colors, Samples, assert_held, listing};
