@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 #
-# Sourced by test.sh: runs the parts of a test, each with a log of its own, and finds the processes that a part leaves behind.
+# Sourced by test.sh: runs the parts of the test suite, logs each, and detects processes that a part leaves behind.
 
 # Parts that have failed, and why.
 failed_parts=()
-# How long processes may outlive the part that has started them, in tenths of a second.
+# How long processes may outlive the part that started them, in tenths of a second.
 afterlife=${AFTERLIFE:-100}
 
 # holders FILE: a line "PID COMMAND" for each process that has the file open.
@@ -15,15 +15,15 @@ holders() {
     done
 }
 
-# part LOGS NAME COMMAND...: the command's output goes on, and into LOGS/NAME.log; the time that it took, into LOGS/times. It fails
-# with the command, or when processes are left that hold its output open; they are ended.
+# part LOGS NAME COMMAND...: run the command, copy its output to LOGS/NAME.log and append its duration to LOGS/times. A part fails if
+# its command fails, or if it leaves behind processes that hold its output open; these are killed.
 part() {
     local log name=$2 began=$SECONDS status=0 clock follower left
     log=$(realpath "$1")/$name.log
     shift 2
     echo "== $name"
     : >"$log"
-    # Through the file, not through a pipe: a pipe ends with the last process that has it open.
+    # Follows a file instead of reading a pipe: a leftover process would keep the pipe open forever.
     sleep infinity >/dev/null 2>&1 &
     clock=$!
     tail -n +1 -s 0.2 -f --pid=$clock "$log" &
@@ -39,7 +39,7 @@ part() {
     [ $status = 0 ] || failed_parts+=("$name (status $status)")
     if [ -n "$left" ]; then
         failed_parts+=("$name (left running: ${left//$'\n'/; })")
-        # Whoever has ended by himself meanwhile need not be ended.
+        # Some may have ended in the meantime.
         cut -d ' ' -f 1 <<<"$left" | xargs kill -KILL 2>/dev/null || true
     fi
     printf '%-10s %3d:%02d\n' "$name" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)) >>"$(dirname "$log")/times"

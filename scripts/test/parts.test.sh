@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Is the output of a part complete, and does a process that it leaves behind make it fail instead of holding up everything?
+# Is the output of a part complete, and does a leftover process fail the part instead of blocking the suite?
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 export AFTERLIFE=2
 . "$root/scripts/parts.sh"
 
 mkdir "$scratch/logs"
-# runs NAME COMMAND...: what the part prints is in $said.
+# runs NAME COMMAND...: run a part, with its output in $said.
 runs() {
     failed_parts=()
     part "$scratch/logs" "$@" >"$scratch/said"

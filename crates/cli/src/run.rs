@@ -59,11 +59,10 @@ pub(crate) struct RunArguments {
     /// Leaves the processes that the program starts uncolored. Not on the kernel floor, where they keep the colors.
     #[arg(long)]
     pub(crate) no_children: bool,
-    /// Copies into color every private file mapping up to 256 MiB that the program may write, not only those of programs and
-    /// libraries.
+    /// Copy every writable private file mapping up to 256 MiB into color, not only programs and libraries.
     ///
-    /// Such a mapping has to show what others write to its file later, and a copy does not: use this where nobody does (the JVM's
-    /// class archive, a saved image). Not on the kernel floor, where what the program writes is in color anyway.
+    /// A copy does not show later writes to the file. Use this for files that nothing modifies during the run, such as the JVM's
+    /// class archive or a saved image. Refused on the kernel floor, which colors such pages when the program writes them.
     #[arg(long)]
     pub(crate) copy_files: bool,
     /// CPUs the program may run on, for instance 2,3; default: those of the caller, or the plan's.

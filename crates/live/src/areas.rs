@@ -78,7 +78,7 @@ pub(crate) fn of(pid: Pid) -> io::Result<Vec<Area>> {
     Ok(String::from_utf8_lossy(&text).lines().filter_map(Area::parse).collect())
 }
 
-/// Whether there is private code of a file among the mappings.
+/// Whether the address space has an executable private mapping of this file.
 pub(crate) fn has_code(areas: &[Area], inode: u64, name: &str) -> bool {
     let code = |area: &&Area| area.is_private_file() && area.protection & libc::PROT_EXEC as u64 != 0;
     areas.iter().filter(code).any(|area| area.inode == inode && area.name == name)
@@ -99,7 +99,7 @@ pub(crate) fn is_locked(pid: Pid, area: &Area) -> bool {
 pub(crate) enum Backing {
     /// No page.
     Missing,
-    /// A private page that is on its way from one frame to another, or in swap.
+    /// A private page that is being migrated or swapped out.
     Elsewhere,
     /// A private page (or the shared zero page) and its frame number.
     Private(u64),

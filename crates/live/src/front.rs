@@ -43,8 +43,8 @@ pub enum Floor {
         prefault_bytes: u64,
         /// Color the processes that the program starts, too.
         children: bool,
-        /// Copy every private file mapping that can be written into color when it is mapped, not only those of programs and
-        /// libraries: what is written to the file afterwards does not show.
+        /// Copy every writable private file mapping into color, not only programs and libraries. Copies do not show later writes
+        /// to the file.
         copy_files: bool,
         /// Most memory that a search for frames holds at a time, in bytes.
         search_bytes: u64,

@@ -140,7 +140,7 @@ pub(crate) fn inject(
         space
     });
     if matches!(space, Err(RunError::ProgramGone)) {
-        // Its number may be another's by now.
+        // Its process id may have been reused.
         return space;
     }
     limits.restore();
@@ -356,7 +356,7 @@ fn helper_of(parent: Pid) -> Result<Pid, RunError> {
     };
     stops(parent, libc::PTRACE_EVENT_STOP)?;
     sys::resume(parent, 0)?;
-    // It makes this one call, and ends when it fails.
+    // This process only makes this one call; it exits if the call fails.
     stops(parent, libc::PTRACE_EVENT_CLONE).map_err(|error| match error {
         RunError::HelperLost => RunError::TooManyProcesses,
         error => error,

@@ -87,10 +87,10 @@ pub enum RunError {
     /// The helper does nothing that it has been asked for.
     #[error("the helper in the program's address space has not answered for {0} seconds")]
     HelperSilent(u64),
-    /// The kernel makes no more processes for the program's user or cgroup.
+    /// The limit on processes of the program's user or cgroup leaves no room for a helper.
     #[error(
-        "its helper cannot be created: the user's limit of processes (RLIMIT_NPROC) or that of the cgroup (pids.max) is \
-         reached, and the helper of each process counts"
+        "cannot create its helper: the limit on processes (RLIMIT_NPROC of the user, or pids.max of the cgroup) is reached; \
+         the helper of each process counts"
     )]
     TooManyProcesses,
     /// The program ended while it was being prepared.

@@ -39,12 +39,11 @@ pub struct AddressSpaceReport {
     pub last_move_error: u64,
     /// Pages that forks made shared: the first to write one gets a frame of the kernel's choice.
     pub pages_shared_by_fork: u64,
-    /// Private file mappings, of code or to be written, that were not copied into color: too large, or neither text nor data
-    /// of a library.
+    /// Writable or executable private file mappings that were not copied into color: too large, or not part of a library.
     pub file_mappings_not_copied: u64,
     /// Their bytes.
     pub file_bytes_not_copied: u64,
-    /// The program serves faults of its own memory, with a userfaultfd: those pages are not in color.
+    /// The program registered memory with its own userfaultfd: those pages are not kept in color.
     pub serves_itself: bool,
     /// Private pages in color at the end.
     pub pages_in_color_at_end: u64,
@@ -116,8 +115,8 @@ pub enum RunVerdict {
     Refused,
     /// Some pages were out of color.
     Violated,
-    /// No page was seen out of color, but there was memory that nobody kept in color, and what of it had been given up before
-    /// the end was not looked at.
+    /// No page was observed out of color, but some memory was not kept in color (private file mappings, ranges registered with
+    /// the program's own userfaultfd), and what the program released before its end was not checked.
     Unproven,
 }
 

@@ -21,7 +21,7 @@ const BOOST: Duration = Duration::from_millis(20);
 const CREDIT: Duration = Duration::from_secs(1);
 /// Share of priority in the long run: 1 in this number.
 const CREDIT_REGAINED: u32 = 4;
-/// Longest time without a message or activity while an answer is due; ten times as long for a helper that waits for a device.
+/// Longest wait for an answer without any activity of the helper; ten times as long while it is in uninterruptible sleep.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Polling interval while waiting for a helper.
 const LOOK_MS: i32 = 10;
@@ -40,7 +40,7 @@ pub(crate) struct Settings {
     pub(crate) prefault_pages: u64,
     /// Processes that the program starts are colored too.
     pub(crate) children: bool,
-    /// Every private file mapping that can be written is copied, not only those of programs and libraries.
+    /// Copy every writable private file mapping, not only programs and libraries.
     pub(crate) copy_files: bool,
     /// Helpers may read the filter's listener: the program has the supervisor's privileges anyway.
     pub(crate) lane: bool,
@@ -262,8 +262,8 @@ impl Space {
     }
 
     fn await_message(&mut self) -> Result<(), RunError> {
-        // By looks, not by the clock: this process may have been frozen together with the helper. A look at a helper that
-        // waits for a device or a file system counts for a tenth: it may be slow, and it may be the program's own.
+        // Counts polls, not time: both processes may have been frozen together. A poll of a helper in uninterruptible sleep counts
+        // a tenth. That sleep is bounded, too, because the file system may be the program's own.
         let (mut silence, mut latest) = (0, sys::activity(self.helper));
         while !sys::is_readable(&self.socket, LOOK_MS) {
             match sys::wait(self.helper, false)? {
@@ -399,7 +399,7 @@ impl Space {
         }
     }
 
-    /// Answers which pages of the helper are in color, or are not copied.
+    /// Answers which pages of the address space satisfy `wanted`.
     fn classify(&mut self, question: &Reply, wanted: impl Fn(Backing) -> bool) -> Result<(), RunError> {
         let [start, pages, ..] = question.extra;
         if start >= areas::USER_END || pages > 1 << 16 {
@@ -450,7 +450,7 @@ impl Space {
         self.write_runs(wire::RUNS_OFFSET, &runs)
     }
 
-    /// Whether there are private pages out of color in mappings of files.
+    /// Whether any file mapping has private pages out of color.
     pub(crate) fn has_files_out_of_color(&self, choice: &dyn FrameChoice) -> bool {
         let areas = areas::of(self.helper).unwrap_or_default();
         let wrong = |area: &Area| self.pages.private(area.start, area.end, 1, |frame| !choice.contains(frame));

@@ -51,9 +51,9 @@ struct Served {
     began: &'static str,
     first_pid: Pid,
     shared_by_fork: u64,
-    /// Private file mappings that can be written and are not copied, and their bytes.
+    /// Number and bytes of writable private file mappings that were not copied.
     not_copied: (u64, u64),
-    /// The program serves faults of its own memory.
+    /// The program registered memory with its own userfaultfd.
     serves_itself: bool,
     /// Refusals that the helper has spoken of.
     refusals: u64,
@@ -113,7 +113,7 @@ pub(crate) struct Supervisor {
     lane: Option<u64>,
     /// The program has ended, and the front waits for the report.
     ended: bool,
-    /// There are processes with the filter.
+    /// Some process still has the filter.
     filtered: bool,
     report: RunReport,
     /// Lines that the front has not taken yet: it may have been stopped with its program.
@@ -158,8 +158,8 @@ impl Supervisor {
         })
     }
 
-    /// Serves until nobody is left who could ask: a process that is not colored may outlive all that are, and still has the
-    /// filter. Without a listener, the calls that stop there would fail.
+    /// Serves until no process has the filter. An uncolored process may outlive all colored ones; without a listener, its
+    /// filtered calls would fail with ENOSYS.
     pub(crate) fn serve(&mut self) {
         while self.front.is_some() || self.filtered || !self.processes.is_empty() || !self.tracing.is_empty() {
             self.catch_up();
@@ -491,7 +491,7 @@ impl Supervisor {
     }
 
     fn not_colored(&mut self, pid: Pid, error: &RunError) {
-        // One that has ended meanwhile needs no color, and its number may be another's by now.
+        // An ended process needs no color, and its id may have been reused.
         if matches!(error, RunError::ProgramGone) || !std::path::Path::new(&format!("/proc/{pid}")).exists() {
             return;
         }
@@ -573,7 +573,7 @@ impl Served {
     }
 }
 
-/// A text that no terminal takes for commands: names of files and programs are whatever their users like.
+/// Replaces control characters: file names are under the program's control and must not reach a terminal unescaped.
 fn plain(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }

@@ -291,8 +291,8 @@ pub(crate) fn descriptor_of(process: &OwnedFd, number: RawFd) -> io::Result<Owne
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// The file that a thread has open under a number: its name and its inode, as `/proc/PID/maps` gives them. The file system of
-/// the file is not asked: it may be the program's own, and never answer.
+/// Name and inode of an open file of a thread, as in `/proc/PID/maps`. Does not query the file system, which may be a FUSE
+/// daemon of the program that never answers.
 pub(crate) fn file_of(thread: Pid, number: RawFd) -> Option<(String, u64)> {
     let name = std::fs::read_link(format!("/proc/{thread}/fd/{number}")).ok()?;
     let info = std::fs::read_to_string(format!("/proc/{thread}/fdinfo/{number}")).ok()?;
@@ -300,11 +300,11 @@ pub(crate) fn file_of(thread: Pid, number: RawFd) -> Option<(String, u64)> {
     Some((name.to_string_lossy().into_owned(), inode))
 }
 
-/// Whether a descriptor is the device of endless zeros: a private mapping of it is memory without a file.
+/// Whether a descriptor refers to the character device 1:5, `/dev/zero`.
 pub(crate) fn is_dev_zero(file: &OwnedFd) -> bool {
     let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
-    // SAFETY: an empty path, and room for the result; what the kernel leaves out is zero, of which every field is a number.
+    // SAFETY: the path is empty, the buffer has the size of the result, and zero is a valid value of every field.
     let (result, found) = unsafe {
         let wanted = libc::STATX_TYPE;
         let result = libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, wanted, found.as_mut_ptr());

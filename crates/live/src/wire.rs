@@ -32,7 +32,7 @@ pub const RUNS_MAX: usize = 0x1_0000 / size_of::<Run>();
 pub const STACK_TOP: u64 = CONTROL_BASE + CONTROL_LEN;
 /// Fresh pages whose color is not known yet, when frames cannot be had through the free list.
 pub const INTAKE_BASE: u64 = 0x4d10_0000_0000;
-/// Pages in transit.
+/// Scratch page.
 pub const STAGE_BASE: u64 = 0x4d30_0000_0000;
 /// Ready pages: a ring of chunks.
 pub const READY_BASE: u64 = 0x4d40_0000_0000;
@@ -194,7 +194,7 @@ pub struct Counters {
     pub recycled_pages: u64,
     /// Existing pages put in color.
     pub recolored_pages: u64,
-    /// Pages of files, text and data, copied into color.
+    /// File pages copied into color.
     pub copied_pages: u64,
     /// Mappings that userfaultfd refused to register.
     pub register_refused: u64,
@@ -234,19 +234,18 @@ pub mod op {
     pub const REGISTER: u32 = 10;
     /// Put the `args[0]` runs of the run list (existing pages of registered memory) in color.
     pub const RECOLOR: u32 = 11;
-    /// Give the pages of the private file mapping `args[0] .. +args[1]`, protection `args[2]`, that are still the file's frames
-    /// of their own.
+    /// Copy the pages of the private file mapping `args[0] .. +args[1]`, protection `args[2]`, that are not private yet, into
+    /// color.
     pub const COPY: u32 = 12;
     /// Bring in all missing pages of `args[0] .. +args[1]`, which has protection `args[2]`.
     pub const FILL: u32 = 13;
     /// Watch `args[0] .. +args[1]` no longer: the program does.
     pub const UNREGISTER: u32 = 20;
-    /// Put the `args[0]` runs of the run list (private pages of writable file mappings with protection `args[1]`) in color,
-    /// content included.
+    /// Move the `args[0]` runs of the run list, private pages of a writable file mapping with protection `args[1]`, into color.
     pub const REWRITE: u32 = 21;
     /// Have at least `args[0]` pages ready.
     pub const GROW: u32 = 14;
-    /// Answer to a question of the helper: `args[0]` runs of the answer list are those it asks for.
+    /// Answer to a question of the helper: number of runs in the answer list, in `args[0]`.
     pub const CLASSIFIED: u32 = 15;
     /// Take the filter's listener, which comes along, and answer simple calls of this address space yourself
     /// (`args[0]` = 1), or give it back (0).
@@ -284,7 +283,7 @@ pub mod say {
     pub const DONE: u32 = 2;
     /// Which pages of `extra[0]`, `extra[1]` pages, are in color? Answer with [`super::op::CLASSIFIED`].
     pub const CLASSIFY: u32 = 3;
-    /// Which pages of `extra[0]`, `extra[1]` pages, are not private, but a file's or missing? Answer with
+    /// Which pages of `extra[0]`, `extra[1]` pages, are missing or belong to a file? Answer with
     /// [`super::op::CLASSIFIED`].
     pub const UNCOPIED: u32 = 8;
     /// Put `extra[0]` frames of the right color on top of the free list of the helper's CPU, and keep the helper on that

@@ -513,7 +513,7 @@ mod tests {
         assert!(ended.wall >= Duration::from_millis(50));
 
         let before = Instant::now();
-        // The shell has a child, which is killed with it.
+        // The shell's child must end with it.
         let forever = format!("sleep 7200{}", std::process::id());
         let error = shell(&format!("{forever}; true"), Duration::from_millis(100)).unwrap_err();
         assert!(matches!(error, ChildError::Hung(_)));

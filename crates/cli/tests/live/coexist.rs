@@ -33,14 +33,14 @@ fn strict_mode_is_refused_and_told() {
     }
 }
 
-/// It looks at the mappings of its process, and ends where it finds one that it does not expect.
+/// ThreadSanitizer aborts a process that has a mapping where it expects none.
 #[test]
 fn thread_sanitizer_ends_and_the_cause_is_told() {
     let Some(machine) = Machine::take(&["cc"]) else { return };
     let program = machine.compile("coexist", &["-fsanitize=thread"]);
     let ended = Launch::new(&machine, &[program.to_str().expect("text"), "unmaps_memtint"]).colored().end();
     assert!(ended.stderr.contains("FATAL: ThreadSanitizer"), "{}", ended.stderr);
-    assert_told(&ended, "ThreadSanitizer accepts no mapping at memtint's addresses");
+    assert_told(&ended, "ThreadSanitizer rejects mappings at memtint's addresses");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn few_descriptors_suffice() {
     }
 }
 
-/// Helpers count against the limit of processes: in a strict run, a child that can have none is ended.
+/// Helpers count against RLIMIT_NPROC: a strict run kills a child whose helper cannot be created.
 #[test]
 fn a_limit_of_processes_is_named() {
     let Some(machine) = Machine::take(&["cc"]) else { return };
@@ -65,7 +65,7 @@ fn a_limit_of_processes_is_named() {
     let launch = program.launch(&machine, "has_no_room_for_another_helper");
     let ended = launch.options(&["--user", "nobody"]).colored().end();
     ended.assert_success();
-    assert_told(&ended, "the user's limit of processes (RLIMIT_NPROC)");
+    assert_told(&ended, "the limit on processes (RLIMIT_NPROC");
 }
 
 #[test]

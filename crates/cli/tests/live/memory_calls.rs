@@ -158,7 +158,7 @@ fn locked_memory_grows_page_by_page() {
     assert!(kept < 30_000, "{kept} frames for 20200 pages");
 }
 
-/// Too large to be copied, or no library's: they stay the kernel's, and both the run and the observer say how much that is.
+/// Mappings that are too large, or not part of a library, are not copied: the run and `inspect` report their size.
 #[test]
 fn large_private_files_are_listed() {
     let Some(machine) = Machine::take(&["cc"]) else { return };
@@ -181,20 +181,20 @@ fn large_private_files_are_listed() {
     assert!(ended.report.to_string().contains("private file mapping"), "{}", ended.report);
 }
 
-/// A copy would show old bytes: such mappings stay the kernel's, and the run says so.
+/// A copy would show stale bytes: such mappings are not copied, and the run reports them.
 #[test]
 fn private_files_follow_their_files() {
     let Some(machine) = Machine::take(&["cc"]) else { return };
     let check = Check::new(&machine, "memory", "private_files_follow_their_files", &[]);
     check.native();
     let ended = run_through(check.launch().colored(), |report| {
-        // The kernel may have put pages in color by chance; nothing else is out of color.
+        // Only pages of the file may be out of color; some are in color by chance.
         let data = |mapping: &OutMapping| mapping.kind == SegmentKind::Data && mapping.name.contains("memory-");
         assert!(report.out_of_color.mappings.iter().all(data), "{}", crate::common::listing(report));
     });
     ended.assert_success();
     assert_eq!((ended.total("file_mappings_not_copied"), ended.total("file_bytes_not_copied")), (2, 100 << 12));
-    let told = |line: &&str| line.contains("follows its file") && line.contains("not in color");
+    let told = |line: &&str| line.contains("must follow the file") && line.contains("not in color");
     assert_eq!(ended.problems().iter().filter(|line| told(line)).count(), 1, "{}", ended.report);
 }
 

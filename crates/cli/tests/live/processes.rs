@@ -191,7 +191,7 @@ fn a_child_outlives_the_program_in_color_and_then_nothing_is_left() {
     assert!(within(Duration::from_secs(300), || alive().is_empty()), "left behind: {:?}", alive());
 }
 
-/// It has the system-call filter, and its calls are still answered when nobody in color is left.
+/// An uncolored process inherits the system-call filter: its calls are answered even after the last colored process ended.
 #[test]
 fn a_child_without_colors_outlives_the_run() {
     let Some(machine) = Machine::take(&["sh", "sort"]) else { return };

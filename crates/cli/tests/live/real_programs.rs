@@ -111,7 +111,7 @@ fn java() {
     });
     let place = class.parent().expect("it lies in a directory");
     let command = ["java", "-Xmx256m", "-XX:-UsePerfData", "-cp", text_of(place), "Work"];
-    // It maps its archive of classes privately, and writes to it.
+    // The JVM maps its class archive privately and writes to it.
     compare_larger(4000, || Launch::new(&machine, &command).options(&["--copy-files"]));
 }
 

@@ -109,7 +109,7 @@ static void unmaps_memtint(void)
 	CHECK(holds(memory, 64 * PAGES, 6));
 }
 
-/* Threads of this user, those of helpers included. */
+/* Threads of this user, helpers included. */
 static int own_threads(void)
 {
 	int found = 0;
@@ -144,7 +144,7 @@ static void has_no_room_for_another_helper(void)
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* As debuggers, profilers and stack traces need it. */
+/* Debuggers, profilers and stack traces depend on it. */
 static void finds_its_code_by_name(void)
 {
 	char line[512], name[300];
@@ -163,7 +163,7 @@ static void finds_its_code_by_name(void)
 	CHECK(files >= 3);
 }
 
-/* As restorers and preloaders do: what is neither data nor has a name is not known, and goes. */
+/* As restorers and preloaders do: unmap everything that is neither data nor named. */
 static void unmaps_what_has_no_name(void)
 {
 	struct { unsigned long from, to; } unknown[64];

@@ -352,7 +352,7 @@ static void no_huge_pages(void)
 
 /* --- files --- */
 
-/* How the C library maps the programs and libraries that it loads. */
+/* The flags that the C library's loader uses. */
 #define LOADED (MAP_PRIVATE | MAP_DENYWRITE)
 
 static int new_file(size_t pages, size_t more)
@@ -425,7 +425,7 @@ static void library_is_made_writable_later(void)
 	ready();
 }
 
-/* As musl's loader does, without a flag that says so: the whole first, then data over a part of it. */
+/* As musl's loader does, without MAP_DENYWRITE: first the whole file, then data over a part of it. */
 static void data_is_mapped_beside_code(void)
 {
 	size_t pages = 40;
@@ -437,12 +437,12 @@ static void data_is_mapped_beside_code(void)
 	fill(data, 20, 7);
 	ready();
 	CHECK(holds(memory, 1, 0) && holds(data, 20, 7));
-	/* What was written is given up, and the file is there again. */
+	/* Discarding private pages brings back the file's content. */
 	CHECK(madvise(data, 20 * PAGE, MADV_DONTNEED) == 0 && holds(data, 1, 20) && holds(data + 19 * PAGE, 1, 39));
 	CHECK(madvise(memory, PAGE, MADV_DONTNEED) == 0 && holds(memory, 1, 0));
 }
 
-/* What is not a library shows what is done to its file, whenever that is done. */
+/* A private mapping of an ordinary file shows every later change of the file. */
 static void private_files_follow_their_files(void)
 {
 	size_t pages = 50;
@@ -473,7 +473,7 @@ static void private_files_follow_their_files(void)
 	CHECK(holds(memory + 10 * PAGE, 30, 5));
 }
 
-/* A private mapping of it is memory without a file. */
+/* A private mapping of /dev/zero is anonymous memory. */
 static void dev_zero_is_plain_memory(void)
 {
 	size_t pages = 50;

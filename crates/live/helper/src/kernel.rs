@@ -477,8 +477,8 @@ pub(crate) fn now_ns() -> u64 {
 
 /// Copies `length` bytes between present, non-overlapping memory.
 pub(crate) fn copy(to: u64, from: u64, length: u64) {
-    // SAFETY: callers pass pages that are present and not watched for faults, of the pool, or of the program while its threads
-    // are stopped.
+    // SAFETY: callers pass present pages that are not registered with the userfaultfd: pool pages, or pages of the program
+    // while its threads are stopped.
     unsafe {
         asm!("rep movsb", inout("rcx") length => _, inout("rdi") to => _, inout("rsi") from => _,
             options(nostack, preserves_flags));

@@ -265,15 +265,15 @@ impl Helper {
     /// Maps memory for the program and watches it.
     ///
     /// The supervisor has taken MAP_POPULATE and MAP_LOCKED out of the flags: both would let the kernel fill the
-    /// area before it is watched. A private file mapping arrives here only when it may be copied: its pages are put in color
-    /// before the program learns its address.
+    /// area before it is watched. A private file mapping arrives here only if it may be copied: it is copied into color
+    /// before the call returns.
     fn mmap(&mut self, a: [u64; 6], file: i32) -> RawResult {
         let anonymous = a[3] & kernel::MAP_ANONYMOUS != 0;
         let fd = if anonymous { u64::MAX } else { file as u64 };
         let length = (a[1] + PAGE - 1) & !(PAGE - 1);
         let address = kernel::call(kernel::NR_MMAP, [a[0], a[1], a[2], a[3], fd, a[5]])?;
         if !anonymous {
-            // What cannot be copied stays as the kernel has mapped it.
+            // On failure the mapping remains as the kernel made it.
             let _ = self.copy_file(address, length, a[2]);
             return Ok(address);
         }

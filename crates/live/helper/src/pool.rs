@@ -17,7 +17,7 @@ const BULK: u64 = 512;
 const LOST_MAX: u64 = 64;
 /// The same for pages that are wanted ahead of need.
 const LOST_AHEAD_MAX: u64 = 3;
-/// Attempts to copy pages of a file into frames that the pool gives up.
+/// Attempts to copy file pages into frames released by the pool.
 const FROM_POOL_MAX: u64 = 8;
 /// Pages looked at by one question.
 const LOOK_MAX: u64 = 8192;
@@ -409,7 +409,7 @@ impl Helper {
         Some(kept)
     }
 
-    /// Has the supervisor put frames on top of this CPU's free list, and writes to as many pages of `place` from its start on.
+    /// Requests frames on top of this CPU's free list and populates as many pages at the start of `place` with them.
     fn populate_supplied(&mut self, place: Run) -> u64 {
         self.send(Reply { kind: say::WANT, extra: words([place.pages]), ..Reply::default() });
         let [supplied, of_one_node, node, ..] = self.answer(op::TAKE, 0).args;
@@ -425,7 +425,7 @@ impl Helper {
         pages
     }
 
-    /// The same with ready pages of the pool, which are given up for that.
+    /// Releases ready pages of the pool and populates as many pages of `place`, which then get these frames.
     fn populate_from_pool(&mut self, place: Run) -> u64 {
         let pages = self.ready(place.pages);
         let given_up = self.head(pages).pages;
@@ -512,7 +512,7 @@ impl Helper {
         self.drop_head(run.pages);
     }
 
-    /// Asks the supervisor which of some pages are in color, or not copied: the number of runs in the answer list.
+    /// Asks the supervisor which pages are in color, or uncopied, and returns the number of runs in the answer list.
     fn ask(&mut self, question: u32, at: u64, pages: u64) -> usize {
         self.control.state.sequence += 1;
         let id = self.control.state.sequence;
@@ -611,20 +611,20 @@ impl Helper {
 
     // --- private mappings of files ---
 
-    /// Gives the pages of a private file mapping that are still the file's frames of their own, in color, as a write to each
-    /// would: with the bytes that the file has now. What the file cannot fill (past its end) stays as it is.
+    /// Breaks copy-on-write for all pages of a private file mapping that are not private yet, so that each gets a frame in color
+    /// and the file's current content. Pages past the end of the file remain unmapped.
     ///
-    /// The mapping remains one of its file: its name, truncation and `madvise` mean what they always do.
+    /// The mapping stays a file mapping: its name, truncation and `madvise` behave as usual.
     pub(crate) fn copy_file(&mut self, at: u64, length: u64, protection: u64) -> RawResult {
         if protection & kernel::PROT_READ == 0 {
             return Err(Errno::INVALID);
         }
-        // First the file's own pages: they must not get the frames that are meant for the copies.
+        // Read the file first: page-cache allocations would take the frames meant for the copies.
         let end = readable_end(at, length);
         let protect = |flags| kernel::call(kernel::NR_MPROTECT, [at, length, flags, 0, 0, 0]);
         let writable = protection & kernel::PROT_WRITE != 0;
         if !writable {
-            // Refused where memory that can be written may not be executable (MDWE, or a filter that the program began with).
+            // Fails under MDWE, or a seccomp filter that forbids writable and executable memory.
             protect(protection | kernel::PROT_WRITE)?;
         }
         let copied = self.copy_pages(at, end);
@@ -638,12 +638,12 @@ impl Helper {
         let (mut page, mut lost) = (at, 0);
         while let Some(run) = self.next_uncopied(page, end) {
             if kernel::call(kernel::NR_MADVISE, [run.start, PAGE, kernel::MADV_POPULATE_READ, 0, 0, 0]).is_err() {
-                // The file has been cut off meanwhile: it cannot fill what is left.
+                // The file was truncated meanwhile.
                 return Ok(0);
             }
             let mut taken = if lost < LOST_MAX { self.populate_supplied(run) } else { 0 };
             if taken == 0 {
-                // No frames are to be had, or others are faster every time.
+                // There are no frames, or other processes win every race for them.
                 taken = self.populate_from_pool(run);
             }
             if taken == 0 || lost >= LOST_MAX + FROM_POOL_MAX {
@@ -661,7 +661,7 @@ impl Helper {
         Ok(0)
     }
 
-    /// The next pages that are not copied, as many as are copied together.
+    /// The next run of uncopied pages, at most [`BULK`].
     fn next_uncopied(&mut self, from: u64, end: u64) -> Option<Run> {
         let mut at = from;
         while at < end {
@@ -675,7 +675,7 @@ impl Helper {
         None
     }
 
-    /// Lets go of those of some new copies that are not in color. Returns how many are, and the first page that is not.
+    /// Discards new copies that are out of color. Returns the number of copies kept and the first page discarded.
     fn keep_copies(&mut self, at: u64, pages: u64) -> (u64, u64) {
         let (mut kept, mut gap, mut first_gap) = (0, at, None);
         for index in 0..self.ask(say::CLASSIFY, at, pages) {
@@ -691,8 +691,7 @@ impl Helper {
         (kept, first_gap.unwrap_or(gap))
     }
 
-    /// Gives pages of a writable file mapping that have been written already frames of the right color; the program's threads
-    /// are stopped meanwhile.
+    /// Moves written pages of a writable file mapping into color. The program's threads must be stopped.
     pub(crate) fn rewrite(&mut self, runs: usize, protection: u64) -> RawResult {
         let stash = wire::STAGE_BASE;
         if !map_pool(stash, PAGE, false) {
@@ -703,7 +702,7 @@ impl Helper {
             for at in (0..run.pages).map(|page| run.start + page * PAGE) {
                 kernel::copy(stash, at, PAGE);
                 discard(at, at + PAGE);
-                // Where there is no frame in color, the write gets one of the kernel's choice.
+                // On failure, the write below allocates a frame of the kernel's choice.
                 let _ = self.copy_file(at, PAGE, protection);
                 kernel::copy(at, stash, PAGE);
             }
@@ -712,19 +711,19 @@ impl Helper {
     }
 }
 
-/// Gives up pages.
+/// Discards pages.
 fn discard(from: u64, to: u64) {
     if from < to {
         let _ = kernel::call(kernel::NR_MADVISE, [from, to - from, kernel::MADV_DONTNEED_LOCKED, 0, 0, 0]);
     }
 }
 
-/// Writes to pages, without changing them.
+/// Faults pages in for writing, without changing their content.
 fn populate(at: u64, pages: u64) {
     let _ = kernel::call(kernel::NR_MADVISE, [at, pages * PAGE, kernel::MADV_POPULATE_WRITE, 0, 0, 0]);
 }
 
-/// Brings in the pages of a file that is mapped, and returns the address past the last that it can fill.
+/// Reads a file mapping into the page cache and returns the end of its readable part.
 fn readable_end(at: u64, length: u64) -> u64 {
     let read =
         |pages| kernel::call(kernel::NR_MADVISE, [at, pages * PAGE, kernel::MADV_POPULATE_READ, 0, 0, 0]).is_ok();

@@ -1,13 +1,12 @@
-//! Descriptors of the program's own files.
+//! Copies of the program's file descriptors.
 
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, Sender};
 
-/// A copy of a descriptor of the program's.
+/// A copy of one of the program's descriptors, closed by a background thread.
 ///
-/// To close it may take for ever: the kernel asks the file system, which may be the program's own. Another thread does it, and
-/// nobody waits for that one.
+/// Closing flushes the file, and the file system may be a FUSE daemon of the program that never answers.
 pub(super) struct Borrowed(Option<OwnedFd>);
 
 impl Borrowed {
@@ -16,7 +15,7 @@ impl Borrowed {
     }
 
     pub(super) fn fd(&self) -> &OwnedFd {
-        self.0.as_ref().expect("it is there until the end")
+        self.0.as_ref().expect("present until drop")
     }
 }
 
@@ -29,7 +28,7 @@ impl Drop for Borrowed {
             sender
         });
         if let Some(file) = self.0.take() {
-            // The thread ends with the process.
+            // The receiver lives as long as the process.
             let _ = closer.send(file);
         }
     }

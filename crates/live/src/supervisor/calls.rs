@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Text and data of libraries up to this size are copied when they are mapped; larger ones stay the kernel's.
+/// Largest private file mapping that is copied into color.
 pub(super) const COPY_MAX: u64 = 256 << 20;
 
-/// What the device of endless zeros is called.
+/// A private mapping of this device is anonymous memory.
 const DEV_ZERO: &str = "/dev/zero";
 
 /// What is done for a stopped call.
@@ -62,7 +62,7 @@ impl Step {
 pub(super) struct AfterMap {
     pub(super) length: u64,
     pub(super) protection: u64,
-    /// Its pages are to be brought in; those of a file are there.
+    /// Populate it. Copied file mappings are populated already.
     pub(super) fill: bool,
     pub(super) lock: bool,
 }
@@ -237,7 +237,7 @@ impl Supervisor {
             }
             let (thread, number) = (notification.thread as Pid, a[4] as i32);
             let Some((name, inode)) = sys::file_of(thread, number) else { return Plan::Proceed };
-            // The thread has waited all the time: its number has not become another's.
+            // If the call is still pending, the thread id has not been reused.
             if !sys::is_pending(self.listener.fd(), notification.id) {
                 return Plan::Proceed;
             }
@@ -248,7 +248,7 @@ impl Supervisor {
             }
             if name.contains("/libtsan.so") {
                 self.problem_once(format!(
-                    "{name}: ThreadSanitizer accepts no mapping at memtint's addresses, and ends the program"
+                    "{name}: ThreadSanitizer rejects mappings at memtint's addresses and aborts the program"
                 ));
             }
             let Ok(found) = self.descriptor(thread, number) else { return Plan::Proceed };
@@ -267,16 +267,16 @@ impl Supervisor {
         Plan::Carry(VecDeque::from([Step { file, ..Step::call(op::MMAP, a) }]), ending)
     }
 
-    /// Whether a private mapping of a file may be a copy: a loader maps it, or the user says so.
+    /// Whether a private file mapping may be copied: it belongs to a program or library, or `--copy-files` is set.
     fn may_copy(&self, space: u64, (flags, protection): (i32, i32), name: &str, inode: u64) -> bool {
         let of_a_loader = flags & libc::MAP_DENYWRITE != 0 || protection & libc::PROT_EXEC != 0;
         let areas = || self.spaces.get(&space).and_then(|served| areas::of(served.space.helper).ok());
-        // Not every loader says what it is, but each of them maps code of the same file.
+        // Loaders without MAP_DENYWRITE (musl) are recognized by the code they map from the same file.
         let has_code = || areas().is_some_and(|areas| areas::has_code(&areas, inode, name));
         of_a_loader || self.settings.copy_files || has_code()
     }
 
-    /// A private file mapping stays the kernel's: it must show what is written to the file, or is large.
+    /// Reports a private file mapping that is not copied: it must follow its file, or is too large.
     pub(super) fn note_not_copied(&mut self, space: u64, file: &str, bytes: u64) {
         let Some(served) = self.spaces.get_mut(&space) else { return };
         served.not_copied.0 += 1;
@@ -285,13 +285,13 @@ impl Supervisor {
         if bytes > COPY_MAX {
             let program = served.space.program.clone();
             return self.problem(format!(
-                "{program}: the private mapping of {file} has {mib} MiB, and only up to {most} MiB are copied into color: what is \
-                 written of it is not in color"
+                "{program}: the private mapping of {file} has {mib} MiB; only mappings up to {most} MiB are copied, so pages \
+                 written there are not in color"
             ));
         }
         self.problem_once(format!(
-            "a private mapping of {file} follows its file: pages that are written of it are not in color (--copy-files copies \
-             such files as they are when they are mapped)"
+            "a private mapping of {file} must follow the file and is not copied: pages written there are not in color \
+             (--copy-files copies such mappings when they are made)"
         ));
     }
 

@@ -31,7 +31,7 @@ pub(super) struct Job {
 }
 
 impl Supervisor {
-    /// Sends the next request of a space, and finishes the jobs before it that have none left.
+    /// Sends the next request of an address space, finishing jobs that have none left.
     pub(super) fn advance(&mut self, id: u64) {
         loop {
             let Some(served) = self.spaces.get_mut(&id) else { return };
@@ -133,9 +133,9 @@ impl Supervisor {
         ));
     }
 
-    /// A private file mapping becomes writable: what of it belongs to a library is copied first.
+    /// Copies the parts of a library that are about to become writable, then changes the protection.
     pub(super) fn copy_then_protect(&mut self, id: u64) {
-        // What is a file now stays one until it is copied: see `fills`.
+        // Keeps the mappings as listed until they are copied: see `fills`.
         self.end_lane();
         let Some(served) = self.spaces.get_mut(&id) else { return };
         let Some(job) = served.jobs.front_mut() else { return };
@@ -145,7 +145,7 @@ impl Supervisor {
         let areas = areas::of(served.space.helper).unwrap_or_default();
         for area in &areas {
             let (from, to) = (area.start.max(start), area.end.min(end));
-            // What can be written already may be written by another thread this very moment.
+            // Another thread may be writing to an area that is writable already.
             let becomes_writable = area.is_private_file() && area.protection & 3 == 1;
             if from >= to || !becomes_writable {
                 continue;

@@ -242,8 +242,7 @@ impl Supervisor {
                 return Err(short(space));
             }
             uncopied |= [libc::EACCES, libc::EPERM].iter().any(|&refusal| copied == -i64::from(refusal));
-            // The kernel has written the page in which data ends and bss begins. Code that it has written (a breakpoint of
-            // uprobes) stays.
+            // The kernel zeroed the part of the last data page that belongs to bss. Written code (uprobes) is left alone.
             let writable = area.protection & libc::PROT_WRITE as u64 != 0;
             let list = || space.list_pages(&*self.supply.choice, area.start, area.end, false);
             let written = if writable { list() } else { 0 };

@@ -278,7 +278,7 @@ fn quick_figures_come_out_as_their_files_say() {
 
 /// All of them, in full: twenty minutes of a processor.
 ///
-/// `cargo test -p memtint-reproduce --test figures -- --ignored`
+/// `cargo test -p memtint-reproduce --test it -- --ignored`
 #[test]
 #[ignore = "takes twenty minutes of a processor"]
 fn every_figure_comes_out_as_its_file_says() {

@@ -161,7 +161,7 @@ fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
-/// A program of `programs/` where every user may execute it, until this is dropped.
+/// A copy of a test program that every user may execute; removed on drop.
 pub(crate) struct PublicProgram(pub(crate) PathBuf);
 
 impl PublicProgram {
