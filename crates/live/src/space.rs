@@ -27,6 +27,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 const LOOK_MS: i32 = 10;
 /// Questions of one helper answered in a row before other spaces are served.
 const QUESTIONS: usize = 64;
+/// Turns of [`QUESTIONS`] questions after which a request that the supervisor waits for must be done. Prefaulting takes two
+/// questions for 2 MiB: this suffices for 512 GiB.
+const TURNS_MAX: usize = 1 << 13;
 /// Results and refusals that wait to be looked at, at most.
 const UNHEARD_MAX: usize = 1 << 12;
 /// Calls passed on by a helper and not served yet, at most: the program's threads that wait are fewer on any machine.
@@ -388,7 +391,7 @@ impl Space {
 
     /// Waits for the result of a request.
     fn wait_for(&mut self, supply: &Supply, id: u64) -> Result<i64, RunError> {
-        loop {
+        for _ in 0..TURNS_MAX {
             match self.hear(supply, true)? {
                 Some(reply) if reply.kind == say::DONE && reply.id == id => return Ok(reply.value),
                 // Only results of requests, and refusals, are kept: fewer than a helper in its right mind has to say.
@@ -397,6 +400,8 @@ impl Space {
                 None => {}
             }
         }
+        // A helper under attack could ask forever.
+        Err(RunError::HelperLost)
     }
 
     /// Answers which pages of the address space satisfy `wanted`.
