@@ -543,7 +543,10 @@ impl Served {
         let counters = self.space.counters();
         // What the kernel has laid down for a program that never ran is nobody's memory.
         let (right, wrong) = if self.ran { self.space.census(choice) } else { (0, 0) };
-        let of_files = self.not_copied.0 > 0 || (wrong > 0 && self.space.has_files_out_of_color(choice));
+        let from_fork = self.began == "fork";
+        // After a fork, written pages of files have the cause of all others.
+        let unforked = !from_fork && self.shared_by_fork == 0;
+        let of_files = self.not_copied.0 > 0 || (wrong > 0 && unforked && self.space.has_files_out_of_color(choice));
         AddressSpaceReport {
             pid: self.first_pid,
             program: self.space.program.clone(),
@@ -566,7 +569,7 @@ impl Served {
             serves_itself: self.serves_itself,
             pages_in_color_at_end: right,
             pages_out_of_color_at_end: wrong,
-            causes: report::causes(&counters, self.shared_by_fork, of_files, wrong, self.began == "fork"),
+            causes: report::causes(&counters, self.shared_by_fork, of_files, wrong, from_fork),
             ran: self.ran,
             pool_build_ns: counters.grow_ns,
         }
