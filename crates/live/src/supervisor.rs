@@ -459,6 +459,8 @@ impl Supervisor {
             self.ended = true;
             self.poller.remove(front);
         } else {
+            // The broker has a copy of this socket: closing it alone would not end the events.
+            self.poller.remove(front);
             // The front was killed: so is everything it started.
             for process in self.processes.values() {
                 sys::signal_process(&process.handle, libc::SIGKILL);

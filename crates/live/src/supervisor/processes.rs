@@ -6,7 +6,7 @@ use crate::areas;
 use crate::inject;
 use crate::space::Space;
 use crate::sys::{self, Change, Pid};
-use crate::wire::op;
+use crate::wire::{self, op};
 use std::collections::VecDeque;
 
 impl Supervisor {
@@ -155,7 +155,11 @@ impl Supervisor {
         let looks = self.supply.choice.looks_per_page();
         let program = *self.program.get_or_insert(pid);
         let prefault = if began == "exec" && pid == program { self.settings.prefault_pages } else { 0 };
-        let space = inject::inject(&self.kit, &self.settings, looks, prefault, &mut self.listener, pid)?;
+        let injected = inject::inject(&self.kit, &self.settings, looks, prefault, &mut self.listener, pid);
+        if injected.is_err() {
+            self.end_stillborn();
+        }
+        let space = injected?;
         self.poller.add(&space.socket, TOKEN_SPACE | id)?;
         let served = Served {
             space,
@@ -171,6 +175,18 @@ impl Supervisor {
         self.spaces.insert(id, served);
         self.enroll(pid, id);
         Ok(id)
+    }
+
+    /// Kills what a failed injection leaves behind: the process that was to create the helper, and the helper. If the program was
+    /// killed meanwhile, they are alone in an address space that no helper serves.
+    fn end_stillborn(&self) {
+        let served = |pid: Pid| {
+            let helpers = self.spaces.values().map(|served| served.space.helper);
+            helpers.into_iter().any(|helper| helper == pid || sys::same_space(helper, pid))
+        };
+        let has_blob = |pid| areas::of(pid).unwrap_or_default().iter().any(|area| area.start == wire::BLOB_BASE);
+        let known = |pid: &Pid| self.tracing.contains_key(pid) || served(*pid);
+        sys::own_tracees().into_iter().filter(|pid| !known(pid) && has_blob(*pid)).for_each(sys::kill_tracee);
     }
 
     pub(super) fn enroll(&mut self, pid: Pid, space: u64) {
