@@ -115,6 +115,8 @@ pub(crate) struct Supervisor {
     ended: bool,
     /// Some process still has the filter.
     filtered: bool,
+    /// The front was killed: no process of the run may go on.
+    front_lost: bool,
     report: RunReport,
     /// Lines that the front has not taken yet: it may have been stopped with its program.
     unsent: VecDeque<Vec<u8>>,
@@ -152,6 +154,7 @@ impl Supervisor {
             lane: None,
             ended: false,
             filtered: true,
+            front_lost: false,
             unsent: VecDeque::new(),
             untold: 0,
             report: RunReport { compaction: Some(compaction), ..RunReport::default() },
@@ -466,6 +469,7 @@ impl Supervisor {
                 sys::signal_process(&process.handle, libc::SIGKILL);
             }
             self.front = None;
+            self.front_lost = true;
         }
     }
 
@@ -499,7 +503,7 @@ impl Supervisor {
         }
         self.report.processes_not_colored += 1;
         self.problem(format!("process {pid} is not colored: {error}"));
-        if self.settings.strict {
+        if self.settings.strict || self.front_lost {
             // A strict program never runs uncolored.
             if let Ok(process) = sys::open_process(pid) {
                 sys::signal_process(&process, libc::SIGKILL);

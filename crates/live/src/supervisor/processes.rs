@@ -190,6 +190,12 @@ impl Supervisor {
     }
 
     pub(super) fn enroll(&mut self, pid: Pid, space: u64) {
+        if self.front_lost
+            && let Ok(handle) = sys::open_process(pid)
+        {
+            // It was being prepared when the others were killed.
+            sys::signal_process(&handle, libc::SIGKILL);
+        }
         if let Some(process) = self.processes.get_mut(&pid) {
             process.space = space;
         } else if let Ok(handle) = sys::open_process(pid)
