@@ -18,7 +18,7 @@ holders() {
 # part LOGS NAME COMMAND...: run the command, copy its output to LOGS/NAME.log and append its duration to LOGS/times. A part fails if
 # its command fails, or if it leaves behind processes that hold its output open; these are killed.
 part() {
-    local log name=$2 began=$SECONDS status=0 clock follower left
+    local log name=$2 began=$SECONDS status=0 clock follower left pid waited
     log=$(realpath "$1")/$name.log
     shift 2
     echo "== $name"
@@ -40,7 +40,7 @@ part() {
     if [ -n "$left" ]; then
         failed_parts+=("$name (left running: ${left//$'\n'/; })")
         # Some may have ended in the meantime.
-        cut -d ' ' -f 1 <<<"$left" | xargs kill -KILL 2>/dev/null || true
+        while read -r pid _; do kill -KILL "$pid" 2>/dev/null || true; done <<<"$left"
     fi
     printf '%-10s %3d:%02d\n' "$name" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)) >>"$(dirname "$log")/times"
 }

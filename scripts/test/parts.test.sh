@@ -30,7 +30,7 @@ runs stuck sh -c 'sleep 7201 & echo "$!"'
 left=$(tail -n 1 <<<"$said")
 expect "what is left behind is named" "${failed_parts[*]}" "stuck (left running: $left sleep 7201 )"
 sleep 0.1
-expect "and ended" "$(tr '\0' ' ' <"/proc/$left/cmdline" 2>/dev/null || true)" ""
+expect "and ended" "$({ tr '\0' ' ' <"/proc/$left/cmdline"; } 2>/dev/null || true)" ""
 
 expect "the time of each part is kept" "$(sed 's/ *[0-9]*:[0-9]*$//' "$scratch/logs/times" | tr '\n' ' ')" "much bad short stuck "
 echo end
