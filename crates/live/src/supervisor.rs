@@ -306,11 +306,17 @@ impl Supervisor {
         }
     }
 
-    /// A program is about to have fewer privileges than it began with: from now on no helper of the run reads the listener.
+    /// A program is about to have fewer privileges than it began with.
     fn on_fewer_privileges(&mut self, notification: &Notification) {
+        self.end_lane_for_good();
+        sys::proceed(self.listener.fd(), notification.id);
+    }
+
+    /// From now on no helper of the run reads the listener: its program has fewer privileges than this process, or another
+    /// process has the filter and no helper, and its calls are not for the helper of the first to take.
+    fn end_lane_for_good(&mut self) {
         self.settings.lane = false;
         self.end_lane();
-        sys::proceed(self.listener.fd(), notification.id);
     }
 
     /// The kernel has no strict mode beside a filter, and the runtime is one.
@@ -347,6 +353,7 @@ impl Supervisor {
             if let Tracing::Fork(space) = why {
                 self.note_sharing(space);
             }
+            self.end_lane_for_good();
             return sys::proceed(self.listener.fd(), notification.id);
         }
         // Killed while its call waited to be looked at; its number may be another's by now.
@@ -378,6 +385,7 @@ impl Supervisor {
                 if self.settings.strict {
                     sys::conclude(self.listener.fd(), notification.id, -i64::from(libc::EPERM));
                 } else {
+                    self.end_lane_for_good();
                     sys::proceed(self.listener.fd(), notification.id);
                 }
             }
@@ -501,6 +509,7 @@ impl Supervisor {
         if matches!(error, RunError::ProgramGone) || !std::path::Path::new(&format!("/proc/{pid}")).exists() {
             return;
         }
+        self.end_lane_for_good();
         self.report.processes_not_colored += 1;
         self.problem(format!("process {pid} is not colored: {error}"));
         if self.settings.strict || self.front_lost {

@@ -191,7 +191,18 @@ fn a_child_outlives_the_program_in_color_and_then_nothing_is_left() {
     assert!(within(Duration::from_secs(300), || alive().is_empty()), "left behind: {:?}", alive());
 }
 
-/// An uncolored process inherits the system-call filter: its calls are answered even after the last colored process ended.
+/// An uncolored process inherits the system-call filter, and has no helper: its calls are answered while a colored program's
+/// helper answers that program's own.
+#[test]
+fn children_without_colors_work_beside_the_program() {
+    let Some(machine) = Machine::take(&["sh", "seq", "sort", "tail"]) else { return };
+    let script = "sleep 0.3; for i in 1 2 3; do seq 1000 | sort -n | tail -n 1; done";
+    let ended = Launch::new(&machine, &["sh", "-c", script]).options(&["--no-children"]).colored().end();
+    ended.assert_success();
+    assert_eq!(ended.stdout, "1000\n".repeat(3));
+}
+
+/// Nor are its calls lost when the last colored process ends.
 #[test]
 fn a_child_without_colors_outlives_the_run() {
     let Some(machine) = Machine::take(&["sh", "sort"]) else { return };

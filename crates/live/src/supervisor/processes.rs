@@ -217,15 +217,19 @@ impl Supervisor {
         let id = process.space;
         let Some(served) = self.spaces.get_mut(&id) else { return };
         served.space.users.remove(&pid);
-        if served.space.users.is_empty()
-            && let Some(served) = self.spaces.remove(&id)
-        {
-            served.space.await_end();
-            self.close_space(served);
-            if self.lane == Some(id) {
-                self.end_lane();
-            }
+        if !served.space.users.is_empty() {
+            return;
         }
+        if self.lane == Some(id) {
+            self.end_lane();
+        }
+        let Some(mut served) = self.spaces.remove(&id) else { return };
+        // Calls that the helper took are still answered: they may come from a process that shares the memory uncounted.
+        while let Some(taken) = served.space.passed_on(self.listener.fd()) {
+            self.listener.early.push_back(taken);
+        }
+        served.space.await_end();
+        self.close_space(served);
     }
 
     pub(super) fn close_space(&mut self, served: Served) {
