@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use memtint_testing::{Alone, alone, skip};
+use memtint_testing::{Alone, alone, make_room, skip};
 
 use super::processes::end_descendants;
 use super::run::Launch;
@@ -135,24 +135,6 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let directories = ["/usr/bin", "/bin"].into_iter().map(PathBuf::from).chain(std::env::split_paths(&path));
     let executable = |file: &PathBuf| file.metadata().is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
     directories.map(|directory| directory.join(OsStr::new(name))).find(executable)
-}
-
-/// Has the kernel put free memory together if little of it is in blocks: page cache and earlier tests leave it in pieces, in
-/// which a search within a memory limit does not get far. What is asked is what memtint does, not what it was left.
-fn make_room() {
-    const BLOCK_ORDER: usize = 9;
-    let text = std::fs::read_to_string("/proc/buddyinfo").expect("every kernel has it");
-    let in_blocks = |line: &str| -> u64 {
-        let counts = line.split_whitespace().skip(4).map(|count| count.parse::<u64>().expect("a number"));
-        counts.enumerate().skip(BLOCK_ORDER).map(|(order, count)| count << order).sum()
-    };
-    // SAFETY: takes a number.
-    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) } as u64;
-    if text.lines().map(in_blocks).sum::<u64>() < pages / 8 {
-        // Refused where the settings cannot be written: then it is as it was left.
-        let _ = std::fs::write("/proc/sys/vm/drop_caches", "1");
-        let _ = std::fs::write("/proc/sys/vm/compact_memory", "1");
-    }
 }
 
 /// Makes orphans of a run children of this process, where they are found, instead of children of init.
