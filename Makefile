@@ -9,7 +9,7 @@ live := live
 
 PREFIX ?= /usr/local
 
-.PHONY: build install test test-full test-workspace test-live test-scripts lint demo bench setup help
+.PHONY: build install test test-full test-workspace test-live test-scripts lint demo bench prove setup help
 
 help: ## list the goals
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -52,6 +52,9 @@ test-scripts: ## tests of the scripts that fetch kernels, choose suites and coun
 demo: ## two real programs side by side in disjoint colors, and the verdict (as root)
 	@scripts/setup.sh demo
 	@scripts/demo.sh
+
+prove: ## every state of every regulated system of three cores with budgets up to three quanta (about an hour)
+	$(CARGO) test -p memtint-guard --release --test it -- --ignored --nocapture every_system
 
 bench: setup build ## what coloring costs, against the same programs without it (as root); platform as for the demonstration
 	@mkdir -p build

@@ -1,0 +1,51 @@
+//! Memory-bandwidth regulation as a pure state machine: reservation and reclaiming as in MemGuard (Yun
+//! et al., 2012), with the defects of its release corrected.
+//!
+//! A regulated core counts memory events (LLC misses, write-backs, DRAM bursts, or a weighted sum of them). In each period its
+//! group may use a budget B. The core gets it in grants of at most a quantum q: a backend arms a counter with each grant,
+//! and reports when it is consumed. Without a further grant the core stands still until the period is over; up to then it may
+//! use a skid of s more events. A core therefore uses at most B + q + s events of its reservation in a period, where q is what the last
+//! grant of the previous period has left if the period begins a little late on that core. When the sum of B + q + s over all
+//! cores is at most r_min, the memory serves each reservation in every period, whatever the others do.
+//!
+//! This crate performs no I/O and has no clock: a backend (simulator, perf, BPF, kernel) reports [`Event`]s and carries out
+//! [`Action`]s. It does not decide which events cost what, nor how a core is stopped.
+//!
+//! Types to know: [`Config`] is checked by [`Guard::new`]; [`Guard`] regulates a whole system from one thread; [`Core`] and [`Shared`]
+//! are its parts, for backends in which each CPU runs its own part and only words are shared; [`released`] models
+//! the published module with its defects.
+//!
+//! ```
+//! use memtint_guard::{Action, Config, Event, Ewma, Group, Guard, Kind, Reservation, Sharing, Source};
+//!
+//! let group = |core, budget, kind| Group {
+//!     cores: vec![core], reservation: Reservation { budget, kind }, quantum: 10, skid: 5,
+//! };
+//! let config = Config {
+//!     cores: 2,
+//!     groups: vec![group(0, 100, Kind::Hard), group(1, 20, Kind::Soft)],
+//!     guaranteed: 150, // 100 + 20 + 2 (10 + 5): equality is enough
+//!     reclaim_step: 10,
+//!     sharing: Sharing::Off,
+//! };
+//! let mut guard = Guard::new(config, |_| Ewma::new(1))?;
+//! let mut actions = Vec::new();
+//! guard.on(Event::Busy { core: 1 }, &mut actions);
+//! guard.on(Event::PeriodStart { core: 1, period: 1, unused: 0 }, &mut actions);
+//! assert_eq!(actions, [Action::Grant { core: 1, events: 10, source: Source::Reservation }]);
+//! # Ok::<(), memtint_guard::GuardError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod core;
+mod guard;
+mod predict;
+pub mod released;
+mod rule;
+mod word;
+
+pub use crate::core::{Action, Core, ReleaseReason, Shared, Signal, Source, ThrottleReason, Use};
+pub use guard::{Event, Guard, parts};
+pub use predict::{Ewma, LastValue, Linear, Prediction, Predictor};
+pub use rule::{Config, Group, GuardError, Kind, Reservation, Sharing, bandwidth, by_weight, events_per_period};
+pub use word::Word;

@@ -1,0 +1,271 @@
+//! MemGuard's module as released (commit `bcb08a4`, 2022), one counter of it: a model to compare with, not a regulator to use.
+//!
+//! Each [`Defect`] of the release can be present or mended by itself, so that a test shows what it costs. Source of the algorithm and of its defects:
+//! the module's code, `memguard.c`. Left out is what concerns its place in Linux and not the algorithm: scheduling classes
+//! that its throttling thread does not preempt, PREEMPT_RT, CPU hotplug, parsing.
+
+use std::collections::BTreeSet;
+
+/// A defect of the release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Defect {
+    /// The counter is reloaded with the whole budget before the overflow handler runs; what the handler writes later has no
+    /// effect. A core that reclaims n events gets a whole budget.
+    ReclaimOverGrants,
+    /// A core that reclaims from others raises their budgets to the full, and takes the difference as well. The donor's next
+    /// overflow is ignored, since its use is below its raised budget.
+    RaidedDonor,
+    /// The prediction is corrected after an underrun only if less than the budget was used, which cannot be where it is asked.
+    UnreachableCompensation,
+    /// A core that is exempt (`rt`) is throttled like others.
+    ExemptionWithoutEffect,
+    /// Idle cores count as cores that have budget left: sharing never begins while one is idle.
+    IdleBlocksSharing,
+    /// A period that begins early (mode 5) does not stop the counters: they go on with a whole budget.
+    RestartWithoutStop,
+    /// Events in the kernel are not counted.
+    KernelUncounted,
+}
+
+impl Defect {
+    /// All of them: the release.
+    pub const ALL: [Defect; 7] = [
+        Defect::ReclaimOverGrants,
+        Defect::RaidedDonor,
+        Defect::UnreachableCompensation,
+        Defect::ExemptionWithoutEffect,
+        Defect::IdleBlocksSharing,
+        Defect::RestartWithoutStop,
+        Defect::KernelUncounted,
+    ];
+}
+
+/// What happens when all active cores are throttled (`exclusive`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exclusive {
+    /// Mode 0: nothing.
+    Off,
+    /// Mode 2: all run until the period is over.
+    Spare,
+    /// Mode 5: a new period begins.
+    Proportional,
+}
+
+/// Settings of the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Budget of each core, in events per period.
+    pub limits: Vec<u64>,
+    /// Cores that are exempt from regulation.
+    pub exempt: BTreeSet<usize>,
+    /// Predict, donate and reclaim.
+    pub reclaim: bool,
+    /// Least events worth reclaiming from others (`g_qmin`).
+    pub least_reclaim: u64,
+    /// Best-effort sharing.
+    pub exclusive: Exclusive,
+}
+
+/// One core of the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Core {
+    limit: u64,
+    /// Budget of this period after donation (`cur_budget`).
+    current: u64,
+    /// Donated at the start of the period, and not taken back by anybody; used when [`Defect::RaidedDonor`] is mended.
+    lent: u64,
+    /// Events counted since the period began.
+    used: u64,
+    /// Events until the counter overflows.
+    until_overflow: u64,
+    /// Average of what was used, each period for a half.
+    average: u64,
+    throttled: bool,
+    idle: bool,
+    sharing: bool,
+    /// Shortfall of this period (`prev_throttle_error`).
+    shortfall: u64,
+}
+
+/// The module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Released {
+    settings: Settings,
+    defects: BTreeSet<Defect>,
+    cores: Vec<Core>,
+}
+
+impl Released {
+    /// Loads the module with these defects. All cores are busy; the first period begins with their limits.
+    pub fn new(settings: Settings, defects: impl IntoIterator<Item = Defect>) -> Released {
+        let core = |&limit: &u64| Core {
+            limit,
+            current: limit,
+            lent: 0,
+            used: 0,
+            until_overflow: limit,
+            average: limit,
+            throttled: false,
+            idle: false,
+            sharing: false,
+            shortfall: 0,
+        };
+        let cores = settings.limits.iter().map(core).collect();
+        Released { settings, defects: defects.into_iter().collect(), cores }
+    }
+
+    fn has(&self, defect: Defect) -> bool {
+        self.defects.contains(&defect)
+    }
+
+    /// Number of cores.
+    pub fn cores(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// Whether the core stands still.
+    pub fn is_throttled(&self, core: usize) -> bool {
+        self.cores[core].throttled
+    }
+
+    /// Budget of the core in this period, after donation.
+    pub fn current_budget(&self, core: usize) -> u64 {
+        self.cores[core].current
+    }
+
+    /// Events until the core's counter overflows.
+    pub fn until_overflow(&self, core: usize) -> u64 {
+        self.cores[core].until_overflow
+    }
+
+    /// A core has no work, or has work again.
+    pub fn set_idle(&mut self, core: usize, idle: bool) {
+        self.cores[core].idle = idle;
+        if idle && !self.has(Defect::IdleBlocksSharing) {
+            self.share_if_all_are_throttled();
+        }
+    }
+
+    /// A core would use memory: `true` if it does, `false` if it stands still.
+    pub fn access(&mut self, core: usize, in_kernel: bool) -> bool {
+        if self.cores[core].throttled {
+            return false;
+        }
+        if in_kernel && self.has(Defect::KernelUncounted) {
+            return true;
+        }
+        let limit = self.cores[core].limit;
+        let this = &mut self.cores[core];
+        this.used += 1;
+        this.until_overflow = this.until_overflow.saturating_sub(1);
+        if this.until_overflow == 0 {
+            // perf has reloaded the counter when the handler runs.
+            this.until_overflow = limit;
+            self.overflow(core);
+        }
+        true
+    }
+
+    /// Starts a period on a core.
+    pub fn period_start(&mut self, core: usize) {
+        self.begin_period(core, true);
+    }
+
+    fn begin_period(&mut self, core: usize, stopped: bool) {
+        let reclaim = self.settings.reclaim;
+        let this = &mut self.cores[core];
+        // The average counts a period that fell short as one that used more than its budget, so nothing is donated next.
+        let used = if this.shortfall > 0 { this.limit + this.shortfall } else { this.used };
+        this.average = if this.shortfall > 0 { used } else { this.average.midpoint(used) };
+        let surplus = if reclaim { this.limit.saturating_sub(this.average.max(1)) } else { 0 };
+        (this.current, this.lent) = (this.limit - surplus, surplus);
+        (this.used, this.shortfall, this.throttled, this.sharing) = (0, 0, false, false);
+        if stopped {
+            this.until_overflow = this.current;
+        }
+    }
+
+    fn set_period_left(&mut self, core: usize, events: u64) {
+        if !self.has(Defect::ReclaimOverGrants) {
+            self.cores[core].until_overflow = events;
+        }
+    }
+
+    fn overflow(&mut self, core: usize) {
+        let exempt = self.settings.exempt.contains(&core) && !self.has(Defect::ExemptionWithoutEffect);
+        let this = &self.cores[core];
+        if this.sharing || exempt || this.used < this.current {
+            return;
+        }
+        if self.settings.reclaim && self.reclaim(core) {
+            return;
+        }
+        let this = &mut self.cores[core];
+        let (used, limit) = (this.used, this.limit);
+        if used < limit && !self.defects.contains(&Defect::UnreachableCompensation) {
+            this.shortfall = limit - used;
+        }
+        this.throttled = true;
+        self.share_if_all_are_throttled();
+    }
+
+    /// Takes back the core's own donation, else that of others.
+    fn reclaim(&mut self, core: usize) -> bool {
+        let raids = self.has(Defect::RaidedDonor);
+        let this = &mut self.cores[core];
+        let own = if raids { this.limit - this.current } else { this.lent };
+        if own > 0 {
+            this.current += own;
+            this.lent = 0;
+            self.set_period_left(core, own);
+            return true;
+        }
+        let mut amount = 0;
+        for other in (0..self.cores.len()).filter(|&other| other != core) {
+            if amount > self.settings.least_reclaim {
+                break;
+            }
+            let donor = &mut self.cores[other];
+            if raids {
+                amount += donor.limit - donor.current;
+                donor.current = donor.limit;
+            } else {
+                amount += std::mem::take(&mut donor.lent);
+            }
+        }
+        if amount > 0 {
+            if !raids {
+                self.cores[core].current += amount;
+            }
+            self.set_period_left(core, amount);
+        }
+        amount > 0
+    }
+
+    fn share_if_all_are_throttled(&mut self) {
+        let counts_idle = self.has(Defect::IdleBlocksSharing);
+        let blocks = |core: &Core| !core.throttled && (counts_idle || !core.idle);
+        if self.cores.iter().any(blocks) {
+            return;
+        }
+        match self.settings.exclusive {
+            Exclusive::Off => {}
+            Exclusive::Spare => {
+                for core in self.cores.iter_mut().filter(|core| core.throttled) {
+                    (core.throttled, core.sharing) = (false, true);
+                }
+            }
+            Exclusive::Proportional => {
+                let stopped = !self.has(Defect::RestartWithoutStop);
+                (0..self.cores.len()).for_each(|core| self.begin_period(core, stopped));
+            }
+        }
+    }
+}
+
+/// Bandwidth in MB/s (2^20 bytes) that the module prints for so many events of 64 bytes in a period of `period_us`. Its
+/// divisor is an `int`, which overflows from 2048 us on.
+pub fn printed_bandwidth(events: i64, period_us: i32) -> i64 {
+    let divisor = i64::from(period_us.wrapping_shl(20));
+    if divisor == 0 { 0 } else { events * 64 * 1_000_000 / divisor }
+}

@@ -1,0 +1,207 @@
+//! Does each defect of the release occur in the model of the release, and not in ours?
+
+use std::collections::BTreeSet;
+
+use memtint_guard::released::{Defect, Exclusive, Released, Settings, printed_bandwidth};
+use memtint_guard::{Config, Event, Ewma, Group, Kind, Reservation, Sharing, bandwidth};
+use memtint_units::Picoseconds;
+
+use crate::system::System;
+
+fn release(limits: &[u64], exclusive: Exclusive) -> Settings {
+    Settings { limits: limits.to_vec(), exempt: BTreeSet::new(), reclaim: true, least_reclaim: 1, exclusive }
+}
+
+/// The same budgets, soft, in ours.
+fn ours(limits: &[u64], sharing: Sharing) -> System<Ewma> {
+    let group = |(core, &budget): (usize, &u64)| Group {
+        cores: vec![core],
+        reservation: Reservation { budget: budget as u32, kind: Kind::Soft },
+        quantum: 1,
+        skid: 0,
+    };
+    let groups = limits.iter().enumerate().map(group).collect();
+    let config = Config { cores: limits.len(), groups, guaranteed: 10_000, reclaim_step: 1, sharing };
+    System::new(config, |_| Ewma::new(1))
+}
+
+fn use_up_to(release: &mut Released, core: usize, most: u32) -> u32 {
+    (0..most).take_while(|_| release.access(core, false)).count() as u32
+}
+
+/// The release with all defects; and with one of them mended.
+fn with_and_without(settings: &Settings, defect: Defect) -> [Released; 2] {
+    let without = Defect::ALL.into_iter().filter(|&other| other != defect);
+    [Released::new(settings.clone(), Defect::ALL), Released::new(settings.clone(), without)]
+}
+
+/// For long, core 0 has used 10 of 100, and core 1 nearly all of its 50: core 0 donates 90.
+fn learn(release: &mut Released) {
+    let cores = release.cores();
+    for _ in 0..20 {
+        use_up_to(release, 0, 10);
+        if cores > 1 {
+            // All but one: without reclaiming what core 0 has donated.
+            use_up_to(release, 1, 49);
+        }
+        (0..cores).for_each(|core| release.period_start(core));
+    }
+    assert_eq!(release.current_budget(0), 10);
+}
+
+/// The same with ours.
+fn learn_ours(ours: &mut System<Ewma>) {
+    for _ in 0..20 {
+        ours.use_up_to(0, 10);
+        if ours.guard.config().cores > 1 {
+            ours.use_up_to(1, 49);
+        }
+        ours.period_starts();
+    }
+    assert_eq!(ours.guard.used(0).donated, 90);
+}
+
+#[test]
+fn a_reclaiming_core_gets_a_whole_budget() {
+    let settings = release(&[100], Exclusive::Off);
+    let used = with_and_without(&settings, Defect::ReclaimOverGrants).map(|mut release| {
+        learn(&mut release);
+        use_up_to(&mut release, 0, 1000)
+    });
+    // 10 after the donation, then a whole budget for the 90 that were donated.
+    assert_eq!(used, [110, 100]);
+
+    let mut ours = ours(&[100], Sharing::Off);
+    learn_ours(&mut ours);
+    assert_eq!(ours.use_up_to(0, 1000), 100);
+}
+
+#[test]
+fn a_raided_donor_uses_its_donation_as_well() {
+    let settings = release(&[100, 50], Exclusive::Off);
+    let both = |mut release: Released| {
+        learn(&mut release);
+        [1, 0].map(|core| use_up_to(&mut release, core, 10_000))
+    };
+    // 150 are reserved. The raider has also got a whole budget for the one event that it had donated itself.
+    assert_eq!(both(Released::new(settings.clone(), Defect::ALL)), [149, 110]);
+    // Alone: the raider gets what it takes, and the donor a whole budget on top of what it has kept.
+    assert_eq!(both(Released::new(settings.clone(), [Defect::RaidedDonor])), [140, 110]);
+    assert_eq!(both(Released::new(settings, [])), [140, 10]);
+
+    let mut ours = ours(&[100, 50], Sharing::Off);
+    learn_ours(&mut ours);
+    assert_eq!([1, 0].map(|core| ours.use_up_to(core, 10_000)), [140, 10]);
+    // The donor did not get its budget, and that is reported.
+    assert_eq!(ours.shortfalls(), [(0, 90)]);
+}
+
+#[test]
+fn an_underrun_is_followed_by_another() {
+    let settings = release(&[100, 50], Exclusive::Off);
+    // Raids hide underruns.
+    let others = |defect: &Defect| ![Defect::RaidedDonor, Defect::UnreachableCompensation].contains(defect);
+    let defects: Vec<Defect> = Defect::ALL.into_iter().filter(others).collect();
+    let donated = [vec![Defect::UnreachableCompensation], vec![]].map(|unreachable| {
+        let mut release = Released::new(settings.clone(), unreachable.into_iter().chain(defects.clone()));
+        learn(&mut release);
+        use_up_to(&mut release, 1, 10_000);
+        assert_eq!(use_up_to(&mut release, 0, 10_000), 10);
+        release.period_start(0);
+        100 - release.current_budget(0)
+    });
+    assert_eq!(donated, [90, 0]);
+
+    let mut ours = ours(&[100, 50], Sharing::Off);
+    learn_ours(&mut ours);
+    ours.use_up_to(1, 10_000);
+    assert_eq!(ours.use_up_to(0, 10_000), 10);
+    ours.period_starts();
+    assert_eq!(ours.guard.used(0).donated, 0);
+}
+
+#[test]
+fn an_exempt_core_is_throttled() {
+    let settings = Settings { exempt: BTreeSet::from([0]), ..release(&[100, 50], Exclusive::Off) };
+    let used =
+        with_and_without(&settings, Defect::ExemptionWithoutEffect).map(|mut release| use_up_to(&mut release, 0, 1000));
+    assert_eq!(used, [100, 1000]);
+
+    let mut ours = ours(&[100, 50], Sharing::Off);
+    let mut actions = Vec::new();
+    ours.guard.set_regulated(0, false, &mut actions);
+    actions.into_iter().for_each(|action| ours.carry_out(action));
+    assert_eq!(ours.use_up_to(0, 1000), 1000);
+}
+
+#[test]
+fn an_idle_core_blocks_sharing() {
+    let settings = Settings { reclaim: false, ..release(&[100, 50, 50], Exclusive::Spare) };
+    let used = with_and_without(&settings, Defect::IdleBlocksSharing).map(|mut release| {
+        release.set_idle(0, true);
+        for core in [1, 2] {
+            use_up_to(&mut release, core, 1000);
+        }
+        [1, 2].map(|core| use_up_to(&mut release, core, 1000))
+    });
+    assert_eq!(used, [[0, 0], [1000, 1000]]);
+
+    let mut ours = ours(&[100, 50, 50], Sharing::Spare);
+    ours.on(Event::Idle { core: 0 });
+    for core in [1, 2] {
+        ours.use_up_to(core, 1000);
+    }
+    assert_eq!([1, 2].map(|core| ours.use_up_to(core, 1000)), [1000, 1000]);
+    // The idle core keeps its budget: when it becomes busy, the others stop.
+    ours.on(Event::Busy { core: 0 });
+    assert_eq!([1, 2].map(|core| ours.is_stopped(core)), [true, true]);
+    assert_eq!(ours.use_up_to(0, 100), 100);
+}
+
+#[test]
+fn a_period_that_begins_early_ignores_the_donation() {
+    let settings = release(&[100, 50], Exclusive::Proportional);
+    let budget_and_counter = [vec![Defect::RestartWithoutStop], vec![]].map(|restart| {
+        let mut release = Released::new(settings.clone(), restart.into_iter().chain([Defect::UnreachableCompensation]));
+        learn(&mut release);
+        // Core 1 takes the donation as well. Then both have used all there is, and the next period begins.
+        assert_eq!(use_up_to(&mut release, 1, 10_000), 140);
+        use_up_to(&mut release, 0, 10);
+        (release.current_budget(0), release.until_overflow(0))
+    });
+    assert_eq!(budget_and_counter, [(10, 100), (10, 10)]);
+
+    let mut ours = ours(&[100, 50], Sharing::Proportional);
+    learn_ours(&mut ours);
+    let before = ours.guard.core(0).period();
+    assert_eq!(ours.use_up_to(1, 10_000), 140);
+    assert_eq!(ours.use_up_to(0, 10), 10);
+    assert_eq!(ours.guard.core(0).period(), before + 1);
+    // What it was short of is not donated again, and all of the new budget can be used.
+    assert_eq!(ours.guard.used(0).donated, 0);
+    assert_eq!(ours.use_up_to(0, 99), 99);
+}
+
+#[test]
+fn events_in_the_kernel_are_not_counted() {
+    let settings = release(&[100, 50], Exclusive::Off);
+    let used = with_and_without(&settings, Defect::KernelUncounted)
+        .map(|mut release| (0..1000).take_while(|_| release.access(0, true)).count());
+    assert_eq!(used, [1000, 100]);
+    // Ours has no such distinction: a backend reports all events, or states which it leaves out.
+}
+
+#[test]
+fn the_divisor_overflows_from_2048_us_on() {
+    // 1 GiB/s.
+    let events = |period_us: i64| (1 << 30) * period_us / (64 * 1_000_000);
+    assert_eq!(printed_bandwidth(events(1000), 1000), 1023);
+    assert_eq!(printed_bandwidth(events(2047), 2047), 1023);
+    assert!(printed_bandwidth(events(2048), 2048) < 0);
+    assert_eq!(printed_bandwidth(events(4096), 4096), 0);
+    for period_us in [1000, 2047, 2048, 4096, 1_000_000] {
+        let period = Picoseconds(period_us as u64 * 1_000_000);
+        let mib = bandwidth(events(period_us) as u64, 64, period) >> 20;
+        assert!((1023..=1024).contains(&mib), "{mib} at {period_us} us");
+    }
+}

@@ -1,0 +1,10 @@
+//! Is the algorithm right? Each module answers one part of the question.
+
+mod defects;
+mod example;
+mod laws;
+mod orders;
+mod refused;
+mod states;
+mod system;
+mod witness;
