@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -179,6 +180,19 @@ static bool in_turn(const char *name, bool (*call)(bool *done), bool (*judge)(bo
 	return number <= ALLOCATIONS_MAX && number > 1;
 }
 
+/*
+ * On its way back to user space, a preempted thread has its CPU written into the
+ * area that glibc has registered. After a fork that page is copied first, and
+ * when the allocation for that fails the kernel kills the program with SIGSEGV.
+ */
+static void end_restartable_sequences(void)
+{
+	char *area = (char *)__builtin_thread_pointer() + __rseq_offset;
+
+	if (__rseq_size && syscall(SYS_rseq, area, sizeof(struct rseq), RSEQ_FLAG_UNREGISTER, RSEQ_SIG))
+		err(2, "rseq");
+}
+
 static int open_in(const char *name)
 {
 	char path[256];
@@ -198,6 +212,7 @@ int main(int argc, char **argv)
 
 	if (argc != 4)
 		errx(2, "failures FLOOR MAPPING POLICY");
+	end_restartable_sequences();
 	floor_path = argv[1];
 	policy = argv[3];
 	file = fopen(argv[2], "r");
