@@ -2,21 +2,25 @@
 //!
 //! Within a period, every event that may be used is in one of four places: a group's account, the pool, a grant, or a core's past
 //! use. A period begins with each budget in its account, and events move from place to place by compare-and-exchange only;
-//! so grants never add up to more than the budgets.
+//! so grants never add up to more than the budgets. A core whose start is late begins the period with whatever it does next.
 
 use std::hash::{Hash, Hasher};
 
 use crate::predict::Predictor;
 use crate::rule::{Config, Kind, Reservation, Sharing};
-use crate::word::{Roll, Tally, Turn, Word, is_later};
+use crate::word::{Lock, Promise, Roll, Tally, Turn, Word, is_later};
 
 /// What a backend does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Let the core run, and report when it has used this many events, counted from now.
+    /// Let the core run, and report when it has used this many events: counted from the end of its previous grant if that was
+    /// consumed, so that what it has used beyond is not counted twice, and from now otherwise.
     Grant {
         /// The core.
         core: usize,
+        /// Number of the grant, which [`Core::consumed`] takes: an overflow that was under way when the counter was armed
+        /// anew is told from one of this grant.
+        grant: u32,
         /// Events; at least 1.
         events: u32,
         /// Where they come from.
@@ -48,7 +52,7 @@ pub enum Action {
 pub enum Source {
     /// The group's budget.
     Reservation,
-    /// What the group had donated, and has taken back.
+    /// What the group had donated, and has taken back; and what another of its cores has returned since then.
     Donation,
     /// What other groups have donated.
     Pool,
@@ -57,12 +61,14 @@ pub enum Source {
 /// Why a core is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ThrottleReason {
-    /// Its budget is used, and it may not reclaim, or there is nothing to reclaim.
+    /// Its budget is used, and it may not reclaim, or there is nothing to reclaim. A release follows at once if all others have
+    /// used theirs.
     Exhausted {
-        /// Donated events of its budget that it could not take back, since others have used them. Not 0: an underrun.
+        /// Donated events of its group's budget that could not be taken back, since others have them; 0 if this has been
+        /// reported for the group in this period. Not 0: an underrun.
         shortfall: u32,
     },
-    /// Best-effort sharing has ended before the period has: another core has budget left.
+    /// Best-effort sharing has ended before the period has: a core that was idle is active.
     SharingEnded,
 }
 
@@ -73,6 +79,8 @@ pub enum ReleaseReason {
     PeriodStart,
     /// Every active core has used its guarantee: best-effort sharing.
     Sharing,
+    /// Another core of the group has returned events that it does not use.
+    Returned,
     /// The core is no longer regulated.
     Unregulated,
 }
@@ -83,15 +91,20 @@ pub enum ReleaseReason {
 pub enum Signal {
     /// Nothing.
     None,
-    /// Each core, this one included, calls [`Core::look`].
+    /// Each core, this one and idle ones included, calls [`Core::look`].
     Look,
     /// Each core begins this period now.
     NextPeriod(u32),
 }
 
 impl Signal {
-    fn and(self, next: Signal) -> Signal {
-        if next == Signal::None { self } else { next }
+    /// Both. The next period makes every core look.
+    pub(crate) fn and(self, next: Signal) -> Signal {
+        match (self, next) {
+            (Signal::NextPeriod(period), _) | (_, Signal::NextPeriod(period)) => Signal::NextPeriod(period),
+            (Signal::Look, _) | (_, Signal::Look) => Signal::Look,
+            (Signal::None, Signal::None) => Signal::None,
+        }
     }
 }
 
@@ -111,12 +124,14 @@ struct SharedGroup<W> {
     account: Tally<W>,
     /// Donated events that were not taken back.
     owed: Tally<W>,
+    /// Held while events move between account and pool.
+    moving: Lock<W>,
     /// By the parity of the period: what happened in the previous one remains.
     demands: [Demand<W>; 2],
     quantum: u32,
-    reservation: Reservation,
-    /// The reservation from a period on.
-    next: Option<(u32, Reservation)>,
+    /// It has one core.
+    is_single: bool,
+    promise: Promise<W>,
 }
 
 /// What a group asked for in a period.
@@ -134,10 +149,11 @@ impl<W: Word> Shared<W> {
         let group = |group: &crate::Group| SharedGroup {
             account: Tally::new(),
             owed: Tally::new(),
+            moving: Lock::new(),
             demands: [0, 1].map(|_| Demand { granted: Tally::new(), short: Tally::new() }),
             quantum: group.quantum,
-            reservation: group.reservation,
-            next: None,
+            is_single: group.cores.len() == 1,
+            promise: Promise::new(group.reservation),
         };
         Shared {
             pool: Tally::new(),
@@ -148,12 +164,15 @@ impl<W: Word> Shared<W> {
         }
     }
 
-    /// Gives a group another reservation from the next period on. The caller has checked the rule.
-    pub(crate) fn set_reservation(&mut self, group: usize, reservation: Reservation) {
+    /// Gives a group another reservation from a period on, which has not begun. One caller at a time, who has checked the rule; all
+    /// changes that belong together must be made before that period begins.
+    ///
+    /// # Panics
+    /// When there is no such group, or when the period has begun.
+    pub fn set_reservation(&self, group: usize, from: u32, reservation: Reservation) {
         let latest = self.roll.period();
-        let group = &mut self.groups[group];
-        group.reservation = group.reservation_in(latest);
-        group.next = Some((latest.wrapping_add(1), reservation));
+        assert!(is_later(from, latest), "period {from} has begun: {latest} is the latest");
+        self.groups[group].promise.set(latest, from, reservation);
     }
 
     /// The latest period that has begun on any core; 0 before the first.
@@ -166,7 +185,23 @@ impl<W: Word> Shared<W> {
         self.pool.of(period).unwrap_or(0)
     }
 
-    /// Whether every active core has used its guarantee of the latest period.
+    /// Events of a group's budget that can still be granted in a period; what was donated and not taken back is not among them.
+    ///
+    /// # Panics
+    /// When there is no such group.
+    pub fn left(&self, group: usize, period: u32) -> u32 {
+        self.groups[group].account.of(period).unwrap_or(0)
+    }
+
+    /// Events that a group has donated in a period and not taken back, whether or not they can still be.
+    ///
+    /// # Panics
+    /// When there is no such group.
+    pub fn owed(&self, group: usize, period: u32) -> u32 {
+        self.groups[group].owed.of(period).unwrap_or(0)
+    }
+
+    /// Whether every active core has used its guarantee of the latest period. Without active cores, the latest answer stays.
     pub fn all_exhausted(&self) -> bool {
         self.roll.all_exhausted(self.roll.period()) == Some(true)
     }
@@ -174,7 +209,7 @@ impl<W: Word> Shared<W> {
     fn words(&self) -> impl Iterator<Item = u64> {
         let of_group = |group: &SharedGroup<W>| {
             let [even, odd] = group.demands.each_ref().map(|demand| [demand.granted.raw(), demand.short.raw()]);
-            [[group.account.raw(), group.owed.raw()], even, odd].concat()
+            [[group.account.raw(), group.owed.raw()], group.promise.raw(), even, odd].concat()
         };
         [self.pool.raw(), self.roll.raw()].into_iter().chain(self.groups.iter().flat_map(of_group))
     }
@@ -183,18 +218,10 @@ impl<W: Word> Shared<W> {
 impl<W: Word> Hash for Shared<W> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.words().for_each(|word| word.hash(state));
-        self.groups.iter().for_each(|group| (group.reservation, group.next).hash(state));
     }
 }
 
 impl<W: Word> SharedGroup<W> {
-    fn reservation_in(&self, period: u32) -> Reservation {
-        match self.next {
-            Some((from, reservation)) if !is_later(from, period) => reservation,
-            _ => self.reservation,
-        }
-    }
-
     fn demand(&self, period: u32) -> &Demand<W> {
         &self.demands[(period & 1) as usize]
     }
@@ -203,7 +230,8 @@ impl<W: Word> SharedGroup<W> {
         self.demand(period).granted.open(period, 0);
         self.demand(period).short.open(period, 0);
         self.owed.open(period, 0);
-        self.account.open(period, self.reservation_in(period).budget);
+        self.promise.renew(period);
+        self.account.open(period, self.promise.of(period).budget);
     }
 }
 
@@ -231,7 +259,7 @@ pub struct Use {
     pub reclaimed: u32,
     /// Donated on behalf of the group at the start of the period.
     pub donated: u32,
-    /// Donated events of the group's budget that were not there when this core needed them. An underrun if not 0.
+    /// Donated events of the group's budget that were not there when this core was the first to need them. An underrun if not 0.
     pub shortfall: u32,
     /// The core was throttled.
     pub throttled: bool,
@@ -244,6 +272,14 @@ impl Use {
     pub fn granted(&self) -> u32 {
         self.reserved + self.returned + self.reclaimed
     }
+}
+
+/// Number of the latest grant. It tells grants apart; states that differ in it only are alike, and hash alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Number(u32);
+
+impl Hash for Number {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 /// One core's own part. Its methods are called on that core, or for it, one at a time.
@@ -259,6 +295,9 @@ pub struct Core<P> {
     started: bool,
     period: u32,
     phase: Phase,
+    grant: Number,
+    /// Where the latest grant came from.
+    source: Source,
     /// The rest of the account is a donation that was taken back.
     returned: bool,
     used: Use,
@@ -278,6 +317,8 @@ impl<P: Predictor> Core<P> {
             started: false,
             period: 0,
             phase: Phase::Bare,
+            grant: Number(0),
+            source: Source::Reservation,
             returned: false,
             used: Use::default(),
             predictor,
@@ -318,12 +359,15 @@ impl<P: Predictor> Core<P> {
         matches!(self.phase, Phase::Throttled | Phase::Sharing)
     }
 
-    fn active_group<'s, W>(&self, shared: &'s Shared<W>) -> Option<&'s SharedGroup<W>> {
-        self.group.filter(|_| self.regulated).map(|group| &shared.groups[group])
+    fn group<'s, W>(&self, shared: &'s Shared<W>) -> Option<&'s SharedGroup<W>> {
+        self.group.map(|group| &shared.groups[group])
     }
 
-    /// Begins a period. One that is not later than the current one is ignored. `unused`: events of the last grant that the
-    /// core has not used, by its counter; 0 if unknown. They lapse, and do not count as used in the prediction.
+    /// Begins a period, on idle and unregulated cores as well; a later one if that has begun elsewhere. One that is not later
+    /// than the current one is ignored.
+    ///
+    /// `unused`: events of the last grant that the core has not used, by its counter; 0 if unknown. They lapse, and do not
+    /// count as used in the prediction, unless another core donates for the group and has begun its period before.
     pub fn period_start<W: Word>(
         &mut self,
         shared: &Shared<W>,
@@ -331,27 +375,37 @@ impl<P: Predictor> Core<P> {
         unused: u32,
         out: &mut Vec<Action>,
     ) -> Signal {
+        let latest = shared.roll.period();
+        let period = if is_later(latest, period) { latest } else { period };
         if !is_later(period, self.period) {
             return Signal::None;
         }
-        if let (Phase::Granted, Some(group)) = (self.phase, self.active_group(shared)) {
+        if let (Phase::Granted, Some(group)) = (self.phase, self.group(shared)) {
             group.demand(self.period).granted.take(self.period, unused);
         }
-        shared.roll.open(period);
+        let signal = signal_of(shared, shared.roll.open(period));
         shared.pool.open(period, 0);
         self.period = period;
         let first = !std::mem::replace(&mut self.started, true);
         (self.used, self.returned) = (Use::default(), false);
         let before = std::mem::replace(&mut self.phase, Phase::Bare);
-        let Some(group) = self.active_group(shared) else { return Signal::None };
+        let Some(group) = self.group(shared) else { return signal };
         group.open(period);
+        if !self.regulated {
+            return signal;
+        }
         if self.donates && !first {
             self.donate(shared, group);
         }
         if before == Phase::Throttled {
             out.push(Action::Release { core: self.index, reason: ReleaseReason::PeriodStart });
         }
-        if self.busy { self.next_grant(shared, out) } else { Signal::None }
+        if self.busy { signal.and(self.next_grant(shared, out)) } else { signal }
+    }
+
+    /// Begins the period that others have begun, if this core's start is late.
+    fn catch_up<W: Word>(&mut self, shared: &Shared<W>, out: &mut Vec<Action>) -> Signal {
+        if self.started { self.period_start(shared, shared.roll.period(), 0, out) } else { Signal::None }
     }
 
     /// Puts into the pool what the group is not expected to use; at least one event stays, so that a counter can be armed.
@@ -362,95 +416,146 @@ impl<P: Predictor> Core<P> {
         let demand = group.demand(before);
         let (Some(granted), Some(short)) = (demand.granted.of(before), demand.short.of(before)) else { return };
         self.predictor.observe(u64::from(granted) + u64::from(short));
+        let (Kind::Soft, Some(expected)) = (group.promise.of(self.period).kind, self.predictor.predict()) else {
+            return;
+        };
         if short > 0 {
             return;
         }
-        let Reservation { budget, kind } = group.reservation_in(self.period);
-        let (Kind::Soft, Some(expected)) = (kind, self.predictor.predict()) else { return };
-        let surplus = u64::from(budget).saturating_sub(expected.max(1)) as u32;
-        let donated = group.account.take(self.period, surplus);
-        shared.pool.add(self.period, donated);
-        group.owed.add(self.period, donated);
-        self.used.donated = donated;
+        let kept = u32::try_from(expected.max(1)).unwrap_or(u32::MAX);
+        self.used.donated = group.moving.hold(|| {
+            let donated = group.account.take_above(self.period, kept);
+            shared.pool.add(self.period, donated);
+            group.owed.add(self.period, donated);
+            donated
+        });
     }
 
-    /// The core's grant is consumed. Ignored when the core has none: an interrupt that was under way.
-    pub fn consumed<W: Word>(&mut self, shared: &Shared<W>, out: &mut Vec<Action>) -> Signal {
-        if self.phase != Phase::Granted || !self.regulated {
+    /// A grant is consumed. Ignored unless it is the core's latest: the overflow was under way when another was given.
+    pub fn consumed<W: Word>(&mut self, shared: &Shared<W>, grant: u32, out: &mut Vec<Action>) -> Signal {
+        if self.phase != Phase::Granted || self.grant != Number(grant) {
             return Signal::None;
         }
         self.phase = Phase::Bare;
-        self.next_grant(shared, out)
+        let signal = self.catch_up(shared, out);
+        // An idle core asks again when it is busy.
+        if self.phase == Phase::Bare && self.busy { signal.and(self.next_grant(shared, out)) } else { signal }
     }
 
-    /// The core has no work, or has work again.
-    pub fn set_busy<W: Word>(&mut self, shared: &Shared<W>, busy: bool, out: &mut Vec<Action>) -> Signal {
-        if std::mem::replace(&mut self.busy, busy) == busy || !self.regulated {
+    /// The core has no work. `unused`: events of its grant that it has not used, by its counter, which stops; they go back where they
+    /// came from. 0 if unknown: the counter stays armed.
+    pub fn idle<W: Word>(&mut self, shared: &Shared<W>, unused: u32, out: &mut Vec<Action>) -> Signal {
+        if !self.busy {
             return Signal::None;
         }
-        self.change_activity(shared, busy, out)
-    }
-
-    /// The core is regulated from now on, or no longer. A core without a group never is.
-    pub(crate) fn set_regulated<W: Word>(
-        &mut self,
-        shared: &Shared<W>,
-        regulated: bool,
-        out: &mut Vec<Action>,
-    ) -> Signal {
-        if self.group.is_none() || self.regulated == regulated {
-            return Signal::None;
-        }
+        self.busy = false;
         let mut signal = Signal::None;
-        if !regulated {
-            if self.busy {
-                signal = self.change_activity(shared, false, out);
-            }
-            self.phase = Phase::Bare;
-            out.push(Action::Release { core: self.index, reason: ReleaseReason::Unregulated });
+        if self.regulated {
+            signal = self.give_back(shared, unused);
+            signal = signal_of(shared, shared.roll.leave(self.period, self.exhausted())).and(signal);
         }
-        self.regulated = regulated;
-        if let Some(group) = self.active_group(shared) {
-            group.open(self.period);
-            if self.busy {
-                signal = self.change_activity(shared, true, out);
-            }
-        }
-        signal
+        signal.and(self.catch_up(shared, out))
     }
 
-    pub(crate) fn set_donates(&mut self, donates: bool) {
+    /// The core has work.
+    pub fn busy<W: Word>(&mut self, shared: &Shared<W>, out: &mut Vec<Action>) -> Signal {
+        let signal = self.catch_up(shared, out);
+        if std::mem::replace(&mut self.busy, true) || !self.regulated {
+            return signal;
+        }
+        signal.and(self.enter(shared, out))
+    }
+
+    /// The core is regulated from now on. A core without a group never is.
+    pub fn regulate<W: Word>(&mut self, shared: &Shared<W>, out: &mut Vec<Action>) -> Signal {
+        let signal = self.catch_up(shared, out);
+        if self.group.is_none() || std::mem::replace(&mut self.regulated, true) || !self.busy {
+            return signal;
+        }
+        signal.and(self.enter(shared, out))
+    }
+
+    /// The core is no longer regulated. `unused`: as for [`Core::idle`].
+    pub fn exempt<W: Word>(&mut self, shared: &Shared<W>, unused: u32, out: &mut Vec<Action>) -> Signal {
+        if !self.regulated {
+            return Signal::None;
+        }
+        let signal = self.give_back(shared, unused);
+        let turn = if self.busy { shared.roll.leave(self.period, self.exhausted()) } else { Turn::None };
+        (self.regulated, self.phase) = (false, Phase::Bare);
+        out.push(Action::Release { core: self.index, reason: ReleaseReason::Unregulated });
+        signal_of(shared, turn).and(signal).and(self.catch_up(shared, out))
+    }
+
+    /// Makes this core donate for its group, or no longer: at most one core of a group does. Takes effect with the next period.
+    pub fn set_donates(&mut self, donates: bool) {
         self.donates = donates;
     }
 
-    /// Becomes active, or is no longer.
-    fn change_activity<W: Word>(&mut self, shared: &Shared<W>, active: bool, out: &mut Vec<Action>) -> Signal {
-        let exhausted = self.exhausted();
-        if !active {
-            return signal_of(shared, shared.roll.leave(self.period, exhausted));
-        }
-        let signal = signal_of(shared, shared.roll.enter(self.period, exhausted));
+    /// Becomes active.
+    fn enter<W: Word>(&mut self, shared: &Shared<W>, out: &mut Vec<Action>) -> Signal {
+        self.end_throttle_for_returned(shared, out);
+        let signal = signal_of(shared, shared.roll.enter(self.period, self.exhausted()));
+        // Before the first period nothing is counted.
         if self.phase == Phase::Bare && self.started {
             return signal.and(self.next_grant(shared, out));
         }
         signal
     }
 
-    /// Looks whether best-effort sharing has begun or ended.
-    pub fn look<W: Word>(&mut self, shared: &Shared<W>, out: &mut Vec<Action>) {
-        if shared.sharing != Sharing::Spare || !self.regulated {
-            return;
+    /// Releases the core if it is throttled and another core of its group has returned events.
+    fn end_throttle_for_returned<W: Word>(&mut self, shared: &Shared<W>, out: &mut Vec<Action>) -> bool {
+        let has_left = |group: &SharedGroup<W>| group.account.of(self.period).is_some_and(|left| left > 0);
+        if self.phase != Phase::Throttled || !self.group(shared).is_some_and(has_left) {
+            return false;
         }
-        match (self.phase, shared.roll.all_exhausted(self.period)) {
+        self.phase = Phase::Bare;
+        out.push(Action::Release { core: self.index, reason: ReleaseReason::Returned });
+        true
+    }
+
+    /// Returns events of a grant that the core does not use now. Another core of its group may have been throttled for want of
+    /// them.
+    fn give_back<W: Word>(&mut self, shared: &Shared<W>, unused: u32) -> Signal {
+        let (Phase::Granted, Some(group)) = (self.phase, self.group(shared)) else { return Signal::None };
+        if unused == 0 {
+            return Signal::None;
+        }
+        self.phase = Phase::Bare;
+        let (place, origin) = match self.source {
+            Source::Reservation => (&mut self.used.reserved, &group.account),
+            Source::Donation => (&mut self.used.returned, &group.account),
+            Source::Pool => (&mut self.used.reclaimed, &shared.pool),
+        };
+        let unused = unused.min(*place);
+        *place -= unused;
+        group.demand(self.period).granted.take(self.period, unused);
+        origin.add(self.period, unused);
+        if group.is_single { Signal::None } else { Signal::Look }
+    }
+
+    /// Looks what others have changed: whether a period has begun, whether best-effort sharing has begun or ended, whether a core of
+    /// the group has returned events.
+    pub fn look<W: Word>(&mut self, shared: &Shared<W>, out: &mut Vec<Action>) -> Signal {
+        let signal = self.catch_up(shared, out);
+        if !self.regulated {
+            return signal;
+        }
+        if self.busy && self.end_throttle_for_returned(shared, out) {
+            let resumed = signal_of(shared, shared.roll.resume(self.period));
+            return signal.and(resumed).and(self.next_grant(shared, out));
+        }
+        let all_exhausted = shared.roll.all_exhausted(self.period).filter(|_| shared.sharing == Sharing::Spare);
+        match (self.phase, all_exhausted) {
             (Phase::Throttled, Some(true)) => self.share(out),
             (Phase::Sharing, Some(false)) => {
                 self.phase = Phase::Throttled;
                 self.used.throttled = true;
                 out.push(Action::Throttle { core: self.index, reason: ThrottleReason::SharingEnded });
             }
-            // In a later period that has not begun here, the core waits for its own start.
             _ => {}
         }
+        signal
     }
 
     fn share(&mut self, out: &mut Vec<Action>) {
@@ -460,60 +565,71 @@ impl<P: Predictor> Core<P> {
     }
 
     fn next_grant<W: Word>(&mut self, shared: &Shared<W>, out: &mut Vec<Action>) -> Signal {
-        let Some(group) = self.active_group(shared) else { return Signal::None };
-        match self.find_events(shared, group) {
-            Some((events, source)) => {
-                let place = match source {
-                    Source::Reservation => &mut self.used.reserved,
-                    Source::Donation => &mut self.used.returned,
-                    Source::Pool => &mut self.used.reclaimed,
-                };
-                *place += events;
-                group.demand(self.period).granted.add(self.period, events);
-                self.phase = Phase::Granted;
-                out.push(Action::Grant { core: self.index, events, source });
-                Signal::None
-            }
-            None => self.exhaust(shared, group, out),
-        }
+        let Some(group) = self.group(shared).filter(|_| self.regulated) else { return Signal::None };
+        let (events, source) = match self.find_events(shared, group) {
+            Ok(found) => found,
+            Err(shortfall) => return self.exhaust(shared, group, shortfall, out),
+        };
+        let place = match source {
+            Source::Reservation => &mut self.used.reserved,
+            Source::Donation => &mut self.used.returned,
+            Source::Pool => &mut self.used.reclaimed,
+        };
+        *place += events;
+        group.demand(self.period).granted.add(self.period, events);
+        self.phase = Phase::Granted;
+        (self.grant, self.source) = (Number(self.grant.0.wrapping_add(1)), source);
+        out.push(Action::Grant { core: self.index, grant: self.grant.0, events, source });
+        Signal::None
     }
 
-    /// Events for the next grant: of the budget, of the group's own donation, of the pool, in this order.
-    fn find_events<W: Word>(&mut self, shared: &Shared<W>, group: &SharedGroup<W>) -> Option<(u32, Source)> {
-        let soft = group.reservation_in(self.period).kind == Kind::Soft;
-        loop {
-            let own = group.account.take(self.period, group.quantum);
-            if own > 0 {
-                return Some((own, if self.returned { Source::Donation } else { Source::Reservation }));
-            }
-            if !soft {
-                return None;
+    /// Events for the next grant: of the budget, of the group's own donation, of the pool, in this order. If there are none, the
+    /// donated events that could not be taken back.
+    fn find_events<W: Word>(&mut self, shared: &Shared<W>, group: &SharedGroup<W>) -> Result<(u32, Source), u32> {
+        let own = |returned| {
+            let events = group.account.take(self.period, group.quantum);
+            (events > 0).then_some((events, if returned { Source::Donation } else { Source::Reservation }))
+        };
+        if let Some(found) = own(self.returned) {
+            return Ok(found);
+        }
+        if group.promise.of(self.period).kind == Kind::Hard {
+            return Err(0);
+        }
+        let (returned, found) = group.moving.hold(|| {
+            if let Some(found) = own(self.returned) {
+                return (false, Ok(found));
             }
             // All of it at once: what stays in the pool may be gone when it is needed.
             let owed = group.owed.take(self.period, u32::MAX);
             let back = shared.pool.take(self.period, owed);
             group.owed.add(self.period, owed - back);
-            if back == 0 {
-                break;
-            }
             group.account.add(self.period, back);
-            self.returned = true;
-        }
-        let more = shared.pool.take(self.period, shared.reclaim_step);
-        (more > 0).then_some((more, Source::Pool))
+            let found = own(true).or_else(|| {
+                let more = shared.pool.take(self.period, shared.reclaim_step);
+                (more > 0).then_some((more, Source::Pool))
+            });
+            (back > 0, found.ok_or(owed - back))
+        });
+        self.returned |= returned;
+        found
     }
 
-    fn exhaust<W: Word>(&mut self, shared: &Shared<W>, group: &SharedGroup<W>, out: &mut Vec<Action>) -> Signal {
+    fn exhaust<W: Word>(
+        &mut self,
+        shared: &Shared<W>,
+        group: &SharedGroup<W>,
+        shortfall: u32,
+        out: &mut Vec<Action>,
+    ) -> Signal {
+        let shortfall = group.demand(self.period).short.raise(self.period, shortfall);
+        (self.used.throttled, self.used.shortfall) = (true, self.used.shortfall + shortfall);
         self.phase = Phase::Throttled;
+        out.push(Action::Throttle { core: self.index, reason: ThrottleReason::Exhausted { shortfall } });
         let signal = signal_of(shared, shared.roll.exhaust(self.period));
         if signal == Signal::Look {
             self.share(out);
-            return signal;
         }
-        let shortfall = group.owed.of(self.period).unwrap_or(0);
-        group.demand(self.period).short.raise(self.period, shortfall);
-        (self.used.throttled, self.used.shortfall) = (true, shortfall);
-        out.push(Action::Throttle { core: self.index, reason: ThrottleReason::Exhausted { shortfall } });
         signal
     }
 }

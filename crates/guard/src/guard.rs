@@ -19,15 +19,20 @@ pub enum Event {
         /// Events of the core's last grant that it has not used, by its counter; 0 if unknown. They lapse.
         unused: u32,
     },
-    /// A core has used all events of its grant.
+    /// A core has used all events of a grant.
     Consumed {
         /// The core.
         core: usize,
+        /// Number of the grant. One that is not the core's latest is ignored.
+        grant: u32,
     },
     /// A core has no work left. All cores are idle at first.
     Idle {
         /// The core.
         core: usize,
+        /// Events of its grant that it has not used, by its counter, which stops: they go back where they came from. 0 if
+        /// unknown: the counter stays armed.
+        unused: u32,
     },
     /// A core has work.
     Busy {
@@ -115,24 +120,38 @@ impl<P: Predictor> Guard<P> {
         let shared = &self.shared;
         let signal = match event {
             Event::PeriodStart { core, period, unused } => self.cores[core].period_start(shared, period, unused, out),
-            Event::Consumed { core } => self.cores[core].consumed(shared, out),
-            Event::Idle { core } => self.cores[core].set_busy(shared, false, out),
-            Event::Busy { core } => self.cores[core].set_busy(shared, true, out),
+            Event::Consumed { core, grant } => self.cores[core].consumed(shared, grant, out),
+            Event::Idle { core, unused } => self.cores[core].idle(shared, unused, out),
+            Event::Busy { core } => self.cores[core].busy(shared, out),
         };
         self.carry_out(signal, out);
     }
 
-    /// Regulates a core from now on, or no longer. Cores without a group are never regulated.
+    /// Regulates a core from now on. Cores without a group never are.
     ///
     /// # Panics
     /// When there is no such core.
-    pub fn set_regulated(&mut self, core: usize, regulated: bool, out: &mut Vec<Action>) {
-        let signal = self.cores[core].set_regulated(&self.shared, regulated, out);
+    pub fn regulate(&mut self, core: usize, out: &mut Vec<Action>) {
+        let signal = self.cores[core].regulate(&self.shared, out);
+        self.choose_donors();
+        self.carry_out(signal, out);
+    }
+
+    /// Regulates a core no longer. `unused`: as for [`Event::Idle`].
+    ///
+    /// # Panics
+    /// When there is no such core.
+    pub fn exempt(&mut self, core: usize, unused: u32, out: &mut Vec<Action>) {
+        let signal = self.cores[core].exempt(&self.shared, unused, out);
+        self.choose_donors();
+        self.carry_out(signal, out);
+    }
+
+    fn choose_donors(&mut self) {
         for group in &self.config.groups {
             let first = group.cores.iter().copied().find(|&core| self.cores[core].is_regulated());
             group.cores.iter().for_each(|&core| self.cores[core].set_donates(Some(core) == first));
         }
-        self.carry_out(signal, out);
     }
 
     /// Gives a group another budget or kind, from the next period on.
@@ -145,15 +164,18 @@ impl<P: Predictor> Guard<P> {
         config.groups.get_mut(group).ok_or(GuardError::NoGroup { group, groups })?.reservation = reservation;
         config.check()?;
         self.config = config;
-        self.shared.set_reservation(group, reservation);
+        self.shared.set_reservation(group, self.shared.period().wrapping_add(1), reservation);
         Ok(())
     }
 
-    fn carry_out(&mut self, signal: Signal, out: &mut Vec<Action>) {
-        match signal {
-            Signal::None => {}
-            Signal::Look => self.cores.iter_mut().for_each(|core| core.look(&self.shared, out)),
-            Signal::NextPeriod(period) => out.push(Action::NextPeriod { period }),
+    fn carry_out(&mut self, mut signal: Signal, out: &mut Vec<Action>) {
+        while signal == Signal::Look {
+            // A core that begins a late period may have to signal in turn.
+            let looks = self.cores.iter_mut().map(|core| core.look(&self.shared, out));
+            signal = looks.fold(Signal::None, Signal::and);
+        }
+        if let Signal::NextPeriod(period) = signal {
+            out.push(Action::NextPeriod { period });
         }
     }
 }

@@ -1,8 +1,9 @@
 //! MemGuard's module as released (commit `bcb08a4`, 2022), one counter of it: a model to compare with, not a regulator to use.
 //!
-//! Each [`Defect`] of the release can be present or mended by itself, so that a test shows what it costs. Source of the algorithm and of its defects:
-//! the module's code, `memguard.c`. Left out is what concerns its place in Linux and not the algorithm: scheduling classes
-//! that its throttling thread does not preempt, PREEMPT_RT, CPU hotplug, parsing.
+//! Each [`Defect`] of its algorithm can be present or mended by itself, so that a test shows what it costs. Mended means: as this
+//! crate's algorithm has it; the release has no such form. Source: the module's code, `memguard.c`. Left out is what concerns its
+//! place in Linux and not the algorithm: scheduling classes that its throttling thread does not preempt, PREEMPT_RT, CPU
+//! hotplug, parsing, interrupts sent while interrupts are off.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,11 @@
 //! Reservations and the rule that makes them a guarantee.
 
+use std::cell::Cell;
+
 use memtint_units::Picoseconds;
 use thiserror::Error;
 
-use crate::word::Roll;
+use crate::word::{Promise, Roll};
 
 /// Whether a group donates what it is not expected to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,6 +109,14 @@ pub enum GuardError {
         /// Its field.
         field: &'static str,
     },
+    /// A guarantee outside its range.
+    #[error("the guaranteed events per period are {found}; accepted are up to {most}")]
+    Guaranteed {
+        /// The value found.
+        found: u32,
+        /// Largest value accepted.
+        most: u32,
+    },
     /// A reclaim step outside its range.
     #[error("the reclaim step is {found}; accepted is 1 to {most}, the smallest quantum")]
     ReclaimStep {
@@ -150,6 +160,10 @@ impl Config {
     pub fn check(&self) -> Result<(), GuardError> {
         if self.cores > Roll::<std::cell::Cell<u64>>::CORES_MAX {
             return Err(GuardError::TooManyCores { cores: self.cores, most: Roll::<std::cell::Cell<u64>>::CORES_MAX });
+        }
+        let most = Promise::<Cell<u64>>::BUDGET_MAX;
+        if self.guaranteed > most {
+            return Err(GuardError::Guaranteed { found: self.guaranteed, most });
         }
         let mut group_of = vec![None; self.cores];
         for (index, group) in self.groups.iter().enumerate() {

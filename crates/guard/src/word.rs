@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::rule::{Kind, Reservation};
+
 /// A 64-bit word that changes by compare-and-exchange.
 ///
 /// [`Cell`] serves one thread (simulator, proofs), [`AtomicU64`] several; the algorithm is the same code.
@@ -16,6 +18,10 @@ pub trait Word {
     /// # Errors
     /// The value found, if it is not `current`, or if the exchange failed by chance.
     fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;
+    /// Waits a moment for another core.
+    fn pause() {
+        std::hint::spin_loop();
+    }
 }
 
 impl Word for Cell<u64> {
@@ -65,6 +71,10 @@ fn update<W: Word, R>(word: &W, change: impl Fn(u64) -> Result<(u64, R), R>) -> 
     }
 }
 
+fn store<W: Word>(word: &W, value: u64) {
+    update(word, |_| Ok((value, ())));
+}
+
 /// Whether one period is later than another. Numbers wrap around: the distance is below 2^31 periods (24 days of 1 ms).
 pub(crate) fn is_later(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) > 0
@@ -98,9 +108,18 @@ impl<W: Word> Tally<W> {
 
     /// Takes up to `most` events of a period; returns how many.
     pub(crate) fn take(&self, period: u32, most: u32) -> u32 {
+        self.take_if(period, |left| left.min(most))
+    }
+
+    /// Takes all events of a period but `kept`; returns how many.
+    pub(crate) fn take_above(&self, period: u32, kept: u32) -> u32 {
+        self.take_if(period, |left| left.saturating_sub(kept))
+    }
+
+    fn take_if(&self, period: u32, taken: impl Fn(u32) -> u32) -> u32 {
         update(&self.0, |word| {
             let (of, left) = Self::unpack(word);
-            let taken = left.min(most);
+            let taken = taken(left);
             if of != period || taken == 0 { Err(0) } else { Ok((Self::pack(period, left - taken), taken)) }
         })
     }
@@ -113,12 +132,12 @@ impl<W: Word> Tally<W> {
         });
     }
 
-    /// Raises the events of a period to at least this many.
-    pub(crate) fn raise(&self, period: u32, least: u32) {
+    /// Raises the events of a period to at least this many; returns by how many.
+    pub(crate) fn raise(&self, period: u32, least: u32) -> u32 {
         update(&self.0, |word| {
             let (of, events) = Self::unpack(word);
-            if of != period || events >= least { Err(()) } else { Ok((Self::pack(period, least), ())) }
-        });
+            if of != period || events >= least { Err(0) } else { Ok((Self::pack(period, least), least - events)) }
+        })
     }
 
     /// Events of a period; `None` when the word is about another one.
@@ -129,6 +148,81 @@ impl<W: Word> Tally<W> {
 
     pub(crate) fn raw(&self) -> u64 {
         self.0.load()
+    }
+}
+
+/// The only lock: one core at a time moves events between a group's account and the pool, so that no member finds both empty
+/// while events are on their way. It is held for a few exchanges, and no core of a group of one ever waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lock<W>(W);
+
+impl<W: Word> Lock<W> {
+    pub(crate) fn new() -> Lock<W> {
+        Lock(W::new(0))
+    }
+
+    pub(crate) fn hold<R>(&self, work: impl FnOnce() -> R) -> R {
+        while self.0.exchange(0, 1).is_err() {
+            W::pause();
+        }
+        let result = work();
+        while self.0.exchange(1, 0).is_err() {}
+        result
+    }
+}
+
+/// A group's reservation, and the one that follows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Promise<W> {
+    before: W,
+    /// From a period on: `period << 32 | soft << 31 | budget`.
+    after: W,
+}
+
+impl<W: Word> Promise<W> {
+    /// Largest budget.
+    pub(crate) const BUDGET_MAX: u32 = (1 << 31) - 1;
+
+    fn pack(from: u32, Reservation { budget, kind }: Reservation) -> u64 {
+        u64::from(from) << 32 | u64::from(kind == Kind::Soft) << 31 | u64::from(budget)
+    }
+
+    fn unpack(word: u64) -> (u32, Reservation) {
+        let kind = if word >> 31 & 1 == 1 { Kind::Soft } else { Kind::Hard };
+        ((word >> 32) as u32, Reservation { budget: word as u32 & Self::BUDGET_MAX, kind })
+    }
+
+    pub(crate) fn new(reservation: Reservation) -> Promise<W> {
+        let word = Self::pack(0, reservation);
+        Promise { before: W::new(word), after: W::new(word) }
+    }
+
+    pub(crate) fn of(&self, period: u32) -> Reservation {
+        let (from, after) = Self::unpack(self.after.load());
+        if is_later(from, period) { Self::unpack(self.before.load()).1 } else { after }
+    }
+
+    /// Replaces the reservation from a period on, which is later than `latest`, the latest that has begun.
+    pub(crate) fn set(&self, latest: u32, from: u32, reservation: Reservation) {
+        store(&self.before, Self::pack(latest, self.of(latest)));
+        store(&self.after, Self::pack(from, reservation));
+    }
+
+    /// Keeps a reservation in force that has been so for long: period numbers wrap around.
+    pub(crate) fn renew(&self, period: u32) {
+        const LONG: u32 = 1 << 30;
+        let word = self.after.load();
+        let (from, reservation) = Self::unpack(word);
+        if !is_later(from, period) && period.wrapping_sub(from) >= LONG {
+            let renewed = Self::pack(period, reservation);
+            store(&self.before, renewed);
+            // When it fails, another one is being set, or the next period succeeds.
+            let _ = self.after.exchange(word, renewed);
+        }
+    }
+
+    pub(crate) fn raw(&self) -> [u64; 2] {
+        [self.before.load(), self.after.load()]
     }
 }
 
@@ -206,15 +300,16 @@ impl<W: Word> Roll<W> {
         })
     }
 
-    /// Begins a period: no core has used its guarantee yet.
-    pub(crate) fn open(&self, period: u32) {
+    /// Begins a period, unless it has begun: no core has used its guarantee yet.
+    pub(crate) fn open(&self, period: u32) -> Turn {
         update(&self.0, |word| {
             let counts = Counts::unpack(word);
             if !is_later(period, counts.period) {
-                return Err(());
+                return Err(Turn::None);
             }
-            Ok((Counts { period, met: false, exhausted: 0, ..counts }.pack(), ()))
-        });
+            let turn = if counts.met { Turn::NotAllExhausted } else { Turn::None };
+            Ok((Counts { period, met: false, exhausted: 0, ..counts }.pack(), turn))
+        })
     }
 
     /// A core becomes active; `exhausted`: it has used its guarantee of `period`.
@@ -238,13 +333,18 @@ impl<W: Word> Roll<W> {
         self.change(|counts| counts.exhausted += u16::from(counts.period == period))
     }
 
+    /// An active core that had used its guarantee has events again.
+    pub(crate) fn resume(&self, period: u32) -> Turn {
+        self.change(|counts| counts.exhausted -= u16::from(counts.period == period))
+    }
+
     /// Whether every active core has used its guarantee of this period; `None` when a later one has begun.
     pub(crate) fn all_exhausted(&self, period: u32) -> Option<bool> {
         let counts = Counts::unpack(self.0.load());
         (counts.period == period).then_some(counts.met)
     }
 
-    /// The latest period that has begun.
+    /// The latest period that has begun on any core.
     pub(crate) fn period(&self) -> u32 {
         Counts::unpack(self.0.load()).period
     }
@@ -275,6 +375,10 @@ mod tests {
 
         fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
             self.0.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire).map(drop)
+        }
+
+        fn pause() {
+            thread::yield_now();
         }
     }
 
@@ -352,7 +456,7 @@ mod tests {
     fn the_last_core_is_found() {
         loom::model(|| {
             let roll = Arc::new(Roll::<Checked>::new());
-            roll.open(1);
+            let _ = roll.open(1);
             assert_eq!([roll.enter(1, false), roll.enter(1, false)], [Turn::None; 2]);
             let (theirs, mine) = both(&roll, |roll| roll.exhaust(1), |roll| roll.leave(1, false));
             let mut turns = [theirs, mine];
@@ -366,17 +470,48 @@ mod tests {
     fn late_exhaustion_does_not_count_in_the_next_period() {
         loom::model(|| {
             let roll = Arc::new(Roll::<Checked>::new());
-            roll.open(1);
-            let _ = roll.enter(1, false);
-            let open = |roll: &Roll<Checked>| {
-                roll.open(2);
-                Turn::None
-            };
-            let (_, turn) = both(&roll, open, |roll| roll.exhaust(1));
-            assert!(turn == Turn::None || turn == Turn::AllExhausted(1));
+            let _ = (roll.open(1), roll.enter(1, false));
+            let (opened, exhausted) = both(&roll, |roll| roll.open(2), |roll| roll.exhaust(1));
+            let before = [Turn::NotAllExhausted, Turn::AllExhausted(1)];
+            assert!([opened, exhausted] == before || [opened, exhausted] == [Turn::None; 2]);
             assert_eq!(roll.all_exhausted(2), Some(false));
             assert_eq!(roll.all_exhausted(1), None);
         });
+    }
+
+    /// Both cores of a group move all events of one word to the other, and back: nobody finds both empty.
+    #[test]
+    fn events_that_move_are_not_missed() {
+        loom::model(|| {
+            let words = Arc::new((Tally::<Checked>::new(), Tally::<Checked>::new(), Lock::<Checked>::new()));
+            words.0.open(1, 2);
+            words.1.open(1, 0);
+            type Words = (Tally<Checked>, Tally<Checked>, Lock<Checked>);
+            let take = |(from, to, lock): &Words| {
+                lock.hold(|| {
+                    to.add(1, from.take(1, 2));
+                    to.take(1, 1)
+                })
+            };
+            assert_eq!(both(&words, take, take), (1, 1));
+        });
+    }
+
+    #[test]
+    fn a_reservation_stays_in_force_when_period_numbers_wrap_around() {
+        let soft = |budget| Reservation { budget, kind: Kind::Soft };
+        let promise = Promise::<Cell<u64>>::new(Reservation { budget: 7, kind: Kind::Hard });
+        promise.set(1, 2, soft(9));
+        assert_eq!([1, 2, 3].map(|period| promise.of(period).budget), [7, 9, 9]);
+        let mut period = 2u32;
+        for _ in 0..20 {
+            period = period.wrapping_add(1 << 29);
+            promise.renew(period);
+            assert_eq!(promise.of(period), soft(9), "period {period}");
+        }
+        promise.set(period, period.wrapping_add(1), soft(5));
+        promise.set(period, period.wrapping_add(1), soft(4));
+        assert_eq!((promise.of(period), promise.of(period.wrapping_add(1))), (soft(9), soft(4)));
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn an_exempt_core_is_throttled() {
 
     let mut ours = ours(&[100, 50], Sharing::Off);
     let mut actions = Vec::new();
-    ours.guard.set_regulated(0, false, &mut actions);
+    ours.guard.exempt(0, 0, &mut actions);
     actions.into_iter().for_each(|action| ours.carry_out(action));
     assert_eq!(ours.use_up_to(0, 1000), 1000);
 }
@@ -147,7 +147,7 @@ fn an_idle_core_blocks_sharing() {
     assert_eq!(used, [[0, 0], [1000, 1000]]);
 
     let mut ours = ours(&[100, 50, 50], Sharing::Spare);
-    ours.on(Event::Idle { core: 0 });
+    ours.on(Event::Idle { core: 0, unused: 0 });
     for core in [1, 2] {
         ours.use_up_to(core, 1000);
     }

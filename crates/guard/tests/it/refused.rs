@@ -42,6 +42,10 @@ fn each_fault_is_named() {
             format!("the reclaim step is {reclaim_step}; accepted is 1 to 10, the smallest quantum")
         );
     }
+    assert_eq!(
+        refusal(config(vec![group(&[0], 1)], u32::MAX)),
+        "the guaranteed events per period are 4294967295; accepted are up to 2147483647"
+    );
     let many = Config { cores: 40_000, ..config(vec![], 99) };
     assert_eq!(refusal(many), "the system has 40000 cores; accepted are up to 32767");
 }

@@ -53,7 +53,7 @@ fn visit(config: &Config, change: Change, found: &mut Found) {
     while let Some(state) = left.pop() {
         let mut steps = state.possible(2);
         match change {
-            Change::Regulated => steps.push(Step::Regulate(0, !state.is_regulated(0))),
+            Change::Regulated => steps.push(state.regulation(0)),
             Change::Kind => {
                 let budget = config.groups[0].reservation.budget;
                 steps.extend([Kind::Hard, Kind::Soft].map(|kind| Step::Reserve(0, Reservation { budget, kind })));

@@ -5,8 +5,8 @@ use memtint_guard::{Action, Config, Event, Guard, Predictor, ThrottleReason};
 /// Carries out the actions of a [`Guard`] as hardware would: counters that count down, and cores that stop.
 pub(crate) struct System<P> {
     pub(crate) guard: Guard<P>,
-    /// Events until the counter of each core overflows; `None`: not counted.
-    counters: Vec<Option<u32>>,
+    /// Events until the counter of each core overflows, and the grant it is armed for; `None`: not counted.
+    counters: Vec<Option<(u32, u32)>>,
     stopped: Vec<bool>,
     period: u32,
     /// Actions since it was last drained.
@@ -29,7 +29,7 @@ impl<P: Predictor> System<P> {
         self.period += 1;
         let period = self.period;
         for core in 0..self.counters.len() {
-            let unused = self.counters[core].unwrap_or(0);
+            let unused = self.counters[core].map_or(0, |(left, _)| left);
             self.on(Event::PeriodStart { core, period, unused });
         }
     }
@@ -39,10 +39,12 @@ impl<P: Predictor> System<P> {
         if self.stopped[core] {
             return false;
         }
-        if let Some(left) = &mut self.counters[core] {
+        if let Some((left, grant)) = &mut self.counters[core] {
             *left -= 1;
             if *left == 0 {
-                self.on(Event::Consumed { core });
+                let grant = *grant;
+                self.counters[core] = None;
+                self.on(Event::Consumed { core, grant });
             }
         }
         true
@@ -77,7 +79,7 @@ impl<P: Predictor> System<P> {
     pub(crate) fn carry_out(&mut self, action: Action) {
         self.log.push(action);
         match action {
-            Action::Grant { core, events, .. } => self.counters[core] = Some(events),
+            Action::Grant { core, grant, events, .. } => self.counters[core] = Some((events, grant)),
             Action::Throttle { core, .. } => self.stopped[core] = true,
             Action::Release { core, .. } => (self.stopped[core], self.counters[core]) = (false, None),
             Action::NextPeriod { .. } => self.period_starts(),

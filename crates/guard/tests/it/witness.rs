@@ -1,4 +1,5 @@
-//! A regulated system and a witness, which keeps its own books from events and actions alone and checks the laws after each step.
+//! A regulated system and a witness, which keeps books of its own from events and actions, and checks the laws after each step.
+//! It asks the system only for donations and for what is left in accounts and pool, of which no action tells.
 
 use std::hash::Hash;
 
@@ -11,16 +12,42 @@ use memtint_guard::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     On(Event),
-    Regulate(usize, bool),
+    Regulate(usize),
+    Exempt(usize, u32),
     Reserve(usize, Reservation),
+}
+
+impl Step {
+    fn core(self) -> Option<usize> {
+        match self {
+            Step::On(Event::PeriodStart { core, .. } | Event::Consumed { core, .. }) => Some(core),
+            Step::On(Event::Idle { core, .. } | Event::Busy { core }) => Some(core),
+            Step::Regulate(core) | Step::Exempt(core, _) => Some(core),
+            Step::Reserve(..) => None,
+        }
+    }
+}
+
+/// Number of a grant: states that differ in it only are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Number(u32);
+
+impl Hash for Number {
+    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
 }
 
 /// What a core does, by the actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Run {
+    /// Nothing is counted: it is not regulated, or idle without a grant.
     Uncounted,
-    Granted(u32),
+    Granted {
+        grant: Number,
+        events: u32,
+        source: Source,
+    },
     Stopped,
+    Shared,
 }
 
 /// Books on one core in its current period.
@@ -41,8 +68,10 @@ impl Books {
 #[derive(Clone, Debug)]
 pub(crate) struct Witness<P> {
     pub(crate) guard: Guard<P>,
-    /// The backend can tell what a core has left of its grant: all of it, in these proofs.
+    /// The backend can tell what a core has left of its grant: all of it, in `states`.
     pub(crate) reads_counters: bool,
+    /// The period that was to begin early.
+    announced: u32,
     run: Vec<Run>,
     books: Vec<Books>,
     busy: Vec<bool>,
@@ -50,6 +79,10 @@ pub(crate) struct Witness<P> {
     period: Vec<u32>,
     /// Reservations by period, of the latest two periods and the next: a change binds from the next on.
     reservations: Vec<[(u32, Reservation); 3]>,
+    /// Shortfalls reported of each group in the latest period.
+    short: Vec<u32>,
+    /// Other cores have begun a period in this step.
+    may_have_donated_later: bool,
     /// Underruns seen in this step.
     pub(crate) underruns: u32,
 }
@@ -57,7 +90,17 @@ pub(crate) struct Witness<P> {
 impl<P: Hash> Hash for Witness<P> {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.guard.hash(state);
-        (&self.run, &self.books, &self.busy, &self.regulated, &self.period, &self.reservations).hash(state);
+        (
+            self.announced,
+            &self.run,
+            &self.books,
+            &self.busy,
+            &self.regulated,
+            &self.period,
+            &self.reservations,
+            &self.short,
+        )
+            .hash(state);
     }
 }
 
@@ -68,12 +111,15 @@ impl<P: Predictor + Clone + std::fmt::Debug> Witness<P> {
         let reservations = config.groups.iter().map(|group| [0, 1, 2].map(|period| (period, group.reservation)));
         Ok(Witness {
             reads_counters: true,
+            announced: 0,
             run: vec![Run::Uncounted; cores],
             books: vec![Books::default(); cores],
             busy: vec![false; cores],
             regulated: regulated.collect(),
             period: vec![0; cores],
             reservations: reservations.collect(),
+            short: vec![0; config.groups.len()],
+            may_have_donated_later: false,
             underruns: 0,
             guard: Guard::new(config, predictor)?,
         })
@@ -87,31 +133,34 @@ impl<P: Predictor + Clone + std::fmt::Debug> Witness<P> {
         self.reservations[group].iter().find(|(of, _)| *of == period).expect("of the latest periods").1
     }
 
-    /// The steps that are possible now, without changes of reservations. No core is more than one period ahead of another.
+    fn left(&self, core: usize) -> u32 {
+        if let Run::Granted { events, .. } = self.run[core] { events } else { 0 }
+    }
+
+    /// The steps that are possible now, without changes of regulation and reservations. A core's start may be late by any time.
     pub(crate) fn possible(&self, last_period: u32) -> Vec<Step> {
         let mut steps = Vec::new();
-        let earliest = self.period.iter().copied().min().unwrap_or(0);
         for core in 0..self.run.len() {
+            let unused = if self.reads_counters { self.left(core) } else { 0 };
             let next = self.period[core] + 1;
-            if next <= last_period && next <= earliest + 1 {
-                let most = if let Run::Granted(events) = self.run[core] { events } else { 0 };
-                let unused = if self.reads_counters { most } else { 0 };
+            if next <= last_period {
                 steps.push(Step::On(Event::PeriodStart { core, period: next, unused }));
             }
-            if self.busy[core] {
-                steps.push(Step::On(Event::Idle { core }));
-                if matches!(self.run[core], Run::Granted(_)) {
-                    steps.push(Step::On(Event::Consumed { core }));
-                }
-            } else {
-                steps.push(Step::On(Event::Busy { core }));
+            if let Run::Granted { grant: Number(grant), .. } = self.run[core] {
+                // The second is of a counter that was armed anew.
+                steps.extend([grant, grant.wrapping_sub(1)].map(|grant| Step::On(Event::Consumed { core, grant })));
             }
+            steps.push(Step::On(match self.busy[core] {
+                true => Event::Idle { core, unused },
+                false => Event::Busy { core },
+            }));
         }
         steps
     }
 
-    pub(crate) fn is_regulated(&self, core: usize) -> bool {
-        self.regulated[core]
+    pub(crate) fn regulation(&self, core: usize) -> Step {
+        let unused = if self.reads_counters { self.left(core) } else { 0 };
+        if self.regulated[core] { Step::Exempt(core, unused) } else { Step::Regulate(core) }
     }
 
     /// Takes a step, keeps the books, and checks every law.
@@ -120,17 +169,28 @@ impl<P: Predictor + Clone + std::fmt::Debug> Witness<P> {
         self.underruns = 0;
         match step {
             Step::On(event) => {
+                let before = step.core().map_or(Run::Uncounted, |core| self.run[core]);
                 match event {
-                    Event::PeriodStart { core, period, .. } => self.begin(core, period),
-                    Event::Idle { core } => self.busy[core] = false,
+                    Event::Idle { core, unused } => {
+                        self.give_back(core, unused);
+                        self.busy[core] = false;
+                    }
                     Event::Busy { core } => self.busy[core] = true,
-                    Event::Consumed { .. } => {}
+                    Event::PeriodStart { .. } | Event::Consumed { .. } => {}
                 }
                 self.guard.on(event, &mut actions);
+                if let (Event::Consumed { core, grant }, Run::Granted { grant: Number(latest), .. }) = (event, before) {
+                    assert!(grant == latest || actions.is_empty(), "core {core}: {actions:?}");
+                }
             }
-            Step::Regulate(core, regulated) => {
-                self.regulated[core] = regulated;
-                self.guard.set_regulated(core, regulated, &mut actions);
+            Step::Regulate(core) => {
+                self.regulated[core] = true;
+                self.guard.regulate(core, &mut actions);
+            }
+            Step::Exempt(core, unused) => {
+                self.give_back(core, unused);
+                self.regulated[core] = false;
+                self.guard.exempt(core, unused, &mut actions);
             }
             Step::Reserve(group, reservation) => {
                 if self.guard.set_reservation(group, reservation).is_ok() {
@@ -140,36 +200,60 @@ impl<P: Predictor + Clone + std::fmt::Debug> Witness<P> {
                 }
             }
         }
+        self.may_have_donated_later = false;
+        for core in 0..self.run.len() {
+            let period = self.guard.core(core).period();
+            if period != self.period[core] {
+                self.begin(core, period);
+                self.may_have_donated_later |= step.core() != Some(core);
+            }
+        }
         actions.iter().for_each(|&action| self.enter(action));
         self.check();
     }
 
+    fn place(&mut self, core: usize, source: Source) -> &mut u32 {
+        let books = &mut self.books[core];
+        match source {
+            Source::Reservation => &mut books.reserved,
+            Source::Donation => &mut books.returned,
+            Source::Pool => &mut books.reclaimed,
+        }
+    }
+
+    fn give_back(&mut self, core: usize, unused: u32) {
+        if let (Run::Granted { source, .. }, 1..) = (self.run[core], unused) {
+            *self.place(core, source) -= unused;
+            self.run[core] = Run::Uncounted;
+        }
+    }
+
     fn begin(&mut self, core: usize, period: u32) {
-        if period > self.latest() {
+        let latest = self.latest();
+        if period > latest {
+            assert!(period <= latest + 2, "steps of `possible`");
             for of in &mut self.reservations {
-                let [_, (_, current), (latest, next)] = *of;
-                *of = [(latest - 1, current), (latest, next), (latest + 1, next)];
-                if latest != period {
-                    *of = [(period - 1, current), (period, next), (period + 1, next)];
-                }
+                let in_force =
+                    |at: u32| of.iter().rev().find(|(from, _)| *from <= at).expect("of the latest periods").1;
+                *of = [period - 1, period, period + 1].map(|at| (at, in_force(at)));
             }
+            self.short.fill(0);
         }
         self.period[core] = period;
         self.books[core] = Books::default();
+        if let Run::Granted { .. } | Run::Shared = self.run[core] {
+            self.run[core] = Run::Uncounted;
+        }
     }
 
     fn enter(&mut self, action: Action) {
         match action {
-            Action::Grant { core, events, source } => {
+            Action::Grant { core, grant, events, source } => {
                 let group = self.group_of(core);
                 assert!((1..=self.guard.config().groups[group].quantum).contains(&events), "{action:?}");
-                let books = &mut self.books[core];
-                match source {
-                    Source::Reservation => books.reserved += events,
-                    Source::Donation => books.returned += events,
-                    Source::Pool => books.reclaimed += events,
-                }
-                self.run[core] = Run::Granted(events);
+                assert!(self.busy[core] && self.run[core] != Run::Stopped, "{action:?}");
+                *self.place(core, source) += events;
+                self.run[core] = Run::Granted { grant: Number(grant), events, source };
             }
             Action::Throttle { core, reason } => {
                 assert_ne!(self.run[core], Run::Stopped, "{action:?}");
@@ -179,10 +263,13 @@ impl<P: Predictor + Clone + std::fmt::Debug> Witness<P> {
                 }
             }
             Action::Release { core, reason } => {
-                assert!(self.run[core] == Run::Stopped || reason != ReleaseReason::PeriodStart, "{action:?}");
-                self.run[core] = Run::Uncounted;
+                assert!(self.run[core] == Run::Stopped || reason == ReleaseReason::Unregulated, "{action:?}");
+                self.run[core] = if reason == ReleaseReason::Sharing { Run::Shared } else { Run::Uncounted };
             }
-            Action::NextPeriod { period } => assert_eq!(period, self.latest() + 1),
+            Action::NextPeriod { period } => {
+                assert_eq!(period, self.latest() + 1);
+                self.announced = period;
+            }
         }
     }
 
@@ -200,20 +287,20 @@ impl<P: Predictor + Clone + std::fmt::Debug> Witness<P> {
         self.members(group, period).map(|core| self.books[core].own()).sum()
     }
 
-    /// A core stands still: its group has had all of its budget, but for what others have taken of its donation.
+    /// A core is throttled: its group has had all of its budget, but for what others have of its donation.
     fn check_exhausted(&mut self, core: usize, shortfall: u32) {
         let (group, period) = (self.group_of(core), self.period[core]);
-        if period != self.latest() {
-            // It is about to begin the period that others are in.
-            return;
-        }
+        assert_eq!(period, self.latest(), "core {core} of {self:?}");
         let Reservation { budget, kind } = self.reservation(group, period);
+        self.short[group] += shortfall;
         let members = &self.guard.config().groups[group].cores;
         if members.iter().all(|&core| self.period[core] == period) {
-            assert_eq!(self.own(group, period) + shortfall, budget, "core {core} of {self:?}");
+            let own = self.own(group, period);
+            assert!(own <= budget && own + self.short[group] >= budget, "core {core} of {self:?}");
         }
         match kind {
             Kind::Hard => assert_eq!(shortfall, 0, "core {core} of {self:?}"),
+            Kind::Soft if self.may_have_donated_later => {}
             Kind::Soft => assert_eq!(self.guard.shared().pool(period), 0, "core {core} of {self:?}"),
         }
         self.underruns += u32::from(shortfall > 0);
@@ -225,11 +312,13 @@ impl<P: Predictor + Clone + std::fmt::Debug> Witness<P> {
         for core in 0..self.run.len() {
             let seen = self.guard.core(core);
             assert_eq!(seen.is_throttled(), self.run[core] == Run::Stopped, "core {core} of {self:?}");
+            assert_eq!(seen.is_sharing(), self.run[core] == Run::Shared, "core {core} of {self:?}");
             let active = self.regulated[core] && self.busy[core] && self.period[core] > 0;
-            // A regulated core runs uncounted only in best-effort sharing.
-            assert!(!active || seen.is_sharing() || self.run[core] != Run::Uncounted, "core {core} of {self:?}");
-            assert!(!seen.is_sharing() || self.run[core] == Run::Uncounted, "core {core} of {self:?}");
+            assert!(!active || self.run[core] != Run::Uncounted, "core {core} is not counted: {self:?}");
             assert!(self.regulated[core] || self.run[core] == Run::Uncounted, "core {core} of {self:?}");
+            if active && self.period[core] == latest && self.run[core] == Run::Stopped {
+                assert_eq!(self.guard.shared().left(self.group_of(core), latest), 0, "core {core} of {self:?}");
+            }
         }
         self.check_sharing(latest);
     }
@@ -245,7 +334,8 @@ impl<P: Predictor + Clone + std::fmt::Debug> Witness<P> {
                 for core in self.members(group, period) {
                     let books = self.books[core];
                     granted += books.own() + books.reclaimed;
-                    from_donations += books.returned + books.reclaimed;
+                    // In larger groups, what another core has returned counts as donation, too.
+                    from_donations += books.reclaimed + if of.cores.len() == 1 { books.returned } else { 0 };
                     given += self.guard.used(core).donated;
                     assert!(kind == Kind::Soft || books.reclaimed + books.returned == 0, "{self:?}");
                 }
@@ -265,24 +355,21 @@ impl<P: Predictor + Clone + std::fmt::Debug> Witness<P> {
     /// Best-effort sharing is on exactly while every active core has used its guarantee. Idle cores do not block it.
     fn check_sharing(&self, latest: u32) {
         let active = || (0..self.run.len()).filter(|&core| self.regulated[core] && self.busy[core]);
-        let here = |core: usize| self.period[core] == latest;
-        let all_exhausted = active().all(|core| {
-            let seen = self.guard.core(core);
-            here(core) && (seen.is_throttled() || seen.is_sharing())
-        });
-        let shares = self.guard.config().sharing == Sharing::Spare;
-        for core in active() {
-            let seen = self.guard.core(core);
-            assert!(shares || !seen.is_sharing(), "{self:?}");
-            if shares && latest > 0 && all_exhausted {
-                assert!(
-                    !seen.is_throttled(),
-                    "core {core} is throttled although all have used their guarantee: {self:?}"
-                );
-            }
-            if here(core) && seen.is_sharing() {
+        let is_exhausted =
+            |core: usize| self.period[core] == latest && matches!(self.run[core], Run::Stopped | Run::Shared);
+        let all_exhausted = latest > 0 && active().next().is_some() && active().all(is_exhausted);
+        let sharing = self.guard.config().sharing;
+        for core in 0..self.run.len() {
+            let shares = self.run[core] == Run::Shared;
+            assert!(!shares || sharing == Sharing::Spare && self.period[core] == latest, "core {core} of {self:?}");
+            if shares && active().next().is_some() {
                 assert!(all_exhausted, "core {core} shares although another has guarantee left: {self:?}");
             }
+        }
+        if all_exhausted {
+            let left_out = |core: usize| self.run[core] == Run::Stopped;
+            assert!(sharing != Sharing::Spare || !active().any(left_out), "all have used their guarantee: {self:?}");
+            assert!(sharing != Sharing::Proportional || self.announced == latest + 1, "no period begins: {self:?}");
         }
     }
 }
