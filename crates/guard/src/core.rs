@@ -18,8 +18,8 @@ pub enum Action {
     Grant {
         /// The core.
         core: usize,
-        /// Number of the grant, which [`Core::consumed`] takes: an overflow that was under way when the counter was armed
-        /// anew is told from one of this grant.
+        /// Number of the grant, which [`Core::consumed`] takes. It distinguishes an overflow of this grant from one that was
+        /// pending when the counter was armed again.
         grant: u32,
         /// Events; at least 1.
         events: u32,
@@ -164,8 +164,8 @@ impl<W: Word> Shared<W> {
         }
     }
 
-    /// Gives a group another reservation from a period on, which has not begun. One caller at a time, who has checked the rule; all
-    /// changes that belong together must be made before that period begins.
+    /// Gives a group another reservation from a period on, which has not begun. Calls must not overlap, and the caller has
+    /// checked the rule. Changes that belong together must all be made before that period begins.
     ///
     /// # Panics
     /// When there is no such group, or when the period has begun.

@@ -264,7 +264,7 @@ impl Released {
     }
 }
 
-/// Bandwidth in MB/s (2^20 bytes) that the module prints for so many events of 64 bytes in a period of `period_us`. Its
+/// Bandwidth in MB/s (2^20 bytes) that the module prints for this number of events of 64 bytes in a period of `period_us`. Its
 /// divisor is an `int`, which overflows from 2048 us on.
 pub fn printed_bandwidth(events: i64, period_us: i32) -> i64 {
     let divisor = i64::from(period_us.wrapping_shl(20));

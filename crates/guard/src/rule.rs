@@ -235,7 +235,7 @@ pub fn events_per_period(bytes_per_second: u64, bytes_per_event: u64, period: Pi
     saturated(bytes_times_ps / (u128::from(bytes_per_event) * PICOSECONDS_PER_SECOND))
 }
 
-/// Bandwidth in bytes per second of so many events in a period, rounded down.
+/// Bandwidth in bytes per second of a number of events per period, rounded down.
 ///
 /// # Panics
 /// When `period` is 0.

@@ -432,7 +432,7 @@ mod tests {
         });
     }
 
-    /// What was done before an exchange is seen by those who see its result.
+    /// A core that sees the result of an exchange sees everything done before it.
     #[test]
     fn a_debt_is_seen_after_the_donation() {
         loom::model(|| {
@@ -479,7 +479,7 @@ mod tests {
         });
     }
 
-    /// Both cores of a group move all events of one word to the other, and back: nobody finds both empty.
+    /// Two cores move events from one word to another under the lock: neither finds both words empty.
     #[test]
     fn events_that_move_are_not_missed() {
         loom::model(|| {

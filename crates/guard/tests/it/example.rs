@@ -12,7 +12,7 @@ use memtint_guard::{Action, Config, Ewma, Group, Kind, LastValue, Linear, Predic
 use crate::system::System;
 
 const BUDGET: u32 = 3;
-/// Who uses memory at a time, if anybody does.
+/// The core that uses memory at each time, if any.
 type Accesses = [Option<usize>; 20];
 
 fn system(predictor: Prediction, reclaim_step: u32) -> System<Prediction> {

@@ -73,7 +73,7 @@ fn visit(config: &Config, change: Change, found: &mut Found) {
     found.states += seen.len();
 }
 
-/// Groups by their cores, with budgets of so many quanta of one event.
+/// Groups by their cores, with budgets in quanta of one event.
 fn system(groups: &[(&[usize], u32, Kind)], sharing: Sharing) -> Config {
     let group = |&(cores, budget, kind): &(&[usize], u32, Kind)| Group {
         cores: cores.to_vec(),

@@ -50,7 +50,7 @@ impl<P: Predictor> System<P> {
         true
     }
 
-    /// Uses memory until the core stands still, or has used so many events; returns how many.
+    /// Uses memory until the core is throttled or has used `most` events; returns the number used.
     pub(crate) fn use_up_to(&mut self, core: usize, most: u32) -> u32 {
         (0..most).take_while(|_| self.access(core)).count() as u32
     }

@@ -1,4 +1,4 @@
-//! A regulated system and a witness, which keeps books of its own from events and actions, and checks the laws after each step.
+//! A regulated system and a witness, which keeps separate books from events and actions, and checks the laws after each step.
 //! It asks the system only for donations and for what is left in accounts and pool, of which no action tells.
 
 use std::hash::Hash;
