@@ -65,8 +65,11 @@ impl Stretch {
         match self.interleave {
             // Offsets in a block.
             None => size.ilog2(),
-            // Channel addresses.
-            Some(rule) => rule.split(self.dram_base + size - 1).1.checked_ilog2().map_or(0, |bit| bit + 1),
+            // Channel addresses. The last byte may lie low in its block, and the blocks of other channels are whole.
+            Some(rule) => {
+                let last = rule.split(self.dram_base + size - 1).1;
+                last.checked_ilog2().map_or(0, |bit| bit + 1).max(rule.shift)
+            }
         }
     }
 }

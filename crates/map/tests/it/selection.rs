@@ -66,6 +66,40 @@ fn empty_and_reversed_ranges_are_empty_walks() {
     assert!((matcher.fraction() - 1.0).abs() < f64::EPSILON);
 }
 
+/// A region of nine pages in the first round of three channels, whose blocks have eight: it ends low in its second block.
+#[test]
+fn a_walk_behind_a_modulo_interleave_misses_nothing_in_its_only_round() {
+    let text = r#"
+        schema = 1
+        id = "one-round"
+        name = "one round"
+        [dram]
+        standard = "DDR4"
+        address_bits = 16
+        functions = [{ role = "bank", bits = [14] }]
+        complete = false
+        source = "made up"
+        [[region]]
+        base = "16 KiB"
+        size = "36 KiB"
+        dram_base = "12 KiB"
+        interleave = { ways = 3, granularity = "32 KiB" }
+        source = "made up"
+    "#;
+    let palette = Palette::new(&Platform::parse(text, "one-round.toml").unwrap(), Granule::PAGE).unwrap();
+    for class in 0..palette.bank_classes() {
+        let Ok(matcher) = (Selection { banks: set(&class.to_string()), sets: None, node: None }).compile(&palette)
+        else {
+            continue;
+        };
+        let filtered: Vec<PhysAddr> =
+            (4..13).map(memtint_units::Pfn).filter(|&pfn| matcher.matches(pfn)).map(memtint_units::Pfn::addr).collect();
+        let walked: Vec<PhysAddr> = matcher.enumerate(PhysAddr(0)..PhysAddr(1 << 16)).collect();
+        assert!(!walked.is_empty());
+        assert_eq!(walked, filtered, "class {class}");
+    }
+}
+
 #[test]
 fn a_walk_behind_a_modulo_interleave_misses_no_round() {
     let palette = palette("skx-open-3ch1r");
