@@ -98,12 +98,11 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Both. The next period makes every core look.
+    /// Both. Looking comes first, and finds out whether the next period still begins.
     pub(crate) fn and(self, next: Signal) -> Signal {
         match (self, next) {
-            (Signal::NextPeriod(period), _) | (_, Signal::NextPeriod(period)) => Signal::NextPeriod(period),
             (Signal::Look, _) | (_, Signal::Look) => Signal::Look,
-            (Signal::None, Signal::None) => Signal::None,
+            (Signal::None, other) | (other, _) => other,
         }
     }
 }
@@ -545,13 +544,16 @@ impl<P: Predictor> Core<P> {
             let resumed = signal_of(shared, shared.roll.resume(self.period));
             return signal.and(resumed).and(self.next_grant(shared, out));
         }
-        let all_exhausted = shared.roll.all_exhausted(self.period).filter(|_| shared.sharing == Sharing::Spare);
-        match (self.phase, all_exhausted) {
-            (Phase::Throttled, Some(true)) => self.share(out),
-            (Phase::Sharing, Some(false)) => {
+        let all_exhausted = shared.roll.all_exhausted(self.period);
+        match (shared.sharing, self.phase, all_exhausted) {
+            (Sharing::Spare, Phase::Throttled, Some(true)) => self.share(out),
+            (Sharing::Spare, Phase::Sharing, Some(false)) => {
                 self.phase = Phase::Throttled;
                 self.used.throttled = true;
                 out.push(Action::Throttle { core: self.index, reason: ThrottleReason::SharingEnded });
+            }
+            (Sharing::Proportional, Phase::Throttled, Some(true)) => {
+                return signal.and(Signal::NextPeriod(self.period.wrapping_add(1)));
             }
             _ => {}
         }
@@ -566,7 +568,7 @@ impl<P: Predictor> Core<P> {
 
     fn next_grant<W: Word>(&mut self, shared: &Shared<W>, out: &mut Vec<Action>) -> Signal {
         let Some(group) = self.group(shared).filter(|_| self.regulated) else { return Signal::None };
-        let (events, source) = match self.find_events(shared, group) {
+        let (events, source, signal) = match self.find_events(shared, group) {
             Ok(found) => found,
             Err(shortfall) => return self.exhaust(shared, group, shortfall, out),
         };
@@ -580,25 +582,29 @@ impl<P: Predictor> Core<P> {
         self.phase = Phase::Granted;
         (self.grant, self.source) = (Number(self.grant.0.wrapping_add(1)), source);
         out.push(Action::Grant { core: self.index, grant: self.grant.0, events, source });
-        Signal::None
+        signal
     }
 
     /// Events for the next grant: of the budget, of the group's own donation, of the pool, in this order. If there are none, the
     /// donated events that could not be taken back.
-    fn find_events<W: Word>(&mut self, shared: &Shared<W>, group: &SharedGroup<W>) -> Result<(u32, Source), u32> {
+    fn find_events<W: Word>(
+        &mut self,
+        shared: &Shared<W>,
+        group: &SharedGroup<W>,
+    ) -> Result<(u32, Source, Signal), u32> {
         let own = |returned| {
             let events = group.account.take(self.period, group.quantum);
             (events > 0).then_some((events, if returned { Source::Donation } else { Source::Reservation }))
         };
-        if let Some(found) = own(self.returned) {
-            return Ok(found);
+        if let Some((events, source)) = own(self.returned) {
+            return Ok((events, source, Signal::None));
         }
         if group.promise.of(self.period).kind == Kind::Hard {
             return Err(0);
         }
-        let (returned, found) = group.moving.hold(|| {
+        let (back, found) = group.moving.hold(|| {
             if let Some(found) = own(self.returned) {
-                return (false, Ok(found));
+                return (0, Ok(found));
             }
             // All of it at once: what stays in the pool may be gone when it is needed.
             let owed = group.owed.take(self.period, u32::MAX);
@@ -609,10 +615,13 @@ impl<P: Predictor> Core<P> {
                 let more = shared.pool.take(self.period, shared.reclaim_step);
                 (more > 0).then_some((more, Source::Pool))
             });
-            (back > 0, found.ok_or(owed - back))
+            (back, found.ok_or(owed - back))
         });
-        self.returned |= returned;
-        found
+        self.returned |= back > 0;
+        let (events, source) = found?;
+        // Another core of the group may have been throttled before there was anything to take back.
+        let signal = if back > events && !group.is_single { Signal::Look } else { Signal::None };
+        Ok((events, source, signal))
     }
 
     fn exhaust<W: Word>(

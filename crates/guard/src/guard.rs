@@ -170,11 +170,14 @@ impl<P: Predictor> Guard<P> {
 
     fn carry_out(&mut self, mut signal: Signal, out: &mut Vec<Action>) {
         while signal == Signal::Look {
-            // A core that begins a late period may have to signal in turn.
+            // A core that begins a late period, or gets returned events, may have to signal in turn.
             let looks = self.cores.iter_mut().map(|core| core.look(&self.shared, out));
             signal = looks.fold(Signal::None, Signal::and);
         }
-        if let Signal::NextPeriod(period) = signal {
+        // The core that asked for it may have looked before another one got returned events.
+        if let Signal::NextPeriod(period) = signal
+            && self.shared.all_exhausted()
+        {
             out.push(Action::NextPeriod { period });
         }
     }
