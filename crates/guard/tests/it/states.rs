@@ -117,7 +117,7 @@ fn three_cores_in_any_order() {
 /// Budgets of one to three quanta, hard or soft, each way of sharing, each change. What differs only in the order of cores 1
 /// and 2 is visited once.
 #[test]
-#[ignore = "takes an hour: make prove"]
+#[ignore = "takes long: make prove"]
 fn every_system_of_three_cores_in_any_order() {
     let reservation = |index: usize| (1 + index as u32 % 3, if index < 3 { Kind::Soft } else { Kind::Hard });
     let mut found = Found::default();
