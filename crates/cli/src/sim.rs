@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use memtint_dram::Device;
-use memtint_sim::report::{End, ServerReport, TaskReport};
+use memtint_sim::report::{BandwidthReport, End, RegulatorReport, ServerReport, TaskReport};
 use memtint_sim::{Report, Scenario, Watch, simulate, simulate_watched};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use crate::parquet;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 every task ran to its end or to that of the simulation, 1 a task got no more frames (out of color, or out \
-    of memory), or with --check a command is not legal, 2 failure: a scenario that cannot be simulated, a trace that ends early, \
+    of memory), an assumption of the bandwidth budgets did not hold, or with --check a command is not legal, 2 failure: a scenario that cannot be simulated, a trace that ends early, \
     Ctrl-C. Deadline misses are counted; they do not change the status."
 )]
 pub(crate) struct SimArguments {
@@ -36,7 +36,11 @@ pub(crate) struct SimArguments {
     /// CPUs of this machine.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Directory for report.json, tasks.parquet, banks.parquet and ranks.parquet; made when it is missing.
+    /// Leave this out of the scenario: with bandwidth, nobody is regulated.
+    #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',')]
+    ignore: Vec<ScenarioField>,
+    /// Directory for report.json, tasks.parquet, banks.parquet, ranks.parquet and, with budgets of bandwidth, regulators.parquet; made when
+    /// it is missing.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Directory for the DRAM commands of each channel (channel-0.commands and so on, in the form of `memtint dram check`);
@@ -51,10 +55,26 @@ pub(crate) struct SimArguments {
     print_config: bool,
 }
 
+/// Fields of a scenario that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ScenarioField {
+    /// Budgets of memory bandwidth.
+    Bandwidth,
+}
+
 pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     let mut scenario = Scenario::load(&arguments.scenario)?;
     if let Some(seed) = arguments.seed {
         scenario = scenario.with_seed(seed);
+    }
+    if arguments.ignore.contains(&ScenarioField::Bandwidth) {
+        if scenario.file().bandwidth.is_none() {
+            return Err(Failure::Sentence(format!(
+                "scenario {:?}: --ignore bandwidth is given, and there is no bandwidth",
+                scenario.origin()
+            )));
+        }
+        scenario = scenario.changed(|file| file.bandwidth = None)?;
     }
     if arguments.print_config {
         return print_config(&scenario, format);
@@ -84,6 +104,9 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
         parquet::write(&directory.join("tasks.parquet"), &report.tasks)?;
         parquet::write(&directory.join("banks.parquet"), &report.banks)?;
         parquet::write(&directory.join("ranks.parquet"), &report.ranks)?;
+        if let Some(bandwidth) = &report.bandwidth {
+            parquet::write(&directory.join("regulators.parquet"), &bandwidth.regulators)?;
+        }
     }
     let legal = commands.as_ref().is_none_or(|commands| commands.legal != Some(false));
     match format {
@@ -98,7 +121,11 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
         return Err(Failure::Sentence("stopped before the end of the simulation".to_owned()));
     }
     let placed = report.tasks.iter().all(|task| task.end != End::OutOfMemory);
-    Ok(ExitCode::from(u8::from(!legal || !placed)))
+    let broken = report.bandwidth.as_ref().and_then(BandwidthReport::broken);
+    if let Some(broken) = &broken {
+        eprintln!("memtint: bandwidth is not guaranteed: {broken}");
+    }
+    Ok(ExitCode::from(u8::from(!legal || !placed || broken.is_some())))
 }
 
 /// What goes to standard output as JSON.
@@ -306,6 +333,9 @@ fn text(report: &Report) -> String {
             executive.jobs_beyond_slots
         );
     }
+    if let Some(bandwidth) = &report.bandwidth {
+        text += &bandwidth_text(bandwidth);
+    }
     let energy: Vec<f64> = report.ranks.iter().filter_map(|rank| Some(rank.energy_pj?.total)).collect();
     if !energy.is_empty() {
         let _ = writeln!(text, "DRAM energy {:.3} mJ", energy.iter().sum::<f64>() / 1e9);
@@ -323,6 +353,62 @@ fn server_row(server: &ServerReport) -> Vec<String> {
         format!("{:.3}", server.longest_overrun_ps as f64 / 1e3),
         ms(server.held_up_ns),
         ms(server.unhidden_ns),
+    ]
+}
+
+fn bandwidth_text(bandwidth: &BandwidthReport) -> String {
+    let mut text = format!(
+        "\nbandwidth  {:.0} MB/s guaranteed, {} periods of {:.3} ms, {} interrupts of {:.3} ms in all\n",
+        bandwidth.guaranteed_mb_per_s,
+        bandwidth.periods,
+        bandwidth.period_ns / 1e6,
+        bandwidth.interrupts,
+        bandwidth.overhead_ns / 1e6
+    );
+    for counter in &bandwidth.counters {
+        let banks = counter.banks.as_ref().map_or(String::new(), |banks| format!(" of bank classes {banks}"));
+        let _ = writeln!(
+            text,
+            "           {}{banks}: at most {} in a period, of {} guaranteed",
+            counter.counts, counter.most_in_a_period, counter.guaranteed
+        );
+    }
+    let heads = [
+        "regulated",
+        "group",
+        "counts",
+        "banks",
+        "budget",
+        "MB/s",
+        "most",
+        "donated",
+        "returned",
+        "reclaimed",
+        "underruns",
+        "throttled",
+        "ms",
+        "skid",
+    ];
+    let rows: Vec<Vec<String>> = bandwidth.regulators.iter().map(regulator_row).collect();
+    text + &table(&heads, &[4, 5, 6, 7, 8, 9, 10, 11, 12, 13], &rows)
+}
+
+fn regulator_row(regulator: &RegulatorReport) -> Vec<String> {
+    vec![
+        regulator.subject.clone(),
+        regulator.group.clone(),
+        regulator.counts.clone(),
+        regulator.banks.clone().unwrap_or_else(|| "all".to_owned()),
+        regulator.budget.to_string(),
+        format!("{:.1}", regulator.bytes_per_second / 1e6),
+        regulator.most_in_a_period.to_string(),
+        regulator.donated.to_string(),
+        regulator.returned.to_string(),
+        regulator.reclaimed.to_string(),
+        regulator.underruns.to_string(),
+        regulator.throttled_periods.to_string(),
+        format!("{:.3}", regulator.throttled_ns / 1e6),
+        regulator.longest_skid.to_string(),
     ]
 }
 

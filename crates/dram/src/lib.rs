@@ -20,6 +20,7 @@ mod retention;
 mod standard;
 mod timetable;
 mod timing;
+mod worst_case;
 
 pub use check::{CheckOptions, Checker, CommandReader, Constraint, RefreshCheck, RefreshPace, Violation};
 pub use command::{Command, Kind};
@@ -36,3 +37,4 @@ pub use retention::{Retention, RetentionLoss, RetentionMonitor};
 pub use standard::{BankRefresh, Currents, Device, DeviceChoice, FineRefresh, RefreshTimes, Standard};
 pub use timetable::{RankTimetable, RefreshWindow, Timetable};
 pub use timing::{Geometry, Timing};
+pub use worst_case::{RefreshShare, WorstCase, cycles_of_slides};

@@ -128,6 +128,7 @@ pub(crate) fn empty(
         },
         timetable: None,
         table: None,
+        bandwidth: None,
         servers: Vec::new(),
         tasks,
     }

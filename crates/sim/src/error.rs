@@ -3,6 +3,7 @@
 use memtint_cache::CacheError;
 use memtint_dram::DramError;
 use memtint_frames::FrameError;
+use memtint_guard::GuardError;
 use memtint_map::{PaletteError, PlatformError};
 use memtint_workload::WorkloadError;
 
@@ -73,6 +74,9 @@ pub enum SimError {
         /// Its words.
         reason: Box<FrameError>,
     },
+    /// Budgets of bandwidth are refused.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     /// A workload is refused.
     #[error(transparent)]
     Workload(#[from] WorkloadError),

@@ -24,8 +24,9 @@ pub use crate::core::{CoreConfig, CoreModel};
 pub use error::SimError;
 pub use histogram::Histogram;
 pub use machine::{
-    Machine, MachineConfig, Outcome, Scheduling, ServerConfig, ServerCounts, ServerKind, ServerScheduling, Slot, Table,
-    TableCounts, TaskConfig,
+    CounterConfig, Machine, MachineConfig, MeterCounts, Outcome, RegulationConfig, RegulationCounts, Scheduling,
+    ServerConfig, ServerCounts, ServerKind, ServerScheduling, Slot, Subject, SubjectCounts, Table, TableCounts,
+    TaskConfig,
 };
 pub use memory::NumaConfig;
 pub use refresh::{LockCounts, LockWindow, SoftRefresh};

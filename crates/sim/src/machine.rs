@@ -6,6 +6,7 @@
 //! order that may differ from that of time by less than it takes to reach memory.
 
 mod dispatch;
+mod regulator;
 mod server;
 mod table;
 
@@ -20,6 +21,8 @@ use memtint_dram::{BankCounts, CommandSink, ControllerConfig, Decoder, Device, R
 use memtint_frames::{Caller, FrameAllocator as _, Profile, Shared};
 use memtint_units::{ByteSize, PhysAddr, Picoseconds};
 use memtint_workload::{Kind, Reference, Source};
+use regulator::Regulation;
+pub use regulator::{CounterConfig, MeterCounts, RegulationConfig, RegulationCounts, Subject, SubjectCounts};
 use server::Server;
 pub use server::{ServerConfig, ServerCounts, ServerKind, ServerScheduling};
 use table::Executive;
@@ -75,6 +78,8 @@ pub struct MachineConfig {
     pub servers: Vec<ServerConfig>,
     /// The slots of all tasks, for [`Scheduling::Table`] and no other.
     pub table: Option<Table>,
+    /// Budgets of memory bandwidth.
+    pub regulation: Option<RegulationConfig>,
 }
 
 /// A task of a simulation.
@@ -143,6 +148,8 @@ pub struct Outcome {
     pub servers: Vec<ServerCounts>,
     /// Under a table, what became of its slots.
     pub table: Option<TableCounts>,
+    /// What became of budgets of bandwidth, if there are any.
+    pub regulation: Option<RegulationCounts>,
 }
 
 /// Instances of one task.
@@ -180,6 +187,7 @@ pub struct Machine<S = ()> {
     locks_seen: Vec<u64>,
     servers: Vec<Server>,
     executive: Option<Executive>,
+    regulation: Option<Box<Regulation>>,
     copies: Vec<Copies>,
     /// What a copy to each task takes, and the lines of it.
     copy_times: Vec<(Picoseconds, u64)>,
@@ -267,6 +275,8 @@ impl<S: CommandSink> Machine<S> {
         if let Some(soft) = &soft_refresh {
             soft.cores.iter().for_each(|&core| refresh_task_at[core] = soft.next_task(Picoseconds(0)).at);
         }
+        let regulation = config.regulation.map(|regulation| Regulation::new(regulation, cores.len(), built.len()));
+        let regulation = regulation.transpose()?;
         let finite_left = built.iter().filter(|task| task.is_finite).count();
         Ok(Machine {
             latency_slots: [latencies.l1_cycles, latencies.l2_cycles, latencies.llc_cycles, latencies.peer_cycles]
@@ -281,6 +291,7 @@ impl<S: CommandSink> Machine<S> {
             locks_seen: vec![0; cores.len()],
             servers,
             executive: config.table.map(|table| Executive::new(table, cores.len())),
+            regulation: regulation.map(Box::new),
             copies,
             copy_times,
             turns: built.len() as u64,
@@ -570,6 +581,7 @@ impl<S: CommandSink> Machine<S> {
         let register = core.take_register(line, issued, demand);
         let ticket = Ticket { core: at as u16, register, task: index as u16 };
         self.memory.send(issued + self.reach, core.node, ticket, PhysAddr(line), false);
+        self.count_line(at, index, line, false, slot);
         register
     }
 
@@ -583,6 +595,7 @@ impl<S: CommandSink> Machine<S> {
         self.tasks[index].counts.lines_written += 1;
         let line = PhysAddr(line.0 & self.line_mask);
         self.memory.send(core.time_of(slot) + self.reach, core.node, ticket, line, true);
+        self.count_line(at, index, line.0, true, slot);
     }
 
     /// Fetches a line ahead of its use, while half of the registers are free.
@@ -644,6 +657,7 @@ impl<S: CommandSink> Machine<S> {
             locks: self.soft_refresh.as_ref().map(|soft| self.lock_counts(soft)),
             servers: self.server_counts(),
             table: self.table_counts(),
+            regulation: self.regulation_counts(),
         }
     }
 

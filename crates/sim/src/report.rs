@@ -2,9 +2,9 @@
 
 use crate::error::SimError;
 use crate::histogram::Histogram;
-use crate::machine::{Machine, Outcome, ServerCounts, Table, TableCounts};
+use crate::machine::{Machine, Outcome, RegulationCounts, ServerCounts, Subject, Table, TableCounts};
 use crate::refresh::LockCounts;
-use crate::scenario::{Scenario, ServerSection};
+use crate::scenario::{Regulators, Scenario, ServerSection};
 use crate::task::{Ending, TaskCounts};
 use memtint_dram::{CommandSink, Device, Energy, EnergyCounts, EnergyMeter, RefreshMet};
 use memtint_units::Picoseconds;
@@ -67,6 +67,114 @@ pub struct Report {
     /// The cyclic executive; with a table only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<TableReport>,
+    /// Regulated bandwidth; with budgets only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<BandwidthReport>,
+}
+
+/// What became of budgets of bandwidth.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BandwidthReport {
+    /// Between two budgets.
+    pub period_ns: f64,
+    /// Periods that have begun.
+    pub periods: u64,
+    /// What the memory guarantees to each class of banks, in megabytes a second.
+    pub guaranteed_mb_per_s: f64,
+    /// Interrupts, of counters, timers and other cores.
+    pub interrupts: u64,
+    /// What they took of all cores.
+    pub overhead_ns: f64,
+    /// What is counted, by class of banks.
+    pub counters: Vec<CounterReport>,
+    /// Of each counter, each core and task with a budget.
+    pub regulators: Vec<RegulatorReport>,
+}
+
+/// Events that are counted together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CounterReport {
+    /// What they are.
+    pub counts: String,
+    /// Bank classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub banks: Option<String>,
+    /// Bytes of one.
+    pub event_bytes: u64,
+    /// Guaranteed in a period.
+    pub guaranteed: u64,
+    /// Most of all cores and tasks in a period, but for those of sharing.
+    pub most_in_a_period: u64,
+}
+
+/// A core or task with a budget, at one counter; numbers of events but where they say otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RegulatorReport {
+    /// Its group.
+    pub group: String,
+    /// `core 0`, or `task` and its name.
+    pub subject: String,
+    /// What is counted.
+    pub counts: String,
+    /// Bank classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub banks: Option<String>,
+    /// The group's budget in a period (B).
+    pub budget: u32,
+    /// Most granted at a time (q).
+    pub quantum: u32,
+    /// Most beyond a grant, as the sum of all budgets assumes (s).
+    pub skid: u32,
+    /// Most beyond a grant that there were.
+    pub longest_skid: u64,
+    /// All.
+    pub events: u64,
+    /// The same as a bandwidth.
+    pub bytes_per_second: f64,
+    /// Of these, in best-effort sharing.
+    pub shared: u64,
+    /// Most in a period, but for those of sharing.
+    pub most_in_a_period: u64,
+    /// Periods that it began.
+    pub periods: u64,
+    /// Granted of the budget.
+    pub reserved: u64,
+    /// Donated for the group.
+    pub donated: u64,
+    /// Granted of the group's donation, taken back.
+    pub returned: u64,
+    /// Granted of the donations of others.
+    pub reclaimed: u64,
+    /// Periods in which donated events were missing when it was the first of its group to need them.
+    pub underruns: u64,
+    /// Those events.
+    pub shortfall: u64,
+    /// Periods in which it was throttled.
+    pub throttled_periods: u64,
+    /// Time in which it was throttled, by any counter.
+    pub throttled_ns: f64,
+}
+
+impl BandwidthReport {
+    /// Tells which assumption of the budgets did not hold: what is guaranteed then is not.
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        let skid = self.regulators.iter().find(|regulator| regulator.longest_skid > u64::from(regulator.skid));
+        let skid = skid.map(|regulator| {
+            format!(
+                "{} sent {} {} beyond a grant, and the budgets assume at most {} (bandwidth.skid_events)",
+                regulator.subject, regulator.longest_skid, regulator.counts, regulator.skid
+            )
+        });
+        let most = self.counters.iter().find(|counter| counter.most_in_a_period > counter.guaranteed);
+        let most = most.map(|counter| {
+            format!(
+                "{} {} in a period, and guaranteed are {}",
+                counter.most_in_a_period, counter.counts, counter.guaranteed
+            )
+        });
+        skid.or(most)
+    }
 }
 
 /// What became of a cyclic executive.
@@ -563,6 +671,78 @@ fn report(scenario: &Scenario, together: &Run, alone: &[Run]) -> Report {
             .table()
             .zip(outcome.table.as_ref())
             .map(|(table, counts)| table_report(scenario, outcome, &table, counts)),
+        bandwidth: outcome.regulation.as_ref().and_then(|counts| {
+            // It was found sound when the machine was built.
+            let regulators = scenario.regulators_of_machine().ok().flatten()?;
+            Some(bandwidth_report(scenario, outcome, &regulators, counts))
+        }),
+    }
+}
+
+fn bandwidth_report(
+    scenario: &Scenario,
+    outcome: &Outcome,
+    regulators: &Regulators,
+    counts: &RegulationCounts,
+) -> BandwidthReport {
+    let ns = |ps: u64| ps as f64 / 1000.0;
+    let seconds = outcome.duration.as_seconds();
+    let config = &regulators.config;
+    let counters = regulators.counters.iter().zip(&config.counters).zip(&counts.most_in_a_period);
+    let counters = counters.map(|(((name, banks, event_bytes), counter), &most_in_a_period)| CounterReport {
+        counts: (*name).to_owned(),
+        banks: banks.clone(),
+        event_bytes: *event_bytes,
+        guaranteed: u64::from(counter.guard.guaranteed),
+        most_in_a_period,
+    });
+    let counters: Vec<CounterReport> = counters.collect();
+    let regulator = |(subject, place): (usize, &Subject)| {
+        let of_counter = move |(index, counter): (usize, &CounterReport)| {
+            let seen = &counts.subjects[subject].meters[index];
+            let groups = &config.counters[index].guard.groups;
+            let group = groups.iter().position(|group| group.cores.contains(&subject)).expect("each is in one");
+            RegulatorReport {
+                group: regulators.groups[group].clone(),
+                subject: match *place {
+                    Subject::Core(core) => format!("core {core}"),
+                    Subject::Task(task) => format!("task {}", scenario.file().tasks[task].name),
+                },
+                counts: counter.counts.clone(),
+                banks: counter.banks.clone(),
+                budget: groups[group].reservation.budget,
+                quantum: groups[group].quantum,
+                skid: groups[group].skid,
+                longest_skid: seen.longest_skid,
+                events: seen.events,
+                bytes_per_second: if seconds > 0.0 {
+                    (seen.events * counter.event_bytes) as f64 / seconds
+                } else {
+                    0.0
+                },
+                shared: seen.shared,
+                most_in_a_period: seen.most_in_a_period,
+                periods: seen.periods,
+                reserved: seen.reserved,
+                donated: seen.donated,
+                returned: seen.returned,
+                reclaimed: seen.reclaimed,
+                underruns: seen.underruns,
+                shortfall: seen.shortfall,
+                throttled_periods: seen.throttled,
+                throttled_ns: ns(counts.subjects[subject].throttled_ps),
+            }
+        };
+        counters.iter().enumerate().map(of_counter).collect::<Vec<_>>()
+    };
+    BandwidthReport {
+        period_ns: config.period.as_ns(),
+        periods: counts.periods,
+        guaranteed_mb_per_s: regulators.guaranteed_mb_per_s,
+        interrupts: counts.interrupts,
+        overhead_ns: ns(counts.overhead_ps),
+        regulators: config.subjects.iter().enumerate().flat_map(regulator).collect(),
+        counters,
     }
 }
 

@@ -1,9 +1,12 @@
 //! Scenario files: a machine, its tasks, and what is to be found out.
 
+mod bandwidth;
 mod server;
 mod table;
 mod timetable;
 
+pub(crate) use self::bandwidth::Regulators;
+pub use self::bandwidth::{BandwidthGroup, BandwidthSection, Counted, KindName, PredictorName, SharingName};
 pub use self::server::ServerSection;
 pub use self::table::{SlotSection, TableSection};
 pub use self::timetable::{TimetableSection, WindowSection};
@@ -94,6 +97,9 @@ pub struct ScenarioFile {
     /// Servers, whose budgets tasks run in.
     #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerSection>,
+    /// Budgets of memory bandwidth; default: nobody is regulated.
+    #[serde(default)]
+    pub bandwidth: Option<BandwidthSection>,
     /// Who has a core when, with `scheduling = "table"` of the system.
     #[serde(default)]
     pub table: Option<TableSection>,
@@ -751,10 +757,11 @@ impl Scenario {
         self
     }
 
-    /// The same with one task only, without barriers, servers and table.
+    /// The same with one task only, without barriers, servers and table; with its own budget of bandwidth, which nobody shares.
     #[must_use]
     pub fn alone(&self, task: usize) -> Scenario {
         let mut alone = self.clone();
+        alone.file.bandwidth = self.bandwidth_alone(task);
         let section = &self.file.tasks[task];
         let job = self.job_of(section).cloned();
         alone.file.tasks = vec![TaskSection { barrier: None, copy_of: None, server: None, job, ..section.clone() }];
@@ -956,9 +963,7 @@ impl Scenario {
                 .all(|(from, row)| (0..).zip(row).all(|(to, &hops)| (hops == 0) == (from == to) && hops <= HOPS_MAX));
         let accepted = format!("{nodes} lists of {nodes} numbers, 0 for itself, 1 to {HOPS_MAX} for others");
         check.that("numa.hops", sound, format!("{hops:?}"), accepted)?;
-        let granule = Granule::from_bytes(file.system.granule.bytes());
-        let granule = granule.map_err(|error| check.refuse("system.granule", file.system.granule, error))?;
-        let palette = Palette::new(&self.platform, granule)?;
+        let palette = Palette::new(&self.platform, self.granule()?)?;
         let names = self.allocators();
         let memory = frames(&palette, &core_nodes)?;
         let systems = names.iter().map(|&name| self.system(name, &memory)).collect::<Result<_, _>>()?;
@@ -975,10 +980,12 @@ impl Scenario {
         let soft_refresh = self.soft_refresh(ranks)?;
         let link = u64::from(file.numa.link_mb_per_s.unwrap_or(12_800));
         let burst_bytes = u64::from(decoder.geometry(&device.geometry).burst_bytes());
+        let caches = self.caches(cores)?;
+        let regulators = self.regulators(&palette, caches.line.bytes())?;
         let machine = Machine::new(
             MachineConfig {
                 controller,
-                caches: self.caches(cores)?,
+                caches,
                 core: CoreConfig {
                     clock: Clock::from_khz(megahertz * 1000).expect("checked above"),
                     width: file.cores.width,
@@ -1002,6 +1009,7 @@ impl Scenario {
                 soft_refresh,
                 servers: self.servers(ranks)?,
                 table: self.table(),
+                regulation: regulators.map(|regulators| regulators.config),
                 scheduling: match file.system.scheduling {
                     SchedulingName::FixedPriority => Scheduling::FixedPriority,
                     SchedulingName::Edf => Scheduling::EarliestDeadline,
@@ -1018,6 +1026,12 @@ impl Scenario {
             SimError::Policy { task, reason } => self.refused(self.allocator_of(&file.tasks[task]), Some(task), reason),
             other => other,
         })
+    }
+
+    fn granule(&self) -> Result<Granule, SimError> {
+        let size = self.file.system.granule;
+        let check = Check { origin: &self.origin };
+        Granule::from_bytes(size.bytes()).map_err(|error| check.refuse("system.granule", size, error))
     }
 
     fn caches(&self, cores: u32) -> Result<HierarchyConfig, SimError> {

@@ -12,3 +12,4 @@ mod retention;
 mod schedulers;
 mod standards;
 mod timetable;
+mod worst_case;

@@ -24,6 +24,7 @@ impl<S: CommandSink> Machine<S> {
     /// Decides what a core runs; false when it has to wait for that.
     pub(super) fn schedule(&mut self, at: usize) -> bool {
         self.end_stall(at);
+        self.serve_interrupts(at);
         self.clean_what_was_written_since(at);
         self.look_up_locks(at);
         let core = &self.cores[at];
@@ -394,18 +395,30 @@ impl<S: CommandSink> Machine<S> {
 
     /// What a core runs, still ready and not locked out.
     fn current(&self, at: usize) -> Option<usize> {
-        self.cores[at].task.filter(|&task| self.tasks[task].state == State::Ready && !self.is_locked_out(task, at))
+        self.cores[at].task.filter(|&task| self.may_run(task, at))
+    }
+
+    /// Whether a task has something to do, and neither a lock nor a budget of bandwidth keeps it from that.
+    fn may_run(&self, index: usize, at: usize) -> bool {
+        self.tasks[index].state == State::Ready && !self.is_locked_out(index, at) && !self.is_throttled(index)
     }
 
     /// What a core should run now.
     fn choice(&mut self, at: usize) -> Choice {
+        self.note_demand_of_tasks(at);
+        let choice = self.choice_without_budgets(at);
+        self.regulated(at, choice)
+    }
+
+    /// What a core should run now if its bandwidth is not regulated.
+    fn choice_without_budgets(&mut self, at: usize) -> Choice {
         if !self.cores[at].servers.is_empty()
             && let Some(choice) = self.choice_of_servers(at, self.locked(at))
         {
             return choice;
         }
         if let Some(owner) = self.owner(at) {
-            let runs = |&task: &usize| self.tasks[task].state == State::Ready && !self.is_locked_out(task, at);
+            let runs = |&task: &usize| self.may_run(task, at);
             return Choice { task: owner.filter(runs), server: None };
         }
         Choice { task: self.choice_without_server(at), server: None }
@@ -436,7 +449,11 @@ impl<S: CommandSink> Machine<S> {
         let locked = self.locked(at);
         let wants = |&task: &usize| {
             let Task { state, server, .. } = self.tasks[task];
-            state == State::Ready && server.is_none() && free(task) && self.ranks_needed(task) & locked == 0
+            state == State::Ready
+                && server.is_none()
+                && free(task)
+                && self.ranks_needed(task) & locked == 0
+                && !self.is_throttled(task)
         };
         let ready = self.cores[at].tasks.iter().copied().filter(wants);
         if !self.migratory {
@@ -457,12 +474,14 @@ impl<S: CommandSink> Machine<S> {
         None
     }
 
-    /// Of a task's cores the one that is idle, or whose task is the least urgent and less so than this; none that a server has.
+    /// Of a task's cores the one that is idle, or whose task is the least urgent and less so than this; none that a server has or
+    /// that is throttled.
     fn least_urgent(&self, task: usize, but: Option<usize>, than: Urgency) -> Option<usize> {
         let idle = (u64::MAX, usize::MAX);
         let others = self.tasks[task].cores.iter().copied().filter(|&core| Some(core) != but);
         let urgency = |core: usize| match self.cores[core].serving {
             Some(_) => (0, 0),
+            None if self.is_core_throttled(core) => (0, 0),
             None => self.current(core).map_or(idle, |task| self.urgency(task)),
         };
         let urgencies = others.map(|core| (urgency(core), core));
@@ -528,7 +547,8 @@ impl<S: CommandSink> Machine<S> {
         let locks = self.next_change_of_locks(at);
         let budgets = self.next_change_of_budgets(at);
         let slots = self.next_change_of_slots(at);
-        let next = releases.chain(here).chain(locks).chain(budgets).chain(slots).min();
+        let interrupts = self.next_interrupt(at);
+        let next = releases.chain(here).chain(locks).chain(budgets).chain(slots).chain(interrupts).min();
         let next_release = next.map_or(PENDING, |time| core.slot_of(time));
         let others = core.tasks.len() > 1;
         let core = &mut self.cores[at];
@@ -563,7 +583,7 @@ impl<S: CommandSink> Machine<S> {
     }
 
     /// Makes a core decide again, no earlier than a time.
-    fn call(&mut self, at: usize, time: Picoseconds) {
+    pub(super) fn call(&mut self, at: usize, time: Picoseconds) {
         let core = &mut self.cores[at];
         core.look_at = 0;
         if core.task.is_none() {
@@ -580,10 +600,7 @@ impl<S: CommandSink> Machine<S> {
         }
         let waits = |&index: &usize| {
             let task = &self.tasks[index];
-            task.state == State::Ready
-                && task.running_on.is_none()
-                && task.cores.len() > 1
-                && !self.is_locked_out(index, at)
+            task.running_on.is_none() && task.cores.len() > 1 && self.may_run(index, at)
         };
         let waiting: Vec<usize> = self.cores[at].tasks.iter().copied().filter(waits).collect();
         let now = self.cores[at].time_of(self.cores[at].slot);

@@ -208,8 +208,10 @@ impl<S: CommandSink> Machine<S> {
             if server.left == 0 || server.config.ranks & locked != 0 {
                 return None;
             }
-            let wants =
-                |&&task: &&usize| self.tasks[task].state == State::Ready && self.ranks_needed(task) & locked == 0;
+            let wants = |&&task: &&usize| {
+                let locked_out = self.ranks_needed(task) & locked != 0;
+                self.tasks[task].state == State::Ready && !locked_out && !self.is_throttled(task)
+            };
             let task = server.tasks.iter().filter(wants).min_by_key(|&&task| match server.config.scheduling {
                 ServerScheduling::Edf => (self.tasks[task].deadline.0, task),
                 ServerScheduling::FixedPriority => (u64::from(self.tasks[task].priority), task),

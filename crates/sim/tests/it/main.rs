@@ -1,6 +1,7 @@
 //! The integration tests of `memtint-sim`, in one program that is linked once.
 
 mod allocators;
+mod bandwidth;
 mod closed_formulas;
 mod common;
 mod nonsense;

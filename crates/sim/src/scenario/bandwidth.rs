@@ -1,0 +1,505 @@
+//! Budgets of memory bandwidth of a scenario.
+
+use super::{Check, Scenario, Time};
+use crate::error::SimError;
+use crate::machine::{CounterConfig, RegulationConfig, Subject};
+use memtint_dram::{Decoder, WorstCase};
+use memtint_guard::{
+    Config, Ewma, Group, GuardError, Kind, LastValue, Linear, Prediction, Reservation, Sharing, by_weight,
+    events_per_period,
+};
+use memtint_map::Palette;
+use memtint_units::{IndexSet, Picoseconds};
+use serde::{Deserialize, Serialize};
+
+/// Budgets of memory bandwidth, as MemGuard gives them (paper 003).
+///
+/// ```toml
+/// [bandwidth]
+/// guaranteed_mb_per_s = 1000
+/// sharing = "spare"
+///
+/// [[bandwidth.group]]
+/// name = "foreground"
+/// cores = "0"
+/// mb_per_s = 600
+/// ```
+///
+/// The sum of budget, quantum and skid of all cores and tasks that are regulated must not exceed what is guaranteed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BandwidthSection {
+    /// Between two budgets; default 1 ms.
+    #[serde(default = "millisecond")]
+    pub period: Time,
+    /// What the memory serves in the worst case, r_min, in megabytes a second; with `classes`, what each class of banks does.
+    /// Default: what the devices' timing says of one bank, refresh included (`memtint guard rmin`); needed with `classes`.
+    #[serde(default)]
+    pub guaranteed_mb_per_s: Option<u32>,
+    /// What is counted; default `lines`.
+    #[serde(default)]
+    pub counts: Counted,
+    /// Events that a line written counts as, with `lines`; a line read is one. Default 1.
+    #[serde(default)]
+    pub write_cost: Option<u32>,
+    /// Classes of banks that have budgets of their own: lists of bank classes, each in one of them. Default: one for all.
+    #[serde(default)]
+    pub classes: Vec<String>,
+    /// Most events granted at a time (q); default 256.
+    #[serde(default = "quantum")]
+    pub quantum: u32,
+    /// Most events beyond a grant, until the core stands still (s), as the sum assumes them; the report has the most that there were. Default
+    /// 32.
+    #[serde(default = "skid_events")]
+    pub skid_events: u32,
+    /// Events taken of the donations of others at a time; default: the quantum.
+    #[serde(default)]
+    pub reclaim_step: Option<u32>,
+    /// What happens when all have used their budgets: `off`, all stand still; `spare`, all run until the period is over;
+    /// `proportional`, the next period begins. Default `off`.
+    #[serde(default)]
+    pub sharing: SharingName,
+    /// How `soft` groups predict what they will use, and donate the rest: `ewma` (the mean of the latest use and the mean before),
+    /// `last-value` or `linear`; default `ewma`.
+    #[serde(default)]
+    pub predictor: PredictorName,
+    /// From the event that consumes a grant to the interrupt; default 0.
+    #[serde(default)]
+    pub skid: Time,
+    /// What an interrupt takes of its core; default 0.
+    #[serde(default)]
+    pub overhead: Time,
+    /// Who has a budget; the others are not regulated.
+    #[serde(rename = "group")]
+    pub groups: Vec<BandwidthGroup>,
+}
+
+/// Cores, or tasks, with a budget in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BandwidthGroup {
+    /// Its name; unique.
+    pub name: String,
+    /// Cores: each stands still when the budget is used.
+    #[serde(default)]
+    pub cores: Option<String>,
+    /// Or names of tasks: they do not run, wherever, when it is used; others may run instead.
+    #[serde(default)]
+    pub tasks: Vec<String>,
+    /// The budget in megabytes a second; with classes of banks, for each of them; with `counts = "reads-and-writes"`, of reads.
+    #[serde(default)]
+    pub mb_per_s: Option<u32>,
+    /// The budget of writes, with `counts = "reads-and-writes"`.
+    #[serde(default)]
+    pub write_mb_per_s: Option<u32>,
+    /// Or the budget in events per period.
+    #[serde(default)]
+    pub events: Option<u32>,
+    /// Or its share: what is guaranteed, without quanta and skids, is divided by the weights of all groups.
+    #[serde(default)]
+    pub weight: Option<u32>,
+    /// `hard` keeps its budget; `soft` donates what it is not expected to use, and may use what others have donated; default `hard`.
+    #[serde(default)]
+    pub kind: KindName,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counted {
+    /// Lines read from memory (LLC misses), prefetches included, and lines written back.
+    #[default]
+    Lines,
+    /// Lines read from memory.
+    Misses,
+    /// Lines written back.
+    WriteBacks,
+    /// Bursts on the data bus, of both.
+    Bursts,
+    /// Lines read and lines written by two counters, with a budget each.
+    ReadsAndWrites,
+}
+
+/// Best-effort sharing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SharingName {
+    /// None.
+    #[default]
+    Off,
+    /// All run until the period is over.
+    Spare,
+    /// The next period begins.
+    Proportional,
+}
+
+/// Predictors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PredictorName {
+    /// Moving average, as MemGuard's.
+    #[default]
+    Ewma,
+    /// What was used last.
+    LastValue,
+    /// The line through the last four.
+    Linear,
+}
+
+/// Hard or soft.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KindName {
+    /// No donation.
+    #[default]
+    Hard,
+    /// Donation and reclaiming.
+    Soft,
+}
+
+fn millisecond() -> Time {
+    Time(Picoseconds(1_000_000_000))
+}
+fn quantum() -> u32 {
+    256
+}
+fn skid_events() -> u32 {
+    32
+}
+
+/// The regulators, and what to call them.
+pub(crate) struct Regulators {
+    pub(crate) config: RegulationConfig,
+    /// Of each counter: what it counts, its bank classes, bytes of an event.
+    pub(crate) counters: Vec<(&'static str, Option<String>, u64)>,
+    /// Names of the groups.
+    pub(crate) groups: Vec<String>,
+    /// What the memory guarantees to those of a counter, in megabytes a second.
+    pub(crate) guaranteed_mb_per_s: f64,
+}
+
+/// What is counted together.
+struct Tally {
+    name: &'static str,
+    read_events: u32,
+    write_events: u32,
+    /// The budgets of writes, not the others.
+    of_writes: bool,
+    event_bytes: u64,
+}
+
+impl Scenario {
+    /// The regulators, if there are any.
+    pub(crate) fn regulators(&self, palette: &Palette, line_bytes: u64) -> Result<Option<Regulators>, SimError> {
+        let Some(section) = &self.file.bandwidth else { return Ok(None) };
+        let check = Check { origin: &self.origin };
+        self.verify_bandwidth(section)?;
+        let period = section.period.0;
+        let subjects = self.subjects(section)?;
+        let classes = self.bandwidth_classes(section, palette)?;
+        let tallies = self.tallies(section, line_bytes)?;
+        let guaranteed = self.guaranteed(section, line_bytes)?;
+        let mut counters = Vec::new();
+        let mut names = Vec::new();
+        for class in &classes {
+            // All counters of a class together must fit.
+            let mut left = events_per_period(guaranteed, tallies[0].event_bytes, period);
+            for tally in &tallies {
+                let groups = self.groups(section, tally, &subjects, left)?;
+                let sum = |group: &Group| {
+                    let cores = group.cores.len() as u64;
+                    u64::from(group.reservation.budget) + cores * u64::from(group.quantum + group.skid)
+                };
+                let used: u64 = groups.iter().map(sum).sum();
+                let guard = Config {
+                    cores: subjects.iter().map(|(_, subjects)| subjects.len()).sum(),
+                    groups,
+                    guaranteed: u32::try_from(left).unwrap_or(u32::MAX),
+                    reclaim_step: section.reclaim_step.unwrap_or(section.quantum),
+                    sharing: match section.sharing {
+                        SharingName::Off => Sharing::Off,
+                        SharingName::Spare => Sharing::Spare,
+                        SharingName::Proportional => Sharing::Proportional,
+                    },
+                };
+                guard.check().map_err(|error| match error {
+                    GuardError::OverReserved { sum, guaranteed, .. } => {
+                        let mb = |events| memtint_guard::bandwidth(events, tally.event_bytes, period) / 1_000_000;
+                        let found = format!(
+                            "{sum} events per period ({} MB/s) with quanta and skids, of {}",
+                            mb(sum),
+                            tally.name
+                        );
+                        let accepted =
+                            format!("up to {guaranteed} ({} MB/s), which the memory guarantees", mb(guaranteed));
+                        check.refuse("bandwidth.group: the sum of all budgets", found, accepted)
+                    }
+                    other => SimError::Guard(other),
+                })?;
+                left -= used;
+                let banks = class.clone();
+                counters.push(CounterConfig {
+                    guard,
+                    read_events: tally.read_events,
+                    write_events: tally.write_events,
+                    banks,
+                });
+                names.push((tally.name, class.as_ref().map(ToString::to_string), tally.event_bytes));
+            }
+        }
+        let prediction = match section.predictor {
+            PredictorName::Ewma => Prediction::Ewma(Ewma::new(1)),
+            PredictorName::LastValue => Prediction::LastValue(LastValue::default()),
+            PredictorName::Linear => Prediction::Linear(Linear::default()),
+        };
+        let config = RegulationConfig {
+            period,
+            skid: section.skid.0,
+            overhead: section.overhead.0,
+            prediction,
+            subjects: subjects.into_iter().flat_map(|(_, subjects)| subjects).collect(),
+            counters,
+            palette: palette.clone(),
+        };
+        let groups = section.groups.iter().map(|group| group.name.clone()).collect();
+        Ok(Some(Regulators { config, counters: names, groups, guaranteed_mb_per_s: guaranteed as f64 / 1e6 }))
+    }
+
+    /// The regulators of the machine as it is built.
+    pub(crate) fn regulators_of_machine(&self) -> Result<Option<Regulators>, SimError> {
+        let palette = Palette::new(&self.platform, self.granule()?)?;
+        self.regulators(&palette, self.caches(self.cores())?.line.bytes())
+    }
+
+    fn verify_bandwidth(&self, section: &BandwidthSection) -> Result<(), SimError> {
+        let check = Check { origin: &self.origin };
+        let second = Picoseconds(1_000_000_000_000);
+        let period = section.period.0;
+        check.that("bandwidth.period", period.0 > 0 && period <= second, period, "more than 0 ns, at most 1 s")?;
+        for (field, time) in [("skid", section.skid.0), ("overhead", section.overhead.0)] {
+            check.that(&format!("bandwidth.{field}"), time <= period, time, format!("at most the period, {period}"))?;
+        }
+        let step = section.reclaim_step.unwrap_or(section.quantum);
+        check.that("bandwidth.quantum", section.quantum > 0, 0, "1 or more")?;
+        let accepted = format!("1 to {}, the quantum", section.quantum);
+        check.that("bandwidth.reclaim_step", (1..=section.quantum).contains(&step), step, accepted)?;
+        check.that("bandwidth.guaranteed_mb_per_s", section.guaranteed_mb_per_s != Some(0), 0, "1 or more")?;
+        let cost = section.write_cost.unwrap_or(1);
+        check.that("bandwidth.write_cost", (1..=1000).contains(&cost), cost, "1 to 1000")?;
+        let has_cost = section.write_cost.is_none() || section.counts == Counted::Lines;
+        check.that("bandwidth.write_cost", has_cost, "given", "nothing, unless counts is lines")?;
+        check.that("bandwidth.group", !section.groups.is_empty(), "an empty list", "one group or more")?;
+        let weighted = section.groups.iter().filter(|group| group.weight.is_some()).count();
+        let apart = section.counts == Counted::ReadsAndWrites;
+        for (index, group) in section.groups.iter().enumerate() {
+            let of = |field: &str| format!("bandwidth.group {:?}: {field}", group.name);
+            let first = section.groups.iter().position(|other| other.name == group.name);
+            check.that(&of("name"), first == Some(index), "used twice", "a name of its own")?;
+            let kinds = usize::from(group.cores.is_some()) + usize::from(!group.tasks.is_empty());
+            check.that(
+                &of("cores"),
+                kinds == 1,
+                format!("beside {} tasks", group.tasks.len()),
+                "either cores or tasks",
+            )?;
+            check.that(&of("weight"), group.weight != Some(0), 0, "1 or more")?;
+            check.that(&of("mb_per_s"), group.mb_per_s != Some(0), 0, "1 or more")?;
+            let given = [group.mb_per_s, group.events, group.weight].into_iter().flatten().count();
+            let found = if given > 1 { "given beside another budget" } else { "absent" };
+            check.that(&of("mb_per_s"), given == 1, found, "one of mb_per_s, events and weight")?;
+            let all = weighted == 0 || weighted == section.groups.len();
+            check.that(&of("weight"), all, "not that of all groups", "a weight of each group, or of none")?;
+            let writes = group.write_mb_per_s.is_some_and(|rate| rate > 0);
+            let accepted = "1 or more, and mb_per_s, with counts = \"reads-and-writes\"";
+            let is_whole = !apart || (writes && group.mb_per_s.is_some());
+            check.that(&of("write_mb_per_s"), is_whole, "absent or 0, or beside no mb_per_s", accepted)?;
+            let needless = apart || group.write_mb_per_s.is_none();
+            check.that(&of("write_mb_per_s"), needless, "given", "nothing, unless counts is reads-and-writes")?;
+        }
+        Ok(())
+    }
+
+    /// Who belongs to each group.
+    fn subjects<'a>(&self, section: &'a BandwidthSection) -> Result<Vec<(&'a BandwidthGroup, Vec<Subject>)>, SimError> {
+        let check = Check { origin: &self.origin };
+        let mut owners: Vec<(Subject, &str)> = Vec::new();
+        let mut all = Vec::new();
+        for group in &section.groups {
+            let of = |field: &str| format!("bandwidth.group {:?}: {field}", group.name);
+            let mut subjects = Vec::new();
+            if let Some(text) = &group.cores {
+                let cores =
+                    IndexSet::parse(text, self.cores()).map_err(|error| check.refuse(&of("cores"), text, error))?;
+                check.that(&of("cores"), !cores.is_empty(), text, "one core or more")?;
+                subjects.extend(cores.iter().map(|core| Subject::Core(core as usize)));
+            }
+            for name in &group.tasks {
+                let place = self.file.tasks.iter().position(|task| task.name == *name);
+                let names = || self.file.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>().join(", ");
+                let Some(place) = place else { return Err(check.refuse(&of("tasks"), name, names())) };
+                subjects.push(Subject::Task(place));
+            }
+            for &subject in &subjects {
+                let called = match subject {
+                    Subject::Core(core) => format!("core {core}"),
+                    Subject::Task(task) => format!("task {:?}", self.file.tasks[task].name),
+                };
+                if let Some((_, owner)) = owners.iter().find(|(other, _)| *other == subject) {
+                    let field = of(if group.cores.is_some() { "cores" } else { "tasks" });
+                    return Err(check.refuse(&field, called, format!("what no other group has: it is in {owner:?}")));
+                }
+                owners.push((subject, &group.name));
+            }
+            all.push((group, subjects));
+        }
+        for &(subject, owner) in &owners {
+            let Subject::Task(task) = subject else { continue };
+            let section = &self.file.tasks[task];
+            let has_budget = |core: &u32| owners.iter().any(|(other, _)| *other == Subject::Core(*core as usize));
+            if let Some(core) = self.cores_of(section)?.iter().find(has_budget) {
+                let field = format!("bandwidth.group {owner:?}: tasks");
+                let accepted = format!("a task that does not run on core {core}, which has a budget itself");
+                return Err(check.refuse(&field, format!("{:?}", section.name), accepted));
+            }
+        }
+        Ok(all)
+    }
+
+    fn bandwidth_classes(
+        &self,
+        section: &BandwidthSection,
+        palette: &Palette,
+    ) -> Result<Vec<Option<IndexSet>>, SimError> {
+        if section.classes.is_empty() {
+            return Ok(vec![None]);
+        }
+        let check = Check { origin: &self.origin };
+        let count = palette.bank_classes();
+        let mut class_of = vec![None; count as usize];
+        let mut classes = Vec::new();
+        for (index, text) in section.classes.iter().enumerate() {
+            let set = IndexSet::parse(text, count).map_err(|error| check.refuse("bandwidth.classes", text, error))?;
+            for bank in set.iter() {
+                let before = class_of[bank as usize].replace(index);
+                let accepted = "each bank class in one of the lists";
+                check.that("bandwidth.classes", before.is_none(), format!("{bank} in two of them"), accepted)?;
+            }
+            classes.push(Some(set));
+        }
+        let missing = class_of.iter().position(Option::is_none);
+        let accepted = format!("each of 0 to {} in one of the lists", count - 1);
+        check.that("bandwidth.classes", missing.is_none(), format!("without {}", missing.unwrap_or(0)), accepted)?;
+        Ok(classes)
+    }
+
+    fn tallies(&self, section: &BandwidthSection, line_bytes: u64) -> Result<Vec<Tally>, SimError> {
+        let tally = |name, read_events, write_events| Tally {
+            name,
+            read_events,
+            write_events,
+            of_writes: false,
+            event_bytes: line_bytes,
+        };
+        let decoder = Decoder::new(&self.platform, &self.device.geometry)?;
+        let burst_bytes = u64::from(decoder.geometry(&self.device.geometry).burst_bytes());
+        let bursts = u32::try_from(line_bytes / burst_bytes).unwrap_or(1).max(1);
+        Ok(match section.counts {
+            Counted::Lines => vec![tally("lines", 1, section.write_cost.unwrap_or(1))],
+            Counted::Misses => vec![tally("lines read", 1, 0)],
+            Counted::WriteBacks => vec![tally("lines written", 0, 1)],
+            Counted::Bursts => vec![Tally { event_bytes: burst_bytes, ..tally("bursts", bursts, bursts) }],
+            Counted::ReadsAndWrites => {
+                vec![tally("lines read", 1, 0), Tally { of_writes: true, ..tally("lines written", 0, 1) }]
+            }
+        })
+    }
+
+    /// What the memory serves in the worst case, in bytes a second.
+    fn guaranteed(&self, section: &BandwidthSection, line_bytes: u64) -> Result<u64, SimError> {
+        if let Some(rate) = section.guaranteed_mb_per_s {
+            return Ok(u64::from(rate) * 1_000_000);
+        }
+        let check = Check { origin: &self.origin };
+        let field = "bandwidth.guaranteed_mb_per_s";
+        check.that(
+            field,
+            section.classes.is_empty(),
+            "absent",
+            "what each class of banks serves, as there are classes",
+        )?;
+        check.that(field, self.file.timetable.is_none(), "absent", "a number, as a timetable locks whole ranks")?;
+        let (controller, device) = self.controller()?;
+        let decoder = Decoder::new(&self.platform, &self.device.geometry)?;
+        let geometry = decoder.geometry(&device.geometry);
+        let device = memtint_dram::Device { geometry, ..device };
+        let worst = WorstCase::of(&device, controller.refresh, line_bytes);
+        let lines = worst.lines_in(section.period.0);
+        check.that(field, lines > 0, "absent", "a number, as refresh leaves nothing of a period in the worst case")?;
+        Ok(memtint_guard::bandwidth(lines, line_bytes, section.period.0))
+    }
+
+    fn groups(
+        &self,
+        section: &BandwidthSection,
+        tally: &Tally,
+        subjects: &[(&BandwidthGroup, Vec<Subject>)],
+        guaranteed: u64,
+    ) -> Result<Vec<Group>, SimError> {
+        let check = Check { origin: &self.origin };
+        let most = u64::from(u32::MAX / 2);
+        let cores: u64 = subjects.iter().map(|(_, subjects)| subjects.len() as u64).sum();
+        let beside = cores * (u64::from(section.quantum) + u64::from(section.skid_events));
+        let weights: Vec<u32> = section.groups.iter().filter_map(|group| group.weight).collect();
+        let shares = by_weight(guaranteed.saturating_sub(beside), &weights);
+        let mut first = 0;
+        let mut groups = Vec::new();
+        for (index, (group, subjects)) in subjects.iter().enumerate() {
+            let rate = if tally.of_writes { group.write_mb_per_s } else { group.mb_per_s };
+            let of_rate =
+                |rate: u32| events_per_period(u64::from(rate) * 1_000_000, tally.event_bytes, section.period.0);
+            let of_events = || group.events.map_or_else(|| shares[index], u64::from);
+            let budget = rate.map_or_else(of_events, of_rate);
+            let field = format!("bandwidth.group {:?}: budget", group.name);
+            let accepted = format!("1 to {most} events, of {} bytes each", tally.event_bytes);
+            check.that(&field, (1..=most).contains(&budget), format!("{budget} events per period"), accepted)?;
+            let cores: Vec<usize> = (first..first + subjects.len()).collect();
+            first += subjects.len();
+            let kind = match group.kind {
+                KindName::Hard => Kind::Hard,
+                KindName::Soft => Kind::Soft,
+            };
+            let reservation = Reservation { budget: budget as u32, kind };
+            groups.push(Group { cores, reservation, quantum: section.quantum, skid: section.skid_events });
+        }
+        Ok(groups)
+    }
+
+    /// The budgets that concern one task alone: the same, and nothing is shared.
+    pub(super) fn bandwidth_alone(&self, task: usize) -> Option<BandwidthSection> {
+        let section = self.file.bandwidth.as_ref()?;
+        let task = &self.file.tasks[task];
+        let cores = self.cores_of(task).ok()?;
+        let subjects = self.subjects(section).ok()?;
+        let line_bytes = self.caches(self.cores()).ok()?.line.bytes();
+        let guaranteed = self.guaranteed(section, line_bytes).ok()?;
+        let tally = self.tallies(section, line_bytes).ok()?.into_iter().next()?;
+        let guaranteed = events_per_period(guaranteed, tally.event_bytes, section.period.0);
+        let budgets = self.groups(section, &tally, &subjects, guaranteed).ok()?;
+        let own = subjects.iter().zip(budgets).filter_map(|((group, _), budget)| {
+            let of_cores = group.cores.as_ref().and_then(|text| IndexSet::parse(text, self.cores()).ok());
+            let own_cores = of_cores.is_some_and(|own| own.iter().any(|core| cores.contains(core)));
+            let own_task = group.tasks.contains(&task.name);
+            let mut group = (own_cores || own_task).then(|| BandwidthGroup::clone(group))?;
+            if own_task {
+                group.tasks = vec![task.name.clone()];
+            }
+            // A weight is a share of what all groups have.
+            if group.weight.take().is_some() {
+                group.events = Some(budget.reservation.budget);
+            }
+            Some(group)
+        });
+        let groups: Vec<BandwidthGroup> = own.collect();
+        (!groups.is_empty()).then(|| BandwidthSection { sharing: SharingName::Off, groups, ..section.clone() })
+    }
+}
