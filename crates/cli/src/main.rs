@@ -13,6 +13,7 @@ mod detect;
 mod dram;
 mod draw;
 mod gantt;
+mod guard;
 mod inspect;
 mod output;
 mod palette;
@@ -64,6 +65,8 @@ enum Verb {
     Dram(dram::DramArguments),
     /// Simulates a machine with its tasks: cores, caches, controllers, DRAM, page allocator, schedulers.
     Sim(sim::SimArguments),
+    /// Says what bandwidth memory serves in the worst case.
+    Guard(guard::GuardArguments),
     /// Decides whether a task set meets its deadlines, and says by which theorem and with which numbers.
     Analyze(analyze::AnalyzeArguments),
     /// Plans when memory is refreshed, so that tasks do not meet it.
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Verb::Platform(platform) => platform::main(&platform, arguments.format),
         Verb::Dram(dram) => dram::main(&dram, arguments.format),
         Verb::Sim(sim) => sim::main(&sim, arguments.format),
+        Verb::Guard(guard) => guard::main(&guard, arguments.format),
         Verb::Analyze(analyze) => analyze::main(&analyze, arguments.format),
         Verb::Refresh(refresh) => refresh::main(&refresh, arguments.format),
         Verb::Reproduce(reproduce) => reproduce::main(&reproduce, arguments.format),

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
@@ -74,7 +75,10 @@ pub fn make_room() {
     let total_kib =
         meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB")?.trim().parse().ok());
     let pages: u64 = total_kib.unwrap_or(0) / PAGE_KIB;
-    if buddyinfo.lines().map(in_blocks).sum::<u64>() < pages / 8 {
+    // Zones are listed from the lowest on, and a search gets memory of the highest of its node.
+    let node = |line: &str| line.split(',').next().map(str::to_owned);
+    let highest: BTreeMap<_, _> = buddyinfo.lines().map(|line| (node(line), in_blocks(line))).collect();
+    if highest.values().sum::<u64>() < pages / 8 {
         let _ = std::fs::write("/proc/sys/vm/drop_caches", "1");
         let _ = std::fs::write("/proc/sys/vm/compact_memory", "1");
     }

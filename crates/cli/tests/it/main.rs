@@ -1,6 +1,7 @@
 //! The integration tests of `memtint-cli`, in one program that is linked once.
 
 mod analyze;
+mod bandwidth;
 mod decode;
 mod dram;
 mod inputs;

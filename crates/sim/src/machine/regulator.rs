@@ -256,7 +256,7 @@ impl Regulation {
                 }
                 Action::Grant { core, .. } | Action::Throttle { core, .. } | Action::Release { core, .. } => core,
             };
-            self.counters[index].meters[subject].obey(action, now + self.skid);
+            self.counters[index].meters[subject].obey(action, now);
             self.decided.push(subject);
             let is_throttled = self.is_throttled(subject);
             match (is_throttled, self.throttled_since[subject]) {
@@ -325,15 +325,14 @@ impl Meter {
         counts.most_in_a_period = counts.most_in_a_period.max(self.in_period);
     }
 
-    /// `interrupt` is when the next one comes if it is due at once.
-    fn obey(&mut self, action: Action, interrupt: Picoseconds) {
+    fn obey(&mut self, action: Action, now: Picoseconds) {
         match action {
             Action::Grant { grant, events, .. } => {
                 let over = self.left.min(0);
                 self.counts.longest_skid = self.counts.longest_skid.max(over.unsigned_abs());
                 (self.grant, self.armed, self.left) = (grant, true, over + i64::from(events));
                 (self.throttled, self.sharing) = (false, false);
-                self.overflow = (self.left <= 0).then_some(interrupt);
+                self.overflow = (self.left <= 0).then_some(now);
             }
             Action::Throttle { .. } => {
                 self.counts.longest_skid = self.counts.longest_skid.max(self.left.min(0).unsigned_abs());
@@ -392,9 +391,10 @@ impl<S: CommandSink> Machine<S> {
                     interrupted = true;
                     regulation.begin_period(index, subject, now);
                 }
-                let meter = &mut regulation.counters[index].meters[subject];
-                if runs && meter.overflow.is_some_and(|due| due <= now) {
+                // What was sent beyond a grant may use up the next ones, too.
+                while runs && regulation.counters[index].meters[subject].overflow.is_some_and(|due| due <= now) {
                     interrupted = true;
+                    let meter = &mut regulation.counters[index].meters[subject];
                     meter.overflow = None;
                     let grant = meter.grant;
                     regulation.tell(index, Event::Consumed { core: subject, grant }, now);
