@@ -317,7 +317,7 @@ struct Extent {
     hold_max: u64,
     /// Most looks.
     looks: u64,
-    /// A strict program's search goes on beyond what may be held, and lends it.
+    /// A strict program's search goes on beyond what may be held, and lends it; in vain under a limit, which counts it.
     lends: bool,
 }
 
@@ -466,10 +466,9 @@ impl<'a> Stock<'a> {
         self.held = 0;
     }
 
-    /// Lends what is held to the kernel; false when that would not bring new frames: the program can do without them, a
-    /// limit counts what is lent, or there is hardly anything free.
+    /// Lends what is held to the kernel; false when the program can do without a page in color, or hardly anything is free.
     fn lend(&mut self) -> bool {
-        if !self.strict || self.memory.has_limit() || !memory::has_free_pages(self.node) {
+        if !self.strict || !memory::has_free_pages(self.node) {
             return false;
         }
         for run in &self.wrong {
@@ -550,15 +549,23 @@ impl<'a> Stock<'a> {
         let turns = waiting.flat_map(|(cpu, pages)| std::iter::repeat_n(cpu, pages.div_ceil(LOOK) as usize));
         let turns: Vec<u32> = turns.collect();
         self.pieces = memory::in_small_pieces(self.node);
-        // The kernel gives single pages from the smallest piece that it has. Blocks come last: what remains of one that has
-        // been looked at is pieces, which would be given first.
-        if worth_it {
+        // The kernel gives single pages from the smallest piece that it has. What remains of a block that has been looked at is
+        // pieces, which would be given first: so blocks come last. Under a limit they come first, since what is held of the pieces
+        // would leave no room for them.
+        let limited = self.memory.has_limit();
+        if limited {
+            self.look_at_blocks(map, goal, memory::machine_room(self.node));
+        }
+        if worth_it && (self.pages.len() as u64) < enough {
             let looks = self.pieces.div_ceil(LOOK) + turns.len() as u64;
-            self.look_at_pages(map, goal, Extent { hold_max: most, looks, lends: true }, turns);
+            let looks = if limited { u64::MAX } else { looks };
+            self.look_at_pages(map, goal, Extent { hold_max: most, looks, lends: !limited }, turns);
         }
         self.seen_all = None;
         if (self.pages.len() as u64) < enough {
-            self.look_at_blocks(map, goal, memory::machine_room(self.node));
+            if !limited {
+                self.look_at_blocks(map, goal, memory::machine_room(self.node));
+            }
             self.seen_all = ((self.pages.len() as u64) < goal).then(|| (Instant::now(), self.looked));
         }
     }
