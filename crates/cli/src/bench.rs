@@ -3,6 +3,7 @@
 mod child;
 mod frames;
 mod groups;
+mod guard;
 mod lockstep;
 mod machine;
 mod probe;
@@ -48,6 +49,8 @@ enum BenchVerb {
     Sim(sim::SimArguments),
     /// Measures how long the real-time analyses take, beside plain ones from the textbook.
     Sched(sched::SchedArguments),
+    /// Measures how long the state machine of bandwidth regulation takes for an event.
+    Guard(guard::GuardArguments),
     /// Counts the accesses that it takes to find a mapping, beside DRAMA and DRAMDig.
     Probe(probe::ProbeArguments),
     /// Touches memory and says how long it took: what `run` measures.
@@ -98,6 +101,7 @@ pub(crate) fn main(arguments: &BenchArguments, format: Format) -> Ending {
         BenchVerb::Frames(frames) => frames::bench_frames(frames, format),
         BenchVerb::Sim(sim) => sim::bench_sim(sim, format),
         BenchVerb::Sched(sched) => sched::bench_sched(sched, format),
+        BenchVerb::Guard(guard) => guard::bench_guard(guard, format),
         BenchVerb::Probe(arguments) => probe::bench_probe(arguments, format),
         BenchVerb::Touch(arguments) => touch::touch(arguments),
         BenchVerb::Scramble(arguments) => touch::scramble(arguments),

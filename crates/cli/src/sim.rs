@@ -1,5 +1,7 @@
 //! `memtint sim`: a machine and its tasks, before there is one.
 
+mod planned;
+
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -14,6 +16,7 @@ use memtint_sim::{Report, Scenario, Watch, simulate, simulate_watched};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use self::planned::planned;
 use crate::Ending;
 use crate::command_watch::{CommandWatch, Rules, violation_json};
 use crate::output::{Failure, Format, print, print_json, table, write_file};
@@ -36,7 +39,11 @@ pub(crate) struct SimArguments {
     /// CPUs of this machine.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Leave this out of the scenario: with bandwidth, nobody is regulated.
+    /// Plan whose tasks are in the scenario under the same names: they get its colors, cores, mode and bandwidth instead of the
+    /// scenario's, and the plan's granule.
+    #[arg(long, value_name = "PLAN")]
+    plan: Option<PathBuf>,
+    /// Leave this out of the scenario, and of the plan: with bandwidth, nobody is regulated.
     #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',')]
     ignore: Vec<ScenarioField>,
     /// Directory for report.json, tasks.parquet, banks.parquet, ranks.parquet and, with budgets of bandwidth, regulators.parquet; made when
@@ -67,14 +74,18 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     if let Some(seed) = arguments.seed {
         scenario = scenario.with_seed(seed);
     }
-    if arguments.ignore.contains(&ScenarioField::Bandwidth) {
-        if scenario.file().bandwidth.is_none() {
+    let ignored = arguments.ignore.contains(&ScenarioField::Bandwidth);
+    if ignored {
+        if scenario.file().bandwidth.is_none() && arguments.plan.is_none() {
             return Err(Failure::Sentence(format!(
                 "scenario {:?}: --ignore bandwidth is given, and there is no bandwidth",
                 scenario.origin()
             )));
         }
         scenario = scenario.changed(|file| file.bandwidth = None)?;
+    }
+    if let Some(plan) = &arguments.plan {
+        scenario = planned(&scenario, plan, ignored)?;
     }
     if arguments.print_config {
         return print_config(&scenario, format);

@@ -75,6 +75,58 @@ fn a_promise_that_is_not_kept_is_a_no_and_budgets_that_cannot_be_are_refused() {
     assert!(message.contains("--ignore bandwidth is given, and there is no bandwidth"), "{message}");
 }
 
+/// Colors and budgets of a plan, judged before anything enforces them.
+#[test]
+fn a_plan_gives_the_tasks_of_a_scenario_colors_and_bandwidth() {
+    const SCENARIO: &str = "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"4 ms\"\n\
+        [cores]\ncount = 4\nmhz = 3000\n[caches]\nl1 = { size = \"32 KiB\", ways = 8 }\n\
+        latency_cycles = [4, 12, 42, 60, 120]\n[system]\nfault = \"0 ns\"\n\
+        [[task]]\nname = \"control\"\ncore = 0\nworkload = { kind = \"bandwidth\", size = \"16 MiB\" }\n\
+        [[task]]\nname = \"video\"\ncore = 1\nworkload = { kind = \"bandwidth\", size = \"16 MiB\" }\n";
+    let plan = |control: &str, video: &str| {
+        format!(
+            "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\n[[task]]\nname = \"control\"\nbanks = \"0-7\"\ncores = \"2\"\n{control}\n\
+             [[task]]\nname = \"video\"\nbanks = \"8-15\"\n{video}\n"
+        )
+    };
+    let scratch = Scratch::new("planned");
+    let scenario = scratch.file("scenario.toml", SCENARIO);
+    let budget = |size: &str, period: u32| format!("bandwidth = {{ budget = \"{size}\", period_us = {period} }}");
+    let sound = scratch.file("plan.toml", &plan(&budget("512 KiB", 1000), &budget("256 KiB", 1000)));
+    let report = json(&["sim", &scenario, "--plan", &sound]);
+    let regulators = report["bandwidth"]["regulators"].as_array().unwrap();
+    let of = |name: &str| regulators.iter().map(|regulator| regulator[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("subject"), ["task control", "task video"]);
+    assert_eq!((of("budget"), &report["tasks"][0]["cores"]), (vec![8192.into(), 4096.into()], &Value::from("2")));
+    let rate = |task: usize| report["tasks"][task]["read_bytes_per_second"].as_f64().unwrap() / 1e6;
+    assert!((rate(0) / 524.3 - 1.0).abs() < 0.02 && (rate(1) / 262.1 - 1.0).abs() < 0.02, "{} {}", rate(0), rate(1));
+    let free = json(&["sim", &scenario, "--plan", &sound, "--ignore", "bandwidth"]);
+    assert!(free.get("bandwidth").is_none() && free["tasks"][0]["read_bytes_per_second"].as_f64().unwrap() > 2e9);
+    let printed = String::from_utf8(run(&["sim", &scenario, "--plan", &sound, "--print-config"]).stdout).unwrap();
+    assert!(printed.contains("banks = \"8-15\"") && printed.contains("budget = "), "{printed}");
+    for (control, video, words) in [
+        (budget("512 KiB", 1000), budget("256 KiB", 500), "\"video\": bandwidth.period_us is 500; accepted is 1000"),
+        (budget("900 KiB", 1000), budget("256 KiB", 1000), "the sum of all budgets"),
+        (String::new(), "refresh = \"0\"".to_owned(), "\"video\": refresh is given"),
+        (
+            String::new(),
+            "[[task]]\nname = \"other\"\nsets = \"0\"\nshared = true".to_owned(),
+            "\"other\" is not in the scenario",
+        ),
+    ] {
+        let shared = if video.contains("other") { "shared = true\n" } else { "" };
+        let text = plan(&(shared.to_owned() + &control), &(shared.to_owned() + &video));
+        let output = run(&["sim", &scenario, "--plan", &scratch.file("wrong.toml", &text)]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(words), "{message}");
+    }
+    let elsewhere = plan("", "").replace("skl-e3-1220v5-4x4g", "haswell-e3-1230");
+    let output = run(&["sim", &scenario, "--plan", &scratch.file("elsewhere.toml", &elsewhere)]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("accepted is the scenario's, \"skl-e3-1220v5-4x4g\""), "{message}");
+}
+
 /// PC6400, the modules of the slides.
 #[test]
 fn the_worst_case_of_a_device_is_calculated_and_simulated() {
@@ -103,4 +155,20 @@ fn the_worst_case_of_a_device_is_calculated_and_simulated() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
         assert!(message.contains(words), "{arguments:?}: {message}");
     }
+}
+
+#[test]
+fn the_bench_says_what_an_event_takes_and_beside_what() {
+    let bench = json(&["bench", "guard", "--quick", "--events", "1000"]);
+    let rows = bench["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let actions = |side: &str| row["cpu_ns"][side]["actions"].as_u64().unwrap();
+        assert!(actions("guard") > 0 && actions("textbook") > 0, "{row}");
+        assert!(row["cpu_ns"]["guard"]["median"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    // Without sharing, other cores have nothing to look at: both do the same.
+    assert_eq!(rows[0]["cpu_ns"]["guard"]["actions"], rows[0]["cpu_ns"]["shared_words"]["actions"]);
+    assert!(bench["states_per_second"]["states"].as_u64().unwrap() >= 40_000, "{bench}");
+    assert_eq!((&bench["seed"], &bench["quick"]), (&Value::from(1), &Value::from(true)));
 }

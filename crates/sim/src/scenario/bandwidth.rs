@@ -9,7 +9,7 @@ use memtint_guard::{
     events_per_period,
 };
 use memtint_map::Palette;
-use memtint_units::{IndexSet, Picoseconds};
+use memtint_units::{ByteSize, IndexSet, Picoseconds};
 use serde::{Deserialize, Serialize};
 
 /// Budgets of memory bandwidth, as MemGuard gives them (paper 003).
@@ -74,6 +74,28 @@ pub struct BandwidthSection {
     pub groups: Vec<BandwidthGroup>,
 }
 
+impl BandwidthSection {
+    /// Budgets with nothing else said.
+    #[must_use]
+    pub fn new(period: Time, groups: Vec<BandwidthGroup>) -> BandwidthSection {
+        BandwidthSection {
+            period,
+            guaranteed_mb_per_s: None,
+            counts: Counted::default(),
+            write_cost: None,
+            classes: Vec::new(),
+            quantum: quantum(),
+            skid_events: skid_events(),
+            reclaim_step: None,
+            sharing: SharingName::default(),
+            predictor: PredictorName::default(),
+            skid: Time::default(),
+            overhead: Time::default(),
+            groups,
+        }
+    }
+}
+
 /// Cores, or tasks, with a budget in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -92,9 +114,9 @@ pub struct BandwidthGroup {
     /// The budget of writes, with `counts = "reads-and-writes"`.
     #[serde(default)]
     pub write_mb_per_s: Option<u32>,
-    /// Or the budget in events per period.
+    /// Or the budget in bytes per period, as a plan has it.
     #[serde(default)]
-    pub events: Option<u32>,
+    pub budget: Option<ByteSize>,
     /// Or its share: what is guaranteed, without quanta and skids, is divided by the weights of all groups.
     #[serde(default)]
     pub weight: Option<u32>,
@@ -304,9 +326,10 @@ impl Scenario {
             )?;
             check.that(&of("weight"), group.weight != Some(0), 0, "1 or more")?;
             check.that(&of("mb_per_s"), group.mb_per_s != Some(0), 0, "1 or more")?;
-            let given = [group.mb_per_s, group.events, group.weight].into_iter().flatten().count();
+            let given = [group.mb_per_s.is_some(), group.budget.is_some(), group.weight.is_some()];
+            let given = given.into_iter().filter(|given| *given).count();
             let found = if given > 1 { "given beside another budget" } else { "absent" };
-            check.that(&of("mb_per_s"), given == 1, found, "one of mb_per_s, events and weight")?;
+            check.that(&of("mb_per_s"), given == 1, found, "one of mb_per_s, budget and weight")?;
             let all = weighted == 0 || weighted == section.groups.len();
             check.that(&of("weight"), all, "not that of all groups", "a weight of each group, or of none")?;
             let writes = group.write_mb_per_s.is_some_and(|rate| rate > 0);
@@ -457,8 +480,8 @@ impl Scenario {
             let rate = if tally.of_writes { group.write_mb_per_s } else { group.mb_per_s };
             let of_rate =
                 |rate: u32| events_per_period(u64::from(rate) * 1_000_000, tally.event_bytes, section.period.0);
-            let of_events = || group.events.map_or_else(|| shares[index], u64::from);
-            let budget = rate.map_or_else(of_events, of_rate);
+            let of_bytes = || group.budget.map_or_else(|| shares[index], |bytes| bytes.0 / tally.event_bytes);
+            let budget = rate.map_or_else(of_bytes, of_rate);
             let field = format!("bandwidth.group {:?}: budget", group.name);
             let accepted = format!("1 to {most} events, of {} bytes each", tally.event_bytes);
             check.that(&field, (1..=most).contains(&budget), format!("{budget} events per period"), accepted)?;
@@ -495,7 +518,7 @@ impl Scenario {
             }
             // A weight is a share of what all groups have.
             if group.weight.take().is_some() {
-                group.events = Some(budget.reservation.budget);
+                group.budget = Some(ByteSize(u64::from(budget.reservation.budget) * tally.event_bytes));
             }
             Some(group)
         });

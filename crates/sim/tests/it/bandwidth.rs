@@ -261,13 +261,13 @@ fn budgets_that_cannot_be_are_refused() {
     let exact = |guaranteed: u32| {
         with(
             &format!("guaranteed_mb_per_s = {guaranteed}\nquantum = 100\nskid_events = 25"),
-            &[("g", "cores = \"0\"\nevents = 1437")],
+            &[("g", "cores = \"0\"\nbudget = 91968")],
         )
     };
     // 1437 + 100 + 25 of 100 MB/s, which are 1562 lines: equality is enough.
     assert!(parse(&exact(100)).is_ok());
     refused(&exact(99), &["1562 events", "up to 1546"]);
-    refused(&one("cores = \"0\""), &["\"g\": mb_per_s", "absent", "one of mb_per_s, events and weight"]);
+    refused(&one("cores = \"0\""), &["\"g\": mb_per_s", "absent", "one of mb_per_s, budget and weight"]);
     refused(&one("cores = \"0\"\nmb_per_s = 1\nweight = 1"), &["\"g\": mb_per_s", "given beside another budget"]);
     refused(&one("mb_per_s = 1"), &["\"g\": cores", "either cores or tasks"]);
     refused(&one("cores = \"0-4\"\nmb_per_s = 1"), &["\"g\": cores", "0-4"]);
