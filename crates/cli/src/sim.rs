@@ -376,6 +376,13 @@ fn bandwidth_text(bandwidth: &BandwidthReport) -> String {
         bandwidth.interrupts,
         bandwidth.overhead_ns / 1e6
     );
+    if !bandwidth.unregulated.is_empty() {
+        let names = bandwidth.unregulated.join(", ");
+        let _ = writeln!(text, "           guaranteed only without {names}, which no budget regulates");
+    }
+    if let Some(uncounted) = bandwidth.uncounted {
+        let _ = writeln!(text, "           guaranteed only without {uncounted}, which are not counted");
+    }
     for counter in &bandwidth.counters {
         let banks = counter.banks.as_ref().map_or(String::new(), |banks| format!(" of bank classes {banks}"));
         let _ = writeln!(

@@ -2,7 +2,7 @@
 
 use crate::error::SimError;
 use crate::histogram::Histogram;
-use crate::machine::{Machine, Outcome, RegulationCounts, ServerCounts, Subject, Table, TableCounts};
+use crate::machine::{CounterConfig, Machine, Outcome, RegulationCounts, ServerCounts, Subject, Table, TableCounts};
 use crate::refresh::LockCounts;
 use crate::scenario::{Regulators, Scenario, ServerSection};
 use crate::task::{Ending, TaskCounts};
@@ -85,6 +85,11 @@ pub struct BandwidthReport {
     pub interrupts: u64,
     /// What they took of all cores.
     pub overhead_ns: f64,
+    /// Tasks that used memory and have no budget, nor have all cores they may run on: what is guaranteed holds without them only.
+    pub unregulated: Vec<String>,
+    /// Lines that are not counted, read or written: what is guaranteed holds without them only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncounted: Option<&'static str>,
     /// What is counted, by class of banks.
     pub counters: Vec<CounterReport>,
     /// Of each counter, each core and task with a budget.
@@ -735,7 +740,22 @@ fn bandwidth_report(
         };
         counters.iter().enumerate().map(of_counter).collect::<Vec<_>>()
     };
+    let is_regulated = |task: usize| {
+        let cores = scenario.cores_of(&scenario.file().tasks[task]).ok();
+        let has = |core: u32| config.subjects.contains(&Subject::Core(core as usize));
+        config.subjects.contains(&Subject::Task(task)) || cores.is_some_and(|cores| cores.iter().all(has))
+    };
+    let used_memory = |task: &usize| outcome.tasks[*task].lines_read + outcome.tasks[*task].lines_written > 0;
+    let unregulated = (0..outcome.tasks.len()).filter(|&task| !is_regulated(task)).filter(used_memory);
+    let counted = |events: fn(&CounterConfig) -> u32| config.counters.iter().any(|counter| events(counter) > 0);
+    let (reads, writes) = (counted(|counter| counter.read_events), counted(|counter| counter.write_events));
     BandwidthReport {
+        unregulated: unregulated.map(|task| scenario.file().tasks[task].name.clone()).collect(),
+        uncounted: match (reads, writes) {
+            (true, false) => Some("lines written"),
+            (false, true) => Some("lines read"),
+            _ => None,
+        },
         period_ns: config.period.as_ns(),
         periods: counts.periods,
         guaranteed_mb_per_s: regulators.guaranteed_mb_per_s,

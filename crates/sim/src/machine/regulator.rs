@@ -3,8 +3,8 @@
 //!
 //! What is regulated is a *subject*: a core, which stands still while it is throttled, or a task, which does not run on
 //! any core meanwhile, so that others may. A counter of a subject is armed with each grant. When it is consumed, an interrupt comes
-//! after the skid, if the core has a reference to begin by then, or else with the next that it begins; what the subject sends in
-//! between counts on, and is taken off the next grant. Each interrupt, of a counter, of the period's timer or of another
+//! after the skid, with the next reference that the core begins; what the subject sends in between counts on, and is taken off
+//! the next grant. Each interrupt, of a counter, of the period's timer or of another
 //! core, takes the core the same time.
 //!
 //! What the handlers themselves send to memory is nothing, and lines that lock tasks write back are not counted.

@@ -132,9 +132,9 @@ pub enum Counted {
     /// Lines read from memory (LLC misses), prefetches included, and lines written back.
     #[default]
     Lines,
-    /// Lines read from memory.
+    /// Lines read from memory. Lines written back come in addition, and what is guaranteed does not hold with them.
     Misses,
-    /// Lines written back.
+    /// Lines written back. Lines read come in addition.
     WriteBacks,
     /// Bursts on the data bus, of both.
     Bursts,

@@ -81,6 +81,7 @@ fn a_core_without_a_budget_is_not_regulated_and_one_without_work_is_not_throttle
     assert_eq!((idle.events, idle.throttled_periods, idle.periods), (0, 0, 10));
     assert!((busy.bytes_per_second / 300e6 - 1.0).abs() < 0.01, "{busy:?}");
     assert!(report.tasks[1].read_bytes_per_second > 2e9, "{:?}", report.tasks[1]);
+    assert_eq!((&budgets(&report).unregulated[..], budgets(&report).uncounted), (&["free".to_owned()][..], None));
 }
 
 #[test]
@@ -205,8 +206,9 @@ fn lines_read_and_written_are_counted_as_it_is_said() {
         |report: &Report| (report.tasks[0].read_bytes_per_second / 1e6, report.tasks[0].write_bytes_per_second / 1e6);
     let budget = "cores = \"0\"\nmb_per_s = 300";
     let near = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.03, "{found} {expected}");
-    let (read, _) = of(&with("counts = \"misses\"", budget, "write = true"));
-    near(read, 300.0);
+    let misses = with("counts = \"misses\"", budget, "write = true");
+    near(of(&misses).0, 300.0);
+    assert_eq!((&budgets(&misses).unregulated[..], budgets(&misses).uncounted), (&[][..], Some("lines written")));
     let (read, written) = of(&with("counts = \"lines\"", budget, "write = true"));
     near(read + written, 300.0);
     let (read, written) = of(&with("write_cost = 4", budget, "write = true"));
