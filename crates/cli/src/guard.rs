@@ -256,7 +256,7 @@ impl Report {
         let _ = writeln!(
             text,
             "\nA controller that collects writes turns the bus round less often than by turns.\n\
-             PRE + ACT + RD + transfer, as paper 003 adds them up, are {:.1} ns a line and {:.0} MB/s, {:.0} % more. That is no worst case: a \
+             PRE + ACT + RD + transfer, as MemGuard's slides add them up, are {:.1} ns a line and {:.0} MB/s, {:.0} % more. That is no worst case: a \
              bank opens again only after tRC, a row that was written recovers first, and refresh is not in it. A measured bandwidth above \
              r_min is none either, unless the modules are faster than their standard: the measurement has not met the pattern.",
             self.slides.line_ns,

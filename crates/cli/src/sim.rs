@@ -43,7 +43,7 @@ pub(crate) struct SimArguments {
     /// scenario's, and the plan's granule.
     #[arg(long, value_name = "PLAN")]
     plan: Option<PathBuf>,
-    /// Leave this out of the scenario, and of the plan: with bandwidth, nobody is regulated.
+    /// Leave fields out of the scenario and of the plan: without bandwidth, nothing is regulated.
     #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',')]
     ignore: Vec<ScenarioField>,
     /// Directory for report.json, tasks.parquet, banks.parquet, ranks.parquet and, with budgets of bandwidth, regulators.parquet; made when

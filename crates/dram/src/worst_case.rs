@@ -1,4 +1,4 @@
-//! The least that one channel serves: r_min of bandwidth regulation (paper 003).
+//! The least that one channel serves: r_min of bandwidth regulation (MemGuard, Yun et al., 2012).
 //!
 //! All lines lie in one bank, each in another row than the one before, so nothing overlaps: a line takes the bank's whole cycle. A
 //! write holds it longest, by the recovery of the row (tWR). Alternating reads and writes of open rows, which turn the data bus
@@ -47,7 +47,7 @@ pub fn cycles_of_slides(timing: &Timing) -> u64 {
 }
 
 impl WorstCase {
-    /// Of lines of so many bytes on a channel of these devices, refreshed like this.
+    /// Of lines of `line_bytes` on a channel of these devices, with this refresh.
     #[must_use]
     pub fn of(device: &Device, refresh: RefreshKind, line_bytes: u64) -> WorstCase {
         let t = &device.timing;
@@ -106,7 +106,7 @@ impl WorstCase {
         (cycles.saturating_sub(refreshed) / self.line_cycles()).saturating_sub(1)
     }
 
-    /// Bytes per second in the long run, at least, when each line takes so many cycles, refresh included.
+    /// Bytes per second in the long run, at least, when each line takes `line_cycles`, refresh included.
     #[must_use]
     pub fn bytes_per_second(&self, line_cycles: u64) -> f64 {
         let left = self.refresh.map_or(1.0, |refresh| 1.0 - (refresh.cycles as f64 / refresh.interval as f64).min(1.0));

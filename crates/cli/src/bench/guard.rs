@@ -252,7 +252,7 @@ struct State {
     period: u32,
 }
 
-/// States visited a second, and how many: every order of events of three cores for four periods, up to so many states.
+/// States visited a second, and their number: every order of events of three cores for four periods, until `most` states are seen.
 fn visit(most: usize) -> (f64, usize) {
     let group = |core, budget| Group {
         cores: vec![core],

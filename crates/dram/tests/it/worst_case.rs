@@ -11,7 +11,7 @@ fn device(standard: &str) -> Device {
     Standard::load(standard).unwrap().device(DeviceChoice::default()).unwrap()
 }
 
-/// Cycles of the reads and writes when so many requests wait all the time, each for another row of the same bank.
+/// Cycles of the reads and writes when the queues are full all the time, each request for another row of the same bank.
 fn served(device: &Device, refresh: RefreshKind, write: impl Fn(u64) -> bool) -> Vec<u64> {
     const REQUESTS: u64 = 20_000;
     let config = ControllerConfig { refresh, ..ControllerConfig::default() };

@@ -12,7 +12,7 @@ use memtint_map::Palette;
 use memtint_units::{ByteSize, IndexSet, Picoseconds};
 use serde::{Deserialize, Serialize};
 
-/// Budgets of memory bandwidth, as MemGuard gives them (paper 003).
+/// Budgets of memory bandwidth, as MemGuard gives them (Yun et al., 2012).
 ///
 /// ```toml
 /// [bandwidth]
