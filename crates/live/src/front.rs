@@ -165,7 +165,6 @@ fn run_beside(options: RunOptions, amounts: &Amounts, tell: &mut impl FnMut(&str
             }
         }
         None => {
-            compaction::clean_up();
             why_killed.iter().for_each(|text| tell(text));
             tell("the supervisor is gone, and the program was ended with it");
         }
@@ -173,6 +172,10 @@ fn run_beside(options: RunOptions, amounts: &Amounts, tell: &mut impl FnMut(&str
     // It goes on as long as processes of the run do.
     if report.as_ref().is_none_or(|report| report.still_running == Some(0)) {
         sys::await_child(supervisor, SUPERVISOR_ENDS);
+    }
+    if report.is_none() {
+        // Its lock goes with its last file, which may be after its socket.
+        compaction::clean_up();
     }
     reap_orphans(None);
     Ok(RunStatus { code: status.code, signal: status.signal, core_dumped: status.core_dumped, report })

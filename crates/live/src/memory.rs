@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 /// This part of the machine's memory, and of each limit, is left to others.
 const RESERVE: u64 = 16;
 /// Free blocks are taken while there is this part of the machine's memory in them: the kernel answers a request for a
-/// block that it does not have by moving other programs' pages together, and out of their colors. Pages are lent while
-/// there is as much free.
+/// block that it does not have by moving other programs' pages together, and out of their colors.
 const RESERVE_OF_BLOCKS: u64 = 32;
 /// Smallest order of a free list that serves blocks of 2 MiB.
 const BLOCK_ORDER: usize = 9;
@@ -51,11 +50,6 @@ impl Memory {
     /// The same without brackets.
     pub(crate) fn limit_in_words(&self) -> Option<String> {
         self.tightest().map(|(words, left)| format!("{words}, of which {} MiB are left", left >> 20))
-    }
-
-    /// Whether a limit leaves less than the machine has.
-    pub(crate) fn has_limit(&self) -> bool {
-        self.tightest().is_some()
     }
 
     /// The limit that leaves least, in words, and the bytes that it leaves, when the machine has more.
@@ -238,21 +232,12 @@ pub(crate) fn held_by_other_searches() -> u64 {
 
 /// Whether the kernel has blocks of 2 MiB to give without making room for them, on a NUMA node or on all.
 pub(crate) fn has_free_blocks(node: Option<u32>) -> bool {
-    each_has_more_than_the_reserve(node, |(in_blocks, _)| in_blocks)
-}
-
-/// Whether the kernel has pages to give without making room for them, on a NUMA node or on all.
-pub(crate) fn has_free_pages(node: Option<u32>) -> bool {
-    each_has_more_than_the_reserve(node, |(in_blocks, small)| in_blocks + small)
-}
-
-fn each_has_more_than_the_reserve(node: Option<u32>, pages: impl Fn((u64, u64)) -> u64) -> bool {
     let nodes = free_pages();
     // SAFETY: takes a number.
     let machine = u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or(u64::MAX);
     let least = machine / RESERVE_OF_BLOCKS / nodes.len().max(1) as u64;
     let mut wanted = nodes.iter().filter(|(name, _)| node.is_none_or(|node| node == **name)).peekable();
-    wanted.peek().is_some() && wanted.all(|(_, free)| pages(*free) > least)
+    wanted.peek().is_some() && wanted.all(|(_, (in_blocks, _))| *in_blocks > least)
 }
 
 /// Free pages, of a NUMA node or of all, that are in no free block of 2 MiB.
