@@ -97,7 +97,7 @@ pub struct ScenarioFile {
     /// Servers, whose budgets tasks run in.
     #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerSection>,
-    /// Budgets of memory bandwidth; default: nobody is regulated.
+    /// Budgets of memory bandwidth; default: none.
     #[serde(default)]
     pub bandwidth: Option<BandwidthSection>,
     /// Who has a core when, with `scheduling = "table"` of the system.
@@ -757,7 +757,8 @@ impl Scenario {
         self
     }
 
-    /// The same with one task only, without barriers, servers and table; with its own budget of bandwidth, which nobody shares.
+    /// The same with one task only, without barriers, servers and table; with its budget of bandwidth, and without
+    /// sharing.
     #[must_use]
     pub fn alone(&self, task: usize) -> Scenario {
         let mut alone = self.clone();

@@ -17,7 +17,7 @@ use memtint_guard::{Action, Config, Event, Guard, Prediction, ReleaseReason, Use
 use memtint_map::Palette;
 use memtint_units::{IndexSet, PhysAddr, Picoseconds};
 
-/// Who has a budget.
+/// A core or a task with a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A core: whatever it runs.
@@ -48,9 +48,9 @@ pub struct RegulationConfig {
     pub skid: Picoseconds,
     /// What an interrupt takes of its core.
     pub overhead: Picoseconds,
-    /// How the use of a period is predicted, for those who donate.
+    /// How the use of a period is predicted, for groups that donate.
     pub prediction: Prediction,
-    /// Who has a budget; nobody twice.
+    /// The cores and tasks with a budget, each once.
     pub subjects: Vec<Subject>,
     /// What is counted. A subject stands still as soon as one counter says so.
     pub counters: Vec<CounterConfig>,

@@ -42,7 +42,7 @@ pub struct BandwidthSection {
     /// Events that a line written counts as, with `lines`; a line read is one. Default 1.
     #[serde(default)]
     pub write_cost: Option<u32>,
-    /// Classes of banks that have budgets of their own: lists of bank classes, each in one of them. Default: one for all.
+    /// Lists of bank classes, each class in one of them: each list has separate budgets. Default: one for all.
     #[serde(default)]
     pub classes: Vec<String>,
     /// Most events granted at a time (q); default 256.
@@ -69,7 +69,7 @@ pub struct BandwidthSection {
     /// What an interrupt takes of its core; default 0.
     #[serde(default)]
     pub overhead: Time,
-    /// Who has a budget; the others are not regulated.
+    /// Groups of cores or tasks with a budget; all others are not regulated.
     #[serde(rename = "group")]
     pub groups: Vec<BandwidthGroup>,
 }
