@@ -49,7 +49,8 @@ pub(crate) struct RunArguments {
     ///
     /// A search holds what is of the wrong color until it has enough, or else the kernel would give the same frames again.
     /// One pass looks at all free memory in blocks of 2 MiB or more, which takes next to nothing, and at smaller pieces as
-    /// far as this allows. Not on the kernel floor, which does not search.
+    /// far as this allows; for a strict program, beyond it too, with memory that the kernel takes back first when anything
+    /// else needs it. Not on the kernel floor, which does not search.
     #[arg(long, value_name = "SIZE")]
     pub(crate) search_memory: Option<ByteSize>,
     /// Go on although no backend enforces these fields of the plan, for instance bandwidth,refresh; without this option a

@@ -110,9 +110,10 @@ pub(crate) fn listed<const WORDS: usize>(set: &[u64; WORDS]) -> impl Iterator<It
 impl Broker {
     /// Starts the process. Nothing to look for: no process. Lines about long searches go to `front`.
     ///
-    /// Before a strict program is refused, one pass looks at all memory that the kernel gives: every whole free block of
-    /// 2 MiB, and single pages as far as [`Search::hold_max`] allows. The kernel gives frames of a lower zone only when
-    /// the highest zone of the node has none; until then no search reaches them, and nobody else could hand them over.
+    /// Before a strict program is refused, one pass looks at all memory that the kernel gives: the pages that are in no
+    /// whole block of 2 MiB, of which it holds [`Search::hold_max`] and lends the others, and every whole free block. The
+    /// kernel gives frames of a lower zone only when the highest zone of the node has none; until then no search reaches
+    /// them, and nobody else could hand them over.
     pub(crate) fn start(choice: &dyn FrameChoice, search: Search, front: Option<OwnedFd>) -> Result<Broker, RunError> {
         let socket = if choice.looks_per_page() <= 1.0 { None } else { Some(spawn(choice, &search)?) };
         Ok(Broker { socket: RefCell::new(socket), search, front, shortage: RefCell::default() })
@@ -259,7 +260,7 @@ impl<'a> Store<'a> {
             let stock = &self.stocks[self.latest];
             let (in_stock, low) = (stock.pages.len() as u64, stock.low());
             let wait = !may_look || in_stock >= low;
-            let holds = self.stocks.iter().any(|stock| stock.held > 0);
+            let holds = self.stocks.iter().any(|stock| stock.held > 0 || !stock.lent.is_empty());
             if wait && may_look && holds && !sys::is_readable(socket, IDLE_MS) {
                 self.stocks.iter_mut().for_each(Stock::give_back);
             }
@@ -309,6 +310,18 @@ impl<'a> Store<'a> {
     }
 }
 
+/// How far a search looks at single pages.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// Most pages of the wrong color that are held.
+    hold_max: u64,
+    /// Most looks.
+    looks: u64,
+    /// The search goes on beyond what may be held, and lends it, while the kernel has more free pages than these; None:
+    /// it ends there.
+    lends_above: Option<u64>,
+}
+
 /// Frames of the right color of one node, in the broker's address space.
 struct Stock<'a> {
     /// Pages of the right color, all present: frame number and address, by frame number.
@@ -319,8 +332,13 @@ struct Stock<'a> {
     wrong: Vec<Run>,
     /// Pages in `wrong`.
     held: u64,
+    /// Pages of the wrong color beyond what may be held: the kernel takes them when it needs memory, before anything else.
+    lent: Vec<Run>,
     /// When a search last ended without enough, and for how long there will be no other.
     barren: Option<(Instant, Duration)>,
+    /// When a pass over all memory last ended without all it looked for, and how many pages it looked at: what it has found
+    /// is what there was.
+    seen_all: Option<(Instant, u64)>,
     choice: &'a dyn FrameChoice,
     /// The node it takes its pages from; None where the machine has only one.
     node: Option<u32>,
@@ -358,7 +376,9 @@ impl<'a> Stock<'a> {
             given: 0,
             wrong: Vec::new(),
             held: 0,
+            lent: Vec::new(),
             barren: None,
+            seen_all: None,
             choice,
             node,
             strict,
@@ -402,6 +422,7 @@ impl<'a> Stock<'a> {
     /// Shortens the pause after a search that found too little: soon there will be more.
     fn hope(&mut self) {
         self.barren = self.barren.map(|_| (Instant::now(), SETTLED));
+        self.seen_all = None;
     }
 
     /// Pages below which there should be more: the more a program has taken, the more it may take next.
@@ -440,9 +461,18 @@ impl<'a> Stock<'a> {
 
     /// Gives the pages of the wrong color back to the kernel.
     fn give_back(&mut self) {
-        for run in self.wrong.drain(..) {
+        for run in self.wrong.drain(..).chain(self.lent.drain(..)) {
             sys::give_up(run.start, run.pages * PAGE);
         }
+        self.held = 0;
+    }
+
+    /// Lends what is held to the kernel.
+    fn lend(&mut self) {
+        for run in &self.wrong {
+            sys::lend(run.start, run.pages * PAGE);
+        }
+        self.lent.append(&mut self.wrong);
         self.held = 0;
     }
 
@@ -474,17 +504,22 @@ impl<'a> Stock<'a> {
         let most = (self.held + room).min(self.hold_max);
         self.looked = 0;
         if everywhere {
-            self.pass(&map, goal, enough, most);
+            let nothing_new = self.seen_all.is_some_and(|(when, _)| when.elapsed() < BARREN)
+                && memory::held_by_other_searches() < HELD_BY_OTHERS;
+            if !nothing_new {
+                self.pass(&map, goal, enough, most);
+            }
             if self.strict && (self.pages.len() as u64) < enough && self.wait_for_others(enough) {
                 self.pass(&map, goal, enough, most);
             }
         } else {
             // A common color is somewhere: what lies on top may be what other searches, of this run or another, gave
             // back.
-            self.look_at_pages(&map, goal, if looks > RARE { patience.min(most / 2) } else { most / 2 }, Vec::new());
+            let hold_max = if looks > RARE { patience.min(most / 2) } else { most / 2 };
+            self.look_at_pages(&map, goal, Extent { hold_max, looks: u64::MAX, lends_above: None }, Vec::new());
         }
         self.pages.sort_unstable();
-        if self.held > most / 2 {
+        if self.held > most / 2 || !self.lent.is_empty() {
             self.give_back();
         }
         let found = self.pages.len() as u64 >= enough;
@@ -498,22 +533,38 @@ impl<'a> Stock<'a> {
         found
     }
 
-    /// Looks at all memory that the kernel gives, for `goal` pages; at single pages when blocks have not brought `enough`.
+    /// Looks at all memory that the kernel gives, for `goal` pages; at blocks when single pages have not brought `enough`.
     fn pass(&mut self, map: &PageMap, goal: u64, enough: u64, most: u64) {
         self.give_back();
         if !self.lower_zone && !self.zone_has_color() {
             return;
         }
-        self.pieces = memory::in_small_pieces(self.node);
-        // They may lie where no search comes that holds all it has seen: too far away, or beyond a limit.
-        self.look_at_blocks(map, goal, memory::machine_room(self.node));
         // A soft program can do without a rare color, and is not kept waiting for it.
         let worth_it = self.strict || self.choice.looks_per_page() <= RARE;
-        if (self.pages.len() as u64) < enough && worth_it {
-            let may_run = |cpu: &u32| listed(&self.cpus).any(|own| own == *cpu);
-            let waiting = memory::waiting_pages(self.node).into_iter().filter(|(cpu, _)| may_run(cpu));
-            let turns = waiting.flat_map(|(cpu, pages)| std::iter::repeat_n(cpu, pages.div_ceil(LOOK) as usize));
-            self.look_at_pages(map, goal, most, turns.collect());
+        let may_run = |cpu: &u32| listed(&self.cpus).any(|own| own == *cpu);
+        let waiting = memory::waiting_pages(self.node).into_iter().filter(|(cpu, _)| may_run(cpu));
+        let turns = waiting.flat_map(|(cpu, pages)| std::iter::repeat_n(cpu, pages.div_ceil(LOOK) as usize));
+        let turns: Vec<u32> = turns.collect();
+        self.pieces = memory::in_small_pieces(self.node);
+        // The kernel gives single pages from the smallest piece that it has. What remains of a block that has been looked at is
+        // pieces, which would be given first: so blocks come last. Under a limit they come first, since what is held of the pieces
+        // would leave no room for them.
+        let limited = self.memory.has_limit();
+        if limited {
+            self.look_at_blocks(map, goal, memory::machine_room(self.node));
+        }
+        if worth_it && (self.pages.len() as u64) < enough {
+            let looks = self.pieces.div_ceil(LOOK) + turns.len() as u64;
+            let looks = if limited { u64::MAX } else { looks };
+            let lends_above = (self.strict && !limited).then(|| memory::left_free(self.node));
+            self.look_at_pages(map, goal, Extent { hold_max: most, looks, lends_above }, turns);
+        }
+        self.seen_all = None;
+        if (self.pages.len() as u64) < enough {
+            if !limited {
+                self.look_at_blocks(map, goal, memory::machine_room(self.node));
+            }
+            self.seen_all = ((self.pages.len() as u64) < goal).then(|| (Instant::now(), self.looked));
         }
     }
 
@@ -556,10 +607,11 @@ impl<'a> Stock<'a> {
         let color = self.choice.frames().map_or(String::new(), |frames| {
             format!("these colors hold {} MiB in all, of which the run has had {had} MiB; ", mib(frames))
         });
-        let (looked, others) = (mib(self.looked), memory::held_by_other_searches());
+        let looked = mib(self.seen_all.map_or(self.looked, |(_, looked)| looked));
+        let others = memory::held_by_other_searches();
         let search = if others >= HELD_BY_OTHERS {
             format!("{looked} MiB were looked at, and searches of other runs hold {} MiB", mib(others))
-        } else if self.pieces + LOOK > most && most == self.hold_max {
+        } else if !self.strict && self.pieces + LOOK > most && most == self.hold_max {
             format!(
                 "{looked} MiB were looked at, {} MiB of free memory are in pieces below 2 MiB, and a search may hold {} MiB \
                  of such; --search-memory allows more",
@@ -572,20 +624,27 @@ impl<'a> Stock<'a> {
         color + &search
     }
 
-    /// Looks at single pages, which are held when they are of the wrong color, until there are `goal` in stock or
-    /// `hold_max` are held.
+    /// Looks at single pages, which are held when they are of the wrong color, until there are `goal` in stock or the
+    /// extent is reached.
     ///
     /// The first looks are on the CPUs of `turns`, the last of them first, the others where it happens to run: each CPU
     /// keeps thousands of the pages that were last given up there, and gives them to nobody on another one. A CPU that
     /// others have to themselves is left out.
-    fn look_at_pages(&mut self, map: &PageMap, goal: u64, hold_max: u64, mut turns: Vec<u32>) {
+    fn look_at_pages(&mut self, map: &PageMap, goal: u64, extent: Extent, mut turns: Vec<u32>) {
         for look in 1.. {
             let watched = look % LOOKS_UNWATCHED == 0;
-            if self.pages.len() as u64 >= goal
-                || self.held + LOOK > hold_max
-                || (watched && self.memory.room(self.node) < LOOK)
-            {
+            let full = self.held + LOOK > extent.hold_max;
+            // What is lent is no room that shrinks: the kernel counts it as available.
+            let ends = if full || !self.lent.is_empty() {
+                extent.lends_above.is_none_or(|least| memory::free(self.node) < least + LOOK)
+            } else {
+                watched && self.memory.room(self.node) < LOOKS_UNWATCHED * LOOK
+            };
+            if self.pages.len() as u64 >= goal || look > extent.looks || ends {
                 return;
+            }
+            if full {
+                self.lend();
             }
             let elsewhere = turns.pop().and_then(|cpu| {
                 let start = sys::fresh_pages_on(cpu, LOOK * PAGE, TURN);
@@ -778,7 +837,8 @@ mod live {
         sys::give_up(start, 256 * PAGE);
         sys::pin_to_cpu(0, second.into());
         let mut stock = Stock::new(&these, true, None);
-        stock.look_at_pages(&map, 256, 8 * LOOK, vec![first, second]);
+        let extent = Extent { hold_max: 8 * LOOK, looks: u64::MAX, lends_above: None };
+        stock.look_at_pages(&map, 256, extent, vec![first, second]);
         println!("{} of {} frames are found on another CPU", stock.pages.len(), these.0.len());
         assert!(stock.held <= 8 * LOOK && stock.held == stock.wrong.iter().map(|run| run.pages).sum::<u64>());
         assert_eq!((stock.held + stock.pages.len() as u64) % LOOK, 0, "each page looked at is kept or held");
@@ -786,6 +846,67 @@ mod live {
         stock.give_back();
         assert_eq!((stock.held, stock.wrong.len()), (0, 0));
         sys::set_affinity(0, &all);
+    }
+
+    /// All that is free comes by, each frame once, though hardly any of it may be held.
+    #[test]
+    fn a_strict_search_sees_many_times_what_it_may_hold() {
+        const HELD: u64 = 8;
+        const LOOKS: u64 = 64;
+        let _alone = alone();
+        make_room();
+        let map = PageMap::open(std::process::id() as Pid).unwrap();
+        if memory::free(None) < memory::left_free(None) + 8 * LOOKS * LOOK || Memory::of_this_process().has_limit() {
+            return skip("free memory without a limit");
+        }
+        let seen = Seen::default();
+        let mut stock = Stock::new(&seen, true, None);
+        let mut extent = Extent { hold_max: HELD * LOOK, looks: LOOKS, lends_above: Some(memory::left_free(None)) };
+        stock.look_at_pages(&map, 1, extent, Vec::new());
+        assert_eq!(stock.looked, LOOKS * LOOK);
+        assert!(stock.held <= HELD * LOOK, "{} pages are held", stock.held);
+        let lent: u64 = stock.lent.iter().map(|run| run.pages).sum();
+        assert_eq!(stock.held + lent, LOOKS * LOOK);
+        // Of what is lent, all but what waits in lists of CPUs is on the kernel's account.
+        let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+        let kib = text.lines().find_map(|line| line.strip_prefix("LazyFree:")).expect("the kernel has that account");
+        let kib: u64 = kib.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+        assert!(kib * 1024 / PAGE > lent / 2, "{kib} KiB of {lent} pages");
+        let frames = seen.0.borrow().len() as u64;
+        assert!(frames > LOOKS * LOOK * 9 / 10, "{frames} frames in {} looks", LOOKS * LOOK);
+        stock.give_back();
+        assert!(stock.wrong.is_empty() && stock.lent.is_empty());
+        // It leaves free what it is to leave. Of what it looks at, some was in the lists of CPUs, which count as in use.
+        let free = memory::free(None);
+        extent = Extent { looks: u64::MAX, lends_above: Some(free - LOOKS / 2 * LOOK), ..extent };
+        stock.looked = 0;
+        stock.look_at_pages(&map, 1, extent, Vec::new());
+        assert!(stock.looked > HELD * LOOK && stock.looked < free / 2, "{} pages of {free}", stock.looked);
+        stock.give_back();
+        // A soft one stops there.
+        let mut stock = Stock::new(&seen, false, None);
+        extent.lends_above = None;
+        stock.look_at_pages(&map, 1, extent, Vec::new());
+        assert!(stock.looked <= HELD * LOOK && stock.lent.is_empty());
+    }
+
+    /// Frames that it was asked about, all of the wrong color.
+    #[derive(Default)]
+    struct Seen(RefCell<BTreeSet<u64>>);
+
+    impl FrameChoice for Seen {
+        fn contains(&self, frame: u64) -> bool {
+            self.0.borrow_mut().insert(frame);
+            false
+        }
+
+        fn looks_per_page(&self) -> f64 {
+            1e6
+        }
+
+        fn label(&self) -> String {
+            "no frames".to_owned()
+        }
     }
 
     /// No block comes twice, what is given up is the kernel's again, and what is kept can be given up page by page.

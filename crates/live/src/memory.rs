@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 /// This part of the machine's memory, and of each limit, is left to others.
 const RESERVE: u64 = 16;
 /// Free blocks are taken while there is this part of the machine's memory in them: the kernel answers a request for a
-/// block that it does not have by moving other programs' pages together, and out of their colors.
-const RESERVE_OF_BLOCKS: u64 = 32;
+/// block that it does not have by moving other programs' pages together, and out of their colors. Pages are lent while
+/// there is as much free.
+const LEFT_FREE: u64 = 32;
 /// Smallest order of a free list that serves blocks of 2 MiB.
 const BLOCK_ORDER: usize = 9;
 
@@ -50,6 +51,11 @@ impl Memory {
     /// The same without brackets.
     pub(crate) fn limit_in_words(&self) -> Option<String> {
         self.tightest().map(|(words, left)| format!("{words}, of which {} MiB are left", left >> 20))
+    }
+
+    /// Whether a limit leaves less than the machine has.
+    pub(crate) fn has_limit(&self) -> bool {
+        self.tightest().is_some()
     }
 
     /// The limit that leaves least, in words, and the bytes that it leaves, when the machine has more.
@@ -152,10 +158,10 @@ pub(crate) fn machine_room(node: Option<u32>) -> u64 {
     let total = machine.kib("MemTotal:").unwrap_or(available);
     let room = available.saturating_sub(total / RESERVE);
     let Some(node) = node else { return room / (PAGE >> 10) };
-    // The kernel does not say what is available of a node.
-    let node = Meminfo::read(&format!("/sys/devices/system/node/node{node}/meminfo"));
-    let free: u64 = ["MemFree:", "Active(file):", "Inactive(file):"].iter().filter_map(|name| node.kib(name)).sum();
-    let reserve = node.kib("MemTotal:").unwrap_or(free) / RESERVE;
+    // The kernel does not say what is available of a node, which is without its watermarks.
+    let of_node = Meminfo::read(&format!("/sys/devices/system/node/node{node}/meminfo"));
+    let free: u64 = ["MemFree:", "Active(file):", "Inactive(file):"].iter().filter_map(|name| of_node.kib(name)).sum();
+    let reserve = of_node.kib("MemTotal:").unwrap_or(free) / RESERVE + high_watermarks(Some(node)) * (PAGE >> 10);
     room.min(free.saturating_sub(reserve)) / (PAGE >> 10)
 }
 
@@ -232,12 +238,51 @@ pub(crate) fn held_by_other_searches() -> u64 {
 
 /// Whether the kernel has blocks of 2 MiB to give without making room for them, on a NUMA node or on all.
 pub(crate) fn has_free_blocks(node: Option<u32>) -> bool {
-    let nodes = free_pages();
-    // SAFETY: takes a number.
-    let machine = u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or(u64::MAX);
-    let least = machine / RESERVE_OF_BLOCKS / nodes.len().max(1) as u64;
+    let (nodes, least) = (free_pages(), left_free(node));
     let mut wanted = nodes.iter().filter(|(name, _)| node.is_none_or(|node| node == **name)).peekable();
     wanted.peek().is_some() && wanted.all(|(_, (in_blocks, _))| *in_blocks > least)
+}
+
+/// Free pages of the highest zone of a NUMA node, or of the machine's only one.
+pub(crate) fn free(node: Option<u32>) -> u64 {
+    let nodes = free_pages();
+    nodes
+        .iter()
+        .filter(|(name, _)| node.is_none_or(|node| node == **name))
+        .map(|(_, (blocks, small))| blocks + small)
+        .sum()
+}
+
+/// Pages of a NUMA node, or of the machine's only one, that are to stay free: beyond those that the kernel keeps for itself.
+pub(crate) fn left_free(node: Option<u32>) -> u64 {
+    // SAFETY: takes a number.
+    let machine = u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or(u64::MAX);
+    machine / LEFT_FREE / free_pages().len().max(1) as u64 + high_watermarks(node)
+}
+
+/// Free pages of a NUMA node, or of all, below which the kernel makes room. Far below, it ends processes. Where only one
+/// node may serve a request, that is the one with most memory there: the score of [`crate::sys::be_killed_for_memory`]
+/// does not outweigh it.
+fn high_watermarks(node: Option<u32>) -> u64 {
+    high_marks(&fs::read_to_string("/proc/zoneinfo").unwrap_or_default(), node)
+}
+
+fn high_marks(zoneinfo: &str, node: Option<u32>) -> u64 {
+    let (mut pages, mut wanted) = (0, false);
+    for line in zoneinfo.lines() {
+        let mut words = line.split([' ', ':', ',']).filter(|word| !word.is_empty());
+        let (name, number) = (words.next(), words.next().and_then(|word| word.parse::<u64>().ok()));
+        match (name, number) {
+            (Some("Node"), Some(number)) => wanted = node.is_none_or(|node| u64::from(node) == number),
+            // The lists of CPUs, further down, have a limit of this name.
+            (Some("high"), Some(count)) if wanted => {
+                pages += count;
+                wanted = false;
+            }
+            _ => {}
+        }
+    }
+    pages
 }
 
 /// Free pages, of a NUMA node or of all, that are in no free block of 2 MiB.
@@ -304,6 +349,20 @@ fn waiting(zoneinfo: &str, node: Option<u32>) -> BTreeMap<u32, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn watermarks_are_those_of_zones_and_not_of_their_lists() {
+        let zone = |node: u32, high: u64| {
+            let marks = format!("        min      7\n        low      9\n        high     {high}\n");
+            let sets = "  pagesets\n    cpu: 0\n      count:    1\n      high:     50\n      high_min: 51\n";
+            format!("Node {node}, zone   Normal\n  pages free     77\n{marks}{sets}")
+        };
+        let text = zone(0, 16) + &zone(0, 200) + &zone(1, 3000);
+        assert_eq!([None, Some(0), Some(1), Some(2)].map(|node| high_marks(&text, node)), [3216, 216, 3000, 0]);
+        // Zones without memory have none.
+        let here = high_watermarks(None);
+        assert!(here > 0 && here < machine_room(None), "{here}");
+    }
 
     #[test]
     fn pages_wait_on_cpus_of_all_zones() {

@@ -805,6 +805,13 @@ pub(crate) fn give_up(start: u64, length: u64) {
     unsafe { libc::madvise(start as *mut libc::c_void, length as usize, libc::MADV_DONTNEED) };
 }
 
+/// Leaves the memory in place until the kernel needs it: then these pages go before anything else does, and their contents
+/// with them.
+pub(crate) fn lend(start: u64, length: u64) {
+    // SAFETY: the caller owns the range, and keeps no reference into it.
+    unsafe { libc::madvise(start as *mut libc::c_void, length as usize, libc::MADV_FREE) };
+}
+
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct ScanRegion {

@@ -47,6 +47,9 @@
 /* How long KSM is given to look at all pages some times. */
 #define MERGE_SECONDS 60
 
+/* Waits for what is on the move, at most. */
+#define SETTLED_TRIES 100
+
 static char policy[600];
 static char **arguments;
 static const char *group;
@@ -151,10 +154,14 @@ static long number_of_file(const char *path)
 	return number;
 }
 
-/* Waits until nothing is on the move. */
+/* Waits until nothing is on the move. The file waits first and counts then: what has begun in between is waited for as well. */
 static bool settled(void)
 {
-	return number_of(FLOOR "settled", "moving") == 0 || because("not settled");
+	long moving = 1;
+
+	for (unsigned int tries = 0; moving > 0 && tries < SETTLED_TRIES; tries++)
+		moving = number_of(FLOOR "settled", "moving");
+	return moving == 0 || because("%ld on the move, after %d waits", moving, SETTLED_TRIES);
 }
 
 /* Gives this process its colors, and waits until what it has is in them. */
