@@ -4,7 +4,7 @@
 //! Both are derived here from what is said of the controller, because their papers' formulas are about one controller each.
 
 use crate::error::SchedError;
-use crate::interference::{BankTimings, Neighbour, in_range};
+use crate::interference::{BankTimings, Neighbour, Rival, by_lines, in_range, rate_by_lines};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -159,29 +159,24 @@ impl SharedBanks {
 
     pub(crate) fn delay(&self, length: u64, lines: u128) -> u128 {
         let own = lines.saturating_add(1);
-        let all = |cores: &[Neighbour], each: u64| {
-            let mut lines = cores.iter().map(|core| core.lines(length, 1));
-            lines.try_fold(0u128, |sum, lines| Some(sum.saturating_add(lines?.saturating_mul(each.into()))))
-        };
         let by_requests = own.saturating_mul(self.by_others());
-        let by_jobs = match (all(&self.sharers, self.of_sharer()), all(&self.others, self.request_delay.0)) {
-            (Some(sharers), Some(others)) => sharers.saturating_add(others),
-            _ => u128::MAX,
-        };
-        own.saturating_mul(self.own()).saturating_add(by_requests.min(by_jobs))
+        let by_lines = by_lines(&self.rivals(), length).unwrap_or(u128::MAX);
+        own.saturating_mul(self.own()).saturating_add(by_requests.min(by_lines))
     }
 
     pub(crate) fn rate(&self, lines: &Ratio<BigUint>) -> Ratio<BigUint> {
-        let all = |cores: &[Neighbour], each: u64| {
-            let mut rates = cores.iter().map(|core| core.rate(1));
-            rates.try_fold(zero(), |sum, rate| Some(sum + rate? * BigUint::from(each)))
-        };
         let by_requests = lines * BigUint::from(self.by_others());
-        let by_others = match (all(&self.sharers, self.of_sharer()), all(&self.others, self.request_delay.0)) {
-            (Some(sharers), Some(others)) => by_requests.min(sharers + others),
-            _ => by_requests,
+        let by_others = match rate_by_lines(&self.rivals()) {
+            Some(by_lines) => by_requests.min(by_lines),
+            None => by_requests,
         };
         lines * BigUint::from(self.own()) + by_others
+    }
+
+    fn rivals(&self) -> Vec<Rival<'_>> {
+        let sharers = self.sharers.iter().map(|core| Rival { core, at_once: 1, each: self.of_sharer() });
+        let others = self.others.iter().map(|core| Rival { core, at_once: 1, each: self.request_delay.0 });
+        sharers.chain(others).collect()
     }
 
     pub(crate) fn neighbours(&self) -> Vec<&Neighbour> {
@@ -291,6 +286,14 @@ pub struct ParallelBanks {
 }
 
 impl ParallelBanks {
+    /// Lines are counted, whatever each takes.
+    fn rivals(&self) -> Vec<Rival<'_>> {
+        fn rival(own: &ParallelNeighbour) -> Rival<'_> {
+            Rival { core: &own.core, at_once: own.requests_at_once_max, each: 1 }
+        }
+        self.neighbours.iter().map(rival).collect()
+    }
+
     fn others_at_once(&self) -> u128 {
         self.neighbours.iter().map(|own| u128::from(own.requests_at_once_max)).sum()
     }
@@ -323,10 +326,7 @@ impl ParallelBanks {
         let (reads, writes) = self.by_requests();
         let (reads, writes) = (own.saturating_mul(reads), own.saturating_mul(writes));
         let by_requests = reads.saturating_add(writes);
-        let mut others = self.neighbours.iter().map(|own| own.core.lines(length, own.requests_at_once_max));
-        let Some(others) = others.try_fold(0, |sum: u128, lines| Some(sum.saturating_add(lines?))) else {
-            return by_requests;
-        };
+        let Some(others) = by_lines(&self.rivals(), length) else { return by_requests };
         let batches = 2 + own.saturating_add(others) / u128::from(self.writes.batch());
         let before = own.saturating_add(self.writes.before().into());
         let writes_by_jobs = self.writing(before.saturating_add(others), batches);
@@ -339,8 +339,7 @@ impl ParallelBanks {
         let (reads, writes) = self.by_requests();
         let reads = lines * BigUint::from(reads);
         let by_requests = &reads + lines * BigUint::from(writes);
-        let mut others = self.neighbours.iter().map(|own| own.core.rate(own.requests_at_once_max));
-        let Some(others) = others.try_fold(zero(), |sum, rate| Some(sum + rate?)) else { return by_requests };
+        let Some(others) = rate_by_lines(&self.rivals()) else { return by_requests };
         let (write, turn) = (BigUint::from(self.write_delay.0), BigUint::from(self.turn.0));
         let turns = (lines + &others) * turn / BigUint::from(self.writes.batch());
         let writes_by_jobs = (lines + &others) * &write + &turns;
@@ -359,8 +358,4 @@ impl ParallelBanks {
         let none = self.requests_at_once_max == 0 || self.neighbours.iter().any(|own| own.requests_at_once_max == 0);
         none.then_some("one or more requests to memory at a time, for each core")
     }
-}
-
-fn zero() -> Ratio<BigUint> {
-    Ratio::from_integer(BigUint::ZERO)
 }

@@ -22,6 +22,7 @@ use crate::banks::{ParallelBanks, SharedBanks};
 use crate::error::SchedError;
 use crate::form::Form;
 use crate::ranks::{REF_COMMANDS, RankOrder};
+use crate::regulator::Regulator;
 use crate::task::{TIME_MAX, Task, TaskSet};
 use crate::verdict::{Effort, Steps, Unsupported, window};
 use memtint_units::Picoseconds;
@@ -284,38 +285,103 @@ pub struct Neighbour {
     pub tasks: Option<TaskSet>,
     /// Its regulator, if it has one.
     pub regulator: Option<Regulator>,
+    /// Lines of other cores' budgets, the one that is looked at among them, that it and its neighbours can have reclaimed in a period
+    /// beside their own; with a regulator that reclaims.
+    pub donated: u64,
 }
 
 impl Neighbour {
-    /// Lines moved in any window, at most, by a core with so many requests at once; `None` when there is no limit.
-    pub(crate) fn lines(&self, length: u64, at_once: u32) -> Option<u128> {
-        let by_jobs = self.tasks.as_ref().map(|set| {
-            // A job that overlaps the window has arrived less than its deadline before it.
-            let jobs =
-                |task: &Task| (u128::from(length) + u128::from(task.deadline().0)).div_ceil(task.period().0.into());
-            set.tasks().iter().map(|task| jobs(task) * u128::from(task.lines())).fold(0, u128::saturating_add)
-        });
-        // Periods that the window touches, each with what is on its way when the budget is used up, and what is on its way when
-        // the window begins.
-        let at_once = u128::from(at_once);
-        let budget =
-            |own: &Regulator| (u128::from(own.lines) + at_once - 1).saturating_mul(own.periods(length)) + at_once;
-        let by_budget = self.regulator.as_ref().map(budget);
-        match (by_jobs, by_budget) {
-            (Some(jobs), Some(budget)) => Some(jobs.min(budget)),
-            (jobs, budget) => jobs.or(budget),
-        }
+    /// Lines that its jobs move in any window.
+    fn by_jobs(&self, length: u64) -> Option<u128> {
+        let set = self.tasks.as_ref()?;
+        // A job that overlaps the window has arrived less than its deadline before it.
+        let jobs = |task: &Task| (u128::from(length) + u128::from(task.deadline().0)).div_ceil(task.period().0.into());
+        Some(
+            set.tasks().iter().map(|task| jobs(task).saturating_mul(task.lines().into())).fold(0, u128::saturating_add),
+        )
     }
 
-    /// Lines moved per picosecond in the long run, by a core with so many requests at once.
-    pub(crate) fn rate(&self, at_once: u32) -> Option<Ratio<BigUint>> {
-        let by_jobs = self.tasks.as_ref().map(|set| line_rate(set.tasks().iter()));
-        let budget = |own: &Regulator| Ratio::new(BigUint::from(own.lines) + at_once - 1u8, own.period.into());
-        let by_budget = self.regulator.as_ref().map(budget);
-        match (by_jobs, by_budget) {
-            (Some(jobs), Some(budget)) => Some(jobs.min(budget)),
-            (jobs, budget) => jobs.or(budget),
-        }
+    /// Its regulator, if that limits it.
+    fn limit(&self) -> Option<&Regulator> {
+        self.regulator.as_ref().filter(|own| !own.shares_spare())
+    }
+
+    /// Whether donations can raise what its regulator allows.
+    fn reclaims(&self) -> bool {
+        self.limit().is_some_and(Regulator::reclaims)
+    }
+}
+
+/// Another core as a cause of delay: the most requests that it has on their way at once, and what each of its lines takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Rival<'a> {
+    pub(crate) core: &'a Neighbour,
+    pub(crate) at_once: u32,
+    pub(crate) each: u64,
+}
+
+/// What the lines of some cores take in any window, at most; `None` when one of them has no limit.
+///
+/// A core that does not reclaim is limited by its jobs and by its budget; those that do, together by the jobs of all and by
+/// the budgets of all with what others donate to them: whoever uses a donation, its donor does not.
+pub(crate) fn by_lines(rivals: &[Rival<'_>], length: u64) -> Option<u128> {
+    let (together, alone): (Vec<_>, Vec<_>) = rivals.iter().partition(|rival| rival.core.reclaims());
+    let jobs = |rival: &Rival<'_>| Some(rival.core.by_jobs(length)?.saturating_mul(rival.each.into()));
+    // Periods that the window touches, each with what is on its way when the budget is used up, and what is on its way when
+    // the window begins.
+    let lines = |rival: &Rival<'_>| {
+        let (own, at_once) = (rival.core.limit()?, u128::from(rival.at_once));
+        let periods = own.periods(length);
+        let on_the_way = (at_once - 1).saturating_mul(periods).saturating_add(at_once);
+        Some(own.most_in(periods).saturating_add(on_the_way))
+    };
+    let own = alone.iter().map(|rival| {
+        let budget = lines(rival).map(|lines| lines.saturating_mul(rival.each.into()));
+        least(jobs(rival), budget)
+    });
+    let own = own.chain((!together.is_empty()).then(|| {
+        let all_jobs = together.iter().try_fold(0, |sum: u128, rival| Some(sum.saturating_add(jobs(rival)?)));
+        let budgets = together.iter().try_fold(0, |sum: u128, rival| Some(sum.saturating_add(lines(rival)?)));
+        let donated = together.iter().filter_map(|rival| {
+            let periods = rival.core.limit()?.periods(length);
+            Some(periods.saturating_mul(rival.core.donated.into()))
+        });
+        let budgets = budgets.map(|lines| lines.saturating_add(donated.max().unwrap_or(0)));
+        let longest = together.iter().map(|rival| rival.each).max().unwrap_or(0);
+        least(all_jobs, budgets.map(|lines| lines.saturating_mul(longest.into())))
+    }));
+    own.into_iter().try_fold(0, |sum: u128, delay| Some(sum.saturating_add(delay?)))
+}
+
+/// The same in the long run, as a part of the time.
+pub(crate) fn rate_by_lines(rivals: &[Rival<'_>]) -> Option<Ratio<BigUint>> {
+    let (together, alone): (Vec<_>, Vec<_>) = rivals.iter().partition(|rival| rival.core.reclaims());
+    let zero = || Ratio::from_integer(BigUint::ZERO);
+    let jobs =
+        |rival: &Rival<'_>| Some(line_rate(rival.core.tasks.as_ref()?.tasks().iter()) * BigUint::from(rival.each));
+    let lines = |rival: &Rival<'_>| {
+        let own = rival.core.limit()?;
+        Some(Ratio::new(BigUint::from(own.each_period()) + rival.at_once - 1u8, own.period().0.into()))
+    };
+    let own = alone.iter().map(|rival| least(jobs(rival), lines(rival).map(|lines| lines * BigUint::from(rival.each))));
+    let own = own.chain((!together.is_empty()).then(|| {
+        let all_jobs = together.iter().try_fold(zero(), |sum, rival| Some(sum + jobs(rival)?));
+        let budgets = together.iter().try_fold(zero(), |sum, rival| Some(sum + lines(rival)?));
+        let donated = together.iter().filter_map(|rival| {
+            Some(Ratio::new(BigUint::from(rival.core.donated), rival.core.limit()?.period().0.into()))
+        });
+        let budgets = budgets.map(|lines| lines + donated.max().unwrap_or_else(zero));
+        let longest = together.iter().map(|rival| rival.each).max().unwrap_or(0);
+        least(all_jobs, budgets.map(|lines| lines * BigUint::from(longest)))
+    }));
+    own.into_iter().try_fold(zero(), |sum, delay| Some(sum + delay?))
+}
+
+/// The lesser of two limits, of which there may be one.
+fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -351,90 +417,21 @@ impl Banks {
     fn delay(&self, length: u64, lines: u128) -> u128 {
         let each = u128::from(self.request_delay.0);
         let by_requests = (lines + 1).saturating_mul(self.neighbours.len() as u128).saturating_mul(each);
-        let mut others = self.neighbours.iter().map(|core| core.lines(length, 1));
-        // Unlimited as soon as one of them is.
-        let by_jobs = others.try_fold(0, |sum: u128, lines| Some(sum.saturating_add(lines?)));
-        by_jobs.map_or(by_requests, |lines| lines.saturating_mul(each).min(by_requests))
+        by_lines(&self.rivals(), length).map_or(by_requests, |delay| delay.min(by_requests))
     }
 
     fn rate(&self, lines: &Ratio<BigUint>) -> Ratio<BigUint> {
         let each = BigUint::from(self.request_delay.0);
-        let by_requests = lines * (&each * BigUint::from(self.neighbours.len()));
-        let mut others = self.neighbours.iter().map(|core| core.rate(1));
-        match others.try_fold(Ratio::from_integer(BigUint::ZERO), |sum, rate| Some(sum + rate?)) {
-            Some(by_jobs) => by_requests.min(by_jobs * each),
+        let by_requests = lines * (each * BigUint::from(self.neighbours.len()));
+        match rate_by_lines(&self.rivals()) {
+            Some(by_lines) => by_requests.min(by_lines),
             None => by_requests,
         }
     }
-}
 
-/// A bandwidth regulator like MemGuard (Yun et al., RTAS 2013): in each period a core may move so many lines, and stands still from
-/// the last of them to the end of the period. Without reclaiming: donated budgets are no promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Regulator {
-    period: u64,
-    lines: u64,
-    line_min: u64,
-}
-
-impl Regulator {
-    /// Makes a regulator with a period and a budget in lines. `line_min` is the shortest time from one line to the next,
-    /// 0 if unknown: to use up the budget takes that long.
-    ///
-    /// # Errors
-    ///
-    /// [`SchedError::Interference`] for a period outside of 1 ps to [`TIME_MAX`], no lines, or lines that do not fit the period.
-    pub fn new(period: Picoseconds, lines: u64, line_min: Picoseconds) -> Result<Regulator, SchedError> {
-        in_range("regulator", "period", period.0, 1, TIME_MAX.0)?;
-        in_range("regulator", "lines", lines, 1, u64::MAX)?;
-        in_range("regulator", "line_min", line_min.0, 0, period.0 / lines)?;
-        Ok(Regulator { period: period.0, lines, line_min: line_min.0 })
+    fn rivals(&self) -> Vec<Rival<'_>> {
+        self.neighbours.iter().map(|core| Rival { core, at_once: 1, each: self.request_delay.0 }).collect()
     }
-
-    /// Gives the lines that a bandwidth allows in a period: `floor(bandwidth period / 64 bytes)`, exact; MemGuard's own
-    /// computation in 32 bits overflows from periods of 2048 us on.
-    #[must_use]
-    pub fn lines_of(bytes_per_second: u64, period: Picoseconds) -> u64 {
-        const LINE_BYTES: u128 = 64;
-        const PS_PER_SECOND: u128 = 1_000_000_000_000;
-        let lines = u128::from(bytes_per_second) * u128::from(period.0) / (LINE_BYTES * PS_PER_SECOND);
-        u64::try_from(lines).unwrap_or(u64::MAX)
-    }
-
-    /// Gives the budget in lines.
-    #[must_use]
-    pub fn lines(&self) -> u64 {
-        self.lines
-    }
-
-    /// Periods that a window touches, at most.
-    fn periods(&self, length: u64) -> u128 {
-        u128::from(length.div_ceil(self.period)) + 1
-    }
-
-    /// The longest time for which the core stands still in one period.
-    fn stall(&self) -> u64 {
-        self.period - self.lines * self.line_min
-    }
-
-    /// The core stands still once for what was moved before the window, once for each budget that is used up in it, and
-    /// once in a period.
-    fn delay(&self, length: u64, lines: u128) -> u128 {
-        (1 + lines / u128::from(self.lines)).min(self.periods(length)).saturating_mul(self.stall().into())
-    }
-
-    fn rate(&self, lines: &Ratio<BigUint>) -> Ratio<BigUint> {
-        let by_lines = lines / BigUint::from(self.lines);
-        by_lines.min(Ratio::new(1u8.into(), self.period.into())) * BigUint::from(self.stall())
-    }
-}
-
-/// Tells whether all reservations together are within the bandwidth that the memory always gives (MemGuard's rule: the sum is at
-/// most r_min); without that no regulator's budget is a promise, nor a WCET that was found with it.
-#[must_use]
-pub fn reservations_fit(regulators: &[Regulator], lines_min: u64, period: Picoseconds) -> bool {
-    let rates = regulators.iter().map(|own| Ratio::new(BigUint::from(own.lines), own.period.into()));
-    period.0 > 0 && rates.sum::<Ratio<BigUint>>() <= Ratio::new(lines_min.into(), period.0.into())
 }
 
 /// One cause of delay.
@@ -526,12 +523,13 @@ impl Interference {
         match self {
             Interference::Refresh(refresh) => refresh.period,
             Interference::Banks(_) | Interference::SharedBanks(_) | Interference::ParallelBanks(_) => 1,
-            Interference::Regulator(regulator) => regulator.period,
+            Interference::Regulator(regulator) => regulator.period().0,
         }
     }
 
-    /// The other cores.
-    fn neighbours(&self) -> Vec<&Neighbour> {
+    /// Gives the other cores that it knows of.
+    #[must_use]
+    pub fn neighbours(&self) -> Vec<&Neighbour> {
         match self {
             Interference::Banks(banks) => banks.neighbours.iter().collect(),
             Interference::SharedBanks(banks) => banks.neighbours(),

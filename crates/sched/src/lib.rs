@@ -45,6 +45,7 @@ mod judge;
 mod nonpreemptive_edf;
 mod phased;
 mod ranks;
+mod regulator;
 mod resource;
 mod schedule;
 mod sensitivity;
@@ -64,13 +65,13 @@ pub use fixed::{
 };
 pub use form::Form;
 pub use interference::{
-    BankTimings, Banks, Granularity, Interference, MOVED_MAX, Neighbour, Refresh, Regulator, burst_length, padded,
-    printed_padding, reservations_fit,
+    BankTimings, Banks, Granularity, Interference, MOVED_MAX, Neighbour, Refresh, burst_length, padded, printed_padding,
 };
 pub use judge::{Evidence, Witness, judge};
 pub use nonpreemptive_edf::{nonpreemptive_edf, worst_response_nonpreemptive_edf};
 pub use phased::judge_phases;
 pub use ranks::{Density, REF_COMMANDS, RankOrder};
+pub use regulator::{Regulator, reservations_fit, reserved};
 pub use resource::{Budget, PeriodicResource, Supply, budget_curve, schedulable_on, smallest_budget};
 pub use schedule::{Coverage, Policy, Run, Schedule, schedule};
 pub use sensitivity::{Limit, Scaled, Scaling, edf_scaling, fixed_priority_scaling};

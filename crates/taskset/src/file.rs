@@ -1,6 +1,8 @@
 //! The whole file: tasks, and what delays their core.
 
-use memtint_sched::{Granularity, Interference, Refresh, Regulator, SchedError, TaskSet, TaskSpec};
+use memtint_sched::{
+    Granularity, Interference, Refresh, Regulator, SchedError, TaskSet, TaskSpec, reservations_fit, reserved,
+};
 use memtint_units::{ByteSize, Picoseconds};
 use serde::Deserialize;
 use toml::Value;
@@ -21,6 +23,8 @@ pub struct TaskFile {
     /// What delays the core beside its tasks: `[refresh]`, one of `[banks]`, `[shared_banks]` and `[parallel_banks]`,
     /// and `[regulator]`, in this order.
     pub terms: Vec<Interference>,
+    /// Lines that the memory always serves in a period of `[regulator]`, where that says so: all reservations are within them.
+    pub guaranteed: Option<u64>,
     /// What `[refresh]` says: refresh by the memory controller, which a witness can show.
     pub refresh: Option<Refresh>,
     /// Memory whose refresh software schedules.
@@ -109,6 +113,13 @@ pub(crate) struct RawRegulator {
     period: Option<Value>,
     lines: Option<Value>,
     line_min: Option<Value>,
+    quantum: Option<Value>,
+    skid_events: Option<Value>,
+    overhead: Option<Value>,
+    kind: Option<Value>,
+    reclaim_step: Option<Value>,
+    sharing: Option<Value>,
+    guaranteed: Option<Value>,
 }
 
 impl TaskFile {
@@ -131,8 +142,17 @@ impl TaskFile {
         let tasks =
             tasks.map(|(index, task)| task.more(&Place::item(name, "task", index, task.name.as_ref()), &servers));
         let refresh = raw.refresh.map(|refresh| refresh.check(name)).transpose()?;
-        let regulator = raw.regulator.map(|own| own.check(&Place::table(name, "regulator"))).transpose()?;
-        let banks = banks::term(raw.banks.as_ref(), raw.shared_banks.as_ref(), raw.parallel_banks.as_ref(), name)?;
+        let place = Place::table(name, "regulator");
+        let regulator = raw.regulator.as_ref().map(|own| own.check(&place)).transpose()?;
+        let banks = banks::Tables {
+            banks: raw.banks.as_ref(),
+            shared: raw.shared_banks.as_ref(),
+            parallel: raw.parallel_banks.as_ref(),
+            regulator: regulator.as_ref(),
+        };
+        let banks = banks.term(name)?;
+        one_system(name, regulator.as_ref(), banks.as_ref())?;
+        let guaranteed = raw.regulator.as_ref().map(|own| own.guarantee(&place, &regulator, &banks)).transpose()?;
         let terms = refresh.map(Interference::Refresh).into_iter();
         let terms = terms.chain(banks).chain(regulator.map(Interference::Regulator));
         Ok(TaskFile {
@@ -140,6 +160,7 @@ impl TaskFile {
             set,
             tasks: tasks.collect::<Result<_, _>>()?,
             terms: terms.collect(),
+            guaranteed: guaranteed.flatten(),
             refresh,
             memory,
             cyclic: raw.cyclic.map_or(Ok(Cyclic::default()), |cyclic| cyclic.check(name))?,
@@ -217,13 +238,76 @@ impl RawRefresh {
     }
 }
 
+/// Checks what is the same for all cores of a regulated system: best-effort sharing, and the period where they reclaim.
+fn one_system(file: &str, own: Option<&Regulator>, banks: Option<&Interference>) -> Result<(), TaskFileError> {
+    let others = banks.map_or(Vec::new(), Interference::neighbours);
+    let all: Vec<&Regulator> =
+        own.into_iter().chain(others.iter().filter_map(|core| core.regulator.as_ref())).collect();
+    let Some(first) = all.first() else { return Ok(()) };
+    let refuse = |field, found: &str, accepted| {
+        Err(Place::new(file).refuse(field, Some(&Value::String(found.to_owned())), accepted))
+    };
+    if all.iter().any(|one| one.shares_spare() != first.shares_spare()) {
+        return refuse("sharing", "different for regulators of this file", "the same for all cores");
+    }
+    if all.iter().any(|one| one.reclaims()) && all.iter().any(|one| one.period() != first.period()) {
+        let accepted = "the same for all cores, when one of them is soft";
+        return refuse("period", "different for regulators of this file", accepted);
+    }
+    Ok(())
+}
+
 const MODES: &str = "\"auto\", \"fgr2\", \"fgr4\" or \"burst\"";
 
 impl RawRegulator {
+    pub(crate) fn guaranteed(&self) -> Option<&Value> {
+        self.guaranteed.as_ref()
+    }
+
+    /// What the memory always serves, where the file says so, with all reservations within it.
+    fn guarantee(
+        &self,
+        place: &Place,
+        own: &Option<Regulator>,
+        banks: &Option<Interference>,
+    ) -> Result<Option<u64>, TaskFileError> {
+        let guaranteed = place.count("guaranteed", self.guaranteed.as_ref(), 1, u64::MAX)?;
+        let (Some(guaranteed), Some(own)) = (guaranteed, own) else { return Ok(None) };
+        let found = self.guaranteed.as_ref();
+        let others = banks.as_ref().map_or(Vec::new(), Interference::neighbours);
+        if others.iter().any(|core| core.regulator.is_none()) {
+            return Err(place.refuse(
+                "guaranteed",
+                found,
+                "none, where a core has no regulator: nothing is guaranteed then",
+            ));
+        }
+        let all: Vec<Regulator> = others.iter().filter_map(|core| core.regulator).chain([*own]).collect();
+        if !reservations_fit(&all, guaranteed, own.period()) {
+            let sum = reserved(&all, own.period()).ceil();
+            let accepted = format!("{sum} or more: lines, quanta and skid_events of {} cores in a period", all.len());
+            return Err(place.refuse("guaranteed", found, &accepted));
+        }
+        Ok(Some(guaranteed))
+    }
+
     pub(crate) fn check(&self, place: &Place) -> Result<Regulator, TaskFileError> {
         let lines = place.needed_count("lines", self.lines.as_ref(), 1, u64::MAX)?;
         let line_min = place.time_or_zero("line_min", self.line_min.as_ref())?;
         let period = place.needed("period", self.period.as_ref())?;
-        Regulator::new(period, lines, line_min).map_err(|error: SchedError| place.range(error))
+        let quantum = place.count("quantum", self.quantum.as_ref(), 0, u64::MAX)?.unwrap_or(0);
+        let skid = place.count("skid_events", self.skid_events.as_ref(), 0, u64::MAX)?.unwrap_or(0);
+        let overhead = place.time_or_zero("overhead", self.overhead.as_ref())?;
+        let step = place.count("reclaim_step", self.reclaim_step.as_ref(), 1, u64::MAX)?;
+        let reclaims = place.word("kind", self.kind.as_ref(), &[("hard", false), ("soft", true)])?;
+        let spare = place.word("sharing", self.sharing.as_ref(), &[("off", false), ("spare", true)])?;
+        if step.is_some() && !reclaims {
+            return Err(place.refuse("reclaim_step", self.reclaim_step.as_ref(), "none, unless kind is \"soft\""));
+        }
+        let step = step.unwrap_or(if quantum == 0 { lines } else { quantum });
+        let made = Regulator::new(period, lines, line_min).and_then(|own| own.counting(quantum, skid));
+        let made = made.and_then(|own| own.overhead(overhead));
+        let made = made.and_then(|own| if reclaims { own.reclaiming(step) } else { Ok(own) });
+        made.map(|own| if spare { own.sharing_spare() } else { own }).map_err(|error: SchedError| place.range(error))
     }
 }

@@ -1,9 +1,9 @@
 //! Fixed priorities and earliest deadline first.
 
 use memtint_sched::{
-    Interference, Limit, Policy, Preemption, Priorities, Response, Scaled, Scaling, Schedule, TaskSet, TaskSpec,
-    Unsupported, Verdict, WorstCase, check, edf_scaling, fixed_priority_scaling, fixed_priority_with, judge_phases,
-    nonpreemptive_edf, quick_processor_demand_with, schedule, worst_response_edf_with,
+    Interference, Limit, Policy, Preemption, Priorities, Regulator, Response, Scaled, Scaling, Schedule, TaskSet,
+    TaskSpec, Unsupported, Verdict, WorstCase, check, edf_scaling, fixed_priority_scaling, fixed_priority_with,
+    judge_phases, nonpreemptive_edf, quick_processor_demand_with, schedule, worst_response_edf_with,
     worst_response_nonpreemptive_edf, worst_response_with,
 };
 use memtint_taskset::TaskFile;
@@ -214,7 +214,7 @@ impl Parts {
         Outcome {
             scheduler: self.scheduler,
             theorem,
-            assumptions: assumptions(set, terms),
+            assumptions: assumptions(set, terms, question.file.guaranteed),
             answer,
             set: set.clone(),
             rows: self.rows,
@@ -243,7 +243,8 @@ fn named(term: &Interference) -> String {
             at_most(own.longest_wait())
         ),
         Interference::Regulator(own) => {
-            format!("regulator: one stall for each {} lines and each period, one carried in", own.lines())
+            let underruns = if own.reclaims() { ", or an underrun in every second" } else { "" };
+            format!("regulator: one stall for each {} lines and each period{underruns}, one carried in", own.lines())
         }
         other => format!("{other:?}"),
     }
@@ -280,7 +281,7 @@ fn longest(set: &TaskSet, schedule: &Schedule, task: usize) -> Option<Response> 
     Some(Response { task, response, job, window: response, jobs })
 }
 
-fn assumptions(set: &TaskSet, terms: &[Interference]) -> Vec<String> {
+fn assumptions(set: &TaskSet, terms: &[Interference], guaranteed: Option<u64>) -> Vec<String> {
     let mut all = vec![
         "one processor; switching between jobs takes no time beyond what the WCETs hold".to_owned(),
         "tasks are independent but for the blocking given, and never suspend themselves".to_owned(),
@@ -299,10 +300,30 @@ fn assumptions(set: &TaskSet, terms: &[Interference]) -> Vec<String> {
                 "WCETs were found without other cores; these meet their own deadlines, and banks and requests are as the file says"
                     .to_owned()
             }
-            _ => "the sum of all regulators' budgets is within the bandwidth that the memory always gives".to_owned(),
+            Interference::Regulator(own) => reservations(own, guaranteed),
+            other => format!("{other:?}"),
         });
+        if let Interference::Regulator(own) = term
+            && own.is_exact()
+        {
+            all.push("the regulator stops the core at its budget exactly, and takes no time (no quantum, skid_events, overhead)".to_owned());
+        }
     }
     all
+}
+
+fn reservations(own: &Regulator, guaranteed: Option<u64>) -> String {
+    let period = time(own.period());
+    match guaranteed {
+        Some(lines) => format!(
+            "the memory always serves {lines} lines in {period}, within which all reservations are (B + q + s of each core), and \
+             no core without a budget uses it"
+        ),
+        None => format!(
+            "all reservations together (B + q + s of each core) are within what the memory always serves in {period}: not \
+             checked, since [regulator] has no guaranteed"
+        ),
+    }
 }
 
 /// A schedule that the checker has accepted, or why there is none; the outer error is a contradiction.

@@ -277,6 +277,30 @@ fn regulators_and_rivals_lengthen_responses() {
     assert_eq!(wcrt(&(tasks + regulator)), 50_000.0);
 }
 
+/// What a core donates may be gone when it needs it, and what others reclaim is no more than that.
+#[test]
+fn a_core_that_reclaims_has_a_longer_bound_than_one_that_does_not() {
+    const FILE: &str = include_str!("../../../../tasksets/regulated.toml");
+    let scratch = Scratch::new("reclaims");
+    let (code, hard) = scratch.json(FILE, &[]);
+    assert_eq!(code, Some(0), "{hard}");
+    let soft = FILE.replacen("guaranteed", "kind = \"soft\"\nguaranteed", 1);
+    let (code, soft) = scratch.json(&soft, &[]);
+    assert_eq!(code, Some(2), "{soft}");
+    let control = |found: &Value| found["tasks"][0]["wcrt_ns"].as_f64().expect("a bound");
+    assert!(control(&soft) > 2.0 * control(&hard), "{} {}", control(&soft), control(&hard));
+    let assumes = |found: &Value, words: &str| found["assumptions"].to_string().contains(words);
+    assert!(
+        assumes(&hard, "the memory always serves 16265 lines in 1 ms, within which all reservations are"),
+        "{hard}"
+    );
+    let (_, unchecked) = scratch.json(&FILE.replace("guaranteed = 16265", ""), &[]);
+    assert!(assumes(&unchecked, "not checked, since [regulator] has no guaranteed"), "{unchecked}");
+    let wrong = scratch.analyze(&FILE.replace("guaranteed = 16265", "guaranteed = 16151"), &[]);
+    let said = String::from_utf8_lossy(&wrong.stderr);
+    assert!(said.contains("regulator: guaranteed is 16151; accepted is 16152 or more"), "{said}");
+}
+
 #[test]
 fn the_picture_is_written_and_shows_every_lane() {
     let scratch = Scratch::new("svg");

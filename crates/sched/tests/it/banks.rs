@@ -207,7 +207,7 @@ fn term_of(bank: &Bank, known: &impl Fn(&Rival) -> Neighbour) -> SharedBanks {
 }
 
 fn unknown(_: &Rival) -> Neighbour {
-    Neighbour { tasks: None, regulator: None }
+    Neighbour { tasks: None, regulator: None, donated: 0 }
 }
 
 const DEADLINE: i64 = 80;
@@ -217,7 +217,7 @@ fn known(rival: &Rival) -> Neighbour {
     let spec = |(period, _, lines): (i64, i64, u64)| {
         TaskSpec::new("other", Ps(period as u64), Ps(1)).deadline(Ps(DEADLINE as u64)).lines(lines)
     };
-    Neighbour { tasks: rival.task.map(|task| TaskSet::new([spec(task)]).unwrap()), regulator: None }
+    Neighbour { tasks: rival.task.map(|task| TaskSet::new([spec(task)]).unwrap()), regulator: None, donated: 0 }
 }
 
 #[test]
@@ -596,7 +596,7 @@ fn both_by_hand() {
     let delays = timings.row_delays(&rows).unwrap();
     assert_eq!((delays.hit, delays.conflict), (Ps(16 * 1500), Ps(39 * 1500)));
     assert!(timings.row_delays(&RowTimings { n_wr: 1 << 21, ..rows }).is_err());
-    let unknown = || Neighbour { tasks: None, regulator: None };
+    let unknown = || Neighbour { tasks: None, regulator: None, donated: 0 };
     let shared = SharedBanks {
         request_delay: Ps(2),
         rows: RowDelays { hit: Ps(3), conflict: Ps(10) },
@@ -614,7 +614,7 @@ fn both_by_hand() {
     assert_eq!(Interference::SharedBanks(private).delay(Ps(100), 4), 5 * 2);
     // By jobs: in 150, 3 jobs of 3 lines of a sharer, 10 each; and 6 conflicts of one's own.
     let other = TaskSet::new([TaskSpec::new("other", Ps(100), Ps(1)).deadline(Ps(100)).lines(3)]).unwrap();
-    let known = Neighbour { tasks: Some(other), regulator: None };
+    let known = Neighbour { tasks: Some(other), regulator: None, donated: 0 };
     let one = SharedBanks { sharers: vec![known.clone()], others: Vec::new(), ..shared.clone() };
     assert_eq!(Interference::SharedBanks(one).delay(Ps(150), 5), 6 * 10 + 9 * 10);
     let parallel = ParallelBanks {
@@ -635,7 +635,7 @@ fn both_by_hand() {
     let busy = ParallelBanks { neighbours: heard(known.clone()), ..parallel.clone() };
     assert_eq!(Interference::ParallelBanks(busy).delay(Ps(150), 1), 27 + 48 + 15);
     // A budget of 2 lines in 100 can be passed by 9 in each period, and 10 are on their way: 3 * 11 + 10 lines, and 7 batches.
-    let regulated = Neighbour { tasks: None, regulator: Some(Regulator::new(Ps(100), 2, Ps(0)).unwrap()) };
+    let regulated = Neighbour { tasks: None, regulator: Some(Regulator::new(Ps(100), 2, Ps(0)).unwrap()), donated: 0 };
     let slow = ParallelBanks { neighbours: heard(regulated), ..parallel };
     assert_eq!(Interference::ParallelBanks(slow).delay(Ps(150), 1), 43 * 3 + 16 * 3 + 7 * 5);
     assert_eq!(WriteBuffer::new(8, 4, 4).unwrap_err().to_string(), "write buffer: drain_to is 4; accepted is 0 to 3");
@@ -654,7 +654,7 @@ fn what_both_ask_for_is_asked() {
         Verdict::Unsupported(Unsupported::Platform { needs }) => needs,
         other => panic!("{other:?}"),
     };
-    let unknown = || Neighbour { tasks: None, regulator: None };
+    let unknown = || Neighbour { tasks: None, regulator: None, donated: 0 };
     let shared = SharedBanks {
         request_delay: Ps(2),
         rows: RowDelays { hit: Ps(3), conflict: Ps(10) },
@@ -688,7 +688,8 @@ fn what_both_ask_for_is_asked() {
     assert!(without(&|own| own.rows = slow).contains("no less"));
     let silent = TaskSet::new([TaskSpec::new("other", Ps(100), Ps(1))]).unwrap();
     assert!(
-        without(&|own| own.others = vec![Neighbour { tasks: Some(silent.clone()), regulator: None }]).contains("lines")
+        without(&|own| own.others = vec![Neighbour { tasks: Some(silent.clone()), regulator: None, donated: 0 }])
+            .contains("lines")
     );
     let without = |change: &dyn Fn(&mut ParallelBanks)| {
         let mut wrong = parallel.clone();

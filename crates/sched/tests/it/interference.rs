@@ -289,8 +289,10 @@ fn regulator_banks_and_refresh_together_bound_what_is_simulated() {
             core.rivals.push(Rival { tasks, queue: Vec::new(), waits: false, slowest: 0 });
         }
         if !promised.is_empty() {
-            let neighbours =
-                promised.iter().map(|(set, _)| Neighbour { tasks: Some(set.clone()), regulator: None }).collect();
+            let neighbours = promised
+                .iter()
+                .map(|(set, _)| Neighbour { tasks: Some(set.clone()), regulator: None, donated: 0 })
+                .collect();
             let request_delay = Ps(core.request as u64);
             let banks = Banks { request_delay, neighbours, private_banks: true, requests_at_once_max: 1 };
             terms.push(Interference::Banks(banks));
@@ -433,7 +435,7 @@ fn banks_by_hand() {
         private_banks: true,
         requests_at_once_max: 1,
     };
-    let known = Neighbour { tasks: Some(other), regulator: None };
+    let known = Neighbour { tasks: Some(other), regulator: None, donated: 0 };
     // 150 meets 3 jobs of it (100 before to 150), 9 lines: 18; 5 own requests wait 12 at most, with the one begun.
     let delay = |lines| Interference::Banks(banks(vec![known.clone()])).delay(Ps(150), lines);
     assert_eq!((delay(5), delay(100)), (12, 18));
@@ -441,7 +443,7 @@ fn banks_by_hand() {
     let regulated = Neighbour { regulator: Some(regulator), ..known.clone() };
     // Three periods of 2 lines, and one on its way.
     assert_eq!(Interference::Banks(banks(vec![regulated])).delay(Ps(150), 100), 14);
-    let unknown = Neighbour { tasks: None, regulator: None };
+    let unknown = Neighbour { tasks: None, regulator: None, donated: 0 };
     assert_eq!(Interference::Banks(banks(vec![known, unknown])).delay(Ps(150), 100), 404, "no limit but the requests'");
 }
 
@@ -456,6 +458,36 @@ fn memguard_by_hand() {
     assert_eq!((regulator.delay(Ps(1000), 25), regulator.delay(Ps(50), 25)), (240, 160));
     let half = Regulator::new(Ps(100), 5, Ps(0)).unwrap();
     assert!(reservations_fit(&[half, half], 10, Ps(100)) && !reservations_fit(&[half, half], 9, Ps(100)));
+    // Quanta and skids count, for each core.
+    let counted = half.counting(2, 1).unwrap();
+    assert!(reservations_fit(&[counted, counted], 16, Ps(100)) && !reservations_fit(&[counted, counted], 15, Ps(100)));
+
+    // Two underruns that need a line each, of at most 98 in 100 ticks; the other two of four periods are full: 80 each.
+    let soft = Regulator::new(Ps(100), 10, Ps(2)).unwrap().reclaiming(1).unwrap();
+    assert_eq!(Interference::Regulator(soft).delay(Ps(300), 25), 2 * 98 + 2 * 80);
+    // A line for the second underrun; the one that is left uses up nothing, but one budget was used up before.
+    assert_eq!(Interference::Regulator(soft).delay(Ps(300), 2), 2 * 98 + 80);
+    // Four periods begin; grants of 4, 4 and 2 end at most three times in each, here after 9 lines and at most once more in each.
+    let counting = Regulator::new(Ps(100), 10, Ps(10)).unwrap().counting(4, 0).unwrap().overhead(Ps(3)).unwrap();
+    assert_eq!(Interference::Regulator(counting).delay(Ps(300), 9), 3 * (4 + 9 / 4 + 4 + 1));
+    assert_eq!(Interference::Regulator(counting).delay(Ps(300), 900), 3 * (4 + 4 * 3));
+}
+
+#[test]
+fn donations_change_who_moves_lines_and_not_how_many() {
+    let regulator = Regulator::new(Ps(100), 10, Ps(0)).unwrap().counting(2, 1).unwrap();
+    let banks = |regulator, donated, cores| {
+        let core = Neighbour { tasks: None, regulator: Some(regulator), donated };
+        let neighbours = vec![core; cores];
+        Interference::Banks(Banks { request_delay: Ps(1), neighbours, private_banks: true, requests_at_once_max: 1 })
+    };
+    // Three periods, each with 10 + 1, a quantum from before and a line on its way, for each of two cores.
+    assert_eq!(banks(regulator, 0, 2).delay(Ps(200), 1 << 60), 2 * (3 * 11 + 2 + 1));
+    let soft = regulator.reclaiming(1).unwrap();
+    assert_eq!(banks(soft, 0, 2).delay(Ps(200), 1 << 60), 2 * (3 * 11 + 2 + 1), "among themselves");
+    assert_eq!(banks(soft, 7, 2).delay(Ps(200), 1 << 60), 2 * (3 * 11 + 2 + 1) + 3 * 7, "and of a third core");
+    // Best-effort sharing: only this core's own requests are a limit.
+    assert_eq!(banks(soft.sharing_spare(), 7, 2).delay(Ps(200), 49), 2 * 50);
 }
 
 #[test]

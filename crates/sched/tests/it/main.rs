@@ -16,6 +16,7 @@ mod interference;
 mod nonpreemptive_edf;
 mod nonsense;
 mod phases;
+mod regulated;
 mod resource;
 mod resource_budget;
 mod sensitivity;

@@ -177,3 +177,66 @@ fn other_cores_are_terms_of_three_kinds() {
         assert!(error.contains(message), "{message}: {error}");
     }
 }
+
+const REGULATED: &str = "[[task]]\nname = \"a\"\nperiod = \"10 ms\"\nwcet = \"1 us\"\nlines = 5\n\
+    [regulator]\nperiod = \"1 ms\"\nlines = 1000\nquantum = 64\nskid_events = 16\noverhead = \"2 us\"\nkind = \"soft\"\n\
+    guaranteed = 2160\n\
+    [banks]\nrequest_delay = \"40 ns\"\nprivate_banks = true\nrequests_at_once_max = 1\n\
+    [[banks.core]]\nregulator = { period = \"1 ms\", lines = 1000, quantum = 64, skid_events = 16, kind = \"soft\" }\n";
+
+#[test]
+fn reservations_are_summed_and_equality_is_enough() {
+    let file = TaskFile::parse("file", REGULATED).unwrap();
+    assert_eq!(file.guaranteed, Some(2160));
+    let [Interference::Banks(banks), Interference::Regulator(own)] = &file.terms[..] else {
+        panic!("{:?}", file.terms)
+    };
+    assert_eq!((own.most(), own.reclaims(), own.is_exact()), (1080, true, false));
+    assert_eq!(banks.neighbours[0].donated, 1000, "the core's own budget is what the other can have of it");
+    let hard = TaskFile::parse("file", &REGULATED.replacen("kind = \"soft\"\n", "", 1)).unwrap();
+    let Interference::Banks(banks) = &hard.terms[0] else { panic!("{:?}", hard.terms) };
+    assert_eq!(banks.neighbours[0].donated, 0, "a hard core donates nothing");
+    let again = TaskFile::parse("file", &file.to_string()).unwrap();
+    assert_eq!((again.terms, again.guaranteed), (file.terms, file.guaranteed));
+    let neighbour = "regulator = { period = \"1 ms\", lines = 1000, quantum = 64, skid_events = 16, kind = \"soft\" }";
+    let refused = [
+        (
+            "guaranteed = 2160",
+            "guaranteed = 2159",
+            "guaranteed is 2159; accepted is 2160 or more: lines, quanta and skid_events of 2 cores",
+        ),
+        (
+            neighbour,
+            "",
+            "guaranteed is 2160; accepted is none, where a core has no regulator: nothing is guaranteed then",
+        ),
+        (
+            "lines = 1000, quantum",
+            "lines = 1000, guaranteed = 5, quantum",
+            "regulator.guaranteed is 5; accepted is none: it is that of [regulator]",
+        ),
+        (
+            "lines = 1000, quantum",
+            "lines = 1000, sharing = \"spare\", quantum",
+            "sharing is \"different for regulators of this file\"; accepted is the same for all cores",
+        ),
+        ("{ period = \"1 ms\"", "{ period = \"2 ms\"", "accepted is the same for all cores, when one of them is soft"),
+        ("kind = \"soft\"\n", "kind = \"weak\"\n", "regulator: kind is \"weak\"; accepted is \"hard\" or \"soft\""),
+        ("kind = \"soft\"\n", "reclaim_step = 8\n", "reclaim_step is 8; accepted is none, unless kind is \"soft\""),
+        (
+            "kind = \"soft\"\n",
+            "kind = \"soft\"\nreclaim_step = 65\n",
+            "regulator: reclaim_step is 65; accepted is 1 to 64",
+        ),
+        (
+            "overhead = \"2 us\"",
+            "overhead = \"2 ms\"",
+            "regulator: overhead is 2000000000; accepted is 0 to 1000000000",
+        ),
+    ];
+    for (from, to, message) in refused {
+        assert!(REGULATED.contains(from), "{from}");
+        let error = TaskFile::parse("file", &REGULATED.replacen(from, to, 1)).expect_err(to).to_string();
+        assert!(error.contains(message), "{to:?}: {error}");
+    }
+}
