@@ -1,5 +1,7 @@
 //! `memtint guard`: regulated memory bandwidth.
 
+mod predict;
+
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -32,6 +34,15 @@ Not in it: errors that are corrected, thermal throttling, calibration, and modul
 Exit status: 0 the simulated channel serves at least what was calculated, 1 it does not, 2 failure.\n\
 Example: memtint guard rmin --platform core2quad-8400 --device ddr2-800")]
     Rmin(RminArguments),
+    /// Predicts how long a program takes under a budget, from its profile.
+    #[command(after_help = "\
+The profile is the JSON of memtint sim (report.json of --out) for a scenario in which the program runs alone, with a budget that it \
+never uses up, short periods, and history = true in [bandwidth]: each period is a stretch of it. The program is taken to go on as \
+it did there, and to stand still from the last line of its budget to the end of the period. Not in it: what other cores delay.\n\
+It is no bound: memtint analyze has one.\n\
+Exit status: 0, or 2 failure.\n\
+Example: memtint guard predict report.json --subject \"core 0\" --mb-per-s 200")]
+    Predict(predict::PredictArguments),
 }
 
 /// Options of `memtint guard rmin`.
@@ -105,6 +116,7 @@ struct Slides {
 pub(crate) fn main(arguments: &GuardArguments, format: Format) -> Ending {
     match &arguments.verb {
         GuardVerb::Rmin(rmin) => run_rmin(rmin, format),
+        GuardVerb::Predict(arguments) => predict::main(arguments, format),
     }
 }
 

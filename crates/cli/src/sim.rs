@@ -46,8 +46,8 @@ pub(crate) struct SimArguments {
     /// Leave fields out of the scenario and of the plan: without bandwidth, nothing is regulated.
     #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',')]
     ignore: Vec<ScenarioField>,
-    /// Directory for report.json, tasks.parquet, banks.parquet, ranks.parquet and, with budgets of bandwidth, regulators.parquet; made when
-    /// it is missing.
+    /// Directory for report.json, tasks.parquet, banks.parquet, ranks.parquet and, with budgets of bandwidth, regulators.parquet (and
+    /// periods.parquet, with history); made when it is missing.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Directory for the DRAM commands of each channel (channel-0.commands and so on, in the form of `memtint dram check`);
@@ -117,6 +117,9 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
         parquet::write(&directory.join("ranks.parquet"), &report.ranks)?;
         if let Some(bandwidth) = &report.bandwidth {
             parquet::write(&directory.join("regulators.parquet"), &bandwidth.regulators)?;
+            if !bandwidth.history.is_empty() {
+                parquet::write(&directory.join("periods.parquet"), &bandwidth.history)?;
+            }
         }
     }
     let legal = commands.as_ref().is_none_or(|commands| commands.legal != Some(false));

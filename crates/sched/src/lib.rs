@@ -44,6 +44,7 @@ mod interference;
 mod judge;
 mod nonpreemptive_edf;
 mod phased;
+mod predicted;
 mod ranks;
 mod regulator;
 mod resource;
@@ -70,6 +71,7 @@ pub use interference::{
 pub use judge::{Evidence, Witness, judge};
 pub use nonpreemptive_edf::{nonpreemptive_edf, worst_response_nonpreemptive_edf};
 pub use phased::judge_phases;
+pub use predicted::{Stretch, predicted_run_time};
 pub use ranks::{Density, REF_COMMANDS, RankOrder};
 pub use regulator::{Regulator, reservations_fit, reserved};
 pub use resource::{Budget, PeriodicResource, Supply, budget_curve, schedulable_on, smallest_budget};

@@ -142,6 +142,15 @@ impl Regulator {
         Picoseconds(self.period)
     }
 
+    /// Gives the most lines of a grant.
+    pub(crate) fn grant(&self) -> u64 {
+        if self.quantum == 0 { self.lines } else { self.quantum }
+    }
+
+    pub(crate) fn overhead_of_interrupt(&self) -> Picoseconds {
+        Picoseconds(self.overhead)
+    }
+
     /// Whether the counter is taken to stop the core at its budget exactly.
     #[must_use]
     pub fn is_exact(&self) -> bool {
@@ -177,7 +186,7 @@ impl Regulator {
         if self.overhead == 0 {
             return 0;
         }
-        let quantum = if self.quantum == 0 { self.lines } else { self.quantum };
+        let quantum = self.grant();
         let step = self.reclaim_step.map_or(quantum, |step| step.min(quantum));
         // With donations: the last of what was kept, of what was taken back, and of the pool.
         let odd = if self.reclaims() { 3 } else { 1 };
@@ -202,7 +211,7 @@ impl Regulator {
     }
 
     fn interrupt_rate(&self, lines: &Ratio<BigUint>, each_period: Ratio<BigUint>) -> Ratio<BigUint> {
-        let quantum = if self.quantum == 0 { self.lines } else { self.quantum };
+        let quantum = self.grant();
         let step = self.reclaim_step.map_or(quantum, |step| step.min(quantum));
         let odd = if self.reclaims() { 3u8 } else { 1 };
         let ends = lines / BigUint::from(step) + &each_period * BigUint::from(odd);

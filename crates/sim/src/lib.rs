@@ -24,9 +24,9 @@ pub use crate::core::{CoreConfig, CoreModel};
 pub use error::SimError;
 pub use histogram::Histogram;
 pub use machine::{
-    CounterConfig, Machine, MachineConfig, MeterCounts, Outcome, RegulationConfig, RegulationCounts, Scheduling,
-    ServerConfig, ServerCounts, ServerKind, ServerScheduling, Slot, Subject, SubjectCounts, Table, TableCounts,
-    TaskConfig,
+    CounterConfig, Machine, MachineConfig, MeterCounts, Outcome, PeriodUse, RegulationConfig, RegulationCounts,
+    Scheduling, ServerConfig, ServerCounts, ServerKind, ServerScheduling, Slot, Subject, SubjectCounts, Table,
+    TableCounts, TaskConfig,
 };
 pub use memory::NumaConfig;
 pub use refresh::{LockCounts, LockWindow, SoftRefresh};

@@ -22,7 +22,9 @@ use memtint_frames::{Caller, FrameAllocator as _, Profile, Shared};
 use memtint_units::{ByteSize, PhysAddr, Picoseconds};
 use memtint_workload::{Kind, Reference, Source};
 use regulator::Regulation;
-pub use regulator::{CounterConfig, MeterCounts, RegulationConfig, RegulationCounts, Subject, SubjectCounts};
+pub use regulator::{
+    CounterConfig, MeterCounts, PeriodUse, RegulationConfig, RegulationCounts, Subject, SubjectCounts,
+};
 use server::Server;
 pub use server::{ServerConfig, ServerCounts, ServerKind, ServerScheduling};
 use table::Executive;

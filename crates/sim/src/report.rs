@@ -2,7 +2,9 @@
 
 use crate::error::SimError;
 use crate::histogram::Histogram;
-use crate::machine::{CounterConfig, Machine, Outcome, RegulationCounts, ServerCounts, Subject, Table, TableCounts};
+use crate::machine::{
+    CounterConfig, Machine, Outcome, PeriodUse, RegulationCounts, ServerCounts, Subject, Table, TableCounts,
+};
 use crate::refresh::LockCounts;
 use crate::scenario::{Regulators, Scenario, ServerSection};
 use crate::task::{Ending, TaskCounts};
@@ -94,6 +96,41 @@ pub struct BandwidthReport {
     pub counters: Vec<CounterReport>,
     /// Of each counter, each core and task with a budget.
     pub regulators: Vec<RegulatorReport>,
+    /// Of each of these, each period, where the scenario keeps them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<PeriodReport>,
+}
+
+/// A period of a core or task with a budget, at one counter; numbers of events but where they say otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PeriodReport {
+    /// `core 0`, or `task` and its name.
+    pub subject: String,
+    /// What is counted.
+    pub counts: String,
+    /// Bank classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub banks: Option<String>,
+    /// Number of the period, from 1.
+    pub period: u32,
+    /// When it began.
+    pub began_ns: f64,
+    /// All.
+    pub events: u64,
+    /// Of these, in best-effort sharing.
+    pub shared: u64,
+    /// Granted of the budget.
+    pub reserved: u32,
+    /// Donated for the group.
+    pub donated: u32,
+    /// Granted of the group's donation, taken back.
+    pub returned: u32,
+    /// Granted of the donations of others.
+    pub reclaimed: u32,
+    /// Donated events that were missing when it was the first of its group to need them.
+    pub shortfall: u32,
+    /// It was throttled.
+    pub throttled: bool,
 }
 
 /// Events that are counted together.
@@ -709,10 +746,7 @@ fn bandwidth_report(
             let group = groups.iter().position(|group| group.cores.contains(&subject)).expect("each is in one");
             RegulatorReport {
                 group: regulators.groups[group].clone(),
-                subject: match *place {
-                    Subject::Core(core) => format!("core {core}"),
-                    Subject::Task(task) => format!("task {}", scenario.file().tasks[task].name),
-                },
+                subject: subject_name(scenario, *place),
                 counts: counter.counts.clone(),
                 banks: counter.banks.clone(),
                 budget: groups[group].reservation.budget,
@@ -740,6 +774,14 @@ fn bandwidth_report(
         };
         counters.iter().enumerate().map(of_counter).collect::<Vec<_>>()
     };
+    let history = config.subjects.iter().zip(&counts.subjects).flat_map(|(&place, seen)| {
+        let of_counter = move |(counter, periods): (&CounterReport, &Vec<PeriodUse>)| {
+            let of_period = |period: &PeriodUse| period_report(subject_name(scenario, place), counter, period);
+            periods.iter().map(of_period).collect::<Vec<_>>()
+        };
+        counters.iter().zip(&seen.history).flat_map(of_counter).collect::<Vec<_>>()
+    });
+    let history = history.collect();
     let is_regulated = |task: usize| {
         let cores = scenario.cores_of(&scenario.file().tasks[task]).ok();
         let has = |core: u32| config.subjects.contains(&Subject::Core(core as usize));
@@ -763,6 +805,32 @@ fn bandwidth_report(
         overhead_ns: ns(counts.overhead_ps),
         regulators: config.subjects.iter().enumerate().flat_map(regulator).collect(),
         counters,
+        history,
+    }
+}
+
+fn subject_name(scenario: &Scenario, place: Subject) -> String {
+    match place {
+        Subject::Core(core) => format!("core {core}"),
+        Subject::Task(task) => format!("task {}", scenario.file().tasks[task].name),
+    }
+}
+
+fn period_report(subject: String, counter: &CounterReport, period: &PeriodUse) -> PeriodReport {
+    PeriodReport {
+        subject,
+        counts: counter.counts.clone(),
+        banks: counter.banks.clone(),
+        period: period.period,
+        began_ns: period.began.as_ns(),
+        events: period.events,
+        shared: period.shared,
+        reserved: period.used.reserved,
+        donated: period.used.donated,
+        returned: period.used.returned,
+        reclaimed: period.used.reclaimed,
+        shortfall: period.used.shortfall,
+        throttled: period.used.throttled,
     }
 }
 

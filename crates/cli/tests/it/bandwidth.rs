@@ -172,3 +172,95 @@ fn the_bench_says_what_an_event_takes_and_beside_what() {
     assert!(bench["states_per_second"]["states"].as_u64().unwrap() >= 40_000, "{bench}");
     assert_eq!((&bench["seed"], &bench["quick"]), (&Value::from(1), &Value::from(true)));
 }
+
+/// A program alone on a core with this budget and period, whose lines it keeps by period.
+fn program_alone(trace: &str, mb_per_s: u64, period: &str) -> String {
+    format!(
+        "schema = 1\nplatform = \"core2quad-8400\"\ndevice = \"ddr2-800\"\nduration = \"1000 ms\"\n\
+         [cores]\ncount = 1\nmhz = 2660\nwindow = 96\n[caches]\nl1 = {{ size = \"32 KiB\", ways = 8 }}\n\
+         llc = {{ size = \"64 KiB\", ways = 8 }}\nlatency_cycles = [3, 14, 14, 60, 150]\n[system]\nfault = \"0 ns\"\n\
+         [bandwidth]\nperiod = \"{period}\"\nguaranteed_mb_per_s = 100000\nquantum = 16\nhistory = true\n\
+         [[bandwidth.group]]\nname = \"program\"\ncores = \"0\"\nmb_per_s = {mb_per_s}\n\
+         [[task]]\nname = \"program\"\ncore = 0\nworkload = {{ kind = \"trace\", file = \"{trace}\" }}\n"
+    )
+}
+
+#[test]
+fn the_run_time_of_a_recorded_program_under_a_budget_is_predicted() {
+    let scratch = Scratch::new("predicted");
+    let input =
+        scratch.file("input", &(0..2000u64).map(|index| format!("{}\n", index * 7919 % 2003)).collect::<String>());
+    for program in ["sort", "gzip"] {
+        let trace = scratch.path(program);
+        let recorded = run(&[
+            "trace",
+            "record",
+            "-o",
+            &trace,
+            "--",
+            program,
+            if program == "sort" { "-n" } else { "-nc" },
+            &input,
+        ]);
+        assert!(recorded.status.success(), "{recorded:?}");
+        let profile = scratch.path("profile");
+        json(&["sim", &scratch.file("alone.toml", &program_alone(&trace, 20_000, "10 us")), "--out", &profile]);
+        let table = std::fs::read(Path::new(&profile).join("periods.parquet")).unwrap();
+        assert!(table.starts_with(b"PAR1"));
+        let report = format!("{profile}/report.json");
+        for budget in [50, 150, 400] {
+            let text = program_alone(&trace, budget, "100 us");
+            let regulated = json(&["sim", &scratch.file("regulated.toml", &text)])["simulated_ns"].as_f64().unwrap();
+            let mb_per_s = budget.to_string();
+            let predicted = json(&["guard", "predict", &report, "--mb-per-s", &mb_per_s, "--period", "100 us"]);
+            let (time, slowdown) =
+                (predicted["predicted_ns"].as_f64().unwrap(), predicted["slowdown"].as_f64().unwrap());
+            println!(
+                "{program} at {budget} MB/s: {slowdown:.2} times, error {:+.2} %",
+                (time / regulated - 1.0) * 100.0
+            );
+            assert!(
+                (time / regulated - 1.0).abs() < 0.05 && slowdown > 1.1,
+                "{program}, {budget}: {predicted}, {regulated}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_no_profile_is_refused() {
+    let scratch = Scratch::new("no-profile");
+    let predict = |file: &str, more: &[&str]| {
+        let output = run(&[&["guard", "predict", file, "--mb-per-s", "100"], more].concat());
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let period = |began: i64, throttled: bool| {
+        format!("{{\"subject\":\"core 0\",\"began_ns\":{began},\"events\":9,\"throttled\":{throttled}}}")
+    };
+    let report = |subjects: &str, history: &str| {
+        let counters = "[{\"counts\":\"lines\",\"event_bytes\":64}]";
+        scratch.file("report.json", &format!(
+            "{{\"simulated_ns\":100,\"bandwidth\":{{\"counters\":{counters},\"regulators\":[{subjects}],\"history\":[{history}]}}}}"
+        ))
+    };
+    let one = "{\"subject\":\"core 0\"}";
+    let cases = [
+        (scratch.file("other.json", "{\"simulated_ns\":1}"), &[][..], "bandwidth is missing; accepted is a report"),
+        (scratch.file("text.json", "text"), &[], "no report of memtint sim"),
+        (report(one, ""), &[], "bandwidth.history is missing; accepted is a report of a scenario with history = true"),
+    ];
+    for (file, more, message) in cases {
+        assert!(predict(&file, more).contains(message), "{message}");
+    }
+    let throttled = predict(&report(one, &period(0, true)), &[]);
+    assert!(throttled.contains("core 0 was throttled in the period from 0 ns on"), "{throttled}");
+    let backwards = predict(&report(one, &format!("{},{}", period(50, false), period(0, false))), &[]);
+    assert!(backwards.contains("accepted are ascending times"), "{backwards}");
+    let two = predict(&report(&format!("{one},{{\"subject\":\"core 1\"}}"), &period(0, false)), &[]);
+    assert!(two.contains("--subject is missing; accepted is one of [\"core 0\", \"core 1\"]"), "{two}");
+    let slow = predict(&report(one, &period(0, false)), &["--period", "100 ns"]);
+    assert!(slow.contains("regulator: lines is 0; accepted is 1"), "{slow}");
+    let busy = predict(&report(one, &period(0, false)), &["--overhead", "1 ms"]);
+    assert!(busy.contains("interrupts that take a whole period leave no time"), "{busy}");
+}

@@ -56,6 +56,23 @@ pub struct RegulationConfig {
     pub counters: Vec<CounterConfig>,
     /// Whose bank classes are meant.
     pub palette: Palette,
+    /// Keep what each subject used in each period.
+    pub history: bool,
+}
+
+/// What a counter saw of a subject in a period, in events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeriodUse {
+    /// Number of the period, from 1.
+    pub period: u32,
+    /// When it began.
+    pub began: Picoseconds,
+    /// All events.
+    pub events: u64,
+    /// Of these, in best-effort sharing.
+    pub shared: u64,
+    /// What was granted and donated.
+    pub used: Use,
 }
 
 /// What a counter saw of a subject, in events.
@@ -94,6 +111,8 @@ pub struct SubjectCounts {
     pub throttled_ps: u64,
     /// Of each counter.
     pub meters: Vec<MeterCounts>,
+    /// Of each counter, all periods that it had, where they were to be kept.
+    pub history: Vec<Vec<PeriodUse>>,
 }
 
 /// What regulation came to.
@@ -126,10 +145,15 @@ struct Meter {
     sharing: bool,
     /// Events of this period, but for those of sharing.
     in_period: u64,
-    /// The guard's period, and its account of that.
+    /// The guard's period, when that began, and its account of that.
     period: u32,
+    began: Picoseconds,
     used: Use,
     counts: MeterCounts,
+    /// Events, and those of sharing, when that period began.
+    before: (u64, u64),
+    /// The periods before, where they are to be kept.
+    history: Option<Vec<PeriodUse>>,
 }
 
 struct Counter {
@@ -173,7 +197,8 @@ impl Regulation {
         let count = config.subjects.len();
         let counter = |counter: CounterConfig| {
             let guard = Guard::new(counter.guard.clone(), |_| config.prediction)?;
-            let meters = vec![Meter::default(); count];
+            let history = config.history.then(Vec::new);
+            let meters = vec![Meter { history, ..Meter::default() }; count];
             Ok(Counter { guard, config: counter, meters, in_period: 0, most_in_a_period: 0 })
         };
         Ok(Regulation {
@@ -245,7 +270,7 @@ impl Regulation {
         let counter = &mut self.counters[index];
         counter.guard.on(event, &mut actions);
         for (subject, meter) in counter.meters.iter_mut().enumerate() {
-            meter.follow(counter.guard.core(subject).period(), counter.guard.used(subject));
+            meter.follow(counter.guard.core(subject).period(), self.began, counter.guard.used(subject));
         }
         for action in actions.drain(..) {
             let subject = match action {
@@ -304,10 +329,11 @@ impl Regulation {
 
 impl Meter {
     /// Keeps the account of a period when another begins.
-    fn follow(&mut self, period: u32, used: Use) {
+    fn follow(&mut self, period: u32, began: Picoseconds, used: Use) {
         if period != self.period {
             self.close();
-            (self.period, self.in_period) = (period, 0);
+            (self.period, self.began, self.in_period) = (period, began, 0);
+            self.before = (self.counts.events, self.counts.shared);
             self.counts.periods += 1;
         }
         self.used = used;
@@ -323,6 +349,12 @@ impl Meter {
         counts.underruns += u64::from(used.shortfall > 0);
         counts.throttled += u64::from(used.throttled);
         counts.most_in_a_period = counts.most_in_a_period.max(self.in_period);
+        if let Some(history) = &mut self.history
+            && self.period > 0
+        {
+            let (events, shared) = (counts.events - self.before.0, counts.shared - self.before.1);
+            history.push(PeriodUse { period: self.period, began: self.began, events, shared, used });
+        }
     }
 
     fn obey(&mut self, action: Action, now: Picoseconds) {
@@ -500,12 +532,11 @@ impl<S: CommandSink> Machine<S> {
             let meter = |counter: &Counter| {
                 let mut meter = counter.meters[subject].clone();
                 meter.close();
-                meter.counts
+                (meter.counts, meter.history.unwrap_or_default())
             };
-            SubjectCounts {
-                throttled_ps: regulation.throttled_ps[subject] + self.now.saturating_sub(since).0,
-                meters: regulation.counters.iter().map(meter).collect(),
-            }
+            let (meters, history) = regulation.counters.iter().map(meter).unzip();
+            let throttled_ps = regulation.throttled_ps[subject] + self.now.saturating_sub(since).0;
+            SubjectCounts { throttled_ps, meters, history }
         };
         let most = |counter: &Counter| counter.most_in_a_period.max(counter.in_period);
         Some(RegulationCounts {

@@ -69,6 +69,9 @@ pub struct BandwidthSection {
     /// What an interrupt takes of its core; default 0.
     #[serde(default)]
     pub overhead: Time,
+    /// Keep what each core or task used in each period, for the results; default no.
+    #[serde(default)]
+    pub history: bool,
     /// Groups of cores or tasks with a budget; all others are not regulated.
     #[serde(rename = "group")]
     pub groups: Vec<BandwidthGroup>,
@@ -91,6 +94,7 @@ impl BandwidthSection {
             predictor: PredictorName::default(),
             skid: Time::default(),
             overhead: Time::default(),
+            history: false,
             groups,
         }
     }
@@ -282,6 +286,7 @@ impl Scenario {
             subjects: subjects.into_iter().flat_map(|(_, subjects)| subjects).collect(),
             counters,
             palette: palette.clone(),
+            history: section.history,
         };
         let groups = section.groups.iter().map(|group| group.name.clone()).collect();
         Ok(Some(Regulators { config, counters: names, groups, guaranteed_mb_per_s: guaranteed as f64 / 1e6 }))

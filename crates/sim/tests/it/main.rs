@@ -5,6 +5,7 @@ mod bandwidth;
 mod closed_formulas;
 mod common;
 mod nonsense;
+mod predicted;
 mod refresh;
 mod scheduling;
 mod servers;
