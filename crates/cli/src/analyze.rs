@@ -31,8 +31,8 @@ const WITNESS_JOBS_MAX: u64 = 10_000;
     highest; for fp) and lines (cache lines that a job moves). Times carry a unit: \"20 ms\", \"7.8 us\". Phases that differ are \
     used where the tasks would not do with any: arrivals are then taken to be periodic. What delays the core beside its tasks \
     can be there too: [refresh] with mode (auto, fgr2, fgr4, burst), interval, duration, reopen, moved; \
-    [regulator] with period, lines, line_min, quantum, skid_events, overhead, kind (hard, soft), reclaim_step, sharing (off, \
-    spare), guaranteed; [banks] with request_delay, private_banks, requests_at_once_max, and \
+    [regulator] with period, lines, line_min, quantum, skid_events, overhead, kind (hard, soft), sharing (off, spare), guaranteed, \
+    for a core that has its budget for itself; [banks] with request_delay, private_banks, requests_at_once_max, and \
     [[banks.core]] with [[banks.core.task]] and [banks.core.regulator].\n\
     \n\
     cyclic, colored-refresh and crs take [memory] with ranks, density (gigabits of a chip) or t_rfc, retention, bursts, lock, \

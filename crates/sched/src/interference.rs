@@ -332,7 +332,7 @@ pub(crate) fn by_lines(rivals: &[Rival<'_>], length: u64) -> Option<u128> {
     let lines = |rival: &Rival<'_>| {
         let (own, at_once) = (rival.core.limit()?, u128::from(rival.at_once));
         let periods = own.periods(length);
-        let on_the_way = (at_once - 1).saturating_mul(periods).saturating_add(at_once);
+        let on_the_way = at_once.saturating_sub(1).saturating_mul(periods).saturating_add(at_once);
         Some(own.most_in(periods).saturating_add(on_the_way))
     };
     let own = alone.iter().map(|rival| {
@@ -416,7 +416,7 @@ impl Banks {
 
     fn delay(&self, length: u64, lines: u128) -> u128 {
         let each = u128::from(self.request_delay.0);
-        let by_requests = (lines + 1).saturating_mul(self.neighbours.len() as u128).saturating_mul(each);
+        let by_requests = lines.saturating_add(1).saturating_mul(self.neighbours.len() as u128).saturating_mul(each);
         by_lines(&self.rivals(), length).map_or(by_requests, |delay| delay.min(by_requests))
     }
 

@@ -10,12 +10,13 @@ use num_rational::Ratio;
 /// A bandwidth regulator like MemGuard (Yun et al., RTAS 2013): in each period a core may move so many lines, its budget B, and
 /// stands still from the last of them to the end of the period.
 ///
-/// A core moves at most B + q + s lines in a period: the quantum q is what the last grant of the period before has left, the
-/// skid s what it moves after its budget is used until it stands still. A core's own guarantee is B.
+/// It has the budget for itself, and learns of each period when it begins. It moves at most B + q + s lines in a period: the quantum
+/// q is what the last grant of the period before has left, the skid s what it moves after its budget is used until it stands still,
+/// and is taken off its next grants. So it is guaranteed B in each period, less s once.
 ///
 /// A core that reclaims ([`Regulator::reclaiming`]) donates what it is not expected to need, and may not get it back: a period in which
 /// it stands still before it has moved B lines is an underrun. After one it donates nothing for a period (`memtint-guard`), so
-/// that B is its guarantee in one of two periods, and one line in the other. For a core by itself in its group.
+/// that B is its guarantee in one of two periods, and one line in the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regulator {
     period: u64,
@@ -24,8 +25,7 @@ pub struct Regulator {
     quantum: u64,
     skid: u64,
     overhead: u64,
-    /// Lines of a grant from the pool of donations; `None` for a core that neither donates nor reclaims.
-    reclaim_step: Option<u64>,
+    reclaims: bool,
     spare: bool,
 }
 
@@ -47,7 +47,7 @@ impl Regulator {
             quantum: 0,
             skid: 0,
             overhead: 0,
-            reclaim_step: None,
+            reclaims: false,
             spare: false,
         })
     }
@@ -74,15 +74,10 @@ impl Regulator {
         Ok(Regulator { overhead: overhead.0, ..self })
     }
 
-    /// Donates and reclaims, so many lines of other cores' donations at a time.
-    ///
-    /// # Errors
-    ///
-    /// [`SchedError::Interference`] for no lines, or more than the quantum (if there is one).
-    pub fn reclaiming(self, step: u64) -> Result<Regulator, SchedError> {
-        let most = if self.quantum == 0 { u64::MAX } else { self.quantum };
-        in_range("regulator", "reclaim_step", step, 1, most)?;
-        Ok(Regulator { reclaim_step: Some(step), ..self })
+    /// Donates and reclaims.
+    #[must_use]
+    pub fn reclaiming(self) -> Regulator {
+        Regulator { reclaims: true, ..self }
     }
 
     /// Lets all cores run to the end of the period once all have used their budgets: best-effort sharing, in which nothing
@@ -127,7 +122,7 @@ impl Regulator {
     /// Whether the core donates and reclaims.
     #[must_use]
     pub fn reclaims(&self) -> bool {
-        self.reclaim_step.is_some()
+        self.reclaims
     }
 
     /// Whether nothing limits the core when all have used their budgets.
@@ -151,10 +146,11 @@ impl Regulator {
         Picoseconds(self.overhead)
     }
 
-    /// Whether the counter is taken to stop the core at its budget exactly.
+    /// Gives what is taken to be nothing, by the names that task-set files have for it.
     #[must_use]
-    pub fn is_exact(&self) -> bool {
-        self.quantum == 0 && self.skid == 0 && self.overhead == 0
+    pub fn zeros(&self) -> Vec<&'static str> {
+        let all = [("quantum", self.quantum), ("skid_events", self.skid), ("overhead", self.overhead)];
+        all.iter().filter(|(_, value)| *value == 0).map(|(name, _)| *name).collect()
     }
 
     /// Periods that a window touches, at most.
@@ -162,63 +158,52 @@ impl Regulator {
         u128::from(length.div_ceil(self.period)) + 1
     }
 
-    /// The longest time for which the core stands still in a period in which it has moved so many lines.
-    fn stall(&self, lines: u64) -> u64 {
-        self.period - lines * self.line_min
+    /// The longest time for which the core stands still in a period whose budget it has used up: its lines but for the skid of before
+    /// are in it, and the first of them can come at once.
+    fn stall(&self) -> u64 {
+        let distances = (self.lines - 1).saturating_sub(self.skid);
+        self.period - distances * self.line_min
     }
 
     /// The core stands still once for what was moved before the window, once for each budget that is used up in it, and
     /// once in a period. Underruns need a line each and are in every second period at most; whatever they leave of the lines uses
-    /// up budgets.
+    /// up budgets. What it has moved beyond a budget before the window counts in it.
     pub(crate) fn delay(&self, length: u64, lines: u128) -> u128 {
-        let periods = self.periods(length);
-        let underruns = if self.reclaims() { periods.div_ceil(2).min(lines.saturating_add(1)) } else { 0 };
+        let (periods, lines) = (self.periods(length), lines.saturating_add(self.skid.into()));
+        let underruns = if self.reclaims { periods.div_ceil(2).min(lines.saturating_add(1)) } else { 0 };
         let left = lines.saturating_sub(underruns.saturating_sub(1));
         let used_up = (left / u128::from(self.lines)).saturating_add(1).min(periods - underruns);
-        let standing = underruns.saturating_mul(self.stall(1).into());
-        let standing = standing.saturating_add(used_up.saturating_mul(self.stall(self.lines).into()));
+        let standing = underruns.saturating_mul(self.period.into());
+        let standing = standing.saturating_add(used_up.saturating_mul(self.stall().into()));
         standing.saturating_add(self.interrupts(periods, lines).saturating_mul(self.overhead.into()))
     }
 
-    /// Beginnings of periods and ends of grants. Grants are of a quantum but for the last of each budget; the first may have been used
-    /// before the window, all but a line.
+    /// Beginnings of periods and ends of grants, each of which takes a line. Without donations, grants are of a quantum but for the last
+    /// of each budget, and the first can have been used before the window, all but a line. Calls of other cores come
+    /// while this one stands still, which is counted to the end of the period.
     fn interrupts(&self, periods: u128, lines: u128) -> u128 {
-        if self.overhead == 0 {
-            return 0;
-        }
-        let quantum = self.grant();
-        let step = self.reclaim_step.map_or(quantum, |step| step.min(quantum));
-        // With donations: the last of what was kept, of what was taken back, and of the pool.
-        let odd = if self.reclaims() { 3 } else { 1 };
-        let ends = (lines / u128::from(step)).saturating_add(odd * periods + 1);
-        // A budget without donations has no more grants than these.
-        let most =
-            if self.reclaims() { u128::MAX } else { periods.saturating_mul(self.lines.div_ceil(quantum).into()) };
-        periods.saturating_add(ends.min(most))
+        let ends = lines.saturating_add(1);
+        let ends = if self.reclaims {
+            ends
+        } else {
+            let by_grants = (lines / u128::from(self.grant())).saturating_add(periods).saturating_add(1);
+            ends.min(by_grants).min(periods.saturating_mul(self.lines.div_ceil(self.grant()).into()))
+        };
+        periods.saturating_add(ends)
     }
 
     pub(crate) fn rate(&self, lines: &Ratio<BigUint>) -> Ratio<BigUint> {
         let whole = |number: u64| Ratio::from_integer(BigUint::from(number));
         let each_period = Ratio::new(BigUint::from(1u8), self.period.into());
-        let standing = if self.reclaims() {
-            let underruns = (&each_period / BigUint::from(2u8)).min(lines.clone());
-            let used_up = ((lines - &underruns) / BigUint::from(self.lines)).min(&each_period - &underruns);
-            underruns * whole(self.stall(1)) + used_up * whole(self.stall(self.lines))
+        let underruns = if self.reclaims { (&each_period / BigUint::from(2u8)).min(lines.clone()) } else { whole(0) };
+        let used_up = ((lines - &underruns) / BigUint::from(self.lines)).min(&each_period - &underruns);
+        let ends = if self.reclaims {
+            lines.clone()
         } else {
-            (lines / BigUint::from(self.lines)).min(each_period.clone()) * whole(self.stall(self.lines))
+            let by_grants = lines / BigUint::from(self.grant()) + &each_period;
+            lines.clone().min(by_grants).min(&each_period * BigUint::from(self.lines.div_ceil(self.grant())))
         };
-        standing + self.interrupt_rate(lines, each_period) * whole(self.overhead)
-    }
-
-    fn interrupt_rate(&self, lines: &Ratio<BigUint>, each_period: Ratio<BigUint>) -> Ratio<BigUint> {
-        let quantum = self.grant();
-        let step = self.reclaim_step.map_or(quantum, |step| step.min(quantum));
-        let odd = if self.reclaims() { 3u8 } else { 1 };
-        let ends = lines / BigUint::from(step) + &each_period * BigUint::from(odd);
-        if self.reclaims() {
-            return ends + each_period;
-        }
-        ends.min(&each_period * BigUint::from(self.lines.div_ceil(quantum))) + each_period
+        underruns * whole(self.period) + used_up * whole(self.stall()) + (ends + each_period) * whole(self.overhead)
     }
 }
 

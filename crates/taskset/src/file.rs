@@ -117,7 +117,6 @@ pub(crate) struct RawRegulator {
     skid_events: Option<Value>,
     overhead: Option<Value>,
     kind: Option<Value>,
-    reclaim_step: Option<Value>,
     sharing: Option<Value>,
     guaranteed: Option<Value>,
 }
@@ -274,13 +273,23 @@ impl RawRegulator {
         let guaranteed = place.count("guaranteed", self.guaranteed.as_ref(), 1, u64::MAX)?;
         let (Some(guaranteed), Some(own)) = (guaranteed, own) else { return Ok(None) };
         let found = self.guaranteed.as_ref();
-        let others = banks.as_ref().map_or(Vec::new(), Interference::neighbours);
+        let Some(banks) = banks else {
+            return Err(place.refuse(
+                "guaranteed",
+                found,
+                "none, without a table of the other cores, whose budgets are not known",
+            ));
+        };
+        let others = banks.neighbours();
         if others.iter().any(|core| core.regulator.is_none()) {
             return Err(place.refuse(
                 "guaranteed",
                 found,
                 "none, where a core has no regulator: nothing is guaranteed then",
             ));
+        }
+        if others.iter().filter_map(|core| core.regulator).any(|other| other.period() != own.period()) {
+            return Err(place.refuse("guaranteed", found, "none, unless the period is the same for all cores"));
         }
         let all: Vec<Regulator> = others.iter().filter_map(|core| core.regulator).chain([*own]).collect();
         if !reservations_fit(&all, guaranteed, own.period()) {
@@ -298,16 +307,11 @@ impl RawRegulator {
         let quantum = place.count("quantum", self.quantum.as_ref(), 0, u64::MAX)?.unwrap_or(0);
         let skid = place.count("skid_events", self.skid_events.as_ref(), 0, u64::MAX)?.unwrap_or(0);
         let overhead = place.time_or_zero("overhead", self.overhead.as_ref())?;
-        let step = place.count("reclaim_step", self.reclaim_step.as_ref(), 1, u64::MAX)?;
         let reclaims = place.word("kind", self.kind.as_ref(), &[("hard", false), ("soft", true)])?;
         let spare = place.word("sharing", self.sharing.as_ref(), &[("off", false), ("spare", true)])?;
-        if step.is_some() && !reclaims {
-            return Err(place.refuse("reclaim_step", self.reclaim_step.as_ref(), "none, unless kind is \"soft\""));
-        }
-        let step = step.unwrap_or(if quantum == 0 { lines } else { quantum });
         let made = Regulator::new(period, lines, line_min).and_then(|own| own.counting(quantum, skid));
         let made = made.and_then(|own| own.overhead(overhead));
-        let made = made.and_then(|own| if reclaims { own.reclaiming(step) } else { Ok(own) });
+        let made = made.map(|own| if reclaims { own.reclaiming() } else { own });
         made.map(|own| if spare { own.sharing_spare() } else { own }).map_err(|error: SchedError| place.range(error))
     }
 }

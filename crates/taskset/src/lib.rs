@@ -62,13 +62,12 @@
 //!
 //! [regulator]             # budgets of memory bandwidth
 //! period = "1 ms"
-//! lines = 1000            # the budget, B
+//! lines = 1000            # the budget, B, which the core has for itself
 //! line_min = "10 ns"      # shortest time from one line to the next; default 0
 //! quantum = 64            # most lines of a grant, q; default 0: one grant that ends with the period
 //! skid_events = 16        # most lines beyond a grant, until the core stands still, s; default 0
 //! overhead = "2 us"       # what an interrupt takes of the core; default 0
 //! kind = "soft"           # donates and reclaims; or "hard"; default hard
-//! reclaim_step = 64       # of donations at a time; default: the quantum
 //! sharing = "off"         # or "spare": all run when all have used their budgets; default off
 //! guaranteed = 16000      # what the memory always serves in a period: B + q + s of all cores are within it
 //!

@@ -303,13 +303,25 @@ fn assumptions(set: &TaskSet, terms: &[Interference], guaranteed: Option<u64>) -
             Interference::Regulator(own) => reservations(own, guaranteed),
             other => format!("{other:?}"),
         });
-        if let Interference::Regulator(own) = term
-            && own.is_exact()
-        {
-            all.push("the regulator stops the core at its budget exactly, and takes no time (no quantum, skid_events, overhead)".to_owned());
+        if let Interference::Regulator(own) = term {
+            all.push("the core has its budget for itself, and learns of each period when it begins".to_owned());
+            all.extend(zeros("the regulator", own.zeros()));
+            if own.shares_spare() {
+                all.push("each end of best-effort sharing adds a skid, which no sum of reservations has".to_owned());
+            }
         }
+        let others = term.neighbours().into_iter().filter_map(|core| core.regulator.as_ref());
+        all.extend(others.enumerate().filter_map(|(index, own)| {
+            // What an interrupt takes of another core delays nothing here.
+            let zero = own.zeros().into_iter().filter(|name| *name != "overhead").collect();
+            zeros(&format!("regulator {index} of the other cores"), zero)
+        }));
     }
     all
+}
+
+fn zeros(whose: &str, zeros: Vec<&str>) -> Option<String> {
+    (!zeros.is_empty()).then(|| format!("{whose} has no {}: taken as 0", zeros.join(", ")))
 }
 
 fn reservations(own: &Regulator, guaranteed: Option<u64>) -> String {

@@ -454,23 +454,29 @@ fn memguard_by_hand() {
     // A defect seen elsewhere: from 2048 us on, 32 bits overflow.
     assert_eq!(Regulator::lines_of(100_000_000, Ps::from_ns(4_096_000)), 6400);
     let regulator = Interference::Regulator(Regulator::new(Ps(100), 10, Ps(2)).unwrap());
-    // 25 lines: once for what was before, twice for themselves, 80 each; but in 50 ticks two periods at most.
-    assert_eq!((regulator.delay(Ps(1000), 25), regulator.delay(Ps(50), 25)), (240, 160));
+    // 25 lines: once for what was before, twice for themselves, 82 each, since the first of ten lines can come at once; but in 50 ticks
+    // two periods at most.
+    assert_eq!((regulator.delay(Ps(1000), 25), regulator.delay(Ps(50), 25)), (246, 164));
+    // A skid of 5 from before makes it 30 lines, and leaves 4 distances in a period.
+    let skid = Regulator::new(Ps(100), 10, Ps(2)).unwrap().counting(0, 5).unwrap();
+    assert_eq!(Interference::Regulator(skid).delay(Ps(1000), 25), 4 * 92);
     let half = Regulator::new(Ps(100), 5, Ps(0)).unwrap();
     assert!(reservations_fit(&[half, half], 10, Ps(100)) && !reservations_fit(&[half, half], 9, Ps(100)));
     // Quanta and skids count, for each core.
     let counted = half.counting(2, 1).unwrap();
     assert!(reservations_fit(&[counted, counted], 16, Ps(100)) && !reservations_fit(&[counted, counted], 15, Ps(100)));
 
-    // Two underruns that need a line each, of at most 98 in 100 ticks; the other two of four periods are full: 80 each.
-    let soft = Regulator::new(Ps(100), 10, Ps(2)).unwrap().reclaiming(1).unwrap();
-    assert_eq!(Interference::Regulator(soft).delay(Ps(300), 25), 2 * 98 + 2 * 80);
+    // Two underruns that need a line each, of 100 ticks; the other two of four periods are full.
+    let soft = Regulator::new(Ps(100), 10, Ps(2)).unwrap().reclaiming();
+    assert_eq!(Interference::Regulator(soft).delay(Ps(300), 25), 2 * 100 + 2 * 82);
     // A line for the second underrun; the one that is left uses up nothing, but one budget was used up before.
-    assert_eq!(Interference::Regulator(soft).delay(Ps(300), 2), 2 * 98 + 80);
-    // Four periods begin; grants of 4, 4 and 2 end at most three times in each, here after 9 lines and at most once more in each.
+    assert_eq!(Interference::Regulator(soft).delay(Ps(300), 2), 2 * 100 + 82);
+    // Four periods begin, and one budget can have been used up before; grants of 4, 4 and 2 end with 9 lines, and once more in each.
     let counting = Regulator::new(Ps(100), 10, Ps(10)).unwrap().counting(4, 0).unwrap().overhead(Ps(3)).unwrap();
-    assert_eq!(Interference::Regulator(counting).delay(Ps(300), 9), 3 * (4 + 9 / 4 + 4 + 1));
-    assert_eq!(Interference::Regulator(counting).delay(Ps(300), 900), 3 * (4 + 4 * 3));
+    assert_eq!(Interference::Regulator(counting).delay(Ps(300), 9), 10 + 3 * (4 + 9 / 4 + 4 + 1));
+    assert_eq!(Interference::Regulator(counting).delay(Ps(300), 900), 4 * 10 + 3 * (4 + 4 * 3));
+    // Each end of a grant takes a line.
+    assert_eq!(Interference::Regulator(counting).delay(Ps(300), 3), 10 + 3 * (4 + 3 + 1));
 }
 
 #[test]
@@ -483,7 +489,7 @@ fn donations_change_who_moves_lines_and_not_how_many() {
     };
     // Three periods, each with 10 + 1, a quantum from before and a line on its way, for each of two cores.
     assert_eq!(banks(regulator, 0, 2).delay(Ps(200), 1 << 60), 2 * (3 * 11 + 2 + 1));
-    let soft = regulator.reclaiming(1).unwrap();
+    let soft = regulator.reclaiming();
     assert_eq!(banks(soft, 0, 2).delay(Ps(200), 1 << 60), 2 * (3 * 11 + 2 + 1), "among themselves");
     assert_eq!(banks(soft, 7, 2).delay(Ps(200), 1 << 60), 2 * (3 * 11 + 2 + 1) + 3 * 7, "and of a third core");
     // Best-effort sharing: only this core's own requests are a limit.

@@ -1,7 +1,7 @@
 //! Do the bounds hold for cores that memtint's own state machine regulates, tick by tick?
 
 use crate::common::{Job, Random, arrivals, longest, ps};
-use memtint_guard::{Action, Config, Event, Ewma, Group, Guard, Kind, Predictor, Reservation, Sharing};
+use memtint_guard::{Action, Config, Event, Ewma, Group, Guard, Kind, Predictor, Reservation, Sharing, ThrottleReason};
 use memtint_sched::{
     Banks, Effort, Interference, Neighbour, Preemption, Priorities, Refresh, Regulator, TaskSet, TaskSpec, Unsupported,
     WorstCase, worst_response_with,
@@ -32,26 +32,21 @@ impl Predictor for Whatever {
     }
 }
 
-/// What is armed on a core.
-#[derive(Clone, Copy, Debug)]
-enum Counter {
-    /// Nothing is counted.
-    Off,
-    /// What is left of a grant.
-    Armed { grant: u32, left: u64 },
-    /// A grant is used up, and `beyond` lines more; the interrupt comes after `lines` of them, or at a tick.
-    Due { grant: u32, beyond: u64, lines: u64, at: i64 },
-}
-
 /// One core, as the regulator's backend sees it.
 #[derive(Debug)]
 struct Backend {
-    counter: Counter,
+    /// A grant is armed: its number, and what is left of it; below 0, what was moved beyond it, which the next one lacks.
+    grant: Option<u32>,
+    left: i64,
+    /// The grant is used up: lines until the interrupt, and the tick at which it comes.
+    due: Option<(u64, i64)>,
     throttled: bool,
     busy: bool,
     /// Ticks that interrupts still take of it.
     overhead: i64,
     skid: u64,
+    /// When it begins the next period: with the system's, or a little later.
+    begins: i64,
 }
 
 /// A system that the state machine regulates.
@@ -60,7 +55,6 @@ struct System {
     cores: Vec<Backend>,
     period: i64,
     overhead: i64,
-    begun: u32,
     throttles: u64,
     underruns: u64,
 }
@@ -73,63 +67,63 @@ impl System {
             let group = config.groups.iter().find(|group| group.cores.contains(&core));
             group.map_or(0, |group| group.skid.into())
         };
-        let core =
-            |core| Backend { counter: Counter::Off, throttled: false, busy: false, overhead: 0, skid: skid(core) };
+        let core = |core| Backend {
+            grant: None,
+            left: 0,
+            due: None,
+            throttled: false,
+            busy: false,
+            overhead: 0,
+            skid: skid(core),
+            begins: 0,
+        };
         System {
             guard: Guard::new(config.clone(), predictor).unwrap(),
             cores: (0..config.cores).map(core).collect(),
             period,
             overhead,
-            begun: 0,
             throttles: 0,
             underruns: 0,
         }
     }
 
-    fn report(&mut self, event: Event) {
+    fn report(&mut self, event: Event, now: i64) {
         let mut actions = Vec::new();
         self.guard.on(event, &mut actions);
         for action in actions {
             match action {
                 Action::Grant { core, grant, events, .. } => {
-                    let consumed = matches!(event, Event::Consumed { core: own, .. } if own == core);
-                    let beyond = match self.cores[core].counter {
-                        Counter::Due { beyond, .. } if consumed => beyond,
-                        _ => 0,
-                    };
-                    let left = u64::from(events).saturating_sub(beyond);
-                    self.cores[core].counter = if left > 0 {
-                        Counter::Armed { grant, left }
-                    } else {
-                        // The interrupt finds this one used up as well.
-                        Counter::Due { grant, beyond: beyond - u64::from(events), lines: 0, at: 0 }
-                    };
+                    let own = &mut self.cores[core];
+                    own.left = own.left.min(0) + i64::from(events);
+                    (own.grant, own.throttled) = (Some(grant), false);
+                    // One interrupt takes off what it finds.
+                    own.due = (own.left <= 0).then_some((0, now));
                 }
                 Action::Throttle { core, reason } => {
-                    self.cores[core].counter = Counter::Off;
-                    self.cores[core].throttled = true;
+                    let own = &mut self.cores[core];
+                    (own.grant, own.due, own.throttled) = (None, None, true);
                     self.throttles += 1;
-                    let short = memtint_guard::ThrottleReason::Exhausted { shortfall: 0 };
-                    self.underruns += u64::from(reason != short);
+                    self.underruns += u64::from(matches!(reason, ThrottleReason::Exhausted { shortfall: 1.. }));
                 }
                 Action::Release { core, .. } => {
-                    self.cores[core].counter = Counter::Off;
-                    self.cores[core].throttled = false;
+                    let own = &mut self.cores[core];
+                    (own.grant, own.due, own.throttled) = (None, None, false);
                 }
                 Action::NextPeriod { .. } => unreachable!("no proportional sharing here"),
             }
         }
     }
 
-    fn begin_tick(&mut self, now: i64) {
-        if now % self.period == 0 {
-            self.begun += 1;
-            for core in 0..self.cores.len() {
-                let unused = match self.cores[core].counter {
-                    Counter::Armed { left, .. } => left as u32,
-                    _ => 0,
-                };
-                self.report(Event::PeriodStart { core, period: self.begun, unused });
+    /// Core 0 begins each period when it does, the others up to two ticks later.
+    fn begin_tick(&mut self, now: i64, random: &mut Random) {
+        for core in 0..self.cores.len() {
+            if now == self.cores[core].begins {
+                let next = (now / self.period + 1) * self.period;
+                self.cores[core].begins = next + if core == 0 { 0 } else { random.within(0, 2) as i64 };
+                let own = &self.cores[core];
+                let unused = if own.grant.is_some() { own.left.max(0) as u32 } else { 0 };
+                let period = (now / self.period) as u32 + 1;
+                self.report(Event::PeriodStart { core, period, unused }, now);
                 self.cores[core].overhead += self.overhead;
             }
         }
@@ -140,16 +134,12 @@ impl System {
 
     /// The overflow interrupt, when it is time.
     fn serve(&mut self, core: usize, now: i64) {
-        let is_due = |counter| {
-            matches!(counter, Counter::Due { lines: 0, .. }) || matches!(counter, Counter::Due { at, .. } if at <= now)
-        };
+        let is_due = |due: Option<(u64, i64)>| due.is_some_and(|(lines, at)| lines == 0 || at <= now);
         let mut served = false;
-        while is_due(self.cores[core].counter) {
-            let Counter::Due { grant, .. } = self.cores[core].counter else { unreachable!() };
-            self.report(Event::Consumed { core, grant });
-            if matches!(self.cores[core].counter, Counter::Due { grant: after, .. } if after == grant) {
-                self.cores[core].counter = Counter::Off;
-            }
+        while is_due(self.cores[core].due) {
+            let grant = self.cores[core].grant.expect("it is due");
+            self.cores[core].due = None;
+            self.report(Event::Consumed { core, grant }, now);
             served = true;
         }
         self.cores[core].overhead += i64::from(served) * self.overhead;
@@ -158,35 +148,35 @@ impl System {
     /// A core has moved a line.
     fn moved(&mut self, core: usize, now: i64, random: &mut Random) {
         let own = &mut self.cores[core];
-        own.counter = match own.counter {
-            Counter::Armed { grant, left: 1 } => {
-                let (lines, late) = (random.within(0, own.skid), random.within(0, LATE) as i64);
-                Counter::Due { grant, beyond: 0, lines, at: if own.skid == 0 { now } else { now + late } }
+        if own.grant.is_none() {
+            return;
+        }
+        own.left -= 1;
+        own.due = match own.due {
+            Some((lines, at)) => Some((lines - 1, at)),
+            None if own.left <= 0 => {
+                let lines = random.within(0, own.skid);
+                Some((lines, now + if lines == 0 { 0 } else { random.within(0, LATE) as i64 }))
             }
-            Counter::Armed { grant, left } => Counter::Armed { grant, left: left - 1 },
-            Counter::Due { grant, beyond, lines, at } => {
-                Counter::Due { grant, beyond: beyond + 1, lines: lines - 1, at }
-            }
-            Counter::Off => Counter::Off,
+            None => None,
         };
         self.serve(core, now);
     }
 
-    fn set_busy(&mut self, core: usize, busy: bool) {
+    fn set_busy(&mut self, core: usize, busy: bool, now: i64) {
         if std::mem::replace(&mut self.cores[core].busy, busy) == busy {
             return;
         }
         if busy {
-            return self.report(Event::Busy { core });
+            self.report(Event::Busy { core }, now);
+            return self.serve(core, now);
         }
-        let unused = match self.cores[core].counter {
-            Counter::Armed { left, .. } => {
-                self.cores[core].counter = Counter::Off;
-                left as u32
-            }
-            _ => 0,
-        };
-        self.report(Event::Idle { core, unused });
+        let own = &mut self.cores[core];
+        let unused = if own.grant.is_some() { own.left.max(0) as u32 } else { 0 };
+        if unused > 0 {
+            (own.grant, own.left) = (None, 0);
+        }
+        self.report(Event::Idle { core, unused }, now);
     }
 
     fn may_run(&self, core: usize) -> bool {
@@ -246,7 +236,7 @@ impl Machine {
         let mut left: Vec<u64> = jobs.iter().map(|job| job.work).collect();
         let (mut bus, mut served, mut stall) = (VecDeque::<usize>::new(), 0, 0);
         for now in 0..ticks {
-            self.system.begin_tick(now);
+            self.system.begin_tick(now, random);
             if let Some((period, length, phase)) = self.refresh
                 && now >= phase
                 && (now - phase) % period == 0
@@ -258,10 +248,10 @@ impl Machine {
                 ready.min_by_key(|&j| (jobs[j].urgency, jobs[j].release, j))
             };
             let chosen = ready(&left);
-            self.system.set_busy(0, chosen.is_some());
+            self.system.set_busy(0, chosen.is_some(), now);
             for (index, rival) in self.rivals.iter_mut().enumerate() {
                 rival.arrive(now);
-                self.system.set_busy(index + 1, !rival.queue.is_empty());
+                self.system.set_busy(index + 1, !rival.queue.is_empty(), now);
                 if !rival.waits && !rival.queue.is_empty() && self.system.may_run(index + 1) {
                     rival.waits = true;
                     bus.push_back(index + 1);
@@ -307,19 +297,21 @@ enum Draw {
 }
 
 /// A set at random, with the ticks of each task's execution at which a line is moved.
-fn random_tasks(random: &mut Random, draw: Draw) -> (TaskSet, Vec<Vec<u64>>) {
+/// `distance`: the fewest ticks of execution from one line to the next, of the same job or of another.
+fn random_tasks(random: &mut Random, draw: Draw, distance: u64) -> (TaskSet, Vec<Vec<u64>>) {
     let count = if draw == Draw::Robbed { 1 } else { random.within(1, 3) };
     let tasks = (0..count).map(|index| {
         let (period, wcet) = if draw == Draw::Robbed {
             (4000, random.within(700, 1000))
         } else {
             let period = random.within(20, 150);
-            (period, random.within(1, period / (3 * count)))
+            (period, random.within(2 * distance, (period / (3 * count)).max(2 * distance)))
         };
         let drawn: Vec<u64> = (0..wcet)
+            .filter(|tick| tick % distance == distance - 1 && tick + distance <= wcet)
             .filter(|tick| if draw == Draw::Robbed { tick % 22 == 0 } else { random.within(0, 2) == 0 })
             .collect();
-        let lines = if drawn.is_empty() { vec![0] } else { drawn };
+        let lines = if drawn.is_empty() { vec![distance - 1] } else { drawn };
         let spec = TaskSpec::new(format!("t{index}"), Ps(period), Ps(wcet)).deadline(Ps(3 * period));
         (spec.lines(lines.len() as u64), lines)
     });
@@ -332,8 +324,7 @@ fn random_system(
     random: &mut Random,
     draw: Draw,
     cores: usize,
-    period: u64,
-    overhead: u64,
+    [period, overhead, line_min]: [u64; 3],
 ) -> (Config, Vec<Option<Regulator>>) {
     let sharing = if draw == Draw::Any && random.within(0, 3) == 0 { Sharing::Spare } else { Sharing::Off };
     let mut groups = Vec::new();
@@ -351,9 +342,9 @@ fn random_system(
     let guaranteed = groups.iter().map(|group| group.reservation.budget + group.quantum + group.skid).sum();
     let mut known = vec![None; cores];
     for group in &groups {
-        let own = Regulator::new(Ps(period), group.reservation.budget.into(), Ps(1)).unwrap();
+        let own = Regulator::new(Ps(period), group.reservation.budget.into(), Ps(line_min)).unwrap();
         let own = own.counting(group.quantum.into(), group.skid.into()).unwrap().overhead(Ps(overhead)).unwrap();
-        let own = if group.reservation.kind == Kind::Soft { own.reclaiming(reclaim_step.into()).unwrap() } else { own };
+        let own = if group.reservation.kind == Kind::Soft { own.reclaiming() } else { own };
         known[group.cores[0]] = Some(if sharing == Sharing::Spare { own.sharing_spare() } else { own });
     }
     (Config { cores, groups, guaranteed, reclaim_step, sharing }, known)
@@ -390,13 +381,15 @@ struct Seen {
 
 /// One set on one machine for so many ticks: responses against their bounds, and the lines of the others against theirs.
 fn try_one(random: &mut Random, draw: Draw, round: u64, ticks: i64, seen: &mut Seen) {
-    let (set, lines) = random_tasks(random, draw);
+    let distance = if draw == Draw::Robbed { 1 } else { random.within(1, 3) };
+    let (set, lines) = random_tasks(random, draw, distance);
     let (period, overhead) = match draw {
         Draw::Any => (random.within(6, 24), random.within(0, 3)),
         Draw::Robbed => (random.within(50, 60), 0),
     };
     let cores = random.within(if draw == Draw::Robbed { 2 } else { 1 }, 4) as usize;
-    let (config, regulators) = random_system(random, draw, cores, period, overhead);
+    let line_min = distance.min(period / 6);
+    let (config, regulators) = random_system(random, draw, cores, [period, overhead, line_min]);
     let own = regulators[0].expect("core 0 is regulated");
     let soft = usize::from(own.reclaims());
     let donated = if own.reclaims() { own.lines() } else { 0 };
@@ -455,12 +448,12 @@ fn try_one(random: &mut Random, draw: Draw, round: u64, ticks: i64, seen: &mut S
         let all = machine.rivals.iter().flat_map(|rival| &rival.lines);
         let moved = all.filter(|&&tick| tick >= start && tick < start + length as i64).count() as u128;
         let most = Interference::Banks(banks(1)).delay(Ps(length), 1 << 100);
+        let limited = cores > 1 && most < 1 << 90;
         assert!(moved <= most, "round {round}: {moved} lines in {length} ticks, bound {most}: {config:?}");
-        seen.windows += 1;
+        seen.windows += u64::from(limited);
         seen.full += u64::from(moved > 0 && 2 * moved >= most);
     }
-    jobs.retain(|job| job.completion.is_some());
-    let hard = Regulator::new(Ps(period), own.lines(), Ps(1)).unwrap();
+    let hard = Regulator::new(Ps(period), own.lines(), Ps(line_min)).unwrap();
     let hard = hard.counting(config.groups[0].quantum.into(), config.groups[0].skid.into()).unwrap();
     let hard = Interference::Regulator(hard.overhead(Ps(overhead)).unwrap());
     let before = seen.bounds;
@@ -485,8 +478,8 @@ fn no_response_of_ten_thousand_regulated_sets_exceeds_its_bound() {
     println!("{seen:?}");
     assert!(seen.bounds.iter().all(|&bounds| bounds > 4000), "{seen:?}");
     assert!(seen.delayed.iter().all(|&delayed| delayed > 3000), "{seen:?}");
-    assert!(seen.near[0] > 500 && seen.throttles > 100_000 && seen.underruns > 10_000, "{seen:?}");
-    assert!(seen.windows > 100_000 && seen.full > 10_000, "{seen:?}");
+    assert!(seen.near[0] > 500 && seen.throttles > 100_000 && seen.underruns > 3000, "{seen:?}");
+    assert!(seen.windows > 30_000 && seen.full > 5000, "{seen:?}");
 }
 
 /// A core that reclaims has less than its budget; the bound of a core that does not would be wrong.
@@ -496,6 +489,25 @@ fn a_core_that_donates_what_it_needs_has_its_budget_in_every_second_period() {
     let seen = try_many(&mut random, Draw::Robbed, 200);
     println!("{seen:?}");
     assert!(seen.beyond_hard > 20 && seen.near[1] > 30, "{seen:?}");
+}
+
+/// Two lines that are 5 ticks apart use up a budget of two in 6 ticks, and not in 10: the core stands still for 14 of 20.
+#[test]
+fn the_first_line_of_a_period_can_come_at_once() {
+    let (works, task) = (260, TaskSpec::new("a", Ps(2000), Ps(260)).deadline(Ps(2000)).lines(20));
+    let set = TaskSet::new([task]).unwrap();
+    let lines = (0..works).filter(|tick| [0, 5].contains(&(tick % 26))).map(|tick| works - 1 - tick).collect();
+    let reservation = Reservation { budget: 2, kind: Kind::Hard };
+    let group = Group { cores: vec![0], reservation, quantum: 2, skid: 0 };
+    let config = Config { cores: 1, groups: vec![group], guaranteed: 4, reclaim_step: 1, sharing: Sharing::Off };
+    let mut random = Random(93);
+    let system = System::new(&config, 20, 0, 0, &mut random);
+    let mut machine = Machine { system, rivals: Vec::new(), request: 1, lines: vec![lines], refresh: None };
+    let mut jobs = arrivals(&set, 0, 0, 600, |_| 0);
+    machine.simulate(&mut jobs, 600, &mut random);
+    let regulator = Regulator::new(Ps(20), 2, Ps(5)).unwrap().counting(2, 0).unwrap();
+    assert_eq!(longest(&jobs, 0, 600), 400);
+    assert_eq!(bound(&set, 0, &[Interference::Regulator(regulator)]), Some(260 + 11 * 15));
 }
 
 /// So many sets with a bound, of which there is none where a core is overloaded.

@@ -191,7 +191,8 @@ fn reservations_are_summed_and_equality_is_enough() {
     let [Interference::Banks(banks), Interference::Regulator(own)] = &file.terms[..] else {
         panic!("{:?}", file.terms)
     };
-    assert_eq!((own.most(), own.reclaims(), own.is_exact()), (1080, true, false));
+    assert_eq!((own.most(), own.reclaims(), own.zeros()), (1080, true, vec![]));
+    assert_eq!(banks.neighbours[0].regulator.unwrap().zeros(), ["overhead"]);
     assert_eq!(banks.neighbours[0].donated, 1000, "the core's own budget is what the other can have of it");
     let hard = TaskFile::parse("file", &REGULATED.replacen("kind = \"soft\"\n", "", 1)).unwrap();
     let Interference::Banks(banks) = &hard.terms[0] else { panic!("{:?}", hard.terms) };
@@ -222,18 +223,22 @@ fn reservations_are_summed_and_equality_is_enough() {
         ),
         ("{ period = \"1 ms\"", "{ period = \"2 ms\"", "accepted is the same for all cores, when one of them is soft"),
         ("kind = \"soft\"\n", "kind = \"weak\"\n", "regulator: kind is \"weak\"; accepted is \"hard\" or \"soft\""),
-        ("kind = \"soft\"\n", "reclaim_step = 8\n", "reclaim_step is 8; accepted is none, unless kind is \"soft\""),
-        (
-            "kind = \"soft\"\n",
-            "kind = \"soft\"\nreclaim_step = 65\n",
-            "regulator: reclaim_step is 65; accepted is 1 to 64",
-        ),
         (
             "overhead = \"2 us\"",
             "overhead = \"2 ms\"",
             "regulator: overhead is 2000000000; accepted is 0 to 1000000000",
         ),
     ];
+    let hard = REGULATED.replace("kind = \"soft\"\n", "").replace(", kind = \"soft\"", "");
+    let unknown = &hard[..hard.find("[banks]").unwrap()];
+    let apart = hard.replace("{ period = \"1 ms\"", "{ period = \"2 ms\"");
+    for (text, message) in
+        [(unknown, "none, without a table of the other cores"), (&apart, "none, unless the period is the same")]
+    {
+        let error = TaskFile::parse("file", text).expect_err(message).to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    assert!(TaskFile::parse("file", &apart.replace("guaranteed = 2160\n", "")).is_ok(), "bounds need no common period");
     for (from, to, message) in refused {
         assert!(REGULATED.contains(from), "{from}");
         let error = TaskFile::parse("file", &REGULATED.replacen(from, to, 1)).expect_err(to).to_string();
