@@ -323,7 +323,7 @@ pub(crate) struct Rival<'a> {
 /// What the lines of some cores take in any window, at most; `None` when one of them has no limit.
 ///
 /// A core that does not reclaim is limited by its jobs and by its budget; those that do, together by the jobs of all and by
-/// the budgets of all with what others donate to them: whoever uses a donation, its donor does not.
+/// the budgets of all with what others donate to them: what one of them is donated, another does not use.
 pub(crate) fn by_lines(rivals: &[Rival<'_>], length: u64) -> Option<u128> {
     let (together, alone): (Vec<_>, Vec<_>) = rivals.iter().partition(|rival| rival.core.reclaims());
     let jobs = |rival: &Rival<'_>| Some(rival.core.by_jobs(length)?.saturating_mul(rival.each.into()));

@@ -7,8 +7,8 @@ use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
 
-/// A bandwidth regulator like MemGuard (Yun et al., RTAS 2013): in each period a core may move so many lines, its budget B, and
-/// stands still from the last of them to the end of the period.
+/// A bandwidth regulator like MemGuard (Yun et al., RTAS 2013): in each period a core may move as many lines as its
+/// budget B allows, and stands still from the last of them to the end of the period.
 ///
 /// It has the budget for itself, and learns of each period when it begins. It moves at most B + q + s lines in a period: the quantum
 /// q is what the last grant of the period before has left, the skid s what it moves after its budget is used until it stands still,
@@ -64,7 +64,7 @@ impl Regulator {
         Ok(Regulator { quantum, skid, ..self })
     }
 
-    /// Takes so much of the core's time for each interrupt: the beginning of a period, and the end of a grant.
+    /// Sets the time that each interrupt takes of the core: the beginning of a period, and the end of a grant.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Regulator {
         self.most_in(1)
     }
 
-    /// The most lines in so many periods, one after the other: B + s in each, and q once, of a grant from before. Saturates.
+    /// The most lines in a number of consecutive periods: B + s in each, and q once, of a grant from before. Saturates.
     pub(crate) fn most_in(&self, periods: u128) -> u128 {
         periods.saturating_mul(self.each_period()).saturating_add(self.quantum.into())
     }

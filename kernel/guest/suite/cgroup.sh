@@ -459,7 +459,7 @@ present() {
         awk -F : -v "field=${1}_pages" '$1 == field { print $2; exit }'
 }
 
-# short_for_others: has so much memory written to that some of it is swapped out. The page cache goes before, however much that is.
+# short_for_others: writes to more and more memory until some of it is swapped out. The page cache is reclaimed first.
 # What was just written is passed over the first time, by any reclaim.
 short_for_others() {
     local before more mib

@@ -379,7 +379,7 @@ struct Seen {
     full: u64,
 }
 
-/// One set on one machine for so many ticks: responses against their bounds, and the lines of the others against theirs.
+/// One set on one machine for a number of ticks: responses against their bounds, and the lines of the others against theirs.
 fn try_one(random: &mut Random, draw: Draw, round: u64, ticks: i64, seen: &mut Seen) {
     let distance = if draw == Draw::Robbed { 1 } else { random.within(1, 3) };
     let (set, lines) = random_tasks(random, draw, distance);
@@ -510,7 +510,7 @@ fn the_first_line_of_a_period_can_come_at_once() {
     assert_eq!(bound(&set, 0, &[Interference::Regulator(regulator)]), Some(260 + 11 * 15));
 }
 
-/// So many sets with a bound, of which there is none where a core is overloaded.
+/// Tries sets until enough of them have a bound, of which there is none where a core is overloaded.
 fn try_many(random: &mut Random, draw: Draw, sets: u64) -> Seen {
     let (mut seen, mut round) = (Seen::default(), 0);
     while seen.sets < sets {
