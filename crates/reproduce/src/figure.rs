@@ -235,10 +235,15 @@ pub enum Measure {
     ReadLatencyNs,
     /// Time for each reference of a task, in nanoseconds.
     ReferenceNs,
-    /// Instructions in a cycle.
+    /// Instructions in a cycle, over the cycles in which the task had its core.
     Ipc,
+    /// Instructions a second in 10^6, over all the time: that in which its core stood still counts.
+    Mips,
     /// Bytes read and written a second, in 10^6.
     BandwidthMbPerS,
+    /// Periods in which donated bandwidth was missing when it was needed, in percent, of the group of regulated cores that has the
+    /// task's name.
+    UnderrunPercent,
     /// Bytes written to memory by bytes read from it.
     WriteShare,
     /// Last-level misses by thousand instructions.

@@ -27,7 +27,13 @@ fn of_task(task: &TaskReport, report: &Report, measure: Measure) -> Option<f64> 
         Measure::ReadLatencyNs => Some(task.read_latency_ns).filter(|latency| latency.count > 0)?.mean,
         Measure::ReferenceNs => task.completed_ns.unwrap_or(report.simulated_ns) / task.references as f64,
         Measure::Ipc => task.ipc,
+        Measure::Mips => task.instructions_per_second / 1e6,
         Measure::BandwidthMbPerS => (task.read_bytes_per_second + task.write_bytes_per_second) / 1e6,
+        Measure::UnderrunPercent => {
+            let regulators = &report.bandwidth.as_ref()?.regulators;
+            let own = regulators.iter().find(|regulator| regulator.group == task.name)?;
+            100.0 * own.underruns as f64 / own.periods as f64
+        }
         Measure::WriteShare => task.write_bytes_per_second / task.read_bytes_per_second,
         Measure::LlcMpki => task.llc_misses_per_kilo_instruction,
         Measure::LlcMisses => task.llc_misses as f64,

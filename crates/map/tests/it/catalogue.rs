@@ -16,6 +16,7 @@ const EXPECTED: &[(&str, u32, u32, [u32; 3], u32)] = &[
     ("cfl-2ch1r-trrespass", 32, 4, [8, 4, 1], 1),
     ("core-i7-860-bpm", 64, 2, [32, 4, 4], 128),
     ("core2quad-8400", 1, 1, [1, 1, 1], 64),
+    ("core2quad-8400-assumed-banks", 32, 1, [32, 4, 4], 64),
     ("haswell-e3-1230", 16, 1, [16, 2, 1], 128),
     ("hsw-ep-chan-hash-edac", 4, 4, [1, 1, 1], 1),
     ("imx8m-4gb-lpddr4", 8, 1, [8, 1, 1], 1),
