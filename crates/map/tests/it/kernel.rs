@@ -25,6 +25,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("amd-df2-2ch-hash", "one color at granule 4 KiB"),
     ("amd-f10h-chan-mode2", "one color at granule 4 KiB"),
     ("core-i7-860-bpm", "32 bank classes times 128"),
+    ("core2quad-8400-assumed-banks", "32 bank classes times 64"),
     ("haswell-e3-1230", "16 bank classes times 128"),
     ("hsw-ep-chan-hash-edac", "one color at granule 4 KiB"),
     ("lynnfield-i7-860-bpm", "32 bank classes times 128"),
