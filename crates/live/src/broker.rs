@@ -113,7 +113,7 @@ impl Broker {
     /// Before a strict program is refused, one pass looks at all memory that the kernel gives: the pages that are in no
     /// whole block of 2 MiB, of which it holds [`Search::hold_max`] and lends the others, and every whole free block. The
     /// kernel gives frames of a lower zone only when the highest zone of the node has none; until then no search reaches
-    /// them, and nobody else could hand them over.
+    /// them, and no other process could hand them over.
     pub(crate) fn start(choice: &dyn FrameChoice, search: Search, front: Option<OwnedFd>) -> Result<Broker, RunError> {
         let socket = if choice.looks_per_page() <= 1.0 { None } else { Some(spawn(choice, &search)?) };
         Ok(Broker { socket: RefCell::new(socket), search, front, shortage: RefCell::default() })
