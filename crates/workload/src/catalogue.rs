@@ -6,10 +6,11 @@ use crate::program::footprint;
 use crate::{Program, ProgramParameters, Region, Reuse, ReuseParameters, Source, WorkloadError};
 use memtint_units::ByteSize;
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("palloc", include_str!("../programs/palloc.toml")),
     ("bpm", include_str!("../programs/bpm.toml")),
     ("opteron", include_str!("../programs/opteron.toml")),
+    ("spec2006", include_str!("../programs/spec2006.toml")),
     ("refresh", include_str!("../programs/refresh.toml")),
 ];
 
@@ -34,7 +35,7 @@ pub enum Origin {
 /// What is known of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramModel {
-    /// The collection: `palloc`, `bpm`, `opteron` or `refresh`.
+    /// The collection: `palloc`, `bpm`, `opteron`, `spec2006` or `refresh`.
     pub set: String,
     /// The machine that the published numbers were taken on.
     pub machine: String,

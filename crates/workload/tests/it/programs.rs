@@ -159,6 +159,10 @@ fn every_published_program_has_its_characteristics() {
     assert_eq!(all.iter().filter(|model| model.set == "palloc").count(), 15);
     assert_eq!(all.iter().filter(|model| model.set == "opteron").count(), 18);
     assert_eq!(all.iter().filter(|model| model.set == "refresh").count(), 5);
+    // With PALLOC's fifteen, all of SPEC CPU2006.
+    let of =
+        |set: &str| all.iter().filter(|model| model.set == set).map(|model| model.name.clone()).collect::<HashSet<_>>();
+    assert_eq!((of("spec2006").len(), of("spec2006").union(&of("palloc")).count()), (14, 29));
     for model in all {
         let parameters = model.parameters(7).unwrap();
         let found = measure(&take(&parameters, 100_000), parameters.region.base, parameters.streams as usize);
