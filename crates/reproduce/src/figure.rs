@@ -328,8 +328,9 @@ pub struct Analysis {
     /// numbers.
     #[serde(default)]
     pub each: Option<String>,
-    /// The task set: a name of `taskset`.
-    pub taskset: String,
+    /// The task set: a name of `taskset`. None where the method asks nothing of tasks.
+    #[serde(default)]
+    pub taskset: Option<String>,
     /// Laid over the task set.
     #[serde(default)]
     pub over: Table,
@@ -398,6 +399,10 @@ pub enum Method {
     /// Algorithm 8 over all periods of the two servers: `S values` (how many have one), `S overhead ms` (their sum).
     #[serde(rename = "algorithm-8")]
     Algorithm8,
+    /// What devices guarantee, without a task set. `with` says `device`, `refresh` and `line_bytes`; `X ns` of a line and `X MB/s` for the
+    /// row cycle that MemGuard's slides add up (`slides`), and for `reads` and `writes` of one bank, each of another row, all
+    /// without refresh; `guaranteed MB/s` with it.
+    GuaranteedBandwidth,
     /// Servers that cost least, periods to `period_max`, all multiples of `unit`, tasks assigned as in the file: `found`, for each
     /// `S period ms`, `S budget ms`; `unhidden percent` of all time.
     Optimize,

@@ -1,6 +1,6 @@
 //! Chapter 4: frames, colors, cyclic executives.
 
-use super::{Ready, count, ms, ms_text, yes};
+use super::{OfTasks, count, ms, ms_text, yes};
 use crate::answer::{Found, Results};
 use crate::error::ReproduceError;
 use crate::figure::Is;
@@ -15,7 +15,7 @@ use num_bigint::BigUint;
 use num_integer::Integer as _;
 use num_rational::Ratio;
 
-impl Ready {
+impl OfTasks {
     pub(super) fn task_set(&self, found: &mut Results) -> Result<(), ReproduceError> {
         let set = &self.file.set;
         found.insert("utilization".to_owned(), Found::Number(set.utilization()));

@@ -1,6 +1,7 @@
-//! Analyses of task sets: what a figure asks of `memtint-sched`, and what comes out, by name.
+//! Analyses: what a figure asks of `memtint-sched` about a task set, or of a memory, and what comes out, by name.
 
 mod cyclic;
+mod memory;
 mod servers;
 mod with;
 
@@ -8,6 +9,7 @@ use crate::answer::{Answers, Found, Results};
 use crate::error::{ReproduceError, refuse};
 use crate::expand::{fill, items, named};
 use crate::figure::{Analysis, Figure, Is, Method, PrintedForm, lay};
+use memory::Memory;
 use memtint_sched::{Form, SchedError};
 use memtint_taskset::TaskFile;
 use memtint_units::Picoseconds;
@@ -25,6 +27,17 @@ const TASKS_MAX: usize = 64;
 /// An analysis that can be run.
 pub(crate) struct Ready {
     name: String,
+    subject: Subject,
+}
+
+/// What it is about.
+enum Subject {
+    Tasks(Box<OfTasks>),
+    Memory(Box<Memory>),
+}
+
+/// An analysis of a task set.
+struct OfTasks {
     /// What messages call it.
     place: String,
     file: TaskFile,
@@ -58,9 +71,19 @@ pub(crate) fn prepare(figure: &Figure, short: bool) -> Result<Vec<Ready>, Reprod
 fn ready(figure: &Figure, analysis: &Analysis, item: &str) -> Result<Ready, ReproduceError> {
     let name = named(&analysis.name, item);
     let field = |field: &str| format!("analysis {name:?}: {field}");
-    let Some(set) = figure.taskset.get(&analysis.taskset) else {
+    let mut with = Value::Table(analysis.with.clone());
+    fill(&mut with, item);
+    let taskset = analysis.taskset.as_deref();
+    if analysis.method == Method::GuaranteedBandwidth {
+        if let Some(given) = taskset {
+            return Err(refuse(&figure.id, field("taskset"), given, "none: the method asks nothing of tasks"));
+        }
+        let subject = Subject::Memory(Box::new(Memory::read(&figure.id, &field("with"), &with)?));
+        return Ok(Ready { name, subject });
+    }
+    let Some(set) = taskset.and_then(|name| figure.taskset.get(name)) else {
         let known: Vec<&str> = figure.taskset.keys().map(String::as_str).collect();
-        return Err(refuse(&figure.id, field("taskset"), &analysis.taskset, known.join(", ")));
+        return Err(refuse(&figure.id, field("taskset"), taskset.unwrap_or("absent"), known.join(", ")));
     };
     let mut table = set.clone();
     lay(&analysis.over, &mut table);
@@ -75,15 +98,14 @@ fn ready(figure: &Figure, analysis: &Analysis, item: &str) -> Result<Ready, Repr
         let found = file.set.tasks().len();
         return Err(refuse(&figure.id, field("tasks"), found, format!("at most {TASKS_MAX}")));
     }
-    let mut with = Value::Table(analysis.with.clone());
-    fill(&mut with, item);
     let with = With::read(&with, analysis.method, &file)
         .map_err(|wrong| refuse(&figure.id, field(&wrong.field), wrong.found, wrong.accepted))?;
     let form = match analysis.form {
         PrintedForm::Corrected => Form::Corrected,
         PrintedForm::AsPrinted => Form::AsPrinted,
     };
-    Ok(Ready { name, place, file, method: analysis.method, form, with })
+    let subject = Subject::Tasks(Box::new(OfTasks { place, file, method: analysis.method, form, with }));
+    Ok(Ready { name, subject })
 }
 
 /// A density out of a list is a text until here.
@@ -104,7 +126,10 @@ pub(crate) fn run(all: &[Ready]) -> Result<Answers, ReproduceError> {
     let mut answers = BTreeMap::new();
     for ready in all {
         let mut found = Results::new();
-        ready.run(&mut found)?;
+        match &ready.subject {
+            Subject::Tasks(tasks) => tasks.run(&mut found)?,
+            Subject::Memory(memory) => memory.run(&mut found),
+        }
         answers.insert(ready.name.clone(), found);
     }
     Ok(Answers(answers))
@@ -114,7 +139,9 @@ impl Ready {
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
+}
 
+impl OfTasks {
     fn run(&self, found: &mut Results) -> Result<(), ReproduceError> {
         match self.method {
             Method::TaskSet => self.task_set(found),
@@ -129,6 +156,8 @@ impl Ready {
             Method::Crs => self.crs(found),
             Method::Algorithm8 => self.algorithm_8(found),
             Method::Optimize => self.optimize(found),
+            // Not of tasks.
+            Method::GuaranteedBandwidth => Ok(()),
         }
     }
 

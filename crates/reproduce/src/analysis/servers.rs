@@ -1,6 +1,6 @@
 //! Chapter 5: servers, their budgets, and the schedule around refresh.
 
-use super::{PS_PER_MS, Ready, count, ms, ms_of, yes};
+use super::{OfTasks, PS_PER_MS, count, ms, ms_of, yes};
 use crate::answer::{Found, Results};
 use crate::error::ReproduceError;
 use crate::figure::Is;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// Pairs of a job and a refresh that Algorithm 8 looks at.
 const PAIRS_MAX: u64 = 10_000_000;
 
-impl Ready {
+impl OfTasks {
     pub(super) fn servers(&self, found: &mut Results) -> Result<(), ReproduceError> {
         let system = self.file.system()?;
         let mut sums: BTreeMap<&str, Option<Ratio<BigUint>>> = BTreeMap::new();
