@@ -53,7 +53,7 @@ demo: ## two real programs side by side in disjoint colors, and the verdict (as 
 	@scripts/setup.sh demo
 	@scripts/demo.sh
 
-prove: ## every state of every regulated system of three cores with budgets up to three quanta (hours)
+prove: ## every state of every regulated system of three cores with budgets up to three quanta (half an hour or more)
 	$(CARGO) test -p memtint-guard --release --test it -- --ignored --nocapture every_system
 
 bench: setup build ## what coloring costs, against the same programs without it (as root); platform as for the demonstration

@@ -110,7 +110,7 @@ struct Puppet<'a> {
     saved: user_regs_struct,
     saved_mask: u64,
     gadget: u64,
-    listener: &'a mut Listener,
+    listener: &'a Listener,
 }
 
 /// Gives the address space of the stopped thread `pid` a helper; the thread is as before, and still stopped.
@@ -119,7 +119,7 @@ pub(crate) fn inject(
     settings: &Settings,
     looks_per_page: f64,
     prefault_pages: u64,
-    listener: &mut Listener,
+    listener: &Listener,
     pid: Pid,
 ) -> Result<Space, RunError> {
     // `__USER32_CS` of the kernel. Such a program has no instruction that could be made to call as a 64-bit one does.
@@ -150,7 +150,7 @@ pub(crate) fn inject(
 }
 
 impl<'a> Puppet<'a> {
-    fn new(pid: Pid, listener: &'a mut Listener) -> Result<Puppet<'a>, RunError> {
+    fn new(pid: Pid, listener: &'a Listener) -> Result<Puppet<'a>, RunError> {
         let saved = sys::registers(pid)?;
         let gadget = find_syscall(pid)?;
         // SIGTRAP stays open: the kernel would reset its handler to force it through.

@@ -21,6 +21,7 @@ mod broker;
 mod compaction;
 #[allow(dead_code, unreachable_pub, reason = "shared with the helper, which uses it; here for its tests")]
 mod confinement;
+mod credit;
 mod filter;
 mod front;
 mod inject;

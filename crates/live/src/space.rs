@@ -6,6 +6,7 @@
 
 use crate::areas::{self, Area, Backing, PageMap};
 use crate::broker::{Broker, Wish};
+use crate::credit::{BOOST, Credit};
 use crate::sys::{self, Change, Notification, Pid, SharedMapping, Status};
 use crate::wire::{self, Control, Counters, Reply, Request, Run, op, say};
 use crate::{FrameChoice, RunError};
@@ -15,12 +16,6 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long a helper keeps its priority while it takes frames, unless it is done earlier.
-const BOOST: Duration = Duration::from_millis(20);
-/// Longest total time of priority in a burst of requests.
-const CREDIT: Duration = Duration::from_secs(1);
-/// Share of priority in the long run: 1 in this number.
-const CREDIT_REGAINED: u32 = 4;
 /// Longest wait for an answer without any activity of the helper; ten times as long while it is in uninterruptible sleep.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Polling interval while waiting for a helper.
@@ -94,28 +89,8 @@ struct Boost {
     before: ([u64; 128], (i32, i32)),
     since: Instant,
     until: Instant,
-}
-
-/// The time for which a helper may still have priority: a hijacked one must not keep a CPU from others.
-struct Credit {
-    left: Duration,
-    counted: Instant,
-}
-
-impl Credit {
-    fn new() -> Credit {
-        Credit { left: CREDIT, counted: Instant::now() }
-    }
-
-    fn has_some(&mut self, now: Instant) -> bool {
-        let regained = now.saturating_duration_since(self.counted) / CREDIT_REGAINED;
-        (self.left, self.counted) = ((self.left + regained).min(CREDIT), now);
-        self.left > BOOST
-    }
-
-    fn spend(&mut self, time: Duration) {
-        self.left = self.left.saturating_sub(time);
-    }
+    /// It has priority, and not only a CPU of its own.
+    urgent: bool,
 }
 
 /// The supervisor's ends of what a helper is born with.
@@ -190,6 +165,8 @@ impl Cradle {
         };
         // Only the helper keeps its end: when it is gone, the socket says so.
         drop((self.helper_socket, self.control_file));
+        // In the lane it takes stopped calls, as the supervisor does.
+        sys::shorten_slice(helper);
         let welcome = space.first_message().and_then(|()| space.check_confinement(user));
         if welcome.is_err() {
             space.end();
@@ -305,9 +282,11 @@ impl Space {
     }
 
     fn end_boost(&mut self) {
-        if let Some(Boost { before: (cpus, scheduling), since, .. }) = self.boost.take() {
-            self.credit.spend(since.elapsed());
-            sys::set_scheduling(self.helper, scheduling);
+        if let Some(Boost { before: (cpus, scheduling), since, urgent, .. }) = self.boost.take() {
+            if urgent {
+                self.credit.spend(since.elapsed());
+                sys::set_scheduling(self.helper, scheduling);
+            }
             sys::set_affinity(self.helper, &cpus);
         }
     }
@@ -425,10 +404,11 @@ impl Space {
         // Looking for frames may take long; priority is for what comes then.
         let released = supply.broker.release(&*supply.choice, wanted);
         let since = Instant::now();
-        if released.pages > 0 && self.credit.has_some(since) {
+        let urgent = released.pages > 0 && self.credit.has_some(since);
+        if urgent {
             sys::set_realtime(self.helper, true);
         }
-        self.boost = Some(Boost { before, since, until: since + BOOST });
+        self.boost = Some(Boost { before, since, until: since + BOOST, urgent });
         self.taking = true;
         let node = released.node.map_or([0, 0], |node| [1, u64::from(node)]);
         self.answer(op::TAKE, wish.id, [released.pages, node[0], node[1]])

@@ -1,4 +1,4 @@
-//! The supervisor: one thread that answers the program's stopped system calls and injects helpers.
+//! The supervisor: one thread that answers the program's stopped system calls, which another takes, and injects helpers.
 //!
 //! It is the tracer of a thread only from the start to the end of an `execve` or a `fork`, so that debuggers work and
 //! signals cost nothing in between.
@@ -89,6 +89,7 @@ const SENT_MS: i32 = 60_000;
 const TOKEN_LISTENER: u64 = 0;
 const TOKEN_SIGNALS: u64 = 1;
 const TOKEN_FRONT: u64 = 2;
+const TOKEN_CALLS: u64 = 3;
 const TOKEN_SPACE: u64 = 1 << 32;
 const TOKEN_PROCESS: u64 = 2 << 32;
 
@@ -134,14 +135,18 @@ impl Supervisor {
         let poller = Poller::new()?;
         let (signals, _) = sys::signals_as_file(&[libc::SIGCHLD])?;
         sys::prefer_same_cpu(&channels.listener);
-        poller.add(&channels.listener, TOKEN_LISTENER)?;
+        // All there is without real-time priority. Before the listener's thread begins, which inherits it.
+        sys::shorten_slice(0);
+        poller.add_for_end(&channels.listener, TOKEN_LISTENER)?;
         poller.add(&signals, TOKEN_SIGNALS)?;
         poller.add(&channels.front, TOKEN_FRONT)?;
+        let listener = Listener::new(channels.listener)?;
+        poller.add(listener.bell(), TOKEN_CALLS)?;
         Ok(Supervisor {
             kit: Kit::new()?,
             settings,
             supply,
-            listener: Listener::new(channels.listener),
+            listener,
             signals,
             front: Some(channels.front),
             poller,
@@ -183,7 +188,7 @@ impl Supervisor {
                         self.filtered = false;
                         self.poller.remove(self.listener.fd());
                     }
-                    TOKEN_LISTENER => self.take_notification(),
+                    TOKEN_CALLS => self.on_calls(),
                     TOKEN_SIGNALS => self.on_signals(),
                     TOKEN_FRONT => self.on_front(),
                     token if token & TOKEN_PROCESS != 0 => self.on_exit(token as u32 as Pid),
@@ -222,9 +227,8 @@ impl Supervisor {
 
     /// A notification that was taken by somebody who could not serve it.
     fn next_passed_on(&mut self) -> Option<Notification> {
-        let early = self.listener.early.pop_front();
         let listener = self.listener.fd();
-        early.or_else(|| self.spaces.values_mut().find_map(|served| served.space.passed_on(listener)))
+        self.spaces.values_mut().find_map(|served| served.space.passed_on(listener))
     }
 
     /// With one address space in the run, its helper reads the listener and answers simple calls at once, without the
@@ -237,26 +241,33 @@ impl Supervisor {
         let Some((&id, served)) = self.spaces.iter_mut().next() else { return };
         // It may have given up privileges since it began.
         let may = served.jobs.is_empty() && served.space.users.iter().all(|&user| sys::is_as_privileged(user));
-        if may && served.space.set_lane(&self.supply, Some(self.listener.fd())).is_ok() {
-            self.poller.remove(self.listener.fd());
-            self.lane = Some(id);
+        if may && self.listener.lend() {
+            match served.space.set_lane(&self.supply, Some(self.listener.fd())) {
+                Ok(()) => self.lane = Some(id),
+                // It may have the descriptor nonetheless.
+                Err(_) => {
+                    self.lose(id);
+                    self.listener.take_back();
+                }
+            }
         }
     }
 
     /// Takes the listener back.
     fn end_lane(&mut self) {
         let Some(id) = self.lane.take() else { return };
-        let _ = self.poller.add(self.listener.fd(), TOKEN_LISTENER);
         let lost = self.spaces.get_mut(&id).is_some_and(|served| served.space.set_lane(&self.supply, None).is_err());
         if lost {
             self.lose(id);
         }
+        self.listener.take_back();
     }
 
     // --- stopped system calls ---
 
-    fn take_notification(&mut self) {
-        if let Some(notification) = self.listener.take() {
+    /// Those that have been taken until now: what comes meanwhile is for the next round, after all other events.
+    fn on_calls(&mut self) {
+        for notification in self.listener.taken() {
             self.on_notification(&notification);
         }
     }

@@ -124,9 +124,14 @@ pub(crate) fn is_pending(listener: &OwnedFd, id: u64) -> bool {
 
 /// Whether a descriptor becomes readable within `timeout_ms`.
 pub(crate) fn is_readable(fd: &OwnedFd, timeout_ms: i32) -> bool {
+    polled(fd, timeout_ms) & libc::POLLIN != 0
+}
+
+/// What a descriptor reports within `timeout_ms`, of POLLIN, POLLHUP and POLLERR.
+pub(crate) fn polled(fd: &OwnedFd, timeout_ms: i32) -> i16 {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid structure.
-    unsafe { libc::poll(&raw mut poll, 1, timeout_ms) == 1 && poll.revents & libc::POLLIN != 0 }
+    if unsafe { libc::poll(&raw mut poll, 1, timeout_ms) } == 1 { poll.revents } else { 0 }
 }
 
 /// Lets the call proceed in the kernel.
@@ -498,9 +503,10 @@ pub(crate) fn read_memory(pid: Pid, address: u64, into: &mut [u8]) -> bool {
     read == into.len() as isize
 }
 
-/// Starts a copy of this process. The process must have a single thread.
+/// Starts a copy of this process. Where it has other threads (the supervisor's), the child must not need what they may hold.
 pub(crate) fn fork() -> io::Result<Pid> {
-    // SAFETY: the process has one thread (documented on `crate::run`), so the child may do anything.
+    // SAFETY: with one thread (documented on `crate::run`) the child may do anything. The supervisor's others hold no lock that a
+    // child takes: the listener's are its own, and the C library puts those of its allocator right.
     check(i64::from(unsafe { libc::fork() })).map(|pid| pid as Pid)
 }
 
@@ -631,12 +637,41 @@ pub(crate) fn is_realtime(pid: Pid) -> bool {
 pub(crate) fn set_scheduling(pid: Pid, (policy, priority): (i32, i32)) {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the structure is valid for the call.
-    unsafe { libc::sched_setscheduler(pid, policy, &raw const parameters) };
+    let set = |policy| unsafe { libc::sched_setscheduler(pid, policy, &raw const parameters) };
+    // Where real-time priority came of a limit and not of CAP_SYS_NICE, the flag that came with it cannot be taken back.
+    if set(policy) < 0 {
+        set(policy | libc::SCHED_RESET_ON_FORK);
+    }
+}
+
+/// Asks the kernel to let a process (0 = this one) run soon after it wakes, beside processes that compute: its slice is the
+/// shortest there is. Its share stays the same. Before Linux 6.12 the kernel ignores this.
+pub(crate) fn shorten_slice(pid: Pid) {
+    const SHORTEST_NS: u64 = 100_000;
+    let size = size_of::<libc::sched_attr>() as u32;
+    // SAFETY: zeros are a valid value of this structure of numbers.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes at most `size` bytes of the structure.
+    let found = unsafe { libc::syscall(libc::SYS_sched_getattr, pid, &raw mut attributes, size, 0) };
+    if found < 0 || attributes.sched_policy != libc::SCHED_OTHER as u32 {
+        return;
+    }
+    (attributes.size, attributes.sched_runtime) = (size, SHORTEST_NS);
+    // SAFETY: the kernel reads `size` bytes of the structure.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, pid, &raw const attributes, 0) };
 }
 
 /// Puts a process (0 = this one) before all that are not real-time, or back among them. What it starts is not.
 pub(crate) fn set_realtime(pid: Pid, on: bool) {
     set_scheduling(pid, if on { (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1) } else { (libc::SCHED_OTHER, 0) });
+}
+
+/// Processor time that the calling thread has used.
+pub(crate) fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is valid for the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The CPU that a process runs on, or ran on last.
@@ -1076,8 +1111,17 @@ impl Poller {
     }
 
     /// Reports `token` while `fd` is readable.
-    pub(crate) fn add(&self, fd: &OwnedFd, token: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
+    pub(crate) fn add(&self, fd: &impl AsRawFd, token: u64) -> io::Result<()> {
+        self.add_events(fd, libc::EPOLLIN as u32, token)
+    }
+
+    /// Reports the hang-up of `fd` as `token`, and nothing else.
+    pub(crate) fn add_for_end(&self, fd: &impl AsRawFd, token: u64) -> io::Result<()> {
+        self.add_events(fd, 0, token)
+    }
+
+    fn add_events(&self, fd: &impl AsRawFd, events: u32, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: token };
         let (this, fd) = (self.0.as_raw_fd(), fd.as_raw_fd());
         // SAFETY: `event` is valid for the call.
         check(i64::from(unsafe { libc::epoll_ctl(this, libc::EPOLL_CTL_ADD, fd, &raw mut event) })).map(|_| ())

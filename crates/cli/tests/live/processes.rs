@@ -202,14 +202,27 @@ fn children_without_colors_work_beside_the_program() {
     assert_eq!(ended.stdout, "1000\n".repeat(3));
 }
 
+/// A stopped call that a signal interrupts before it is taken ends with EINTR, a fork as well: it is taken at once.
+#[test]
+fn a_signal_does_not_end_a_fork() {
+    let Some(machine) = Machine::take(&["cc"]) else { return };
+    let program = machine.compile("processes", &[]);
+    let command = [program.to_str().expect("text"), "forks_among_signals"];
+    Launch::new(&machine, &command).options(&["--no-children"]).colored().end().assert_success();
+}
+
 /// Nor are its calls lost when the last colored process ends.
 #[test]
 fn a_child_without_colors_outlives_the_run() {
     let Some(machine) = Machine::take(&["sh", "sort"]) else { return };
-    let mark = scratch("late.txt");
+    let (early, mark) = (scratch("early.txt"), scratch("late.txt"));
     let _ = std::fs::remove_file(&mark);
-    let script =
-        format!("(while kill -0 $$; do sleep 0.1; done; echo late | sort >'{}') 2>&- >&- & exit 0", mark.display());
+    std::fs::write(&early, "late\n").expect("a writable directory");
+    let script = format!(
+        "(while kill -0 $$; do sleep 0.1; done; sort '{}' >'{}'; :) 2>&- >&- & exit 0",
+        early.display(),
+        mark.display()
+    );
     let ended =
         Launch::new(&machine, &["sh", "-c", &script]).options(&["--no-children"]).colored().end_with_survivors();
     ended.assert_success();

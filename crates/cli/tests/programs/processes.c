@@ -318,8 +318,35 @@ static void daemonises(void)
 	_exit(0);
 }
 
+static void notice(int signal)
+{
+	(void)signal;
+}
+
+/* A handler without SA_RESTART, and a signal while the next fork waits to be looked at: that a child has ended. */
+static void forks_among_signals(void)
+{
+	enum { ROUNDS = 100 };
+	struct sigaction action = {.sa_handler = notice};
+	CHECK(sigaction(SIGCHLD, &action, NULL) == 0);
+	int failed = 0;
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int each = 0; each < 2; each++) {
+			pid_t child = fork();
+			if (child == 0)
+				_exit(0);
+			failed += child < 0;
+		}
+		while (wait(NULL) > 0 || errno == EINTR)
+			;
+	}
+	/* What the kernel has no remedy for: a signal before anybody could have taken the call. */
+	CHECK(failed <= 2 * ROUNDS / 10);
+}
+
 CHECKS({"fork_copies", fork_copies}, {"fresh_memory_of_a_child", fresh_memory_of_a_child}, {"fork_storm", fork_storm},
        {"is_a_child", is_a_child}, {"vfork_and_exec", vfork_and_exec}, {"spawns", spawns},
        {"clone_with_the_same_memory", clone_with_the_same_memory}, {"exec_chain", exec_chain},
        {"exec_from_another_thread", exec_from_another_thread}, {"exec_that_fails", exec_that_fails},
-       {"fork_that_fails", fork_that_fails}, {"fork_from_threads", fork_from_threads}, {"daemonises", daemonises})
+       {"fork_that_fails", fork_that_fails}, {"fork_from_threads", fork_from_threads}, {"daemonises", daemonises},
+       {"forks_among_signals", forks_among_signals})

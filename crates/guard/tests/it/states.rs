@@ -171,7 +171,7 @@ fn three_cores_in_any_order() {
 }
 
 /// Budgets of one to three quanta, hard or soft, each way of sharing, each change. What differs only in the order of cores that
-/// are alike is visited once: of cores 1 and 2, and of all three where nothing changes besides.
+/// are alike is visited once: of cores 1 and 2, and of all three where nothing changes besides. 606,368,273 states.
 #[test]
 #[ignore = "takes long: make prove"]
 fn every_system_of_three_cores_in_any_order() {

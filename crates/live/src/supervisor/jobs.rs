@@ -182,14 +182,15 @@ impl Supervisor {
     /// A helper is gone while its program lives: its faults and calls cannot be served any more.
     pub(super) fn lose(&mut self, id: u64) {
         let Some(served) = self.spaces.remove(&id) else { return };
-        if self.lane == Some(id) {
-            self.end_lane();
-        }
         let ended = self.ends_with_helper(&served.space);
         let users = || served.space.users.iter().filter_map(|user| self.processes.get(user));
         let all: Vec<&OwnedFd> = users().map(|user| &user.handle).chain([&served.space.helper_process]).collect();
         all.iter().for_each(|process| sys::signal_process(process, libc::SIGKILL));
         all.iter().for_each(|process| sys::await_killed(process));
+        if self.lane == Some(id) {
+            self.lane = None;
+            self.listener.take_back();
+        }
         if !ended {
             let limit = Memory::of_this_process().tight_limit();
             self.problem(format!("{}: the helper is lost{limit}, the program is ended", served.space.program));

@@ -155,7 +155,7 @@ impl Supervisor {
         let looks = self.supply.choice.looks_per_page();
         let program = *self.program.get_or_insert(pid);
         let prefault = if began == "exec" && pid == program { self.settings.prefault_pages } else { 0 };
-        let injected = inject::inject(&self.kit, &self.settings, looks, prefault, &mut self.listener, pid);
+        let injected = inject::inject(&self.kit, &self.settings, looks, prefault, &self.listener, pid);
         if injected.is_err() {
             self.end_stillborn();
         }
@@ -226,7 +226,7 @@ impl Supervisor {
         let Some(mut served) = self.spaces.remove(&id) else { return };
         // Calls that the helper took are still answered: they may come from a process that shares the memory uncounted.
         while let Some(taken) = served.space.passed_on(self.listener.fd()) {
-            self.listener.early.push_back(taken);
+            self.listener.keep(taken);
         }
         served.space.await_end();
         self.close_space(served);
