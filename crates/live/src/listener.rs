@@ -35,7 +35,7 @@ struct State {
     turn: Turn,
 }
 
-/// Who takes notifications.
+/// Which side takes notifications.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// The thread.
@@ -81,7 +81,7 @@ impl Listener {
         self.shared.push(&mut self.shared.lock(), notification);
     }
 
-    /// From now on a helper takes notifications, and nobody else does; not while some wait to be served.
+    /// From now on a helper alone takes notifications; refused while some wait to be served.
     pub(crate) fn lend(&self) -> bool {
         let mut state = self.shared.lock();
         let may = state.taken.is_empty();
@@ -158,7 +158,7 @@ impl Shared {
                 }
                 continue;
             }
-            // With the lock from the second look on, so that nobody else takes: a helper that waits for a call serves nothing.
+            // The lock is held from the second look on, so that there is one reader: a helper that waits for a call serves nothing.
             let mut state = self.lock();
             if state.turn == Turn::Thread
                 && sys::is_readable(&self.fd, 0)

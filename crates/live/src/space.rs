@@ -89,7 +89,7 @@ struct Boost {
     before: ([u64; 128], (i32, i32)),
     since: Instant,
     until: Instant,
-    /// It has priority, and not only a CPU of its own.
+    /// It has priority besides being pinned to its CPU.
     urgent: bool,
 }
 

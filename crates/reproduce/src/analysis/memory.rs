@@ -15,7 +15,7 @@ pub(super) struct Memory {
     line_bytes: u64,
 }
 
-/// What [`Method::GuaranteedBandwidth`](crate::figure::Method) is told.
+/// The fields of [`Method::GuaranteedBandwidth`](crate::figure::Method).
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct With {

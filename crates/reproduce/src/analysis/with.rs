@@ -70,7 +70,7 @@ fn fields(method: Method) -> &'static [&'static str] {
         Method::Crs => &["at"],
         Method::Optimize => &["unit*", "period_max*"],
         Method::FrameRules | Method::PlaceThenAvoid | Method::Repeat | Method::Servers | Method::Algorithm8 => &[],
-        // It has fields of its own.
+        // Its fields are read in `memory`.
         Method::GuaranteedBandwidth => &[],
     }
 }
