@@ -34,12 +34,16 @@ impl Memory {
         if !(1..=4096).contains(&with.line_bytes) {
             return Err(wrong(format!("line_bytes {}", with.line_bytes), "1 to 4096"));
         }
-        let loaded = Standard::load(&with.device).and_then(|standard| {
-            let device = standard.device(DeviceChoice::default())?;
-            let refresh = RefreshPlan::named(&with.refresh, &device)?;
-            Ok((Device { timing: refresh.timing, ..device }, refresh))
-        });
-        let (device, refresh) = loaded.map_err(|error| wrong(error.to_string(), "devices that memtint knows"))?;
+        let known = || Standard::names().collect::<Vec<_>>().join(", ");
+        let standard =
+            Standard::load(&with.device).map_err(|_| wrong(format!("device {:?}", with.device), &known()))?;
+        let device = standard.device(DeviceChoice::default());
+        let device = device.map_err(|error| wrong(error.to_string(), "a device with a default density and width"))?;
+        let names = RefreshPlan::NAMES.join(", ");
+        let refresh = RefreshPlan::named(&with.refresh, &device).map_err(|_| {
+            wrong(format!("refresh {:?}", with.refresh), &format!("{names}, as far as the device has it"))
+        })?;
+        let device = Device { timing: refresh.timing, ..device };
         Ok(Memory { device, refresh, line_bytes: with.line_bytes })
     }
 

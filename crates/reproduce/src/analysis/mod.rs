@@ -83,7 +83,8 @@ fn ready(figure: &Figure, analysis: &Analysis, item: &str) -> Result<Ready, Repr
     }
     let Some(set) = taskset.and_then(|name| figure.taskset.get(name)) else {
         let known: Vec<&str> = figure.taskset.keys().map(String::as_str).collect();
-        return Err(refuse(&figure.id, field("taskset"), taskset.unwrap_or("absent"), known.join(", ")));
+        let accepted = if known.is_empty() { "a [taskset.NAME] of the file".to_owned() } else { known.join(", ") };
+        return Err(refuse(&figure.id, field("taskset"), taskset.unwrap_or("absent"), accepted));
     };
     let mut table = set.clone();
     lay(&analysis.over, &mut table);

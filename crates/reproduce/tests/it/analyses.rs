@@ -169,6 +169,22 @@ fn what_is_wrong_with_an_analysis_is_said() {
 }
 
 #[test]
+fn what_is_wrong_with_an_analysis_of_a_memory_is_said() {
+    let id = "memguard-guaranteed";
+    let said = |from: &str, to: &str, words: &[&str]| {
+        let error = catalogue::parse(&text(id, &[(from, to)]), id).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    };
+    said("device = \"ddr2-800\"", "device = \"ddr9\"", &["DDR2-800", "with", "device \"ddr9\"", "ddr2-800, "]);
+    said("refresh = \"staggered\"", "refresh = \"same-bank\"", &["refresh \"same-bank\"", "staggered"]);
+    said("line_bytes = 64", "line_bytes = 0", &["line_bytes 0", "1 to 4096"]);
+    said(", line_bytes = 64", "", &["line_bytes"]);
+    said("method = \"guaranteed-bandwidth\"", "method = \"task-set\"", &["taskset is absent", "[taskset.NAME]"]);
+    let with_tasks = "method = \"guaranteed-bandwidth\"\ntaskset = \"one\"";
+    said("method = \"guaranteed-bandwidth\"", with_tasks, &["taskset", "one", "none"]);
+}
+
+#[test]
 fn claims_on_what_the_short_form_leaves_out_are_not_looked_at() {
     let figure = |short: &str| {
         let text = format!(
