@@ -403,6 +403,12 @@ pub enum Method {
     /// row cycle that MemGuard's slides add up (`slides`), and for `reads` and `writes` of one bank, each of another row, all
     /// without refresh; `guaranteed MB/s` with it.
     GuaranteedBandwidth,
+    /// Whether the guaranteed bandwidth covers the budgets of cores, without a task set. `with` says `budgets_mb_per_s` (one of each
+    /// core), `guaranteed_mb_per_s`, `quantum` and `skid` in lines, `period_us` and `line_bytes`: `cores`, `terms of a sum from 0 to
+    /// their number`, `budgets MB/s`, `budgets, quanta and skids MB/s`; whether the budgets are `below` and `at most` the
+    /// guaranteed; whether the regulator's rule has the system `accepted`, and would with a guarantee of just budgets, quanta
+    /// and skids (`accepted at equality`), and with an event less (`accepted below equality`).
+    ReservationRule,
     /// Servers that cost least, periods to `period_max`, all multiples of `unit`, tasks assigned as in the file: `found`, for each
     /// `S period ms`, `S budget ms`; `unhidden percent` of all time.
     Optimize,

@@ -2,6 +2,7 @@
 
 mod cyclic;
 mod memory;
+mod reservations;
 mod servers;
 mod with;
 
@@ -15,6 +16,7 @@ use memtint_taskset::TaskFile;
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
+use reservations::Reservations;
 use std::collections::BTreeMap;
 use toml::Value;
 use with::With;
@@ -34,6 +36,7 @@ pub(crate) struct Ready {
 enum Subject {
     Tasks(Box<OfTasks>),
     Memory(Box<Memory>),
+    Reservations(Reservations),
 }
 
 /// An analysis of a task set.
@@ -74,11 +77,10 @@ fn ready(figure: &Figure, analysis: &Analysis, item: &str) -> Result<Ready, Repr
     let mut with = Value::Table(analysis.with.clone());
     fill(&mut with, item);
     let taskset = analysis.taskset.as_deref();
-    if analysis.method == Method::GuaranteedBandwidth {
+    if let Some(subject) = without_tasks(analysis.method, &figure.id, &field("with"), &with).transpose()? {
         if let Some(given) = taskset {
             return Err(refuse(&figure.id, field("taskset"), given, "none: the method asks nothing of tasks"));
         }
-        let subject = Subject::Memory(Box::new(Memory::read(&figure.id, &field("with"), &with)?));
         return Ok(Ready { name, subject });
     }
     let Some(set) = taskset.and_then(|name| figure.taskset.get(name)) else {
@@ -109,6 +111,15 @@ fn ready(figure: &Figure, analysis: &Analysis, item: &str) -> Result<Ready, Repr
     Ok(Ready { name, subject })
 }
 
+/// What a method that needs no task set is about; `None` for the others.
+fn without_tasks(method: Method, id: &str, field: &str, with: &Value) -> Option<Result<Subject, ReproduceError>> {
+    match method {
+        Method::GuaranteedBandwidth => Some(Memory::read(id, field, with).map(|memory| Subject::Memory(Box::new(memory)))),
+        Method::ReservationRule => Some(Reservations::read(id, field, with).map(Subject::Reservations)),
+        _ => None,
+    }
+}
+
 /// A density out of a list is a text until here.
 fn number_density(set: &mut Value) {
     if let Some(density) = set.get_mut("memory").and_then(|memory| memory.get_mut("density"))
@@ -130,6 +141,7 @@ pub(crate) fn run(all: &[Ready]) -> Result<Answers, ReproduceError> {
         match &ready.subject {
             Subject::Tasks(tasks) => tasks.run(&mut found)?,
             Subject::Memory(memory) => memory.run(&mut found),
+            Subject::Reservations(reservations) => reservations.run(&mut found),
         }
         answers.insert(ready.name.clone(), found);
     }
@@ -158,7 +170,7 @@ impl OfTasks {
             Method::Algorithm8 => self.algorithm_8(found),
             Method::Optimize => self.optimize(found),
             // Not of tasks.
-            Method::GuaranteedBandwidth => Ok(()),
+            Method::GuaranteedBandwidth | Method::ReservationRule => Ok(()),
         }
     }
 

@@ -71,7 +71,7 @@ fn fields(method: Method) -> &'static [&'static str] {
         Method::Optimize => &["unit*", "period_max*"],
         Method::FrameRules | Method::PlaceThenAvoid | Method::Repeat | Method::Servers | Method::Algorithm8 => &[],
         // Its fields are read in `memory`.
-        Method::GuaranteedBandwidth => &[],
+        Method::GuaranteedBandwidth | Method::ReservationRule => &[],
     }
 }
 

@@ -185,6 +185,26 @@ fn what_is_wrong_with_an_analysis_of_a_memory_is_said() {
 }
 
 #[test]
+fn what_is_wrong_with_a_reservation_rule_is_said() {
+    let id = "memguard-rule";
+    let said = |from: &str, to: &str, words: &[&str]| {
+        let error = catalogue::parse(&text(id, &[(from, to)]), id).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    };
+    said("[1000, 200]", "[]", &["1.0 and 0.2 GB/s", "no budgets_mb_per_s", "one of each core"]);
+    said("[1000, 200]", "[1000, 0]", &["budgets_mb_per_s 0", "1 to 1000000"]);
+    said("line_bytes = 64", "line_bytes = 1000000", &["budget of group 1 is 0"]);
+    said(
+        "guaranteed_mb_per_s = 1200, quantum = 1, skid = 0, period_us = 1000",
+        "guaranteed_mb_per_s = 200000, quantum = 1, skid = 0, period_us = 1000000",
+        &["guaranteed events", "3125000000", "accepted are up to 2147483647"],
+    );
+    said("guaranteed_mb_per_s = 1200", "guarantee = 1200", &["guarantee", "guaranteed_mb_per_s"]);
+    let with_tasks = "method = \"reservation-rule\"\ntaskset = \"one\"";
+    said("method = \"reservation-rule\"", with_tasks, &["taskset", "one", "none"]);
+}
+
+#[test]
 fn claims_on_what_the_short_form_leaves_out_are_not_looked_at() {
     let figure = |short: &str| {
         let text = format!(

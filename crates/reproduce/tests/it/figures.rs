@@ -264,7 +264,7 @@ fn assert_pinned(figures: &[Figure]) {
 fn the_counts_of_verdicts_are_pinned() {
     let figures = catalogue::figures().unwrap();
     let count = |verdict| figures.iter().filter(|figure| pinned(figure) == Some(verdict)).count();
-    assert_eq!(["agrees", "differs", "cannot be right"].map(count), [36, 33, 12]);
+    assert_eq!(["agrees", "differs", "cannot be right"].map(count), [36, 33, 13]);
 }
 
 /// The quickest of the simulated figures, in full.
