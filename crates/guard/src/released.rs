@@ -1,9 +1,9 @@
 //! MemGuard's module as released (commit `bcb08a4`, 2022), one counter of it: a model to compare with, not a regulator to use.
 //!
-//! Each [`Defect`] of its algorithm can be present or mended by itself, so that a test shows what it costs. Mended means: as this
-//! crate's algorithm has it; the release has no such form. Source: the module's code, `memguard.c`. Left out is what concerns its
-//! place in Linux and not the algorithm: scheduling classes that its throttling thread does not preempt, PREEMPT_RT, CPU
-//! hotplug, parsing, interrupts sent while interrupts are off.
+//! Each [`Defect`] can be present or mended by itself, so that a test shows what it costs. Mended means: as this crate's algorithm
+//! has it; the release has no such form. Source: the module's code, `memguard.c`. Left out is what has no effect on which events are
+//! let through: assertions that fail under PREEMPT_RT, parsing of what is written to its files, interrupts sent while interrupts
+//! are off, and the cost of spinning and of tracing.
 
 use std::collections::BTreeSet;
 
@@ -26,11 +26,29 @@ pub enum Defect {
     RestartWithoutStop,
     /// Events in the kernel are not counted.
     KernelUncounted,
+    /// A throttled core runs a FIFO thread of priority 50: what comes before that thread goes on.
+    UrgentUnthrottled,
+    /// CPU hotplug is not noticed: a core that goes offline counts as one that has budget left, and a core that comes online is
+    /// not regulated.
+    HotplugUnseen,
+    /// The divisor of the bandwidth that is printed is an `int`, and overflows from periods of 2048 us on.
+    DivisorOverflow,
+}
+
+/// What uses memory on a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum By {
+    /// A task in user mode, FIFO priority 50 or less.
+    Task,
+    /// The kernel, for such a task: system calls, page faults.
+    Kernel,
+    /// A SCHED_DEADLINE task or one of a FIFO priority above 50, in user mode, or an interrupt handler that is counted.
+    Urgent,
 }
 
 impl Defect {
     /// All of them: the release.
-    pub const ALL: [Defect; 7] = [
+    pub const ALL: [Defect; 10] = [
         Defect::ReclaimOverGrants,
         Defect::RaidedDonor,
         Defect::UnreachableCompensation,
@@ -38,6 +56,9 @@ impl Defect {
         Defect::IdleBlocksSharing,
         Defect::RestartWithoutStop,
         Defect::KernelUncounted,
+        Defect::UrgentUnthrottled,
+        Defect::HotplugUnseen,
+        Defect::DivisorOverflow,
     ];
 }
 
@@ -59,6 +80,8 @@ pub struct Settings {
     pub limits: Vec<u64>,
     /// Cores that are exempt from regulation.
     pub exempt: BTreeSet<usize>,
+    /// Cores that are offline when the module is loaded.
+    pub offline: BTreeSet<usize>,
     /// Predict, donate and reclaim.
     pub reclaim: bool,
     /// Least events worth reclaiming from others (`g_qmin`).
@@ -83,6 +106,9 @@ struct Core {
     average: u64,
     throttled: bool,
     idle: bool,
+    online: bool,
+    /// The module has a counter on it.
+    watched: bool,
     sharing: bool,
     /// Shortfall of this period (`prev_throttle_error`).
     shortfall: u64,
@@ -97,9 +123,9 @@ pub struct Released {
 }
 
 impl Released {
-    /// Loads the module with these defects. All cores are busy; the first period begins with their limits.
+    /// Loads the module with these defects. All cores that are online are busy; the first period begins with their limits.
     pub fn new(settings: Settings, defects: impl IntoIterator<Item = Defect>) -> Released {
-        let core = |&limit: &u64| Core {
+        let core = |(core, &limit): (usize, &u64)| Core {
             limit,
             current: limit,
             lent: 0,
@@ -108,10 +134,12 @@ impl Released {
             average: limit,
             throttled: false,
             idle: false,
+            online: !settings.offline.contains(&core),
+            watched: !settings.offline.contains(&core),
             sharing: false,
             shortfall: 0,
         };
-        let cores = settings.limits.iter().map(core).collect();
+        let cores = settings.limits.iter().enumerate().map(core).collect();
         Released { settings, defects: defects.into_iter().collect(), cores }
     }
 
@@ -147,12 +175,30 @@ impl Released {
         }
     }
 
-    /// A core would use memory: `true` if it does, `false` if it stands still.
-    pub fn access(&mut self, core: usize, in_kernel: bool) -> bool {
-        if self.cores[core].throttled {
+    /// A core goes offline, or comes online and has work.
+    pub fn set_online(&mut self, core: usize, online: bool) {
+        self.cores[core].online = online;
+        if self.has(Defect::HotplugUnseen) {
+            return;
+        }
+        self.cores[core].watched = online;
+        if online {
+            self.begin_period(core, true);
+        } else {
+            self.share_if_all_are_throttled();
+        }
+    }
+
+    /// A core would use memory: `true` if it does, `false` if it stands still or is offline.
+    pub fn access(&mut self, core: usize, by: By) -> bool {
+        let this = &self.cores[core];
+        if !this.online {
             return false;
         }
-        if in_kernel && self.has(Defect::KernelUncounted) {
+        if this.throttled {
+            return by == By::Urgent && self.has(Defect::UrgentUnthrottled);
+        }
+        if !this.watched || by == By::Kernel && self.has(Defect::KernelUncounted) {
             return true;
         }
         let limit = self.cores[core].limit;
@@ -245,7 +291,11 @@ impl Released {
 
     fn share_if_all_are_throttled(&mut self) {
         let counts_idle = self.has(Defect::IdleBlocksSharing);
-        let blocks = |core: &Core| !core.throttled && (counts_idle || !core.idle);
+        let counts_offline = self.has(Defect::HotplugUnseen);
+        let blocks = |core: &Core| {
+            let absent = core.idle && !counts_idle || !core.online && !counts_offline || !core.watched;
+            !core.throttled && !absent
+        };
         if self.cores.iter().any(blocks) {
             return;
         }
@@ -262,11 +312,11 @@ impl Released {
             }
         }
     }
-}
 
-/// Bandwidth in MB/s (2^20 bytes) that the module prints for this number of events of 64 bytes in a period of `period_us`. Its
-/// divisor is an `int`, which overflows from 2048 us on.
-pub fn printed_bandwidth(events: i64, period_us: i32) -> i64 {
-    let divisor = i64::from(period_us.wrapping_shl(20));
-    if divisor == 0 { 0 } else { events * 64 * 1_000_000 / divisor }
+    /// Bandwidth in MB/s (2^20 bytes) that the module prints for this number of events of 64 bytes in a period of `period_us`.
+    pub fn printed_bandwidth(&self, events: i64, period_us: i32) -> i64 {
+        let wide = i64::from(period_us) << 20;
+        let divisor = if self.has(Defect::DivisorOverflow) { i64::from(wide as i32) } else { wide };
+        if divisor == 0 { 0 } else { events * 64 * 1_000_000 / divisor }
+    }
 }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use memtint_guard::released::{Defect, Exclusive, Released, Settings, printed_bandwidth};
+use memtint_guard::released::{By, Defect, Exclusive, Released, Settings};
 use memtint_guard::{Config, Event, Ewma, Group, Kind, Reservation, Sharing, bandwidth};
 use memtint_units::Picoseconds;
 
 use crate::system::System;
 
 fn release(limits: &[u64], exclusive: Exclusive) -> Settings {
-    Settings { limits: limits.to_vec(), exempt: BTreeSet::new(), reclaim: true, least_reclaim: 1, exclusive }
+    let (limits, none) = (limits.to_vec(), BTreeSet::new());
+    Settings { limits, exempt: none.clone(), offline: none, reclaim: true, least_reclaim: 1, exclusive }
 }
 
 /// The same budgets, soft, in ours.
@@ -26,7 +27,11 @@ fn ours(limits: &[u64], sharing: Sharing) -> System<Ewma> {
 }
 
 fn use_up_to(release: &mut Released, core: usize, most: u32) -> u32 {
-    (0..most).take_while(|_| release.access(core, false)).count() as u32
+    use_by(release, core, most, By::Task)
+}
+
+fn use_by(release: &mut Released, core: usize, most: u32, by: By) -> u32 {
+    (0..most).take_while(|_| release.access(core, by)).count() as u32
 }
 
 /// The release with all defects; and with one of them mended.
@@ -186,19 +191,69 @@ fn a_period_that_begins_early_ignores_the_donation() {
 fn events_in_the_kernel_are_not_counted() {
     let settings = release(&[100, 50], Exclusive::Off);
     let used = with_and_without(&settings, Defect::KernelUncounted)
-        .map(|mut release| (0..1000).take_while(|_| release.access(0, true)).count());
+        .map(|mut release| use_by(&mut release, 0, 1000, By::Kernel));
     assert_eq!(used, [1000, 100]);
-    // Ours has no such distinction: a backend reports all events, or states which it leaves out.
+
+    // Ours does not ask where an event comes from.
+    assert_eq!(ours(&[100, 50], Sharing::Off).use_up_to(0, 1000), 100);
+}
+
+#[test]
+fn what_is_more_urgent_than_the_throttling_thread_goes_on() {
+    let settings = release(&[100, 50], Exclusive::Off);
+    let used = with_and_without(&settings, Defect::UrgentUnthrottled).map(|mut release| {
+        use_up_to(&mut release, 0, 1000);
+        [By::Task, By::Urgent].map(|by| use_by(&mut release, 0, 1000, by))
+    });
+    assert_eq!(used, [[0, 1000], [0, 0]]);
+
+    // Ours has no classes of tasks: throttled is the core. How it is stopped is the backend's part.
+    let mut ours = ours(&[100, 50], Sharing::Off);
+    assert_eq!(ours.use_up_to(0, 1000), 100);
+    assert!(ours.is_stopped(0));
+}
+
+#[test]
+fn cores_that_come_and_go_are_not_noticed() {
+    let settings =
+        Settings { offline: BTreeSet::from([2]), reclaim: false, ..release(&[100, 50, 50], Exclusive::Spare) };
+    let used = with_and_without(&settings, Defect::HotplugUnseen).map(|mut release| {
+        // Core 0 goes: what was not throttled blocks sharing for ever.
+        release.set_online(0, false);
+        use_up_to(&mut release, 1, 50);
+        let shared = use_up_to(&mut release, 1, 1000);
+        // Core 2 comes.
+        release.set_online(2, true);
+        [shared, use_up_to(&mut release, 2, 1000)]
+    });
+    assert_eq!(used, [[0, 1000], [1000, 50]]);
+
+    // To ours, a core that goes is idle, and all cores begin as idle.
+    let mut ours = ours(&[100, 50, 50], Sharing::Spare);
+    ours.on(Event::Idle { core: 2, unused: 0 });
+    ours.on(Event::Idle { core: 0, unused: 0 });
+    ours.use_up_to(1, 50);
+    assert_eq!(ours.use_up_to(1, 1000), 1000);
+    ours.on(Event::Busy { core: 2 });
+    assert!(ours.is_stopped(1));
+    assert_eq!(ours.use_up_to(2, 50), 50);
 }
 
 #[test]
 fn the_divisor_overflows_from_2048_us_on() {
     // 1 GiB/s.
     let events = |period_us: i64| (1 << 30) * period_us / (64 * 1_000_000);
-    assert_eq!(printed_bandwidth(events(1000), 1000), 1023);
-    assert_eq!(printed_bandwidth(events(2047), 2047), 1023);
-    assert!(printed_bandwidth(events(2048), 2048) < 0);
-    assert_eq!(printed_bandwidth(events(4096), 4096), 0);
+    let settings = release(&[100], Exclusive::Off);
+    let printed = |period_us: i32| {
+        with_and_without(&settings, Defect::DivisorOverflow)
+            .map(|release| release.printed_bandwidth(events(period_us.into()), period_us))
+    };
+    assert_eq!(printed(1000), [1023, 1023]);
+    assert_eq!(printed(2047), [1023, 1023]);
+    let [overflown, mended] = printed(2048);
+    assert!(overflown < 0);
+    assert_eq!(mended, 1023);
+    assert_eq!(printed(4096), [0, 1023]);
     for period_us in [1000, 2047, 2048, 4096, 1_000_000] {
         let period = Picoseconds(period_us as u64 * 1_000_000);
         let mib = bandwidth(events(period_us) as u64, 64, period) >> 20;

@@ -114,7 +114,9 @@ fn ready(figure: &Figure, analysis: &Analysis, item: &str) -> Result<Ready, Repr
 /// What a method that needs no task set is about; `None` for the others.
 fn without_tasks(method: Method, id: &str, field: &str, with: &Value) -> Option<Result<Subject, ReproduceError>> {
     match method {
-        Method::GuaranteedBandwidth => Some(Memory::read(id, field, with).map(|memory| Subject::Memory(Box::new(memory)))),
+        Method::GuaranteedBandwidth => {
+            Some(Memory::read(id, field, with).map(|memory| Subject::Memory(Box::new(memory))))
+        }
         Method::ReservationRule => Some(Reservations::read(id, field, with).map(Subject::Reservations)),
         _ => None,
     }

@@ -99,9 +99,8 @@ impl Reservations {
         let cores = self.budgets.len() as u64;
         let budgets: u64 = self.budgets.iter().map(|&budget| u64::from(budget)).sum();
         let needed = budgets + cores * u64::from(self.quantum + self.skid);
-        let accepted = |guaranteed: u64| {
-            u32::try_from(guaranteed).is_ok_and(|guaranteed| self.config(guaranteed).check().is_ok())
-        };
+        let accepted =
+            |guaranteed: u64| u32::try_from(guaranteed).is_ok_and(|guaranteed| self.config(guaranteed).check().is_ok());
         let guaranteed = u64::from(self.guaranteed);
         for (name, number) in [("cores", cores), ("terms of a sum from 0 to their number", cores + 1)] {
             found.insert(name.to_owned(), super::count(number));
