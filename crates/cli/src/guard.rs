@@ -1,6 +1,7 @@
 //! `memtint guard`: regulated memory bandwidth.
 
 mod predict;
+mod regulate;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -18,9 +19,12 @@ use crate::output::{Failure, Format, print, print_json, table};
 
 /// Arguments of `memtint guard`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct GuardArguments {
+    #[command(flatten)]
+    regulate: regulate::RegulateArguments,
     #[command(subcommand)]
-    verb: GuardVerb,
+    verb: Option<GuardVerb>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -43,6 +47,12 @@ It is no bound: memtint analyze has one.\n\
 Exit status: 0, or 2 failure.\n\
 Example: memtint guard predict report.json --subject \"core 0\" --mb-per-s 200")]
     Predict(predict::PredictArguments),
+    /// Thaw and remove the groups of a regulator when it has ended.
+    #[command(hide = true)]
+    Guardian,
+    /// Cause events for the self-test.
+    #[command(hide = true)]
+    Load(regulate::LoadArguments),
 }
 
 /// Options of `memtint guard rmin`.
@@ -115,8 +125,11 @@ struct Slides {
 
 pub(crate) fn main(arguments: &GuardArguments, format: Format) -> Ending {
     match &arguments.verb {
-        GuardVerb::Rmin(rmin) => run_rmin(rmin, format),
-        GuardVerb::Predict(arguments) => predict::main(arguments, format),
+        None => regulate::main(&arguments.regulate, format),
+        Some(GuardVerb::Rmin(rmin)) => run_rmin(rmin, format),
+        Some(GuardVerb::Predict(arguments)) => predict::main(arguments, format),
+        Some(GuardVerb::Guardian) => regulate::guardian(),
+        Some(GuardVerb::Load(arguments)) => regulate::load(arguments),
     }
 }
 

@@ -65,7 +65,7 @@ enum Verb {
     Dram(dram::DramArguments),
     /// Simulates a machine with its tasks: cores, caches, controllers, DRAM, page allocator, schedulers.
     Sim(sim::SimArguments),
-    /// Says what bandwidth memory serves in the worst case, and how long a program takes under a budget of it.
+    /// Regulate the memory bandwidth of cgroups and CPUs; calculate what bandwidth memory guarantees.
     Guard(guard::GuardArguments),
     /// Decides whether a task set meets its deadlines, and says by which theorem and with which numbers.
     Analyze(analyze::AnalyzeArguments),

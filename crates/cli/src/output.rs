@@ -55,6 +55,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Refresh(#[from] memtint_refresh::RefreshError),
     #[error(transparent)]
+    Regulator(#[from] memtint_regulator::RegulatorError),
+    #[error(transparent)]
     Workload(#[from] memtint_workload::WorkloadError),
     /// A file that was named on the command line.
     #[error("{path:?}: cannot be {done}: {cause}")]
@@ -84,6 +86,13 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Writes a value as JSON to standard output, one line behind the last brace.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value).map_err(|error| Failure::Output(error.into()))?;
+    text.push('\n');
+    print(&text)
+}
+
+/// Writes a value as JSON to standard output, on one line.
+pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
+    let mut text = serde_json::to_string(value).map_err(|error| Failure::Output(error.into()))?;
     text.push('\n');
     print(&text)
 }

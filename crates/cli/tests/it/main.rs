@@ -4,6 +4,7 @@ mod analyze;
 mod bandwidth;
 mod decode;
 mod dram;
+mod guard;
 mod inputs;
 mod probe;
 mod program;

@@ -8,6 +8,7 @@ mod live {
     mod bench;
     mod boundary;
     mod coexist;
+    mod guard;
     mod job_control;
     mod limits;
     mod manners;

@@ -1,0 +1,147 @@
+//! The regulator thread of a CPU.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::counter::CounterError;
+use crate::promise::Cause;
+use crate::seat::{Common, Seat};
+use crate::sys;
+
+/// A pause of the occupying thread that means that something else ran, in nanoseconds: well above an interrupt handler.
+const PAUSE_NS: u64 = 200_000;
+
+/// Processor time of a regulator thread.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) total_ns: AtomicU64,
+    /// Spent on occupying the CPU.
+    pub(crate) occupied_ns: AtomicU64,
+}
+
+/// The regulator of one CPU, on a thread that is pinned there.
+#[derive(Debug)]
+pub(crate) struct CpuRegulator {
+    pub(crate) cpu: usize,
+    /// Index of its bell.
+    pub(crate) bell: usize,
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) common: Arc<Common>,
+    pub(crate) work: Arc<Work>,
+    period: u64,
+    /// Suspended time at the last period start.
+    suspended_ns: u64,
+}
+
+impl CpuRegulator {
+    pub(crate) fn new(cpu: usize, bell: usize, seats: Vec<Seat>, common: Arc<Common>, work: Arc<Work>) -> CpuRegulator {
+        CpuRegulator { cpu, bell, seats, common, work, period: 0, suspended_ns: suspended_ns() }
+    }
+
+    /// Regulates until it is told to stop. A counter that has failed, or a CPU that is offline, ends the regulation of all CPUs: the
+    /// last incident says why.
+    pub(crate) fn run(mut self) {
+        let begun = self.seats.iter_mut().try_for_each(Seat::begin);
+        if let Err(CounterError) = begun.and_then(|()| self.regulate()) {
+            self.end(Cause::CounterError);
+        }
+        self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
+    }
+
+    fn end(&self, cause: Cause) {
+        self.seats.iter().for_each(|seat| seat.report_cause(cause));
+        self.common.stop.store(true, Ordering::Release);
+    }
+
+    fn regulate(&mut self) -> Result<(), CounterError> {
+        let mut fds = self.fds();
+        while !self.common.stop.load(Ordering::Acquire) {
+            let timeout = Duration::from_nanos(self.boundary_ns().saturating_sub(sys::now_ns()));
+            // Interrupted or not: everything is looked at.
+            let _ = sys::wait_readable(&mut fds, timeout);
+            if sys::current_cpu() != self.cpu {
+                self.end(Cause::CpuOffline);
+                return Ok(());
+            }
+            self.step()?;
+            self.occupy()?;
+            self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn fds(&self) -> Vec<libc::pollfd> {
+        let bell = self.common.bells[self.bell].fd.as_fd();
+        let fds = std::iter::once(bell).chain(self.seats.iter().map(|seat| seat.counter().fd()));
+        fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect()
+    }
+
+    /// When the current period ends.
+    fn boundary_ns(&self) -> u64 {
+        self.common.start_ns.load(Ordering::Relaxed) + self.period * self.common.period_ns
+    }
+
+    /// Does what is due.
+    fn step(&mut self) -> Result<(), CounterError> {
+        let bell = &self.common.bells[self.bell];
+        if bell.rung.swap(false, Ordering::AcqRel) {
+            sys::clear(bell.fd.as_fd());
+            self.seats.iter_mut().try_for_each(Seat::look)?;
+        }
+        let now_ns = sys::now_ns();
+        if now_ns >= self.boundary_ns() {
+            self.begin_period(now_ns)?;
+        }
+        self.seats.iter_mut().try_for_each(Seat::check)
+    }
+
+    fn begin_period(&mut self, now_ns: u64) -> Result<(), CounterError> {
+        let start_ns = self.common.start_ns.load(Ordering::Relaxed);
+        let period = now_ns.saturating_sub(start_ns) / self.common.period_ns + 1;
+        let (first, late) = (self.period == 0, self.period > 0 && period > self.period + 1);
+        self.period = period;
+        let suspended_ns = suspended_ns();
+        // Both clocks are read one after the other.
+        if suspended_ns > self.suspended_ns + 1_000_000 {
+            self.seats.iter().for_each(|seat| seat.report_cause(Cause::ClockStep));
+        }
+        self.suspended_ns = suspended_ns;
+        for seat in &mut self.seats {
+            seat.troubles.late |= late;
+            // Periods are told apart by distance, so that their numbers may wrap.
+            seat.begin_period(period as u32, now_ns)?;
+        }
+        if first {
+            self.common.begun.fetch_add(1, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Occupies the CPU until each throttled group of it is frozen, or the period is over.
+    fn occupy(&mut self) -> Result<(), CounterError> {
+        let begin_ns = sys::now_ns();
+        let mut before_ns = begin_ns;
+        while self.seats.iter_mut().any(|seat| !seat.is_settled()) && !self.common.stop.load(Ordering::Acquire) {
+            let now_ns = sys::now_ns();
+            let paused = now_ns - before_ns > PAUSE_NS;
+            before_ns = now_ns;
+            let over = now_ns >= self.boundary_ns();
+            if paused || over {
+                self.seats.iter_mut().for_each(|seat| seat.note(paused, over));
+            }
+            if over || self.common.bells[self.bell].rung.load(Ordering::Acquire) {
+                self.step()?;
+            }
+            std::hint::spin_loop();
+        }
+        self.work.occupied_ns.fetch_add(before_ns - begin_ns, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// How long the machine was suspended since it started.
+fn suspended_ns() -> u64 {
+    sys::now_with_suspend_ns().saturating_sub(sys::now_ns())
+}

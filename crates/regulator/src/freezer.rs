@@ -1,0 +1,157 @@
+//! Freezes and thaws a group from a thread of its own.
+//!
+//! A write to `cgroup.freeze` takes a mutex of the kernel, so it may sleep for milliseconds. A regulator thread that slept would let its
+//! group run: it occupies the CPU instead, until this thread has written.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::cgroup::{Cgroup, write_state};
+use crate::error::RegulatorError;
+use crate::sys;
+
+/// A request: its number, and whether the group is to be frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request(u64);
+
+impl Request {
+    fn next(self, frozen: bool) -> Request {
+        Request(((self.0 >> 1) + 1) << 1 | u64::from(frozen))
+    }
+
+    fn is_frozen(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+/// What regulator threads and the freezer share.
+#[derive(Debug, Default)]
+struct Words {
+    wanted: AtomicU64,
+    /// The last request that was carried out.
+    done: AtomicU64,
+    failures: AtomicU64,
+    slowest_ns: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// A group, its tasks, and the thread that stops them. The group is frozen while any of its CPUs is throttled.
+#[derive(Debug)]
+pub(crate) struct Freezer {
+    words: Arc<Words>,
+    /// CPUs of the group that are throttled. Held for a few instructions, by regulator threads only.
+    throttled: Mutex<u32>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Freezer {
+    /// Starts the thread, on these CPUs, and waits until it has thawed the group for the first time.
+    pub(crate) fn start(group: &Cgroup, cpus: &[usize], priority: i32) -> Result<Freezer, RegulatorError> {
+        let failed = |cause| RegulatorError::Cgroup { path: group.path().join("cgroup.freeze"), cause };
+        let file = group.freezer_file().map_err(failed)?;
+        write_state(&file, false).map_err(failed)?;
+        let words = Arc::new(Words::default());
+        let (ready, started) = std::sync::mpsc::channel();
+        let (shared, cpus) = (Arc::clone(&words), cpus.to_vec());
+        let thread = std::thread::Builder::new()
+            .name("freezer".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let prepared = sys::pin(&cpus).and_then(|()| sys::set_fifo(priority));
+                let failed = prepared.is_err();
+                // The starter waits for it.
+                let _ = ready.send(prepared);
+                if !failed {
+                    serve(&shared, &file);
+                }
+            })
+            .map_err(RegulatorError::Thread)?;
+        started
+            .recv()
+            .map_err(|_| RegulatorError::Thread(std::io::Error::other("the thread has ended")))?
+            .map_err(RegulatorError::Priority)?;
+        Ok(Freezer { words, throttled: Mutex::new(0), thread: Some(thread) })
+    }
+
+    /// Another CPU of the group is throttled. Returns the request that stops the group.
+    pub(crate) fn hold(&self) -> Request {
+        let mut throttled = self.throttled.lock().unwrap_or_else(PoisonError::into_inner);
+        *throttled += 1;
+        if *throttled == 1 { self.request(true) } else { Request(self.words.wanted.load(Ordering::Acquire)) }
+    }
+
+    /// A CPU of the group is throttled no longer.
+    pub(crate) fn release(&self) {
+        let mut throttled = self.throttled.lock().unwrap_or_else(PoisonError::into_inner);
+        *throttled -= 1;
+        if *throttled == 0 {
+            self.request(false);
+        }
+    }
+
+    fn request(&self, frozen: bool) -> Request {
+        let next = Request(self.words.wanted.load(Ordering::Relaxed)).next(frozen);
+        self.words.wanted.store(next.0, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+        next
+    }
+
+    /// Whether a request has been carried out.
+    pub(crate) fn has_done(&self, request: Request) -> bool {
+        self.words.done.load(Ordering::Acquire) >= request.0
+    }
+
+    /// Writes that have failed.
+    pub(crate) fn failures(&self) -> u64 {
+        self.words.failures.load(Ordering::Relaxed)
+    }
+
+    /// The longest write, in nanoseconds.
+    pub(crate) fn slowest_ns(&self) -> u64 {
+        self.words.slowest_ns.load(Ordering::Relaxed)
+    }
+}
+
+/// Stack of a thread, which is locked in memory.
+pub(crate) const STACK_BYTES: usize = 128 << 10;
+
+fn serve(words: &Words, file: &File) {
+    let mut done = Request(0);
+    while !words.stop.load(Ordering::Acquire) {
+        let wanted = Request(words.wanted.load(Ordering::Acquire));
+        if wanted == done {
+            std::thread::park();
+            continue;
+        }
+        let begin = sys::now_ns();
+        match write_state(file, wanted.is_frozen()) {
+            Ok(()) => {
+                done = wanted;
+                words.done.store(done.0, Ordering::Release);
+            }
+            // Nobody takes a group for frozen that is not: the regulator thread goes on occupying its CPU.
+            Err(_) => {
+                words.failures.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+        }
+        words.slowest_ns.fetch_max(sys::now_ns() - begin, Ordering::Relaxed);
+    }
+    // What is left frozen is thawed: an error here means that the group has gone.
+    let _ = write_state(file, false);
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        self.words.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic of the thread has been reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}

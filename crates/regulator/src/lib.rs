@@ -1,0 +1,45 @@
+//! Memory-bandwidth regulation of this machine, from user space: MemGuard's algorithm ([`memtint_guard`]) on performance counters,
+//! with the cgroup freezer as its brake.
+//!
+//! ```text
+//! regulator thread   one per regulated CPU, SCHED_FIFO, pinned: a counter for each group on this CPU; asks memtint_guard what to do
+//!                    at each overflow and period start; occupies the CPU until a throttled group is frozen       (module cpu)
+//! freezer            one thread per group, of higher priority: writes cgroup.freeze, which may sleep             (module freezer)
+//! guardian           a process: thaws all groups when the regulator has ended, however it ended                  (module guardian)
+//! ```
+//!
+//! **The bound.** Between two period starts on a CPU, a group uses at most what it was granted, a quantum q and a skid s. Grants add up
+//! to the budgets B. [`Regulator::snapshot`] tells whether each period kept this, and [`Incident`] why one did not. The order makes it
+//! hold: the thread that occupies the CPU never sleeps, so the group cannot run before its freezer has written.
+//!
+//! What it does not see: memory traffic of devices, and whatever the sensor's event leaves out ([`Sensor::blind`]). It does not decide
+//! which budgets are sound: that is `memtint guard rmin` and [`memtint_guard::Config::check`].
+//!
+//! Types to know: [`Settings`] is checked by [`Regulator::start`]; [`Sensor`] says what is counted; [`self_test`] shows that the
+//! regulation works on this machine before anything depends on it.
+#![cfg(target_os = "linux")]
+
+mod cgroup;
+mod counter;
+mod cpu;
+mod error;
+mod freezer;
+mod guardian;
+mod load;
+mod promise;
+mod regulator;
+mod seat;
+mod self_test;
+mod sensor;
+mod settings;
+mod sys;
+
+pub use cgroup::{Cgroup, CgroupRoot};
+pub use error::RegulatorError;
+pub use guardian::guard as run_guardian;
+pub use load::{Load, run as run_load};
+pub use promise::{Cause, Incident, Snapshot};
+pub use regulator::{Programs, Regulator};
+pub use self_test::{Seen, Tested, self_test};
+pub use sensor::{Event, Sensor};
+pub use settings::{Brake, GroupSettings, Place, Settings, online_cpus};

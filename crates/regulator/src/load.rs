@@ -1,0 +1,101 @@
+//! Calibrated loads: processes that cause events as fast as they can, for the self-test.
+
+use std::io::{self, BufRead as _, Write as _};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::sys::{self, Memory};
+
+/// What a load does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// Touches pages that were returned to the kernel: a page fault each.
+    Faults,
+    /// Two threads on one CPU wake each other.
+    Switches,
+    /// Writes one byte of each line of a memory area larger than caches.
+    Stream,
+    /// Writes one byte of each page of a memory area larger than a TLB reaches.
+    Pages,
+}
+
+impl Load {
+    /// All of them, by name.
+    pub const NAMES: [(&'static str, Load); 4] =
+        [("faults", Load::Faults), ("switches", Load::Switches), ("stream", Load::Stream), ("pages", Load::Pages)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Load::NAMES.iter().find(|(_, load)| *load == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether the load knows exactly how many events it causes at least.
+    pub(crate) fn is_counted(self) -> bool {
+        matches!(self, Load::Faults | Load::Switches)
+    }
+}
+
+/// Bytes of the areas: more than the last-level cache of most machines.
+const STREAM_BYTES: usize = 256 << 20;
+/// 4096 pages of 4 KiB, more than a second-level TLB has entries.
+const PAGES_BYTES: usize = 16 << 20;
+const FAULT_PAGES: usize = 64;
+const LINE_BYTES: usize = 64;
+
+/// Runs a load on a CPU for a time, for the process at the other end of standard input and output: writes `ready`, waits for a
+/// line, and writes how many events it has caused.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn run(load: Load, cpu: usize, time: Duration) -> io::Result<()> {
+    sys::pin(&[cpu])?;
+    let mut output = io::stdout().lock();
+    let mut memory = Memory::reserve(match load {
+        Load::Faults => FAULT_PAGES * Memory::page_bytes(),
+        Load::Switches => 0,
+        Load::Stream => STREAM_BYTES,
+        Load::Pages => PAGES_BYTES,
+    })?;
+    writeln!(output, "ready")?;
+    output.flush()?;
+    io::stdin().lock().read_line(&mut String::new())?;
+    let begin = Instant::now();
+    let mut caused = 0;
+    match load {
+        Load::Switches => caused = switch_until(begin + time)?,
+        _ => {
+            while begin.elapsed() < time {
+                caused += match load {
+                    Load::Faults => {
+                        memory.discard()?;
+                        memory.touch(Memory::page_bytes())
+                    }
+                    Load::Pages => memory.touch(Memory::page_bytes()),
+                    _ => memory.touch(LINE_BYTES),
+                };
+            }
+        }
+    }
+    writeln!(output, "caused {caused}")?;
+    output.flush()
+}
+
+/// Two threads pass a byte to and fro through pipes until `end`. Returns the bytes passed: each is a switch, since both are on one
+/// CPU.
+fn switch_until(end: Instant) -> io::Result<u64> {
+    let (mut here, mut there) = std::os::unix::net::UnixStream::pair()?;
+    let other = std::thread::spawn(move || io::copy(&mut there.try_clone()?, &mut there));
+    let mut passed = 0;
+    let mut byte = [0];
+    while Instant::now() < end {
+        here.write_all(&byte)?;
+        io::Read::read_exact(&mut here, &mut byte)?;
+        passed += 2;
+    }
+    drop(here);
+    // The echo has ended with its input.
+    let _ = other.join();
+    Ok(passed)
+}

@@ -1,0 +1,175 @@
+//! What each period has shown, and why a promise was broken.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+/// Why a period does not show that its bound was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The counter was in the error state and counted nothing.
+    CounterError,
+    /// The counter has counted part of the time only: others use the hardware's counters as well.
+    Multiplexed,
+    /// The kernel has suspended overflows (`perf_event_max_sample_rate`).
+    OverflowsSuspended,
+    /// The group was not frozen before the period ended.
+    FreezerLate,
+    /// `cgroup.freeze` could not be written.
+    FreezeFailed,
+    /// Something else ran while the regulator occupied the CPU: the fair server, real-time throttling, or a task of higher
+    /// priority.
+    Preempted,
+    /// The regulator thread runs on another CPU: its own was taken offline.
+    CpuOffline,
+    /// The regulator has begun a period late by a period or more.
+    Late,
+    /// The machine was suspended.
+    ClockStep,
+    /// None of these: the skid is larger than assumed.
+    Skid,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Cause::CounterError => "the counter is in the error state and counts nothing",
+            Cause::Multiplexed => "the counter was multiplexed with others",
+            Cause::OverflowsSuspended => "the kernel has suspended overflows; raise kernel.perf_event_max_sample_rate",
+            Cause::FreezerLate => "the group was not frozen before the period ended",
+            Cause::FreezeFailed => "cgroup.freeze could not be written",
+            Cause::Preempted => "something ran while the regulator occupied the CPU (fair server, real-time throttling, or a higher priority)",
+            Cause::CpuOffline => "the CPU is offline",
+            Cause::Late => "the regulator was late by a period or more",
+            Cause::ClockStep => "the machine was suspended",
+            Cause::Skid => "the skid is larger than assumed",
+        })
+    }
+}
+
+/// A period that does not show that its bound was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Incident {
+    /// Number of the period.
+    pub period: u32,
+    /// Index of the group.
+    pub group: usize,
+    /// The CPU.
+    pub cpu: usize,
+    /// Events that the group has used on this CPU, as far as they were counted.
+    pub used: u64,
+    /// Most that it may use: what it was granted, a quantum and a skid.
+    pub allowed: u64,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Sums of a group on a CPU since the start, written by its regulator thread.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    pub(crate) periods: AtomicU64,
+    pub(crate) used: AtomicU64,
+    pub(crate) used_max: AtomicU64,
+    /// Most events in a period in which the group was throttled here, beyond what it was granted.
+    pub(crate) beyond_max: AtomicU64,
+    pub(crate) granted: AtomicU64,
+    pub(crate) donated: AtomicU64,
+    pub(crate) returned: AtomicU64,
+    pub(crate) reclaimed: AtomicU64,
+    pub(crate) throttled: AtomicU64,
+    pub(crate) throttled_ns: AtomicU64,
+    pub(crate) underruns: AtomicU64,
+    pub(crate) shortfall: AtomicU64,
+    pub(crate) shared: AtomicU64,
+    pub(crate) broken: AtomicU64,
+}
+
+impl Sums {
+    pub(crate) fn add(sum: &AtomicU64, number: u64) {
+        // One thread writes.
+        sum.store(sum.load(Ordering::Relaxed) + number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn snapshot(&self, group: usize, cpu: usize) -> Snapshot {
+        let of = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
+        Snapshot {
+            group,
+            cpu,
+            periods: of(&self.periods),
+            used: of(&self.used),
+            used_max: of(&self.used_max),
+            beyond_max: of(&self.beyond_max),
+            granted: of(&self.granted),
+            donated: of(&self.donated),
+            returned: of(&self.returned),
+            reclaimed: of(&self.reclaimed),
+            throttled_periods: of(&self.throttled),
+            throttled_ns: of(&self.throttled_ns),
+            underruns: of(&self.underruns),
+            shortfall: of(&self.shortfall),
+            shared_periods: of(&self.shared),
+            broken: of(&self.broken),
+        }
+    }
+}
+
+/// What a group has done on a CPU since the start. Numbers without a unit in their names are events, or periods where they say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Snapshot {
+    /// Index of the group.
+    pub group: usize,
+    /// The CPU.
+    pub cpu: usize,
+    /// Periods that have ended.
+    pub periods: u64,
+    /// Events used in them.
+    pub used: u64,
+    /// Most events used in one.
+    pub used_max: u64,
+    /// Most events used beyond what was granted, in a period in which the group was throttled here.
+    pub beyond_max: u64,
+    /// Events granted: of the budget, of what was donated and taken back, and of the pool.
+    pub granted: u64,
+    /// Events donated to the pool.
+    pub donated: u64,
+    /// Events granted out of what the group had donated itself.
+    pub returned: u64,
+    /// Events granted out of what other groups had donated.
+    pub reclaimed: u64,
+    /// Periods in which it was throttled.
+    pub throttled_periods: u64,
+    /// How long it was throttled.
+    pub throttled_ns: u64,
+    /// Periods in which it could not take back all that it had donated.
+    pub underruns: u64,
+    /// Events that were missing in them.
+    pub shortfall: u64,
+    /// Periods in which it ran unregulated, since all others had used their budgets.
+    pub shared_periods: u64,
+    /// Periods that do not show that the bound was kept.
+    pub broken: u64,
+}
+
+impl Snapshot {
+    /// What has happened since an earlier snapshot. The greatest values of a period are those since the start.
+    #[must_use]
+    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+        Snapshot {
+            periods: self.periods - earlier.periods,
+            used: self.used - earlier.used,
+            granted: self.granted - earlier.granted,
+            donated: self.donated - earlier.donated,
+            returned: self.returned - earlier.returned,
+            reclaimed: self.reclaimed - earlier.reclaimed,
+            throttled_periods: self.throttled_periods - earlier.throttled_periods,
+            throttled_ns: self.throttled_ns - earlier.throttled_ns,
+            underruns: self.underruns - earlier.underruns,
+            shortfall: self.shortfall - earlier.shortfall,
+            shared_periods: self.shared_periods - earlier.shared_periods,
+            broken: self.broken - earlier.broken,
+            ..*self
+        }
+    }
+}

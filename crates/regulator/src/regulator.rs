@@ -1,0 +1,341 @@
+//! A running regulator.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use memtint_guard::{Core, Ewma, Reservation, parts};
+
+use crate::cgroup::{Cgroup, CgroupRoot};
+use crate::counter::Counter;
+use crate::cpu::{CpuRegulator, Work};
+use crate::error::RegulatorError;
+use crate::freezer::{Freezer, STACK_BYTES};
+use crate::guardian::Guardian;
+use crate::promise::{Incident, Snapshot, Sums};
+use crate::seat::{Bell, Common, Seat};
+use crate::settings::{Brake, Place, Settings, online_cpus};
+use crate::sys;
+
+/// How to run the helper processes: a program, and the arguments with which it calls [`crate::run_guardian`] and
+/// [`crate::run_load`] (the latter takes the name of the load, a CPU, and a time in milliseconds as well).
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// The program.
+    pub program: PathBuf,
+    /// Arguments of the guardian.
+    pub guardian: Vec<OsString>,
+    /// Arguments of a load.
+    pub load: Vec<OsString>,
+}
+
+impl Programs {
+    fn guardian(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.guardian);
+        command
+    }
+}
+
+/// Real-time priorities: the freezers can always preempt a regulator thread that waits for them.
+const REGULATOR_PRIORITY: i32 = 98;
+const FREEZER_PRIORITY: i32 = 99;
+
+/// Regulates until it is dropped.
+#[derive(Debug)]
+pub struct Regulator {
+    settings: Settings,
+    programs: Programs,
+    seats: Vec<(usize, usize)>,
+    // Threads end first, then the freezers with `common`, then the guardian leaves the groups.
+    threads: Vec<JoinHandle<()>>,
+    works: Vec<(usize, Arc<Work>)>,
+    common: Arc<Common>,
+    guardian: Guardian,
+    _lock: File,
+}
+
+impl Regulator {
+    /// Checks the settings, creates the groups, and regulates from now on.
+    ///
+    /// # Errors
+    /// [`RegulatorError`]; nothing is left behind then.
+    pub fn start(settings: Settings, programs: Programs) -> Result<Regulator, RegulatorError> {
+        settings.check()?;
+        let lock = lock_machine()?;
+        if let Ok(root) = CgroupRoot::find() {
+            root.remove_leftovers();
+        }
+        sys::lock_memory().map_err(RegulatorError::Lock)?;
+        let groups = settings.groups.iter().filter_map(|group| match &group.place {
+            Place::Cgroup(cgroup) => Some(cgroup),
+            Place::Cpus => None,
+        });
+        let groups: Vec<&Cgroup> = groups.collect();
+        // Before there is anything to leave behind.
+        let guardian = Guardian::start(programs.guardian(), &groups)?;
+        groups.iter().try_for_each(|group| group.create())?;
+        let online = online_cpus()?;
+        let freezers = settings.groups.iter().map(|group| freezer(group, &online)).collect::<Result<Vec<_>, _>>()?;
+        let config = settings.config();
+        let (shared, cores) = parts::<AtomicU64, Ewma>(&config, |_| Ewma::new(1))?;
+        let seats = settings.seats();
+        let mut cpus: Vec<usize> = seats.iter().map(|(_, cpu)| *cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let failed = RegulatorError::Thread;
+        let bell = || Ok(Bell { rung: AtomicBool::new(false), fd: sys::event_fd().map_err(failed)? });
+        let common = Arc::new(Common {
+            shared,
+            period_ns: settings.period.as_nanos() as u64,
+            start_ns: AtomicU64::new(0),
+            freezers,
+            sums: seats.iter().map(|_| Sums::default()).collect(),
+            bells: cpus.iter().map(|_| bell()).collect::<Result<_, RegulatorError>>()?,
+            incidents: Mutex::new(VecDeque::new()),
+            alarm: sys::event_fd().map_err(failed)?,
+            stop: AtomicBool::new(false),
+            begun: AtomicUsize::new(0),
+        });
+        let mut regulator = Regulator {
+            settings,
+            programs,
+            seats,
+            threads: Vec::new(),
+            works: Vec::new(),
+            common,
+            guardian,
+            _lock: lock,
+        };
+        regulator.start_threads(&cpus, cores)?;
+        Ok(regulator)
+    }
+
+    /// Starts a thread for each CPU; lets them go when all have their counters.
+    fn start_threads(&mut self, cpus: &[usize], cores: Vec<Core<Ewma>>) -> Result<(), RegulatorError> {
+        let mut cores: Vec<Option<Core<Ewma>>> = cores.into_iter().map(Some).collect();
+        let mut starts = Vec::new();
+        for (bell, &cpu) in cpus.iter().enumerate() {
+            let mut places = Vec::new();
+            for (index, &(group, at)) in self.seats.iter().enumerate() {
+                if let Some(core) = cores[index].take_if(|_| at == cpu) {
+                    places.push(self.opening(index, group, cpu, core)?);
+                }
+            }
+            let (common, work) = (Arc::clone(&self.common), Arc::new(Work::default()));
+            self.works.push((cpu, Arc::clone(&work)));
+            let (ready, prepared) = mpsc::channel();
+            let (go, begin) = mpsc::channel();
+            let thread = std::thread::Builder::new()
+                .name(format!("regulator {cpu}"))
+                .stack_size(STACK_BYTES)
+                .spawn(move || regulate(cpu, bell, places, common, work, &ready, &begin))
+                .map_err(RegulatorError::Thread)?;
+            self.threads.push(thread);
+            starts.push((prepared, go));
+        }
+        for (prepared, _) in &starts {
+            prepared.recv().map_err(|_| RegulatorError::Thread(std::io::Error::other("the thread has ended")))??;
+        }
+        // Far enough in the future that all threads wait for it.
+        self.common.start_ns.store(sys::now_ns() + START_NS, Ordering::Release);
+        for (_, go) in starts {
+            // A thread that has ended is seen by `has_ended`.
+            let _ = go.send(());
+        }
+        // Nothing is regulated before the first period has begun on all CPUs.
+        while self.common.begun.load(Ordering::Acquire) < cpus.len() && !self.common.stop.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Gives a group another reservation, which is below its own. Returns when it is in force on all CPUs.
+    pub(crate) fn reserve(&self, group: usize, reservation: Reservation) {
+        let ahead = (CHANGE_NS / self.common.period_ns).max(3) as u32;
+        // Not interrupted by ordinary tasks between two instructions. Without the priority that is only more likely.
+        let _ = sys::set_fifo(CHANGE_PRIORITY);
+        let from = self.common.shared.period().wrapping_add(ahead);
+        self.common.shared.set_reservation(group, from, reservation);
+        let _ = sys::set_ordinary();
+        // The period before it has ended on all CPUs one period later.
+        let passed = || self.common.shared.period().wrapping_sub(from) as i32 > 1;
+        while !passed() && !self.common.stop.load(Ordering::Acquire) {
+            std::thread::sleep(self.settings.period);
+        }
+    }
+
+    fn opening(&self, index: usize, group: usize, cpu: usize, core: Core<Ewma>) -> Result<Opening, RegulatorError> {
+        let settings = &self.settings.groups[group];
+        let folder = match &settings.place {
+            Place::Cgroup(cgroup) => Some(cgroup.open()?),
+            Place::Cpus => None,
+        };
+        let slack = u64::from(settings.quantum) + u64::from(self.settings.sensor.skid);
+        Ok(Opening { index, group, cpu, core, folder, code: self.settings.sensor.code(), slack })
+    }
+
+    /// What is regulated.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How helper processes are run.
+    pub(crate) fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    /// The sums of each group on each CPU since the start.
+    pub fn snapshot(&self) -> Vec<Snapshot> {
+        let of = |(index, &(group, cpu)): (usize, &(usize, usize))| self.common.sums[index].snapshot(group, cpu);
+        self.seats.iter().enumerate().map(of).collect()
+    }
+
+    /// Takes the incidents since the last call; at most 256 are kept.
+    pub fn take_incidents(&self) -> Vec<Incident> {
+        sys::clear(self.common.alarm.as_fd());
+        self.common.incidents.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+    }
+
+    /// A descriptor that can be read while there are incidents to take.
+    pub fn alarm(&self) -> BorrowedFd<'_> {
+        self.common.alarm.as_fd()
+    }
+
+    /// Waits for an incident, at most for `time`.
+    pub fn wait(&self, time: Duration) {
+        use std::os::fd::AsRawFd as _;
+        let mut fds = [libc::pollfd { fd: self.alarm().as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+        // Too early is as good as in time.
+        let _ = sys::wait_readable(&mut fds, time);
+    }
+
+    /// For each regulated CPU: processor time of its thread, and the part of it that only occupied the CPU.
+    pub fn work(&self) -> Vec<(usize, Duration, Duration)> {
+        let of = |(cpu, work): &(usize, Arc<Work>)| {
+            let time = |sum: &AtomicU64| Duration::from_nanos(sum.load(Ordering::Relaxed));
+            (*cpu, time(&work.total_ns), time(&work.occupied_ns))
+        };
+        self.works.iter().map(of).collect()
+    }
+
+    /// For each group the longest write to `cgroup.freeze`; `None` if it is not frozen.
+    pub fn slowest_freezes(&self) -> Vec<Option<Duration>> {
+        let of = |freezer: &Option<Freezer>| freezer.as_ref().map(|freezer| Duration::from_nanos(freezer.slowest_ns()));
+        self.common.freezers.iter().map(of).collect()
+    }
+
+    /// Whether regulation has ended by itself, because a counter has failed, a CPU is offline, or the guardian has ended: the last
+    /// incidents say why.
+    pub fn has_ended(&mut self) -> bool {
+        self.is_stopped() || !self.guardian.is_alive()
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.common.stop.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Regulator {
+    fn drop(&mut self) {
+        self.common.stop.store(true, Ordering::Release);
+        self.common.bells.iter().for_each(|bell| sys::notify(bell.fd.as_fd()));
+        for thread in self.threads.drain(..) {
+            // A panic of the thread has been reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Time before a changed reservation is in force: no thread is late by as much.
+const CHANGE_NS: u64 = 100_000_000;
+const CHANGE_PRIORITY: i32 = 97;
+
+/// Time between the start of the threads and the first period.
+const START_NS: u64 = 5_000_000;
+
+/// What a thread needs to take its seats.
+struct Opening {
+    index: usize,
+    group: usize,
+    cpu: usize,
+    core: Core<Ewma>,
+    folder: Option<File>,
+    code: sys::EventCode,
+    slack: u64,
+}
+
+/// The regulator thread of a CPU.
+fn regulate(
+    cpu: usize,
+    bell: usize,
+    places: Vec<Opening>,
+    common: Arc<Common>,
+    work: Arc<Work>,
+    ready: &Sender<Result<(), RegulatorError>>,
+    begin: &Receiver<()>,
+) {
+    let prepare = || {
+        sys::pin(&[cpu]).and_then(|()| sys::set_fifo(REGULATOR_PRIORITY)).map_err(RegulatorError::Priority)?;
+        let seat = |place: Opening| {
+            let counter = Counter::open(place.code, place.cpu, place.folder.as_ref().map(AsFd::as_fd))?;
+            let where_ = (place.group, place.cpu);
+            Ok(Seat::new(place.index, where_, place.core, counter, place.slack, Arc::clone(&common)))
+        };
+        places.into_iter().map(seat).collect::<Result<Vec<_>, RegulatorError>>()
+    };
+    let seats = match prepare() {
+        Ok(seats) => seats,
+        Err(error) => {
+            // The starter waits for it.
+            let _ = ready.send(Err(error));
+            return;
+        }
+    };
+    let _ = ready.send(Ok(()));
+    // The starter gives up if another thread cannot begin.
+    if begin.recv().is_ok() {
+        CpuRegulator::new(cpu, bell, seats, common, work).run();
+    }
+}
+
+fn freezer(group: &crate::settings::GroupSettings, online: &[usize]) -> Result<Option<Freezer>, RegulatorError> {
+    let (Brake::Freeze, Place::Cgroup(cgroup)) = (group.brake(online.len()), &group.place) else { return Ok(None) };
+    let mut cpus: Vec<usize> = online.iter().copied().filter(|cpu| !group.cpus.contains(cpu)).collect();
+    if cpus.is_empty() {
+        cpus = online.to_vec();
+    }
+    Freezer::start(cgroup, &cpus, FREEZER_PRIORITY).map(Some)
+}
+
+/// The file that a regulator holds locked.
+const LOCK_FILE: &str = "/run/memtint/guard.lock";
+
+fn lock_machine() -> Result<File, RegulatorError> {
+    let path = Path::new(LOCK_FILE);
+    let failed = |cause| RegulatorError::LockFile { path: path.to_owned(), cause };
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(std::fs::TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            let process = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+            return Err(RegulatorError::Another { process });
+        }
+        Err(std::fs::TryLockError::Error(cause)) => return Err(failed(cause)),
+    }
+    file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
+    Ok(file)
+}

@@ -1,0 +1,363 @@
+//! All contact with the machine: thin, safe-to-call wrappers of Linux interfaces.
+//!
+//! Shared preconditions: Linux 5.15 or newer; CAP_PERFMON, CAP_SYS_NICE and CAP_IPC_LOCK. Wrappers return the error number as
+//! [`io::Error`].
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use perf_event_open_sys::bindings::{
+    self, PERF_FLAG_FD_CLOEXEC, PERF_FLAG_PID_CGROUP, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING,
+    perf_event_attr, perf_event_header, perf_event_mmap_page,
+};
+use perf_event_open_sys::{ioctls, perf_event_open};
+
+/// Turns a C return value into a result.
+fn check(value: i64) -> io::Result<i64> {
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+// --- performance events ---
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EventCode {
+    /// `perf_event_attr.type`.
+    pub(crate) kind: u32,
+    /// `perf_event_attr.config`, `config1` and `config2`.
+    pub(crate) config: [u64; 3],
+    /// Events in the kernel are not counted.
+    pub(crate) excludes_kernel: bool,
+}
+
+/// Opens a pinned sampling counter of one CPU, disabled: of all tasks, or of the cgroup whose folder is given.
+pub(crate) fn open_counter(code: EventCode, cpu: usize, cgroup: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+    let mut attributes = perf_event_attr {
+        size: size_of::<perf_event_attr>() as u32,
+        type_: code.kind,
+        config: code.config[0],
+        read_format: u64::from(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING),
+        ..Default::default()
+    };
+    attributes.__bindgen_anon_1.sample_period = FAR;
+    attributes.__bindgen_anon_2.wakeup_events = 1;
+    attributes.__bindgen_anon_3.config1 = code.config[1];
+    attributes.__bindgen_anon_4.config2 = code.config[2];
+    attributes.set_disabled(1);
+    attributes.set_pinned(1);
+    attributes.set_exclude_hv(1);
+    attributes.set_exclude_kernel(u64::from(code.excludes_kernel));
+    let (subject, cgroup_flag) = cgroup.map_or((-1, 0), |folder| (folder.as_raw_fd(), PERF_FLAG_PID_CGROUP));
+    // SAFETY: `attributes` is initialized and outlives the call, which reads it.
+    let fd = check(i64::from(unsafe {
+        let flags = (PERF_FLAG_FD_CLOEXEC | cgroup_flag).into();
+        perf_event_open(&raw mut attributes, subject, cpu as i32, -1, flags)
+    }))?;
+    // SAFETY: the call has just returned this descriptor, and nothing else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// A sample period that is never reached.
+pub(crate) const FAR: u64 = 1 << 46;
+
+/// Starts or stops a counter.
+pub(crate) fn enable_counter(counter: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    let fd = counter.as_raw_fd();
+    // SAFETY: both calls take a number only.
+    check(i64::from(unsafe { if on { ioctls::ENABLE(fd, 0) } else { ioctls::DISABLE(fd, 0) } })).map(drop)
+}
+
+/// Sets the number of events until a counter overflows next, counted from now if it is stopped.
+pub(crate) fn set_counter_period(counter: BorrowedFd<'_>, events: u64) -> io::Result<()> {
+    // The crate's own wrapper passes the number where the kernel takes its address.
+    // SAFETY: the kernel reads one u64 at this address, which lives until the call returns.
+    check(i64::from(unsafe { libc::ioctl(counter.as_raw_fd(), bindings::PERIOD.into(), &raw const events) })).map(drop)
+}
+
+/// A reading of a counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) events: u64,
+    /// How long it has been enabled, and counting, in nanoseconds.
+    pub(crate) enabled_ns: u64,
+    pub(crate) running_ns: u64,
+}
+
+/// Reads a counter; `None` if it is in the error state, in which it counts nothing.
+pub(crate) fn read_counter(counter: BorrowedFd<'_>) -> io::Result<Option<Reading>> {
+    let mut words = [0_u64; 3];
+    // SAFETY: the kernel writes at most the size of `words`, which is not aliased.
+    let read =
+        check(unsafe { libc::read(counter.as_raw_fd(), words.as_mut_ptr().cast(), size_of_val(&words)) as i64 })?;
+    let [events, enabled_ns, running_ns] = words;
+    Ok((read == size_of_val(&words) as i64).then_some(Reading { events, enabled_ns, running_ns }))
+}
+
+/// The ring of records of a counter. Without one, `poll` does not report overflows.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    start: NonNull<perf_event_mmap_page>,
+    data_bytes: usize,
+}
+
+// SAFETY: the mapping is not bound to a thread, and only the owner reads it.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Maps the ring of a counter.
+    pub(crate) fn map(counter: BorrowedFd<'_>) -> io::Result<Ring> {
+        let page = page_bytes();
+        // SAFETY: a new shared mapping at an address that the kernel chooses.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                2 * page,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                counter.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
+        Ok(Ring { start, data_bytes: page })
+    }
+
+    /// Discards all records. Returns whether one of them reports that the kernel has suspended overflows of this counter
+    /// (PERF_RECORD_THROTTLE).
+    pub(crate) fn drain(&mut self) -> bool {
+        let page = self.start.as_ptr();
+        // SAFETY: the mapping lives as long as `self`; the kernel writes `data_head`, which is read atomically.
+        let head = unsafe { AtomicU64::from_ptr(&raw mut (*page).data_head) }.load(Ordering::Acquire);
+        // SAFETY: only this program writes `data_tail`.
+        let tail = unsafe { AtomicU64::from_ptr(&raw mut (*page).data_tail) };
+        let (mut at, mut suspended) = (tail.load(Ordering::Relaxed), false);
+        while at < head {
+            // SAFETY: records begin at multiples of 8 bytes, so a header of 8 bytes lies within the page of data.
+            let header = unsafe {
+                let data = self.start.as_ptr().cast::<u8>().add(self.data_bytes);
+                data.add(at as usize % self.data_bytes).cast::<perf_event_header>().read()
+            };
+            suspended |= header.type_ == bindings::PERF_RECORD_THROTTLE;
+            at += u64::from(header.size.max(8));
+        }
+        tail.store(head, Ordering::Release);
+        suspended
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this ring's, of this size, and no reference to it remains.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.data_bytes * 2) };
+    }
+}
+
+fn page_bytes() -> usize {
+    // SAFETY: the call has no preconditions.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+// --- waiting ---
+
+/// Waits until one of the descriptors can be read, or `timeout` is over. Returns for each whether it can be read, or has an
+/// error.
+pub(crate) fn wait_readable(fds: &mut [libc::pollfd], timeout: Duration) -> io::Result<()> {
+    let timeout = libc::timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
+    // SAFETY: the kernel reads and writes as many entries as the slice has, and reads `timeout`.
+    let ready = check(i64::from(unsafe {
+        libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &raw const timeout, std::ptr::null())
+    }));
+    match ready {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            fds.iter_mut().for_each(|fd| fd.revents = 0);
+            Ok(())
+        }
+        other => other.map(drop),
+    }
+}
+
+/// Creates an event counter that `poll` reports.
+pub(crate) fn event_fd() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes numbers only.
+    let fd = check(i64::from(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }))?;
+    // SAFETY: the call has just returned this descriptor, and nothing else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Makes an event counter readable.
+pub(crate) fn notify(event: BorrowedFd<'_>) {
+    let one = 1_u64.to_ne_bytes();
+    // A counter at its maximum stays readable, so a failure changes nothing.
+    // SAFETY: the kernel reads eight bytes.
+    unsafe { libc::write(event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+}
+
+/// Resets an event counter.
+pub(crate) fn clear(event: BorrowedFd<'_>) {
+    let mut count = [0_u8; 8];
+    // SAFETY: the kernel writes at most eight bytes.
+    unsafe { libc::read(event.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+}
+
+// --- time ---
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec. These clocks exist on every Linux, so it cannot fail.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Nanoseconds since the machine has started, without suspended time.
+pub(crate) fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// The same with suspended time.
+pub(crate) fn now_with_suspend_ns() -> u64 {
+    clock_ns(libc::CLOCK_BOOTTIME)
+}
+
+/// Processor time of the calling thread, in nanoseconds.
+pub(crate) fn thread_time_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+// --- scheduling ---
+
+/// Runs the calling thread on these CPUs only.
+pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
+    // SAFETY: an all-zero set is an empty one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for &cpu in cpus {
+        if cpu >= libc::CPU_SETSIZE as usize {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: the index is below CPU_SETSIZE.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    // SAFETY: the kernel reads one set.
+    check(i64::from(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) })).map(drop)
+}
+
+/// Gives the calling thread a SCHED_FIFO priority, which its children do not inherit.
+pub(crate) fn set_fifo(priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the kernel reads one structure.
+    check(i64::from(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })).map(drop)
+}
+
+/// Gives the calling thread the scheduling policy of ordinary tasks.
+pub(crate) fn set_ordinary() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads one structure.
+    check(i64::from(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) })).map(drop)
+}
+
+/// The CPU that the calling thread runs on.
+pub(crate) fn current_cpu() -> usize {
+    // SAFETY: the call has no preconditions; it fails only on kernels without it.
+    unsafe { libc::sched_getcpu() as usize }
+}
+
+/// Keeps all memory of the process, present and future, from being paged out.
+pub(crate) fn lock_memory() -> io::Result<()> {
+    // SAFETY: the call takes numbers only.
+    check(i64::from(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })).map(drop)
+}
+
+// --- the calibrated loads ---
+
+/// Private memory, zeroed, untouched.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Memory {
+    /// Reserves `bytes`, rounded up to pages, in pages of the smallest size.
+    pub(crate) fn reserve(bytes: usize) -> io::Result<Memory> {
+        let bytes = bytes.max(1).next_multiple_of(page_bytes());
+        // SAFETY: a new private mapping at an address that the kernel chooses.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
+        let memory = Memory { start, bytes };
+        // Kernels without huge pages refuse this, and need it not.
+        // SAFETY: advice about this mapping.
+        unsafe { libc::madvise(memory.start.as_ptr().cast(), memory.bytes, libc::MADV_NOHUGEPAGE) };
+        Ok(memory)
+    }
+
+    /// Writes one byte every `stride` bytes; returns how many.
+    pub(crate) fn touch(&mut self, stride: usize) -> u64 {
+        let mut written = 0;
+        for offset in (0..self.bytes).step_by(stride.max(1)) {
+            // SAFETY: the offset lies within the mapping.
+            unsafe { self.start.as_ptr().add(offset).write_volatile(written as u8) };
+            written += 1;
+        }
+        written
+    }
+
+    /// Returns the pages to the kernel: the next touch of each is a page fault.
+    pub(crate) fn discard(&mut self) -> io::Result<()> {
+        // SAFETY: the mapping is private and anonymous, and no reference to its content exists.
+        check(i64::from(unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_DONTNEED) }))
+            .map(drop)
+    }
+
+    /// Bytes of a page.
+    pub(crate) fn page_bytes() -> usize {
+        page_bytes()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's, of this size, and no reference to it remains.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+// --- processes ---
+
+/// Makes the process the leader of a session of its own, so that no terminal signals it, and ignores SIGTERM.
+pub(crate) fn leave_terminal() {
+    // SAFETY: both calls take numbers only; the first fails only if the process leads a group already, which changes nothing.
+    unsafe {
+        libc::setsid();
+        libc::signal(libc::SIGTERM, libc::SIG_IGN);
+    }
+}
+
+/// Closes standard output: whoever reads it sees its end.
+pub(crate) fn close_output() {
+    // SAFETY: `/dev/null` takes the place of the descriptor, so that nothing else is opened in it.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if null >= 0 {
+            libc::dup2(null, 1);
+            libc::close(null);
+        }
+    }
+}
