@@ -4,6 +4,7 @@ mod child;
 mod frames;
 mod groups;
 mod guard;
+mod guard_live;
 mod lockstep;
 mod machine;
 mod probe;

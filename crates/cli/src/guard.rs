@@ -14,6 +14,8 @@ use memtint_map::Platform;
 use memtint_units::Picoseconds;
 use serde::Serialize;
 
+pub(crate) use regulate::programs;
+
 use crate::Ending;
 use crate::output::{Failure, Format, print, print_json, table};
 

@@ -65,8 +65,12 @@ impl CgroupRoot {
         if !path.join("cgroup.freeze").exists() {
             return refused("no such cgroup".to_owned(), "the path of a cgroup below the root");
         }
-        if fs::read_to_string(path.join("cgroup.freeze")).is_ok_and(|state| state.trim() == "1") {
-            return refused("frozen already".to_owned(), "a group that runs");
+        let has = |file: &str, text: &str| {
+            fs::read_to_string(path.join(file)).is_ok_and(|state| state.lines().any(|line| line == text))
+        };
+        // A group above it may be frozen.
+        if has("cgroup.freeze", "1") || has("cgroup.events", "frozen 1") {
+            return refused("frozen already".to_owned(), "a group that runs (echo 0 to its cgroup.freeze thaws it)");
         }
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
@@ -113,6 +117,17 @@ impl Cgroup {
         &self.path
     }
 
+    /// CPUs that its tasks may run on; `None` if it has no cpuset.
+    pub fn cpus(&self) -> Option<String> {
+        fs::read_to_string(self.path.join("cpuset.cpus.effective")).ok().map(|text| text.trim().to_owned())
+    }
+
+    /// The number that tells it from a later group of this name; `None` when it was removed.
+    pub(crate) fn inode(&self) -> Option<u64> {
+        use std::os::unix::fs::MetadataExt as _;
+        fs::metadata(&self.path).ok().map(|data| data.ino())
+    }
+
     /// Whether the regulator creates and removes it.
     pub fn is_own(&self) -> bool {
         self.is_own
@@ -129,22 +144,18 @@ impl Cgroup {
         fs::create_dir(&self.path).map_err(|cause| failed(&self.path, cause))
     }
 
-    /// Moves its tasks to the root and removes it, if it is the regulator's own; thaws it in any case. Does as much as possible.
-    pub(crate) fn leave(&self) {
+    /// Thaws it. Does as much as possible.
+    pub(crate) fn thaw(&self) {
         let _ = self.freezer_file().and_then(|file| write_state(&file, false));
+    }
+
+    /// Thaws it. If it is the regulator's own, moves its tasks to the root, and removes it with the groups that its tasks have made in it.
+    /// Does as much as possible.
+    pub(crate) fn leave(&self) {
+        self.thaw();
         let Some(parent) = self.path.parent().filter(|_| self.is_own) else { return };
         let root = parent.parent().unwrap_or(parent).join("cgroup.procs");
-        // A task may start another while it is moved.
-        for _ in 0..100 {
-            let tasks = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
-            for task in tasks.lines() {
-                let _ = fs::write(&root, task);
-            }
-            if fs::remove_dir(&self.path).is_ok() || !self.path.exists() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        empty(&self.path, &root);
         // Fails while another group is in it.
         let _ = fs::remove_dir(parent);
     }
@@ -168,6 +179,41 @@ impl Cgroup {
         File::options().write(true).open(self.path.join("cgroup.freeze"))
     }
 }
+
+/// Empties and removes a group, those in it first.
+fn empty(group: &Path, root: &Path) {
+    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            empty(&entry.path(), root);
+        }
+    }
+    let state = group.join("cgroup.freeze");
+    for pass in 0..MOVES {
+        let tasks = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        if tasks.is_empty() {
+            break;
+        }
+        // Tasks that start others faster than they are moved start none while they are frozen. They run again in the root group.
+        if pass == QUIET_MOVES {
+            let _ = fs::write(&state, "1");
+        }
+        for task in tasks.lines() {
+            let _ = fs::write(root, task);
+        }
+    }
+    let _ = fs::write(&state, "0");
+    // A task that has ended may be in it for a moment.
+    for _ in 0..100 {
+        if fs::remove_dir(group).is_ok() || !group.exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Rounds in which tasks are moved; the first ones without freezing them.
+const MOVES: usize = 10;
+const QUIET_MOVES: usize = 3;
 
 /// Freezes or thaws by a `cgroup.freeze` file.
 pub(crate) fn write_state(file: &File, frozen: bool) -> io::Result<()> {

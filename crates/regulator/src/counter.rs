@@ -9,12 +9,23 @@ use crate::sys::{self, EventCode, FAR, Reading, Ring};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CounterError;
 
+/// Some processors refuse periods below 32.
+const LEAST_TRIES: u32 = 10;
+/// Of linux/perf_event.h.
+const PERF_TYPE_SOFTWARE: u32 = 1;
+
 /// A pinned counter.
 #[derive(Debug)]
 pub(crate) struct Counter {
     // Unmapped before the descriptor is closed.
     ring: Ring,
     fd: OwnedFd,
+    /// Only while tasks of its group run.
+    is_of_group: bool,
+    /// Counted by the kernel itself: nothing goes uncounted when overflows are suspended.
+    is_exact: bool,
+    /// The least period that the hardware takes.
+    least: u64,
     last: Reading,
     multiplexed: bool,
 }
@@ -25,17 +36,37 @@ impl Counter {
         let failed = |cause| RegulatorError::Counter { cpu, cause };
         let fd = sys::open_counter(code, cpu, cgroup).map_err(failed)?;
         let ring = Ring::map(fd.as_fd()).map_err(failed)?;
-        let counter = Counter { ring, fd, last: Reading::default(), multiplexed: false };
-        sys::enable_counter(counter.fd.as_fd(), true).map_err(failed)?;
+        let is_exact = code.kind == PERF_TYPE_SOFTWARE;
+        let least = (0..LEAST_TRIES)
+            .map(|power| 1 << power)
+            .find(|&events| sys::set_counter_period(fd.as_fd(), events).is_ok());
+        let Some(least) = least else { return Err(failed(std::io::Error::last_os_error())) };
+        let (is_of_group, last) = (cgroup.is_some(), Reading::default());
+        let counter = Counter { ring, fd, is_of_group, is_exact, least, last, multiplexed: false };
+        counter.disarm().and_then(|()| sys::enable_counter(counter.fd.as_fd(), true)).map_err(failed)?;
         Ok(counter)
     }
 
-    /// Sets the overflow `events` from now; 0 counts as 1.
+    /// Events that a grant may be exceeded by, since the hardware takes no smaller period.
+    pub(crate) fn coarseness(&self) -> u64 {
+        self.least - 1
+    }
+
+    pub(crate) fn is_exact(&self) -> bool {
+        self.is_exact
+    }
+
+    /// Sets the overflow `events` from now; 0 counts as 1. From the regulator thread of its CPU.
     pub(crate) fn arm(&self, events: u64) -> std::io::Result<()> {
+        let (fd, events) = (self.fd.as_fd(), events.max(self.least));
+        // The counter of a group stands still while the regulator thread runs, which belongs to none.
+        if self.is_of_group {
+            return sys::set_counter_period(fd, events);
+        }
         // A running software counter takes a new period only when it is started again.
-        sys::enable_counter(self.fd.as_fd(), false)?;
-        sys::set_counter_period(self.fd.as_fd(), events.max(1))?;
-        sys::enable_counter(self.fd.as_fd(), true)
+        sys::enable_counter(fd, false)?;
+        sys::set_counter_period(fd, events)?;
+        sys::enable_counter(fd, true)
     }
 
     /// Counts on without overflows.

@@ -43,8 +43,8 @@ impl CpuRegulator {
     /// Regulates until it is told to stop. A counter that has failed, or a CPU that is offline, ends the regulation of all CPUs: the
     /// last incident says why.
     pub(crate) fn run(mut self) {
-        let begun = self.seats.iter_mut().try_for_each(Seat::begin);
-        if let Err(CounterError) = begun.and_then(|()| self.regulate()) {
+        self.seats.iter_mut().for_each(Seat::begin);
+        if let Err(CounterError) = self.regulate() {
             self.end(Cause::CounterError);
         }
         self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
@@ -52,7 +52,6 @@ impl CpuRegulator {
 
     fn end(&self, cause: Cause) {
         self.seats.iter().for_each(|seat| seat.report_cause(cause));
-        self.common.stop.store(true, Ordering::Release);
     }
 
     fn regulate(&mut self) -> Result<(), CounterError> {
@@ -61,6 +60,9 @@ impl CpuRegulator {
             let timeout = Duration::from_nanos(self.boundary_ns().saturating_sub(sys::now_ns()));
             // Interrupted or not: everything is looked at.
             let _ = sys::wait_readable(&mut fds, timeout);
+            if fds[0].revents != 0 {
+                sys::clear(self.common.bells[self.bell].fd.as_fd());
+            }
             if sys::current_cpu() != self.cpu {
                 self.end(Cause::CpuOffline);
                 return Ok(());
@@ -69,6 +71,8 @@ impl CpuRegulator {
             self.occupy()?;
             self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
         }
+        self.seats.iter_mut().try_for_each(Seat::refresh)?;
+        self.seats.iter_mut().for_each(Seat::finish);
         Ok(())
     }
 
@@ -85,19 +89,19 @@ impl CpuRegulator {
 
     /// Does what is due.
     fn step(&mut self) -> Result<(), CounterError> {
-        let bell = &self.common.bells[self.bell];
-        if bell.rung.swap(false, Ordering::AcqRel) {
-            sys::clear(bell.fd.as_fd());
-            self.seats.iter_mut().try_for_each(Seat::look)?;
-        }
+        self.seats.iter_mut().try_for_each(Seat::refresh)?;
         let now_ns = sys::now_ns();
         if now_ns >= self.boundary_ns() {
-            self.begin_period(now_ns)?;
+            self.begin_period(now_ns);
         }
-        self.seats.iter_mut().try_for_each(Seat::check)
+        if self.common.bells[self.bell].rung.swap(false, Ordering::AcqRel) {
+            self.seats.iter_mut().for_each(Seat::look);
+        }
+        self.seats.iter_mut().for_each(Seat::check);
+        self.seats.iter_mut().try_for_each(Seat::settle)
     }
 
-    fn begin_period(&mut self, now_ns: u64) -> Result<(), CounterError> {
+    fn begin_period(&mut self, now_ns: u64) {
         let start_ns = self.common.start_ns.load(Ordering::Relaxed);
         let period = now_ns.saturating_sub(start_ns) / self.common.period_ns + 1;
         let (first, late) = (self.period == 0, self.period > 0 && period > self.period + 1);
@@ -111,12 +115,11 @@ impl CpuRegulator {
         for seat in &mut self.seats {
             seat.troubles.late |= late;
             // Periods are told apart by distance, so that their numbers may wrap.
-            seat.begin_period(period as u32, now_ns)?;
+            seat.begin_period(period as u32);
         }
         if first {
             self.common.begun.fetch_add(1, Ordering::Release);
         }
-        Ok(())
     }
 
     /// Occupies the CPU until each throttled group of it is frozen, or the period is over.

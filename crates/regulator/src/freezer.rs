@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::thread::JoinHandle;
 
 use crate::cgroup::{Cgroup, write_state};
@@ -77,27 +77,45 @@ impl Freezer {
 
     /// Another CPU of the group is throttled. Returns the request that stops the group.
     pub(crate) fn hold(&self) -> Request {
-        let mut throttled = self.throttled.lock().unwrap_or_else(PoisonError::into_inner);
-        *throttled += 1;
-        if *throttled == 1 { self.request(true) } else { Request(self.words.wanted.load(Ordering::Acquire)) }
+        self.change(|throttled| {
+            *throttled += 1;
+            (*throttled == 1).then_some(true)
+        })
     }
 
     /// A CPU of the group is throttled no longer.
     pub(crate) fn release(&self) {
-        let mut throttled = self.throttled.lock().unwrap_or_else(PoisonError::into_inner);
-        *throttled -= 1;
-        if *throttled == 0 {
-            self.request(false);
-        }
+        self.change(|throttled| {
+            *throttled -= 1;
+            (*throttled == 0).then_some(false)
+        });
     }
 
-    fn request(&self, frozen: bool) -> Request {
-        let next = Request(self.words.wanted.load(Ordering::Relaxed)).next(frozen);
+    /// Changes the number of throttled CPUs, and asks for what that needs. Returns the request in force.
+    fn change(&self, change: impl FnOnce(&mut u32) -> Option<bool>) -> Request {
+        // A regulator thread never sleeps: its CPU would be free for the group.
+        let mut throttled = loop {
+            match self.throttled.try_lock() {
+                Ok(throttled) => break throttled,
+                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        };
+        let in_force = Request(self.words.wanted.load(Ordering::Relaxed));
+        let Some(frozen) = change(&mut throttled) else { return in_force };
+        let next = in_force.next(frozen);
         self.words.wanted.store(next.0, Ordering::Release);
+        // The thread may preempt this one at once.
+        drop(throttled);
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
         next
+    }
+
+    /// Whether the thread has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     /// Whether a request has been carried out.
@@ -133,7 +151,9 @@ fn serve(words: &Words, file: &File) {
                 done = wanted;
                 words.done.store(done.0, Ordering::Release);
             }
-            // Nobody takes a group for frozen that is not: the regulator thread goes on occupying its CPU.
+            // The group was removed, with its tasks.
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return,
+            // The request is not done, so the regulator thread goes on occupying its CPU.
             Err(_) => {
                 words.failures.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(std::time::Duration::from_micros(100));

@@ -3,41 +3,60 @@
 //! It holds the reading end of a pipe, and has nothing else to do until the kernel closes the writing end with the regulator's last
 //! thread.
 
+use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use crate::cgroup::Cgroup;
+use crate::cgroup::{Cgroup, CgroupRoot};
 use crate::error::RegulatorError;
+use crate::freezer::STACK_BYTES;
 use crate::sys;
 
 /// The running guardian. It acts when this is dropped, too.
 #[derive(Debug)]
 pub(crate) struct Guardian {
-    input: Option<ChildStdin>,
     process: Child,
     groups: Vec<Cgroup>,
+    /// Sends signs of life through the pipe, and closes it when it is told to.
+    pulse: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
+/// Between two signs of life; after `SILENCE` without one, the guardian takes the regulator for stopped, and thaws.
+const PULSE: Duration = Duration::from_millis(100);
+const SILENCE: Duration = Duration::from_secs(1);
+
 impl Guardian {
-    /// Starts `command`, which calls [`guard`], and waits until it has read which groups there are.
-    pub(crate) fn start(mut command: Command, groups: &[&Cgroup]) -> Result<Guardian, RegulatorError> {
+    /// Starts `command`, which calls [`guard`], and waits until it has read which groups there are. It keeps `lock` open, so that no
+    /// other regulator begins before it has ended.
+    pub(crate) fn start(
+        mut command: Command,
+        root: Option<&CgroupRoot>,
+        groups: &[&Cgroup],
+        lock: &File,
+    ) -> Result<Guardian, RegulatorError> {
         let failed = |reason: String| RegulatorError::Process { what: "guardian", reason };
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed(format!("{}: {error}", command.get_program().display())))?;
-        let (Some(mut input), Some(mut output)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err(failed("it has no pipes".to_owned()));
-        };
-        let mut list = String::new();
+        let mut list = root.map_or(String::new(), |root| format!("root {}\n", root.path().display()));
         for group in groups {
             let Some(path) = group.path().to_str() else {
                 return Err(failed(format!("{} is not UTF-8", group.path().display())));
             };
             list += &format!("{} {path}\n", if group.is_own() { "own" } else { "other" });
         }
+        let inherited = sys::inheritable(lock.as_fd()).map_err(|error| failed(error.to_string()))?;
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed(format!("{}: {error}", command.get_program().display())))?;
+        drop(inherited);
+        let (Some(mut input), Some(mut output)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err(failed("it has no pipes".to_owned()));
+        };
         let mut answer = String::new();
         input
             .write_all(format!("{list}\n").as_bytes())
@@ -46,8 +65,14 @@ impl Guardian {
         if answer != READY {
             return Err(failed(format!("it has answered {answer:?}")));
         }
+        let (end, ended) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("pulse".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || pulse(input, &ended))
+            .map_err(RegulatorError::Thread)?;
         let groups = groups.iter().map(|&group| group.clone()).collect();
-        Ok(Guardian { input: Some(input), process, groups })
+        Ok(Guardian { process, groups, pulse: Some((end, thread)) })
     }
 
     /// Whether it runs still.
@@ -56,9 +81,21 @@ impl Guardian {
     }
 }
 
+fn pulse(mut input: ChildStdin, ended: &Receiver<()>) {
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(PULSE) {
+        if input.write_all(b".").is_err() {
+            return;
+        }
+    }
+}
+
 impl Drop for Guardian {
     fn drop(&mut self) {
-        drop(self.input.take());
+        if let Some((end, thread)) = self.pulse.take() {
+            drop(end);
+            // A panic of the thread has been reported where it happened, and closes the pipe.
+            let _ = thread.join();
+        }
         // It ends by itself. If it was ended, its work is done here.
         if !self.process.wait().is_ok_and(|status| status.success()) {
             self.groups.iter().for_each(Cgroup::leave);
@@ -68,16 +105,18 @@ impl Drop for Guardian {
 
 const READY: &str = "ready\n";
 
-/// Reads a list of groups from standard input, answers, waits until standard input ends, and leaves all groups: thaws them, and
-/// removes those that the regulator has created. Signals of a terminal do not end it.
+/// Reads a list of groups from standard input, answers, and waits until standard input ends. Then it leaves all groups: thaws them, and
+/// removes those that the regulator has created. While the regulator is stopped, it keeps them thawed. Signals of a terminal do not
+/// end it.
 ///
 /// # Errors
 /// A list that is not one, and what the kernel refuses before the answer.
 pub fn guard() -> io::Result<()> {
     sys::leave_terminal();
-    // Without these it is slower, not wrong.
+    // Without these it is slower, or ends with its service, not wrong.
     let _ = sys::lock_memory();
     let _ = sys::set_fifo(PRIORITY);
+    let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
     let mut input = io::stdin().lock();
     let mut groups = Vec::new();
     loop {
@@ -87,15 +126,25 @@ pub fn guard() -> io::Result<()> {
         }
         match line.trim_end_matches('\n').split_once(' ') {
             None if line == "\n" => break,
+            // What kills the regulator's group does not kill the guardian.
+            Some(("root", path)) => drop(std::fs::write(PathBuf::from(path).join("cgroup.procs"), "0")),
             Some((kind @ ("own" | "other"), path)) => groups.push(Cgroup::at(PathBuf::from(path), kind == "own")),
             _ => return Err(io::Error::other(format!("{line:?} is no group"))),
         }
     }
     io::stdout().write_all(READY.as_bytes())?;
     sys::close_output();
-    // Ends with the regulator.
-    let mut rest = Vec::new();
-    let _ = input.read_to_end(&mut rest);
+    drop(input);
+    let stdin = io::stdin();
+    loop {
+        match sys::read_some(stdin.as_fd(), SILENCE, &mut Vec::new()) {
+            Ok(Some(0)) | Err(_) => break,
+            Ok(Some(_)) => {}
+            Ok(None) => groups.iter().for_each(Cgroup::thaw),
+        }
+    }
+    // Nothing waits for the removal of another group.
+    groups.iter().for_each(Cgroup::thaw);
     groups.iter().for_each(Cgroup::leave);
     Ok(())
 }

@@ -15,11 +15,12 @@
 //! What it does not see: memory traffic of devices, and whatever the sensor's event leaves out ([`Sensor::blind`]). It does not decide
 //! which budgets are sound: that is `memtint guard rmin` and [`memtint_guard::Config::check`].
 //!
-//! Types to know: [`Settings`] is checked by [`Regulator::start`]; [`Sensor`] says what is counted; [`self_test`] shows that the
+//! Types to know: [`Settings`] is checked by [`Regulator::start`]; [`Sensor`] says what is counted; [`self_test()`] shows that the
 //! regulation works on this machine before anything depends on it.
 #![cfg(target_os = "linux")]
 
 mod cgroup;
+mod companion;
 mod counter;
 mod cpu;
 mod error;
@@ -35,6 +36,7 @@ mod settings;
 mod sys;
 
 pub use cgroup::{Cgroup, CgroupRoot};
+pub use companion::{become_companion, stay_on, thread_time};
 pub use error::RegulatorError;
 pub use guardian::guard as run_guardian;
 pub use load::{Load, run as run_load};

@@ -41,8 +41,8 @@ impl Load {
 const STREAM_BYTES: usize = 256 << 20;
 /// 4096 pages of 4 KiB, more than a second-level TLB has entries.
 const PAGES_BYTES: usize = 16 << 20;
-const FAULT_PAGES: usize = 64;
 const LINE_BYTES: usize = 64;
+const TOUCHES: u64 = 64;
 
 /// Runs a load on a CPU for a time, for the process at the other end of standard input and output: writes `ready`, waits for a
 /// line, and writes how many events it has caused.
@@ -53,33 +53,50 @@ pub fn run(load: Load, cpu: usize, time: Duration) -> io::Result<()> {
     sys::pin(&[cpu])?;
     let mut output = io::stdout().lock();
     let mut memory = Memory::reserve(match load {
-        Load::Faults => FAULT_PAGES * Memory::page_bytes(),
+        Load::Faults => Memory::page_bytes(),
         Load::Switches => 0,
         Load::Stream => STREAM_BYTES,
         Load::Pages => PAGES_BYTES,
     })?;
+    let stride = if load == Load::Stream { LINE_BYTES } else { Memory::page_bytes() };
+    // Charged to the group of the process that starts the load, which it leaves later.
+    (0..memory.len()).step_by(Memory::page_bytes()).for_each(|offset| memory.touch(offset));
     writeln!(output, "ready")?;
     output.flush()?;
-    io::stdin().lock().read_line(&mut String::new())?;
-    let begin = Instant::now();
-    let mut caused = 0;
-    match load {
-        Load::Switches => caused = switch_until(begin + time)?,
-        _ => {
-            while begin.elapsed() < time {
-                caused += match load {
-                    Load::Faults => {
-                        memory.discard()?;
-                        memory.touch(Memory::page_bytes())
-                    }
-                    Load::Pages => memory.touch(Memory::page_bytes()),
-                    _ => memory.touch(LINE_BYTES),
-                };
-            }
-        }
+    if io::stdin().lock().read_line(&mut String::new())? == 0 {
+        return Ok(());
     }
+    let end = Instant::now() + time;
+    let caused = match load {
+        Load::Faults => fault_until(&mut memory, end)?,
+        Load::Switches => switch_until(end)?,
+        Load::Stream | Load::Pages => touch_until(&mut memory, stride, end),
+    };
     writeln!(output, "caused {caused}")?;
     output.flush()
+}
+
+fn fault_until(memory: &mut Memory, end: Instant) -> io::Result<u64> {
+    let mut caused = 0;
+    while Instant::now() < end {
+        memory.discard()?;
+        memory.touch(0);
+        caused += 1;
+    }
+    Ok(caused)
+}
+
+/// Goes round the memory. Looks at the clock every few touches: with a small budget they take long.
+fn touch_until(memory: &mut Memory, stride: usize, end: Instant) -> u64 {
+    let (mut caused, mut offset) = (0, 0);
+    while Instant::now() < end {
+        for _ in 0..TOUCHES {
+            memory.touch(offset);
+            offset = (offset + stride) % memory.len();
+        }
+        caused += TOUCHES;
+    }
+    caused
 }
 
 /// Two threads pass a byte to and fro through pipes until `end`. Returns the bytes passed: each is a switch, since both are on one

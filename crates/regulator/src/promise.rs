@@ -22,6 +22,12 @@ pub enum Cause {
     /// Something else ran while the regulator occupied the CPU: the fair server, real-time throttling, or a task of higher
     /// priority.
     Preempted,
+    /// The group used memory while it was throttled.
+    InKernel,
+    /// The cgroup was removed.
+    GroupGone,
+    /// Other CPUs are online than at the start.
+    CpusChanged,
     /// The regulator thread runs on another CPU: its own was taken offline.
     CpuOffline,
     /// The regulator has begun a period late by a period or more.
@@ -41,6 +47,9 @@ impl fmt::Display for Cause {
             Cause::FreezerLate => "the group was not frozen before the period ended",
             Cause::FreezeFailed => "cgroup.freeze could not be written",
             Cause::Preempted => "something ran while the regulator occupied the CPU (fair server, real-time throttling, or a higher priority)",
+            Cause::InKernel => "a task was in a system call when the group was frozen, or something else has thawed the group",
+            Cause::GroupGone => "the cgroup was removed",
+            Cause::CpusChanged => "other CPUs are online than at the start",
             Cause::CpuOffline => "the CPU is offline",
             Cause::Late => "the regulator was late by a period or more",
             Cause::ClockStep => "the machine was suspended",
@@ -82,7 +91,6 @@ pub(crate) struct Sums {
     pub(crate) throttled_ns: AtomicU64,
     pub(crate) underruns: AtomicU64,
     pub(crate) shortfall: AtomicU64,
-    pub(crate) shared: AtomicU64,
     pub(crate) broken: AtomicU64,
 }
 
@@ -90,6 +98,12 @@ impl Sums {
     pub(crate) fn add(sum: &AtomicU64, number: u64) {
         // One thread writes.
         sum.store(sum.load(Ordering::Relaxed) + number, Ordering::Relaxed);
+    }
+
+    /// Forgets the greatest values.
+    pub(crate) fn reset_maxima(&self) {
+        self.used_max.store(0, Ordering::Relaxed);
+        self.beyond_max.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn snapshot(&self, group: usize, cpu: usize) -> Snapshot {
@@ -109,7 +123,6 @@ impl Sums {
             throttled_ns: of(&self.throttled_ns),
             underruns: of(&self.underruns),
             shortfall: of(&self.shortfall),
-            shared_periods: of(&self.shared),
             broken: of(&self.broken),
         }
     }
@@ -146,8 +159,6 @@ pub struct Snapshot {
     pub underruns: u64,
     /// Events that were missing in them.
     pub shortfall: u64,
-    /// Periods in which it ran unregulated, since all others had used their budgets.
-    pub shared_periods: u64,
     /// Periods that do not show that the bound was kept.
     pub broken: u64,
 }
@@ -167,7 +178,6 @@ impl Snapshot {
             throttled_ns: self.throttled_ns - earlier.throttled_ns,
             underruns: self.underruns - earlier.underruns,
             shortfall: self.shortfall - earlier.shortfall,
-            shared_periods: self.shared_periods - earlier.shared_periods,
             broken: self.broken - earlier.broken,
             ..*self
         }

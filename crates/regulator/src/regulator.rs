@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memtint_guard::{Core, Ewma, Reservation, parts};
 
@@ -21,9 +22,9 @@ use crate::cpu::{CpuRegulator, Work};
 use crate::error::RegulatorError;
 use crate::freezer::{Freezer, STACK_BYTES};
 use crate::guardian::Guardian;
-use crate::promise::{Incident, Snapshot, Sums};
+use crate::promise::{Cause, Incident, Snapshot, Sums};
 use crate::seat::{Bell, Common, Seat};
-use crate::settings::{Brake, Place, Settings, online_cpus};
+use crate::settings::{Brake, GroupSettings, Place, Settings, online_cpus};
 use crate::sys;
 
 /// How to run the helper processes: a program, and the arguments with which it calls [`crate::run_guardian`] and
@@ -61,6 +62,9 @@ pub struct Regulator {
     works: Vec<(usize, Arc<Work>)>,
     common: Arc<Common>,
     guardian: Guardian,
+    /// Of the cgroups, and the CPUs that were online at the start.
+    inodes: Vec<Option<u64>>,
+    online: Vec<usize>,
     _lock: File,
 }
 
@@ -72,9 +76,11 @@ impl Regulator {
     pub fn start(settings: Settings, programs: Programs) -> Result<Regulator, RegulatorError> {
         settings.check()?;
         let lock = lock_machine()?;
-        if let Ok(root) = CgroupRoot::find() {
+        let root = CgroupRoot::find().ok();
+        if let Some(root) = &root {
             root.remove_leftovers();
         }
+        sys::ignore_stops();
         sys::lock_memory().map_err(RegulatorError::Lock)?;
         let groups = settings.groups.iter().filter_map(|group| match &group.place {
             Place::Cgroup(cgroup) => Some(cgroup),
@@ -82,7 +88,7 @@ impl Regulator {
         });
         let groups: Vec<&Cgroup> = groups.collect();
         // Before there is anything to leave behind.
-        let guardian = Guardian::start(programs.guardian(), &groups)?;
+        let guardian = Guardian::start(programs.guardian(), root.as_ref(), &groups, &lock)?;
         groups.iter().try_for_each(|group| group.create())?;
         let online = online_cpus()?;
         let freezers = settings.groups.iter().map(|group| freezer(group, &online)).collect::<Result<Vec<_>, _>>()?;
@@ -107,6 +113,7 @@ impl Regulator {
             begun: AtomicUsize::new(0),
         });
         let mut regulator = Regulator {
+            inodes: settings.groups.iter().map(inode).collect(),
             settings,
             programs,
             seats,
@@ -114,6 +121,7 @@ impl Regulator {
             works: Vec::new(),
             common,
             guardian,
+            online,
             _lock: lock,
         };
         regulator.start_threads(&cpus, cores)?;
@@ -180,7 +188,7 @@ impl Regulator {
             Place::Cgroup(cgroup) => Some(cgroup.open()?),
             Place::Cpus => None,
         };
-        let slack = u64::from(settings.quantum) + u64::from(self.settings.sensor.skid);
+        let slack = (settings.quantum.into(), self.settings.sensor.skid.into());
         Ok(Opening { index, group, cpu, core, folder, code: self.settings.sensor.code(), slack })
     }
 
@@ -234,10 +242,41 @@ impl Regulator {
         self.common.freezers.iter().map(of).collect()
     }
 
-    /// Whether regulation has ended by itself, because a counter has failed, a CPU is offline, or the guardian has ended: the last
-    /// incidents say why.
+    /// Whether regulation has ended by itself, because a counter or a thread has failed, a CPU is offline, a group was removed, or the
+    /// guardian has ended: the last incidents say why, as far as it is known. Looks at groups and CPUs; to be called now and then.
     pub fn has_ended(&mut self) -> bool {
-        self.is_stopped() || !self.guardian.is_alive()
+        self.look_outside();
+        let freezers = self.common.freezers.iter().flatten().any(Freezer::has_ended);
+        self.is_stopped() || freezers || !self.guardian.is_alive()
+    }
+
+    /// Reports groups that were removed and CPUs that have come: nothing regulates these.
+    fn look_outside(&self) {
+        let came = online_cpus().is_ok_and(|online| online != self.online);
+        for (seat, &(group, cpu)) in self.seats.iter().enumerate() {
+            let gone = inode(&self.settings.groups[group]) != self.inodes[group];
+            let cause = if gone { Cause::GroupGone } else { Cause::CpusChanged };
+            if (gone || came) && !self.is_stopped() {
+                let period = self.common.shared.period();
+                self.common.report(seat, Incident { period, group, cpu, used: 0, allowed: 0, cause });
+                self.common.stop.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Ends the regulation: the periods under way are judged as they are, and groups run. Snapshots and incidents are final then.
+    pub fn finish(&mut self) {
+        self.common.stop.store(true, Ordering::Release);
+        self.common.ring();
+        for thread in self.threads.drain(..) {
+            // A panic of the thread has been reported where it happened.
+            let _ = thread.join();
+        }
+    }
+
+    /// Begins a new account of greatest values.
+    pub fn reset_maxima(&self) {
+        self.common.sums.iter().for_each(Sums::reset_maxima);
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -247,12 +286,14 @@ impl Regulator {
 
 impl Drop for Regulator {
     fn drop(&mut self) {
-        self.common.stop.store(true, Ordering::Release);
-        self.common.bells.iter().for_each(|bell| sys::notify(bell.fd.as_fd()));
-        for thread in self.threads.drain(..) {
-            // A panic of the thread has been reported where it happened.
-            let _ = thread.join();
-        }
+        self.finish();
+    }
+}
+
+fn inode(group: &GroupSettings) -> Option<u64> {
+    match &group.place {
+        Place::Cgroup(cgroup) => cgroup.inode(),
+        Place::Cpus => None,
     }
 }
 
@@ -271,7 +312,19 @@ struct Opening {
     core: Core<Ewma>,
     folder: Option<File>,
     code: sys::EventCode,
-    slack: u64,
+    /// q and s.
+    slack: (u64, u64),
+}
+
+/// Ends the regulation of all CPUs when it is dropped.
+struct End(Arc<Common>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Release);
+        self.0.ring();
+        sys::notify(self.0.alarm.as_fd());
+    }
 }
 
 /// The regulator thread of a CPU.
@@ -302,13 +355,15 @@ fn regulate(
         }
     };
     let _ = ready.send(Ok(()));
+    // However this thread ends: a CPU without it is not regulated.
+    let _end = End(Arc::clone(&common));
     // The starter gives up if another thread cannot begin.
     if begin.recv().is_ok() {
         CpuRegulator::new(cpu, bell, seats, common, work).run();
     }
 }
 
-fn freezer(group: &crate::settings::GroupSettings, online: &[usize]) -> Result<Option<Freezer>, RegulatorError> {
+fn freezer(group: &GroupSettings, online: &[usize]) -> Result<Option<Freezer>, RegulatorError> {
     let (Brake::Freeze, Place::Cgroup(cgroup)) = (group.brake(online.len()), &group.place) else { return Ok(None) };
     let mut cpus: Vec<usize> = online.iter().copied().filter(|cpu| !group.cpus.contains(cpu)).collect();
     if cpus.is_empty() {
@@ -326,16 +381,27 @@ fn lock_machine() -> Result<File, RegulatorError> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
-    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(std::fs::TryLockError::WouldBlock) => {
-            let mut text = String::new();
-            let process = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-            return Err(RegulatorError::Another { process });
+    // Any user could lock a file that can be read.
+    let mut file =
+        File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
+    let begin = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            // A guardian may be about to finish its work.
+            Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_TIME => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let process = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                return Err(RegulatorError::Another { process });
+            }
+            Err(TryLockError::Error(cause)) => return Err(failed(cause)),
         }
-        Err(std::fs::TryLockError::Error(cause)) => return Err(failed(cause)),
     }
     file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
     Ok(file)
 }
+
+const LOCK_TIME: Duration = Duration::from_secs(1);

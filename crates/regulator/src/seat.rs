@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
-use memtint_guard::{Action, Core, Ewma, Shared, Signal, ThrottleReason};
+use memtint_guard::{Action, Core, Ewma, Shared, Signal, Use};
 
 use crate::counter::{Counter, CounterError};
 use crate::freezer::{Freezer, Request};
@@ -44,7 +44,8 @@ pub(crate) struct Bell {
 const INCIDENTS_MAX: usize = 256;
 
 impl Common {
-    fn ring(&self) {
+    /// Has all regulator threads look.
+    pub(crate) fn ring(&self) {
         for bell in &self.bells {
             bell.rung.store(true, Ordering::Release);
             sys::notify(bell.fd.as_fd());
@@ -52,8 +53,8 @@ impl Common {
     }
 
     /// Records an incident. A regulator thread never waits for the reader: if that holds the list, the incident is only counted.
-    fn report(&self, seat: usize, incident: Incident) {
-        Sums::add(&self.sums[seat].broken, 1);
+    pub(crate) fn report(&self, seat: usize, incident: Incident) {
+        self.sums[seat].broken.fetch_add(1, Ordering::Relaxed);
         let mut list = match self.incidents.try_lock() {
             Ok(list) => list,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -76,6 +77,8 @@ pub(crate) struct Troubles {
     pub(crate) freezer_late: bool,
     pub(crate) preempted: bool,
     pub(crate) suspended: bool,
+    /// The group used memory while it was throttled.
+    pub(crate) leaked: bool,
 }
 
 impl Troubles {
@@ -84,6 +87,7 @@ impl Troubles {
             Troubles { freeze_failed: true, .. } => Cause::FreezeFailed,
             Troubles { preempted: true, .. } => Cause::Preempted,
             Troubles { freezer_late: true, .. } => Cause::FreezerLate,
+            Troubles { leaked: true, .. } => Cause::InKernel,
             Troubles { suspended: true, .. } => Cause::OverflowsSuspended,
             Troubles { late: true, .. } => Cause::Late,
             _ => Cause::Skid,
@@ -100,8 +104,15 @@ pub(crate) struct Seat {
     core: Core<Ewma>,
     counter: Counter,
     common: Arc<Common>,
-    /// q + s.
-    slack: u64,
+    /// q.
+    quantum: u64,
+    /// s.
+    skid: u64,
+    /// The counter now: the group does not run while the regulator thread does.
+    count: u64,
+    /// The count at which the counter overflows next, and at which it shall; [`NEVER`].
+    armed: Option<u64>,
+    wanted: u64,
     /// The counter when the period began.
     base: u64,
     /// The grant that is armed, and the count at which it is consumed.
@@ -114,6 +125,9 @@ pub(crate) struct Seat {
     pub(crate) troubles: Troubles,
     actions: Vec<Action>,
 }
+
+/// No overflow.
+const NEVER: u64 = u64::MAX;
 
 /// What an occupied CPU waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,9 +144,10 @@ impl Seat {
         (group, cpu): (usize, usize),
         core: Core<Ewma>,
         counter: Counter,
-        slack: u64,
+        (quantum, skid): (u64, u64),
         common: Arc<Common>,
     ) -> Seat {
+        let skid = skid + counter.coarseness();
         Seat {
             index,
             group,
@@ -140,7 +155,11 @@ impl Seat {
             core,
             counter,
             common,
-            slack,
+            quantum,
+            skid,
+            count: 0,
+            armed: None,
+            wanted: NEVER,
             base: 0,
             grant: None,
             consumed_at: None,
@@ -156,171 +175,196 @@ impl Seat {
     }
 
     /// The group takes part from now on.
-    pub(crate) fn begin(&mut self) -> Result<(), CounterError> {
-        let signal = self.core.busy(&self.common.shared, &mut self.actions);
-        self.act(signal)
+    pub(crate) fn begin(&mut self) {
+        self.call(|core, shared, actions| core.busy(shared, actions));
     }
 
-    /// Judges the period that ends, and begins another.
-    pub(crate) fn begin_period(&mut self, period: u32, now_ns: u64) -> Result<(), CounterError> {
-        let suspended = self.counter.drain();
-        self.troubles.suspended |= suspended;
-        let count = self.counter.read()?;
-        let used = count - self.base;
-        self.judge(used, now_ns);
-        let unused = self.grant.map_or(0, |(_, end)| u32::try_from(end.saturating_sub(count)).unwrap_or(u32::MAX));
-        // What is left of the last grant lapses.
-        (self.base, self.grant, self.troubles) = (count, None, Troubles::default());
-        if used == 0 && self.core.is_busy() {
-            let signal = self.core.idle(&self.common.shared, 0, &mut self.actions);
-            self.act(signal)?;
+    /// Reads the counter. What follows until [`Seat::settle`] is of this moment.
+    pub(crate) fn refresh(&mut self) -> Result<(), CounterError> {
+        self.troubles.suspended |= self.counter.drain();
+        self.count = self.counter.read()?;
+        if self.armed.is_some_and(|armed| self.count >= armed) {
+            // It goes on with the period it had.
+            self.armed = None;
         }
-        let signal = self.core.period_start(&self.common.shared, period, unused, &mut self.actions);
-        self.act(signal)?;
-        Sums::add(&self.sums().donated, self.core.used().donated.into());
-        // The first event of an idle group is the first of its next grant. It stays armed as long as there is none.
-        if self.core.is_busy() || self.consumed_at == Some(count) {
+        Ok(())
+    }
+
+    /// Arms the counter as the state machine wants it.
+    pub(crate) fn settle(&mut self) -> Result<(), CounterError> {
+        if self.throttled_since_ns.is_some() {
+            self.wanted = self.leak_at().max(self.count + 1);
+        } else if !self.core.is_busy() && self.consumed_at.is_none() {
+            // The first event of an idle group is the first of its next grant.
+            (self.consumed_at, self.wanted) = (Some(self.count), self.count + 1);
+        }
+        if self.armed == Some(self.wanted) {
             return Ok(());
         }
-        self.consumed_at = Some(count);
-        self.rearm(count + 1, count)
+        let armed = match self.wanted {
+            NEVER => self.counter.disarm(),
+            wanted => self.counter.arm(wanted.saturating_sub(self.count)),
+        };
+        self.armed = Some(self.wanted);
+        armed.map_err(|_| CounterError)
+    }
+
+    /// Begins a period, unless the state machine has done so already, because another CPU had begun it.
+    pub(crate) fn begin_period(&mut self, period: u32) {
+        if self.core.period() == period {
+            return;
+        }
+        let left = self.grant.map_or(0, |(_, end)| end.saturating_sub(self.count));
+        let unused = u32::try_from(left).unwrap_or(u32::MAX);
+        if self.count == self.base && self.core.is_busy() && self.throttled_since_ns.is_none() {
+            self.call(|core, shared, actions| core.idle(shared, 0, actions));
+        }
+        self.call(|core, shared, actions| core.period_start(shared, period, unused, actions));
+    }
+
+    /// Lets the state machine act. It begins a period with whatever it does next, when another CPU has begun that.
+    fn call(&mut self, act: impl FnOnce(&mut Core<Ewma>, &Shared<AtomicU64>, &mut Vec<Action>) -> Signal) {
+        let (period, granted) = (self.core.period(), self.core.used());
+        let signal = act(&mut self.core, &self.common.shared, &mut self.actions);
+        if self.core.period() != period {
+            self.close(period, granted);
+        }
+        if signal != Signal::None {
+            self.common.ring();
+        }
+        let mut actions = std::mem::take(&mut self.actions);
+        actions.drain(..).for_each(|action| self.carry_out(action));
+        self.actions = actions;
+    }
+
+    /// Ends the accounts of a period. What is left of its last grant lapses.
+    fn close(&mut self, period: u32, granted: Use) {
+        if period > 0 {
+            self.judge(period, granted);
+        }
+        (self.base, self.grant, self.troubles) = (self.count, None, Troubles::default());
+    }
+
+    /// Ends the accounts of the last period, which is cut short.
+    pub(crate) fn finish(&mut self) {
+        self.close(self.core.period(), self.core.used());
     }
 
     fn sums(&self) -> &Sums {
         &self.common.sums[self.index]
     }
 
-    fn judge(&mut self, used: u64, now_ns: u64) {
-        if self.core.period() == 0 {
-            return;
-        }
-        let granted_for = self.core.used();
-        let granted =
-            u64::from(granted_for.reserved) + u64::from(granted_for.returned) + u64::from(granted_for.reclaimed);
-        let sums = self.sums();
+    fn judge(&mut self, period: u32, granted_for: Use) {
+        let used = self.count - self.base;
+        let granted = u64::from(granted_for.granted());
+        let sums = &self.common.sums[self.index];
         for (sum, number) in [
             (&sums.periods, 1),
             (&sums.used, used),
             (&sums.granted, granted),
+            (&sums.donated, granted_for.donated.into()),
             (&sums.returned, granted_for.returned.into()),
             (&sums.reclaimed, granted_for.reclaimed.into()),
             (&sums.throttled, granted_for.throttled.into()),
             (&sums.underruns, (granted_for.shortfall > 0).into()),
             (&sums.shortfall, granted_for.shortfall.into()),
-            (&sums.shared, granted_for.shared.into()),
         ] {
             Sums::add(sum, number);
         }
         sums.used_max.fetch_max(used, Ordering::Relaxed);
-        if granted_for.throttled && !granted_for.shared {
+        if granted_for.throttled {
             sums.beyond_max.fetch_max(used.saturating_sub(granted), Ordering::Relaxed);
         }
         if let Some(since) = self.throttled_since_ns.as_mut() {
+            let now_ns = sys::now_ns();
             let passed = now_ns.saturating_sub(std::mem::replace(since, now_ns));
-            Sums::add(&self.common.sums[self.index].throttled_ns, passed);
+            Sums::add(&sums.throttled_ns, passed);
         }
+        let allowed = granted + self.quantum + self.skid;
         if self.counter.take_multiplexed() {
-            self.report(used, granted + self.slack, Cause::Multiplexed);
-            return;
-        }
-        let allowed = granted + self.slack;
-        if !granted_for.shared && used > allowed {
-            self.report(used, allowed, self.troubles.cause());
+            self.report(period, used, allowed, Cause::Multiplexed);
+        } else if self.troubles.suspended && !self.counter.is_exact() {
+            // The hardware's counter stood still meanwhile.
+            self.report(period, used, allowed, Cause::OverflowsSuspended);
+        } else if used > allowed {
+            self.report(period, used, allowed, self.troubles.cause());
         }
     }
 
-    fn report(&self, used: u64, allowed: u64, cause: Cause) {
-        let (period, group, cpu) = (self.core.period(), self.group, self.cpu);
+    fn report(&self, period: u32, used: u64, allowed: u64, cause: Cause) {
+        let (group, cpu) = (self.group, self.cpu);
         self.common.report(self.index, Incident { period, group, cpu, used, allowed, cause });
     }
 
     /// A period that shows nothing.
     pub(crate) fn report_cause(&self, cause: Cause) {
-        self.report(0, 0, cause);
+        self.report(self.core.period(), 0, 0, cause);
     }
 
-    /// Takes note of a grant that is consumed.
-    pub(crate) fn check(&mut self) -> Result<(), CounterError> {
+    /// Takes note of grants that are consumed, and of use without one.
+    pub(crate) fn check(&mut self) {
         if self.throttled_since_ns.is_some() {
-            return Ok(());
+            self.check_throttled();
         }
-        self.troubles.suspended |= self.counter.drain();
-        loop {
-            let count = self.counter.read()?;
-            let was_idle = !self.core.is_busy();
-            if was_idle && self.grant.is_none() && self.consumed_at.is_some_and(|at| count > at) {
-                let signal = self.core.busy(&self.common.shared, &mut self.actions);
-                self.act(signal)?;
-                continue;
-            }
+        while self.throttled_since_ns.is_none() {
             match self.grant {
-                Some((grant, end)) if count >= end => {
+                Some((grant, end)) if self.count >= end => {
                     (self.grant, self.consumed_at) = (None, Some(end));
-                    if was_idle {
-                        let signal = self.core.busy(&self.common.shared, &mut self.actions);
-                        self.act(signal)?;
-                    }
-                    let signal = self.core.consumed(&self.common.shared, grant, &mut self.actions);
-                    self.act(signal)?;
+                    self.call(|core, shared, actions| core.consumed(shared, grant, actions));
                 }
-                _ => return Ok(()),
+                None if !self.core.is_busy() && self.consumed_at.is_some_and(|at| self.count > at) => {
+                    self.call(|core, shared, actions| core.busy(shared, actions));
+                }
+                _ => return,
             }
         }
+    }
+
+    /// A group that is throttled uses more than its skid: one of its tasks is in a system call, or something else has thawed it. Then its
+    /// CPU is occupied until the period is over.
+    fn check_throttled(&mut self) {
+        if self.count >= self.leak_at() && !self.troubles.leaked {
+            self.troubles.leaked = true;
+            self.pending = self.pending.or(Some(Pending::Period));
+        }
+    }
+
+    /// The count that is beyond what was granted in this period, and the skid.
+    fn leak_at(&self) -> u64 {
+        self.base + u64::from(self.core.used().granted()) + self.skid + 1
     }
 
     /// Looks at what others have changed.
-    pub(crate) fn look(&mut self) -> Result<(), CounterError> {
-        let signal = self.core.look(&self.common.shared, &mut self.actions);
-        self.act(signal)
+    pub(crate) fn look(&mut self) {
+        self.call(|core, shared, actions| core.look(shared, actions));
     }
 
-    fn act(&mut self, signal: Signal) -> Result<(), CounterError> {
-        if signal != Signal::None {
-            self.common.ring();
-        }
-        let mut actions = std::mem::take(&mut self.actions);
-        let result = actions.drain(..).try_for_each(|action| self.carry_out(action));
-        self.actions = actions;
-        result
-    }
-
-    fn carry_out(&mut self, action: Action) -> Result<(), CounterError> {
+    fn carry_out(&mut self, action: Action) {
         match action {
             Action::Grant { grant, events, .. } => {
-                let count = self.counter.read()?;
-                let end = self.consumed_at.take().unwrap_or(count) + u64::from(events);
-                self.grant = Some((grant, end));
-                self.rearm(end, count)
+                let end = self.consumed_at.take().unwrap_or(self.count) + u64::from(events);
+                (self.grant, self.wanted) = (Some((grant, end)), end);
             }
-            Action::Throttle { reason, .. } => {
-                if let ThrottleReason::SharingEnded = reason {
-                    self.consumed_at = None;
-                }
+            Action::Throttle { .. } => {
                 self.grant = None;
                 self.throttled_since_ns = Some(sys::now_ns());
                 self.pending = Some(match &self.common.freezers[self.group] {
                     Some(freezer) => Pending::Frozen(freezer.hold()),
                     None => Pending::Period,
                 });
-                Ok(())
             }
             Action::Release { .. } => {
-                (self.grant, self.consumed_at, self.pending) = (None, None, None);
+                (self.grant, self.consumed_at, self.pending, self.wanted) = (None, None, None, NEVER);
                 if let Some(since) = self.throttled_since_ns.take() {
                     Sums::add(&self.sums().throttled_ns, sys::now_ns().saturating_sub(since));
                     if let Some(freezer) = &self.common.freezers[self.group] {
                         freezer.release();
                     }
                 }
-                self.counter.disarm().map_err(|_| CounterError)
             }
             // Of proportional sharing, which is not offered.
-            Action::NextPeriod { .. } => Ok(()),
+            Action::NextPeriod { .. } => {}
         }
-    }
-
-    fn rearm(&mut self, end: u64, count: u64) -> Result<(), CounterError> {
-        self.counter.arm(end.saturating_sub(count)).map_err(|_| CounterError)
     }
 
     /// Takes note of what has gone wrong while the CPU was occupied: something else ran, or the period is over.

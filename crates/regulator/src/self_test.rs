@@ -1,8 +1,9 @@
 //! Shows that regulation works on this machine, before anything depends on it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use memtint_guard::{Kind, Reservation};
 use serde::Serialize;
@@ -11,6 +12,7 @@ use crate::error::RegulatorError;
 use crate::promise::Incident;
 use crate::regulator::Regulator;
 use crate::settings::Place;
+use crate::sys;
 
 /// What the self-test of a group on a CPU has seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,111 +41,167 @@ pub struct Seen {
 }
 
 /// Least number of periods, and least time, of a load.
-const PERIODS: u32 = 40;
+const PERIODS: u32 = 10;
 const TIME: Duration = Duration::from_millis(60);
 
 /// Runs a load in each group on each CPU, one after another, twice: with a budget of one event per period, in which it must be
 /// throttled, and with the group's own budget. In each period it must keep within budget, quantum and skid. The groups' own tasks
-/// may run meanwhile, and stand still for most of the time of the first load.
+/// may run meanwhile, and stand still for most of the time of the first load. Gives up when `cancelled` says so.
 ///
 /// # Errors
-/// [`RegulatorError::SelfTest`] with what was seen, if the load was not throttled, if a period has gone beyond its bound, or if
-/// the counter has not counted the load.
-pub fn self_test(regulator: &Regulator) -> Result<Vec<Tested>, RegulatorError> {
-    (0..regulator.settings().seats().len()).map(|seat| test_seat(regulator, seat)).collect()
+/// [`RegulatorError::SelfTest`] with what was seen, if the load was not throttled, if any group has gone beyond its bound, if the
+/// counter has not counted the load, or if the load has not ended in time.
+pub fn self_test(regulator: &Regulator, cancelled: &dyn Fn() -> bool) -> Result<Vec<Tested>, RegulatorError> {
+    let seats = 0..regulator.settings().seats().len();
+    seats.map(|seat| Test { regulator, seat, cancelled }.run()).collect()
 }
 
-fn test_seat(regulator: &Regulator, seat: usize) -> Result<Tested, RegulatorError> {
-    let (group, cpu) = regulator.settings().seats()[seat];
-    let settings = &regulator.settings().groups[group];
-    regulator.reserve(group, Reservation { budget: 1, kind: Kind::Hard });
-    let least_budget = load(regulator, seat)?;
-    if least_budget.throttled_periods == 0 {
-        return Err(RegulatorError::SelfTest {
-            group: settings.name.clone(),
-            cpu,
-            reason: format!(
+/// The test of a group on a CPU.
+struct Test<'a> {
+    regulator: &'a Regulator,
+    seat: usize,
+    cancelled: &'a dyn Fn() -> bool,
+}
+
+impl Test<'_> {
+    fn run(&self) -> Result<Tested, RegulatorError> {
+        let (group, cpu) = self.place();
+        let settings = &self.regulator.settings().groups[group];
+        let least_budget = self.load(Reservation { budget: 1, kind: Kind::Hard })?;
+        if least_budget.throttled_periods == 0 {
+            return Err(self.refused(format!(
                 "the load was not throttled in {} periods with a budget of one event: the counter has {} events",
                 least_budget.periods, least_budget.counted
-            ),
-        });
-    }
-    regulator.reserve(group, Reservation { budget: settings.budget, kind: settings.kind });
-    let own_budget = load(regulator, seat)?;
-    Ok(Tested { group: settings.name.clone(), cpu, least_budget, own_budget })
-}
-
-/// Runs a load with the reservation that is in force, and judges all periods of it.
-fn load(regulator: &Regulator, seat: usize) -> Result<Seen, RegulatorError> {
-    let settings = regulator.settings();
-    let before = regulator.snapshot()[seat];
-    regulator.take_incidents();
-    let caused = run_load(regulator, before.group, before.cpu)?;
-    // The period of the load's last event has ended.
-    let periods = regulator.snapshot()[seat].periods;
-    while regulator.snapshot()[seat].periods < periods + 2 && !regulator.is_stopped() {
-        std::thread::sleep(settings.period);
-    }
-    let passed = regulator.snapshot()[seat].since(&before);
-    let seen = Seen {
-        periods: passed.periods,
-        throttled_periods: passed.throttled_periods,
-        counted: passed.used,
-        caused: settings.sensor.load.is_counted().then_some(caused),
-    };
-    let name = &settings.groups[before.group].name;
-    let refused = |reason: String| RegulatorError::SelfTest { group: name.clone(), cpu: before.cpu, reason };
-    if let Some(one) = regulator.take_incidents().iter().find(|one| (one.group, one.cpu) == (before.group, before.cpu))
-    {
-        let Incident { period, used, allowed, cause, .. } = one;
-        return Err(refused(format!("period {period} had {used} events, and {allowed} were allowed: {cause}")));
-    }
-    match seen.caused {
-        Some(caused) if seen.counted < caused => {
-            Err(refused(format!("the load has caused {caused} events, and the counter has {}", seen.counted)))
+            )));
         }
-        _ => Ok(seen),
+        let own_budget = self.load(Reservation { budget: settings.budget, kind: settings.kind })?;
+        Ok(Tested { group: settings.name.clone(), cpu, least_budget, own_budget })
+    }
+
+    fn place(&self) -> (usize, usize) {
+        self.regulator.settings().seats()[self.seat]
+    }
+
+    fn refused(&self, reason: String) -> RegulatorError {
+        let (group, cpu) = self.place();
+        RegulatorError::SelfTest { group: self.regulator.settings().groups[group].name.clone(), cpu, reason }
+    }
+
+    /// Runs a load under a reservation, and judges all periods of it.
+    fn load(&self, reservation: Reservation) -> Result<Seen, RegulatorError> {
+        let (regulator, (group, cpu)) = (self.regulator, self.place());
+        let settings = regulator.settings();
+        let own = &settings.groups[group];
+        // A CPU that is occupied for a second would be given to others.
+        let longest = if own.place == Place::Cpus { OCCUPIED } else { Duration::MAX };
+        let time = TIME.max(settings.period * PERIODS).min(longest);
+        // Its start is not part of the test.
+        let mut load = Process::start(regulator, cpu, time)?;
+        regulator.reserve(group, reservation);
+        let before = regulator.snapshot()[self.seat];
+        let caused = load.run(&own.place, time * 20 + PATIENCE, self)?;
+        drop(load);
+        // The period of the load's last event has ended.
+        let periods = regulator.snapshot()[self.seat].periods;
+        while regulator.snapshot()[self.seat].periods < periods + 2 && !regulator.is_stopped() {
+            std::thread::sleep(settings.period);
+        }
+        let passed = regulator.snapshot()[self.seat].since(&before);
+        regulator.reserve(group, Reservation { budget: own.budget, kind: own.kind });
+        if let Some(Incident { period, group, cpu, used, allowed, cause }) = regulator.take_incidents().first() {
+            let name = &settings.groups[*group].name;
+            let seen = format!("{used} events in period {period}, and {allowed} were allowed: {cause}");
+            return Err(self.refused(format!("{name} on CPU {cpu} had {seen}")));
+        }
+        if regulator.is_stopped() {
+            return Err(self.refused("the regulation has ended by itself".to_owned()));
+        }
+        let counted = passed.used;
+        let caused = settings.sensor.load.is_counted().then_some(caused);
+        match caused {
+            Some(caused) if counted < caused => {
+                Err(self.refused(format!("the load has caused {caused} events, and the counter has {counted}")))
+            }
+            _ => Ok(Seen { periods: passed.periods, throttled_periods: passed.throttled_periods, counted, caused }),
+        }
     }
 }
 
-/// Runs the load of the sensor in a group, on a CPU. Returns the events that it has caused by its own count.
-fn run_load(regulator: &Regulator, group: usize, cpu: usize) -> Result<u64, RegulatorError> {
-    let settings = regulator.settings();
-    let failed = |reason: String| RegulatorError::Process { what: "self-test's load", reason };
-    let time = TIME.max(settings.period * PERIODS);
-    let mut process = Command::new(&regulator.programs().program)
-        .args(&regulator.programs().load)
-        .args([settings.sensor.load.name(), &cpu.to_string(), &time.as_millis().to_string()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| failed(error.to_string()))?;
-    let result = talk(&mut process, &settings.groups[group].place);
-    // A load that has not answered is of no use.
-    if result.is_err() {
-        let _ = process.kill();
+/// Longest time of a load on a CPU that is occupied.
+const OCCUPIED: Duration = Duration::from_millis(500);
+/// What a load on a busy machine may take beside twenty times its own time.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A load that is killed when this is dropped.
+struct Process {
+    child: Child,
+    output: ChildStdout,
+}
+
+impl Process {
+    /// Starts the load of the sensor on a CPU, and waits until it is ready.
+    fn start(regulator: &Regulator, cpu: usize, time: Duration) -> Result<Process, RegulatorError> {
+        let programs = regulator.programs();
+        let mut child = Command::new(&programs.program)
+            .args(&programs.load)
+            .args([regulator.settings().sensor.load.name(), &cpu.to_string(), &time.as_millis().to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed(error.to_string()))?;
+        let output = child.stdout.take().ok_or_else(|| failed("it has no pipe".to_owned()))?;
+        let mut process = Process { child, output };
+        match process.line(PATIENCE, &|| false)?.as_deref() {
+            Some("ready") => Ok(process),
+            other => Err(failed(format!("it has answered {other:?}"))),
+        }
     }
-    let status = process.wait().map_err(|error| failed(error.to_string()))?;
-    match result? {
-        Some(caused) if status.success() => Ok(caused),
-        _ => Err(failed(format!("it ended with {status}"))),
+
+    /// Lets it cause events in its group. Returns how many it has caused by its own count.
+    fn run(&mut self, place: &Place, time: Duration, test: &Test<'_>) -> Result<u64, RegulatorError> {
+        if let Place::Cgroup(cgroup) = place {
+            cgroup.add(self.child.id())?;
+        }
+        let written = self.child.stdin.as_mut().map(|input| input.write_all(b"\n"));
+        if !matches!(written, Some(Ok(()))) {
+            return Err(failed("it has ended".to_owned()));
+        }
+        match self.line(time, test.cancelled)? {
+            Some(line) => line
+                .strip_prefix("caused ")
+                .and_then(|count| count.parse().ok())
+                .ok_or_else(|| failed(format!("it has answered {line:?}"))),
+            None if (test.cancelled)() => Err(test.refused("it was interrupted".to_owned())),
+            None => Err(test.refused(format!("the load has not ended within {time:?}"))),
+        }
+    }
+
+    /// A line of its output; `None` if there is none in time.
+    fn line(&mut self, time: Duration, cancelled: &dyn Fn() -> bool) -> Result<Option<String>, RegulatorError> {
+        let (end, mut line) = (Instant::now() + time, Vec::new());
+        while Instant::now() < end && !cancelled() {
+            let read = sys::read_some(self.output.as_fd(), Duration::from_millis(100), &mut line);
+            match read.map_err(|error| failed(error.to_string()))? {
+                Some(0) => return Err(failed("it has ended".to_owned())),
+                _ if line.ends_with(b"\n") => {
+                    line.pop();
+                    return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 }
 
-/// Moves a load into its group once it is ready, and reads its count; `None` if it has ended without one.
-fn talk(process: &mut std::process::Child, place: &Place) -> Result<Option<u64>, RegulatorError> {
-    let (Some(mut input), Some(output)) = (process.stdin.take(), process.stdout.take()) else { return Ok(None) };
-    let mut lines = BufReader::new(output).lines();
-    let mut line = || lines.next().and_then(Result::ok);
-    if line().as_deref() != Some("ready") {
-        return Ok(None);
+fn failed(reason: String) -> RegulatorError {
+    RegulatorError::Process { what: "self-test's load", reason }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
-    if let Place::Cgroup(cgroup) = place {
-        cgroup.add(process.id())?;
-    }
-    if input.write_all(b"\n").is_err() {
-        return Ok(None);
-    }
-    drop(input);
-    Ok(line().and_then(|line| line.strip_prefix("caused ")?.parse().ok()))
 }

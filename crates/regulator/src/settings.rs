@@ -69,8 +69,6 @@ pub struct Settings {
     pub guaranteed: Option<u32>,
     /// Most events that a CPU can cause in a period, for groups that are stopped by occupying their CPU.
     pub peak: Option<u64>,
-    /// Whether groups run unregulated when all have used their budgets: [`Sharing::Off`] or [`Sharing::Spare`].
-    pub sharing: Sharing,
 }
 
 /// Accepted lengths of a period.
@@ -91,8 +89,8 @@ impl Settings {
         if self.groups.is_empty() {
             return refused("groups", "none".to_owned(), "at least one group or core with a budget");
         }
-        if self.sharing == Sharing::Proportional {
-            return refused("sharing", "proportional".to_owned(), "off, or spare");
+        if self.peak == Some(0) {
+            return refused("peak", "0".to_owned(), "at least one event per period");
         }
         let online = online_cpus()?;
         let mut whole: Vec<(usize, &str)> = Vec::new();
@@ -119,6 +117,14 @@ impl Settings {
                 return refused("groups", format!("{} twice", group.name), "one budget per group");
             }
         }
+        let needed = self.needed();
+        if self.guaranteed.is_none() && needed >> 31 != 0 {
+            return refused(
+                "the sum of budgets, quanta and skids",
+                needed.to_string(),
+                "up to 2147483647 events per period",
+            );
+        }
         self.config().check()?;
         self.check_occupation(online.len())
     }
@@ -142,16 +148,20 @@ impl Settings {
             .collect();
         let reclaim_step = groups.iter().map(|group| group.quantum).min().unwrap_or(1);
         // Without a guarantee the rule cannot refuse anything.
-        let needed = |group: &Group| {
-            let each = u64::from(group.quantum) + u64::from(group.skid);
-            u64::from(group.reservation.budget) + each * group.cores.len() as u64
-        };
-        let all = groups.iter().map(needed).sum::<u64>();
-        let guaranteed = self.guaranteed.unwrap_or_else(|| u32::try_from(all).unwrap_or(u32::MAX));
-        Config { cores, groups, guaranteed, reclaim_step, sharing: self.sharing }
+        let guaranteed = self.guaranteed.unwrap_or_else(|| u32::try_from(self.needed()).unwrap_or(u32::MAX));
+        Config { cores, groups, guaranteed, reclaim_step, sharing: Sharing::Off }
     }
 
-    /// Group and CPU of each core of [`Settings::config`].
+    /// Sum of B + q + s over all groups and their CPUs.
+    fn needed(&self) -> u64 {
+        let of = |group: &GroupSettings| {
+            let each = u64::from(group.quantum) + u64::from(self.sensor.skid);
+            u64::from(group.budget) + each * group.cpus.len() as u64
+        };
+        self.groups.iter().map(of).sum()
+    }
+
+    /// Group and CPU of each counter, group by group.
     pub fn seats(&self) -> Vec<(usize, usize)> {
         let of = |(index, group): (usize, &GroupSettings)| {
             group.cpus.iter().map(move |&cpu| (index, cpu)).collect::<Vec<_>>()
@@ -163,7 +173,9 @@ impl Settings {
     /// occupying its CPU may not be stopped for longer than the rest.
     fn check_occupation(&self, cpus_online: usize) -> Result<(), RegulatorError> {
         for group in self.groups.iter().filter(|group| group.brake(cpus_online) == Brake::Occupy) {
-            let allowed = u64::from(group.budget);
+            // A budget that is donated or shared with other CPUs may leave this one an event only.
+            let whole = group.kind == Kind::Hard && group.cpus.len() == 1;
+            let allowed = if whole { u64::from(group.budget) } else { 1 };
             let running = self.peak.map_or(0.0, |peak| allowed as f64 / peak.max(1) as f64);
             for &cpu in &group.cpus {
                 let Some((limit, reason)) = occupation_limit(cpu) else { continue };
@@ -254,7 +266,7 @@ mod tests {
     fn settings(groups: Vec<GroupSettings>) -> Settings {
         let sensor = Sensor { skid: 5, ..Sensor::find("page-faults").unwrap() };
         let period = Duration::from_millis(1);
-        Settings { period, sensor, groups, guaranteed: None, peak: None, sharing: Sharing::Off }
+        Settings { period, sensor, groups, guaranteed: None, peak: None }
     }
 
     #[test]
@@ -262,7 +274,12 @@ mod tests {
         let sound = || settings(vec![group("web", cgroup("web"), &[0])]);
         let two = |one: GroupSettings, other: GroupSettings| settings(vec![one, other]);
         let short = Settings { period: Duration::from_micros(99), ..sound() };
-        let proportional = Settings { sharing: Sharing::Proportional, ..sound() };
+        let still = Settings { peak: Some(0), ..sound() };
+        let large = settings(vec![GroupSettings {
+            budget: 2_000_000_000,
+            quantum: 500_000_000,
+            ..group("web", cgroup("web"), &[0])
+        }]);
         let reserved = Settings { guaranteed: Some(129), ..sound() };
         let whole = || group("CPU 0", Place::Cpus, &[0]);
         let twice =
@@ -270,7 +287,8 @@ mod tests {
         for (settings, words) in [
             (short, ["period is 99", "100 us to 1 s"]),
             (settings(Vec::new()), ["groups is none", "at least one"]),
-            (proportional, ["sharing is proportional", "spare"]),
+            (still, ["peak is 0", "at least one"]),
+            (large, ["2500000005", "2147483647"]),
             (reserved, ["add up to 130", "129"]),
             (settings(vec![group("web", cgroup("web"), &[])]), ["CPUs of web", "at least one"]),
             (settings(vec![group("web", cgroup("web"), &[8000])]), ["8000", "online"]),

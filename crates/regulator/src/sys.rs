@@ -256,9 +256,18 @@ pub(crate) fn set_fifo(priority: i32) -> io::Result<()> {
 
 /// Gives the calling thread the scheduling policy of ordinary tasks.
 pub(crate) fn set_ordinary() -> io::Result<()> {
+    set_policy(libc::SCHED_OTHER)
+}
+
+/// Gives the calling thread the policy of tasks that run when nothing else does.
+pub(crate) fn set_idle_policy() -> io::Result<()> {
+    set_policy(libc::SCHED_IDLE)
+}
+
+fn set_policy(policy: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the kernel reads one structure.
-    check(i64::from(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) })).map(drop)
+    check(i64::from(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })).map(drop)
 }
 
 /// The CPU that the calling thread runs on.
@@ -308,15 +317,19 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Writes one byte every `stride` bytes; returns how many.
-    pub(crate) fn touch(&mut self, stride: usize) -> u64 {
-        let mut written = 0;
-        for offset in (0..self.bytes).step_by(stride.max(1)) {
-            // SAFETY: the offset lies within the mapping.
-            unsafe { self.start.as_ptr().add(offset).write_volatile(written as u8) };
-            written += 1;
-        }
-        written
+    /// Bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Writes the byte at an offset.
+    ///
+    /// # Panics
+    /// When the offset is not within.
+    pub(crate) fn touch(&mut self, offset: usize) {
+        assert!(offset < self.bytes, "{offset} is beyond {} bytes", self.bytes);
+        // SAFETY: the offset lies within the mapping.
+        unsafe { self.start.as_ptr().add(offset).write_volatile(1) };
     }
 
     /// Returns the pages to the kernel: the next touch of each is a page fault.
@@ -350,7 +363,7 @@ pub(crate) fn leave_terminal() {
     }
 }
 
-/// Closes standard output: whoever reads it sees its end.
+/// Closes standard output: its reader sees the end.
 pub(crate) fn close_output() {
     // SAFETY: `/dev/null` takes the place of the descriptor, so that nothing else is opened in it.
     unsafe {
@@ -360,4 +373,34 @@ pub(crate) fn close_output() {
             libc::close(null);
         }
     }
+}
+
+/// Ignores the signals by which a terminal stops a process: groups would stay frozen meanwhile.
+pub(crate) fn ignore_stops() {
+    for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+        // SAFETY: ignoring a signal runs no code of this program.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// A copy of a descriptor that programs started from now on inherit.
+pub(crate) fn inheritable(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes numbers only.
+    let copy = check(i64::from(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD, 3) }))?;
+    // SAFETY: the call has just returned this descriptor, and nothing else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy as RawFd) })
+}
+
+/// Reads what comes within a time, and appends it. Returns the number of bytes, 0 at the end; `None` when nothing comes.
+pub(crate) fn read_some(fd: BorrowedFd<'_>, time: Duration, out: &mut Vec<u8>) -> io::Result<Option<usize>> {
+    let mut fds = [libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+    wait_readable(&mut fds, time)?;
+    if fds[0].revents == 0 {
+        return Ok(None);
+    }
+    let mut bytes = [0_u8; 64];
+    // SAFETY: the kernel writes at most the size of `bytes`.
+    let read = check(unsafe { libc::read(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) as i64 })? as usize;
+    out.extend_from_slice(&bytes[..read]);
+    Ok(Some(read))
 }

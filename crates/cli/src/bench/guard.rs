@@ -33,10 +33,16 @@ pub(super) struct GuardArguments {
     repeat: Option<u16>,
     /// Few events: for tests and a first impression.
     #[arg(long)]
-    quick: bool,
+    pub(super) quick: bool,
     /// Seed of the events.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Measure the regulator on this machine instead (as root): page faults of a load, unregulated, occupied and frozen.
+    #[arg(long, conflicts_with_all = ["events", "repeat", "seed"])]
+    live: bool,
+    /// With --live: time of each run. Default: 10, with --quick 1.
+    #[arg(long, value_name = "N", requires = "live", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(super) seconds: Option<u64>,
 }
 
 /// What an event is to take at most, in nanoseconds.
@@ -308,6 +314,9 @@ fn visit(most: usize) -> (f64, usize) {
 }
 
 pub(super) fn bench_guard(arguments: &GuardArguments, format: Format) -> Ending {
+    if arguments.live {
+        return super::guard_live::bench_live(arguments, format);
+    }
     let (machine, beside) = (Machine::read(), Beside::since_now());
     let count = arguments.events.unwrap_or(if arguments.quick { 50_000 } else { 2_000_000 });
     let repeat = arguments.repeat.map_or(if arguments.quick { 2 } else { 7 }, usize::from);

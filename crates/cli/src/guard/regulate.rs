@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use memtint_guard::{Kind, Sharing, bandwidth, events_per_period};
+use memtint_guard::{Kind, bandwidth, events_per_period};
 use memtint_regulator::{
     Brake, CgroupRoot, GroupSettings, Incident, Load, Place, Programs, Regulator, Sensor, Settings, Snapshot, Tested,
     online_cpus, run_guardian, run_load, self_test,
@@ -52,25 +52,15 @@ pub(super) struct RegulateArguments {
     /// Most that a CPU can cause, to judge how long it may be occupied.
     #[arg(long, value_name = "BUDGET")]
     peak: Option<String>,
-    /// When all groups have used their budgets: off, they stand still; spare, they run until the period is over.
-    #[arg(long, value_enum, default_value_t = SharingChoice::Off)]
-    sharing: SharingChoice,
     /// Stop after this time. Default: at SIGINT or SIGTERM.
     #[arg(long, value_name = "N")]
-    seconds: Option<u64>,
+    seconds: Option<u32>,
     /// Between two reports.
     #[arg(long, value_name = "TIME", default_value = "1 s")]
     interval: Picoseconds,
     /// Print what would be written and opened, and exit.
     #[arg(long)]
     dry_run: bool,
-}
-
-/// Names of [`Sharing`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum SharingChoice {
-    Off,
-    Spare,
 }
 
 /// Options of the hidden `memtint guard load`.
@@ -107,17 +97,22 @@ pub(super) fn main(arguments: &RegulateArguments, format: Format) -> Ending {
     if arguments.dry_run {
         return dry_run(&settings, format);
     }
-    let program = std::env::current_exe().map_err(|error| Failure::Sentence(format!("own program: {error}")))?;
-    let words = |words: [&str; 2]| words.map(OsString::from).to_vec();
-    let programs = Programs { program, guardian: words(["guard", "guardian"]), load: words(["guard", "load"]) };
+    let programs = programs()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| Failure::Sentence(format!("signal {signal}: {error}")))?;
     }
     let regulator = Regulator::start(settings, programs)?;
-    let tested = self_test(&regulator)?;
+    let tested = self_test(&regulator, &|| stop.load(Ordering::Acquire))?;
     watch(regulator, &tested, arguments, &stop, format)
+}
+
+/// The helper processes are this program with hidden verbs.
+pub(crate) fn programs() -> Result<Programs, Failure> {
+    let program = std::env::current_exe().map_err(|error| Failure::Sentence(format!("own program: {error}")))?;
+    let words = |words: [&str; 2]| words.map(OsString::from).to_vec();
+    Ok(Programs { program, guardian: words(["guard", "guardian"]), load: words(["guard", "load"]) })
 }
 
 fn list_events(format: Format) -> Ending {
@@ -156,7 +151,6 @@ fn settings(arguments: &RegulateArguments) -> Result<Settings, Failure> {
         period: Duration::from_nanos(arguments.period.0 / 1000),
         guaranteed: guaranteed.map(|events| u32::try_from(events).unwrap_or(u32::MAX)),
         peak: events("--peak", &arguments.peak)?,
-        sharing: if arguments.sharing == SharingChoice::Spare { Sharing::Spare } else { Sharing::Off },
         sensor,
         groups,
     })
@@ -172,16 +166,25 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn group(&self, text: &str) -> Result<GroupSettings, Failure> {
         let accepted = "NAME=BUDGET[:soft][@CPUS], for instance web=500MB/s:soft@0-1";
-        let (text, cpus) = match text.rsplit_once('@') {
-            Some((text, cpus)) => (text, Some(cpus)),
-            None => (text, None),
-        };
         let (name, budget) = pair("--group", text, accepted)?;
-        let cpus = match cpus {
-            None => online_cpus()?,
-            Some(cpus) => cpu_list("--group", cpus)?,
+        // A group's name may have the sign, too.
+        let (budget, cpus) = match budget.rsplit_once('@') {
+            Some((budget, cpus)) => (budget, Some(cpus)),
+            None => (budget, None),
         };
         let cgroup = CgroupRoot::find()?.group(name)?;
+        let own = cgroup.cpus().filter(|list| !list.is_empty()).map(|list| cpu_list("the cpuset of the group", &list));
+        let cpus = match (cpus, own) {
+            (Some(cpus), own) => {
+                let (cpus, own) = (cpu_list("--group", cpus)?, own.transpose()?);
+                if let Some(cpu) = own.and_then(|own| cpus.iter().copied().find(|cpu| !own.contains(cpu))) {
+                    return Err(refused("--group", &format!("{name} on CPU {cpu}"), "CPUs of the group's cpuset"));
+                }
+                cpus
+            }
+            (None, Some(own)) => own?,
+            (None, None) => online_cpus()?,
+        };
         self.settings("--group", name.to_owned(), Place::Cgroup(cgroup), cpus, budget)
     }
 
@@ -221,19 +224,28 @@ impl Reader<'_> {
             return number.parse().map_err(|_| wrong());
         }
         let scale = match unit {
-            "GB/s" => 1e9,
-            "MB/s" => 1e6,
-            "kB/s" => 1e3,
+            "GB/s" => 9,
+            "MB/s" => 6,
+            "kB/s" => 3,
             _ => return Err(wrong()),
         };
-        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let bytes_per_second = decimal(number, scale).ok_or_else(wrong)?;
         let Some(bytes) = self.sensor.bytes else {
             let accepted =
                 "events per period (100ev): an event of this sensor is no transfer, unless --event-bytes says so";
             return Err(refused(option, text, accepted));
         };
-        Ok(events_per_period((number * scale) as u64, bytes.into(), self.period))
+        Ok(events_per_period(bytes_per_second, bytes.into(), self.period))
     }
+}
+
+/// A decimal number times a power of ten, exactly; `None` if that is no whole number.
+fn decimal(text: &str, power: usize) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    if whole.is_empty() || part.len() > power {
+        return None;
+    }
+    format!("{whole}{part:0<power$}").parse().ok()
 }
 
 fn refused(option: &str, found: &str, accepted: &str) -> Failure {
@@ -297,12 +309,25 @@ struct Plan {
     period_ns: u64,
     sensor: SensorReport,
     guaranteed: Option<u32>,
+    /// What the promise leaves out.
+    not_considered: Vec<String>,
     groups: Vec<GroupReport>,
 }
 
 impl Plan {
     fn new(settings: &Settings) -> Result<Plan, Failure> {
-        let online = online_cpus()?.len();
+        let online = online_cpus()?;
+        let mut not_considered = vec![match settings.guaranteed {
+            None => "whether the memory can serve these budgets (--guaranteed)".to_owned(),
+            Some(_) => "tasks outside of these groups, which no budget binds".to_owned(),
+        }];
+        for group in settings.groups.iter().filter(|group| group.place != Place::Cpus) {
+            let others: Vec<usize> = online.iter().copied().filter(|cpu| !group.cpus.contains(cpu)).collect();
+            if !others.is_empty() {
+                not_considered.push(format!("what {} does on CPUs {others:?}: keep its tasks off these", group.name));
+            }
+        }
+        let online = online.len();
         let group = |group: &GroupSettings| GroupReport {
             name: group.name.clone(),
             cgroup: match &group.place {
@@ -324,6 +349,7 @@ impl Plan {
             period_ns: settings.period.as_nanos() as u64,
             sensor: SensorReport::new(&settings.sensor),
             guaranteed: settings.guaranteed,
+            not_considered,
             groups: settings.groups.iter().map(group).collect(),
         })
     }
@@ -333,8 +359,8 @@ impl Plan {
         let sensor = &self.sensor;
         // Writing into text cannot fail.
         let _ = writeln!(text, "not counted: {}", sensor.not_counted.join("; "));
-        if self.guaranteed.is_none() {
-            let _ = writeln!(text, "not considered: whether the memory can serve these budgets (--guaranteed)");
+        for what in &self.not_considered {
+            let _ = writeln!(text, "not considered: {what}");
         }
         let period_us = self.period_ns as f64 / 1e3;
         let _ = writeln!(text, "event {}, period {period_us} us", sensor.name);
@@ -357,6 +383,11 @@ impl Plan {
 fn dry_run(settings: &Settings, format: Format) -> Ending {
     let plan = Plan::new(settings)?;
     let mut writes = vec!["/run/memtint/guard.lock: the number of this process".to_owned()];
+    if let Ok(root) = CgroupRoot::find() {
+        let root = root.path().display();
+        writes.push(format!("groups in {root}/memtint-guard that an earlier regulator has left: emptied and removed"));
+        writes.push(format!("{root}/cgroup.procs: the guardian, of priority 99"));
+    }
     for group in &settings.groups {
         if let Place::Cgroup(cgroup) = &group.place {
             let path = cgroup.path().display();
@@ -365,7 +396,10 @@ fn dry_run(settings: &Settings, format: Format) -> Ending {
             }
             writes.push(format!("{path}/cgroup.procs: a load for the self-test"));
             if plan.groups.iter().any(|one| one.name == group.name && one.stopped_by.starts_with("freezing")) {
-                writes.push(format!("{path}/cgroup.freeze: 1 when the budget is used, 0 when the next period begins"));
+                writes.push(format!(
+                    "{path}/cgroup.freeze: 1 when the budget is used, 0 when the next period begins, at the start and at the end, \
+                     by a SCHED_FIFO thread of priority 99"
+                ));
             }
         }
         for cpu in &group.cpus {
@@ -458,9 +492,10 @@ fn watch(
         }
         print(&text)?;
     }
-    let (begin, before) = (Instant::now(), regulator.snapshot());
+    regulator.reset_maxima();
+    let (begin, before, work) = (Instant::now(), regulator.snapshot(), regulator.work());
     let interval = Duration::from_nanos(arguments.interval.0 / 1000).max(Duration::from_millis(10));
-    let until = arguments.seconds.map(|seconds| begin + Duration::from_secs(seconds));
+    let until = arguments.seconds.map(|seconds| begin + Duration::from_secs(seconds.into()));
     let (mut next, mut last, mut broken) = (begin + interval, before.clone(), false);
     while !stop.load(Ordering::Acquire) && until.is_none_or(|until| Instant::now() < until) {
         // Signals are noticed soon enough.
@@ -478,11 +513,14 @@ fn watch(
             (last, next) = (now, next + interval);
         }
     }
+    regulator.finish();
     broken |= tell_incidents(&regulator, &plan, format)?;
     let (after, seconds) = (regulator.snapshot(), begin.elapsed().as_secs_f64());
     let rows = rows(&plan, &before, &after);
     broken |= rows.iter().any(|row| row.sums.broken > 0);
-    let regulators: Vec<WorkRow> = regulator.work().iter().map(|work| work_row(work, seconds)).collect();
+    let works = regulator.work();
+    let regulators: Vec<WorkRow> =
+        work.iter().zip(&works).map(|(before, after)| work_row(before, after, seconds)).collect();
     drop(regulator);
     let verdict = if broken { "broken" } else { "kept" };
     if format == Format::Json {
@@ -502,9 +540,17 @@ fn watch(
     Ok(ExitCode::from(u8::from(broken)))
 }
 
-fn work_row(&(cpu, total, occupied): &(usize, Duration, Duration), seconds: f64) -> WorkRow {
+fn work_row(
+    &(cpu, total_before, occupied_before): &(usize, Duration, Duration),
+    &(_, total, occupied): &(usize, Duration, Duration),
+    seconds: f64,
+) -> WorkRow {
     let percent = |time: Duration| time.as_secs_f64() / seconds.max(1e-9) * 100.0;
-    WorkRow { cpu, busy_percent: percent(total), occupied_percent: percent(occupied) }
+    WorkRow {
+        cpu,
+        busy_percent: percent(total.saturating_sub(total_before)),
+        occupied_percent: percent(occupied.saturating_sub(occupied_before)),
+    }
 }
 
 fn tell_incidents(regulator: &Regulator, plan: &Plan, format: Format) -> Result<bool, Failure> {
@@ -558,7 +604,6 @@ fn text_of(rows: &[Row]) -> String {
         "taken back",
         "reclaimed",
         "underruns",
-        "shared",
         "broken",
     ];
     let cells = |row: &Row| {
@@ -566,10 +611,25 @@ fn text_of(rows: &[Row]) -> String {
         let mut cells = vec![row.name.clone(), sums.cpu.to_string()];
         cells.extend([sums.periods, sums.used, sums.used_max, sums.throttled_periods].map(|number| number.to_string()));
         cells.push(format!("{:.1}", sums.throttled_ns as f64 / 1e6));
-        let more = [sums.donated, sums.returned, sums.reclaimed, sums.underruns, sums.shared_periods, sums.broken];
+        let more = [sums.donated, sums.returned, sums.reclaimed, sums.underruns, sums.broken];
         cells.extend(more.map(|number| number.to_string()));
         cells
     };
     let right: Vec<usize> = (1..heads.len()).collect();
     table(&heads, &right, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decimal;
+
+    #[test]
+    fn bandwidths_are_exact() {
+        assert_eq!(decimal("137.42", 6), Some(137_420_000));
+        assert_eq!(decimal("1.2", 9), Some(1_200_000_000));
+        assert_eq!(decimal("500", 6), Some(500_000_000));
+        for text in ["", ".5", "1.2.3", "1.2345", "18446744073709551616"] {
+            assert_eq!(decimal(text, 3), None, "{text}");
+        }
+    }
 }

@@ -92,7 +92,14 @@ impl Guard {
     }
 
     /// Ends it by SIGTERM. Returns its last report, and its exit status.
-    fn end(mut self) -> (Value, i32) {
+    fn end(self) -> (Value, i32) {
+        let ((ended, incidents), status) = self.end_with_incidents();
+        assert!(incidents.is_empty(), "{incidents:#?}");
+        (ended, status)
+    }
+
+    /// The same with the incidents that it has reported.
+    fn end_with_incidents(mut self) -> ((Value, Vec<Value>), i32) {
         signal(self.process.id(), libc::SIGTERM);
         let mut incidents = Vec::new();
         let ended = loop {
@@ -104,8 +111,7 @@ impl Guard {
             }
         };
         let status = self.process.wait().expect("a child").code().expect("an exit status");
-        assert!(incidents.is_empty(), "{incidents:#?}");
-        (ended, status)
+        ((ended, incidents), status)
     }
 }
 
@@ -158,6 +164,14 @@ impl Load {
     }
 }
 
+impl Drop for Load {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 fn number(report: &Value, seat: usize, field: &str) -> u64 {
     report["groups"][seat][field].as_u64().unwrap_or_else(|| panic!("{field}: {report}"))
 }
@@ -169,8 +183,10 @@ fn assert_kept((report, status): &(Value, i32)) {
     assert_eq!(broken.count(), 0, "{report}");
 }
 
-/// Long enough for hundreds of periods, however busy the machine is.
+/// Hundreds of periods.
 const LOAD_MS: u32 = 700;
+/// Longer than any test lasts.
+const ENDLESS_MS: u32 = 600_000;
 
 #[test]
 fn a_load_is_stopped_at_its_budget_and_everything_is_as_before() {
@@ -184,9 +200,9 @@ fn a_load_is_stopped_at_its_budget_and_everything_is_as_before() {
         let ended = guard.end();
         assert_kept(&ended);
         let of = |field| number(&ended.0, 0, field);
-        assert!(of("used_max") <= bound && of("throttled_periods") > 10, "{ended:?}");
-        // The last period may not have ended.
-        assert!(of("used") + bound >= caused && of("used") <= of("periods") * bound, "{caused}: {ended:?}");
+        // On a busy machine the load reaches only the least budget for sure.
+        assert!(of("used_max") <= bound && (of("throttled_periods") > 0 || budget != "1ev"), "{ended:?}");
+        assert!(of("used") >= caused && of("used") <= of("periods") * bound, "{caused}: {ended:?}");
         assert!(!machine.groups.exists());
     }
 }
@@ -196,7 +212,8 @@ fn a_group_that_is_idle_donates_and_another_reclaims() {
     let Some(machine) = Machine::take() else { return };
     let groups = [format!("idle=400ev:soft@{}", machine.cpu), format!("busy=20ev:soft@{}", machine.cpu)];
     let guard = Guard::start(&["--group", &groups[0], "--group", &groups[1]]);
-    let mut load = Load::start(&machine.cpu, LOAD_MS);
+    // Once in a while it has the CPU for a whole period, however busy the machine is.
+    let mut load = Load::start(&machine.cpu, 5 * LOAD_MS);
     load.begin_in(&machine, "busy");
     load.end();
     let ended = guard.end();
@@ -219,8 +236,7 @@ fn a_group_shares_its_budget_over_all_cpus() {
     let ended = guard.end();
     assert_kept(&ended);
     let of = |field| number(&ended.0, 0, field) + number(&ended.0, 1, field);
-    // The last period may not have ended.
-    assert!(of("throttled_periods") > 10 && of("used") + 60 >= caused, "{caused}: {ended:?}");
+    assert!(of("used") >= caused, "{caused}: {ended:?}");
     // Each of the CPUs may have begun a period more than the other.
     let periods = number(&ended.0, 0, "periods").max(number(&ended.0, 1, "periods")) + 1;
     assert!(of("granted") <= periods * 60, "{ended:?}");
@@ -229,25 +245,28 @@ fn a_group_shares_its_budget_over_all_cpus() {
 #[test]
 fn a_cpu_without_a_group_is_occupied() {
     let Some(machine) = Machine::take() else { return };
-    // At most 1000 faults in a period: occupied for nine tenths of the time at most, which ordinary tasks do not interrupt.
-    let guard = Guard::start(&["--core", &format!("{}=100ev", machine.cpu), "--peak", "1000ev"]);
-    assert_eq!(guard.started["groups"][0]["stopped_by"], "occupying its CPUs");
+    // A budget that leaves the CPU free for most of the time, however fast it is: it is not occupied for long.
+    let guard = Guard::start(&["--core", &format!("{}=300ev", machine.cpu), "--peak", "2000ev"]);
+    let guard_started = guard.started.clone();
+    assert_eq!(guard_started["groups"][0]["stopped_by"], "occupying its CPUs");
     let mut load = Load::start(&machine.cpu, LOAD_MS);
     load.begin();
     let caused = load.end();
     let ended = guard.end();
     assert_kept(&ended);
     let of = |field| number(&ended.0, 0, field);
-    assert!(of("used_max") <= 125 && of("throttled_periods") > 10, "{ended:?}");
-    // The last period may not have ended.
-    assert!(of("used") + 125 >= caused, "{caused}: {ended:?}");
+    assert!(of("used_max") <= 375, "{ended:?}");
+    // Its load in the self-test, at least.
+    let throttled = &guard_started["self_test"][0]["least_budget"]["throttled_periods"];
+    assert!(throttled.as_u64().expect("a number") > 0, "{guard_started}");
+    assert!(of("used") >= caused, "{caused}: {ended:?}");
 }
 
 #[test]
 fn nothing_stays_frozen_when_the_regulator_is_killed() {
     let Some(machine) = Machine::take() else { return };
     let mut guard = Guard::start(&["--group", &machine.group("1ev"), "--period", "100 ms"]);
-    let mut load = Load::start(&machine.cpu, LOAD_MS);
+    let mut load = Load::start(&machine.cpu, ENDLESS_MS);
     load.begin_in(&machine, "test");
     let events = machine.groups.join("test/cgroup.events");
     let frozen = || std::fs::read_to_string(&events).is_ok_and(|text| text.contains("frozen 1"));
@@ -255,7 +274,8 @@ fn nothing_stays_frozen_when_the_regulator_is_killed() {
     guard.process.kill().expect("a child");
     guard.process.wait().expect("a child");
     assert!(within(Duration::from_secs(30), || !machine.groups.exists()), "a group is left");
-    assert!(load.end() > 1000, "the load runs unregulated");
+    let group = std::fs::read_to_string(format!("/proc/{}/cgroup", load.process.id())).expect("the load runs");
+    assert!(group.lines().any(|line| line == "0::/"), "{group}");
 }
 
 #[test]
@@ -310,6 +330,53 @@ fn refused(options: &[&str]) -> String {
     let Output { status, stdout, stderr } = memtint(&words).output().expect("the binary was built for this test");
     assert_eq!((status.code(), stdout.len()), (Some(2), 0));
     String::from_utf8(stderr).expect("text")
+}
+
+#[test]
+fn a_task_in_a_system_call_stops_no_later_than_its_period() {
+    let Some(machine) = Machine::take() else { return };
+    // Reading into fresh memory faults in the kernel, where a freezing task goes on.
+    let guard = Guard::start(&["--group", &machine.group("50ev")]);
+    let tasks = machine.groups.join("test/cgroup.procs");
+    let script = format!(
+        "echo $$ >{} && exec taskset -c {} dd if=/dev/zero of=/dev/null bs=64M count=1",
+        tasks.display(),
+        machine.cpu
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+    assert!(output.status.success(), "{output:?}");
+    let (ended, status) = guard.end_with_incidents();
+    // Kept, or broken with this cause.
+    let causes: Vec<&str> = ended.1.iter().map(|one| one["cause"].as_str().expect("text")).collect();
+    assert!(causes.iter().all(|cause| *cause == "in-kernel"), "{causes:?}");
+    assert_eq!(status, i32::from(!causes.is_empty()));
+    assert!(number(&ended.0, 0, "throttled_periods") > 0);
+}
+
+#[test]
+fn a_group_that_is_removed_ends_the_regulation() {
+    let Some(machine) = Machine::take() else { return };
+    let guard = Guard::start(&["--group", &machine.group("10ev")]);
+    let group = machine.groups.join("test");
+    assert!(within(Duration::from_secs(30), || std::fs::remove_dir(&group).is_ok()), "no task is left in it");
+    let mut guard = guard;
+    let mut causes = Vec::new();
+    while let Some(line) = next(&mut guard.lines) {
+        causes.extend(line["cause"].as_str().map(str::to_owned));
+    }
+    assert!(causes.iter().any(|cause| cause == "group-gone"), "{causes:?}");
+    assert_eq!(guard.process.wait().expect("a child").code(), Some(1));
+}
+
+#[test]
+fn groups_that_tasks_have_made_in_a_group_are_removed_with_it() {
+    let Some(machine) = Machine::take() else { return };
+    let guard = Guard::start(&["--group", &machine.group("10ev")]);
+    std::fs::create_dir_all(machine.groups.join("test/one/two")).expect("groups nest");
+    let mut load = Load::start(&machine.cpu, ENDLESS_MS);
+    load.begin_in(&machine, "test/one/two");
+    assert_kept(&guard.end());
+    assert!(!machine.groups.exists());
 }
 
 #[test]

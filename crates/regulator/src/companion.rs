@@ -1,0 +1,23 @@
+//! A thread that takes the time that nothing else wants, to measure what a throttled group leaves to others.
+
+use std::time::Duration;
+
+use crate::sys;
+
+/// Makes the calling thread run on one CPU, when nothing else runs there (SCHED_IDLE). It stays as it is where the kernel refuses.
+pub fn become_companion(cpu: usize) {
+    // A companion of another priority or place measures less than there is.
+    let _ = sys::pin(&[cpu]);
+    let _ = sys::set_idle_policy();
+}
+
+/// Makes the calling thread run on these CPUs only, as far as the kernel lets it.
+pub fn stay_on(cpus: &[usize]) {
+    // Elsewhere it disturbs what is measured, which shows in the figures.
+    let _ = sys::pin(cpus);
+}
+
+/// Processor time of the calling thread.
+pub fn thread_time() -> Duration {
+    Duration::from_nanos(sys::thread_time_ns())
+}
