@@ -1,7 +1,7 @@
 //! A process that thaws all groups when the regulator has ended, however it ended.
 //!
-//! It holds the reading end of a pipe, and has nothing else to do until the kernel closes the writing end with the regulator's last
-//! thread.
+//! It reads a pipe, whose writing end the kernel closes with the regulator's last thread. Until then it gets signs of life, and keeps the
+//! groups thawed while there are none.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, Write as _};
@@ -82,6 +82,8 @@ impl Guardian {
 }
 
 fn pulse(mut input: ChildStdin, ended: &Receiver<()>) {
+    // Busy CPUs must not look like a regulator that is stopped. Without the priority that is only less likely.
+    let _ = sys::set_fifo(PRIORITY);
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(PULSE) {
         if input.write_all(b".").is_err() {
             return;

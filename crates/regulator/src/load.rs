@@ -50,7 +50,6 @@ const TOUCHES: u64 = 64;
 /// # Errors
 /// What the kernel refuses.
 pub fn run(load: Load, cpu: usize, time: Duration) -> io::Result<()> {
-    sys::pin(&[cpu])?;
     let mut output = io::stdout().lock();
     let mut memory = Memory::reserve(match load {
         Load::Faults => Memory::page_bytes(),
@@ -61,6 +60,7 @@ pub fn run(load: Load, cpu: usize, time: Duration) -> io::Result<()> {
     let stride = if load == Load::Stream { LINE_BYTES } else { Memory::page_bytes() };
     // Charged to the group of the process that starts the load, which it leaves later.
     (0..memory.len()).step_by(Memory::page_bytes()).for_each(|offset| memory.touch(offset));
+    sys::pin(&[cpu])?;
     writeln!(output, "ready")?;
     output.flush()?;
     if io::stdin().lock().read_line(&mut String::new())? == 0 {

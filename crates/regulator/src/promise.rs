@@ -34,7 +34,7 @@ pub enum Cause {
     Late,
     /// The machine was suspended.
     ClockStep,
-    /// None of these: the skid is larger than assumed.
+    /// None of these: the skid is larger than assumed, or a task was in a system call that the kernel does not preempt.
     Skid,
 }
 
@@ -51,9 +51,9 @@ impl fmt::Display for Cause {
             Cause::GroupGone => "the cgroup was removed",
             Cause::CpusChanged => "other CPUs are online than at the start",
             Cause::CpuOffline => "the CPU is offline",
-            Cause::Late => "the regulator was late by a period or more",
+            Cause::Late => "the regulator was late by a period or more: a system call was not preempted, or the host stopped the CPU",
             Cause::ClockStep => "the machine was suspended",
-            Cause::Skid => "the skid is larger than assumed",
+            Cause::Skid => "the skid is larger than assumed, or a task was in a system call that the kernel does not preempt",
         })
     }
 }

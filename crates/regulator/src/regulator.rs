@@ -197,6 +197,11 @@ impl Regulator {
         &self.settings
     }
 
+    /// How a group is stopped.
+    pub(crate) fn brake(&self, group: usize) -> Brake {
+        self.settings.groups[group].brake(self.online.len())
+    }
+
     /// How helper processes are run.
     pub(crate) fn programs(&self) -> &Programs {
         &self.programs

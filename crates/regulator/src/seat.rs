@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
-use memtint_guard::{Action, Core, Ewma, Shared, Signal, Use};
+use memtint_guard::{Action, Core, Ewma, ReleaseReason, Shared, Signal, Use};
 
 use crate::counter::{Counter, CounterError};
 use crate::freezer::{Freezer, Request};
@@ -120,6 +120,8 @@ pub(crate) struct Seat {
     /// The count at which the last grant was consumed; `None` if the next one counts from the present.
     consumed_at: Option<u64>,
     throttled_since_ns: Option<u64>,
+    /// The count beyond which a throttled group uses more than its skid.
+    stopped_at: u64,
     /// What stops the group, until that is done.
     pub(crate) pending: Option<Pending>,
     pub(crate) troubles: Troubles,
@@ -164,6 +166,7 @@ impl Seat {
             grant: None,
             consumed_at: None,
             throttled_since_ns: None,
+            stopped_at: 0,
             pending: None,
             troubles: Troubles::default(),
             actions: Vec::with_capacity(8),
@@ -323,15 +326,16 @@ impl Seat {
     /// A group that is throttled uses more than its skid: one of its tasks is in a system call, or something else has thawed it. Then its
     /// CPU is occupied until the period is over.
     fn check_throttled(&mut self) {
-        if self.count >= self.leak_at() && !self.troubles.leaked {
+        // Until it is frozen, its CPU is occupied in any case.
+        if self.count >= self.leak_at() && self.pending.is_none() {
             self.troubles.leaked = true;
-            self.pending = self.pending.or(Some(Pending::Period));
+            self.pending = Some(Pending::Period);
         }
     }
 
-    /// The count that is beyond what was granted in this period, and the skid.
+    /// The count that is beyond what it had used or could use when it was throttled, and the skid.
     fn leak_at(&self) -> u64 {
-        self.base + u64::from(self.core.used().granted()) + self.skid + 1
+        self.stopped_at + self.skid + 1
     }
 
     /// Looks at what others have changed.
@@ -347,14 +351,19 @@ impl Seat {
             }
             Action::Throttle { .. } => {
                 self.grant = None;
+                self.stopped_at = self.count.max(self.base + u64::from(self.core.used().granted()));
                 self.throttled_since_ns = Some(sys::now_ns());
                 self.pending = Some(match &self.common.freezers[self.group] {
                     Some(freezer) => Pending::Frozen(freezer.hold()),
                     None => Pending::Period,
                 });
             }
-            Action::Release { .. } => {
-                (self.grant, self.consumed_at, self.pending, self.wanted) = (None, None, None, NEVER);
+            Action::Release { reason, .. } => {
+                (self.grant, self.pending, self.wanted) = (None, None, NEVER);
+                // Within a period, what was used beyond a grant is of the next one.
+                if reason != ReleaseReason::Returned {
+                    self.consumed_at = None;
+                }
                 if let Some(since) = self.throttled_since_ns.take() {
                     Sums::add(&self.sums().throttled_ns, sys::now_ns().saturating_sub(since));
                     if let Some(freezer) = &self.common.freezers[self.group] {
@@ -370,7 +379,8 @@ impl Seat {
     /// Takes note of what has gone wrong while the CPU was occupied: something else ran, or the period is over.
     pub(crate) fn note(&mut self, preempted: bool, over: bool) {
         self.troubles.preempted |= preempted;
-        if over && let (Some(_), Some(freezer)) = (self.pending, &self.common.freezers[self.group]) {
+        let freezer = &self.common.freezers[self.group];
+        if over && let (Some(Pending::Frozen(_)), Some(freezer)) = (self.pending, freezer) {
             self.troubles.freezer_late = true;
             self.troubles.freeze_failed |= freezer.failures() > 0;
         }
@@ -388,6 +398,15 @@ impl Seat {
                 }
                 done
             }
+        }
+    }
+}
+
+impl Drop for Seat {
+    /// However regulation ends, the group runs.
+    fn drop(&mut self) {
+        if let (Some(_), Some(freezer)) = (self.throttled_since_ns.take(), &self.common.freezers[self.group]) {
+            freezer.release();
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::RegulatorError;
 use crate::promise::Incident;
 use crate::regulator::Regulator;
-use crate::settings::Place;
+use crate::settings::{Brake, Place};
 use crate::sys;
 
 /// What the self-test of a group on a CPU has seen.
@@ -46,7 +46,7 @@ const TIME: Duration = Duration::from_millis(60);
 
 /// Runs a load in each group on each CPU, one after another, twice: with a budget of one event per period, in which it must be
 /// throttled, and with the group's own budget. In each period it must keep within budget, quantum and skid. The groups' own tasks
-/// may run meanwhile, and stand still for most of the time of the first load. Gives up when `cancelled` says so.
+/// may run meanwhile, and stand still for most of the time of the first load and until its budget is in force again. Gives up when `cancelled` says so.
 ///
 /// # Errors
 /// [`RegulatorError::SelfTest`] with what was seen, if the load was not throttled, if any group has gone beyond its bound, if the
@@ -93,13 +93,13 @@ impl Test<'_> {
         let settings = regulator.settings();
         let own = &settings.groups[group];
         // A CPU that is occupied for a second would be given to others.
-        let longest = if own.place == Place::Cpus { OCCUPIED } else { Duration::MAX };
+        let longest = if regulator.brake(group) == Brake::Occupy { OCCUPIED } else { Duration::MAX };
         let time = TIME.max(settings.period * PERIODS).min(longest);
         // Its start is not part of the test.
-        let mut load = Process::start(regulator, cpu, time)?;
+        let mut load = Process::start(self, cpu, time)?;
         regulator.reserve(group, reservation);
         let before = regulator.snapshot()[self.seat];
-        let caused = load.run(&own.place, time * 20 + PATIENCE, self)?;
+        let caused = load.run(&own.place, time * 20 + PATIENCE, self);
         drop(load);
         // The period of the load's last event has ended.
         let periods = regulator.snapshot()[self.seat].periods;
@@ -108,6 +108,7 @@ impl Test<'_> {
         }
         let passed = regulator.snapshot()[self.seat].since(&before);
         regulator.reserve(group, Reservation { budget: own.budget, kind: own.kind });
+        let caused = caused?;
         if let Some(Incident { period, group, cpu, used, allowed, cause }) = regulator.take_incidents().first() {
             let name = &settings.groups[*group].name;
             let seen = format!("{used} events in period {period}, and {allowed} were allowed: {cause}");
@@ -140,8 +141,8 @@ struct Process {
 
 impl Process {
     /// Starts the load of the sensor on a CPU, and waits until it is ready.
-    fn start(regulator: &Regulator, cpu: usize, time: Duration) -> Result<Process, RegulatorError> {
-        let programs = regulator.programs();
+    fn start(test: &Test<'_>, cpu: usize, time: Duration) -> Result<Process, RegulatorError> {
+        let (regulator, programs) = (test.regulator, test.regulator.programs());
         let mut child = Command::new(&programs.program)
             .args(&programs.load)
             .args([regulator.settings().sensor.load.name(), &cpu.to_string(), &time.as_millis().to_string()])
@@ -151,9 +152,10 @@ impl Process {
             .map_err(|error| failed(error.to_string()))?;
         let output = child.stdout.take().ok_or_else(|| failed("it has no pipe".to_owned()))?;
         let mut process = Process { child, output };
-        match process.line(PATIENCE, &|| false)?.as_deref() {
-            Some("ready") => Ok(process),
-            other => Err(failed(format!("it has answered {other:?}"))),
+        match process.line(PATIENCE, test)? {
+            Some(line) if line == "ready" => Ok(process),
+            Some(line) => Err(failed(format!("it has answered {line:?}"))),
+            None => Err(test.refused(format!("the load was not ready within {PATIENCE:?}"))),
         }
     }
 
@@ -166,20 +168,25 @@ impl Process {
         if !matches!(written, Some(Ok(()))) {
             return Err(failed("it has ended".to_owned()));
         }
-        match self.line(time, test.cancelled)? {
+        match self.line(time, test)? {
             Some(line) => line
                 .strip_prefix("caused ")
                 .and_then(|count| count.parse().ok())
                 .ok_or_else(|| failed(format!("it has answered {line:?}"))),
-            None if (test.cancelled)() => Err(test.refused("it was interrupted".to_owned())),
             None => Err(test.refused(format!("the load has not ended within {time:?}"))),
         }
     }
 
     /// A line of its output; `None` if there is none in time.
-    fn line(&mut self, time: Duration, cancelled: &dyn Fn() -> bool) -> Result<Option<String>, RegulatorError> {
+    fn line(&mut self, time: Duration, test: &Test<'_>) -> Result<Option<String>, RegulatorError> {
         let (end, mut line) = (Instant::now() + time, Vec::new());
-        while Instant::now() < end && !cancelled() {
+        while Instant::now() < end {
+            if (test.cancelled)() {
+                return Err(test.refused("it was interrupted".to_owned()));
+            }
+            if test.regulator.is_stopped() {
+                return Err(test.refused("the regulation has ended by itself".to_owned()));
+            }
             let read = sys::read_some(self.output.as_fd(), Duration::from_millis(100), &mut line);
             match read.map_err(|error| failed(error.to_string()))? {
                 Some(0) => return Err(failed("it has ended".to_owned())),

@@ -258,14 +258,27 @@ impl Bench {
         let own = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
         let group = format!("{GROUP}=1ev@{}", self.cpu);
         let regulator = Command::new(own)
-            .args(["--format", "json", "guard", "--event", EVENT, "--group", &group, "--period", "100 ms"])
+            .args([
+                "--format",
+                "json",
+                "guard",
+                "--event",
+                EVENT,
+                "--group",
+                &group,
+                "--period",
+                "100 ms",
+                "--interval",
+                "1000 s",
+            ])
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| failed(error.to_string()))?;
         let mut regulator = Killed(regulator);
         let output = regulator.0.stdout.take().ok_or_else(|| failed("it has no pipe".to_owned()))?;
         let mut started = String::new();
-        BufReader::new(output).read_line(&mut started).map_err(|error| failed(error.to_string()))?;
+        let mut output = BufReader::new(output);
+        output.read_line(&mut started).map_err(|error| failed(error.to_string()))?;
         let folder = self.root.path().join("memtint-guard").join(GROUP);
         let mut load = Load::start(self.cpu, Duration::from_secs(1))?;
         load.join(&folder)?;
@@ -284,6 +297,9 @@ impl Bench {
         let thawed = begin.elapsed();
         // The guardian works on: the next run must not meet it.
         while folder.exists() {
+            if begin.elapsed() > Duration::from_secs(30) {
+                return Err(failed(format!("{} is left", folder.display())));
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         load.count()?;

@@ -382,7 +382,10 @@ impl Plan {
 
 fn dry_run(settings: &Settings, format: Format) -> Ending {
     let plan = Plan::new(settings)?;
-    let mut writes = vec!["/run/memtint/guard.lock: the number of this process".to_owned()];
+    let mut writes = vec![
+        "/run/memtint/guard.lock: the number of this process".to_owned(),
+        "/proc/self/oom_score_adj of the guardian: -1000".to_owned(),
+    ];
     if let Ok(root) = CgroupRoot::find() {
         let root = root.path().display();
         writes.push(format!("groups in {root}/memtint-guard that an earlier regulator has left: emptied and removed"));
@@ -392,13 +395,16 @@ fn dry_run(settings: &Settings, format: Format) -> Ending {
         if let Place::Cgroup(cgroup) = &group.place {
             let path = cgroup.path().display();
             if cgroup.is_own() {
-                writes.push(format!("mkdir {path}; when it ends, its tasks to the root group, and rmdir {path}"));
+                writes.push(format!(
+                    "mkdir {path}; when it ends, its tasks to the root group, and rmdir {path} with what is in it"
+                ));
             }
             writes.push(format!("{path}/cgroup.procs: a load for the self-test"));
+            writes.push(format!("{path}/cgroup.freeze: 0, at the start and at the end"));
             if plan.groups.iter().any(|one| one.name == group.name && one.stopped_by.starts_with("freezing")) {
                 writes.push(format!(
-                    "{path}/cgroup.freeze: 1 when the budget is used, 0 when the next period begins, at the start and at the end, \
-                     by a SCHED_FIFO thread of priority 99"
+                    "{path}/cgroup.freeze: 1 when the budget is used, 0 when the next period begins, by a SCHED_FIFO thread of \
+                     priority 99"
                 ));
             }
         }
@@ -475,6 +481,8 @@ fn watch(
     format: Format,
 ) -> Ending {
     let plan = Plan::new(regulator.settings())?;
+    regulator.reset_maxima();
+    let (begin, before, work) = (Instant::now(), regulator.snapshot(), regulator.work());
     if format == Format::Json {
         print_json_line(&Line::Started { schema: 1, plan: &plan, self_test: tested })?;
     } else {
@@ -492,8 +500,6 @@ fn watch(
         }
         print(&text)?;
     }
-    regulator.reset_maxima();
-    let (begin, before, work) = (Instant::now(), regulator.snapshot(), regulator.work());
     let interval = Duration::from_nanos(arguments.interval.0 / 1000).max(Duration::from_millis(10));
     let until = arguments.seconds.map(|seconds| begin + Duration::from_secs(seconds.into()));
     let (mut next, mut last, mut broken) = (begin + interval, before.clone(), false);
