@@ -21,7 +21,14 @@ use crate::output::{Failure, Format, print, print_json, table};
 
 /// Arguments of `memtint guard`.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+A budget is a bandwidth (500MB/s, 1.2GB/s) or a number of events per period (100ev). A self-test runs first: a load in each group, on \
+each of its CPUs, must be stopped in time. Regulation needs CAP_PERFMON, CAP_SYS_NICE and CAP_IPC_LOCK, and cgroup v2 for --group.\n\
+Exit status: 0 kept, every period was within its bound; 1 broken, with the cause of each; 2 failure, or refused by the self-test.\n\
+Example: memtint guard --event page-faults --group web=100ev --seconds 10"
+)]
 pub(crate) struct GuardArguments {
     #[command(flatten)]
     regulate: regulate::RegulateArguments,

@@ -40,7 +40,7 @@ impl CpuRegulator {
         CpuRegulator { cpu, bell, seats, common, work, period: 0, suspended_ns: suspended_ns() }
     }
 
-    /// Regulates until it is told to stop. A counter that has failed, or a CPU that is offline, ends the regulation of all CPUs: the
+    /// Regulates until `stop` is set. A counter that has failed, or a CPU that is offline, ends the regulation of all CPUs: the
     /// last incident says why.
     pub(crate) fn run(mut self) {
         self.seats.iter_mut().for_each(Seat::begin);

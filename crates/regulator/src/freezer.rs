@@ -1,4 +1,4 @@
-//! Freezes and thaws a group from a thread of its own.
+//! Freezes and thaws a group from a separate thread.
 //!
 //! A write to `cgroup.freeze` takes a mutex of the kernel, so it may sleep for milliseconds. A regulator thread that slept would let its
 //! group run: it occupies the CPU instead, until this thread has written.

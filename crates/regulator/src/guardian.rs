@@ -1,7 +1,7 @@
 //! A process that thaws all groups when the regulator has ended, however it ended.
 //!
-//! It reads a pipe, whose writing end the kernel closes with the regulator's last thread. Until then it gets signs of life, and keeps the
-//! groups thawed while there are none.
+//! It reads a pipe, whose writing end the kernel closes with the regulator's last thread. Until then it receives a heartbeat,
+//! and keeps the groups thawed while that is missing.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, Write as _};
@@ -22,11 +22,11 @@ use crate::sys;
 pub(crate) struct Guardian {
     process: Child,
     groups: Vec<Cgroup>,
-    /// Sends signs of life through the pipe, and closes it when it is told to.
+    /// Sends a heartbeat through the pipe; closes the pipe when the sender is dropped.
     pulse: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// Between two signs of life; after `SILENCE` without one, the guardian takes the regulator for stopped, and thaws.
+/// Heartbeat interval. After `SILENCE` without a heartbeat, the guardian assumes that the regulator is stopped, and thaws.
 const PULSE: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_secs(1);
 

@@ -354,7 +354,7 @@ impl Drop for Memory {
 
 // --- processes ---
 
-/// Makes the process the leader of a session of its own, so that no terminal signals it, and ignores SIGTERM.
+/// Starts a new session, so that no terminal signals the process, and ignores SIGTERM.
 pub(crate) fn leave_terminal() {
     // SAFETY: both calls take numbers only; the first fails only if the process leads a group already, which changes nothing.
     unsafe {

@@ -28,7 +28,7 @@ pub(super) struct RegulateArguments {
     /// Regulate a CPU: all that runs there stands still when the budget is used.
     #[arg(long = "core", value_name = "CPU=BUDGET[:soft]")]
     cores: Vec<String>,
-    /// Performance event to count: a sensor (--list-events), rHEX, or PMU/term=value,.../.
+    /// Performance event to count: a sensor (--list-events), a software event of perf, rHEX, or PMU/term=value,.../.
     #[arg(long, value_name = "EVENT", default_value = "llc-misses")]
     event: String,
     /// List the sensors of this machine, and exit.
@@ -49,13 +49,13 @@ pub(super) struct RegulateArguments {
     /// Bandwidth that the memory always serves (memtint guard rmin). Without it, budgets are limits and no guarantees.
     #[arg(long, value_name = "BUDGET")]
     guaranteed: Option<String>,
-    /// Most that a CPU can cause, to judge how long it may be occupied.
+    /// Most that one CPU can cause; limits how long --core may occupy it.
     #[arg(long, value_name = "BUDGET")]
     peak: Option<String>,
     /// Stop after this time. Default: at SIGINT or SIGTERM.
     #[arg(long, value_name = "N")]
     seconds: Option<u32>,
-    /// Between two reports.
+    /// Time between two reports.
     #[arg(long, value_name = "TIME", default_value = "1 s")]
     interval: Picoseconds,
     /// Print what would be written and opened, and exit.

@@ -137,7 +137,7 @@ fn signal(process: u32, signal: i32) {
     assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
 }
 
-/// A process that causes page faults as fast as it can, once it is told to.
+/// A process that causes page faults as fast as it can after `begin`.
 struct Load {
     process: Child,
     input: ChildStdin,
