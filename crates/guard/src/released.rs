@@ -1,11 +1,14 @@
 //! MemGuard's module as released (commit `bcb08a4`, 2022), one counter of it: a model to compare with, not a regulator to use.
 //!
 //! Each [`Defect`] can be present or mended by itself, so that a test shows what it costs. Mended means: as this crate's algorithm
-//! has it; the release has no such form. Source: the module's code, `memguard.c`. Left out is what has no effect on which events are
-//! let through: assertions that fail under PREEMPT_RT, parsing of what is written to its files, interrupts sent while interrupts
-//! are off, and the cost of spinning and of tracing.
+//! has it; the release has no such form. Source: the module's code, `memguard.c`.
+
+mod linux;
 
 use std::collections::BTreeSet;
+
+pub use linux::{Complaint, Kernel, NotCompiled};
+use linux::{Handler, Linux};
 
 /// A defect of the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +36,19 @@ pub enum Defect {
     HotplugUnseen,
     /// The divisor of the bandwidth that is printed is an `int`, and overflows from periods of 2048 us on.
     DivisorOverflow,
+    /// Handlers assert that they run in an interrupt with interrupts off, and are not marked as hard: under PREEMPT_RT, they run in
+    /// threads, and the assertions fail.
+    AssertedContext,
+    /// Sharing calls a function on other cores from a handler with interrupts off.
+    CallWithInterruptsOff,
+    /// A written text is parsed to the next zero byte, wherever that is.
+    UnterminatedText,
+    /// A throttled core executes a loop until the period is over.
+    SpinningWhileThrottled,
+    /// Overflows write to the trace (`trace_printk`) at any time.
+    AlwaysTracing,
+    /// `hrtimer_init` is called, which Linux 6.15 has removed.
+    RemovedFunction,
 }
 
 /// What uses memory on a core.
@@ -48,7 +64,7 @@ pub enum By {
 
 impl Defect {
     /// All of them: the release.
-    pub const ALL: [Defect; 10] = [
+    pub const ALL: [Defect; 16] = [
         Defect::ReclaimOverGrants,
         Defect::RaidedDonor,
         Defect::UnreachableCompensation,
@@ -59,6 +75,12 @@ impl Defect {
         Defect::UrgentUnthrottled,
         Defect::HotplugUnseen,
         Defect::DivisorOverflow,
+        Defect::AssertedContext,
+        Defect::CallWithInterruptsOff,
+        Defect::UnterminatedText,
+        Defect::SpinningWhileThrottled,
+        Defect::AlwaysTracing,
+        Defect::RemovedFunction,
     ];
 }
 
@@ -94,6 +116,8 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Core {
     limit: u64,
+    /// Limit from the next period on.
+    next_limit: u64,
     /// Budget of this period after donation (`cur_budget`).
     current: u64,
     /// Donated at the start of the period, and not taken back by anybody; used when [`Defect::RaidedDonor`] is mended.
@@ -120,6 +144,7 @@ pub struct Released {
     settings: Settings,
     defects: BTreeSet<Defect>,
     cores: Vec<Core>,
+    linux: Linux,
 }
 
 impl Released {
@@ -127,6 +152,7 @@ impl Released {
     pub fn new(settings: Settings, defects: impl IntoIterator<Item = Defect>) -> Released {
         let core = |(core, &limit): (usize, &u64)| Core {
             limit,
+            next_limit: limit,
             current: limit,
             lent: 0,
             used: 0,
@@ -140,7 +166,7 @@ impl Released {
             shortfall: 0,
         };
         let cores = settings.limits.iter().enumerate().map(core).collect();
-        Released { settings, defects: defects.into_iter().collect(), cores }
+        Released { settings, defects: defects.into_iter().collect(), cores, linux: Linux::new() }
     }
 
     fn has(&self, defect: Defect) -> bool {
@@ -192,7 +218,7 @@ impl Released {
     /// A core would use memory: `true` if it does, `false` if it stands still or is offline.
     pub fn access(&mut self, core: usize, by: By) -> bool {
         let this = &self.cores[core];
-        if !this.online {
+        if !this.online || self.linux.has_stopped() {
             return false;
         }
         if this.throttled {
@@ -215,7 +241,9 @@ impl Released {
 
     /// Starts a period on a core.
     pub fn period_start(&mut self, core: usize) {
-        self.begin_period(core, true);
+        if self.enter(Handler::Period) {
+            self.begin_period(core, true);
+        }
     }
 
     fn begin_period(&mut self, core: usize, stopped: bool) {
@@ -224,6 +252,7 @@ impl Released {
         // The average counts a period that fell short as one that used more than its budget, so nothing is donated next.
         let used = if this.shortfall > 0 { this.limit + this.shortfall } else { this.used };
         this.average = if this.shortfall > 0 { used } else { this.average.midpoint(used) };
+        this.limit = this.next_limit;
         let surplus = if reclaim { this.limit.saturating_sub(this.average.max(1)) } else { 0 };
         (this.current, this.lent) = (this.limit - surplus, surplus);
         (this.used, this.shortfall, this.throttled, this.sharing) = (0, 0, false, false);
@@ -239,6 +268,10 @@ impl Released {
     }
 
     fn overflow(&mut self, core: usize) {
+        if !self.enter(Handler::Overflow) {
+            return;
+        }
+        self.trace();
         let exempt = self.settings.exempt.contains(&core) && !self.has(Defect::ExemptionWithoutEffect);
         let this = &self.cores[core];
         if this.sharing || exempt || this.used < this.current {
@@ -253,7 +286,9 @@ impl Released {
             this.shortfall = limit - used;
         }
         this.throttled = true;
-        self.share_if_all_are_throttled();
+        if self.share_if_all_are_throttled() {
+            self.call_others();
+        }
     }
 
     /// Takes back the core's own donation, else that of others.
@@ -289,7 +324,8 @@ impl Released {
         amount > 0
     }
 
-    fn share_if_all_are_throttled(&mut self) {
+    /// Returns whether other cores are concerned.
+    fn share_if_all_are_throttled(&mut self) -> bool {
         let counts_idle = self.has(Defect::IdleBlocksSharing);
         let counts_offline = self.has(Defect::HotplugUnseen);
         let blocks = |core: &Core| {
@@ -297,10 +333,10 @@ impl Released {
             !core.throttled && !absent
         };
         if self.cores.iter().any(blocks) {
-            return;
+            return false;
         }
         match self.settings.exclusive {
-            Exclusive::Off => {}
+            Exclusive::Off => return false,
             Exclusive::Spare => {
                 for core in self.cores.iter_mut().filter(|core| core.throttled) {
                     (core.throttled, core.sharing) = (false, true);
@@ -311,6 +347,7 @@ impl Released {
                 (0..self.cores.len()).for_each(|core| self.begin_period(core, stopped));
             }
         }
+        true
     }
 
     /// Bandwidth in MB/s (2^20 bytes) that the module prints for this number of events of 64 bytes in a period of `period_us`.

@@ -15,6 +15,8 @@ fn budgets_that_are_none_are_refused_with_what_is_accepted() {
         (&["--core", "0"], &["--core has \"0\"", "CPU=BUDGET"]),
         (&["--core", "x=10ev"], &["--core has \"x\"", "a list of CPUs"]),
         (&["--core", "0=ten"], &["--core has \"ten\"", "100ev", "500MB/s"]),
+        (&["--core", "0=7ev 200"], &["--core has \"7ev 200\""]),
+        (&["--core", "0=7ev\n0"], &["--core has \"7ev\\n0\""]),
         (&["--core", "0=0ev"], &["--core has \"0ev\"", "1 to 2147483647"]),
         (&["--core", "0=10ev:firm"], &["--core has \"firm\"", "soft, or hard"]),
         (&["--core", "0=10MB/s"], &["10MB/s", "no transfer", "--event-bytes"]),

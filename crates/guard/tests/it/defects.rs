@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use memtint_guard::released::{By, Defect, Exclusive, Released, Settings};
-use memtint_guard::{Config, Event, Ewma, Group, Kind, Reservation, Sharing, bandwidth};
+use memtint_guard::released::{By, Complaint, Defect, Exclusive, Kernel, Released, Settings};
+use memtint_guard::{Action, Config, Event, Ewma, Group, Kind, Reservation, Sharing, ThrottleReason, bandwidth};
 use memtint_units::Picoseconds;
 
 use crate::system::System;
@@ -259,4 +259,120 @@ fn the_divisor_overflows_from_2048_us_on() {
         let mib = bandwidth(events(period_us) as u64, 64, period) >> 20;
         assert!((1023..=1024).contains(&mib), "{mib} at {period_us} us");
     }
+}
+
+/// Shares as soon as both cores have used their budgets.
+fn shared_by_all(release: &mut Released) {
+    use_up_to(release, 0, 100);
+    use_up_to(release, 1, 50);
+}
+
+#[test]
+fn assertions_of_handlers_fail_in_threads() {
+    let settings = Settings { reclaim: false, ..release(&[100, 50], Exclusive::Off) };
+    let in_kernel = |preempt_rt: bool, begins: fn(&mut Released)| {
+        with_and_without(&settings, Defect::AssertedContext).map(|release| {
+            let kernel = Kernel { version: (6, 12), preempt_rt };
+            let mut release = release.in_kernel(kernel).expect("6.12 has all functions");
+            begins(&mut release);
+            (release.complaints().to_vec(), use_up_to(&mut release, 1, 1000))
+        })
+    };
+    let [period, overflow]: [fn(&mut Released); 2] =
+        [|release| release.period_start(0), |release| _ = use_up_to(release, 0, 1000)];
+    for begins in [period, overflow] {
+        assert_eq!(in_kernel(false, begins), [(vec![], 50), (vec![], 50)]);
+    }
+    // The machine stops.
+    assert_eq!(in_kernel(true, period), [(vec![Complaint::Bug("irqs_disabled()")], 0), (vec![], 50)]);
+    assert_eq!(in_kernel(true, overflow), [(vec![Complaint::Bug("in_irq()")], 0), (vec![], 50)]);
+}
+
+#[test]
+fn sharing_calls_other_cores_with_interrupts_off() {
+    for (exclusive, sharing) in [(Exclusive::Spare, Sharing::Spare), (Exclusive::Proportional, Sharing::Proportional)] {
+        let settings = Settings { reclaim: false, ..release(&[100, 50], exclusive) };
+        let complaints = with_and_without(&settings, Defect::CallWithInterruptsOff).map(|mut release| {
+            shared_by_all(&mut release);
+            release.complaints().to_vec()
+        });
+        assert_eq!(complaints, [vec![Complaint::CallWithInterruptsOff], vec![]]);
+
+        // Ours calls no core: its backend is told what each does.
+        let mut ours = ours(&[100, 50], sharing);
+        assert_eq!(ours.use_up_to(0, 100), 100);
+        assert!(ours.is_stopped(0));
+        ours.log.clear();
+        assert_eq!(ours.use_up_to(1, 50), 50);
+        let told = |core, action: &Action| match *action {
+            Action::Release { core: released, .. } => released == core,
+            Action::NextPeriod { .. } => true,
+            _ => false,
+        };
+        assert!((0..2).all(|core| ours.log.iter().any(|action| told(core, action))), "{:?}", ours.log);
+    }
+}
+
+#[test]
+fn a_text_is_parsed_beyond_its_end() {
+    let settings = Settings { reclaim: false, ..release(&[100, 50], Exclusive::Off) };
+    let used_after = |text: &str| {
+        with_and_without(&settings, Defect::UnterminatedText).map(|mut release| {
+            release.write_limits("400 300");
+            release.write_limits(text);
+            (0..2).for_each(|core| release.period_start(core));
+            [0, 1].map(|core| use_up_to(&mut release, core, 100_000))
+        })
+    };
+    // What is behind the text is of the write before.
+    assert_eq!(used_after("7"), [[700, 300], [7, 300]]);
+    assert_eq!(used_after("7 200"), [[7, 20_000], [7, 200]]);
+    assert_eq!(used_after("0 20"), [[400, 20_300], [400, 20]]);
+    // Ours takes numbers. Text is read by the command, which has its length (crates/cli/tests/it/guard.rs).
+}
+
+#[test]
+fn a_throttled_core_spins() {
+    let settings = release(&[100, 50], Exclusive::Off);
+    let spinning = with_and_without(&settings, Defect::SpinningWhileThrottled).map(|mut release| {
+        assert!(!release.is_spinning(0));
+        use_up_to(&mut release, 0, 1000);
+        (release.is_throttled(0), release.is_spinning(0))
+    });
+    assert_eq!(spinning, [(true, true), (true, false)]);
+
+    // Ours says that the core is stopped and does nothing until it is asked again. That the CPU is free then is the backend's part
+    // (crates/cli/tests/live/guard.rs).
+    let mut ours = ours(&[100, 50], Sharing::Off);
+    ours.use_up_to(0, 100);
+    assert_eq!(
+        ours.log.last(),
+        Some(&Action::Throttle { core: 0, reason: ThrottleReason::Exhausted { shortfall: 0 } })
+    );
+}
+
+#[test]
+fn each_overflow_is_traced() {
+    let settings = release(&[100, 50], Exclusive::Off);
+    let lines = with_and_without(&settings, Defect::AlwaysTracing).map(|mut release| {
+        for _ in 0..10 {
+            use_up_to(&mut release, 0, 1000);
+            release.period_start(0);
+        }
+        release.trace_lines()
+    });
+    assert_eq!(lines, [10, 0]);
+    // Ours has no output but its actions; what an event costs is measured by `memtint bench guard`.
+}
+
+#[test]
+fn the_module_cannot_be_compiled_for_recent_kernels() {
+    let settings = release(&[100, 50], Exclusive::Off);
+    let compiled = |version| {
+        with_and_without(&settings, Defect::RemovedFunction)
+            .map(|release| release.in_kernel(Kernel { version, preempt_rt: false }).is_ok())
+    };
+    assert_eq!([(6, 1), (6, 14), (6, 15), (7, 0)].map(compiled), [[true; 2], [true; 2], [false, true], [false, true]]);
+    let error = Released::new(settings, Defect::ALL).in_kernel(Kernel { version: (6, 18), preempt_rt: false });
+    assert_eq!(error.expect_err("removed").to_string(), "hrtimer_init is not part of Linux 6.15 and newer");
 }
