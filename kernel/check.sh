@@ -5,7 +5,7 @@
 # the smoke boot of smoke.sh, and prints which of them and why. With "full", always the suites. Exit status: that of the script
 # it runs.
 #
-# The suites depend on all files below kernel/, on the kernel (the folder that build.sh prints is named by the hash of what it is
+# The suites depend on all files below kernel/ but modules/, on the kernel (the folder that build.sh prints is named by the hash of what it is
 # built from), on the program memtint as the guest uses it (detect, palette, inspect, run: the sources in `program` below), on
 # the platform files that the guest names, and on the programs that run or surround the guest. When the suites pass, the hash of
 # each of these goes into a file of ${XDG_CACHE_HOME:-~/.cache}/memtint/stamps, which is named by the hash of them all.
@@ -43,7 +43,7 @@ first_line() {
 # manifest: a line "HASH  NAME" for everything that the suites depend on.
 manifest() {
     cd "$root"
-    { find kernel -type f; program; platforms; } | LC_ALL=C sort | xargs -d '\n' sha256sum
+    { find kernel -type f ! -path 'kernel/modules/*'; program; platforms; } | LC_ALL=C sort | xargs -d '\n' sha256sum
     {
         echo "the kernel $(basename "$built")"
         echo "the compiler: $(first_line rustc --version)"

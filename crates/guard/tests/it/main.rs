@@ -2,6 +2,7 @@
 
 mod defects;
 mod example;
+mod in_c;
 mod laws;
 mod orders;
 mod refused;
