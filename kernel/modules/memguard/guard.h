@@ -63,11 +63,6 @@ struct guard_action {
 
 #define GUARD_ACTIONS_MAX	8	/* a power of two; no call has more */
 
-struct guard_actions {
-	u32 count;
-	struct guard_action list[GUARD_ACTIONS_MAX];
-};
-
 /* By the parity of the period: what happened in the one before remains. */
 struct guard_demand {
 	u64 granted;
@@ -121,6 +116,8 @@ struct guard_core {
 	u32 busy;
 	u32 started;	/* a period has begun */
 	u32 returned;	/* the rest of the account was donated, and taken back */
+	u32 nr_actions;	/* since the backend has set it to 0 */
+	struct guard_action actions[GUARD_ACTIONS_MAX];
 };
 
 /* Numbers wrap around: the distance is below 2^31 periods. */
@@ -356,15 +353,15 @@ static inline u64 guard_roll_open(struct guard_shared *shared, u32 period)
 	return GUARD_QUIET;
 }
 
-static inline void guard_act(struct guard_actions *out, u32 what, u32 why, u32 grant, u32 events)
+static inline void guard_act(struct guard_core *core, u32 what, u32 why, u32 grant, u32 events)
 {
-	struct guard_action *action = &out->list[out->count & (GUARD_ACTIONS_MAX - 1)];
+	struct guard_action *action = &core->actions[core->nr_actions & (GUARD_ACTIONS_MAX - 1)];
 
 	action->what = what;
 	action->why = why;
 	action->grant = grant;
 	action->events = events;
-	out->count++;
+	core->nr_actions++;
 }
 
 static inline struct guard_demand *guard_demand(struct guard_group *group, u32 period)
@@ -377,15 +374,15 @@ static inline bool guard_is_exhausted(const struct guard_core *core)
 	return core->phase == GUARD_THROTTLED || core->phase == GUARD_SHARED;
 }
 
-static inline void guard_share(struct guard_core *core, struct guard_actions *out)
+static inline void guard_share(struct guard_core *core)
 {
 	core->phase = GUARD_SHARED;
 	core->used.shared = 1;
-	guard_act(out, GUARD_RELEASE, GUARD_SHARING_BEGUN, 0, 0);
+	guard_act(core, GUARD_RELEASE, GUARD_SHARING_BEGUN, 0, 0);
 }
 
 static inline u64 guard_exhaust(struct guard_core *core, struct guard_shared *shared,
-				struct guard_group *group, u32 shortfall, struct guard_actions *out)
+				struct guard_group *group, u32 shortfall)
 {
 	u64 signal;
 
@@ -393,15 +390,15 @@ static inline u64 guard_exhaust(struct guard_core *core, struct guard_shared *sh
 	core->used.throttled = 1;
 	core->used.shortfall += shortfall;
 	core->phase = GUARD_THROTTLED;
-	guard_act(out, GUARD_THROTTLE, GUARD_EXHAUSTED, 0, shortfall);
+	guard_act(core, GUARD_THROTTLE, GUARD_EXHAUSTED, 0, shortfall);
 	signal = guard_roll_change(shared, GUARD_EXHAUSTS, core->period, true);
 	if (signal == GUARD_LOOK)
-		guard_share(core, out);
+		guard_share(core);
 	return signal;
 }
 
 static inline u64 guard_grant(struct guard_core *core, struct guard_group *group, u32 events,
-			      enum guard_source source, u64 signal, struct guard_actions *out)
+			      enum guard_source source, u64 signal)
 {
 	if (source == GUARD_RESERVATION)
 		core->used.reserved += events;
@@ -413,7 +410,7 @@ static inline u64 guard_grant(struct guard_core *core, struct guard_group *group
 	core->phase = GUARD_GRANTED;
 	core->grant++;
 	core->source = source;
-	guard_act(out, GUARD_GRANT, source, core->grant, events);
+	guard_act(core, GUARD_GRANT, source, core->grant, events);
 	return signal;
 }
 
@@ -424,7 +421,7 @@ static inline enum guard_source guard_own_source(const struct guard_core *core)
 
 /* Of the budget, of the group's own donation, of the pool, in this order. */
 static inline u64 guard_next_grant(struct guard_core *core, struct guard_shared *shared,
-				   struct guard_group *group, struct guard_actions *out)
+				   struct guard_group *group)
 {
 	u32 period = core->period, events, owed, back = 0, missing = 0;
 	enum guard_source source = guard_own_source(core);
@@ -433,11 +430,11 @@ static inline u64 guard_next_grant(struct guard_core *core, struct guard_shared 
 		return GUARD_QUIET;
 	events = guard_tally_take(&group->account, period, 0, group->quantum);
 	if (events)
-		return guard_grant(core, group, events, source, GUARD_QUIET, out);
+		return guard_grant(core, group, events, source, GUARD_QUIET);
 	if (!guard_is_soft(guard_promise_of(group, period)))
-		return guard_exhaust(core, shared, group, 0, out);
+		return guard_exhaust(core, shared, group, 0);
 	if (!guard_lock(&group->moving))
-		return guard_exhaust(core, shared, group, 0, out);
+		return guard_exhaust(core, shared, group, 0);
 	events = guard_tally_take(&group->account, period, 0, group->quantum);
 	if (!events) {
 		/* All of it at once: what stays in the pool may be gone when it is needed. */
@@ -457,10 +454,10 @@ static inline u64 guard_next_grant(struct guard_core *core, struct guard_shared 
 	if (back)
 		core->returned = 1;
 	if (!events)
-		return guard_exhaust(core, shared, group, missing, out);
+		return guard_exhaust(core, shared, group, missing);
 	/* Another core of the group may have been throttled before there was anything to take back. */
 	return guard_grant(core, group, events, source,
-			   back > events && !group->is_single ? GUARD_LOOK : GUARD_QUIET, out);
+			   back > events && !group->is_single ? GUARD_LOOK : GUARD_QUIET);
 }
 
 #define GUARD_SCALE	16
@@ -512,8 +509,7 @@ static inline void guard_open(struct guard_group *group, u32 period)
 
 /* `unused`: events of the last grant that the core has not used; 0 if unknown. */
 static inline u64 guard_period_start(struct guard_core *core, struct guard_shared *shared,
-				     struct guard_group *group, u32 period, u32 unused,
-				     struct guard_actions *out)
+				     struct guard_group *group, u32 period, u32 unused)
 {
 	const struct guard_use none = {};
 	u32 latest = guard_period_of(guard_load(&shared->roll)), before = core->phase, first = !core->started;
@@ -540,36 +536,36 @@ static inline u64 guard_period_start(struct guard_core *core, struct guard_share
 	if (core->donates && !first)
 		guard_donate(core, shared, group);
 	if (before == GUARD_THROTTLED)
-		guard_act(out, GUARD_RELEASE, GUARD_PERIOD_START, 0, 0);
-	return core->busy ? guard_and(signal, guard_next_grant(core, shared, group, out)) : signal;
+		guard_act(core, GUARD_RELEASE, GUARD_PERIOD_START, 0, 0);
+	return core->busy ? guard_and(signal, guard_next_grant(core, shared, group)) : signal;
 }
 
 /* Begins the period that others have begun. */
 static inline u64 guard_catch_up(struct guard_core *core, struct guard_shared *shared,
-				 struct guard_group *group, struct guard_actions *out)
+				 struct guard_group *group)
 {
 	if (!core->started)
 		return GUARD_QUIET;
-	return guard_period_start(core, shared, group, guard_period_of(guard_load(&shared->roll)), 0, out);
+	return guard_period_start(core, shared, group, guard_period_of(guard_load(&shared->roll)), 0);
 }
 
 /* A grant is consumed. Ignored unless it is the core's latest. */
 static inline u64 guard_consumed(struct guard_core *core, struct guard_shared *shared,
-				 struct guard_group *group, u32 grant, struct guard_actions *out)
+				 struct guard_group *group, u32 grant)
 {
 	u64 signal;
 
 	if (core->phase != GUARD_GRANTED || core->grant != grant || !group)
 		return GUARD_QUIET;
 	core->phase = GUARD_BARE;
-	signal = guard_catch_up(core, shared, group, out);
+	signal = guard_catch_up(core, shared, group);
 	if (core->phase != GUARD_BARE || !core->busy)
 		return signal;
-	return guard_and(signal, guard_next_grant(core, shared, group, out));
+	return guard_and(signal, guard_next_grant(core, shared, group));
 }
 
 /* Ends a throttle if another core of the group has returned events. */
-static inline bool guard_end_throttle(struct guard_core *core, struct guard_group *group, struct guard_actions *out)
+static inline bool guard_end_throttle(struct guard_core *core, struct guard_group *group)
 {
 	u64 account;
 
@@ -579,21 +575,21 @@ static inline bool guard_end_throttle(struct guard_core *core, struct guard_grou
 	if (guard_period_of(account) != core->period || !(u32)account)
 		return false;
 	core->phase = GUARD_BARE;
-	guard_act(out, GUARD_RELEASE, GUARD_RETURNED, 0, 0);
+	guard_act(core, GUARD_RELEASE, GUARD_RETURNED, 0, 0);
 	return true;
 }
 
 static inline u64 guard_enter(struct guard_core *core, struct guard_shared *shared,
-			      struct guard_group *group, struct guard_actions *out)
+			      struct guard_group *group)
 {
 	u64 signal;
 
-	guard_end_throttle(core, group, out);
+	guard_end_throttle(core, group);
 	signal = guard_roll_change(shared, GUARD_ENTERS, core->period, guard_is_exhausted(core));
 	/* Before the first period nothing is counted. */
 	if (core->phase != GUARD_BARE || !core->started || !group)
 		return signal;
-	return guard_and(signal, guard_next_grant(core, shared, group, out));
+	return guard_and(signal, guard_next_grant(core, shared, group));
 }
 
 /* Returns events of a grant that the core does not use now. */
@@ -619,7 +615,7 @@ static inline u64 guard_give_back(struct guard_core *core, struct guard_shared *
  * its counter, which stops; 0 if unknown: the counter stays armed.
  */
 static inline u64 guard_idle(struct guard_core *core, struct guard_shared *shared,
-			     struct guard_group *group, u32 unused, struct guard_actions *out)
+			     struct guard_group *group, u32 unused)
 {
 	u64 signal = GUARD_QUIET;
 
@@ -630,27 +626,27 @@ static inline u64 guard_idle(struct guard_core *core, struct guard_shared *share
 		signal = guard_give_back(core, shared, group, unused);
 		signal = guard_and(guard_roll_change(shared, GUARD_LEAVES, core->period, guard_is_exhausted(core)), signal);
 	}
-	return guard_and(signal, guard_catch_up(core, shared, group, out));
+	return guard_and(signal, guard_catch_up(core, shared, group));
 }
 
 /* The core has work. */
 static inline u64 guard_busy(struct guard_core *core, struct guard_shared *shared,
-			     struct guard_group *group, struct guard_actions *out)
+			     struct guard_group *group)
 {
-	u64 signal = guard_catch_up(core, shared, group, out);
+	u64 signal = guard_catch_up(core, shared, group);
 	u32 was = core->busy;
 
 	core->busy = 1;
 	if (was || !core->regulated)
 		return signal;
-	return guard_and(signal, guard_enter(core, shared, group, out));
+	return guard_and(signal, guard_enter(core, shared, group));
 }
 
 /* The core is regulated from now on. One without a group never is. */
 static inline u64 guard_regulate(struct guard_core *core, struct guard_shared *shared,
-				 struct guard_group *group, struct guard_actions *out)
+				 struct guard_group *group)
 {
-	u64 signal = guard_catch_up(core, shared, group, out);
+	u64 signal = guard_catch_up(core, shared, group);
 	u32 was = core->regulated;
 
 	if (!group)
@@ -658,12 +654,12 @@ static inline u64 guard_regulate(struct guard_core *core, struct guard_shared *s
 	core->regulated = 1;
 	if (was || !core->busy)
 		return signal;
-	return guard_and(signal, guard_enter(core, shared, group, out));
+	return guard_and(signal, guard_enter(core, shared, group));
 }
 
 /* The core is regulated no longer. `unused`: as for guard_idle(). */
 static inline u64 guard_exempt(struct guard_core *core, struct guard_shared *shared,
-			       struct guard_group *group, u32 unused, struct guard_actions *out)
+			       struct guard_group *group, u32 unused)
 {
 	u64 signal, turn = GUARD_QUIET;
 
@@ -674,8 +670,8 @@ static inline u64 guard_exempt(struct guard_core *core, struct guard_shared *sha
 		turn = guard_roll_change(shared, GUARD_LEAVES, core->period, guard_is_exhausted(core));
 	core->regulated = 0;
 	core->phase = GUARD_BARE;
-	guard_act(out, GUARD_RELEASE, GUARD_UNREGULATED, 0, 0);
-	return guard_and(guard_and(turn, signal), guard_catch_up(core, shared, group, out));
+	guard_act(core, GUARD_RELEASE, GUARD_UNREGULATED, 0, 0);
+	return guard_and(guard_and(turn, signal), guard_catch_up(core, shared, group));
 }
 
 /*
@@ -683,27 +679,27 @@ static inline u64 guard_exempt(struct guard_core *core, struct guard_shared *sha
  * sharing has begun or ended, a core of the group has returned events.
  */
 static inline u64 guard_look(struct guard_core *core, struct guard_shared *shared,
-			     struct guard_group *group, struct guard_actions *out)
+			     struct guard_group *group)
 {
-	u64 signal = guard_catch_up(core, shared, group, out), roll;
+	u64 signal = guard_catch_up(core, shared, group), roll;
 	bool met;
 
 	if (!core->regulated || !group)
 		return signal;
-	if (core->busy && guard_end_throttle(core, group, out)) {
+	if (core->busy && guard_end_throttle(core, group)) {
 		signal = guard_and(signal, guard_roll_change(shared, GUARD_RESUMES, core->period, true));
-		return guard_and(signal, guard_next_grant(core, shared, group, out));
+		return guard_and(signal, guard_next_grant(core, shared, group));
 	}
 	roll = guard_load(&shared->roll);
 	if (guard_period_of(roll) != core->period)
 		return signal;
 	met = (u32)roll & GUARD_MET;
 	if (shared->sharing == GUARD_SPARE && core->phase == GUARD_THROTTLED && met) {
-		guard_share(core, out);
+		guard_share(core);
 	} else if (shared->sharing == GUARD_SPARE && core->phase == GUARD_SHARED && !met) {
 		core->phase = GUARD_THROTTLED;
 		core->used.throttled = 1;
-		guard_act(out, GUARD_THROTTLE, GUARD_SHARING_ENDED, 0, 0);
+		guard_act(core, GUARD_THROTTLE, GUARD_SHARING_ENDED, 0, 0);
 	} else if (shared->sharing == GUARD_PROPORTIONAL && core->phase == GUARD_THROTTLED && met) {
 		return guard_and(signal, GUARD_NEXT | (u32)(core->period + 1));
 	}

@@ -238,5 +238,7 @@ fn it_decides_as_this_crate_does_on_random_events() {
 #[test]
 fn cores_that_run_at_the_same_time_get_no_more_than_all_budgets() {
     let text = String::from_utf8(answer("race", &["20000", "1"], &[])).expect("text");
-    assert!(text.contains("at most 130 of 130"), "{text}");
+    // However the threads are scheduled, one of them uses all of the least budget once.
+    let most = text.split(" at most ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+    assert!(most.is_some_and(|most: u32| (30..=130).contains(&most)), "{text}");
 }

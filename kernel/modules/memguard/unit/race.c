@@ -37,12 +37,12 @@ static u64 next(u64 *state)
 }
 
 /* Counts what is granted; gives the number of the grant, or 0 when throttled. */
-static u32 count(const struct guard_core *core, u32 group, const struct guard_actions *out)
+static u32 count(const struct guard_core *core, u32 group)
 {
 	u32 grant = 0;
 
-	for (u32 i = 0; i < out->count; i++) {
-		const struct guard_action *action = &out->list[i];
+	for (u32 i = 0; i < core->nr_actions; i++) {
+		const struct guard_action *action = &core->actions[i];
 
 		if (action->what != GUARD_GRANT)
 			continue;
@@ -58,27 +58,26 @@ static void *run(void *argument)
 	struct guard_group *group = &groups[of];
 	struct guard_core core = { .shift = 1, .regulated = 1, .donates = index != 1 };
 	u64 state = seed * 1000003ull + index;
-	struct guard_actions out = {};
 
-	guard_busy(&core, &shared, group, &out);
+	guard_busy(&core, &shared, group);
 	while (core.period < periods - 1) {
 		u32 wanted = next(&state) % 12, grant;
 
-		out.count = 0;
-		guard_period_start(&core, &shared, group, core.period + 1, 0, &out);
-		grant = count(&core, of, &out);
+		core.nr_actions = 0;
+		guard_period_start(&core, &shared, group, core.period + 1, 0);
+		grant = count(&core, of);
 		while (grant && wanted--) {
-			out.count = 0;
-			guard_consumed(&core, &shared, group, grant, &out);
-			grant = count(&core, of, &out);
+			core.nr_actions = 0;
+			guard_consumed(&core, &shared, group, grant);
+			grant = count(&core, of);
 			if (next(&state) % 4 == 0)
 				sched_yield();
 		}
-		out.count = 0;
+		core.nr_actions = 0;
 		if (next(&state) % 8 == 0) {
-			guard_idle(&core, &shared, group, 0, &out);
-			guard_busy(&core, &shared, group, &out);
-			count(&core, of, &out);
+			guard_idle(&core, &shared, group, 0);
+			guard_busy(&core, &shared, group);
+			count(&core, of);
 		}
 	}
 	return NULL;

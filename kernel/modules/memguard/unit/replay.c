@@ -86,24 +86,23 @@ static void build(u32 nr_cores, u32 nr_groups)
 	}
 }
 
-static u64 on(enum what what, struct guard_core *core, struct guard_group *group, u32 first, u32 second,
-	      struct guard_actions *out)
+static u64 on(enum what what, struct guard_core *core, struct guard_group *group, u32 first, u32 second)
 {
 	switch (what) {
 	case PERIOD_START:
-		return guard_period_start(core, &shared, group, first, second, out);
+		return guard_period_start(core, &shared, group, first, second);
 	case CONSUMED:
-		return guard_consumed(core, &shared, group, first, out);
+		return guard_consumed(core, &shared, group, first);
 	case IDLE:
-		return guard_idle(core, &shared, group, first, out);
+		return guard_idle(core, &shared, group, first);
 	case BUSY:
-		return guard_busy(core, &shared, group, out);
+		return guard_busy(core, &shared, group);
 	case REGULATE:
-		return guard_regulate(core, &shared, group, out);
+		return guard_regulate(core, &shared, group);
 	case EXEMPT:
-		return guard_exempt(core, &shared, group, first, out);
+		return guard_exempt(core, &shared, group, first);
 	case LOOK:
-		return guard_look(core, &shared, group, out);
+		return guard_look(core, &shared, group);
 	case RESERVE:
 		if (group)
 			guard_set_reservation(&shared, group, first, second);
@@ -117,16 +116,15 @@ static u32 of_period(u64 tally, u32 period)
 	return guard_period_of(tally) == period ? tally : 0;
 }
 
-static void tell(u64 signal, const struct guard_actions *out, const struct guard_core *core,
-		 const struct guard_group *group)
+static void tell(u64 signal, const struct guard_core *core, const struct guard_group *group)
 {
 	put_long(signal);
-	put(out->count);
-	for (u32 i = 0; i < out->count; i++) {
-		put(out->list[i].what);
-		put(out->list[i].why);
-		put(out->list[i].grant);
-		put(out->list[i].events);
+	put(core->nr_actions);
+	for (u32 i = 0; i < core->nr_actions; i++) {
+		put(core->actions[i].what);
+		put(core->actions[i].why);
+		put(core->actions[i].grant);
+		put(core->actions[i].events);
 	}
 	put(core->used.reserved);
 	put(core->used.returned);
@@ -161,12 +159,14 @@ int main(void)
 			enum what what = want_at_most(RESERVE);
 			u32 index = want_at_most(nr_cores - 1), first = want(), second = want();
 			struct guard_group *group = group_of[index] ? &groups[group_of[index] - 1] : NULL;
-			struct guard_actions out = {};
-			u64 signal = on(what, &cores[index], group, first, second, &out);
+			struct guard_core *core = &cores[index];
+			u64 signal;
 
-			if (out.count > GUARD_ACTIONS_MAX)
-				errx(1, "%u actions at once", out.count);
-			tell(signal, &out, &cores[index], group);
+			core->nr_actions = 0;
+			signal = on(what, core, group, first, second);
+			if (core->nr_actions > GUARD_ACTIONS_MAX)
+				errx(1, "%u actions at once", core->nr_actions);
+			tell(signal, core, group);
 		}
 	}
 	return 0;
