@@ -10,7 +10,8 @@ afterlife=${AFTERLIFE:-100}
 # holders FILE: a line "PID COMMAND" for each process that has the file open.
 holders() {
     local pid
-    { find /proc/[0-9]*/fd -lname "$1" 2>/dev/null || true; } | cut -d / -f 3 | sort -un | while read -r pid; do
+    # By the file, not by its name, which may be another file's in another mount namespace.
+    { find -L /proc/[0-9]*/fd -mindepth 1 -maxdepth 1 -samefile "$1" 2>/dev/null || true; } | cut -d / -f 3 | sort -un | while read -r pid; do
         echo "$pid $({ tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null || true)"
     done
 }

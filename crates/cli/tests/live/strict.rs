@@ -193,12 +193,23 @@ fn a_color_that_is_too_small_is_named_as_the_cause() {
 
 #[test]
 fn a_soft_program_goes_on_and_every_page_out_of_color_is_counted() {
+    const CLASSES_MAX: u32 = 8;
     let Some(machine) = Machine::take(&["cc"]) else { return };
-    let mut run = launch(&machine, "touches", "--soft").colored();
-    let pid = run.ready();
-    let report = run.colors.inspect(pid);
-    assert_eq!(report.verdict, Some(Verdict::Violated));
-    assert!(report.private.in_color_pages > FOUND, "{}", crate::common::listing(&report));
+    // Of some classes, others may hold all frames where it looks.
+    let mut tried = 0;
+    let (mut run, report) = loop {
+        let mut run = launch(&machine, "touches", "--soft").colored();
+        let pid = run.ready();
+        let report = run.colors.inspect(pid);
+        assert_eq!(report.verdict, Some(Verdict::Violated));
+        if report.private.in_color_pages > FOUND {
+            break (run, report);
+        }
+        run.say("x");
+        run.end().assert_success();
+        tried += 1;
+        assert!(tried < CLASSES_MAX, "{}", crate::common::listing(&report));
+    };
     assert!(report.private.pages > WANTED, "{}", crate::common::listing(&report));
     run.say("x");
     let ended = run.end();
