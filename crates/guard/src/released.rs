@@ -241,7 +241,7 @@ impl Released {
 
     /// Starts a period on a core.
     pub fn period_start(&mut self, core: usize) {
-        if self.enter(Handler::Period) {
+        if self.enter(Handler::Period, core) {
             self.begin_period(core, true);
         }
     }
@@ -268,7 +268,7 @@ impl Released {
     }
 
     fn overflow(&mut self, core: usize) {
-        if !self.enter(Handler::Overflow) {
+        if !self.enter(Handler::Overflow, core) {
             return;
         }
         self.trace();

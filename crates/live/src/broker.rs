@@ -880,7 +880,7 @@ mod live {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
             let free = memory::free(None);
-            extent = Extent { looks: u64::MAX, lends_above: Some(free - LOOKS / 2 * LOOK), ..extent };
+            extent = Extent { looks: u64::MAX, lends_above: Some(free.saturating_sub(LOOKS / 2 * LOOK)), ..extent };
             stock.looked = 0;
             stock.look_at_pages(&map, 1, extent, Vec::new());
             stock.give_back();
@@ -888,8 +888,9 @@ mod live {
             if stock.looked > HELD * LOOK {
                 break;
             }
-            // Others have taken the rest meanwhile.
+            // Others may have taken the rest meanwhile.
             assert!(Instant::now() < until, "{} pages of {free}", stock.looked);
+            std::thread::sleep(Duration::from_millis(100));
         }
         // A soft one stops there.
         let mut stock = Stock::new(&seen, false, None);

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * Memory-bandwidth regulation as a pure state machine: the algorithm of
- * crates/guard, function by function, where it has to run in the kernel. What
- * a period, a grant, a donation and an underrun are, and the bound B + q + s,
- * is said there; `cargo test -p memtint-guard --test it in_c::` holds this file
- * against it on random events.
+ * crates/guard, function by function, for use in the kernel. That crate
+ * documents the terms and the bound B + q + s; `cargo test -p memtint-guard
+ * --test it in_c::` compares the two on random events.
  *
  * No I/O, no clock, no allocation: a backend reports what happens on a core
  * and carries out the actions. Functions on different cores may run at the
  * same time; they order each other by compare-and-exchange. On one core they
- * run one at a time. The predictor is the exponential average.
+ * run one at a time. There are at most 0x7fff cores. The predictor is the
+ * exponential average.
  *
- * Whoever includes this defines before:
+ * The includer must first define:
  *   u32, u64, bool
  *   guard_load(const u64 *)            read, acquire
- *   guard_exchange(u64 *, old, new)    compare and exchange, full barrier;
- *                                      gives what was found
+ *   guard_exchange(u64 *, old, new)    strong compare and exchange, a full
+ *                                      barrier when it succeeds and acquire
+ *                                      when it fails; returns the value found
  *   guard_pause()                      wait a moment for another core
- *   guard_retry                        head of a loop that a contended
- *                                      exchange repeats: for (;;) unless the
- *                                      backend must bound it
- * A bound that is reached leaves the word as it is: a core may then get less
- * than it could, and never more.
+ *   guard_retry                        head of a loop that repeats a contended
+ *                                      exchange: for (;;)
+ * A backend without best-effort sharing may bound that loop. A word stays as
+ * it is when the bound is reached: a core may then get less than it could, and
+ * never more. With sharing the loop must not be bounded, since the cores that
+ * have used their guarantee would be miscounted.
  */
 #ifndef MEMTINT_GUARD_H
 #define MEMTINT_GUARD_H
@@ -187,7 +189,7 @@ static inline void guard_tally_add(u64 *tally, u32 period, u32 events)
 	}
 }
 
-/* Raises to at least this many; gives by how many. */
+/* Raises to at least this many; returns the increase. */
 static inline u32 guard_tally_raise(u64 *tally, u32 period, u32 least)
 {
 	u64 found = guard_load(tally), before;
@@ -220,7 +222,7 @@ static inline void guard_unlock(u64 *lock)
 	guard_exchange(lock, 1, 0);
 }
 
-static inline void guard_store(u64 *word, u64 value)
+static inline bool guard_store(u64 *word, u64 value)
 {
 	u64 found = guard_load(word), before;
 
@@ -228,8 +230,9 @@ static inline void guard_store(u64 *word, u64 value)
 		before = found;
 		found = guard_exchange(word, before, value);
 		if (found == before)
-			return;
+			return true;
 	}
+	return false;
 }
 
 /* The reservation of a period: soft << 31 | budget. */
@@ -263,21 +266,23 @@ static inline void guard_promise_renew(struct guard_group *group, u32 period)
 
 	if (guard_is_later(from, period) || period - from < 1u << 30)
 		return;
-	guard_store(&group->before, guard_pack(period, word));
-	guard_exchange(&group->after, word, guard_pack(period, word));
+	if (guard_store(&group->before, guard_pack(period, word)))
+		guard_exchange(&group->after, word, guard_pack(period, word));
 }
 
 /*
- * Gives a group another reservation from a period on that has not begun. The
- * caller has checked the rule, and makes one call at a time.
+ * Gives a group another reservation from a period on. The caller has checked
+ * the rule, and makes one call at a time. Returns false, and changes nothing
+ * that binds, when that period has begun.
  */
-static inline void guard_set_reservation(struct guard_shared *shared, struct guard_group *group,
+static inline bool guard_set_reservation(struct guard_shared *shared, struct guard_group *group,
 					 u32 from, u32 reservation)
 {
 	u32 latest = guard_period_of(guard_load(&shared->roll));
 
-	guard_store(&group->before, guard_pack(latest, guard_promise_of(group, latest)));
-	guard_store(&group->after, guard_pack(from, reservation));
+	return guard_is_later(from, latest) &&
+	       guard_store(&group->before, guard_pack(latest, guard_promise_of(group, latest))) &&
+	       guard_store(&group->after, guard_pack(from, reservation));
 }
 
 /* What a change of the cores that run has brought about. */
@@ -495,7 +500,6 @@ static inline void guard_donate(struct guard_core *core, struct guard_shared *sh
 	guard_unlock(&group->moving);
 }
 
-/* `group` is 0 for a core that belongs to none, here and below. */
 static inline void guard_open(struct guard_group *group, u32 period)
 {
 	struct guard_demand *demand = guard_demand(group, period);
@@ -507,7 +511,11 @@ static inline void guard_open(struct guard_group *group, u32 period)
 	guard_tally_open(&group->account, period, guard_budget(guard_promise_of(group, period)));
 }
 
-/* `unused`: events of the last grant that the core has not used; 0 if unknown. */
+/*
+ * A period begins. `unused`: events of the last grant that the core has not
+ * used; 0 if unknown. `group` is 0 for a core that belongs to none, in this
+ * function and those below.
+ */
 static inline u64 guard_period_start(struct guard_core *core, struct guard_shared *shared,
 				     struct guard_group *group, u32 period, u32 unused)
 {

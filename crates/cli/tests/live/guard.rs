@@ -215,7 +215,7 @@ fn a_load_is_stopped_at_its_budget_and_everything_is_as_before() {
         // On a busy machine the load reaches only the least budget for sure.
         assert!(of("used_max") <= bound && (of("throttled_periods") > 0 || budget != "1ev"), "{ended:?}");
         assert!(of("used") >= caused && of("used") <= of("periods") * bound, "{caused}: {ended:?}");
-        // MemGuard's release executes a loop for all that time.
+        // The released MemGuard busy-loops while a core is throttled.
         let regulator = &ended.0["regulators"][0];
         let [seconds, occupied] =
             [&ended.0["seconds"], &regulator["occupied_percent"]].map(|x| x.as_f64().expect("a number"));

@@ -195,7 +195,7 @@ fn a_color_that_is_too_small_is_named_as_the_cause() {
 fn a_soft_program_goes_on_and_every_page_out_of_color_is_counted() {
     const CLASSES_MAX: u32 = 8;
     let Some(machine) = Machine::take(&["cc"]) else { return };
-    // Of some classes, others may hold all frames where it looks.
+    // Others may hold all frames of a class in the memory that is searched.
     let mut tried = 0;
     let (mut run, report) = loop {
         let mut run = launch(&machine, "touches", "--soft").colored();

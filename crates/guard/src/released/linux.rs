@@ -1,8 +1,11 @@
-//! The module's place in Linux: what its handlers run in and ask for, what is written to its files, and what it costs beside memory.
+//! The module's place in Linux: contexts of its handlers, texts written to its files, tracing and spinning.
 //!
-//! Sources: the module's code; `kernel/irq_work.c`, `kernel/time/hrtimer.c` and `kernel/smp.c` of Linux 6.12. Simplified: a failed
-//! assertion stops the whole machine, as an oops in an interrupt does; the bytes behind a written text are those of the write
-//! before, as if the kernel's stack had not been used in between.
+//! Sources: the module's code; `kernel/irq_work.c`, `kernel/time/hrtimer.c` and `kernel/smp.c` of Linux 6.12. Simplified: the bytes
+//! behind a written text are those of the write before, as if the kernel's stack had not been used in between; where a text has no
+//! number, the module goes on with a variable that is not initialized, and the model with the budget as it was; every call with
+//! interrupts off is listed, though the kernel complains of the first only.
+
+use std::collections::BTreeSet;
 
 use super::{Defect, Released};
 
@@ -25,10 +28,11 @@ pub struct NotCompiled {
     pub since: (u32, u32),
 }
 
-/// What the kernel says of a handler of the module.
+/// A diagnostic of the kernel for a handler of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Complaint {
-    /// `BUG_ON`: an assertion of the module does not hold, and the machine stops.
+    /// `BUG_ON`: an assertion of the module does not hold. In a timer's handler the machine stops; in that of an overflow the thread
+    /// ends that executes it, and the core is never throttled again.
     Bug(&'static str),
     /// `WARN_ON`: a function that waits for other cores is called with interrupts off, from where two cores can wait for each
     /// other for ever.
@@ -54,12 +58,14 @@ pub(super) enum Handler {
 /// Size of the buffer for a written text (`BUF_SIZE`).
 const BUFFER: usize = 256;
 
-/// The state of the module that is none of its algorithm.
+/// State of the module outside its algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Linux {
     kernel: Kernel,
     complaints: Vec<Complaint>,
     stopped: bool,
+    /// Cores whose thread for overflows has ended.
+    deserted: BTreeSet<usize>,
     trace_lines: u64,
     buffer: [u8; BUFFER],
 }
@@ -67,7 +73,8 @@ pub(super) struct Linux {
 impl Linux {
     pub(super) fn new() -> Linux {
         let kernel = Kernel { version: (6, 1), preempt_rt: false };
-        Linux { kernel, complaints: Vec::new(), stopped: false, trace_lines: 0, buffer: [0; BUFFER] }
+        let (complaints, deserted) = (Vec::new(), BTreeSet::new());
+        Linux { kernel, complaints, stopped: false, deserted, trace_lines: 0, buffer: [0; BUFFER] }
     }
 
     /// A failed assertion has stopped the machine.
@@ -103,7 +110,7 @@ impl Released {
         &self.linux.complaints
     }
 
-    /// Lines that the module has written to the kernel's trace, without being asked.
+    /// Lines that overflows have written to the kernel's trace without being asked, one each. (Period starts write as well.)
     pub fn trace_lines(&self) -> u64 {
         self.linux.trace_lines
     }
@@ -114,7 +121,7 @@ impl Released {
     }
 
     /// Budgets of the cores that are online, in events, separated by blanks, are written to the module's file; they hold from the next
-    /// period on. A core without a number keeps its budget, and so does one with 0.
+    /// period on. A core without a number keeps its budget. After a 0, so do all that follow: it is parsed again for each.
     pub fn write_limits(&mut self, text: &str) {
         let length = text.len().min(BUFFER);
         if !self.has(Defect::UnterminatedText) {
@@ -126,8 +133,10 @@ impl Released {
         let mut rest = Some(&buffer[..end]);
         for core in self.cores.iter_mut().filter(|core| core.online) {
             let Some(text) = rest else { break };
-            if let Some(limit) = number(text).filter(|&limit| limit > 0) {
-                core.next_limit = limit;
+            match number(text) {
+                Some(0) => continue,
+                Some(limit) => core.next_limit = limit,
+                None => {}
             }
             rest = text.iter().position(|&byte| byte == b' ').map(|blank| &text[blank + 1..]);
         }
@@ -138,8 +147,11 @@ impl Released {
         Context { in_hard_irq: !in_thread, irqs_disabled: !in_thread }
     }
 
-    /// A handler begins: what it asserts, and whether it goes on.
-    pub(super) fn enter(&mut self, handler: Handler) -> bool {
+    /// A handler begins on a core: whether it comes to its end.
+    pub(super) fn enter(&mut self, handler: Handler, core: usize) -> bool {
+        if self.linux.stopped || self.linux.deserted.contains(&core) && matches!(handler, Handler::Overflow) {
+            return false;
+        }
         let context = self.context();
         let (assertion, holds) = match handler {
             Handler::Overflow => ("in_irq()", context.in_hard_irq),
@@ -147,7 +159,10 @@ impl Released {
         };
         if !holds {
             self.linux.complaints.push(Complaint::Bug(assertion));
-            self.linux.stopped = true;
+            match handler {
+                Handler::Overflow => _ = self.linux.deserted.insert(core),
+                Handler::Period => self.linux.stopped = true,
+            }
         }
         holds
     }

@@ -1,4 +1,5 @@
-//! Does each defect of the release occur in the model of the release, and not in ours?
+//! Does each defect of the release occur in the model of the release, and not where it is mended, nor in ours as far as ours has what
+//! the defect is about?
 
 use std::collections::BTreeSet;
 
@@ -283,9 +284,9 @@ fn assertions_of_handlers_fail_in_threads() {
     for begins in [period, overflow] {
         assert_eq!(in_kernel(false, begins), [(vec![], 50), (vec![], 50)]);
     }
-    // The machine stops.
+    // The machine stops, or the core is never throttled again.
     assert_eq!(in_kernel(true, period), [(vec![Complaint::Bug("irqs_disabled()")], 0), (vec![], 50)]);
-    assert_eq!(in_kernel(true, overflow), [(vec![Complaint::Bug("in_irq()")], 0), (vec![], 50)]);
+    assert_eq!(in_kernel(true, overflow), [(vec![Complaint::Bug("in_irq()")], 1000), (vec![], 50)]);
 }
 
 #[test]
@@ -327,7 +328,7 @@ fn a_text_is_parsed_beyond_its_end() {
     // What is behind the text is of the write before.
     assert_eq!(used_after("7"), [[700, 300], [7, 300]]);
     assert_eq!(used_after("7 200"), [[7, 20_000], [7, 200]]);
-    assert_eq!(used_after("0 20"), [[400, 20_300], [400, 20]]);
+    assert_eq!(used_after("0 20"), [[400, 300]; 2]);
     // Ours takes numbers. Text is read by the command, which has its length (crates/cli/tests/it/guard.rs).
 }
 

@@ -82,7 +82,7 @@ impl Random {
     }
 }
 
-/// A system of this crate, and what the program in C is to be told and shall answer.
+/// A system of this crate, with input and expected output of the program in C.
 struct Log {
     shared: Shared<Cell<u64>>,
     cores: Vec<Core<Ewma>>,
@@ -156,7 +156,7 @@ impl Log {
         self.answers.push(answer);
     }
 
-    /// What the program in C shall say of the event.
+    /// Expected output for an event.
     fn answer(&self, index: usize, signal: Signal, out: &[Action]) -> Vec<u32> {
         let signal = match signal {
             Signal::None => [0, 0],

@@ -17,6 +17,7 @@
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "user.h"
 
@@ -71,6 +72,8 @@ static void build(u32 nr_cores, u32 nr_groups)
 	shared = (struct guard_shared){ .reclaim_step = want() };
 	shared.sharing = want_at_most(GUARD_PROPORTIONAL);
 	shift = want_at_most(GUARD_SCALE);
+	if (!shift)
+		errx(2, "shift is 0; accepted is 1 to %u", GUARD_SCALE);
 	for (u32 i = 0; i < nr_groups; i++) {
 		u32 budget = want(), soft = want_at_most(1), promise;
 
@@ -104,8 +107,8 @@ static u64 on(enum what what, struct guard_core *core, struct guard_group *group
 	case LOOK:
 		return guard_look(core, &shared, group);
 	case RESERVE:
-		if (group)
-			guard_set_reservation(&shared, group, first, second);
+		if (group && !guard_set_reservation(&shared, group, first, second))
+			errx(1, "period %u has begun", first);
 		return GUARD_QUIET;
 	}
 	abort();
@@ -149,6 +152,8 @@ int main(void)
 {
 	u32 nr_cores;
 
+	/* A lock that is not released ends the test. */
+	alarm(300);
 	while (get(&nr_cores)) {
 		u32 nr_groups = want_at_most(CORES_MAX), events = want();
 

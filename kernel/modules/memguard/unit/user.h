@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What guard.h asks for, in user space. */
+/* User-space definitions that guard.h requires. */
 #ifndef MEMTINT_GUARD_USER_H
 #define MEMTINT_GUARD_USER_H
 
