@@ -22,7 +22,7 @@
 //!
 //! Types to know: [`Config`] is checked by [`Guard::new`]; [`Guard`] regulates a whole system from one thread; [`Core`] and [`Shared`]
 //! are its parts, for backends in which each CPU runs its own part and only words are shared; [`released`] models
-//! the published module with its defects.
+//! the published module with its defects. `kernel/modules/memguard/guard.h` is the same algorithm in C, for use in the kernel.
 //!
 //! ```
 //! use memtint_guard::{Action, Config, Event, Ewma, Group, Guard, Kind, Reservation, Sharing, Source};

@@ -299,7 +299,7 @@ fn sharing_calls_other_cores_with_interrupts_off() {
         });
         assert_eq!(complaints, [vec![Complaint::CallWithInterruptsOff], vec![]]);
 
-        // Ours calls no core: its backend is told what each does.
+        // Ours calls no core: its actions name what each one has to do.
         let mut ours = ours(&[100, 50], sharing);
         assert_eq!(ours.use_up_to(0, 100), 100);
         assert!(ours.is_stopped(0));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * race PERIODS SEED: cores on threads of their own use what they are granted,
- * each with periods as they come. In no period are all granted more than all
- * budgets, nor a hard group more than its own. Built with the thread
- * sanitizer.
+ * race PERIODS SEED: runs each core on a thread, which uses what it is granted
+ * and begins periods on its own schedule. Checks that in no period all groups
+ * together are granted more than the sum of their budgets, and the hard group
+ * no more than its budget. Built with the thread sanitizer.
  */
 #include <err.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ static const enum guard_kind kinds[GROUPS] = { GUARD_SOFT, GUARD_SOFT, GUARD_HAR
 static struct guard_shared shared = { .reclaim_step = 3, .sharing = GUARD_NO_SHARING };
 static struct guard_group groups[GROUPS];
 static u32 periods, seed;
-/* Events granted in each period, of all groups and of each. */
+/* Events granted in each period, by group. */
 static u64 (*granted)[GROUPS];
 
 static u64 next(u64 *state)
