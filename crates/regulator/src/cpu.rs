@@ -1,9 +1,8 @@
 //! The regulator thread of a CPU.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use crate::counter::CounterError;
 use crate::promise::Cause;
@@ -17,7 +16,7 @@ const PAUSE_NS: u64 = 200_000;
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) total_ns: AtomicU64,
-    /// Spent on occupying the CPU.
+    /// From waking up, because of a budget that is used up, until the group is frozen or the period is over.
     pub(crate) occupied_ns: AtomicU64,
 }
 
@@ -30,14 +29,23 @@ pub(crate) struct CpuRegulator {
     pub(crate) seats: Vec<Seat>,
     pub(crate) common: Arc<Common>,
     pub(crate) work: Arc<Work>,
+    /// Fires when a period begins. It is armed once: arming takes microseconds on a virtual machine.
+    timer: OwnedFd,
     period: u64,
     /// Suspended time at the last period start.
     suspended_ns: u64,
 }
 
 impl CpuRegulator {
-    pub(crate) fn new(cpu: usize, bell: usize, seats: Vec<Seat>, common: Arc<Common>, work: Arc<Work>) -> CpuRegulator {
-        CpuRegulator { cpu, bell, seats, common, work, period: 0, suspended_ns: suspended_ns() }
+    pub(crate) fn new(
+        cpu: usize,
+        bell: usize,
+        seats: Vec<Seat>,
+        common: Arc<Common>,
+        work: Arc<Work>,
+        timer: OwnedFd,
+    ) -> CpuRegulator {
+        CpuRegulator { cpu, bell, seats, common, work, timer, period: 0, suspended_ns: suspended_ns() }
     }
 
     /// Regulates until `stop` is set. A counter that has failed, or a CPU that is offline, ends the regulation of all CPUs: the
@@ -55,20 +63,24 @@ impl CpuRegulator {
     }
 
     fn regulate(&mut self) -> Result<(), CounterError> {
+        sys::arm_timer(self.timer.as_fd(), self.boundary_ns(), self.common.period_ns);
         let mut fds = self.fds();
         while !self.common.stop.load(Ordering::Acquire) {
-            let timeout = Duration::from_nanos(self.boundary_ns().saturating_sub(sys::now_ns()));
             // Interrupted or not: everything is looked at.
-            let _ = sys::wait_readable(&mut fds, timeout);
+            let _ = sys::wait_readable(&mut fds, None);
             if fds[0].revents != 0 {
+                sys::clear(self.timer.as_fd());
+            }
+            if fds[1].revents != 0 {
                 sys::clear(self.common.bells[self.bell].fd.as_fd());
             }
             if sys::current_cpu() != self.cpu {
                 self.end(Cause::CpuOffline);
                 return Ok(());
             }
+            let begin_ns = sys::now_ns();
             self.step()?;
-            self.occupy()?;
+            self.occupy(begin_ns)?;
             self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
         }
         self.seats.iter_mut().try_for_each(Seat::refresh)?;
@@ -77,8 +89,8 @@ impl CpuRegulator {
     }
 
     fn fds(&self) -> Vec<libc::pollfd> {
-        let bell = self.common.bells[self.bell].fd.as_fd();
-        let fds = std::iter::once(bell).chain(self.seats.iter().map(|seat| seat.counter().fd()));
+        let own = [self.timer.as_fd(), self.common.bells[self.bell].fd.as_fd()];
+        let fds = own.into_iter().chain(self.seats.iter().map(|seat| seat.counter().fd()));
         fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect()
     }
 
@@ -122,10 +134,12 @@ impl CpuRegulator {
         }
     }
 
-    /// Occupies the CPU until each throttled group of it is frozen, or the period is over.
-    fn occupy(&mut self) -> Result<(), CounterError> {
-        let begin_ns = sys::now_ns();
-        let mut before_ns = begin_ns;
+    /// Occupies the CPU until each throttled group of it is frozen, or the period is over. The thread has woken up at `begin_ns`.
+    fn occupy(&mut self, begin_ns: u64) -> Result<(), CounterError> {
+        if self.seats.iter().all(|seat| seat.pending.is_none()) {
+            return Ok(());
+        }
+        let mut before_ns = sys::now_ns();
         while self.seats.iter_mut().any(|seat| !seat.is_settled()) && !self.common.stop.load(Ordering::Acquire) {
             let now_ns = sys::now_ns();
             let paused = now_ns - before_ns > PAUSE_NS;
@@ -139,7 +153,7 @@ impl CpuRegulator {
             }
             std::hint::spin_loop();
         }
-        self.work.occupied_ns.fetch_add(before_ns - begin_ns, Ordering::Relaxed);
+        self.work.occupied_ns.fetch_add(sys::now_ns() - begin_ns, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! regulator thread   one per regulated CPU, SCHED_FIFO, pinned: a counter for each group on this CPU; asks memtint_guard what to do
 //!                    at each overflow and period start; occupies the CPU until a throttled group is frozen       (module cpu)
-//! freezer            one thread per group, of higher priority: writes cgroup.freeze, which may sleep             (module freezer)
+//! freezer            one thread per group, on its CPUs, of higher priority: writes cgroup.freeze, which may sleep (module freezer)
 //! guardian           a process: thaws all groups when the regulator has ended, however it ended                  (module guardian)
 //! ```
 //!
@@ -38,10 +38,11 @@ mod sys;
 pub use cgroup::{Cgroup, CgroupRoot};
 pub use companion::{become_companion, stay_on, thread_time};
 pub use error::RegulatorError;
+pub use freezer::FreezerCost;
 pub use guardian::guard as run_guardian;
 pub use load::{Load, run as run_load};
 pub use promise::{Cause, Incident, Snapshot};
 pub use regulator::{Programs, Regulator};
 pub use self_test::{Seen, Tested, self_test};
 pub use sensor::{Event, Sensor};
-pub use settings::{Brake, GroupSettings, Place, Settings, online_cpus};
+pub use settings::{GroupSettings, Place, Settings, online_cpus};

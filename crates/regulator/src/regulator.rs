@@ -20,11 +20,11 @@ use crate::cgroup::{Cgroup, CgroupRoot};
 use crate::counter::Counter;
 use crate::cpu::{CpuRegulator, Work};
 use crate::error::RegulatorError;
-use crate::freezer::{Freezer, STACK_BYTES};
+use crate::freezer::{Freezer, FreezerCost, STACK_BYTES};
 use crate::guardian::Guardian;
 use crate::promise::{Cause, Incident, Snapshot, Sums};
 use crate::seat::{Bell, Common, Seat};
-use crate::settings::{Brake, GroupSettings, Place, Settings, online_cpus};
+use crate::settings::{GroupSettings, Place, Settings, online_cpus};
 use crate::sys;
 
 /// How to run the helper processes: a program, and the arguments with which it calls [`crate::run_guardian`] and
@@ -47,7 +47,7 @@ impl Programs {
     }
 }
 
-/// Real-time priorities: the freezers can always preempt a regulator thread that waits for them.
+/// Real-time priorities: a freezer preempts the regulator thread that asks it, on the same CPU, at once.
 const REGULATOR_PRIORITY: i32 = 98;
 const FREEZER_PRIORITY: i32 = 99;
 
@@ -91,7 +91,7 @@ impl Regulator {
         let guardian = Guardian::start(programs.guardian(), root.as_ref(), &groups, &lock)?;
         groups.iter().try_for_each(|group| group.create())?;
         let online = online_cpus()?;
-        let freezers = settings.groups.iter().map(|group| freezer(group, &online)).collect::<Result<Vec<_>, _>>()?;
+        let freezers = settings.groups.iter().map(freezer).collect::<Result<Vec<_>, _>>()?;
         let config = settings.config();
         let (shared, cores) = parts::<AtomicU64, Ewma>(&config, |_| Ewma::new(1))?;
         let seats = settings.seats();
@@ -197,11 +197,6 @@ impl Regulator {
         &self.settings
     }
 
-    /// How a group is stopped.
-    pub(crate) fn brake(&self, group: usize) -> Brake {
-        self.settings.groups[group].brake(self.online.len())
-    }
-
     /// How helper processes are run.
     pub(crate) fn programs(&self) -> &Programs {
         &self.programs
@@ -229,10 +224,11 @@ impl Regulator {
         use std::os::fd::AsRawFd as _;
         let mut fds = [libc::pollfd { fd: self.alarm().as_raw_fd(), events: libc::POLLIN, revents: 0 }];
         // Too early is as good as in time.
-        let _ = sys::wait_readable(&mut fds, time);
+        let _ = sys::wait_readable(&mut fds, Some(time));
     }
 
-    /// For each regulated CPU: processor time of its thread, and the part of it that only occupied the CPU.
+    /// For each regulated CPU: processor time of its thread, and how long it was occupied: from waking up, because of a budget that is
+    /// used up, until the group is frozen or the period is over.
     pub fn work(&self) -> Vec<(usize, Duration, Duration)> {
         let of = |(cpu, work): &(usize, Arc<Work>)| {
             let time = |sum: &AtomicU64| Duration::from_nanos(sum.load(Ordering::Relaxed));
@@ -241,10 +237,9 @@ impl Regulator {
         self.works.iter().map(of).collect()
     }
 
-    /// For each group the longest write to `cgroup.freeze`; `None` if it is not frozen.
-    pub fn slowest_freezes(&self) -> Vec<Option<Duration>> {
-        let of = |freezer: &Option<Freezer>| freezer.as_ref().map(|freezer| Duration::from_nanos(freezer.slowest_ns()));
-        self.common.freezers.iter().map(of).collect()
+    /// For each group what its freezer has taken; `None` if it is not frozen.
+    pub fn freezer_costs(&self) -> Vec<Option<FreezerCost>> {
+        self.common.freezers.iter().map(|freezer| freezer.as_ref().map(Freezer::cost)).collect()
     }
 
     /// Whether regulation has ended by itself, because a counter or a thread has failed, a CPU is offline, a group was removed, or the
@@ -349,10 +344,11 @@ fn regulate(
             let where_ = (place.group, place.cpu);
             Ok(Seat::new(place.index, where_, place.core, counter, place.slack, Arc::clone(&common)))
         };
-        places.into_iter().map(seat).collect::<Result<Vec<_>, RegulatorError>>()
+        let seats = places.into_iter().map(seat).collect::<Result<Vec<_>, RegulatorError>>()?;
+        Ok((seats, sys::timer_fd().map_err(RegulatorError::Thread)?))
     };
-    let seats = match prepare() {
-        Ok(seats) => seats,
+    let (seats, timer) = match prepare() {
+        Ok(prepared) => prepared,
         Err(error) => {
             // The starter waits for it.
             let _ = ready.send(Err(error));
@@ -364,17 +360,13 @@ fn regulate(
     let _end = End(Arc::clone(&common));
     // The starter gives up if another thread cannot begin.
     if begin.recv().is_ok() {
-        CpuRegulator::new(cpu, bell, seats, common, work).run();
+        CpuRegulator::new(cpu, bell, seats, common, work, timer).run();
     }
 }
 
-fn freezer(group: &GroupSettings, online: &[usize]) -> Result<Option<Freezer>, RegulatorError> {
-    let (Brake::Freeze, Place::Cgroup(cgroup)) = (group.brake(online.len()), &group.place) else { return Ok(None) };
-    let mut cpus: Vec<usize> = online.iter().copied().filter(|cpu| !group.cpus.contains(cpu)).collect();
-    if cpus.is_empty() {
-        cpus = online.to_vec();
-    }
-    Freezer::start(cgroup, &cpus, FREEZER_PRIORITY).map(Some)
+fn freezer(group: &GroupSettings) -> Result<Option<Freezer>, RegulatorError> {
+    let Place::Cgroup(cgroup) = &group.place else { return Ok(None) };
+    Freezer::start(cgroup, &group.cpus, FREEZER_PRIORITY).map(Some)
 }
 
 /// The file that a regulator holds locked.

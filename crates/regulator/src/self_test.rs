@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::RegulatorError;
 use crate::promise::Incident;
 use crate::regulator::Regulator;
-use crate::settings::{Brake, Place};
+use crate::settings::Place;
 use crate::sys;
 
 /// What the self-test of a group on a CPU has seen.
@@ -93,7 +93,7 @@ impl Test<'_> {
         let settings = regulator.settings();
         let own = &settings.groups[group];
         // A CPU that is occupied for a second would be given to others.
-        let longest = if regulator.brake(group) == Brake::Occupy { OCCUPIED } else { Duration::MAX };
+        let longest = if own.place == Place::Cpus { OCCUPIED } else { Duration::MAX };
         let time = TIME.max(settings.period * PERIODS).min(longest);
         // Its start is not part of the test.
         let mut load = Process::start(self, cpu, time)?;

@@ -10,22 +10,13 @@ use crate::cgroup::Cgroup;
 use crate::error::RegulatorError;
 use crate::sensor::Sensor;
 
-/// Whose events count.
+/// Whose events count, and how they are stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// All events on the CPUs of the group.
+    /// All events on the CPUs of the group. The regulator occupies these until the period is over.
     Cpus,
-    /// Events of the tasks in a cgroup.
+    /// Events of the tasks in a cgroup, which is frozen: its CPUs are free for others as soon as that is done.
     Cgroup(Cgroup),
-}
-
-/// How a group is stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Brake {
-    /// Its cgroup is frozen; the CPU is free for others as soon as that is done.
-    Freeze,
-    /// The regulator occupies the CPU until the period is over.
-    Occupy,
 }
 
 /// A group with a budget.
@@ -43,16 +34,6 @@ pub struct GroupSettings {
     pub kind: Kind,
     /// Quantum q in events.
     pub quantum: u32,
-}
-
-impl GroupSettings {
-    /// How it is stopped: freezing needs a cgroup, and a second CPU for the thread that freezes.
-    pub fn brake(&self, cpus_online: usize) -> Brake {
-        match &self.place {
-            Place::Cgroup(_) if cpus_online > 1 => Brake::Freeze,
-            _ => Brake::Occupy,
-        }
-    }
 }
 
 /// A regulated machine.
@@ -96,7 +77,7 @@ impl Settings {
             return refused("peak", "0".to_owned(), "at least one event per period");
         }
         let online = online_cpus()?;
-        let occupied = self.groups.iter().find(|group| group.brake(online.len()) == Brake::Occupy);
+        let occupied = self.groups.iter().find(|group| group.place == Place::Cpus);
         if let Some(group) = occupied.filter(|_| self.period > LONGEST_OCCUPIED) {
             let accepted = format!("up to 50 ms, since {} is stopped by occupying its CPU", group.name);
             return refused("period", format!("{:?}", self.period), &accepted);
@@ -134,7 +115,7 @@ impl Settings {
             );
         }
         self.config().check()?;
-        self.check_occupation(online.len())
+        self.check_occupation()
     }
 
     /// The regulated system: a core of it is a group on a CPU, in the order of [`Settings::seats`].
@@ -179,8 +160,8 @@ impl Settings {
 
     /// The kernel lets ordinary tasks run for a share of each second, whatever real-time tasks do. A group that is stopped by
     /// occupying its CPU may not be stopped for longer than the rest.
-    fn check_occupation(&self, cpus_online: usize) -> Result<(), RegulatorError> {
-        for group in self.groups.iter().filter(|group| group.brake(cpus_online) == Brake::Occupy) {
+    fn check_occupation(&self) -> Result<(), RegulatorError> {
+        for group in self.groups.iter().filter(|group| group.place == Place::Cpus) {
             // A budget that is donated or shared with other CPUs may leave this one an event only.
             let whole = group.kind == Kind::Hard && group.cpus.len() == 1;
             let allowed = if whole { u64::from(group.budget) } else { 1 };

@@ -165,13 +165,14 @@ fn page_bytes() -> usize {
 
 // --- waiting ---
 
-/// Waits until one of the descriptors can be read, or `timeout` is over. Returns for each whether it can be read, or has an
-/// error.
-pub(crate) fn wait_readable(fds: &mut [libc::pollfd], timeout: Duration) -> io::Result<()> {
-    let timeout = libc::timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
-    // SAFETY: the kernel reads and writes as many entries as the slice has, and reads `timeout`.
+/// Waits until one of the descriptors can be read, or `timeout` is over, if there is one. Returns for each whether it can be read, or
+/// has an error.
+pub(crate) fn wait_readable(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<()> {
+    let timeout = timeout.map(|time| timespec(time.as_nanos() as u64));
+    let timeout: *const libc::timespec = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the kernel reads and writes as many entries as the slice has, and reads what `timeout` points to, if anything.
     let ready = check(i64::from(unsafe {
-        libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &raw const timeout, std::ptr::null())
+        libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout, std::ptr::null())
     }));
     match ready {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
@@ -198,7 +199,7 @@ pub(crate) fn notify(event: BorrowedFd<'_>) {
     unsafe { libc::write(event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
 }
 
-/// Resets an event counter.
+/// Resets an event counter or a timer.
 pub(crate) fn clear(event: BorrowedFd<'_>) {
     let mut count = [0_u8; 8];
     // SAFETY: the kernel writes at most eight bytes.
@@ -206,6 +207,29 @@ pub(crate) fn clear(event: BorrowedFd<'_>) {
 }
 
 // --- time ---
+
+fn timespec(time_ns: u64) -> libc::timespec {
+    libc::timespec { tv_sec: (time_ns / 1_000_000_000) as _, tv_nsec: (time_ns % 1_000_000_000) as _ }
+}
+
+/// Creates a timer of the monotonic clock that `poll` reports.
+pub(crate) fn timer_fd() -> io::Result<OwnedFd> {
+    let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+    // SAFETY: the call takes numbers only.
+    let fd = check(i64::from(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) }))?;
+    // SAFETY: the call has just returned this descriptor, and nothing else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Has a timer fire at a time, and then whenever `interval_ns` has passed.
+pub(crate) fn arm_timer(timer: BorrowedFd<'_>, first_ns: u64, interval_ns: u64) {
+    let setting = libc::itimerspec { it_interval: timespec(interval_ns), it_value: timespec(first_ns.max(1)) };
+    // Fails for a descriptor that is no timer only, and for a time that is none.
+    // SAFETY: the kernel reads one setting.
+    unsafe {
+        libc::timerfd_settime(timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &raw const setting, std::ptr::null_mut())
+    };
+}
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -394,7 +418,7 @@ pub(crate) fn inheritable(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 /// Reads what comes within a time, and appends it. Returns the number of bytes, 0 at the end; `None` when nothing comes.
 pub(crate) fn read_some(fd: BorrowedFd<'_>, time: Duration, out: &mut Vec<u8>) -> io::Result<Option<usize>> {
     let mut fds = [libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
-    wait_readable(&mut fds, time)?;
+    wait_readable(&mut fds, Some(time))?;
     if fds[0].revents == 0 {
         return Ok(None);
     }

@@ -56,8 +56,9 @@ struct Run {
     /// Periods with more than budget, quantum and skid.
     periods_beyond: u64,
     most_in_a_period: u64,
-    /// Of one CPU's time: all of the regulator thread, and the part of it that only occupied the CPU.
+    /// Of one CPU's time: regulator thread and freezer.
     regulator_percent: f64,
+    /// From waking up, because of a budget that is used up, until the group has stopped.
     occupied_percent: f64,
     /// What the companion had of the throttled time; `None` when there was none.
     usable_percent: Option<f64>,
@@ -244,10 +245,12 @@ impl Bench {
             (run.throttled_periods, run.periods_beyond) = (sums.throttled_periods, sums.broken);
             run.most_in_a_period = sums.used_max;
             let (_, total, occupied) = regulator.work()[0];
-            run.regulator_percent = total.as_secs_f64() / seconds * 100.0;
+            let freezer = regulator.freezer_costs()[0];
+            let freezing = freezer.map_or(Duration::ZERO, |cost| cost.processor);
+            run.regulator_percent = (total + freezing).as_secs_f64() / seconds * 100.0;
             run.occupied_percent = occupied.as_secs_f64() / seconds * 100.0;
             run.usable_percent = (throttled > 0.0).then(|| (left.as_secs_f64() / throttled * 100.0).min(100.0));
-            run.slowest_freeze_ms = regulator.slowest_freezes()[0].map(|time| time.as_secs_f64() * 1e3);
+            run.slowest_freeze_ms = freezer.map(|cost| cost.slowest.as_secs_f64() * 1e3);
         }
         Ok(run)
     }

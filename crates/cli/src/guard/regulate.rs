@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use memtint_guard::{Kind, bandwidth, events_per_period};
 use memtint_regulator::{
-    Brake, CgroupRoot, GroupSettings, Incident, Load, Place, Programs, Regulator, Sensor, Settings, Snapshot, Tested,
+    CgroupRoot, GroupSettings, Incident, Load, Place, Programs, Regulator, Sensor, Settings, Snapshot, Tested,
     online_cpus, run_guardian, run_load, self_test,
 };
 use memtint_units::{IndexSet, Picoseconds};
@@ -327,7 +327,6 @@ impl Plan {
                 not_considered.push(format!("what {} does on CPUs {others:?}: keep its tasks off these", group.name));
             }
         }
-        let online = online.len();
         let group = |group: &GroupSettings| GroupReport {
             name: group.name.clone(),
             cgroup: match &group.place {
@@ -340,9 +339,9 @@ impl Plan {
             quantum: group.quantum,
             bound: u64::from(group.budget)
                 + group.cpus.len() as u64 * (u64::from(group.quantum) + u64::from(settings.sensor.skid)),
-            stopped_by: match group.brake(online) {
-                Brake::Freeze => "freezing its cgroup",
-                Brake::Occupy => "occupying its CPUs",
+            stopped_by: match group.place {
+                Place::Cgroup(_) => "freezing its cgroup",
+                Place::Cpus => "occupying its CPUs",
             },
         };
         Ok(Plan {
@@ -401,12 +400,11 @@ fn dry_run(settings: &Settings, format: Format) -> Ending {
             }
             writes.push(format!("{path}/cgroup.procs: a load for the self-test"));
             writes.push(format!("{path}/cgroup.freeze: 0, at the start and at the end"));
-            if plan.groups.iter().any(|one| one.name == group.name && one.stopped_by.starts_with("freezing")) {
-                writes.push(format!(
-                    "{path}/cgroup.freeze: 1 when the budget is used, 0 when the next period begins, by a SCHED_FIFO thread of \
-                     priority 99"
-                ));
-            }
+            writes.push(format!(
+                "{path}/cgroup.freeze: 1 when the budget is used, 0 when the next period begins, by a SCHED_FIFO thread of \
+                 priority 99 on CPUs {:?}",
+                group.cpus
+            ));
         }
         for cpu in &group.cpus {
             writes.push(format!("perf_event_open: {}, pinned, on CPU {cpu}, for {}", settings.sensor.name, group.name));
