@@ -53,6 +53,8 @@ need_test() {
     need bison bison
     need bc bc
     need xz-utils xz
+    # The programs with which memtint guard decides in the kernel.
+    need clang clang
     if [ ! -e /usr/include/gelf.h ]; then missing+=(libelf-dev); fi
     # Programs that run in color, and what records them.
     need redis-server redis-server

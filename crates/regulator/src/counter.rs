@@ -14,6 +14,13 @@ const LEAST_TRIES: u32 = 10;
 /// Of linux/perf_event.h.
 const PERF_TYPE_SOFTWARE: u32 = 1;
 
+fn failure(cpu: usize, is_of_group: bool, cause: std::io::Error) -> RegulatorError {
+    match cause.raw_os_error() {
+        Some(libc::ENOENT) if is_of_group => RegulatorError::NoController { cpu },
+        _ => RegulatorError::Counter { cpu, cause },
+    }
+}
+
 /// A pinned counter.
 #[derive(Debug)]
 pub(crate) struct Counter {
@@ -33,8 +40,8 @@ pub(crate) struct Counter {
 impl Counter {
     /// Opens and starts a counter on a CPU, from a thread that runs on this CPU.
     pub(crate) fn open(code: EventCode, cpu: usize, cgroup: Option<BorrowedFd<'_>>) -> Result<Counter, RegulatorError> {
-        let failed = |cause| RegulatorError::Counter { cpu, cause };
-        let fd = sys::open_counter(code, cpu, cgroup).map_err(failed)?;
+        let failed = |cause| failure(cpu, cgroup.is_some(), cause);
+        let fd = sys::open_counter(code, cpu, cgroup, FAR).map_err(failed)?;
         let ring = Ring::map(fd.as_fd()).map_err(failed)?;
         let is_exact = code.kind == PERF_TYPE_SOFTWARE;
         let least = (0..LEAST_TRIES)
@@ -45,6 +52,32 @@ impl Counter {
         let counter = Counter { ring, fd, is_of_group, is_exact, least, last, multiplexed: false };
         counter.disarm().and_then(|()| sys::enable_counter(counter.fd.as_fd(), true)).map_err(failed)?;
         Ok(counter)
+    }
+
+    /// Opens a counter that overflows whenever it has counted `every` events, or the least number beyond that the hardware takes; it
+    /// counts when it is enabled.
+    pub(crate) fn sampling(
+        code: EventCode,
+        cpu: usize,
+        cgroup: Option<BorrowedFd<'_>>,
+        every: u64,
+    ) -> Result<Counter, RegulatorError> {
+        let failed = |cause| failure(cpu, cgroup.is_some(), cause);
+        let open = |power| sys::open_counter(code, cpu, cgroup, every << power).map(|fd| (fd, every << power));
+        let refused = |opened: &std::io::Result<_>| {
+            opened.as_ref().is_err_and(|error: &std::io::Error| error.raw_os_error() == Some(libc::EINVAL))
+        };
+        let opened = (0..LEAST_TRIES).map(open).find(|opened| !refused(opened)).unwrap_or_else(|| open(0));
+        let (fd, period) = opened.map_err(failed)?;
+        let ring = Ring::map(fd.as_fd()).map_err(failed)?;
+        let is_exact = code.kind == PERF_TYPE_SOFTWARE;
+        let (is_of_group, least, last) = (cgroup.is_some(), period - every + 1, Reading::default());
+        Ok(Counter { ring, fd, is_of_group, is_exact, least, last, multiplexed: false })
+    }
+
+    /// Lets it count.
+    pub(crate) fn enable(&self) -> std::io::Result<()> {
+        sys::enable_counter(self.fd.as_fd(), true)
     }
 
     /// Events that a grant may be exceeded by, since the hardware takes no smaller period.

@@ -10,7 +10,7 @@ use crate::seat::{Common, Seat};
 use crate::sys;
 
 /// A pause of the occupying thread that means that something else ran, in nanoseconds: well above an interrupt handler.
-const PAUSE_NS: u64 = 200_000;
+pub(crate) const PAUSE_NS: u64 = 200_000;
 
 /// Processor time of a regulator thread.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub(crate) struct Work {
     pub(crate) total_ns: AtomicU64,
     /// From waking up, because of a budget that is used up, until the group is frozen or the period is over.
     pub(crate) occupied_ns: AtomicU64,
+    /// How many times it has read all counters.
+    pub(crate) looks: AtomicU64,
 }
 
 /// The regulator of one CPU, on a thread that is pinned there.
@@ -82,6 +84,7 @@ impl CpuRegulator {
             self.step()?;
             self.occupy(begin_ns)?;
             self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
+            self.work.looks.fetch_add(1, Ordering::Release);
         }
         self.seats.iter_mut().try_for_each(Seat::refresh)?;
         self.seats.iter_mut().for_each(Seat::finish);
@@ -159,6 +162,6 @@ impl CpuRegulator {
 }
 
 /// How long the machine was suspended since it started.
-fn suspended_ns() -> u64 {
+pub(crate) fn suspended_ns() -> u64 {
     sys::now_with_suspend_ns().saturating_sub(sys::now_ns())
 }

@@ -77,6 +77,15 @@ pub enum RegulatorError {
         #[source]
         cause: io::Error,
     },
+    /// A cgroup without the kernel's perf_event controller.
+    #[error(
+        "the kernel cannot count for one cgroup on CPU {cpu}: groups get that when any controller is enabled in the cgroup.subtree_control of the \
+         hierarchy's root, as systemd does"
+    )]
+    NoController {
+        /// The CPU.
+        cpu: usize,
+    },
     /// A thread that does not start.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
@@ -109,6 +118,14 @@ pub enum RegulatorError {
         /// What it does.
         what: &'static str,
         /// Why.
+        reason: String,
+    },
+    /// The kernel cannot decide.
+    #[error("cannot decide in the kernel: {what}: {reason} (needs CAP_BPF and CAP_PERFMON, Linux 5.15 or newer)")]
+    Bpf {
+        /// What was tried.
+        what: &'static str,
+        /// Why it has failed.
         reason: String,
     },
     /// A group that would be stopped for longer than the kernel allows.

@@ -2,8 +2,10 @@
 //! with the cgroup freezer as its brake.
 //!
 //! ```text
-//! regulator thread   one per regulated CPU, SCHED_FIFO, pinned: a counter for each group on this CPU; asks memtint_guard what to do
-//!                    at each overflow and period start; occupies the CPU until a throttled group is frozen       (module cpu)
+//! in the kernel      BPF programs ask memtint_guard's counterpart in C what to do at each overflow and period start  (module bpf);
+//!                    an attendant per regulated CPU, SCHED_FIFO, pinned, stops groups and lets them run       (module attendant)
+//! in threads         where there is no BPF: a regulator thread per regulated CPU asks memtint_guard itself    (modules cpu, seat)
+//! either             a counter for each group on this CPU; the thread occupies the CPU until a throttled group is frozen
 //! freezer            one thread per group, on its CPUs, of higher priority: writes cgroup.freeze, which may sleep (module freezer)
 //! guardian           a process: thaws all groups when the regulator has ended, however it ended                  (module guardian)
 //! ```
@@ -19,6 +21,8 @@
 //! regulation works on this machine before anything depends on it.
 #![cfg(target_os = "linux")]
 
+mod attendant;
+mod bpf;
 mod cgroup;
 mod companion;
 mod counter;
@@ -45,4 +49,4 @@ pub use promise::{Cause, Incident, Snapshot};
 pub use regulator::{Programs, Regulator};
 pub use self_test::{Seen, Tested, self_test};
 pub use sensor::{Event, Sensor};
-pub use settings::{GroupSettings, Place, Settings, online_cpus};
+pub use settings::{Backend, GroupSettings, Place, Settings, online_cpus};

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
+use crate::bpf::SumWords;
+
 /// Why a period does not show that its bound was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -92,12 +94,36 @@ pub(crate) struct Sums {
     pub(crate) underruns: AtomicU64,
     pub(crate) shortfall: AtomicU64,
     pub(crate) broken: AtomicU64,
+    pub(crate) reclaims: AtomicU64,
+    pub(crate) reclaims_woken: AtomicU64,
 }
 
 impl Sums {
     pub(crate) fn add(sum: &AtomicU64, number: u64) {
         // One thread writes.
         sum.store(sum.load(Ordering::Relaxed) + number, Ordering::Relaxed);
+    }
+
+    /// Takes over what the kernel has counted. Broken periods are counted where they are reported.
+    pub(crate) fn copy(&self, words: &SumWords) {
+        for (sum, word) in [
+            (&self.periods, &words.periods),
+            (&self.used, &words.used),
+            (&self.used_max, &words.used_max),
+            (&self.beyond_max, &words.beyond_max),
+            (&self.granted, &words.granted),
+            (&self.donated, &words.donated),
+            (&self.returned, &words.returned),
+            (&self.reclaimed, &words.reclaimed),
+            (&self.throttled, &words.throttled),
+            (&self.throttled_ns, &words.throttled_ns),
+            (&self.underruns, &words.underruns),
+            (&self.shortfall, &words.shortfall),
+            (&self.reclaims, &words.reclaims),
+            (&self.reclaims_woken, &words.reclaims_woken),
+        ] {
+            sum.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
 
     /// Forgets the greatest values.
@@ -124,6 +150,8 @@ impl Sums {
             underruns: of(&self.underruns),
             shortfall: of(&self.shortfall),
             broken: of(&self.broken),
+            reclaims: of(&self.reclaims),
+            reclaims_woken: of(&self.reclaims_woken),
         }
     }
 }
@@ -161,6 +189,10 @@ pub struct Snapshot {
     pub shortfall: u64,
     /// Periods that do not show that the bound was kept.
     pub broken: u64,
+    /// Grants out of events that were donated, by this group or by others.
+    pub reclaims: u64,
+    /// Those at which the regulator thread woke up; without BPF all of them.
+    pub reclaims_woken: u64,
 }
 
 impl Snapshot {
@@ -179,6 +211,8 @@ impl Snapshot {
             underruns: self.underruns - earlier.underruns,
             shortfall: self.shortfall - earlier.shortfall,
             broken: self.broken - earlier.broken,
+            reclaims: self.reclaims - earlier.reclaims,
+            reclaims_woken: self.reclaims_woken - earlier.reclaims_woken,
             ..*self
         }
     }

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use memtint_guard::{Core, Ewma, Reservation, parts};
 
+use crate::attendant::{Attended, CpuAttendant};
+use crate::bpf::{self, Kernel};
 use crate::cgroup::{Cgroup, CgroupRoot};
 use crate::counter::Counter;
 use crate::cpu::{CpuRegulator, Work};
@@ -24,8 +26,8 @@ use crate::freezer::{Freezer, FreezerCost, STACK_BYTES};
 use crate::guardian::Guardian;
 use crate::promise::{Cause, Incident, Snapshot, Sums};
 use crate::seat::{Bell, Common, Seat};
-use crate::settings::{GroupSettings, Place, Settings, online_cpus};
-use crate::sys;
+use crate::settings::{Backend, GroupSettings, Place, Settings, online_cpus};
+use crate::sys::{self, EventCode};
 
 /// How to run the helper processes: a program, and the arguments with which it calls [`crate::run_guardian`] and
 /// [`crate::run_load`] (the latter takes the name of the load, a CPU, and a time in milliseconds as well).
@@ -65,6 +67,8 @@ pub struct Regulator {
     /// Of the cgroups, and the CPUs that were online at the start.
     inodes: Vec<Option<u64>>,
     online: Vec<usize>,
+    kernel: Option<Arc<Kernel>>,
+    not_in_kernel: Option<String>,
     _lock: File,
 }
 
@@ -75,6 +79,34 @@ impl Regulator {
     /// [`RegulatorError`]; nothing is left behind then.
     pub fn start(settings: Settings, programs: Programs) -> Result<Regulator, RegulatorError> {
         settings.check()?;
+        if settings.backend == Backend::Threads {
+            return Regulator::start_with(settings, programs, None, None);
+        }
+        let auto = settings.backend == Backend::Auto;
+        let started = Kernel::load()
+            .and_then(|kernel| Regulator::start_with(settings.clone(), programs.clone(), Some(Arc::new(kernel)), None));
+        match started {
+            Err(error @ RegulatorError::Bpf { .. }) if auto => {
+                Regulator::start_with(settings, programs, None, Some(error.to_string()))
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the kernel can decide here.
+    ///
+    /// # Errors
+    /// [`RegulatorError::Bpf`]: why not.
+    pub fn kernel_can_decide() -> Result<(), RegulatorError> {
+        Kernel::load().map(drop)
+    }
+
+    fn start_with(
+        settings: Settings,
+        programs: Programs,
+        kernel: Option<Arc<Kernel>>,
+        not_in_kernel: Option<String>,
+    ) -> Result<Regulator, RegulatorError> {
         let lock = lock_machine()?;
         let root = CgroupRoot::find().ok();
         if let Some(root) = &root {
@@ -93,7 +125,7 @@ impl Regulator {
         let online = online_cpus()?;
         let freezers = settings.groups.iter().map(freezer).collect::<Result<Vec<_>, _>>()?;
         let config = settings.config();
-        let (shared, cores) = parts::<AtomicU64, Ewma>(&config, |_| Ewma::new(1))?;
+        let (shared, cores) = parts::<AtomicU64, Ewma>(&config, |_| Ewma::new(EWMA_SHIFT))?;
         let seats = settings.seats();
         let mut cpus: Vec<usize> = seats.iter().map(|(_, cpu)| *cpu).collect();
         cpus.sort_unstable();
@@ -112,7 +144,12 @@ impl Regulator {
             stop: AtomicBool::new(false),
             begun: AtomicUsize::new(0),
         });
+        if let Some(kernel) = &kernel {
+            kernel.set_up(&config, EWMA_SHIFT)?;
+        }
         let mut regulator = Regulator {
+            kernel,
+            not_in_kernel,
             inodes: settings.groups.iter().map(inode).collect(),
             settings,
             programs,
@@ -136,17 +173,18 @@ impl Regulator {
             let mut places = Vec::new();
             for (index, &(group, at)) in self.seats.iter().enumerate() {
                 if let Some(core) = cores[index].take_if(|_| at == cpu) {
-                    places.push(self.opening(index, group, cpu, core)?);
+                    places.push(self.opening(index, group, core)?);
                 }
             }
             let (common, work) = (Arc::clone(&self.common), Arc::new(Work::default()));
+            let kernel = self.kernel.clone();
             self.works.push((cpu, Arc::clone(&work)));
             let (ready, prepared) = mpsc::channel();
             let (go, begin) = mpsc::channel();
             let thread = std::thread::Builder::new()
                 .name(format!("regulator {cpu}"))
                 .stack_size(STACK_BYTES)
-                .spawn(move || regulate(cpu, bell, places, common, work, &ready, &begin))
+                .spawn(move || regulate((cpu, bell), places, (common, kernel, work), &ready, &begin))
                 .map_err(RegulatorError::Thread)?;
             self.threads.push(thread);
             starts.push((prepared, go));
@@ -155,7 +193,11 @@ impl Regulator {
             prepared.recv().map_err(|_| RegulatorError::Thread(std::io::Error::other("the thread has ended")))??;
         }
         // Far enough in the future that all threads wait for it.
-        self.common.start_ns.store(sys::now_ns() + START_NS, Ordering::Release);
+        let start_ns = sys::now_ns() + START_NS;
+        self.common.start_ns.store(start_ns, Ordering::Release);
+        if let Some(kernel) = &self.kernel {
+            kernel.set_clock(start_ns, self.common.period_ns);
+        }
         for (_, go) in starts {
             // A thread that has ended is seen by `has_ended`.
             let _ = go.send(());
@@ -172,24 +214,63 @@ impl Regulator {
         let ahead = (CHANGE_NS / self.common.period_ns).max(3) as u32;
         // Not interrupted by ordinary tasks between two instructions. Without the priority that is only more likely.
         let _ = sys::set_fifo(CHANGE_PRIORITY);
-        let from = self.common.shared.period().wrapping_add(ahead);
-        self.common.shared.set_reservation(group, from, reservation);
+        let from = self.period().wrapping_add(ahead);
+        match &self.kernel {
+            None => self.common.shared.set_reservation(group, from, reservation),
+            Some(kernel) => {
+                let seat = self.seats.iter().position(|(of, _)| *of == group).expect("a group is on a CPU");
+                // It has been run before, so that it fails for want of memory only: the reservation stays as it is.
+                let _ = kernel.command(seat, bpf::Command::reserve(from, reservation));
+            }
+        }
         let _ = sys::set_ordinary();
         // The period before it has ended on all CPUs one period later.
-        let passed = || self.common.shared.period().wrapping_sub(from) as i32 > 1;
+        let passed = || self.period().wrapping_sub(from) as i32 > 1;
         while !passed() && !self.common.stop.load(Ordering::Acquire) {
             std::thread::sleep(self.settings.period);
         }
     }
 
-    fn opening(&self, index: usize, group: usize, cpu: usize, core: Core<Ewma>) -> Result<Opening, RegulatorError> {
+    fn opening(&self, index: usize, group: usize, core: Core<Ewma>) -> Result<Opening, RegulatorError> {
         let settings = &self.settings.groups[group];
         let folder = match &settings.place {
             Place::Cgroup(cgroup) => Some(cgroup.open()?),
             Place::Cpus => None,
         };
         let slack = (settings.quantum.into(), self.settings.sensor.skid.into());
-        Ok(Opening { index, group, cpu, core, folder, code: self.settings.sensor.code(), slack })
+        Ok(Opening { index, group, core, folder, code: self.settings.sensor.code(), slack })
+    }
+
+    /// Waits until snapshots have all that was used before the call.
+    pub(crate) fn await_accounts(&self) {
+        // All events are counted, their period ends, and it is taken note of.
+        self.await_looks();
+        let period = self.period();
+        while self.period().wrapping_sub(period) < 2 && !self.is_stopped() {
+            std::thread::sleep(self.settings.period);
+        }
+        self.await_looks();
+    }
+
+    fn await_looks(&self) {
+        for (_, work) in &self.works {
+            let looks = || work.looks.load(Ordering::Acquire);
+            let before = looks();
+            // The look under way may have begun earlier.
+            while looks() < before + 2 && !self.is_stopped() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// The latest period.
+    fn period(&self) -> u32 {
+        self.kernel.as_ref().map_or_else(|| self.common.shared.period(), |kernel| kernel.latest())
+    }
+
+    /// Whether the kernel decides; if it could not, the reason.
+    pub fn decides_in_kernel(&self) -> Result<bool, &str> {
+        self.not_in_kernel.as_deref().map_or(Ok(self.kernel.is_some()), Err)
     }
 
     /// What is regulated.
@@ -257,7 +338,7 @@ impl Regulator {
             let gone = inode(&self.settings.groups[group]) != self.inodes[group];
             let cause = if gone { Cause::GroupGone } else { Cause::CpusChanged };
             if (gone || came) && !self.is_stopped() {
-                let period = self.common.shared.period();
+                let period = self.period();
                 self.common.report(seat, Incident { period, group, cpu, used: 0, allowed: 0, cause });
                 self.common.stop.store(true, Ordering::Release);
             }
@@ -277,6 +358,9 @@ impl Regulator {
     /// Begins a new account of greatest values.
     pub fn reset_maxima(&self) {
         self.common.sums.iter().for_each(Sums::reset_maxima);
+        if let Some(kernel) = &self.kernel {
+            kernel.reset_maxima();
+        }
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -304,14 +388,16 @@ const CHANGE_PRIORITY: i32 = 97;
 /// Time between the start of the threads and the first period.
 const START_NS: u64 = 5_000_000;
 
+/// An observation counts for half.
+const EWMA_SHIFT: u32 = 1;
+
 /// What a thread needs to take its seats.
 struct Opening {
     index: usize,
     group: usize,
-    cpu: usize,
     core: Core<Ewma>,
     folder: Option<File>,
-    code: sys::EventCode,
+    code: EventCode,
     /// q and s.
     slack: (u64, u64),
 }
@@ -327,28 +413,24 @@ impl Drop for End {
     }
 }
 
-/// The regulator thread of a CPU.
+/// The thread of a CPU.
 fn regulate(
-    cpu: usize,
-    bell: usize,
+    (cpu, bell): (usize, usize),
     places: Vec<Opening>,
-    common: Arc<Common>,
-    work: Arc<Work>,
+    (common, kernel, work): (Arc<Common>, Option<Arc<Kernel>>, Arc<Work>),
     ready: &Sender<Result<(), RegulatorError>>,
     begin: &Receiver<()>,
 ) {
-    let prepare = || {
-        sys::pin(&[cpu]).and_then(|()| sys::set_fifo(REGULATOR_PRIORITY)).map_err(RegulatorError::Priority)?;
-        let seat = |place: Opening| {
-            let counter = Counter::open(place.code, place.cpu, place.folder.as_ref().map(AsFd::as_fd))?;
-            let where_ = (place.group, place.cpu);
-            Ok(Seat::new(place.index, where_, place.core, counter, place.slack, Arc::clone(&common)))
-        };
-        let seats = places.into_iter().map(seat).collect::<Result<Vec<_>, RegulatorError>>()?;
-        Ok((seats, sys::timer_fd().map_err(RegulatorError::Thread)?))
-    };
-    let (seats, timer) = match prepare() {
-        Ok(prepared) => prepared,
+    let of_cpu = OfCpu { cpu, bell, common: Arc::clone(&common), work };
+    let prepared = sys::pin(&[cpu])
+        .and_then(|()| sys::set_fifo(REGULATOR_PRIORITY))
+        .map_err(RegulatorError::Priority)
+        .and_then(|()| match kernel {
+            None => of_cpu.regulator(places).map(Runner::Regulator),
+            Some(kernel) => of_cpu.attendant(places, kernel).map(Runner::Attendant),
+        });
+    let runner = match prepared {
+        Ok(runner) => runner,
         Err(error) => {
             // The starter waits for it.
             let _ = ready.send(Err(error));
@@ -357,10 +439,55 @@ fn regulate(
     };
     let _ = ready.send(Ok(()));
     // However this thread ends: a CPU without it is not regulated.
-    let _end = End(Arc::clone(&common));
+    let _end = End(common);
     // The starter gives up if another thread cannot begin.
     if begin.recv().is_ok() {
-        CpuRegulator::new(cpu, bell, seats, common, work, timer).run();
+        match runner {
+            Runner::Regulator(regulator) => regulator.run(),
+            Runner::Attendant(attendant) => attendant.run(),
+        }
+    }
+}
+
+enum Runner {
+    Regulator(CpuRegulator),
+    Attendant(CpuAttendant),
+}
+
+struct OfCpu {
+    cpu: usize,
+    bell: usize,
+    common: Arc<Common>,
+    work: Arc<Work>,
+}
+
+impl OfCpu {
+    fn regulator(self, places: Vec<Opening>) -> Result<CpuRegulator, RegulatorError> {
+        let OfCpu { cpu, bell, common, work } = self;
+        let seat = |place: Opening| {
+            let counter = Counter::open(place.code, cpu, place.folder.as_ref().map(AsFd::as_fd))?;
+            Ok(Seat::new(place.index, (place.group, cpu), place.core, counter, place.slack, Arc::clone(&common)))
+        };
+        let seats = places.into_iter().map(seat).collect::<Result<Vec<_>, RegulatorError>>()?;
+        let timer = sys::timer_fd().map_err(RegulatorError::Thread)?;
+        Ok(CpuRegulator::new(cpu, bell, seats, common, work, timer))
+    }
+
+    fn attendant(self, places: Vec<Opening>, kernel: Arc<Kernel>) -> Result<CpuAttendant, RegulatorError> {
+        let OfCpu { cpu, bell, common, work } = self;
+        let clock = Counter::sampling(EventCode::CPU_CLOCK, cpu, None, common.period_ns)?;
+        let mut attached = vec![kernel.attach_clock(cpu, clock.fd())?];
+        let mut seats = Vec::new();
+        for place in places {
+            let (quantum, skid) = place.slack;
+            let counter = Counter::sampling(place.code, cpu, place.folder.as_ref().map(AsFd::as_fd), quantum)?;
+            kernel.place(place.index, cpu, skid + counter.coarseness());
+            attached.push(kernel.attach_counter(place.index, counter.fd())?);
+            counter.enable().map_err(|cause| RegulatorError::Counter { cpu, cause })?;
+            seats.push(Attended::new(place.index, place.group, counter, Arc::clone(&common)));
+        }
+        let timer = sys::timer_fd().map_err(RegulatorError::Thread)?;
+        Ok(CpuAttendant { cpu, bell, attached, seats, clock, timer, common, kernel, work })
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
-use memtint_guard::{Action, Core, Ewma, ReleaseReason, Shared, Signal, Use};
+use memtint_guard::{Action, Core, Ewma, ReleaseReason, Shared, Signal, Source, Use};
 
 use crate::counter::{Counter, CounterError};
 use crate::freezer::{Freezer, Request};
@@ -82,7 +82,7 @@ pub(crate) struct Troubles {
 }
 
 impl Troubles {
-    fn cause(self) -> Cause {
+    pub(crate) fn cause(self) -> Cause {
         match self {
             Troubles { freeze_failed: true, .. } => Cause::FreezeFailed,
             Troubles { preempted: true, .. } => Cause::Preempted,
@@ -345,7 +345,11 @@ impl Seat {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::Grant { grant, events, .. } => {
+            Action::Grant { grant, events, source, .. } => {
+                if source != Source::Reservation {
+                    Sums::add(&self.sums().reclaims, 1);
+                    Sums::add(&self.sums().reclaims_woken, 1);
+                }
                 let end = self.consumed_at.take().unwrap_or(self.count) + u64::from(events);
                 (self.grant, self.wanted) = (Some((grant, end)), end);
             }

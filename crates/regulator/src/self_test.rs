@@ -101,11 +101,7 @@ impl Test<'_> {
         let before = regulator.snapshot()[self.seat];
         let caused = load.run(&own.place, time * 20 + PATIENCE, self);
         drop(load);
-        // The period of the load's last event has ended.
-        let periods = regulator.snapshot()[self.seat].periods;
-        while regulator.snapshot()[self.seat].periods < periods + 2 && !regulator.is_stopped() {
-            std::thread::sleep(settings.period);
-        }
+        regulator.await_accounts();
         let passed = regulator.snapshot()[self.seat].since(&before);
         regulator.reserve(group, Reservation { budget: own.budget, kind: own.kind });
         let caused = caused?;

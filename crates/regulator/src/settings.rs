@@ -19,6 +19,18 @@ pub enum Place {
     Cgroup(Cgroup),
 }
 
+/// Where it is decided which group runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// In the kernel if that is possible, else in threads.
+    #[default]
+    Auto,
+    /// In the kernel, by BPF programs: threads wake up to stop groups, and to let them run again.
+    Bpf,
+    /// In a thread of each CPU, which wakes up for each quantum and each period.
+    Threads,
+}
+
 /// A group with a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSettings {
@@ -50,6 +62,8 @@ pub struct Settings {
     pub guaranteed: Option<u32>,
     /// Most events that a CPU can cause in a period, for groups that are stopped by occupying their CPU.
     pub peak: Option<u64>,
+    /// Where it is decided.
+    pub backend: Backend,
 }
 
 /// Accepted lengths of a period.
@@ -255,7 +269,7 @@ mod tests {
     fn settings(groups: Vec<GroupSettings>) -> Settings {
         let sensor = Sensor { skid: 5, ..Sensor::find("page-faults").unwrap() };
         let period = Duration::from_millis(1);
-        Settings { period, sensor, groups, guaranteed: None, peak: None }
+        Settings { period, sensor, groups, guaranteed: None, peak: None, backend: Backend::Auto }
     }
 
     #[test]

@@ -33,8 +33,19 @@ pub(crate) struct EventCode {
     pub(crate) excludes_kernel: bool,
 }
 
-/// Opens a pinned sampling counter of one CPU, disabled: of all tasks, or of the cgroup whose folder is given.
-pub(crate) fn open_counter(code: EventCode, cpu: usize, cgroup: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+impl EventCode {
+    /// Time, in nanoseconds: PERF_COUNT_SW_CPU_CLOCK.
+    pub(crate) const CPU_CLOCK: EventCode = EventCode { kind: 1, config: [0; 3], excludes_kernel: false };
+}
+
+/// Opens a pinned counter of one CPU, disabled: of all tasks, or of the cgroup whose folder is given. It overflows whenever it has
+/// counted `every` events.
+pub(crate) fn open_counter(
+    code: EventCode,
+    cpu: usize,
+    cgroup: Option<BorrowedFd<'_>>,
+    every: u64,
+) -> io::Result<OwnedFd> {
     let mut attributes = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
         type_: code.kind,
@@ -42,7 +53,7 @@ pub(crate) fn open_counter(code: EventCode, cpu: usize, cgroup: Option<BorrowedF
         read_format: u64::from(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING),
         ..Default::default()
     };
-    attributes.__bindgen_anon_1.sample_period = FAR;
+    attributes.__bindgen_anon_1.sample_period = every;
     attributes.__bindgen_anon_2.wakeup_events = 1;
     attributes.__bindgen_anon_3.config1 = code.config[1];
     attributes.__bindgen_anon_4.config2 = code.config[2];
@@ -155,6 +166,108 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping is this ring's, of this size, and no reference to it remains.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.data_bytes * 2) };
+    }
+}
+
+// --- BPF ---
+
+/// Commands of bpf(2), and BPF_PERF_EVENT, of linux/bpf.h.
+const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
+const BPF_PROG_TEST_RUN: libc::c_long = 10;
+const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_PERF_EVENT: u32 = 41;
+
+/// Two 32-bit members, which lie one after the other.
+fn pair(first: u32, second: u32) -> u64 {
+    let (first, second) = (first.to_ne_bytes(), second.to_ne_bytes());
+    let mut both = [0; 8];
+    both[..4].copy_from_slice(&first);
+    both[4..].copy_from_slice(&second);
+    u64::from_ne_bytes(both)
+}
+
+/// Calls bpf(2).
+///
+/// # Safety
+/// Addresses within the attributes must be valid for what the command does with them.
+unsafe fn bpf(command: libc::c_long, attributes: &mut [u64]) -> io::Result<i64> {
+    // SAFETY: the kernel reads and writes as many bytes of the attributes as are given; for the rest the caller vouches.
+    check(unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size_of_val(attributes)) })
+}
+
+/// Sets an entry of an array map of 32-bit values.
+pub(crate) fn set_array_entry(map: BorrowedFd<'_>, index: u32, value: u32) -> io::Result<()> {
+    let mut attributes = [pair(map.as_raw_fd() as u32, 0), (&raw const index) as u64, (&raw const value) as u64, 0];
+    // SAFETY: the kernel reads a key and a value of four bytes each, which live until the call returns.
+    unsafe { bpf(BPF_MAP_UPDATE_ELEM, &mut attributes) }.map(drop)
+}
+
+/// Runs a program at each overflow of a counter, as long as the returned descriptor is open. It can ask for `cookie`.
+pub(crate) fn attach_program(program: BorrowedFd<'_>, counter: BorrowedFd<'_>, cookie: u64) -> io::Result<OwnedFd> {
+    let fds = pair(program.as_raw_fd() as u32, counter.as_raw_fd() as u32);
+    let mut attributes = [fds, pair(BPF_PERF_EVENT, 0), cookie];
+    // SAFETY: there are no addresses in these attributes.
+    let fd = unsafe { bpf(BPF_LINK_CREATE, &mut attributes) }?;
+    // SAFETY: the call has just returned this descriptor, and nothing else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Runs a raw-tracepoint program once, on this CPU, with these arguments. Returns what it returns.
+pub(crate) fn run_program(program: BorrowedFd<'_>, arguments: &[u64]) -> io::Result<u32> {
+    let mut attributes = [0_u64; 10];
+    attributes[0] = pair(program.as_raw_fd() as u32, 0);
+    // The size and the address of the context.
+    attributes[5] = pair(size_of_val(arguments) as u32, 0);
+    attributes[6] = arguments.as_ptr() as u64;
+    // SAFETY: the kernel reads as many bytes of the arguments as it is told.
+    unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes) }?;
+    let second = attributes[0].to_ne_bytes();
+    Ok(u32::from_ne_bytes([second[4], second[5], second[6], second[7]]))
+}
+
+/// A value of an array map with one entry, shared with the kernel. All bit patterns are valid for `T`, which consists of atomic words.
+#[derive(Debug)]
+pub(crate) struct Shared<T> {
+    start: NonNull<T>,
+}
+
+// SAFETY: `T` is shared with the kernel in any case, and consists of atomic words.
+unsafe impl<T: Sync> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// Maps the entry; fails if it is smaller than `T`, in pages.
+    pub(crate) fn map(map: BorrowedFd<'_>) -> io::Result<Shared<T>> {
+        // SAFETY: a new shared mapping at an address that the kernel chooses.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<T>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
+        Ok(Shared { start })
+    }
+
+    /// The value.
+    pub(crate) fn get(&self) -> &T {
+        // SAFETY: the mapping is as large as `T`, at the start of a page, and lives as long as `self`.
+        unsafe { self.start.as_ref() }
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's, of this size, and no reference to it remains.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), size_of::<T>()) };
     }
 }
 

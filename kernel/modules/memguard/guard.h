@@ -28,6 +28,15 @@
 #ifndef MEMTINT_GUARD_H
 #define MEMTINT_GUARD_H
 
+/*
+ * BPF's verifier looks at each function by itself: it defines these otherwise.
+ * guard_require() returns `otherwise` when a pointer is 0, which never happens.
+ */
+#ifndef guard_function
+#define guard_function static inline
+#define guard_require(pointers, otherwise)
+#endif
+
 enum guard_kind { GUARD_HARD, GUARD_SOFT };
 
 enum guard_sharing { GUARD_NO_SHARING, GUARD_SPARE, GUARD_PROPORTIONAL };
@@ -143,23 +152,26 @@ static inline u32 guard_less(u32 one, u32 other)
 	return one < other ? one : other;
 }
 
-static inline void guard_tally_open(u64 *tally, u32 period, u32 events)
+guard_function bool guard_tally_open(u64 *tally, u32 period, u32 events)
 {
+	guard_require(tally, false)
 	u64 found = guard_load(tally), before;
 
 	guard_retry {
 		if (!guard_is_later(period, guard_period_of(found)))
-			return;
+			return false;
 		before = found;
 		found = guard_exchange(tally, before, guard_pack(period, events));
 		if (found == before)
-			return;
+			return true;
 	}
+	return false;
 }
 
 /* Takes up to `most` of what is beyond `kept`. */
-static inline u32 guard_tally_take(u64 *tally, u32 period, u32 kept, u32 most)
+guard_function u32 guard_tally_take(u64 *tally, u32 period, u32 kept, u32 most)
 {
+	guard_require(tally, 0)
 	u64 found = guard_load(tally), before;
 
 	guard_retry {
@@ -175,23 +187,26 @@ static inline u32 guard_tally_take(u64 *tally, u32 period, u32 kept, u32 most)
 	return 0;
 }
 
-static inline void guard_tally_add(u64 *tally, u32 period, u32 events)
+guard_function bool guard_tally_add(u64 *tally, u32 period, u32 events)
 {
+	guard_require(tally, false)
 	u64 found = guard_load(tally), before;
 
 	guard_retry {
 		if (guard_period_of(found) != period || !events)
-			return;
+			return false;
 		before = found;
 		found = guard_exchange(tally, before, guard_pack(period, (u32)found + events));
 		if (found == before)
-			return;
+			return true;
 	}
+	return false;
 }
 
 /* Raises to at least this many; returns the increase. */
-static inline u32 guard_tally_raise(u64 *tally, u32 period, u32 least)
+guard_function u32 guard_tally_raise(u64 *tally, u32 period, u32 least)
 {
+	guard_require(tally, 0)
 	u64 found = guard_load(tally), before;
 
 	guard_retry {
@@ -207,8 +222,9 @@ static inline u32 guard_tally_raise(u64 *tally, u32 period, u32 least)
 	return 0;
 }
 
-static inline bool guard_lock(u64 *lock)
+guard_function bool guard_lock(u64 *lock)
 {
+	guard_require(lock, false)
 	guard_retry {
 		if (guard_exchange(lock, 0, 1) == 0)
 			return true;
@@ -222,8 +238,9 @@ static inline void guard_unlock(u64 *lock)
 	guard_exchange(lock, 1, 0);
 }
 
-static inline bool guard_store(u64 *word, u64 value)
+guard_function bool guard_store(u64 *word, u64 value)
 {
+	guard_require(word, false)
 	u64 found = guard_load(word), before;
 
 	guard_retry {
@@ -275,9 +292,10 @@ static inline void guard_promise_renew(struct guard_group *group, u32 period)
  * the rule, and makes one call at a time. Returns false, and changes nothing
  * that binds, when that period has begun.
  */
-static inline bool guard_set_reservation(struct guard_shared *shared, struct guard_group *group,
+guard_function bool guard_set_reservation(struct guard_shared *shared, struct guard_group *group,
 					 u32 from, u32 reservation)
 {
+	guard_require(shared && group, false)
 	u32 latest = guard_period_of(guard_load(&shared->roll));
 
 	return guard_is_later(from, latest) &&
@@ -310,9 +328,10 @@ static inline u64 guard_and(u64 one, u64 other)
 }
 
 /* `counts`: the core has used its guarantee (of `period`). */
-static inline u64 guard_roll_change(struct guard_shared *shared, enum guard_roll_change change,
+guard_function u64 guard_roll_change(struct guard_shared *shared, enum guard_roll_change change,
 				    u32 period, bool counts)
 {
+	guard_require(shared, GUARD_QUIET)
 	u64 found = guard_load(&shared->roll), before;
 
 	guard_retry {
@@ -342,8 +361,9 @@ static inline u64 guard_roll_change(struct guard_shared *shared, enum guard_roll
 	return GUARD_QUIET;
 }
 
-static inline u64 guard_roll_open(struct guard_shared *shared, u32 period)
+guard_function u64 guard_roll_open(struct guard_shared *shared, u32 period)
 {
+	guard_require(shared, GUARD_QUIET)
 	u64 found = guard_load(&shared->roll), before;
 
 	guard_retry {
@@ -425,9 +445,10 @@ static inline enum guard_source guard_own_source(const struct guard_core *core)
 }
 
 /* Of the budget, of the group's own donation, of the pool, in this order. */
-static inline u64 guard_next_grant(struct guard_core *core, struct guard_shared *shared,
+guard_function u64 guard_next_grant(struct guard_core *core, struct guard_shared *shared,
 				   struct guard_group *group)
 {
+	guard_require(core && shared && group, GUARD_QUIET)
 	u32 period = core->period, events, owed, back = 0, missing = 0;
 	enum guard_source source = guard_own_source(core);
 
@@ -478,26 +499,28 @@ static inline void guard_observe(struct guard_core *core, u64 used)
  * Puts into the pool what the group is not expected to use, but for one event.
  * After an underrun nothing is donated.
  */
-static inline void guard_donate(struct guard_core *core, struct guard_shared *shared, struct guard_group *group)
+guard_function bool guard_donate(struct guard_core *core, struct guard_shared *shared, struct guard_group *group)
 {
+	guard_require(core && shared && group, false)
 	u32 before = core->period - 1, kept;
 	u64 granted = guard_load(&guard_demand(group, before)->granted);
 	u64 missing = guard_load(&guard_demand(group, before)->missing), expected;
 
 	/* A period that this core has missed says nothing about the next. */
 	if (guard_period_of(granted) != before || guard_period_of(missing) != before)
-		return;
+		return false;
 	guard_observe(core, (u64)(u32)granted + (u32)missing);
 	if (!guard_is_soft(guard_promise_of(group, core->period)) || (u32)missing)
-		return;
+		return false;
 	expected = (core->mean + (1ull << GUARD_SCALE) - 1) >> GUARD_SCALE;
 	kept = expected == 0 ? 1 : expected > ~0u ? ~0u : expected;
 	if (!guard_lock(&group->moving))
-		return;
+		return false;
 	core->used.donated = guard_tally_take(&group->account, core->period, kept, ~0u);
 	guard_tally_add(&shared->pool, core->period, core->used.donated);
 	guard_tally_add(&group->owed, core->period, core->used.donated);
 	guard_unlock(&group->moving);
+	return true;
 }
 
 static inline void guard_open(struct guard_group *group, u32 period)
@@ -516,9 +539,10 @@ static inline void guard_open(struct guard_group *group, u32 period)
  * used; 0 if unknown. `group` is 0 for a core that belongs to none, in this
  * function and those below.
  */
-static inline u64 guard_period_start(struct guard_core *core, struct guard_shared *shared,
+guard_function u64 guard_period_start(struct guard_core *core, struct guard_shared *shared,
 				     struct guard_group *group, u32 period, u32 unused)
 {
+	guard_require(core && shared, GUARD_QUIET)
 	const struct guard_use none = {};
 	u32 latest = guard_period_of(guard_load(&shared->roll)), before = core->phase, first = !core->started;
 	u64 signal;
@@ -558,9 +582,10 @@ static inline u64 guard_catch_up(struct guard_core *core, struct guard_shared *s
 }
 
 /* A grant is consumed. Ignored unless it is the core's latest. */
-static inline u64 guard_consumed(struct guard_core *core, struct guard_shared *shared,
+guard_function u64 guard_consumed(struct guard_core *core, struct guard_shared *shared,
 				 struct guard_group *group, u32 grant)
 {
+	guard_require(core && shared, GUARD_QUIET)
 	u64 signal;
 
 	if (core->phase != GUARD_GRANTED || core->grant != grant || !group)
@@ -622,9 +647,10 @@ static inline u64 guard_give_back(struct guard_core *core, struct guard_shared *
  * The core has no work. `unused`: events of its grant that it has not used, by
  * its counter, which stops; 0 if unknown: the counter stays armed.
  */
-static inline u64 guard_idle(struct guard_core *core, struct guard_shared *shared,
+guard_function u64 guard_idle(struct guard_core *core, struct guard_shared *shared,
 			     struct guard_group *group, u32 unused)
 {
+	guard_require(core && shared, GUARD_QUIET)
 	u64 signal = GUARD_QUIET;
 
 	if (!core->busy)
@@ -638,9 +664,10 @@ static inline u64 guard_idle(struct guard_core *core, struct guard_shared *share
 }
 
 /* The core has work. */
-static inline u64 guard_busy(struct guard_core *core, struct guard_shared *shared,
+guard_function u64 guard_busy(struct guard_core *core, struct guard_shared *shared,
 			     struct guard_group *group)
 {
+	guard_require(core && shared, GUARD_QUIET)
 	u64 signal = guard_catch_up(core, shared, group);
 	u32 was = core->busy;
 
@@ -651,9 +678,10 @@ static inline u64 guard_busy(struct guard_core *core, struct guard_shared *share
 }
 
 /* The core is regulated from now on. One without a group never is. */
-static inline u64 guard_regulate(struct guard_core *core, struct guard_shared *shared,
+guard_function u64 guard_regulate(struct guard_core *core, struct guard_shared *shared,
 				 struct guard_group *group)
 {
+	guard_require(core && shared, GUARD_QUIET)
 	u64 signal = guard_catch_up(core, shared, group);
 	u32 was = core->regulated;
 
@@ -666,9 +694,10 @@ static inline u64 guard_regulate(struct guard_core *core, struct guard_shared *s
 }
 
 /* The core is regulated no longer. `unused`: as for guard_idle(). */
-static inline u64 guard_exempt(struct guard_core *core, struct guard_shared *shared,
+guard_function u64 guard_exempt(struct guard_core *core, struct guard_shared *shared,
 			       struct guard_group *group, u32 unused)
 {
+	guard_require(core && shared, GUARD_QUIET)
 	u64 signal, turn = GUARD_QUIET;
 
 	if (!core->regulated)
@@ -686,9 +715,10 @@ static inline u64 guard_exempt(struct guard_core *core, struct guard_shared *sha
  * Looks what others have changed: whether a period has begun, best-effort
  * sharing has begun or ended, a core of the group has returned events.
  */
-static inline u64 guard_look(struct guard_core *core, struct guard_shared *shared,
+guard_function u64 guard_look(struct guard_core *core, struct guard_shared *shared,
 			     struct guard_group *group)
 {
+	guard_require(core && shared, GUARD_QUIET)
 	u64 signal = guard_catch_up(core, shared, group), roll;
 	bool met;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use memtint_guard::{Kind, bandwidth, events_per_period};
 use memtint_regulator::{
-    CgroupRoot, GroupSettings, Incident, Load, Place, Programs, Regulator, Sensor, Settings, Snapshot, Tested,
+    Backend, CgroupRoot, GroupSettings, Incident, Load, Place, Programs, Regulator, Sensor, Settings, Snapshot, Tested,
     online_cpus, run_guardian, run_load, self_test,
 };
 use memtint_units::{IndexSet, Picoseconds};
@@ -52,6 +52,10 @@ pub(super) struct RegulateArguments {
     /// Most that one CPU can cause; limits how long --core may occupy it.
     #[arg(long, value_name = "BUDGET")]
     peak: Option<String>,
+    /// Where it is decided which group runs: in the kernel (bpf), which saves most wake-ups, or in threads. auto takes the kernel where it
+    /// can be taken.
+    #[arg(long, value_enum, default_value_t)]
+    backend: BackendName,
     /// Stop after this time. Default: at SIGINT or SIGTERM.
     #[arg(long, value_name = "N")]
     seconds: Option<u32>,
@@ -61,6 +65,25 @@ pub(super) struct RegulateArguments {
     /// Print what would be written and opened, and exit.
     #[arg(long)]
     dry_run: bool,
+}
+
+/// Where it is decided.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum BackendName {
+    #[default]
+    Auto,
+    Bpf,
+    Threads,
+}
+
+impl From<BackendName> for Backend {
+    fn from(name: BackendName) -> Backend {
+        match name {
+            BackendName::Auto => Backend::Auto,
+            BackendName::Bpf => Backend::Bpf,
+            BackendName::Threads => Backend::Threads,
+        }
+    }
 }
 
 /// Options of the hidden `memtint guard load`.
@@ -151,6 +174,7 @@ fn settings(arguments: &RegulateArguments) -> Result<Settings, Failure> {
         period: Duration::from_nanos(arguments.period.0 / 1000),
         guaranteed: guaranteed.map(|events| u32::try_from(events).unwrap_or(u32::MAX)),
         peak: events("--peak", &arguments.peak)?,
+        backend: arguments.backend.into(),
         sensor,
         groups,
     })
@@ -440,6 +464,10 @@ enum Line<'a> {
         schema: u32,
         #[serde(flatten)]
         plan: &'a Plan,
+        /// Where it is decided: bpf or threads.
+        backend: &'static str,
+        /// Why not in the kernel, if that was tried.
+        not_in_kernel: Option<&'a str>,
         self_test: &'a [Tested],
     },
     #[serde(rename = "guard-interval")]
@@ -481,10 +509,20 @@ fn watch(
     let plan = Plan::new(regulator.settings())?;
     regulator.reset_maxima();
     let (begin, before, work) = (Instant::now(), regulator.snapshot(), regulator.work());
+    let (backend, not_in_kernel) = match regulator.decides_in_kernel() {
+        Ok(true) => ("bpf", None),
+        Ok(false) => ("threads", None),
+        Err(reason) => ("threads", Some(reason)),
+    };
     if format == Format::Json {
-        print_json_line(&Line::Started { schema: 1, plan: &plan, self_test: tested })?;
+        print_json_line(&Line::Started { schema: 1, plan: &plan, backend, not_in_kernel, self_test: tested })?;
     } else {
         let mut text = plan.text();
+        let _ = match (backend, not_in_kernel) {
+            (_, Some(reason)) => writeln!(text, "decided in threads: {reason}"),
+            ("bpf", None) => writeln!(text, "decided in the kernel, by BPF programs"),
+            _ => writeln!(text, "decided in threads"),
+        };
         for one in tested {
             let own = match one.own_budget.throttled_periods {
                 0 => "its own was not reached".to_owned(),

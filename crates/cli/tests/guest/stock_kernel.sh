@@ -118,4 +118,24 @@ echo "native sorted $(/bin/sort --parallel=2 -S 8M /tmp/numbers | md5sum)"
 echo "threads sorted $(memtint run --banks 0-3,16-19 --report /tmp/report.json -- /bin/sort --parallel=2 -S 8M /tmp/numbers | md5sum)"
 echo "threads report $(tr -d '\n' </tmp/report.json)"
 
+# Page faults are regulated. The root has passed a controller on above, so that groups are counted.
+regulated() {
+    backend=$1 group=/sys/fs/cgroup/memtint-guard/web
+    memtint --format json guard --event page-faults --group web=50ev@1 --period "20 ms" --interval "1000 s" \
+        --backend "$backend" >/tmp/out 2>/tmp/error &
+    regulator=$!
+    until grep -q guard-started /tmp/out || ! kill -0 $regulator; do sleep 0.1; done
+    echo | sh -c 'echo $$ >"$0"/cgroup.procs; exec memtint guard load faults 1 1000' $group >/tmp/load
+    kill -TERM $regulator
+    wait $regulator
+    echo "$backend status $?"
+    echo "$backend refusal $(tail -n 1 /tmp/error)"
+    echo "$backend started $(head -n 1 /tmp/out)"
+    echo "$backend caused $(sed -n 's/^caused //p' /tmp/load)"
+    echo "$backend report $(tail -n 1 /tmp/out)"
+}
+
+regulated bpf
+regulated threads
+
 echo "guest killed $(dmesg | grep -ci 'out of memory\|killing')"

@@ -1,7 +1,7 @@
 //! Does it work on a stock distribution kernel, with cgroups of version 2 and more than one NUMA node?
 //!
 //! Boots Debian's 6.12 in an emulated machine of two nodes (`kernel/qemu`) and lets `guest/stock_kernel.sh` run programs
-//! there; what the guest says comes out over a serial line, and is judged here. No privileges are needed outside.
+//! there, in color and with budgets; what the guest says comes out over a serial line, and is judged here. No privileges are needed outside.
 //!
 //! `cargo test -p memtint-cli --test it stock_kernel::`; what is missing, the kernel too, installs `scripts/setup.sh`.
 
@@ -143,6 +143,16 @@ fn programs_keep_to_their_colors_and_nodes_on_a_stock_kernel() {
     assert!(refusal.contains("NUMA nodes [1]") && refusal.contains("nodes [0] only"), "{refusal}");
     assert_eq!(guest.value("threads", "sorted"), guest.value("native", "sorted"));
     guest.assert_all_in_color("threads");
+    for backend in ["bpf", "threads"] {
+        let refusal = guest.value(backend, "refusal");
+        assert_eq!(guest.value(backend, "status"), "0", "{refusal}; {guest}");
+        let (started, ended) = (guest.json(backend, "started"), guest.json(backend, "report"));
+        assert_eq!((&started["backend"], &ended["verdict"]), (&backend.into(), &"kept".into()), "{ended}");
+        let number = |field: &str| ended["groups"][0][field].as_u64().expect("a count");
+        let caused = guest.value(backend, "caused").parse::<u64>().expect("a count");
+        // 50, and a quantum of 13.
+        assert!(number("throttled_periods") > 0 && number("used_max") <= 63 && number("used") >= caused, "{ended}");
+    }
     assert_eq!((guest.value("guest", "killed"), guest.value("cgroup", "killed")), ("0", "0"), "{guest}");
     let charged = guest.value("cgroup", "peak").parse::<u64>().expect("bytes");
     assert!(charged > PAGES * 4096, "{charged} bytes charged to the cgroup: the program was not in it");

@@ -195,6 +195,19 @@ fn assert_kept((report, status): &(Value, i32)) {
     assert_eq!(broken.count(), 0, "{report}");
 }
 
+/// Has threads decide, and then the kernel, where it can.
+fn with_each_backend(test: impl Fn(&str)) {
+    test("threads");
+    let auto = Guard::start(&["--group", "test=10ev"]);
+    let decides = auto.started["backend"] == "bpf";
+    assert_kept(&auto.end());
+    if decides {
+        test("bpf");
+    } else {
+        skip("BPF");
+    }
+}
+
 /// Hundreds of periods.
 const LOAD_MS: u32 = 700;
 /// Longer than any test lasts.
@@ -203,97 +216,109 @@ const ENDLESS_MS: u32 = 600_000;
 #[test]
 fn a_load_is_stopped_at_its_budget_and_everything_is_as_before() {
     let Some(machine) = Machine::take() else { return };
-    for (budget, period) in [("100ev", "1 ms"), ("1ev", "1 ms"), ("20ev", "200 us")] {
-        let guard = Guard::start(&["--group", &machine.group(budget), "--period", period]);
-        let bound = guard.started["groups"][0]["bound"].as_u64().expect("a number");
-        let mut load = Load::start(&machine.cpu, LOAD_MS);
-        load.begin_in(&machine, "test");
-        let caused = load.end();
-        let ended = guard.end();
-        assert_kept(&ended);
-        let of = |field| number(&ended.0, 0, field);
-        // On a busy machine the load reaches only the least budget for sure.
-        assert!(of("used_max") <= bound && (of("throttled_periods") > 0 || budget != "1ev"), "{ended:?}");
-        assert!(of("used") >= caused && of("used") <= of("periods") * bound, "{caused}: {ended:?}");
-        // The released MemGuard busy-loops while a core is throttled.
-        let regulator = &ended.0["regulators"][0];
-        let [seconds, occupied] =
-            [&ended.0["seconds"], &regulator["occupied_percent"]].map(|x| x.as_f64().expect("a number"));
-        let occupied_ns = occupied / 100.0 * seconds * 1e9;
-        assert!(budget != "1ev" || occupied_ns < of("throttled_ns") as f64 / 2.0, "{occupied_ns}: {ended:?}");
-        assert!(!machine.groups.exists());
-    }
+    with_each_backend(|backend| {
+        for (budget, period) in [("100ev", "1 ms"), ("1ev", "1 ms"), ("20ev", "200 us")] {
+            let guard = Guard::start(&["--backend", backend, "--group", &machine.group(budget), "--period", period]);
+            let bound = guard.started["groups"][0]["bound"].as_u64().expect("a number");
+            let mut load = Load::start(&machine.cpu, LOAD_MS);
+            load.begin_in(&machine, "test");
+            let caused = load.end();
+            let ended = guard.end();
+            assert_kept(&ended);
+            let of = |field| number(&ended.0, 0, field);
+            // On a busy machine the load reaches only the least budget for sure.
+            assert!(of("used_max") <= bound && (of("throttled_periods") > 0 || budget != "1ev"), "{ended:?}");
+            assert!(of("used") >= caused && of("used") <= of("periods") * bound, "{caused}: {ended:?}");
+            // The released MemGuard busy-loops while a core is throttled.
+            let regulator = &ended.0["regulators"][0];
+            let [seconds, occupied] =
+                [&ended.0["seconds"], &regulator["occupied_percent"]].map(|x| x.as_f64().expect("a number"));
+            let occupied_ns = occupied / 100.0 * seconds * 1e9;
+            assert!(budget != "1ev" || occupied_ns < of("throttled_ns") as f64 / 2.0, "{occupied_ns}: {ended:?}");
+            assert!(!machine.groups.exists());
+        }
+    });
 }
 
 #[test]
 fn a_group_that_is_idle_donates_and_another_reclaims() {
     let Some(machine) = Machine::take() else { return };
-    let groups = [format!("idle=400ev:soft@{}", machine.cpu), format!("busy=20ev:soft@{}", machine.cpu)];
-    let guard = Guard::start(&["--group", &groups[0], "--group", &groups[1]]);
-    // Once in a while it has the CPU for a whole period, however busy the machine is.
-    let mut load = Load::start(&machine.cpu, 5 * LOAD_MS);
-    load.begin_in(&machine, "busy");
-    load.end();
-    let ended = guard.end();
-    assert_kept(&ended);
-    let [idle, busy] = [0, 1].map(|seat| {
-        let report = &ended.0;
-        move |field| number(report, seat, field)
+    with_each_backend(|backend| {
+        let groups = [format!("idle=400ev:soft@{}", machine.cpu), format!("busy=20ev:soft@{}", machine.cpu)];
+        let guard = Guard::start(&["--backend", backend, "--group", &groups[0], "--group", &groups[1]]);
+        // Once in a while it has the CPU for a whole period, however busy the machine is.
+        let mut load = Load::start(&machine.cpu, 5 * LOAD_MS);
+        load.begin_in(&machine, "busy");
+        load.end();
+        let ended = guard.end();
+        assert_kept(&ended);
+        let [idle, busy] = [0, 1].map(|seat| {
+            let report = &ended.0;
+            move |field| number(report, seat, field)
+        });
+        assert!(idle("donated") > 0 && idle("underruns") == 0);
+        assert!(busy("reclaimed") > 0 && busy("used_max") > 20 + 5 && busy("used_max") <= 420 + 5);
     });
-    assert!(idle("donated") > 0 && idle("underruns") == 0);
-    assert!(busy("reclaimed") > 0 && busy("used_max") > 20 + 5 && busy("used_max") <= 420 + 5);
 }
 
 #[test]
 fn a_group_shares_its_budget_over_all_cpus() {
     let Some(machine) = Machine::take() else { return };
-    let guard = Guard::start(&["--group", &format!("test=60ev@{},{}", machine.first, machine.cpu)]);
-    let mut loads = [&machine.first, &machine.cpu].map(|cpu| Load::start(cpu, LOAD_MS));
-    loads.iter_mut().for_each(|load| load.begin_in(&machine, "test"));
-    let caused: u64 = loads.into_iter().map(Load::end).sum();
-    let ended = guard.end();
-    assert_kept(&ended);
-    let of = |field| number(&ended.0, 0, field) + number(&ended.0, 1, field);
-    assert!(of("used") >= caused, "{caused}: {ended:?}");
-    // Each of the CPUs may have begun a period more than the other.
-    let periods = number(&ended.0, 0, "periods").max(number(&ended.0, 1, "periods")) + 1;
-    assert!(of("granted") <= periods * 60, "{ended:?}");
+    with_each_backend(|backend| {
+        let guard =
+            Guard::start(&["--backend", backend, "--group", &format!("test=60ev@{},{}", machine.first, machine.cpu)]);
+        let mut loads = [&machine.first, &machine.cpu].map(|cpu| Load::start(cpu, LOAD_MS));
+        loads.iter_mut().for_each(|load| load.begin_in(&machine, "test"));
+        let caused: u64 = loads.into_iter().map(Load::end).sum();
+        let ended = guard.end();
+        assert_kept(&ended);
+        let of = |field| number(&ended.0, 0, field) + number(&ended.0, 1, field);
+        assert!(of("used") >= caused, "{caused}: {ended:?}");
+        // Each of the CPUs may have begun a period more than the other.
+        let periods = number(&ended.0, 0, "periods").max(number(&ended.0, 1, "periods")) + 1;
+        assert!(of("granted") <= periods * 60, "{ended:?}");
+    });
 }
 
 #[test]
 fn a_cpu_without_a_group_is_occupied() {
     let Some(machine) = Machine::take() else { return };
-    // A budget that leaves the CPU free for most of the time, however fast it is: it is not occupied for long.
-    let guard = Guard::start(&["--core", &format!("{}=300ev", machine.cpu), "--peak", "2000ev"]);
-    let guard_started = guard.started.clone();
-    assert_eq!(guard_started["groups"][0]["stopped_by"], "occupying its CPUs");
-    let mut load = Load::start(&machine.cpu, LOAD_MS);
-    load.begin();
-    let caused = load.end();
-    let ended = guard.end();
-    assert_kept(&ended);
-    let of = |field| number(&ended.0, 0, field);
-    assert!(of("used_max") <= 375, "{ended:?}");
-    // Its load in the self-test, at least.
-    let throttled = &guard_started["self_test"][0]["least_budget"]["throttled_periods"];
-    assert!(throttled.as_u64().expect("a number") > 0, "{guard_started}");
-    assert!(of("used") >= caused, "{caused}: {ended:?}");
+    with_each_backend(|backend| {
+        // A budget that leaves the CPU free for most of the time, however fast it is: it is not occupied for long.
+        let guard =
+            Guard::start(&["--backend", backend, "--core", &format!("{}=300ev", machine.cpu), "--peak", "2000ev"]);
+        let guard_started = guard.started.clone();
+        assert_eq!(guard_started["groups"][0]["stopped_by"], "occupying its CPUs");
+        let mut load = Load::start(&machine.cpu, LOAD_MS);
+        load.begin();
+        let caused = load.end();
+        let ended = guard.end();
+        assert_kept(&ended);
+        let of = |field| number(&ended.0, 0, field);
+        assert!(of("used_max") <= 375, "{ended:?}");
+        // Its load in the self-test, at least.
+        let throttled = &guard_started["self_test"][0]["least_budget"]["throttled_periods"];
+        assert!(throttled.as_u64().expect("a number") > 0, "{guard_started}");
+        assert!(of("used") >= caused, "{caused}: {ended:?}");
+    });
 }
 
 #[test]
 fn nothing_stays_frozen_when_the_regulator_is_killed() {
     let Some(machine) = Machine::take() else { return };
-    let mut guard = Guard::start(&["--group", &machine.group("1ev"), "--period", "100 ms"]);
-    let mut load = Load::start(&machine.cpu, ENDLESS_MS);
-    load.begin_in(&machine, "test");
-    let events = machine.groups.join("test/cgroup.events");
-    let frozen = || std::fs::read_to_string(&events).is_ok_and(|text| text.contains("frozen 1"));
-    assert!(within(Duration::from_secs(30), frozen), "the load was never frozen");
-    guard.process.kill().expect("a child");
-    guard.process.wait().expect("a child");
-    assert!(within(Duration::from_secs(30), || !machine.groups.exists()), "a group is left");
-    let group = std::fs::read_to_string(format!("/proc/{}/cgroup", load.process.id())).expect("the load runs");
-    assert!(group.lines().any(|line| line == "0::/"), "{group}");
+    with_each_backend(|backend| {
+        let mut guard = Guard::start(&["--backend", backend, "--group", &machine.group("1ev"), "--period", "100 ms"]);
+        let mut load = Load::start(&machine.cpu, ENDLESS_MS);
+        load.begin_in(&machine, "test");
+        let events = machine.groups.join("test/cgroup.events");
+        let frozen = || std::fs::read_to_string(&events).is_ok_and(|text| text.contains("frozen 1"));
+        assert!(within(Duration::from_secs(30), frozen), "the load was never frozen");
+        guard.process.kill().expect("a child");
+        guard.process.wait().expect("a child");
+        assert!(within(Duration::from_secs(30), || !machine.groups.exists()), "a group is left");
+        let group = std::fs::read_to_string(format!("/proc/{}/cgroup", load.process.id())).expect("the load runs");
+        assert!(group.lines().any(|line| line == "0::/"), "{group}");
+    });
 }
 
 #[test]
@@ -353,23 +378,25 @@ fn refused(options: &[&str]) -> String {
 #[test]
 fn a_task_in_a_system_call_stops_no_later_than_its_period() {
     let Some(machine) = Machine::take() else { return };
-    // Reading a file into fresh memory faults in the kernel, where a freezing task goes on.
-    let file = crate::common::scratch("in-a-system-call");
-    std::fs::write(&file, vec![1; 64 << 20]).expect("room for 64 MiB");
-    // Few enough for huge pages, too.
-    let guard = Guard::start(&["--group", &machine.group("5ev")]);
-    let tasks = machine.groups.join("test/cgroup.procs");
-    let read = format!("exec taskset -c {} dd if={} of=/dev/null bs=64M count=1", machine.cpu, file.display());
-    let script = format!("echo $$ >{} && {read}", tasks.display());
-    let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
-    assert!(output.status.success(), "{output:?}");
-    let (ended, status) = guard.end_with_incidents();
-    let _ = std::fs::remove_file(&file);
-    // Kept, or broken for a reason that this has. Whether the kernel reschedules within the call is its affair.
-    let causes: Vec<&str> = ended.1.iter().map(|one| one["cause"].as_str().expect("text")).collect();
-    assert!(causes.iter().all(|cause| ["in-kernel", "skid", "freezer-late", "late"].contains(cause)), "{causes:?}");
-    assert_eq!(status, i32::from(!causes.is_empty()));
-    assert!(number(&ended.0, 0, "throttled_periods") > 0);
+    with_each_backend(|backend| {
+        // Reading a file into fresh memory faults in the kernel, where a freezing task goes on.
+        let file = crate::common::scratch("in-a-system-call");
+        std::fs::write(&file, vec![1; 64 << 20]).expect("room for 64 MiB");
+        // Few enough for huge pages, too.
+        let guard = Guard::start(&["--backend", backend, "--group", &machine.group("5ev")]);
+        let tasks = machine.groups.join("test/cgroup.procs");
+        let read = format!("exec taskset -c {} dd if={} of=/dev/null bs=64M count=1", machine.cpu, file.display());
+        let script = format!("echo $$ >{} && {read}", tasks.display());
+        let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+        assert!(output.status.success(), "{output:?}");
+        let (ended, status) = guard.end_with_incidents();
+        let _ = std::fs::remove_file(&file);
+        // Kept, or broken for a reason that this has. Whether the kernel reschedules within the call is its affair.
+        let causes: Vec<&str> = ended.1.iter().map(|one| one["cause"].as_str().expect("text")).collect();
+        assert!(causes.iter().all(|cause| ["in-kernel", "skid", "freezer-late", "late"].contains(cause)), "{causes:?}");
+        assert_eq!(status, i32::from(!causes.is_empty()));
+        assert!(number(&ended.0, 0, "throttled_periods") > 0);
+    });
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod defects;
 mod example;
 mod in_c;
 mod laws;
+mod log;
 mod orders;
 mod refused;
 mod states;

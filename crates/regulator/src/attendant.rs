@@ -1,0 +1,274 @@
+//! The thread of a CPU whose regulation is decided in the kernel. It sleeps until a group is to be stopped or to run again.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::bpf::{self, Command, INCIDENTS_MAX, Kernel, SeatWords};
+use crate::counter::{Counter, CounterError};
+use crate::cpu::{PAUSE_NS, Work, suspended_ns};
+use crate::promise::{Cause, Incident};
+use crate::seat::{Common, Pending, Troubles};
+use crate::sys;
+
+/// Time between two looks at the counters when nothing happens, in nanoseconds.
+const LOOK_NS: u64 = 10_000_000;
+
+/// A group on a CPU, whose decisions are made in the kernel.
+#[derive(Debug)]
+pub(crate) struct Attended {
+    index: usize,
+    group: usize,
+    counter: Counter,
+    common: Arc<Common>,
+    /// It is throttled, as far as this thread has seen.
+    held: bool,
+    pending: Option<Pending>,
+    period: u32,
+    troubles: Troubles,
+    /// Incidents that were reported.
+    reported: u64,
+}
+
+impl Attended {
+    pub(crate) fn new(index: usize, group: usize, counter: Counter, common: Arc<Common>) -> Attended {
+        let troubles = Troubles::default();
+        Attended { index, group, counter, common, held: false, pending: None, period: 0, troubles, reported: 0 }
+    }
+
+    fn words<'k>(&self, kernel: &'k Kernel) -> &'k SeatWords {
+        &kernel.words().seats[self.index]
+    }
+
+    fn is_throttled(&self, kernel: &Kernel) -> bool {
+        self.words(kernel).core.phase.load(Ordering::Acquire) == bpf::THROTTLED
+    }
+
+    /// Stops the group, or lets it run.
+    fn follow(&mut self, kernel: &Kernel) {
+        let throttled = self.is_throttled(kernel);
+        let freezer = &self.common.freezers[self.group];
+        if throttled && !self.held {
+            self.pending = Some(freezer.as_ref().map_or(Pending::Period, |freezer| Pending::Frozen(freezer.hold())));
+        } else if !throttled && self.held {
+            if let (Some(Pending::Frozen(_)), Some(freezer)) = (self.pending.take(), freezer) {
+                self.troubles.freezer_late = true;
+                self.troubles.freeze_failed |= freezer.failures() > 0;
+            }
+            if let Some(freezer) = freezer {
+                freezer.release();
+            }
+        }
+        self.held = throttled;
+        // One of its tasks is in a system call, or something else has thawed it.
+        if throttled && self.pending.is_none() && self.words(kernel).leaked.load(Ordering::Relaxed) != 0 {
+            self.pending = Some(Pending::Period);
+        }
+    }
+
+    /// Whether the group has stopped, or may run.
+    fn is_settled(&mut self) -> bool {
+        if let (Some(Pending::Frozen(request)), Some(freezer)) = (self.pending, &self.common.freezers[self.group])
+            && freezer.has_done(request)
+        {
+            self.pending = None;
+        }
+        self.pending.is_none()
+    }
+
+    /// Tells the kernel the count: it cannot read that of a group that does not run.
+    fn refresh(&mut self, kernel: &Kernel) -> Result<(), CounterError> {
+        self.troubles.suspended |= self.counter.drain();
+        let (count, words) = (self.counter.read()?, self.words(kernel));
+        words.count.fetch_max(count, Ordering::AcqRel);
+        if self.counter.take_multiplexed() {
+            words.multiplexed.store(1, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Reports what the kernel has found, and copies its sums.
+    fn report(&mut self, kernel: &Kernel, cpu: usize) {
+        let words = self.words(kernel);
+        let found = words.nr_incidents.load(Ordering::Acquire);
+        let lost = (found - self.reported).saturating_sub(INCIDENTS_MAX as u64);
+        let sums = &self.common.sums[self.index];
+        sums.broken.fetch_add(lost, Ordering::Relaxed);
+        self.reported += lost;
+        while self.reported < found {
+            let one = &words.incidents[self.reported as usize % INCIDENTS_MAX];
+            self.reported += 1;
+            let mut troubles = self.troubles;
+            let cause = match one.cause.load(Ordering::Relaxed) {
+                bpf::MULTIPLEXED => Cause::Multiplexed,
+                found => {
+                    troubles.leaked |= found == bpf::IN_KERNEL;
+                    troubles.late |= found == bpf::LATE;
+                    troubles.cause()
+                }
+            };
+            let (period, group) = (one.period.load(Ordering::Relaxed), self.group);
+            let (used, allowed) = (one.used.load(Ordering::Relaxed), one.allowed.load(Ordering::Relaxed));
+            self.common.report(self.index, Incident { period, group, cpu, used, allowed, cause });
+        }
+        let period = words.core.period.load(Ordering::Relaxed);
+        if period != self.period {
+            if self.troubles.suspended && !self.counter.is_exact() {
+                // The hardware's counter stood still meanwhile.
+                self.report_cause(cpu, Cause::OverflowsSuspended);
+            }
+            (self.period, self.troubles) = (period, Troubles::default());
+        }
+        sums.copy(&words.sums);
+    }
+
+    /// A period that shows nothing.
+    fn report_cause(&self, cpu: usize, cause: Cause) {
+        let (period, group) = (self.period, self.group);
+        self.common.report(self.index, Incident { period, group, cpu, used: 0, allowed: 0, cause });
+    }
+}
+
+impl Drop for Attended {
+    /// However regulation ends, the group runs.
+    fn drop(&mut self) {
+        if let (true, Some(freezer)) = (self.held, &self.common.freezers[self.group]) {
+            freezer.release();
+        }
+    }
+}
+
+/// The attendant of one CPU, on a thread that is pinned there.
+#[derive(Debug)]
+pub(crate) struct CpuAttendant {
+    pub(crate) cpu: usize,
+    /// Index of its bell.
+    pub(crate) bell: usize,
+    // Programs are detached before counters are closed.
+    pub(crate) attached: Vec<OwnedFd>,
+    pub(crate) seats: Vec<Attended>,
+    /// Begins the periods.
+    pub(crate) clock: Counter,
+    pub(crate) timer: OwnedFd,
+    pub(crate) common: Arc<Common>,
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) work: Arc<Work>,
+}
+
+impl CpuAttendant {
+    /// Regulates until `stop` is set. A counter that has failed, or a CPU that is offline, ends the regulation of all CPUs: the last
+    /// incident says why.
+    pub(crate) fn run(mut self) {
+        if let Err(CounterError) = self.attend() {
+            self.end(Cause::CounterError);
+        }
+        self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
+    }
+
+    fn end(&self, cause: Cause) {
+        self.seats.iter().for_each(|seat| seat.report_cause(self.cpu, cause));
+    }
+
+    /// Has the state machine of each seat act.
+    fn command(&self, command: Command) -> Result<(), CounterError> {
+        // It has been run before, so that it fails for want of memory only.
+        self.seats
+            .iter()
+            .try_for_each(|seat| self.kernel.command(seat.index, command).map(drop).map_err(|_| CounterError))
+    }
+
+    fn attend(&mut self) -> Result<(), CounterError> {
+        let start_ns = self.common.start_ns.load(Ordering::Relaxed);
+        self.command(Command::BUSY)?;
+        sys::arm_timer(self.timer.as_fd(), start_ns, LOOK_NS);
+        let mut fds = self.fds();
+        // Too early is as good: periods are told apart by the time.
+        let _ = sys::wait_readable(&mut fds[..1], None);
+        self.command(Command::period_start(1))?;
+        self.clock.enable().map_err(|_| CounterError)?;
+        self.common.begun.fetch_add(1, Ordering::Release);
+        let mut suspended_before_ns = suspended_ns();
+        while !self.common.stop.load(Ordering::Acquire) {
+            // Interrupted or not: everything is looked at.
+            let _ = sys::wait_readable(&mut fds, None);
+            let begin_ns = sys::now_ns();
+            if sys::current_cpu() != self.cpu {
+                self.end(Cause::CpuOffline);
+                return Ok(());
+            }
+            self.clock.drain();
+            if fds[0].revents != 0 {
+                sys::clear(self.timer.as_fd());
+                let suspended_ns = suspended_ns();
+                // Both clocks are read one after the other.
+                if suspended_ns > suspended_before_ns + 1_000_000 {
+                    self.end(Cause::ClockStep);
+                }
+                suspended_before_ns = suspended_ns;
+            }
+            self.follow()?;
+            self.occupy(begin_ns)?;
+            self.refresh()?;
+            self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
+            self.work.looks.fetch_add(1, Ordering::Release);
+        }
+        // The last period is cut short.
+        self.attached.clear();
+        self.refresh()?;
+        let next = self.kernel.latest().wrapping_add(1);
+        self.command(Command::period_start(next))?;
+        self.refresh()
+    }
+
+    fn fds(&self) -> Vec<libc::pollfd> {
+        let own = [self.timer.as_fd(), self.common.bells[self.bell].fd.as_fd(), self.clock.fd()];
+        let fds = own.into_iter().chain(self.seats.iter().map(|seat| seat.counter.fd()));
+        fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect()
+    }
+
+    /// Stops groups and lets them run, as the kernel has decided.
+    fn follow(&mut self) -> Result<(), CounterError> {
+        let bell = &self.common.bells[self.bell];
+        if bell.rung.swap(false, Ordering::AcqRel) {
+            sys::clear(bell.fd.as_fd());
+            self.command(Command::LOOK)?;
+        }
+        for seat in &mut self.seats {
+            seat.follow(&self.kernel);
+        }
+        if self.seats.iter().any(|seat| seat.words(&self.kernel).ring.swap(0, Ordering::AcqRel) != 0) {
+            self.common.ring();
+        }
+        Ok(())
+    }
+
+    fn refresh(&mut self) -> Result<(), CounterError> {
+        for seat in &mut self.seats {
+            seat.refresh(&self.kernel)?;
+            seat.report(&self.kernel, self.cpu);
+        }
+        Ok(())
+    }
+
+    /// Occupies the CPU until each throttled group of it is frozen, or the period is over. The thread has woken up at `begin_ns`.
+    fn occupy(&mut self, begin_ns: u64) -> Result<(), CounterError> {
+        if self.seats.iter().all(|seat| seat.pending.is_none()) {
+            return Ok(());
+        }
+        let mut before_ns = sys::now_ns();
+        while self.seats.iter_mut().any(|seat| !seat.is_settled()) && !self.common.stop.load(Ordering::Acquire) {
+            let now_ns = sys::now_ns();
+            if now_ns - before_ns > PAUSE_NS {
+                self.seats.iter_mut().for_each(|seat| seat.troubles.preempted = true);
+            }
+            before_ns = now_ns;
+            let changed = self.seats.iter().any(|seat| seat.is_throttled(&self.kernel) != seat.held);
+            if changed || self.common.bells[self.bell].rung.load(Ordering::Acquire) {
+                self.follow()?;
+            }
+            std::hint::spin_loop();
+        }
+        self.work.occupied_ns.fetch_add(sys::now_ns() - begin_ns, Ordering::Relaxed);
+        Ok(())
+    }
+}

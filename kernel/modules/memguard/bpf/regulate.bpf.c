@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The regulator's decisions in the kernel. Of each counter, an overflow after
+ * each quantum runs regulate_overflow(); of each CPU, a clock runs
+ * regulate_period(). They wake the regulator thread only when a group is to be
+ * stopped or to run again, and when a period does not show that its bound was
+ * kept. crates/regulator/src/bpf.rs loads this file and has the same types.
+ *
+ * A seat is a group on a CPU. Its functions run on that CPU, one at a time: the
+ * kernel starts no such program while another one runs there. An overflow or a
+ * period start that is lost by this is made up for by the next overflow, which
+ * goes by the counter and the time.
+ *
+ * A counter overflows at each multiple of the quantum q, so that the end of a
+ * grant is seen less than q late. The counter of a group that does not run
+ * cannot be read: when it sleeps as a period begins, its count is taken to be
+ * that of its last overflow. It may then get up to q - 1 events less, never more.
+ */
+#include "bpf.h"
+
+#define SEATS_MAX	64
+#define INCIDENTS_MAX	8
+#define NEVER		(~0ull)
+
+/* The numbers are those of bpf.rs. */
+enum cause { CAUSE_MULTIPLEXED = 1, CAUSE_IN_KERNEL, CAUSE_LATE, CAUSE_BEYOND };
+
+struct incident {
+	u64 used;
+	u64 allowed;
+	u32 period;
+	u32 cause;
+};
+
+struct sums {
+	u64 periods;
+	u64 used;
+	u64 used_max;
+	u64 beyond_max;
+	u64 granted;
+	u64 donated;
+	u64 returned;
+	u64 reclaimed;
+	u64 throttled;
+	u64 throttled_ns;
+	u64 underruns;
+	u64 shortfall;
+	u64 broken;
+	/* Grants out of donated events, and those that the thread was woken at. */
+	u64 reclaims;
+	u64 reclaims_woken;
+};
+
+struct seat {
+	struct guard_core core;
+	u32 group;
+	u32 cpu;
+	/* Events that its counter may be ahead of its bound. */
+	u64 skid;
+	u64 count;		/* as far as it is known; does not decrease */
+	u64 base;		/* when the period began */
+	u64 grant_end;		/* the count at which the grant is consumed */
+	u64 consumed_at;	/* of the last grant; NEVER if the next one counts from the present */
+	u64 stopped_at;		/* beyond it a throttled group uses more than its skid */
+	u64 throttled_since;	/* 0 if it is not */
+	u64 signal;		/* of the latest command */
+	u64 enabled;
+	u64 running;
+	u32 multiplexed;
+	u32 late;
+	u32 leaked;		/* it has used memory while it was throttled */
+	u32 ring;		/* the other CPUs are to look */
+	u32 entered;		/* one of its functions runs */
+	u32 missed;		/* a period has begun meanwhile */
+	struct sums sums;
+	u64 nr_incidents;
+	struct incident incidents[INCIDENTS_MAX];
+};
+
+struct machine {
+	struct guard_shared shared;
+	u64 start_ns;		/* of period 1 */
+	u64 period_ns;
+	struct guard_group groups[SEATS_MAX];
+	struct seat seats[SEATS_MAX];
+};
+
+/* Of linux/bpf.h: an array that the loader maps. */
+struct {
+	int (*type)[2];
+	int (*max_entries)[1];
+	int (*map_flags)[1024];
+	u32 *key;
+	struct machine *value;
+} machines section(".maps");
+
+/* An array of counters, by the index of the seat. */
+struct {
+	int (*type)[4];
+	int (*max_entries)[SEATS_MAX];
+	u32 *key;
+	u32 *value;
+} counters section(".maps");
+
+inlined struct machine *the_machine(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&machines, &zero);
+}
+
+inlined struct seat *seat_of(struct machine *machine, u32 index)
+{
+	return &machine->seats[index & (SEATS_MAX - 1)];
+}
+
+/* NULL for a core that is in no group. */
+inlined struct guard_group *group_of(struct machine *machine, const struct seat *seat)
+{
+	return seat->group < SEATS_MAX ? &machine->groups[seat->group & (SEATS_MAX - 1)] : NULL;
+}
+
+inlined u32 granted_of(const struct guard_use *use)
+{
+	return use->reserved + use->returned + use->reclaimed;
+}
+
+inlined void note(struct seat *seat, u32 period, u64 used, u64 allowed, enum cause cause)
+{
+	struct incident *incident = &seat->incidents[seat->nr_incidents & (INCIDENTS_MAX - 1)];
+
+	incident->used = used;
+	incident->allowed = allowed;
+	incident->period = period;
+	incident->cause = cause;
+	seat->nr_incidents++;
+	seat->sums.broken++;
+}
+
+inlined void raise(u64 *most, u64 value)
+{
+	if (value > *most)
+		*most = value;
+}
+
+/* Ends the accounts of a period, and judges it. */
+verified int close_period(u32 index, u32 period, const struct guard_use *use)
+{
+	struct machine *machine = the_machine();
+	struct guard_group *group;
+	struct seat *seat;
+	struct sums *sums;
+	u64 used, granted, allowed;
+
+	if (!machine || !use)
+		return 0;
+	seat = seat_of(machine, index);
+	group = group_of(machine, seat);
+	sums = &seat->sums;
+	used = seat->count - seat->base;
+	granted = granted_of(use);
+	allowed = granted + (group ? group->quantum : 0) + seat->skid;
+	if (period) {
+		sums->periods++;
+		sums->used += used;
+		raise(&sums->used_max, used);
+		sums->granted += granted;
+		sums->donated += use->donated;
+		sums->returned += use->returned;
+		sums->reclaimed += use->reclaimed;
+		sums->throttled += use->throttled;
+		sums->underruns += use->shortfall > 0;
+		sums->shortfall += use->shortfall;
+		if (use->throttled && used > granted)
+			raise(&sums->beyond_max, used - granted);
+		if (seat->throttled_since) {
+			u64 now = bpf_ktime_get_ns();
+
+			sums->throttled_ns += now - seat->throttled_since;
+			seat->throttled_since = now;
+		}
+		if (seat->multiplexed)
+			note(seat, period, used, allowed, CAUSE_MULTIPLEXED);
+		else if (used > allowed)
+			note(seat, period, used, allowed, seat->leaked ? CAUSE_IN_KERNEL :
+							  seat->late ? CAUSE_LATE : CAUSE_BEYOND);
+	}
+	seat->base = seat->count;
+	seat->grant_end = NEVER;
+	seat->multiplexed = 0;
+	seat->late = 0;
+	seat->leaked = 0;
+	return 0;
+}
+
+inlined void carry_out(struct seat *seat, const struct guard_action *action)
+{
+	u64 end;
+
+	switch (action->what) {
+	case GUARD_GRANT:
+		end = seat->consumed_at == NEVER ? seat->count : seat->consumed_at;
+		seat->grant_end = end + action->events;
+		seat->consumed_at = NEVER;
+		if (action->why != GUARD_RESERVATION)
+			seat->sums.reclaims++;
+		break;
+	case GUARD_THROTTLE:
+		end = seat->base + granted_of(&seat->core.used);
+		seat->grant_end = NEVER;
+		seat->stopped_at = (seat->count > end ? seat->count : end) + seat->skid;
+		seat->throttled_since = bpf_ktime_get_ns();
+		break;
+	case GUARD_RELEASE:
+		seat->grant_end = NEVER;
+		/* Within a period, what was used beyond a grant is of the next one. */
+		if (action->why != GUARD_RETURNED)
+			seat->consumed_at = NEVER;
+		if (seat->throttled_since)
+			seat->sums.throttled_ns += bpf_ktime_get_ns() - seat->throttled_since;
+		seat->throttled_since = 0;
+		break;
+	}
+}
+
+/* The numbers are those of unit/replay.c. */
+enum what { PERIOD_START, CONSUMED, IDLE, BUSY, REGULATE, EXEMPT, LOOK, RESERVE };
+
+/* Lets the state machine act. It begins a period with whatever it does next, when another CPU has begun that. */
+verified u64 act(u32 index, u32 what, u32 first, u32 second)
+{
+	struct machine *machine = the_machine();
+	struct guard_shared *shared;
+	struct guard_group *group;
+	struct guard_use use;
+	struct guard_core *core;
+	struct seat *seat;
+	u64 signal = GUARD_QUIET;
+	u32 period;
+
+	if (!machine)
+		return signal;
+	seat = seat_of(machine, index);
+	group = group_of(machine, seat);
+	shared = &machine->shared;
+	if (what == RESERVE)
+		return group && guard_set_reservation(shared, group, first, second);
+	core = &seat->core;
+	use = core->used;
+	period = core->period;
+	core->nr_actions = 0;
+	switch (what) {
+	case PERIOD_START:
+		signal = guard_period_start(core, shared, group, first, second);
+		break;
+	case CONSUMED:
+		signal = guard_consumed(core, shared, group, first);
+		break;
+	case IDLE:
+		signal = guard_idle(core, shared, group, first);
+		break;
+	case BUSY:
+		signal = guard_busy(core, shared, group);
+		break;
+	case REGULATE:
+		signal = guard_regulate(core, shared, group);
+		break;
+	case EXEMPT:
+		signal = guard_exempt(core, shared, group, first);
+		break;
+	case LOOK:
+		signal = guard_look(core, shared, group);
+		break;
+	}
+	if (core->period != period)
+		close_period(index, period, &use);
+	if (signal != GUARD_QUIET)
+		seat->ring = 1;
+	for (u32 i = 0; i < GUARD_ACTIONS_MAX && i < core->nr_actions; i++)
+		carry_out(seat, &core->actions[i]);
+	return signal;
+}
+
+/* Takes note of grants that are consumed, and of use without one. Returns 1 when the thread has something to do. */
+verified int check(u32 index)
+{
+	struct machine *machine = the_machine();
+	struct seat *seat;
+
+	if (!machine)
+		return 0;
+	seat = seat_of(machine, index);
+	/* More are left to the next overflow: grants may be smaller than the quantum. */
+	for (u32 i = 0; i < 4 && seat->core.phase != GUARD_THROTTLED && seat->count >= seat->grant_end; i++) {
+		seat->consumed_at = seat->grant_end;
+		seat->grant_end = NEVER;
+		act(index, CONSUMED, seat->core.grant, 0);
+	}
+	if (seat->core.phase == GUARD_THROTTLED && seat->count > seat->stopped_at)
+		seat->leaked = 1;
+	return 0;
+}
+
+/* What a thread has to see changes: it compares these before and after. */
+inlined u64 state_of(const struct seat *seat)
+{
+	return seat->nr_incidents << 8 | seat->ring << 2 | seat->leaked << 1 | (seat->core.phase == GUARD_THROTTLED);
+}
+
+inlined void take(struct seat *seat, const struct bpf_perf_event_value *reading)
+{
+	if (reading->running - seat->running < reading->enabled - seat->enabled)
+		seat->multiplexed = 1;
+	seat->running = reading->running;
+	seat->enabled = reading->enabled;
+	if (reading->counter > seat->count)
+		seat->count = reading->counter;
+}
+
+inlined bool enter(struct seat *seat)
+{
+	return __sync_val_compare_and_swap(&seat->entered, 0, 1) == 0;
+}
+
+inlined void leave(struct seat *seat)
+{
+	__sync_val_compare_and_swap(&seat->entered, 1, 0);
+}
+
+/* The number of the period at a time. */
+inlined u32 period_at(const struct machine *machine, u64 now)
+{
+	return machine->period_ns ? (now - machine->start_ns) / machine->period_ns + 1 : 0;
+}
+
+/* Begins a period on a seat. Returns whether the thread has something to do. */
+verified int begin_period(u32 index, u32 period)
+{
+	struct machine *machine = the_machine();
+	struct bpf_perf_event_value reading = {};
+	struct seat *seat;
+	u64 before, left;
+
+	if (!machine)
+		return 0;
+	seat = seat_of(machine, index);
+	if (!enter(seat)) {
+		seat->missed = 1;
+		return 0;
+	}
+	before = state_of(seat);
+	/* Fails when the group does not run. */
+	if (!bpf_perf_event_read_value(&counters, index & (SEATS_MAX - 1), &reading, sizeof(reading)))
+		take(seat, &reading);
+	if (seat->core.started && period - seat->core.period > 1)
+		seat->late = 1;
+	left = seat->grant_end == NEVER || seat->count >= seat->grant_end ? 0 : seat->grant_end - seat->count;
+	act(index, PERIOD_START, period, left > ~0u ? ~0u : left);
+	leave(seat);
+	return state_of(seat) != before;
+}
+
+section("perf_event") int regulate_period(void *context)
+{
+	struct machine *machine = the_machine();
+	u32 cpu = bpf_get_attach_cookie(context), period;
+	int wake = 0;
+
+	if (!machine || !machine->period_ns)
+		return 0;
+	/* The clock may be a little early or late. */
+	period = period_at(machine, bpf_ktime_get_ns() + machine->period_ns / 2);
+	/* All seats are regulated. */
+	for (u32 i = 0; i < SEATS_MAX && machine->seats[i].core.regulated; i++)
+		if (machine->seats[i].cpu == cpu && machine->seats[i].core.period != period)
+			wake |= begin_period(i, period);
+	return wake;
+}
+
+section("perf_event") int regulate_overflow(void *context)
+{
+	struct machine *machine = the_machine();
+	u32 index = bpf_get_attach_cookie(context);
+	struct bpf_perf_event_value reading = {};
+	u64 before, reclaims;
+	struct seat *seat;
+	int wake = 0;
+	u32 late;
+
+	if (!machine || !machine->period_ns)
+		return 0;
+	seat = seat_of(machine, index);
+	if (bpf_perf_prog_read_value(context, &reading, sizeof(reading)))
+		return 1;
+	/* The clock has found another program running. */
+	late = period_at(machine, bpf_ktime_get_ns() - machine->period_ns / 2);
+	if (seat->core.started && late != seat->core.period && late - seat->core.period < 1u << 31)
+		wake = begin_period(index, late);
+	/* The next overflow goes by the counter, too. */
+	if (!enter(seat))
+		return wake;
+	before = state_of(seat);
+	reclaims = seat->sums.reclaims;
+	take(seat, &reading);
+	check(index);
+	leave(seat);
+	if (state_of(seat) == before)
+		return wake;
+	seat->sums.reclaims_woken += seat->sums.reclaims - reclaims;
+	return 1;
+}
+
+/* The thread, or a test, has the state machine act: index of the seat, what, and its arguments. */
+section("raw_tp") int regulate_command(u64 *arguments)
+{
+	struct machine *machine = the_machine();
+	u32 index = arguments[0], what = arguments[1];
+	struct seat *seat;
+
+	if (!machine)
+		return 0;
+	seat = seat_of(machine, index);
+	if (what == RESERVE) {
+		seat->signal = act(index, RESERVE, arguments[2], arguments[3]);
+		return 0;
+	}
+	if (!enter(seat))
+		return 1;
+	seat->signal = act(index, what, arguments[2], arguments[3]);
+	leave(seat);
+	if (seat->missed) {
+		seat->missed = 0;
+		begin_period(index, period_at(machine, bpf_ktime_get_ns() + machine->period_ns / 2));
+	}
+	return 0;
+}
+
+_Static_assert(sizeof(struct seat) == 648, "bpf.rs has the same types");
+
+char license_text[] section("license") = "Dual MIT/GPL";
