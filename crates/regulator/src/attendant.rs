@@ -13,6 +13,10 @@ use crate::sys;
 
 /// Time between two looks at the counters when nothing happens, in nanoseconds.
 const LOOK_NS: u64 = 10_000_000;
+/// Time between waking up and the first period.
+const WAKE_NS: u64 = 500_000;
+/// Attempts to start the clock in step.
+const START_TRIES: u32 = 100;
 
 /// A group on a CPU, whose decisions are made in the kernel.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub(crate) struct Attended {
     /// It is throttled, as far as this thread has seen.
     held: bool,
     pending: Option<Pending>,
+    /// q, as the counter takes it.
+    quantum: u64,
     period: u32,
     troubles: Troubles,
     /// Incidents that were reported.
@@ -31,9 +37,20 @@ pub(crate) struct Attended {
 }
 
 impl Attended {
-    pub(crate) fn new(index: usize, group: usize, counter: Counter, common: Arc<Common>) -> Attended {
+    pub(crate) fn new(index: usize, group: usize, quantum: u64, counter: Counter, common: Arc<Common>) -> Attended {
         let troubles = Troubles::default();
-        Attended { index, group, counter, common, held: false, pending: None, period: 0, troubles, reported: 0 }
+        Attended {
+            index,
+            group,
+            counter,
+            common,
+            held: false,
+            pending: None,
+            quantum,
+            period: 0,
+            troubles,
+            reported: 0,
+        }
     }
 
     fn words<'k>(&self, kernel: &'k Kernel) -> &'k SeatWords {
@@ -42,6 +59,19 @@ impl Attended {
 
     fn is_throttled(&self, kernel: &Kernel) -> bool {
         self.words(kernel).core.phase.load(Ordering::Acquire) == bpf::THROTTLED
+    }
+
+    /// Begins a period whose start the kernel has lost, half of it late.
+    fn catch_up(&self, kernel: &Kernel, now_ns: u64) -> Result<(), CounterError> {
+        let common = &self.common;
+        let passed_ns = now_ns.saturating_sub(common.start_ns.load(Ordering::Relaxed));
+        let Some(passed_ns) = passed_ns.checked_sub(common.period_ns / 2) else { return Ok(()) };
+        let period = (passed_ns / common.period_ns + 1) as u32;
+        let behind = period.wrapping_sub(self.words(kernel).core.period.load(Ordering::Acquire));
+        if behind == 0 || behind > u32::MAX / 2 {
+            return Ok(());
+        }
+        command(kernel, self.index, Command::period_start(period))
     }
 
     /// Stops the group, or lets it run.
@@ -76,13 +106,17 @@ impl Attended {
         self.pending.is_none()
     }
 
-    /// Tells the kernel the count: it cannot read that of a group that does not run.
+    /// Tells the kernel the count: it cannot read that of a group that does not run. Makes up for an overflow that the kernel has lost.
     fn refresh(&mut self, kernel: &Kernel) -> Result<(), CounterError> {
         self.troubles.suspended |= self.counter.drain();
         let (count, words) = (self.counter.read()?, self.words(kernel));
         words.count.fetch_max(count, Ordering::AcqRel);
         if self.counter.take_multiplexed() {
             words.multiplexed.store(1, Ordering::Release);
+        }
+        // A quantum beyond it: what is less is seen at the next overflow.
+        if count >= words.grant_end.load(Ordering::Acquire).saturating_add(self.quantum) {
+            return command(kernel, self.index, Command::CHECK);
         }
         Ok(())
     }
@@ -129,6 +163,11 @@ impl Attended {
     }
 }
 
+fn command(kernel: &Kernel, seat: usize, command: Command) -> Result<(), CounterError> {
+    // It has been run before, so that it fails for want of memory only.
+    kernel.command(seat, command).map(drop).map_err(|_| CounterError)
+}
+
 impl Drop for Attended {
     /// However regulation ends, the group runs.
     fn drop(&mut self) {
@@ -171,22 +210,13 @@ impl CpuAttendant {
 
     /// Has the state machine of each seat act.
     fn command(&self, command: Command) -> Result<(), CounterError> {
-        // It has been run before, so that it fails for want of memory only.
-        self.seats
-            .iter()
-            .try_for_each(|seat| self.kernel.command(seat.index, command).map(drop).map_err(|_| CounterError))
+        self.seats.iter().try_for_each(|seat| self::command(&self.kernel, seat.index, command))
     }
 
     fn attend(&mut self) -> Result<(), CounterError> {
-        let start_ns = self.common.start_ns.load(Ordering::Relaxed);
         self.command(Command::BUSY)?;
-        sys::arm_timer(self.timer.as_fd(), start_ns, LOOK_NS);
+        self.begin()?;
         let mut fds = self.fds();
-        // Too early is as good: periods are told apart by the time.
-        let _ = sys::wait_readable(&mut fds[..1], None);
-        self.command(Command::period_start(1))?;
-        self.clock.enable().map_err(|_| CounterError)?;
-        self.common.begun.fetch_add(1, Ordering::Release);
         let mut suspended_before_ns = suspended_ns();
         while !self.common.stop.load(Ordering::Acquire) {
             // Interrupted or not: everything is looked at.
@@ -196,7 +226,9 @@ impl CpuAttendant {
                 self.end(Cause::CpuOffline);
                 return Ok(());
             }
-            self.clock.drain();
+            if self.clock.drain() {
+                self.end(Cause::OverflowsSuspended);
+            }
             if fds[0].revents != 0 {
                 sys::clear(self.timer.as_fd());
                 let suspended_ns = suspended_ns();
@@ -206,9 +238,14 @@ impl CpuAttendant {
                 }
                 suspended_before_ns = suspended_ns;
             }
+            if fds[1].revents != 0 {
+                sys::clear(self.common.bells[self.bell].fd.as_fd());
+            }
+            self.refresh()?;
+            self.catch_up(begin_ns)?;
             self.follow()?;
             self.occupy(begin_ns)?;
-            self.refresh()?;
+            self.report();
             self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
             self.work.looks.fetch_add(1, Ordering::Release);
         }
@@ -217,7 +254,46 @@ impl CpuAttendant {
         self.refresh()?;
         let next = self.kernel.latest().wrapping_add(1);
         self.command(Command::period_start(next))?;
-        self.refresh()
+        self.report();
+        Ok(())
+    }
+
+    /// Begins the first period, and has the clock begin the others in step with the time.
+    fn begin(&mut self) -> Result<(), CounterError> {
+        let (start_ns, period_ns) = (self.common.start_ns.load(Ordering::Relaxed), self.common.period_ns);
+        sys::arm_timer(self.timer.as_fd(), start_ns.saturating_sub(WAKE_NS), LOOK_NS);
+        let mut fds = self.fds();
+        while sys::now_ns() + 2 * WAKE_NS < start_ns {
+            // Interrupted, it waits again.
+            let _ = sys::wait_readable(&mut fds[..1], None);
+        }
+        let await_ns = |time_ns| {
+            while sys::now_ns() < time_ns {
+                std::hint::spin_loop();
+            }
+        };
+        await_ns(start_ns);
+        self.clock.enable().map_err(|_| CounterError)?;
+        let late_ns = || (sys::now_ns() - start_ns) % period_ns;
+        let mut late = late_ns();
+        // Rarely more than once, unless a hypervisor has taken the CPU.
+        for _ in 0..START_TRIES {
+            if late <= period_ns / 4 {
+                break;
+            }
+            await_ns(sys::now_ns() + period_ns - late_ns());
+            self.clock.restart(period_ns).map_err(|_| CounterError)?;
+            late = late_ns();
+        }
+        self.refresh()?;
+        let period = (sys::now_ns() - start_ns) / period_ns + 1;
+        self.command(Command::period_start(period as u32))?;
+        self.common.begun.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    fn catch_up(&self, now_ns: u64) -> Result<(), CounterError> {
+        self.seats.iter().try_for_each(|seat| seat.catch_up(&self.kernel, now_ns))
     }
 
     fn fds(&self) -> Vec<libc::pollfd> {
@@ -230,7 +306,6 @@ impl CpuAttendant {
     fn follow(&mut self) -> Result<(), CounterError> {
         let bell = &self.common.bells[self.bell];
         if bell.rung.swap(false, Ordering::AcqRel) {
-            sys::clear(bell.fd.as_fd());
             self.command(Command::LOOK)?;
         }
         for seat in &mut self.seats {
@@ -243,11 +318,11 @@ impl CpuAttendant {
     }
 
     fn refresh(&mut self) -> Result<(), CounterError> {
-        for seat in &mut self.seats {
-            seat.refresh(&self.kernel)?;
-            seat.report(&self.kernel, self.cpu);
-        }
-        Ok(())
+        self.seats.iter_mut().try_for_each(|seat| seat.refresh(&self.kernel))
+    }
+
+    fn report(&mut self) {
+        self.seats.iter_mut().for_each(|seat| seat.report(&self.kernel, self.cpu));
     }
 
     /// Occupies the CPU until each throttled group of it is frozen, or the period is over. The thread has woken up at `begin_ns`.
@@ -262,6 +337,7 @@ impl CpuAttendant {
                 self.seats.iter_mut().for_each(|seat| seat.troubles.preempted = true);
             }
             before_ns = now_ns;
+            self.catch_up(now_ns)?;
             let changed = self.seats.iter().any(|seat| seat.is_throttled(&self.kernel) != seat.held);
             if changed || self.common.bells[self.bell].rung.load(Ordering::Acquire) {
                 self.follow()?;
@@ -269,6 +345,7 @@ impl CpuAttendant {
             std::hint::spin_loop();
         }
         self.work.occupied_ns.fetch_add(sys::now_ns() - begin_ns, Ordering::Relaxed);
-        Ok(())
+        // What the group has done until it was frozen.
+        self.refresh()
     }
 }

@@ -14,9 +14,12 @@ const LEAST_TRIES: u32 = 10;
 /// Of linux/perf_event.h.
 const PERF_TYPE_SOFTWARE: u32 = 1;
 
-fn failure(cpu: usize, is_of_group: bool, cause: std::io::Error) -> RegulatorError {
+fn failure(code: EventCode, cpu: usize, is_of_group: bool, cause: std::io::Error) -> RegulatorError {
     match cause.raw_os_error() {
-        Some(libc::ENOENT) if is_of_group => RegulatorError::NoController { cpu },
+        // Else there is no such event.
+        Some(libc::ENOENT) if is_of_group && sys::open_counter(code, cpu, None, FAR).is_ok() => {
+            RegulatorError::NoController { cpu }
+        }
         _ => RegulatorError::Counter { cpu, cause },
     }
 }
@@ -40,7 +43,7 @@ pub(crate) struct Counter {
 impl Counter {
     /// Opens and starts a counter on a CPU, from a thread that runs on this CPU.
     pub(crate) fn open(code: EventCode, cpu: usize, cgroup: Option<BorrowedFd<'_>>) -> Result<Counter, RegulatorError> {
-        let failed = |cause| failure(cpu, cgroup.is_some(), cause);
+        let failed = |cause| failure(code, cpu, cgroup.is_some(), cause);
         let fd = sys::open_counter(code, cpu, cgroup, FAR).map_err(failed)?;
         let ring = Ring::map(fd.as_fd()).map_err(failed)?;
         let is_exact = code.kind == PERF_TYPE_SOFTWARE;
@@ -62,7 +65,7 @@ impl Counter {
         cgroup: Option<BorrowedFd<'_>>,
         every: u64,
     ) -> Result<Counter, RegulatorError> {
-        let failed = |cause| failure(cpu, cgroup.is_some(), cause);
+        let failed = |cause| failure(code, cpu, cgroup.is_some(), cause);
         let open = |power| sys::open_counter(code, cpu, cgroup, every << power).map(|fd| (fd, every << power));
         let refused = |opened: &std::io::Result<_>| {
             opened.as_ref().is_err_and(|error: &std::io::Error| error.raw_os_error() == Some(libc::EINVAL))
@@ -73,6 +76,11 @@ impl Counter {
         let is_exact = code.kind == PERF_TYPE_SOFTWARE;
         let (is_of_group, least, last) = (cgroup.is_some(), period - every + 1, Reading::default());
         Ok(Counter { ring, fd, is_of_group, is_exact, least, last, multiplexed: false })
+    }
+
+    /// Has the next overflow of a running clock come `every` nanoseconds from now, and the others as far apart.
+    pub(crate) fn restart(&self, every: u64) -> std::io::Result<()> {
+        sys::set_counter_period(self.fd.as_fd(), every)
     }
 
     /// Lets it count.

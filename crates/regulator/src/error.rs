@@ -121,7 +121,7 @@ pub enum RegulatorError {
         reason: String,
     },
     /// The kernel cannot decide.
-    #[error("cannot decide in the kernel: {what}: {reason} (needs CAP_BPF and CAP_PERFMON, Linux 5.15 or newer)")]
+    #[error("cannot decide in the kernel: {what}: {reason} (needs CAP_BPF and CAP_PERFMON, Linux 6.7 or newer)")]
     Bpf {
         /// What was tried.
         what: &'static str,

@@ -219,8 +219,10 @@ impl Regulator {
             None => self.common.shared.set_reservation(group, from, reservation),
             Some(kernel) => {
                 let seat = self.seats.iter().position(|(of, _)| *of == group).expect("a group is on a CPU");
-                // It has been run before, so that it fails for want of memory only: the reservation stays as it is.
-                let _ = kernel.command(seat, bpf::Command::reserve(from, reservation));
+                // It was late by all of CHANGE_NS, or there is no memory: the old reservation is in force.
+                if !matches!(kernel.command(seat, bpf::Command::reserve(from, reservation)), Ok(1)) {
+                    self.common.stop.store(true, Ordering::Release);
+                }
             }
         }
         let _ = sys::set_ordinary();
@@ -478,13 +480,14 @@ impl OfCpu {
         let clock = Counter::sampling(EventCode::CPU_CLOCK, cpu, None, common.period_ns)?;
         let mut attached = vec![kernel.attach_clock(cpu, clock.fd())?];
         let mut seats = Vec::new();
-        for place in places {
+        for (slot, place) in places.into_iter().enumerate() {
             let (quantum, skid) = place.slack;
             let counter = Counter::sampling(place.code, cpu, place.folder.as_ref().map(AsFd::as_fd), quantum)?;
-            kernel.place(place.index, cpu, skid + counter.coarseness());
-            attached.push(kernel.attach_counter(place.index, counter.fd())?);
+            let quantum = u32::try_from(quantum + counter.coarseness()).unwrap_or(u32::MAX);
+            kernel.place(place.index, cpu, (quantum, skid));
+            attached.push(kernel.attach_counter(place.index, (cpu, slot), counter.fd())?);
             counter.enable().map_err(|cause| RegulatorError::Counter { cpu, cause })?;
-            seats.push(Attended::new(place.index, place.group, counter, Arc::clone(&common)));
+            seats.push(Attended::new(place.index, place.group, quantum.into(), counter, Arc::clone(&common)));
         }
         let timer = sys::timer_fd().map_err(RegulatorError::Thread)?;
         Ok(CpuAttendant { cpu, bell, attached, seats, clock, timer, common, kernel, work })

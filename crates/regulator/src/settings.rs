@@ -9,6 +9,7 @@ use memtint_units::IndexSet;
 use crate::cgroup::Cgroup;
 use crate::error::RegulatorError;
 use crate::sensor::Sensor;
+use crate::sys;
 
 /// Whose events count, and how they are stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,9 +232,7 @@ fn occupation_limit(cpu: usize) -> Option<(f64, String)> {
 
 /// Linux 6.12 and newer.
 fn has_fair_server() -> bool {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 12)
+    sys::kernel_release() >= (6, 12)
 }
 
 /// Largest number of CPUs that Linux has.

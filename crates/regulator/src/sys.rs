@@ -489,6 +489,15 @@ impl Drop for Memory {
     }
 }
 
+// --- the kernel ---
+
+/// The first two numbers of the kernel's release; 0 where there is none.
+pub(crate) fn kernel_release() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map(|part| part.trim().parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
 // --- processes ---
 
 /// Starts a new session, so that no terminal signals the process, and ignores SIGTERM.

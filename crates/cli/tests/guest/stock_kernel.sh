@@ -128,11 +128,11 @@ regulated() {
     echo | sh -c 'echo $$ >"$0"/cgroup.procs; exec memtint guard load faults 1 1000' $group >/tmp/load
     kill -TERM $regulator
     wait $regulator
-    echo "$backend status $?"
-    echo "$backend refusal $(tail -n 1 /tmp/error)"
-    echo "$backend started $(head -n 1 /tmp/out)"
-    echo "$backend caused $(sed -n 's/^caused //p' /tmp/load)"
-    echo "$backend report $(tail -n 1 /tmp/out)"
+    echo "guard-$backend status $?"
+    echo "guard-$backend refusal $(tail -n 1 /tmp/error)"
+    echo "guard-$backend started $(head -n 1 /tmp/out)"
+    echo "guard-$backend caused $(sed -n 's/^caused //p' /tmp/load)"
+    echo "guard-$backend report $(tail -n 1 /tmp/out)"
 }
 
 regulated bpf

@@ -144,12 +144,12 @@ fn programs_keep_to_their_colors_and_nodes_on_a_stock_kernel() {
     assert_eq!(guest.value("threads", "sorted"), guest.value("native", "sorted"));
     guest.assert_all_in_color("threads");
     for backend in ["bpf", "threads"] {
-        let refusal = guest.value(backend, "refusal");
-        assert_eq!(guest.value(backend, "status"), "0", "{refusal}; {guest}");
-        let (started, ended) = (guest.json(backend, "started"), guest.json(backend, "report"));
+        let case = &format!("guard-{backend}");
+        assert_eq!(guest.value(case, "status"), "0", "{}; {guest}", guest.value(case, "refusal"));
+        let (started, ended) = (guest.json(case, "started"), guest.json(case, "report"));
         assert_eq!((&started["backend"], &ended["verdict"]), (&backend.into(), &"kept".into()), "{ended}");
         let number = |field: &str| ended["groups"][0][field].as_u64().expect("a count");
-        let caused = guest.value(backend, "caused").parse::<u64>().expect("a count");
+        let caused = guest.value(case, "caused").parse::<u64>().expect("a count");
         // 50, and a quantum of 13.
         assert!(number("throttled_periods") > 0 && number("used_max") <= 63 && number("used") >= caused, "{ended}");
     }

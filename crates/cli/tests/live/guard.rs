@@ -200,10 +200,16 @@ fn with_each_backend(test: impl Fn(&str)) {
     test("threads");
     let auto = Guard::start(&["--group", "test=10ev"]);
     let decides = auto.started["backend"] == "bpf";
+    let reason = auto.started["not_in_kernel"].to_string();
     assert_kept(&auto.end());
     if decides {
         test("bpf");
     } else {
+        // What the verifier refuses is a fault.
+        assert!(
+            ["without clang", "not permitted", "accepted is Linux 6.7"].iter().any(|one| reason.contains(one)),
+            "{reason}"
+        );
         skip("BPF");
     }
 }
@@ -277,6 +283,61 @@ fn a_group_shares_its_budget_over_all_cpus() {
         // Each of the CPUs may have begun a period more than the other.
         let periods = number(&ended.0, 0, "periods").max(number(&ended.0, 1, "periods")) + 1;
         assert!(of("granted") <= periods * 60, "{ended:?}");
+    });
+}
+
+#[test]
+fn a_cpu_takes_nothing_of_its_group_s_budget_while_no_task_runs_there() {
+    let Some(machine) = Machine::take() else { return };
+    with_each_backend(|backend| {
+        // One grant is all there is in a period.
+        let group = format!("test=60ev@{},{}", machine.first, machine.cpu);
+        let guard = Guard::start(&["--backend", backend, "--group", &group, "--quantum", "60"]);
+        let mut load = Load::start(&machine.cpu, LOAD_MS);
+        load.begin_in(&machine, "test");
+        load.end();
+        let ended = guard.end();
+        assert_kept(&ended);
+        let granted = |seat| number(&ended.0, seat, "granted");
+        assert!(granted(1) > 0 && granted(0) == 0, "{ended:?}");
+    });
+}
+
+#[test]
+fn a_group_that_runs_already_is_regulated() {
+    let Some(machine) = Machine::take() else { return };
+    with_each_backend(|backend| {
+        let name = format!("memtint-test-{}", std::process::id());
+        let folder = machine.groups.parent().expect("a mount").join(&name);
+        std::fs::create_dir(&folder).expect("root may create groups");
+        let mut load = Load::start(&machine.cpu, ENDLESS_MS);
+        std::fs::write(folder.join("cgroup.procs"), load.process.id().to_string()).expect("the group is there");
+        load.begin();
+        // Half of such a period after the start, its number would wrap around below zero.
+        let options = ["--backend", backend, "--period", "10 ms", "--group", &format!("/{name}=100ev@{}", machine.cpu)];
+        let guard = Guard::start(&options);
+        let ended = guard.end();
+        drop(load);
+        let removed = within(Duration::from_secs(30), || std::fs::remove_dir(&folder).is_ok());
+        assert_kept(&ended);
+        assert!(removed && number(&ended.0, 0, "used_max") <= 125, "{ended:?}");
+    });
+}
+
+#[test]
+fn quanta_of_different_size_reclaim_within_their_bounds() {
+    let Some(machine) = Machine::take() else { return };
+    with_each_backend(|backend| {
+        let groups = ["large=400ev", "idle=200ev", "small=20ev"].map(|one| format!("{one}:soft@{}", machine.cpu));
+        let [large, idle, small] = &groups;
+        let options = ["--backend", backend, "--group", large, "--group", idle, "--group", small];
+        let guard = Guard::start(&options);
+        let mut load = Load::start(&machine.cpu, 5 * LOAD_MS);
+        load.begin_in(&machine, "large");
+        load.end();
+        let ended = guard.end();
+        assert_kept(&ended);
+        assert!(number(&ended.0, 0, "used_max") <= 620 + 100, "{ended:?}");
     });
 }
 

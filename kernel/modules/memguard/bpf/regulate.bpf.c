@@ -7,14 +7,15 @@
  * kept. crates/regulator/src/bpf.rs loads this file and has the same types.
  *
  * A seat is a group on a CPU. Its functions run on that CPU, one at a time: the
- * kernel starts no such program while another one runs there. An overflow or a
- * period start that is lost by this is made up for by the next overflow, which
- * goes by the counter and the time.
+ * kernel starts no such program while another one runs there. What is lost by
+ * this is made up for by the next overflow, or by the thread when it looks:
+ * both go by the counter and the time.
  *
  * A counter overflows at each multiple of the quantum q, so that the end of a
  * grant is seen less than q late. The counter of a group that does not run
  * cannot be read: when it sleeps as a period begins, its count is taken to be
- * that of its last overflow. It may then get up to q - 1 events less, never more.
+ * that of its last overflow. It may then get up to q - 1 events less, never
+ * more; a first reading that shows more than that is reported.
  */
 #include "bpf.h"
 
@@ -69,9 +70,11 @@ struct seat {
 	u32 multiplexed;
 	u32 late;
 	u32 leaked;		/* it has used memory while it was throttled */
+	u32 unread;		/* the count is that of before the period began */
 	u32 ring;		/* the other CPUs are to look */
 	u32 entered;		/* one of its functions runs */
 	u32 missed;		/* a period has begun meanwhile */
+	u32 slot;		/* its counter is in counters_SLOT */
 	struct sums sums;
 	u64 nr_incidents;
 	struct incident incidents[INCIDENTS_MAX];
@@ -94,13 +97,50 @@ struct {
 	struct machine *value;
 } machines section(".maps");
 
-/* An array of counters, by the index of the seat. */
-struct {
-	int (*type)[4];
-	int (*max_entries)[SEATS_MAX];
-	u32 *key;
-	u32 *value;
-} counters section(".maps");
+/* Of linux/bpf.h: an array of counters by CPU. The loader gives it as many entries. */
+#define COUNTERS(name)					\
+	struct {					\
+		int (*type)[4];				\
+		int (*max_entries)[0];			\
+		u32 *key;				\
+		u32 *value;				\
+	} name section(".maps")
+
+/* The groups of a CPU have one each. */
+COUNTERS(counters_0);
+COUNTERS(counters_1);
+COUNTERS(counters_2);
+COUNTERS(counters_3);
+COUNTERS(counters_4);
+COUNTERS(counters_5);
+COUNTERS(counters_6);
+COUNTERS(counters_7);
+
+#define THIS_CPU	0xffffffffull
+
+/* Fails when the group does not run. */
+inlined s64 read_counter(u32 slot, struct bpf_perf_event_value *reading)
+{
+	switch (slot) {
+	case 0:
+		return bpf_perf_event_read_value(&counters_0, THIS_CPU, reading, sizeof(*reading));
+	case 1:
+		return bpf_perf_event_read_value(&counters_1, THIS_CPU, reading, sizeof(*reading));
+	case 2:
+		return bpf_perf_event_read_value(&counters_2, THIS_CPU, reading, sizeof(*reading));
+	case 3:
+		return bpf_perf_event_read_value(&counters_3, THIS_CPU, reading, sizeof(*reading));
+	case 4:
+		return bpf_perf_event_read_value(&counters_4, THIS_CPU, reading, sizeof(*reading));
+	case 5:
+		return bpf_perf_event_read_value(&counters_5, THIS_CPU, reading, sizeof(*reading));
+	case 6:
+		return bpf_perf_event_read_value(&counters_6, THIS_CPU, reading, sizeof(*reading));
+	case 7:
+		return bpf_perf_event_read_value(&counters_7, THIS_CPU, reading, sizeof(*reading));
+	}
+	return -1;
+}
 
 inlined struct machine *the_machine(void)
 {
@@ -144,7 +184,7 @@ inlined void raise(u64 *most, u64 value)
 }
 
 /* Ends the accounts of a period, and judges it. */
-verified int close_period(u32 index, u32 period, const struct guard_use *use)
+verified int close_period(u32 index, u32 period, const struct guard_use *use, bool judged)
 {
 	struct machine *machine = the_machine();
 	struct guard_group *group;
@@ -160,7 +200,7 @@ verified int close_period(u32 index, u32 period, const struct guard_use *use)
 	used = seat->count - seat->base;
 	granted = granted_of(use);
 	allowed = granted + (group ? group->quantum : 0) + seat->skid;
-	if (period) {
+	if (judged) {
 		sums->periods++;
 		sums->used += used;
 		raise(&sums->used_max, used);
@@ -224,7 +264,7 @@ inlined void carry_out(struct seat *seat, const struct guard_action *action)
 }
 
 /* The numbers are those of unit/replay.c. */
-enum what { PERIOD_START, CONSUMED, IDLE, BUSY, REGULATE, EXEMPT, LOOK, RESERVE };
+enum what { PERIOD_START, CONSUMED, IDLE, BUSY, REGULATE, EXEMPT, LOOK, RESERVE, CHECK };
 
 /* Lets the state machine act. It begins a period with whatever it does next, when another CPU has begun that. */
 verified u64 act(u32 index, u32 what, u32 first, u32 second)
@@ -236,7 +276,7 @@ verified u64 act(u32 index, u32 what, u32 first, u32 second)
 	struct guard_core *core;
 	struct seat *seat;
 	u64 signal = GUARD_QUIET;
-	u32 period;
+	u32 period, started;
 
 	if (!machine)
 		return signal;
@@ -248,6 +288,7 @@ verified u64 act(u32 index, u32 what, u32 first, u32 second)
 	core = &seat->core;
 	use = core->used;
 	period = core->period;
+	started = core->started;
 	core->nr_actions = 0;
 	switch (what) {
 	case PERIOD_START:
@@ -273,7 +314,7 @@ verified u64 act(u32 index, u32 what, u32 first, u32 second)
 		break;
 	}
 	if (core->period != period)
-		close_period(index, period, &use);
+		close_period(index, period, &use, started);
 	if (signal != GUARD_QUIET)
 		seat->ring = 1;
 	for (u32 i = 0; i < GUARD_ACTIONS_MAX && i < core->nr_actions; i++)
@@ -290,8 +331,11 @@ verified int check(u32 index)
 	if (!machine)
 		return 0;
 	seat = seat_of(machine, index);
-	/* More are left to the next overflow: grants may be smaller than the quantum. */
-	for (u32 i = 0; i < 4 && seat->core.phase != GUARD_THROTTLED && seat->count >= seat->grant_end; i++) {
+	/* The group was idle: its first event is the first of its next grant. */
+	if (!seat->core.busy && seat->count > seat->consumed_at)
+		act(index, BUSY, 0, 0);
+	/* A grant is a quantum, but for what is left of a budget, a donation and the pool. */
+	for (u32 i = 0; i < 8 && seat->core.phase != GUARD_THROTTLED && seat->count >= seat->grant_end; i++) {
 		seat->consumed_at = seat->grant_end;
 		seat->grant_end = NEVER;
 		act(index, CONSUMED, seat->core.grant, 0);
@@ -307,10 +351,16 @@ inlined u64 state_of(const struct seat *seat)
 	return seat->nr_incidents << 8 | seat->ring << 2 | seat->leaked << 1 | (seat->core.phase == GUARD_THROTTLED);
 }
 
-inlined void take(struct seat *seat, const struct bpf_perf_event_value *reading)
+inlined void take(struct machine *machine, struct seat *seat, const struct bpf_perf_event_value *reading)
 {
+	struct guard_group *group = group_of(machine, seat);
+	u32 quantum = group ? group->quantum : 0;
+
 	if (reading->running - seat->running < reading->enabled - seat->enabled)
 		seat->multiplexed = 1;
+	if (seat->unread && reading->counter > seat->base + quantum + seat->skid)
+		note(seat, seat->core.period - 1, reading->counter - seat->base, quantum + seat->skid, CAUSE_BEYOND);
+	seat->unread = 0;
 	seat->running = reading->running;
 	seat->enabled = reading->enabled;
 	if (reading->counter > seat->count)
@@ -327,10 +377,16 @@ inlined void leave(struct seat *seat)
 	__sync_val_compare_and_swap(&seat->entered, 1, 0);
 }
 
+/* Whether periods have begun at a time. */
+inlined bool have_begun(const struct machine *machine, u64 now)
+{
+	return machine->period_ns && now >= machine->start_ns;
+}
+
 /* The number of the period at a time. */
 inlined u32 period_at(const struct machine *machine, u64 now)
 {
-	return machine->period_ns ? (now - machine->start_ns) / machine->period_ns + 1 : 0;
+	return have_begun(machine, now) ? (now - machine->start_ns) / machine->period_ns + 1 : 0;
 }
 
 /* Begins a period on a seat. Returns whether the thread has something to do. */
@@ -340,6 +396,7 @@ verified int begin_period(u32 index, u32 period)
 	struct bpf_perf_event_value reading = {};
 	struct seat *seat;
 	u64 before, left;
+	u32 unread;
 
 	if (!machine)
 		return 0;
@@ -349,13 +406,18 @@ verified int begin_period(u32 index, u32 period)
 		return 0;
 	}
 	before = state_of(seat);
-	/* Fails when the group does not run. */
-	if (!bpf_perf_event_read_value(&counters, index & (SEATS_MAX - 1), &reading, sizeof(reading)))
-		take(seat, &reading);
-	if (seat->core.started && period - seat->core.period > 1)
+	unread = read_counter(seat->slot, &reading) != 0;
+	if (!unread)
+		take(machine, seat, &reading);
+	if (seat->core.started && period - seat->core.period - 2 < 1u << 31)
 		seat->late = 1;
+	if (seat->count == seat->base && seat->core.busy && seat->core.phase != GUARD_THROTTLED) {
+		act(index, IDLE, 0, 0);
+		seat->consumed_at = seat->count;
+	}
 	left = seat->grant_end == NEVER || seat->count >= seat->grant_end ? 0 : seat->grant_end - seat->count;
 	act(index, PERIOD_START, period, left > ~0u ? ~0u : left);
+	seat->unread = unread;
 	leave(seat);
 	return state_of(seat) != before;
 }
@@ -365,11 +427,15 @@ section("perf_event") int regulate_period(void *context)
 	struct machine *machine = the_machine();
 	u32 cpu = bpf_get_attach_cookie(context), period;
 	int wake = 0;
+	u64 now;
 
-	if (!machine || !machine->period_ns)
+	if (!machine)
 		return 0;
 	/* The clock may be a little early or late. */
-	period = period_at(machine, bpf_ktime_get_ns() + machine->period_ns / 2);
+	now = bpf_ktime_get_ns() + machine->period_ns / 2;
+	if (!have_begun(machine, now))
+		return 0;
+	period = period_at(machine, now);
 	/* All seats are regulated. */
 	for (u32 i = 0; i < SEATS_MAX && machine->seats[i].core.regulated; i++)
 		if (machine->seats[i].cpu == cpu && machine->seats[i].core.period != period)
@@ -382,7 +448,7 @@ section("perf_event") int regulate_overflow(void *context)
 	struct machine *machine = the_machine();
 	u32 index = bpf_get_attach_cookie(context);
 	struct bpf_perf_event_value reading = {};
-	u64 before, reclaims;
+	u64 before, reclaims, now;
 	struct seat *seat;
 	int wake = 0;
 	u32 late;
@@ -393,15 +459,16 @@ section("perf_event") int regulate_overflow(void *context)
 	if (bpf_perf_prog_read_value(context, &reading, sizeof(reading)))
 		return 1;
 	/* The clock has found another program running. */
-	late = period_at(machine, bpf_ktime_get_ns() - machine->period_ns / 2);
-	if (seat->core.started && late != seat->core.period && late - seat->core.period < 1u << 31)
+	now = bpf_ktime_get_ns() - machine->period_ns / 2;
+	late = period_at(machine, now);
+	if (have_begun(machine, now) && seat->core.started && guard_is_later(late, seat->core.period))
 		wake = begin_period(index, late);
 	/* The next overflow goes by the counter, too. */
 	if (!enter(seat))
 		return wake;
 	before = state_of(seat);
 	reclaims = seat->sums.reclaims;
-	take(seat, &reading);
+	take(machine, seat, &reading);
 	check(index);
 	leave(seat);
 	if (state_of(seat) == before)
@@ -426,7 +493,10 @@ section("raw_tp") int regulate_command(u64 *arguments)
 	}
 	if (!enter(seat))
 		return 1;
-	seat->signal = act(index, what, arguments[2], arguments[3]);
+	if (what == CHECK)
+		check(index);
+	else
+		seat->signal = act(index, what, arguments[2], arguments[3]);
 	leave(seat);
 	if (seat->missed) {
 		seat->missed = 0;
@@ -435,6 +505,6 @@ section("raw_tp") int regulate_command(u64 *arguments)
 	return 0;
 }
 
-_Static_assert(sizeof(struct seat) == 648, "bpf.rs has the same types");
+_Static_assert(sizeof(struct seat) == 656, "bpf.rs has the same types");
 
 char license_text[] section("license") = "Dual MIT/GPL";
