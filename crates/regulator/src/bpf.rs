@@ -150,6 +150,9 @@ pub(crate) struct SeatWords {
     entered: AtomicU32,
     missed: AtomicU32,
     slot: AtomicU32,
+    reading: [AtomicU64; 3],
+    used: UseWords,
+    unused: AtomicU32,
     pub(crate) sums: SumWords,
     pub(crate) nr_incidents: AtomicU64,
     pub(crate) incidents: [IncidentWords; INCIDENTS_MAX],
@@ -167,7 +170,7 @@ pub(crate) struct MachineWords {
 }
 
 // As in the C file. Atomic words may have any content, so that they can be mapped.
-const _: () = assert!(size_of::<SeatWords>() == 656);
+const _: () = assert!(size_of::<SeatWords>() == 712);
 
 /// What the state machine of a seat is to do: a number of the C file, and two arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

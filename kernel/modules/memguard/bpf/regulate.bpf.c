@@ -75,6 +75,10 @@ struct seat {
 	u32 entered;		/* one of its functions runs */
 	u32 missed;		/* a period has begun meanwhile */
 	u32 slot;		/* its counter is in counters_SLOT */
+	/* Of the call under way: the stack of programs is small. */
+	struct bpf_perf_event_value reading;
+	struct guard_use use;
+	u32 unused;
 	struct sums sums;
 	u64 nr_incidents;
 	struct incident incidents[INCIDENTS_MAX];
@@ -184,19 +188,21 @@ inlined void raise(u64 *most, u64 value)
 }
 
 /* Ends the accounts of a period, and judges it. */
-verified int close_period(u32 index, u32 period, const struct guard_use *use, bool judged)
+verified int close_period(u32 index, u32 period, bool judged)
 {
 	struct machine *machine = the_machine();
+	const struct guard_use *use;
 	struct guard_group *group;
 	struct seat *seat;
 	struct sums *sums;
 	u64 used, granted, allowed;
 
-	if (!machine || !use)
+	if (!machine)
 		return 0;
 	seat = seat_of(machine, index);
 	group = group_of(machine, seat);
 	sums = &seat->sums;
+	use = &seat->use;
 	used = seat->count - seat->base;
 	granted = granted_of(use);
 	allowed = granted + (group ? group->quantum : 0) + seat->skid;
@@ -233,10 +239,17 @@ verified int close_period(u32 index, u32 period, const struct guard_use *use, bo
 	return 0;
 }
 
-inlined void carry_out(struct seat *seat, const struct guard_action *action)
+verified int carry_out(u32 index, u32 i)
 {
+	struct machine *machine = the_machine();
+	const struct guard_action *action;
+	struct seat *seat;
 	u64 end;
 
+	if (!machine)
+		return 0;
+	seat = seat_of(machine, index);
+	action = &seat->core.actions[i & (GUARD_ACTIONS_MAX - 1)];
 	switch (action->what) {
 	case GUARD_GRANT:
 		end = seat->consumed_at == NEVER ? seat->count : seat->consumed_at;
@@ -261,6 +274,7 @@ inlined void carry_out(struct seat *seat, const struct guard_action *action)
 		seat->throttled_since = 0;
 		break;
 	}
+	return 0;
 }
 
 /* The numbers are those of unit/replay.c. */
@@ -272,7 +286,6 @@ verified u64 act(u32 index, u32 what, u32 first, u32 second)
 	struct machine *machine = the_machine();
 	struct guard_shared *shared;
 	struct guard_group *group;
-	struct guard_use use;
 	struct guard_core *core;
 	struct seat *seat;
 	u64 signal = GUARD_QUIET;
@@ -286,7 +299,7 @@ verified u64 act(u32 index, u32 what, u32 first, u32 second)
 	if (what == RESERVE)
 		return group && guard_set_reservation(shared, group, first, second);
 	core = &seat->core;
-	use = core->used;
+	seat->use = core->used;
 	period = core->period;
 	started = core->started;
 	core->nr_actions = 0;
@@ -314,11 +327,11 @@ verified u64 act(u32 index, u32 what, u32 first, u32 second)
 		break;
 	}
 	if (core->period != period)
-		close_period(index, period, &use, started);
+		close_period(index, period, started);
 	if (signal != GUARD_QUIET)
 		seat->ring = 1;
 	for (u32 i = 0; i < GUARD_ACTIONS_MAX && i < core->nr_actions; i++)
-		carry_out(seat, &core->actions[i]);
+		carry_out(index, i);
 	return signal;
 }
 
@@ -351,11 +364,21 @@ inlined u64 state_of(const struct seat *seat)
 	return seat->nr_incidents << 8 | seat->ring << 2 | seat->leaked << 1 | (seat->core.phase == GUARD_THROTTLED);
 }
 
-inlined void take(struct machine *machine, struct seat *seat, const struct bpf_perf_event_value *reading)
+/* Takes over a reading of the counter. */
+verified int take(u32 index)
 {
-	struct guard_group *group = group_of(machine, seat);
-	u32 quantum = group ? group->quantum : 0;
+	struct machine *machine = the_machine();
+	const struct bpf_perf_event_value *reading;
+	struct guard_group *group;
+	struct seat *seat;
+	u32 quantum;
 
+	if (!machine)
+		return 0;
+	seat = seat_of(machine, index);
+	reading = &seat->reading;
+	group = group_of(machine, seat);
+	quantum = group ? group->quantum : 0;
 	if (reading->running - seat->running < reading->enabled - seat->enabled)
 		seat->multiplexed = 1;
 	if (seat->unread && reading->counter > seat->base + quantum + seat->skid)
@@ -365,6 +388,7 @@ inlined void take(struct machine *machine, struct seat *seat, const struct bpf_p
 	seat->enabled = reading->enabled;
 	if (reading->counter > seat->count)
 		seat->count = reading->counter;
+	return 0;
 }
 
 inlined bool enter(struct seat *seat)
@@ -393,7 +417,6 @@ inlined u32 period_at(const struct machine *machine, u64 now)
 verified int begin_period(u32 index, u32 period)
 {
 	struct machine *machine = the_machine();
-	struct bpf_perf_event_value reading = {};
 	struct seat *seat;
 	u64 before, left;
 	u32 unread;
@@ -406,9 +429,9 @@ verified int begin_period(u32 index, u32 period)
 		return 0;
 	}
 	before = state_of(seat);
-	unread = read_counter(seat->slot, &reading) != 0;
+	unread = read_counter(seat->slot, &seat->reading) != 0;
 	if (!unread)
-		take(machine, seat, &reading);
+		take(index);
 	if (seat->core.started && period - seat->core.period - 2 < 1u << 31)
 		seat->late = 1;
 	if (seat->count == seat->base && seat->core.busy && seat->core.phase != GUARD_THROTTLED) {
@@ -447,7 +470,6 @@ section("perf_event") int regulate_overflow(void *context)
 {
 	struct machine *machine = the_machine();
 	u32 index = bpf_get_attach_cookie(context);
-	struct bpf_perf_event_value reading = {};
 	u64 before, reclaims, now;
 	struct seat *seat;
 	int wake = 0;
@@ -456,8 +478,6 @@ section("perf_event") int regulate_overflow(void *context)
 	if (!machine || !machine->period_ns)
 		return 0;
 	seat = seat_of(machine, index);
-	if (bpf_perf_prog_read_value(context, &reading, sizeof(reading)))
-		return 1;
 	/* The clock has found another program running. */
 	now = bpf_ktime_get_ns() - machine->period_ns / 2;
 	late = period_at(machine, now);
@@ -468,7 +488,8 @@ section("perf_event") int regulate_overflow(void *context)
 		return wake;
 	before = state_of(seat);
 	reclaims = seat->sums.reclaims;
-	take(machine, seat, &reading);
+	if (!bpf_perf_prog_read_value(context, &seat->reading, sizeof(seat->reading)))
+		take(index);
 	check(index);
 	leave(seat);
 	if (state_of(seat) == before)
@@ -505,6 +526,6 @@ section("raw_tp") int regulate_command(u64 *arguments)
 	return 0;
 }
 
-_Static_assert(sizeof(struct seat) == 656, "bpf.rs has the same types");
+_Static_assert(sizeof(struct seat) == 712, "bpf.rs has the same types");
 
 char license_text[] section("license") = "Dual MIT/GPL";
