@@ -15,6 +15,8 @@ use crate::sys;
 const LOOK_NS: u64 = 10_000_000;
 /// Time between waking up and the first period.
 const WAKE_NS: u64 = 500_000;
+/// Looks without a stopped group after which the timer is slow again.
+const QUIET_LOOKS: u32 = 16;
 /// Attempts to start the clock in step.
 const START_TRIES: u32 = 100;
 
@@ -61,11 +63,10 @@ impl Attended {
         self.words(kernel).core.phase.load(Ordering::Acquire) == bpf::THROTTLED
     }
 
-    /// Begins a period whose start the kernel has lost, half of it late.
+    /// Begins a period whose start the kernel has lost, or will find begun.
     fn catch_up(&self, kernel: &Kernel, now_ns: u64) -> Result<(), CounterError> {
         let common = &self.common;
         let passed_ns = now_ns.saturating_sub(common.start_ns.load(Ordering::Relaxed));
-        let Some(passed_ns) = passed_ns.checked_sub(common.period_ns / 2) else { return Ok(()) };
         let period = (passed_ns / common.period_ns + 1) as u32;
         let behind = period.wrapping_sub(self.words(kernel).core.period.load(Ordering::Acquire));
         if behind == 0 || behind > u32::MAX / 2 {
@@ -189,6 +190,8 @@ pub(crate) struct CpuAttendant {
     /// Begins the periods.
     pub(crate) clock: Counter,
     pub(crate) timer: OwnedFd,
+    /// Looks since a group was last stopped.
+    pub(crate) quiet: u32,
     pub(crate) common: Arc<Common>,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) work: Arc<Work>,
@@ -226,9 +229,8 @@ impl CpuAttendant {
                 self.end(Cause::CpuOffline);
                 return Ok(());
             }
-            if self.clock.drain() {
-                self.end(Cause::OverflowsSuspended);
-            }
+            // Suspended on an idle CPU: the next overflow or the timer makes up for it.
+            self.clock.drain();
             if fds[0].revents != 0 {
                 sys::clear(self.timer.as_fd());
                 let suspended_ns = suspended_ns();
@@ -246,6 +248,7 @@ impl CpuAttendant {
             self.follow()?;
             self.occupy(begin_ns)?;
             self.report();
+            self.set_timer();
             self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
             self.work.looks.fetch_add(1, Ordering::Release);
         }
@@ -290,6 +293,18 @@ impl CpuAttendant {
         self.command(Command::period_start(period as u32))?;
         self.common.begun.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// While a group is stopped the CPU may be idle, and the kernel suspend the clock: then the timer begins periods.
+    fn set_timer(&mut self) {
+        let was_quiet = self.quiet >= QUIET_LOOKS;
+        self.quiet = if self.seats.iter().any(|seat| seat.held) { 0 } else { self.quiet.saturating_add(1) };
+        let is_quiet = self.quiet >= QUIET_LOOKS;
+        if is_quiet != was_quiet {
+            let (start_ns, period_ns) = (self.common.start_ns.load(Ordering::Relaxed), self.common.period_ns);
+            let next_ns = start_ns + ((sys::now_ns() - start_ns) / period_ns + 1) * period_ns;
+            sys::arm_timer(self.timer.as_fd(), next_ns, if is_quiet { LOOK_NS.max(period_ns) } else { period_ns });
+        }
     }
 
     fn catch_up(&self, now_ns: u64) -> Result<(), CounterError> {

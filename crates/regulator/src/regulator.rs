@@ -490,7 +490,7 @@ impl OfCpu {
             seats.push(Attended::new(place.index, place.group, quantum.into(), counter, Arc::clone(&common)));
         }
         let timer = sys::timer_fd().map_err(RegulatorError::Thread)?;
-        Ok(CpuAttendant { cpu, bell, attached, seats, clock, timer, common, kernel, work })
+        Ok(CpuAttendant { cpu, bell, attached, seats, clock, timer, quiet: u32::MAX, common, kernel, work })
     }
 }
 

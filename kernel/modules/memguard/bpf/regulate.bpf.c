@@ -478,8 +478,11 @@ section("perf_event") int regulate_overflow(void *context)
 	if (!machine || !machine->period_ns)
 		return 0;
 	seat = seat_of(machine, index);
-	/* The clock has found another program running. */
-	now = bpf_ktime_get_ns() - machine->period_ns / 2;
+	/*
+	 * The clock is to come, has found another program running, or stands
+	 * still: perf suspends it while an idle CPU has no scheduler ticks.
+	 */
+	now = bpf_ktime_get_ns();
 	late = period_at(machine, now);
 	if (have_begun(machine, now) && seat->core.started && guard_is_later(late, seat->core.period))
 		wake = begin_period(index, late);
