@@ -72,7 +72,7 @@ impl Attended {
         if behind == 0 || behind > u32::MAX / 2 {
             return Ok(());
         }
-        command(kernel, self.index, Command::period_start(period))
+        command(kernel, self.index, Command::begin(period))
     }
 
     /// Stops the group, or lets it run.
@@ -190,7 +190,9 @@ pub(crate) struct CpuAttendant {
     /// Begins the periods.
     pub(crate) clock: Counter,
     pub(crate) timer: OwnedFd,
-    /// Looks since a group was last stopped.
+    /// The kernel has suspended the clock, which then goes on at another time of the period.
+    pub(crate) is_clock_off: bool,
+    /// Looks since a group was last stopped, or the clock suspended.
     pub(crate) quiet: u32,
     pub(crate) common: Arc<Common>,
     pub(crate) kernel: Arc<Kernel>,
@@ -229,10 +231,11 @@ impl CpuAttendant {
                 self.end(Cause::CpuOffline);
                 return Ok(());
             }
-            // Suspended on an idle CPU: the next overflow or the timer makes up for it.
-            self.clock.drain();
+            // Suspended on an idle CPU. Until it goes on in step, overflows and the timer make up for it.
+            self.is_clock_off |= self.clock.drain();
             if fds[0].revents != 0 {
                 sys::clear(self.timer.as_fd());
+                self.restart_clock();
                 let suspended_ns = suspended_ns();
                 // Both clocks are read one after the other.
                 if suspended_ns > suspended_before_ns + 1_000_000 {
@@ -295,10 +298,20 @@ impl CpuAttendant {
         Ok(())
     }
 
+    /// Has a clock that was suspended go on in step with the time, at the begin of a period.
+    fn restart_clock(&mut self) {
+        let (start_ns, period_ns) = (self.common.start_ns.load(Ordering::Relaxed), self.common.period_ns);
+        if self.is_clock_off && (sys::now_ns() - start_ns) % period_ns <= period_ns / 4 {
+            // Tried again at the next look if it fails.
+            self.is_clock_off = self.clock.restart(period_ns).is_err();
+        }
+    }
+
     /// While a group is stopped the CPU may be idle, and the kernel suspend the clock: then the timer begins periods.
     fn set_timer(&mut self) {
         let was_quiet = self.quiet >= QUIET_LOOKS;
-        self.quiet = if self.seats.iter().any(|seat| seat.held) { 0 } else { self.quiet.saturating_add(1) };
+        let is_needed = self.is_clock_off || self.seats.iter().any(|seat| seat.held);
+        self.quiet = if is_needed { 0 } else { self.quiet.saturating_add(1) };
         let is_quiet = self.quiet >= QUIET_LOOKS;
         if is_quiet != was_quiet {
             let (start_ns, period_ns) = (self.common.start_ns.load(Ordering::Relaxed), self.common.period_ns);
@@ -326,7 +339,8 @@ impl CpuAttendant {
         for seat in &mut self.seats {
             seat.follow(&self.kernel);
         }
-        if self.seats.iter().any(|seat| seat.words(&self.kernel).ring.swap(0, Ordering::AcqRel) != 0) {
+        let rings = self.seats.iter().filter(|seat| seat.words(&self.kernel).ring.swap(0, Ordering::AcqRel) != 0);
+        if rings.count() > 0 {
             self.common.ring();
         }
         Ok(())
@@ -361,6 +375,8 @@ impl CpuAttendant {
         }
         self.work.occupied_ns.fetch_add(sys::now_ns() - begin_ns, Ordering::Relaxed);
         // What the group has done until it was frozen.
-        self.refresh()
+        self.refresh()?;
+        self.follow()?;
+        self.occupy(sys::now_ns())
     }
 }

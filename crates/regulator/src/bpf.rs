@@ -182,6 +182,11 @@ impl Command {
     /// The count may be beyond the grant.
     pub(crate) const CHECK: Command = Command([8, 0, 0]);
 
+    /// A period has begun, as when the clock says so.
+    pub(crate) fn begin(period: u32) -> Command {
+        Command([9, period, 0])
+    }
+
     pub(crate) fn period_start(period: u32) -> Command {
         Command([0, period, 0])
     }
@@ -319,12 +324,14 @@ impl Kernel {
         (self.words().shared.roll.load(Ordering::Acquire) >> 32) as u32
     }
 
-    /// Has the state machine of a seat act, on the CPU of the calling thread. Returns its signal: 0, or what others have to do.
+    /// Has the state machine of a seat act, on the CPU of the calling thread. Returns its signal: 0, or what others have to do; of
+    /// [`Command::reserve`], which any CPU may call, nothing that counts.
     pub(crate) fn command(&self, seat: usize, command: Command) -> Result<u64, RegulatorError> {
         let Command([what, first, second]) = command;
         let arguments = [seat as u64, what.into(), first.into(), second.into()];
         match sys::run_program(self.command.as_fd(), &arguments) {
             Ok(0) => Ok(self.words().seats[seat].signal.load(Ordering::Acquire)),
+            Ok(2) => Err(RegulatorError::Bpf { what: "a command", reason: "the period has begun".to_owned() }),
             Ok(_) => Err(RegulatorError::Bpf { what: "a command", reason: "another one runs on its CPU".to_owned() }),
             Err(error) => Err(failed("a command")(&error)),
         }
@@ -382,7 +389,12 @@ mod live {
         let words = kernel.words();
         let seat = &words.seats[index];
         seat.core.nr_actions.store(0, Ordering::Relaxed);
-        let signal = kernel.command(index, command).unwrap();
+        let is_in_a_group = (seat.group.load(Ordering::Relaxed) as usize) < SEATS_MAX;
+        let signal = match kernel.command(index, command) {
+            // There is nothing to reserve for.
+            Err(_) if command.0[0] == RESERVE && !is_in_a_group => 0,
+            other => other.unwrap(),
+        };
         let get = |word: &AtomicU32| word.load(Ordering::Relaxed);
         let signal = if command.0[0] == RESERVE { 0 } else { signal };
         let mut answer = vec![(signal >> 32) as u32, signal as u32, get(&seat.core.nr_actions)];

@@ -220,7 +220,7 @@ impl Regulator {
             Some(kernel) => {
                 let seat = self.seats.iter().position(|(of, _)| *of == group).expect("a group is on a CPU");
                 // It was late by all of CHANGE_NS, or there is no memory: the old reservation is in force.
-                if !matches!(kernel.command(seat, bpf::Command::reserve(from, reservation)), Ok(1)) {
+                if kernel.command(seat, bpf::Command::reserve(from, reservation)).is_err() {
                     self.common.stop.store(true, Ordering::Release);
                 }
             }
@@ -490,7 +490,19 @@ impl OfCpu {
             seats.push(Attended::new(place.index, place.group, quantum.into(), counter, Arc::clone(&common)));
         }
         let timer = sys::timer_fd().map_err(RegulatorError::Thread)?;
-        Ok(CpuAttendant { cpu, bell, attached, seats, clock, timer, quiet: u32::MAX, common, kernel, work })
+        Ok(CpuAttendant {
+            cpu,
+            bell,
+            attached,
+            seats,
+            clock,
+            timer,
+            is_clock_off: false,
+            quiet: u32::MAX,
+            common,
+            kernel,
+            work,
+        })
     }
 }
 

@@ -219,7 +219,7 @@ pub(crate) fn run_program(program: BorrowedFd<'_>, arguments: &[u64]) -> io::Res
     // The size and the address of the context.
     attributes[5] = pair(size_of_val(arguments) as u32, 0);
     attributes[6] = arguments.as_ptr() as u64;
-    // SAFETY: the kernel reads as many bytes of the arguments as it is told.
+    // SAFETY: the kernel reads the arguments, whose size it has.
     unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes) }?;
     let second = attributes[0].to_ne_bytes();
     Ok(u32::from_ne_bytes([second[4], second[5], second[6], second[7]]))

@@ -22,6 +22,7 @@
 #define SEATS_MAX	64
 #define INCIDENTS_MAX	8
 #define NEVER		(~0ull)
+#define CLOCK_SLACK_NS	10000
 
 /* The numbers are those of bpf.rs. */
 enum cause { CAUSE_MULTIPLEXED = 1, CAUSE_IN_KERNEL, CAUSE_LATE, CAUSE_BEYOND };
@@ -278,7 +279,7 @@ verified int carry_out(u32 index, u32 i)
 }
 
 /* The numbers are those of unit/replay.c. */
-enum what { PERIOD_START, CONSUMED, IDLE, BUSY, REGULATE, EXEMPT, LOOK, RESERVE, CHECK };
+enum what { PERIOD_START, CONSUMED, IDLE, BUSY, REGULATE, EXEMPT, LOOK, RESERVE, CHECK, BEGIN };
 
 /* Lets the state machine act. It begins a period with whatever it does next, when another CPU has begun that. */
 verified u64 act(u32 index, u32 what, u32 first, u32 second)
@@ -428,6 +429,10 @@ verified int begin_period(u32 index, u32 period)
 		seat->missed = 1;
 		return 0;
 	}
+	if (seat->core.started && !guard_is_later(period, seat->core.period)) {
+		leave(seat);
+		return 0;
+	}
 	before = state_of(seat);
 	unread = read_counter(seat->slot, &seat->reading) != 0;
 	if (!unread)
@@ -454,8 +459,8 @@ section("perf_event") int regulate_period(void *context)
 
 	if (!machine)
 		return 0;
-	/* The clock may be a little early or late. */
-	now = bpf_ktime_get_ns() + machine->period_ns / 2;
+	/* The clock is not early, but two clocks are compared. */
+	now = bpf_ktime_get_ns() + CLOCK_SLACK_NS;
 	if (!have_begun(machine, now))
 		return 0;
 	period = period_at(machine, now);
@@ -511,20 +516,23 @@ section("raw_tp") int regulate_command(u64 *arguments)
 	if (!machine)
 		return 0;
 	seat = seat_of(machine, index);
-	if (what == RESERVE) {
-		seat->signal = act(index, RESERVE, arguments[2], arguments[3]);
-		return 0;
+	/* From another CPU: nothing of the seat is touched. */
+	if (what == RESERVE)
+		return act(index, RESERVE, arguments[2], arguments[3]) ? 0 : 2;
+	if (what == BEGIN) {
+		begin_period(index, arguments[2]);
+	} else {
+		if (!enter(seat))
+			return 1;
+		if (what == CHECK)
+			check(index);
+		else
+			seat->signal = act(index, what, arguments[2], arguments[3]);
+		leave(seat);
 	}
-	if (!enter(seat))
-		return 1;
-	if (what == CHECK)
-		check(index);
-	else
-		seat->signal = act(index, what, arguments[2], arguments[3]);
-	leave(seat);
 	if (seat->missed) {
 		seat->missed = 0;
-		begin_period(index, period_at(machine, bpf_ktime_get_ns() + machine->period_ns / 2));
+		begin_period(index, period_at(machine, bpf_ktime_get_ns() + CLOCK_SLACK_NS));
 	}
 	return 0;
 }
