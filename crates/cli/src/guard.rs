@@ -1,7 +1,12 @@
 //! `memtint guard`: regulated memory bandwidth.
 
+mod asked;
+mod member;
+mod metrics;
 mod predict;
 mod regulate;
+mod report;
+mod status;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -14,6 +19,7 @@ use memtint_map::Platform;
 use memtint_units::Picoseconds;
 use serde::Serialize;
 
+pub(crate) use member::{Member, Regulation};
 pub(crate) use regulate::programs;
 
 use crate::Ending;
@@ -56,6 +62,14 @@ It is no bound: memtint analyze has one.\n\
 Exit status: 0, or 2 failure.\n\
 Example: memtint guard predict report.json --subject \"core 0\" --mb-per-s 200")]
     Predict(predict::PredictArguments),
+    /// Shows what the running regulator has done so far (as root).
+    #[command(after_help = "\
+Exit status: 0 kept so far, 1 broken, 2 failure, or no memtint guard runs.\n\
+Example: memtint guard status")]
+    Status,
+    /// Serve the numbers of a regulator, which come on standard input.
+    #[command(hide = true)]
+    Metrics(metrics::MetricsArguments),
     /// Thaw and remove the groups of a regulator when it has ended.
     #[command(hide = true)]
     Guardian,
@@ -137,6 +151,8 @@ pub(crate) fn main(arguments: &GuardArguments, format: Format) -> Ending {
         None => regulate::main(&arguments.regulate, format),
         Some(GuardVerb::Rmin(rmin)) => run_rmin(rmin, format),
         Some(GuardVerb::Predict(arguments)) => predict::main(arguments, format),
+        Some(GuardVerb::Status) => status::main(format),
+        Some(GuardVerb::Metrics(arguments)) => metrics::main(arguments),
         Some(GuardVerb::Guardian) => regulate::guardian(),
         Some(GuardVerb::Load(arguments)) => regulate::load(arguments),
     }

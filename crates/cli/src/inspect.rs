@@ -75,8 +75,13 @@ pub(crate) fn main(arguments: &InspectArguments, format: Format) -> Ending {
 
 /// What a task asks for that pages do not show.
 fn not_judged(task: &Task) -> Vec<String> {
-    let cores = task.cores().map(|_| "cores");
-    task.not_enforced().into_iter().chain(cores).map(|field| format!("{field} of task {}", task.name())).collect()
+    let fields = [
+        ("bandwidth", task.bandwidth().is_some()),
+        ("refresh", task.refresh().is_some()),
+        ("cores", task.cores().is_some()),
+    ];
+    let given = fields.into_iter().filter(|(_, given)| *given);
+    given.map(|(field, _)| format!("{field} of task {}", task.name())).collect()
 }
 
 /// A process of memtint itself has pages of all colors while it looks for frames: the program is another one.

@@ -41,7 +41,7 @@ impl ProcessId {
         (!matches!(state, "Z" | "X" | "x")).then_some(ProcessId { pid, start })
     }
 
-    fn is_alive(self) -> bool {
+    pub(crate) fn is_alive(self) -> bool {
         ProcessId::of(self.pid) == Some(self)
     }
 }

@@ -10,10 +10,12 @@ use std::rc::Rc;
 use memtint_detect::{Fit, Machine, MemoryRange};
 use memtint_live::{Floor, FrameChoice, KernelFloor, KernelOptions, RunOptions, RunStatus};
 use memtint_map::{Granule, KernelMapError, Matcher, Palette, Platform, Selection, kernel};
+use memtint_plan::Task;
 use memtint_units::{ByteSize, IndexList, PAGE_SIZE, Pfn, PhysAddr};
 use serde::Serialize;
 
 use crate::choice::{Choice, ChoiceArguments};
+use crate::guard::{Member, Regulation};
 use crate::output::{Failure, WholeFile, say};
 use crate::registry::{self, Entry, Registered, Registry};
 use crate::{Ending, RUN_FAILED};
@@ -53,8 +55,8 @@ pub(crate) struct RunArguments {
     /// else needs it. Not on the kernel floor, which does not search.
     #[arg(long, value_name = "SIZE")]
     pub(crate) search_memory: Option<ByteSize>,
-    /// Go on although no backend enforces these fields of the plan, for instance bandwidth,refresh; without this option a
-    /// plan that has them is refused. The report lists them as problems.
+    /// Go on without these fields of the plan, for instance bandwidth,refresh. Otherwise a plan with refresh partitions is refused, and
+    /// so is a bandwidth that no memtint guard keeps. The report lists them as problems.
     #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',', requires = "plan")]
     pub(crate) ignore: Vec<PlanField>,
     /// Leaves the processes that the program starts uncolored. Not on the kernel floor, where they keep the colors.
@@ -95,7 +97,7 @@ pub(crate) enum FloorChoice {
     User,
 }
 
-/// A field of a plan that no backend of this version enforces.
+/// A field of a plan that may be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum PlanField {
     /// Memory bandwidth budgets.
@@ -126,6 +128,8 @@ struct Request {
     not_enforced: Vec<&'static str>,
     /// The plan file, when there is one.
     plan: Option<PathBuf>,
+    /// The group of a regulator that the plan's budget asks for.
+    member: RefCell<Option<Member>>,
 }
 
 /// What `--report` writes.
@@ -146,6 +150,8 @@ struct Report<'a> {
     colors_free_bytes: u64,
     /// Fields of the plan that nothing enforced.
     not_enforced: Vec<&'static str>,
+    /// What a regulator has made of the plan's bandwidth.
+    regulation: Option<Regulation>,
     /// Other runs in the same colors, without a plan that allows it.
     shared_with: Vec<String>,
     prefault_bytes: u64,
@@ -294,12 +300,17 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         cores: request.cores.clone(),
         user: arguments.user.clone(),
         floor,
+        cgroup: request.member.borrow().as_ref().map(|member| member.cgroup().to_owned()),
         started: Some(Box::new(move |program| started.begin(program))),
     };
     let ended = memtint_live::run(options, say);
     let shared_with = presence.end();
     let mut status = ended?;
-    let ignored = request.not_enforced.iter().map(|field| not_enforced(field));
+    let regulation = request.member.take().map(Member::end);
+    let broken = regulation.as_ref().and_then(Regulation::problem);
+    broken.iter().for_each(|problem| say(problem));
+    let ignored = request.not_enforced.iter().map(|field| not_enforced(field)).chain(broken);
+    let ignored: Vec<String> = ignored.collect();
     status.report.iter_mut().for_each(|report| report.problems.extend(ignored.clone()));
     if let Some(file) = file {
         let report = Report {
@@ -313,6 +324,7 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
             colors_bytes,
             colors_free_bytes,
             not_enforced: request.not_enforced.clone(),
+            regulation,
             shared_with,
             prefault_bytes: arguments.prefault.bytes(),
             exit_status: status.code,
@@ -398,7 +410,7 @@ impl Presence {
     }
 }
 
-/// For the report: a field of the plan that no backend of this version enforces.
+/// For the report: a field of the plan that nothing has enforced.
 fn not_enforced(field: &str) -> String {
     format!("{field} of the plan is not enforced")
 }
@@ -533,20 +545,49 @@ fn resolve(arguments: &RunArguments) -> Result<Request, Failure> {
     };
     let planned_soft = choice.task.as_ref().is_some_and(|task| task.mode() == memtint_plan::Mode::Soft);
     let strict = arguments.strict || !(arguments.soft || planned_soft);
-    let not_enforced = choice.task.as_ref().map(memtint_plan::Task::not_enforced).unwrap_or_default();
-    let agreed = |field: &&str| arguments.ignore.iter().any(|ignored| ignored.name() == *field);
-    if let Some(field) = not_enforced.iter().find(|field| !agreed(field)) {
-        let (all, task) = (not_enforced.join(","), choice.task.as_ref().map_or("", memtint_plan::Task::name));
-        return Err(Failure::Sentence(format!(
-            "{field} of task {task:?} is not enforced by this version; accepted is a plan without it, or --ignore {all}"
-        )));
-    }
     let planned_cores = choice.task.as_ref().and_then(|task| task.cores().map(<[u32]>::to_vec));
     let cores = match &arguments.cores {
         Some(list) => cpus(list)?,
         None => planned_cores,
     };
-    Ok(Request { choice, selection, strict, cores, not_enforced, plan: arguments.choice.plan.clone() })
+    let (member, not_enforced) = match &choice.task {
+        Some(task) => enforced(arguments, task, cores.as_deref())?,
+        None => (None, Vec::new()),
+    };
+    let (plan, member) = (arguments.choice.plan.clone(), RefCell::new(member));
+    Ok(Request { choice, selection, strict, cores, not_enforced, plan, member })
+}
+
+/// The group that keeps the task's bandwidth, and the fields that nothing enforces.
+fn enforced(
+    arguments: &RunArguments,
+    task: &Task,
+    cores: Option<&[u32]>,
+) -> Result<(Option<Member>, Vec<&'static str>), Failure> {
+    let agreed = |field: PlanField| arguments.ignore.contains(&field);
+    let mut fields: Vec<(PlanField, String)> = Vec::new();
+    let mut member = None;
+    match task.bandwidth() {
+        Some(_) if agreed(PlanField::Bandwidth) => fields.push((PlanField::Bandwidth, String::new())),
+        Some(bandwidth) => match Member::find(task, bandwidth, cores) {
+            Ok(found) => member = Some(found),
+            Err(error) => fields.push((PlanField::Bandwidth, error.to_string())),
+        },
+        None => {}
+    }
+    if task.refresh().is_some() {
+        fields.push((PlanField::Refresh, "nothing in this version keeps it".to_owned()));
+    }
+    let names: Vec<&str> = fields.iter().map(|(field, _)| field.name()).collect();
+    let Some((field, reason)) = fields.iter().find(|(field, _)| !agreed(*field)) else { return Ok((member, names)) };
+    let guard = match (field, &arguments.choice.plan) {
+        (PlanField::Bandwidth, Some(file)) => format!("a running memtint guard --plan {}", file.display()),
+        _ => "a plan without it".to_owned(),
+    };
+    let (name, task, all) = (field.name(), task.name(), names.join(","));
+    Err(Failure::Sentence(format!(
+        "{name} of task {task:?} is not enforced: {reason}; accepted is {guard}, or --ignore {all}"
+    )))
 }
 
 /// `all` and `!` are among the CPUs that are configured.

@@ -26,6 +26,7 @@ fn main() {
         choice: Box::new(Bits { mask: number(1), value: number(2) }),
         strict: std::env::var_os("STRICT").is_some(),
         cores: None,
+        cgroup: None,
         user: std::env::var("AS_USER").ok(),
         floor: Floor::User { prefault_bytes: 0, children: true, copy_files: false, search_bytes: 1 << 30 },
         started: None,

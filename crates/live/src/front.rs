@@ -15,6 +15,7 @@ use std::ffi::{CStr, CString, OsString};
 use std::io::{self, Seek as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What to run, and how.
@@ -27,6 +28,8 @@ pub struct RunOptions {
     pub strict: bool,
     /// CPUs to run on; None = those of the caller.
     pub cores: Option<Vec<u32>>,
+    /// Group of cgroup v2 to run in, by its folder; None = that of the caller.
+    pub cgroup: Option<PathBuf>,
     /// User to run the program as.
     pub user: Option<String>,
     /// Who keeps the program in its colors.
@@ -141,7 +144,7 @@ fn run_beside(options: RunOptions, amounts: &Amounts, tell: &mut impl FnMut(&str
         if nodes != Nodes::default() {
             sys::take_memory_first_from(&nodes);
         }
-        launch(&options.command, options.cores.as_deref(), identity.as_ref(), &launcher);
+        launch(&options, identity.as_ref(), &launcher);
     }
     drop(launcher);
     options.started.iter().for_each(|started| started(program));
@@ -258,15 +261,13 @@ fn release_terminal() {
 }
 
 /// Body of the process that becomes the program.
-fn launch(command: &[OsString], cores: Option<&[u32]>, identity: Option<&Identity>, supervisor: &OwnedFd) -> ! {
-    become_program(command, || {
+fn launch(options: &RunOptions, identity: Option<&Identity>, supervisor: &OwnedFd) -> ! {
+    become_program(&options.command, || {
         // A supervisor or front that dies must not leave the program behind.
         sys::die_with_parent();
         // SAFETY: takes numbers.
         unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
-        if let Some(cores) = cores {
-            pin(cores)?;
-        }
+        options.take_place()?;
         let listener = sys::install_filter(&filter::program())?;
         sys::send_message(supervisor, b"l", Some(listener.as_fd()))?;
         drop(listener);
@@ -304,7 +305,19 @@ fn execute(command: &[OsString]) -> io::Error {
     io::Error::last_os_error()
 }
 
-pub(crate) fn pin(cores: &[u32]) -> io::Result<()> {
+impl RunOptions {
+    /// Has this process run where the program is to run: in its group, and on its CPUs.
+    pub(crate) fn take_place(&self) -> io::Result<()> {
+        if let Some(cgroup) = &self.cgroup {
+            let tasks = cgroup.join("cgroup.procs");
+            // 0 stands for the process that writes.
+            std::fs::write(&tasks, "0").map_err(|error| io::Error::other(format!("{}: {error}", tasks.display())))?;
+        }
+        self.cores.as_deref().map_or(Ok(()), pin)
+    }
+}
+
+fn pin(cores: &[u32]) -> io::Result<()> {
     // SAFETY: all-zero is the empty set; CPU_SET is bounds-checked below.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();

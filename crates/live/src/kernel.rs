@@ -255,7 +255,7 @@ fn counters(text: &str) -> Option<BTreeMap<String, u64>> {
 fn launch(options: &RunOptions, identity: Option<&Identity>, means: &Means, watch: &Watch<'_>) -> ! {
     front::become_program(&options.command, || {
         sys::die_with_parent();
-        options.cores.as_deref().map_or(Ok(()), front::pin)?;
+        options.take_place()?;
         means.take()?;
         watch.leave();
         identity.map_or(Ok(()), Identity::assume)

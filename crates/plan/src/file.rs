@@ -53,7 +53,7 @@ pub struct TaskEntry {
     /// Whether this task may have colors in common with other tasks that say so too. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
-    /// Memory bandwidth budget. Reserved: read and checked, not enforced by this version.
+    /// Memory bandwidth budget, which `memtint guard --plan` keeps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<BandwidthEntry>,
     /// Refresh partitions. Reserved: read and checked, not enforced by this version.
@@ -69,6 +69,26 @@ pub struct BandwidthEntry {
     pub budget: ByteSize,
     /// Length of the period in microseconds, above 0.
     pub period_us: u64,
+    /// What becomes of a budget that is not used. Default hard.
+    #[serde(default, skip_serializing_if = "BudgetKind::is_hard")]
+    pub kind: BudgetKind,
+}
+
+/// What becomes of a budget that is not used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BudgetKind {
+    /// It stays the task's.
+    #[default]
+    Hard,
+    /// What the task is not expected to use is donated to other soft tasks, and it may use what they have donated.
+    Soft,
+}
+
+impl BudgetKind {
+    fn is_hard(&self) -> bool {
+        *self == BudgetKind::Hard
+    }
 }
 
 /// What happens to an allocation that cannot be honored in its colors.

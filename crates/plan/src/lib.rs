@@ -31,6 +31,6 @@ mod plan;
 mod select;
 
 pub use error::PlanError;
-pub use file::{BandwidthEntry, Mode, PLAN_SCHEMA, PlanFile, TaskEntry};
+pub use file::{BandwidthEntry, BudgetKind, Mode, PLAN_SCHEMA, PlanFile, TaskEntry};
 pub use plan::{Plan, Task, colors_in_common};
 pub use select::select;

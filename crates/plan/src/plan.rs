@@ -178,7 +178,7 @@ impl Task {
         self.shared
     }
 
-    /// Bandwidth budget; not enforced by this version.
+    /// Bandwidth budget.
     pub fn bandwidth(&self) -> Option<BandwidthEntry> {
         self.bandwidth
     }
@@ -186,12 +186,6 @@ impl Task {
     /// Refresh partitions; not enforced by this version.
     pub fn refresh(&self) -> Option<&IndexList> {
         self.refresh.as_ref()
-    }
-
-    /// What the plan asks for beside colors, cores and mode: the fields that no backend of this version enforces.
-    pub fn not_enforced(&self) -> Vec<&'static str> {
-        let fields = [("bandwidth", self.bandwidth.is_some()), ("refresh", self.refresh.is_some())];
-        fields.into_iter().filter(|(_, given)| *given).map(|(field, _)| field).collect()
     }
 }
 

@@ -116,7 +116,11 @@ impl Attended {
             words.multiplexed.store(1, Ordering::Release);
         }
         // A quantum beyond it: what is less is seen at the next overflow.
-        if count >= words.grant_end.load(Ordering::Acquire).saturating_add(self.quantum) {
+        let end = match self.is_throttled(kernel) {
+            true => &words.stopped_at,
+            false => &words.grant_end,
+        };
+        if count >= end.load(Ordering::Acquire).saturating_add(self.quantum) {
             return command(kernel, self.index, Command::CHECK);
         }
         Ok(())
@@ -144,7 +148,7 @@ impl Attended {
             };
             let (period, group) = (one.period.load(Ordering::Relaxed), self.group);
             let (used, allowed) = (one.used.load(Ordering::Relaxed), one.allowed.load(Ordering::Relaxed));
-            self.common.report(self.index, Incident { period, group, cpu, used, allowed, cause });
+            self.common.report(self.index, Incident { period, group, cpu, used, allowed, cause, process: None });
         }
         let period = words.core.period.load(Ordering::Relaxed);
         if period != self.period {
@@ -159,8 +163,7 @@ impl Attended {
 
     /// A period that shows nothing.
     fn report_cause(&self, cpu: usize, cause: Cause) {
-        let (period, group) = (self.period, self.group);
-        self.common.report(self.index, Incident { period, group, cpu, used: 0, allowed: 0, cause });
+        self.common.report(self.index, Incident::without_count(self.period, (self.group, cpu), cause));
     }
 }
 

@@ -137,7 +137,7 @@ pub(crate) struct SeatWords {
     base: AtomicU64,
     pub(crate) grant_end: AtomicU64,
     consumed_at: AtomicU64,
-    stopped_at: AtomicU64,
+    pub(crate) stopped_at: AtomicU64,
     throttled_since: AtomicU64,
     signal: AtomicU64,
     enabled: AtomicU64,

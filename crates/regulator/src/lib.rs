@@ -31,6 +31,7 @@ mod error;
 mod freezer;
 mod guardian;
 mod load;
+mod members;
 mod promise;
 mod regulator;
 mod seat;

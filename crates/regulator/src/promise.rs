@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::bpf::SumWords;
 
@@ -26,6 +26,8 @@ pub enum Cause {
     Preempted,
     /// The group used memory while it was throttled.
     InKernel,
+    /// A process was moved to another cgroup: no budget binds it any more.
+    TaskLeft,
     /// The cgroup was removed.
     GroupGone,
     /// Other CPUs are online than at the start.
@@ -50,6 +52,7 @@ impl fmt::Display for Cause {
             Cause::FreezeFailed => "cgroup.freeze could not be written",
             Cause::Preempted => "something ran while the regulator occupied the CPU (fair server, real-time throttling, or a higher priority)",
             Cause::InKernel => "a task was in a system call when the group was frozen, or something else has thawed the group",
+            Cause::TaskLeft => "a process was moved out of the group: no budget binds it any more",
             Cause::GroupGone => "the cgroup was removed",
             Cause::CpusChanged => "other CPUs are online than at the start",
             Cause::CpuOffline => "the CPU is offline",
@@ -75,6 +78,29 @@ pub struct Incident {
     pub allowed: u64,
     /// Why.
     pub cause: Cause,
+    /// The process concerned, where it is one.
+    pub process: Option<u32>,
+}
+
+impl Incident {
+    /// A period that shows nothing, whatever was counted.
+    pub(crate) fn without_count(period: u32, (group, cpu): (usize, usize), cause: Cause) -> Incident {
+        Incident { period, group, cpu, used: 0, allowed: 0, cause, process: None }
+    }
+}
+
+impl fmt::Display for Incident {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Incident { period, cpu, used, allowed, cause, process, .. } = self;
+        write!(formatter, "on CPU {cpu}, period {period}: ")?;
+        if *allowed > 0 {
+            write!(formatter, "{used} events, and {allowed} are allowed: ")?;
+        }
+        if let Some(process) = process {
+            write!(formatter, "process {process}: ")?;
+        }
+        cause.fmt(formatter)
+    }
 }
 
 /// Sums of a group on a CPU since the start, written by its regulator thread.
@@ -157,7 +183,7 @@ impl Sums {
 }
 
 /// What a group has done on a CPU since the start. Numbers without a unit in their names are events, or periods where they say so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Index of the group.
     pub group: usize,

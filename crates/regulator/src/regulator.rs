@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -24,6 +24,7 @@ use crate::cpu::{CpuRegulator, Work};
 use crate::error::RegulatorError;
 use crate::freezer::{Freezer, FreezerCost, STACK_BYTES};
 use crate::guardian::Guardian;
+use crate::members::Members;
 use crate::promise::{Cause, Incident, Snapshot, Sums};
 use crate::seat::{Bell, Common, Seat};
 use crate::settings::{Backend, GroupSettings, Place, Settings, online_cpus};
@@ -64,6 +65,8 @@ pub struct Regulator {
     works: Vec<(usize, Arc<Work>)>,
     common: Arc<Common>,
     guardian: Guardian,
+    /// Of each group with a cgroup.
+    members: Vec<Option<Members>>,
     /// Of the cgroups, and the CPUs that were online at the start.
     inodes: Vec<Option<u64>>,
     online: Vec<usize>,
@@ -150,6 +153,7 @@ impl Regulator {
         let mut regulator = Regulator {
             kernel,
             not_in_kernel,
+            members: settings.groups.iter().map(|group| members(group, root.as_ref())).collect(),
             inodes: settings.groups.iter().map(inode).collect(),
             settings,
             programs,
@@ -333,15 +337,23 @@ impl Regulator {
         self.is_stopped() || freezers || !self.guardian.is_alive()
     }
 
-    /// Reports groups that were removed and CPUs that have come: nothing regulates these.
-    fn look_outside(&self) {
+    /// Reports groups that were removed, CPUs that have come, and processes that have left: nothing regulates these.
+    fn look_outside(&mut self) {
+        let period = self.period();
+        for (group, members) in self.members.iter_mut().enumerate() {
+            let seat = self.seats.iter().position(|(of, _)| *of == group).expect("a group is on a CPU");
+            for process in members.as_mut().map(Members::look).unwrap_or_default() {
+                let incident = Incident::without_count(period, self.seats[seat], Cause::TaskLeft);
+                self.common.report(seat, Incident { process: Some(process), ..incident });
+            }
+        }
         let came = online_cpus().is_ok_and(|online| online != self.online);
         for (seat, &(group, cpu)) in self.seats.iter().enumerate() {
             let gone = inode(&self.settings.groups[group]) != self.inodes[group];
             let cause = if gone { Cause::GroupGone } else { Cause::CpusChanged };
             if (gone || came) && !self.is_stopped() {
                 let period = self.period();
-                self.common.report(seat, Incident { period, group, cpu, used: 0, allowed: 0, cause });
+                self.common.report(seat, Incident::without_count(period, (group, cpu), cause));
                 self.common.stop.store(true, Ordering::Release);
             }
         }
@@ -373,6 +385,13 @@ impl Regulator {
 impl Drop for Regulator {
     fn drop(&mut self) {
         self.finish();
+    }
+}
+
+fn members(group: &GroupSettings, root: Option<&CgroupRoot>) -> Option<Members> {
+    match &group.place {
+        Place::Cgroup(cgroup) => root.map(|root| Members::of(cgroup, root)),
+        Place::Cpus => None,
     }
 }
 
@@ -518,7 +537,8 @@ fn lock_machine() -> Result<File, RegulatorError> {
     let path = Path::new(LOCK_FILE);
     let failed = |cause| RegulatorError::LockFile { path: path.to_owned(), cause };
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        // Only root may enter it: others rely on what is in it.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     }
     // Any user could lock a file that can be read.
     let mut file =

@@ -296,7 +296,7 @@ impl Seat {
 
     fn report(&self, period: u32, used: u64, allowed: u64, cause: Cause) {
         let (group, cpu) = (self.group, self.cpu);
-        self.common.report(self.index, Incident { period, group, cpu, used, allowed, cause });
+        self.common.report(self.index, Incident { period, group, cpu, used, allowed, cause, process: None });
     }
 
     /// A period that shows nothing.

@@ -9,7 +9,6 @@ use memtint_guard::{Kind, Reservation};
 use serde::Serialize;
 
 use crate::error::RegulatorError;
-use crate::promise::Incident;
 use crate::regulator::Regulator;
 use crate::settings::Place;
 use crate::sys;
@@ -105,10 +104,8 @@ impl Test<'_> {
         let passed = regulator.snapshot()[self.seat].since(&before);
         regulator.reserve(group, Reservation { budget: own.budget, kind: own.kind });
         let caused = caused?;
-        if let Some(Incident { period, group, cpu, used, allowed, cause }) = regulator.take_incidents().first() {
-            let name = &settings.groups[*group].name;
-            let seen = format!("{used} events in period {period}, and {allowed} were allowed: {cause}");
-            return Err(self.refused(format!("{name} on CPU {cpu} had {seen}")));
+        if let Some(incident) = regulator.take_incidents().first() {
+            return Err(self.refused(format!("{} {incident}", settings.groups[incident.group].name)));
         }
         if regulator.is_stopped() {
             return Err(self.refused("the regulation has ended by itself".to_owned()));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use memtint_plan::{Mode, Plan};
+use memtint_plan::{BudgetKind, Mode, Plan};
 use memtint_sim::Scenario;
 use memtint_sim::scenario::{BandwidthGroup, BandwidthSection, KindName, Time};
 use memtint_units::{ByteSize, IndexSet, Picoseconds};
@@ -48,7 +48,10 @@ pub(super) fn planned(scenario: &Scenario, file: &Path, without_bandwidth: bool)
             write_mb_per_s: None,
             budget: Some(bandwidth.budget),
             weight: None,
-            kind: KindName::Hard,
+            kind: match bandwidth.kind {
+                BudgetKind::Hard => KindName::Hard,
+                BudgetKind::Soft => KindName::Soft,
+            },
         });
     }
     let period = period.map(|us| Time(Picoseconds(us.saturating_mul(PS_PER_US))));

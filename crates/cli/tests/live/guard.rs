@@ -14,6 +14,10 @@ use serde_json::Value;
 
 use crate::common::within;
 
+mod metrics;
+mod plans;
+mod programs;
+
 fn memtint(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
     command.args(arguments).env_remove("MEMTINT_PLATFORM").stdin(Stdio::null());
@@ -27,13 +31,21 @@ struct Machine {
     first: String,
     /// The CPU of tests that need one only.
     cpu: String,
-    _alone: Alone,
+    _alone: Option<Alone>,
 }
 
 impl Machine {
     /// `None`, with a line that says why, where that cannot be.
     fn take() -> Option<Machine> {
-        let alone = alone();
+        Machine::prepare(Some(alone()))
+    }
+
+    /// The same for a test that has taken the machine already.
+    fn beside(_taken: &crate::common::Machine) -> Option<Machine> {
+        Machine::prepare(None)
+    }
+
+    fn prepare(alone: Option<Alone>) -> Option<Machine> {
         let cpus = allowed_cpus();
         let (Some(first), Some(cpu)) = (cpus.first(), cpus.last().filter(|_| cpus.len() > 1)) else {
             skip("a second CPU");
@@ -534,4 +546,32 @@ fn a_group_that_is_frozen_or_absent_or_our_own_is_refused() {
     let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
     let left = within(Duration::from_secs(30), || std::fs::remove_dir(&inside).is_ok());
     assert!(left && String::from_utf8_lossy(&output.stderr).contains("the group of this program"), "{output:?}");
+}
+
+#[test]
+fn a_process_that_is_moved_out_of_its_group_breaks_the_promise() {
+    let Some(machine) = Machine::take() else { return };
+    let mut guard = Guard::start(&["--group", &machine.group("100ev")]);
+    let nested = machine.groups.join("test/nested");
+    std::fs::create_dir(&nested).expect("groups nest");
+    let mut load = Load::start(&machine.cpu, ENDLESS_MS);
+    load.begin_in(&machine, "test");
+    let is_seen = |guard: &mut Guard| next(&mut guard.lines).is_some_and(|line| line["report"] == "guard-interval");
+    assert!(is_seen(&mut guard), "no incident so far");
+    // Within the group it is bound still.
+    std::fs::write(nested.join("cgroup.procs"), load.process.id().to_string()).expect("it may be moved");
+    assert!(is_seen(&mut guard) && is_seen(&mut guard), "no incident so far");
+    let root = machine.groups.parent().expect("a mount").join("cgroup.procs");
+    std::fs::write(root, load.process.id().to_string()).expect("it may be moved");
+    let incident = loop {
+        match next(&mut guard.lines) {
+            Some(line) if line["report"] == "guard-incident" => break line,
+            Some(_) => {}
+            None => panic!("the regulator has ended"),
+        }
+    };
+    assert_eq!((incident["cause"].as_str(), incident["name"].as_str()), (Some("task-left"), Some("test")));
+    assert_eq!(incident["process"].as_u64(), Some(load.process.id().into()), "{incident}");
+    let ((ended, _), status) = guard.end_with_incidents();
+    assert_eq!((ended["verdict"].as_str(), status), (Some("broken"), 1), "{ended}");
 }

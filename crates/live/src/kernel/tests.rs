@@ -68,6 +68,7 @@ fn options(asked: &KernelOptions, command: &[&str]) -> RunOptions {
         choice: Box::new(Any),
         strict: true,
         cores: None,
+        cgroup: None,
         user: None,
         floor: crate::Floor::Kernel(asked.clone()),
         started: None,

@@ -1,0 +1,276 @@
+//! What is to be regulated, as the options and a plan say it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use memtint_guard::{Kind, events_per_period};
+use memtint_plan::{BandwidthEntry, BudgetKind, Plan, Task};
+use memtint_regulator::{CgroupRoot, GroupSettings, Place, Sensor, Settings, online_cpus};
+use memtint_units::{IndexSet, Picoseconds};
+
+use super::regulate::RegulateArguments;
+use super::report::Regulated;
+use crate::output::Failure;
+
+/// What is asked for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) settings: Settings,
+    plan: Option<PathBuf>,
+    /// Tasks of the plan that have no budget.
+    left_out: Vec<String>,
+}
+
+const PERIOD: Picoseconds = Picoseconds(1_000_000_000);
+const PS_PER_US: u64 = 1_000_000;
+
+impl Asked {
+    pub(super) fn new(arguments: &RegulateArguments) -> Result<Asked, Failure> {
+        let mut sensor = Sensor::find(&arguments.event)?;
+        sensor.bytes = arguments.event_bytes.or(sensor.bytes);
+        sensor.skid = arguments.skid.unwrap_or(sensor.skid);
+        let plan = arguments.plan.as_deref().map(PlanBudgets::load).transpose()?;
+        let period = match (&plan, arguments.period) {
+            (Some(plan), Some(period)) if plan.period != period => {
+                return Err(refused("--period", &period.to_string(), &format!("{}, as of the plan", plan.period)));
+            }
+            (Some(plan), _) => plan.period,
+            (None, period) => period.unwrap_or(PERIOD),
+        };
+        let reader = Reader { sensor: &sensor, period, quantum: arguments.quantum };
+        let mut groups = Vec::new();
+        if let Some(plan) = &plan {
+            for (task, bandwidth) in &plan.tasks {
+                groups.push(reader.task(task, *bandwidth).map_err(|error| plan.fault(&error))?);
+            }
+        }
+        for text in &arguments.groups {
+            groups.push(reader.group(text)?);
+        }
+        for text in &arguments.cores {
+            groups.push(reader.core(text)?);
+        }
+        let events =
+            |option: &str, text: &Option<String>| text.as_deref().map(|text| reader.events(option, text)).transpose();
+        let guaranteed = events("--guaranteed", &arguments.guaranteed)?;
+        let settings = Settings {
+            period: Duration::from_nanos(period.0 / 1000),
+            guaranteed: guaranteed.map(|events| u32::try_from(events).unwrap_or(u32::MAX)),
+            peak: events("--peak", &arguments.peak)?,
+            backend: arguments.backend.into(),
+            sensor,
+            groups,
+        };
+        let is_planned = arguments.groups.is_empty() && arguments.cores.is_empty();
+        settings.check().map_err(|error| match &plan {
+            Some(plan) if is_planned => plan.fault(&error),
+            _ => error.into(),
+        })?;
+        let left_out = plan.map(|plan| plan.left_out).unwrap_or_default();
+        Ok(Asked { settings, plan: arguments.plan.clone(), left_out })
+    }
+
+    pub(super) fn regulated(&self) -> Result<Regulated, Failure> {
+        Regulated::new(&self.settings, self.plan.as_deref(), &self.left_out)
+    }
+}
+
+/// The budgets of a plan.
+struct PlanBudgets {
+    file: PathBuf,
+    period: Picoseconds,
+    tasks: Vec<(Task, BandwidthEntry)>,
+    left_out: Vec<String>,
+}
+
+impl PlanBudgets {
+    fn load(file: &Path) -> Result<PlanBudgets, Failure> {
+        let plan = Plan::load(file)?;
+        let budget = |task: &Task| task.bandwidth().map(|bandwidth| (task.clone(), bandwidth));
+        let tasks: Vec<(Task, BandwidthEntry)> = plan.tasks().iter().filter_map(budget).collect();
+        let without = plan.tasks().iter().filter(|task| task.bandwidth().is_none());
+        let left_out = without.map(|task| task.name().to_owned()).collect();
+        let period_us = tasks.first().map_or(0, |(_, bandwidth)| bandwidth.period_us);
+        let period = Picoseconds(period_us.saturating_mul(PS_PER_US));
+        let budgets = PlanBudgets { file: file.to_owned(), period, tasks, left_out };
+        if budgets.tasks.is_empty() {
+            let accepted = "at least one task with bandwidth = { budget = SIZE, period_us = N }";
+            return Err(budgets.fault(&format!("bandwidth is given for no task; accepted is {accepted}")));
+        }
+        if let Some((task, other)) = budgets.tasks.iter().find(|(_, other)| other.period_us != period_us) {
+            let (name, found) = (task.name(), other.period_us);
+            let accepted = format!("{period_us}, as of the tasks before it: a regulator has one period");
+            return Err(
+                budgets.fault(&format!("task {name:?}: bandwidth.period_us is {found}; accepted is {accepted}"))
+            );
+        }
+        Ok(budgets)
+    }
+
+    fn fault(&self, sentence: &dyn std::fmt::Display) -> Failure {
+        Failure::Sentence(format!("plan {:?}: {sentence}", self.file.display().to_string()))
+    }
+}
+
+/// Events per period that a budget of a plan is, for events of `bytes`; `None` for less than one.
+pub(super) fn events_of(bandwidth: BandwidthEntry, bytes: u32) -> Option<u32> {
+    let events = bandwidth.budget.bytes() / u64::from(bytes);
+    u32::try_from(events).ok().filter(|events| (1..=i32::MAX as u32).contains(events))
+}
+
+/// Reads groups and budgets.
+struct Reader<'a> {
+    sensor: &'a Sensor,
+    period: Picoseconds,
+    quantum: Option<u32>,
+}
+
+impl Reader<'_> {
+    fn group(&self, text: &str) -> Result<GroupSettings, Failure> {
+        let accepted = "NAME=BUDGET[:soft][@CPUS], for instance web=500MB/s:soft@0-1";
+        let (name, budget) = pair("--group", text, accepted)?;
+        // A group's name may have the sign, too.
+        let (budget, cpus) = match budget.rsplit_once('@') {
+            Some((budget, cpus)) => (budget, Some(cpus)),
+            None => (budget, None),
+        };
+        let cgroup = CgroupRoot::find()?.group(name)?;
+        let own = cgroup.cpus().filter(|list| !list.is_empty()).map(|list| cpu_list("the cpuset of the group", &list));
+        let cpus = match (cpus, own) {
+            (Some(cpus), own) => {
+                let (cpus, own) = (cpu_list("--group", cpus)?, own.transpose()?);
+                if let Some(cpu) = own.and_then(|own| cpus.iter().copied().find(|cpu| !own.contains(cpu))) {
+                    return Err(refused("--group", &format!("{name} on CPU {cpu}"), "CPUs of the group's cpuset"));
+                }
+                cpus
+            }
+            (None, Some(own)) => own?,
+            (None, None) => online_cpus()?,
+        };
+        self.settings("--group", name.to_owned(), Place::Cgroup(cgroup), cpus, budget)
+    }
+
+    /// The group of a task.
+    fn task(&self, task: &Task, bandwidth: BandwidthEntry) -> Result<GroupSettings, Failure> {
+        let name = task.name();
+        let Some(bytes) = self.sensor.bytes else {
+            let event = &self.sensor.name;
+            let accepted = "an event of known bytes: --event, or --event-bytes";
+            return Err(Failure::Sentence(format!(
+                "task {name:?}: bandwidth.budget is in bytes, and an event of {event} is no transfer; accepted is {accepted}"
+            )));
+        };
+        let budget = events_of(bandwidth, bytes).ok_or_else(|| {
+            let (found, most) = (bandwidth.budget, u64::from(bytes) * i32::MAX as u64);
+            Failure::Sentence(format!(
+                "task {name:?}: bandwidth.budget is {found}; accepted is {bytes} to {most} bytes"
+            ))
+        })?;
+        let cgroup = CgroupRoot::find()?.group(name)?;
+        let cpus = match task.cores() {
+            Some(cores) => cores.iter().map(|&core| core as usize).collect(),
+            None => online_cpus()?,
+        };
+        let kind = match bandwidth.kind {
+            BudgetKind::Hard => Kind::Hard,
+            BudgetKind::Soft => Kind::Soft,
+        };
+        let quantum = self.quantum(budget);
+        Ok(GroupSettings { name: name.to_owned(), place: Place::Cgroup(cgroup), cpus, budget, kind, quantum })
+    }
+
+    fn quantum(&self, budget: u32) -> u32 {
+        self.quantum.unwrap_or_else(|| budget.div_ceil(4))
+    }
+
+    fn core(&self, text: &str) -> Result<GroupSettings, Failure> {
+        let (cpu, budget) = pair("--core", text, "CPU=BUDGET[:soft], for instance 2=1GB/s")?;
+        let cpus = cpu_list("--core", cpu)?;
+        self.settings("--core", format!("CPU {cpu}"), Place::Cpus, cpus, budget)
+    }
+
+    fn settings(
+        &self,
+        option: &str,
+        name: String,
+        place: Place,
+        cpus: Vec<usize>,
+        budget: &str,
+    ) -> Result<GroupSettings, Failure> {
+        let (budget, kind) = match budget.split_once(':') {
+            None | Some((_, "hard")) => (budget.split(':').next().unwrap_or(budget), Kind::Hard),
+            Some((budget, "soft")) => (budget, Kind::Soft),
+            Some((_, kind)) => return Err(refused(option, kind, "soft, or hard")),
+        };
+        let events = self.events(option, budget)?;
+        let events = u32::try_from(events).ok().filter(|events| *events > 0);
+        let events = events.ok_or_else(|| refused(option, budget, "1 to 2147483647 events per period"))?;
+        let quantum = self.quantum(events);
+        Ok(GroupSettings { name, place, cpus, budget: events, kind, quantum })
+    }
+
+    /// Events per period of `12ev`, `500MB/s` or `1.2 GB/s`.
+    fn events(&self, option: &str, text: &str) -> Result<u64, Failure> {
+        let accepted = "events per period (100ev), or a bandwidth (500MB/s, 1.2GB/s)";
+        let digits = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(text.len());
+        let (number, unit) = (&text[..digits], text[digits..].trim());
+        let wrong = || refused(option, text, accepted);
+        if unit == "ev" {
+            return number.parse().map_err(|_| wrong());
+        }
+        let scale = match unit {
+            "GB/s" => 9,
+            "MB/s" => 6,
+            "kB/s" => 3,
+            _ => return Err(wrong()),
+        };
+        let bytes_per_second = decimal(number, scale).ok_or_else(wrong)?;
+        let Some(bytes) = self.sensor.bytes else {
+            let accepted =
+                "events per period (100ev): an event of this sensor is no transfer, unless --event-bytes says so";
+            return Err(refused(option, text, accepted));
+        };
+        Ok(events_per_period(bytes_per_second, bytes.into(), self.period))
+    }
+}
+
+/// A decimal number times a power of ten, exactly; `None` if that is no whole number.
+fn decimal(text: &str, power: usize) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    if whole.is_empty() || part.len() > power {
+        return None;
+    }
+    format!("{whole}{part:0<power$}").parse().ok()
+}
+
+fn refused(option: &str, found: &str, accepted: &str) -> Failure {
+    Failure::Sentence(format!("{option} has {found:?}; accepted is {accepted}"))
+}
+
+fn pair<'a>(option: &str, text: &'a str, accepted: &str) -> Result<(&'a str, &'a str), Failure> {
+    text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| refused(option, text, accepted))
+}
+
+/// Largest number of CPUs that Linux has.
+const CPUS_MAX: u32 = 8192;
+
+fn cpu_list(option: &str, text: &str) -> Result<Vec<usize>, Failure> {
+    let list =
+        IndexSet::parse(text, CPUS_MAX).map_err(|error| refused(option, text, &format!("a list of CPUs: {error}")))?;
+    Ok(list.iter().map(|cpu| cpu as usize).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decimal;
+
+    #[test]
+    fn bandwidths_are_exact() {
+        assert_eq!(decimal("137.42", 6), Some(137_420_000));
+        assert_eq!(decimal("1.2", 9), Some(1_200_000_000));
+        assert_eq!(decimal("500", 6), Some(500_000_000));
+        for text in ["", ".5", "1.2.3", "1.2345", "18446744073709551616"] {
+            assert_eq!(decimal(text, 3), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! The numbers of a regulator as OpenMetrics, over HTTP.
+//!
+//! What comes over the socket is read by a process of its own, which has no privileges: the regulator sends it a status now and then,
+//! and hears nothing from it.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io::{self, BufRead as _, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::str::FromStr;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
+
+use super::status::Status;
+use crate::Ending;
+use crate::output::Failure;
+
+/// Where numbers are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    Loopback(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        if text.starts_with('/') {
+            return Ok(Address::Unix(text.into()));
+        }
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Address::Loopback(address)),
+            _ => Err("accepted is a loopback address with its port (127.0.0.1:9464, [::1]:9464), or an absolute path"
+                .to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Loopback(address) => address.fmt(formatter),
+            Address::Unix(path) => path.display().fmt(formatter),
+        }
+    }
+}
+
+/// The user that serves: nobody.
+pub(super) const USER: u32 = 65534;
+const READY: &str = "ready\n";
+const STACK_BYTES: usize = 64 << 10;
+
+// --- in the regulator ---
+
+/// The process that serves, as long as this is not dropped.
+#[derive(Debug)]
+pub(super) struct Exporter {
+    process: Child,
+    statuses: SyncSender<String>,
+    address: Address,
+}
+
+impl Exporter {
+    /// Starts it, and waits until the socket is there.
+    ///
+    /// # Errors
+    /// An address that is taken, or that the kernel refuses.
+    pub(super) fn start(address: &Address) -> Result<Exporter, Failure> {
+        let failed = |reason: String| Failure::Sentence(format!("--metrics: {address}: {reason}"));
+        let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+        let mut process = Command::new(program)
+            .args(["guard", "metrics", &address.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .current_dir("/")
+            // A terminal's signals are the regulator's affair.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| failed(error.to_string()))?;
+        let (Some(input), Some(mut output)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err(failed("its process has no pipes".to_owned()));
+        };
+        let mut answer = String::new();
+        output.read_to_string(&mut answer).map_err(|error| failed(error.to_string()))?;
+        if answer != READY {
+            // It has said why.
+            let _ = process.wait();
+            return Err(failed("numbers cannot be served there".to_owned()));
+        }
+        // One that is not taken yet is not worth waiting for.
+        let (statuses, sent) = mpsc::sync_channel(1);
+        std::thread::Builder::new()
+            .name("metrics".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || send_all(input, &sent))
+            .map_err(|error| failed(error.to_string()))?;
+        Ok(Exporter { process, statuses, address: address.clone() })
+    }
+
+    /// Passes a status on. False when the process has ended.
+    pub(super) fn send(&self, status: String) -> bool {
+        !matches!(self.statuses.try_send(status), Err(TrySendError::Disconnected(_)))
+    }
+}
+
+fn send_all(mut input: ChildStdin, statuses: &Receiver<String>) {
+    for mut status in statuses {
+        status.push('\n');
+        if input.write_all(status.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if let Address::Unix(path) = &self.address {
+            // Somebody else may have removed it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+// --- in the process that serves ---
+
+/// Options of the hidden `memtint guard metrics`.
+#[derive(Debug, clap::Args)]
+pub(super) struct MetricsArguments {
+    address: Address,
+}
+
+/// The latest status, and when it came.
+type Latest = Arc<Mutex<Option<(Status, Instant)>>>;
+
+/// Older ones are not served.
+const FRESH: Duration = Duration::from_secs(5);
+/// Connections at a time; others wait.
+const CONNECTIONS_MAX: usize = 16;
+const CONNECTION_TIME: Duration = Duration::from_secs(5);
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+pub(super) fn main(arguments: &MetricsArguments) -> Ending {
+    let failed = |error: io::Error| Failure::Sentence(format!("--metrics: {}: {error}", arguments.address));
+    let listener = bind(&arguments.address).map_err(failed)?;
+    leave_privileges().map_err(failed)?;
+    let latest = Latest::default();
+    let read = Arc::clone(&latest);
+    std::thread::spawn(move || {
+        read_all(&read);
+        // The regulator has ended.
+        std::process::exit(0);
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    runtime.block_on(serve(listener, latest)).map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn bind(address: &Address) -> io::Result<Listener> {
+    let path = match address {
+        Address::Loopback(address) => {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            return Ok(Listener::Tcp(listener));
+        }
+        Address::Unix(path) => path,
+    };
+    if is_left_over(path) {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    // The numbers are no secret; the folder says who may reach the socket.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+    listener.set_nonblocking(true)?;
+    Ok(Listener::Unix(listener))
+}
+
+/// A socket that nobody listens to, as a killed process leaves it.
+fn is_left_over(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && UnixStream::connect(path).is_err_and(refused)
+}
+
+/// Keeps what is open.
+fn leave_privileges() -> io::Result<()> {
+    let checked = |result: libc::c_int| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+    // SAFETY: these take numbers, and an empty list; there is one thread.
+    unsafe {
+        checked(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
+        if libc::geteuid() == 0 {
+            checked(libc::setgroups(0, std::ptr::null()))?;
+            checked(libc::setresgid(USER, USER, USER))?;
+            checked(libc::setresuid(USER, USER, USER))?;
+        }
+    }
+    io::stdout().write_all(READY.as_bytes())?;
+    io::stdout().flush()?;
+    // SAFETY: the regulator reads until the end; nothing is written to standard output any more, and the null device takes its place.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        checked(null)?;
+        checked(libc::dup2(null, libc::STDOUT_FILENO))
+    }
+}
+
+/// Reads statuses until standard input ends.
+fn read_all(latest: &Latest) {
+    for line in io::stdin().lock().lines().map_while(Result::ok) {
+        if let Ok(status) = serde_json::from_str(&line) {
+            *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some((status, Instant::now()));
+        }
+    }
+}
+
+async fn serve(listener: Listener, latest: Latest) -> io::Result<()> {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    match listener {
+        Listener::Tcp(listener) => {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            loop {
+                let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+                match listener.accept().await {
+                    Ok((stream, _)) => tokio::spawn(connection(stream, Arc::clone(&latest), place)),
+                    Err(_) => pause().await,
+                };
+            }
+        }
+        Listener::Unix(listener) => {
+            let listener = tokio::net::UnixListener::from_std(listener)?;
+            loop {
+                let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+                match listener.accept().await {
+                    Ok((stream, _)) => tokio::spawn(connection(stream, Arc::clone(&latest), place)),
+                    Err(_) => pause().await,
+                };
+            }
+        }
+    }
+}
+
+/// A connection that was given up, or too many files: it is tried again.
+async fn pause() -> tokio::task::JoinHandle<()> {
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::spawn(async {})
+}
+
+async fn connection<S>(stream: S, latest: Latest, _place: tokio::sync::OwnedSemaphorePermit)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request| {
+        let latest = Arc::clone(&latest);
+        async move { Ok::<_, Infallible>(answer(&request, &latest)) }
+    });
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(REQUEST_BYTES_MAX)
+        .timer(TokioTimer::new())
+        .header_read_timeout(CONNECTION_TIME)
+        .serve_connection(TokioIo::new(stream), service);
+    // What is no request, or takes too long, is nothing to tell.
+    let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
+}
+
+fn answer<B>(request: &Request<B>, latest: &Latest) -> Response<String> {
+    let plain = |code: StatusCode, text: &str| {
+        let mut response = Response::new(format!("{text}\n"));
+        *response.status_mut() = code;
+        response
+    };
+    if request.uri().path() != "/metrics" {
+        return plain(StatusCode::NOT_FOUND, "the numbers are at /metrics");
+    }
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "accepted is GET");
+        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    let latest = latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let Some((status, _)) = latest.filter(|(_, came)| came.elapsed() < FRESH) else {
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "the regulator has not reported for 5 s, or tests itself still");
+    };
+    let mut text = String::new();
+    if prometheus_client::encoding::text::encode(&mut text, &registry(&status)).is_err() {
+        return plain(StatusCode::INTERNAL_SERVER_ERROR, "the numbers cannot be written");
+    }
+    let mut response = Response::new(text);
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    response
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+/// The numbers of a status, in base units.
+fn registry(status: &Status) -> Registry {
+    let mut registry = Registry::with_prefix("memtint_guard");
+    let regulated = &status.regulated;
+    let about: Labels = vec![
+        ("backend", status.backend.clone()),
+        ("event", regulated.sensor.name.clone()),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    registry.register("regulator", "What is counted, and where it is decided", Info::new(about));
+    let gauge = |registry: &mut Registry, name: &str, help: &str, unit: Unit, value: f64| {
+        let gauge = Gauge::<f64, AtomicU64>::default();
+        gauge.set(value);
+        registry.register_with_unit(name, help, unit, gauge);
+    };
+    gauge(&mut registry, "period", "Length of a period", Unit::Seconds, regulated.period_ns as f64 / 1e9);
+    gauge(&mut registry, "regulated", "Time since the self-test", Unit::Seconds, status.seconds);
+    if let Some(bytes) = regulated.sensor.event_bytes {
+        gauge(&mut registry, "event", "What an event moves", Unit::Bytes, bytes.into());
+    }
+    let (budget, bound) = (Family::<Labels, Gauge>::default(), Family::<Labels, Gauge>::default());
+    for group in &regulated.groups {
+        let labels = vec![("group", group.name.clone())];
+        budget.get_or_create(&labels).set(group.budget.into());
+        bound.get_or_create(&labels).set(i64::try_from(group.bound).unwrap_or(i64::MAX));
+    }
+    registry.register("budget_events", "Budget of the group in each period, on all of its CPUs", budget);
+    registry.register("bound_events", "Most events of a period, on all of the group's CPUs", bound);
+    type Sum = (&'static str, &'static str, fn(&memtint_regulator::Snapshot) -> u64);
+    let sums: [Sum; 10] = [
+        ("periods", "Periods that have ended", |sums| sums.periods),
+        ("events", "Events used", |sums| sums.used),
+        ("granted_events", "Events granted", |sums| sums.granted),
+        ("donated_events", "Events donated to others", |sums| sums.donated),
+        ("returned_events", "Donated events that the group has taken back", |sums| sums.returned),
+        ("reclaimed_events", "Events that others had donated", |sums| sums.reclaimed),
+        ("throttled_periods", "Periods in which the group was stopped", |sums| sums.throttled_periods),
+        ("underrun_periods", "Periods in which the group could not take back all that it had donated", |sums| {
+            sums.underruns
+        }),
+        ("missing_events", "Events that were missing in them", |sums| sums.shortfall),
+        ("broken_periods", "Periods that do not show that the bound was kept", |sums| sums.broken),
+    ];
+    let labels = |row: &super::report::Row| vec![("group", row.name.clone()), ("cpu", row.sums.cpu.to_string())];
+    for (name, help, of) in sums {
+        let family = Family::<Labels, Counter>::default();
+        for row in &status.sums {
+            family.get_or_create(&labels(row)).inc_by(of(&row.sums));
+        }
+        registry.register(name, help, family);
+    }
+    let throttled = Family::<Labels, Counter<f64, AtomicU64>>::default();
+    for row in &status.sums {
+        throttled.get_or_create(&labels(row)).inc_by(row.sums.throttled_ns as f64 / 1e9);
+    }
+    registry.register_with_unit("throttled", "Time for which the group was stopped", Unit::Seconds, throttled);
+    registry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_other_machines_are_refused() {
+        for text in ["127.0.0.1:9464", "[::1]:9464", "/run/memtint.sock"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for text in ["0.0.0.0:9464", "192.168.0.1:1", "[::]:9464", "localhost", "9464", "memtint.sock", ""] {
+            let error = text.parse::<Address>().unwrap_err();
+            assert!(error.contains("loopback"), "{error}");
+        }
+    }
+}
