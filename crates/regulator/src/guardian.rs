@@ -1,11 +1,11 @@
 //! A process that thaws all groups when the regulator has ended, however it ended.
 //!
-//! It reads a pipe, whose writing end the kernel closes with the regulator's last thread. Until then it receives a heartbeat,
-//! and keeps the groups thawed while that is missing.
+//! It reads a pipe, whose writing end the kernel closes with the thread that has it: a thread of real-time priority, which SIGKILL ends
+//! at once, however busy the CPUs are. Until then the guardian receives a heartbeat, and keeps the groups thawed while that is missing.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -65,12 +65,22 @@ impl Guardian {
         if answer != READY {
             return Err(failed(format!("it has answered {answer:?}")));
         }
+        let number = input.as_raw_fd();
         let (end, ended) = mpsc::channel();
+        let (sender, is_alone) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("pulse".to_owned())
             .stack_size(STACK_BYTES)
-            .spawn(move || pulse(input, &ended))
+            .spawn(move || {
+                // Where that is refused, the last thread closes the pipe.
+                let _ = sender.send(sys::keep_only(input.as_fd()).is_ok());
+                pulse(input, &ended);
+            })
             .map_err(RegulatorError::Thread)?;
+        if is_alone.recv() == Ok(true) {
+            // SAFETY: the owner of this number is the thread, which has a table of its own.
+            unsafe { sys::close_number(number) };
+        }
         let groups = groups.iter().map(|&group| group.clone()).collect();
         Ok(Guardian { process, groups, pulse: Some((end, thread)) })
     }

@@ -41,7 +41,7 @@ mod settings;
 mod sys;
 
 pub use cgroup::{Cgroup, CgroupRoot};
-pub use companion::{become_companion, stay_on, thread_time};
+pub use companion::{become_companion, stay_on, thread_time, watch_closely};
 pub use error::RegulatorError;
 pub use freezer::FreezerCost;
 pub use guardian::guard as run_guardian;

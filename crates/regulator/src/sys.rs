@@ -537,6 +537,29 @@ pub(crate) fn inheritable(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy as RawFd) })
 }
 
+/// Gives the calling thread a table of descriptors of its own, in which this one only is open: the kernel closes it as soon as the thread
+/// has ended, however many others live on. The copy in the table before stays open ([`close_number`]).
+pub(crate) fn keep_only(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let number = fd.as_raw_fd() as u32;
+    // SAFETY: the calls take numbers only. Descriptors of others stay open in the other table, where their owners are.
+    unsafe {
+        check(i64::from(libc::unshare(libc::CLONE_FILES)))?;
+        // Where that is not known, they are open a little longer.
+        libc::syscall(libc::SYS_close_range, 0, number.saturating_sub(1), 0);
+        libc::syscall(libc::SYS_close_range, number + 1, u32::MAX, 0);
+    }
+    Ok(())
+}
+
+/// Closes a descriptor by its number.
+///
+/// # Safety
+/// Nothing that goes by the table of the calling thread has this number.
+pub(crate) unsafe fn close_number(number: RawFd) {
+    // SAFETY: see above.
+    unsafe { libc::close(number) };
+}
+
 /// Reads what comes within a time, and appends it. Returns the number of bytes, 0 at the end; `None` when nothing comes.
 pub(crate) fn read_some(fd: BorrowedFd<'_>, time: Duration, out: &mut Vec<u8>) -> io::Result<Option<usize>> {
     let mut fds = [libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }];

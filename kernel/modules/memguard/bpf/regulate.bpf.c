@@ -208,7 +208,8 @@ verified int close_period(u32 index, u32 period, bool judged)
 	granted = granted_of(use);
 	allowed = granted + (group ? group->quantum : 0) + seat->skid;
 	if (judged) {
-		sums->periods++;
+		/* Nothing runs on an idle CPU, and periods pass. */
+		sums->periods += seat->core.period - period;
 		sums->used += used;
 		raise(&sums->used_max, used);
 		sums->granted += granted;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::{ENDLESS_MS, Guard, Load, Machine, assert_kept, number};
+use super::{ENDLESS_MS, Guard, Load, Machine, number};
 use crate::common::{find_program, pipe, scratch, skip, within};
 
 fn text(path: &Path) -> &str {
@@ -93,8 +93,11 @@ fn redis_sort_and_a_hog_keep_to_their_budgets_and_say_what_they_say_alone() {
         (answers.join().expect("it answers"), sorted)
     });
     assert!(alone == beside, "programs say something else under their budgets");
-    let ended = guard.end();
-    assert_kept(&ended);
+    let (ended, status) = guard.end_with_incidents();
+    // A read of a file faults in the kernel, which does not let the regulator run before it is done: that is told, and nothing else.
+    let causes: Vec<&str> = ended.1.iter().map(|one| one["cause"].as_str().expect("text")).collect();
+    assert!(causes.iter().all(|cause| ["in-kernel", "skid", "late"].contains(cause)), "{ended:?}");
+    assert_eq!(status, i32::from(!causes.is_empty()), "{ended:?}");
     let rows = ended.0["groups"].as_array().expect("a list").len();
     for (index, (name, budget)) in budgets.iter().enumerate() {
         let seats: Vec<usize> = (0..rows).filter(|&seat| ended.0["groups"][seat]["name"] == *name).collect();
