@@ -20,9 +20,11 @@ setup: ## install the programs that the tests run (Debian packages; only what is
 build: ## compile the program: target/release/memtint
 	$(CARGO) build --release --bin memtint
 
-install: ## compile the program with optimization across crates (takes several times as long) and install it: $(DESTDIR)$(PREFIX)/bin/memtint, PREFIX is /usr/local
+install: ## compile the program with optimization across crates (takes several times as long) and install it with its unit for systemd: $(DESTDIR)$(PREFIX)/bin/memtint, PREFIX is /usr/local
 	$(CARGO) build --profile dist --bin memtint
 	install -D "$${CARGO_TARGET_DIR:-target}/dist/memtint" "$(DESTDIR)$(PREFIX)/bin/memtint"
+	install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system"
+	sed 's|/usr/local/|$(PREFIX)/|' systemd/memtint-guard.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/memtint-guard.service"
 
 lint: ## format, clippy, documentation and shellcheck, warnings denied
 	$(CARGO) fmt --all --check

@@ -56,6 +56,11 @@ need_test() {
     # The programs with which memtint guard decides in the kernel.
     need clang clang
     if [ ! -e /usr/include/gelf.h ]; then missing+=(libelf-dev); fi
+    # The machine of another architecture whose performance counters overflow, and what compiles programs for it.
+    need qemu-system-misc qemu-system-riscv64
+    if [ ! -e /usr/share/qemu/opensbi-riscv64-generic-fw_dynamic.bin ]; then missing+=(opensbi); fi
+    need gcc-riscv64-linux-gnu riscv64-linux-gnu-gcc
+    if [ ! -e /usr/riscv64-linux-gnu/lib/libc.a ]; then missing+=(libc6-dev-riscv64-cross); fi
     # Programs that run in color, and what records them.
     need redis-server redis-server
     need redis-tools redis-benchmark
@@ -68,15 +73,22 @@ need_test() {
     if ! { command -v busybox && ! ldd "$(command -v busybox)"; } >/dev/null 2>&1; then missing+=(busybox-static); fi
 }
 
-# Unpacked into the user's cache, not installed. Only one test needs it, which fails without it and says the same.
-fetch_kernel() {
+# Unpacked into the user's cache, not installed. One test needs the first, and fails without it; another the second and a target of Rust,
+# and is skipped without these.
+fetch_kernels() {
     if [ "$purpose" != test ]; then return; fi
-    "$(dirname "$0")/../kernel/qemu/kernel.sh" >/dev/null || echo "setup: going on without a kernel for tests/it/stock_kernel.rs" >&2
+    local harness target=riscv64gc-unknown-linux-gnu
+    harness=$(dirname "$0")/../kernel/qemu
+    "$harness/kernel.sh" >/dev/null || echo "setup: going on without a kernel for tests/it/stock_kernel.rs" >&2
+    "$harness/riscv64.sh" fetch || echo "setup: going on without a kernel for tests/it/riscv64.rs" >&2
+    if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
+        rustup target add $target >&2 || echo "setup: going on without the Rust target $target" >&2
+    fi
 }
 
 need_$purpose
 if [ ${#missing[@]} -eq 0 ]; then
-    fetch_kernel
+    fetch_kernels
     exit 0
 fi
 
@@ -111,4 +123,4 @@ if ! install && ! { apt-get update -o DPkg::Lock::Timeout=300 </dev/null >>"$log
     exit 1
 fi
 rm -f "$log"
-fetch_kernel
+fetch_kernels

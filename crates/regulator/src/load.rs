@@ -17,7 +17,7 @@ pub enum Load {
     Switches,
     /// Writes one byte of each line of a memory area larger than caches.
     Stream,
-    /// Writes one byte of each page of a memory area larger than a TLB reaches.
+    /// Reads one byte of each page of a memory area larger than a TLB reaches.
     Pages,
 }
 
@@ -43,6 +43,8 @@ const STREAM_BYTES: usize = 256 << 20;
 const PAGES_BYTES: usize = 16 << 20;
 const LINE_BYTES: usize = 64;
 const TOUCHES: u64 = 64;
+/// Pages looked at before the TLB is emptied.
+const FORGET: u64 = 1024;
 
 /// Runs a load on a CPU for a time, for the process at the other end of standard input and output: writes `ready`, waits for a
 /// line, and writes how many events it has caused.
@@ -57,7 +59,6 @@ pub fn run(load: Load, cpu: usize, time: Duration) -> io::Result<()> {
         Load::Stream => STREAM_BYTES,
         Load::Pages => PAGES_BYTES,
     })?;
-    let stride = if load == Load::Stream { LINE_BYTES } else { Memory::page_bytes() };
     // Charged to the group of the process that starts the load, which it leaves later.
     (0..memory.len()).step_by(Memory::page_bytes()).for_each(|offset| memory.touch(offset));
     sys::pin(&[cpu])?;
@@ -70,7 +71,8 @@ pub fn run(load: Load, cpu: usize, time: Duration) -> io::Result<()> {
     let caused = match load {
         Load::Faults => fault_until(&mut memory, end)?,
         Load::Switches => switch_until(end)?,
-        Load::Stream | Load::Pages => touch_until(&mut memory, stride, end),
+        Load::Stream => touch_until(&mut memory, end),
+        Load::Pages => look_until(&mut memory, end)?,
     };
     writeln!(output, "caused {caused}")?;
     output.flush()
@@ -87,16 +89,32 @@ fn fault_until(memory: &mut Memory, end: Instant) -> io::Result<u64> {
 }
 
 /// Goes round the memory. Looks at the clock every few touches: with a small budget they take long.
-fn touch_until(memory: &mut Memory, stride: usize, end: Instant) -> u64 {
+fn touch_until(memory: &mut Memory, end: Instant) -> u64 {
     let (mut caused, mut offset) = (0, 0);
     while Instant::now() < end {
         for _ in 0..TOUCHES {
             memory.touch(offset);
-            offset = (offset + stride) % memory.len();
+            offset = (offset + LINE_BYTES) % memory.len();
         }
         caused += TOUCHES;
     }
     caused
+}
+
+/// The TLB of an emulator grows until it has every page: it is emptied now and then.
+fn look_until(memory: &mut Memory, end: Instant) -> io::Result<u64> {
+    let (mut caused, mut offset) = (0, 0);
+    while Instant::now() < end {
+        if caused % FORGET == 0 {
+            memory.forget()?;
+        }
+        for _ in 0..TOUCHES {
+            memory.look(offset);
+            offset = (offset + Memory::page_bytes()) % memory.len();
+        }
+        caused += TOUCHES;
+    }
+    Ok(caused)
 }
 
 /// Two threads pass a byte to and fro through pipes until `end`. Returns the bytes passed: each is a switch, since both are on one

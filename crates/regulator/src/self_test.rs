@@ -20,7 +20,7 @@ pub struct Tested {
     pub group: String,
     /// The CPU.
     pub cpu: usize,
-    /// With a budget of one event, which any load exceeds.
+    /// With a budget of one event more than the skid, or its own if that is less: any load exceeds it.
     pub least_budget: Seen,
     /// With its own budget, which the load may not reach.
     pub own_budget: Seen,
@@ -29,6 +29,8 @@ pub struct Tested {
 /// What a load has met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Seen {
+    /// Budget in events per period.
+    pub budget: u32,
     /// Periods.
     pub periods: u64,
     /// Periods in which the load was throttled.
@@ -43,7 +45,7 @@ pub struct Seen {
 const PERIODS: u32 = 10;
 const TIME: Duration = Duration::from_millis(60);
 
-/// Runs a load in each group on each CPU, one after another, twice: with a budget of one event per period, in which it must be
+/// Runs a load in each group on each CPU, one after another, twice: with a budget of hardly more than the skid, in which it must be
 /// throttled, and with the group's own budget. In each period it must keep within budget, quantum and skid. The groups' own tasks
 /// may run meanwhile, and stand still for most of the time of the first load and until its budget is in force again. Gives up when `cancelled` says so.
 ///
@@ -66,11 +68,15 @@ impl Test<'_> {
     fn run(&self) -> Result<Tested, RegulatorError> {
         let (group, cpu) = self.place();
         let settings = &self.regulator.settings().groups[group];
-        let least_budget = self.load(Reservation { budget: 1, kind: Kind::Hard })?;
+        // With less than the skid, a load may be stopped before it gets on.
+        let budget = self.regulator.settings().sensor.skid.saturating_add(1).min(settings.budget);
+        let least_budget = self.load(Reservation { budget, kind: Kind::Hard })?;
         if least_budget.throttled_periods == 0 {
             return Err(self.refused(format!(
-                "the load was not throttled in {} periods with a budget of one event: the counter has {} events",
-                least_budget.periods, least_budget.counted
+                "the load was not throttled in {} periods with a budget of {}: the counter has {} events",
+                least_budget.periods,
+                events(budget),
+                least_budget.counted
             )));
         }
         let own_budget = self.load(Reservation { budget: settings.budget, kind: settings.kind })?;
@@ -116,7 +122,13 @@ impl Test<'_> {
             Some(caused) if counted < caused => {
                 Err(self.refused(format!("the load has caused {caused} events, and the counter has {counted}")))
             }
-            _ => Ok(Seen { periods: passed.periods, throttled_periods: passed.throttled_periods, counted, caused }),
+            _ => Ok(Seen {
+                budget: reservation.budget,
+                periods: passed.periods,
+                throttled_periods: passed.throttled_periods,
+                counted,
+                caused,
+            }),
         }
     }
 }
@@ -204,4 +216,8 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn events(number: u32) -> String {
+    if number == 1 { "one event".to_owned() } else { format!("{number} events") }
 }

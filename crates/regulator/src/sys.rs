@@ -469,6 +469,25 @@ impl Memory {
         unsafe { self.start.as_ptr().add(offset).write_volatile(1) };
     }
 
+    /// Reads the byte at an offset.
+    ///
+    /// # Panics
+    /// When the offset is not within.
+    pub(crate) fn look(&self, offset: usize) {
+        assert!(offset < self.bytes, "{offset} is beyond {} bytes", self.bytes);
+        // SAFETY: the offset lies within the mapping.
+        unsafe { self.start.as_ptr().add(offset).read_volatile() };
+    }
+
+    /// Has the CPU forget the addresses of all pages: their protection is changed and changed back.
+    pub(crate) fn forget(&mut self) -> io::Result<()> {
+        for protection in [libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE] {
+            // SAFETY: the mapping is this value's, which nothing uses meanwhile.
+            check(i64::from(unsafe { libc::mprotect(self.start.as_ptr().cast(), self.bytes, protection) }))?;
+        }
+        Ok(())
+    }
+
     /// Returns the pages to the kernel: the next touch of each is a page fault.
     pub(crate) fn discard(&mut self) -> io::Result<()> {
         // SAFETY: the mapping is private and anonymous, and no reference to its content exists.

@@ -319,8 +319,15 @@ impl Watch<'_> {
             };
             let _ = writeln!(
                 text,
-                "self-test of {} on CPU {}: with a budget of one event throttled in {} of {} periods, {own}; no period beyond its bound",
-                one.group, one.cpu, one.least_budget.throttled_periods, one.least_budget.periods
+                "self-test of {} on CPU {}: with a budget of {} throttled in {} of {} periods, {own}; no period beyond its bound",
+                one.group,
+                one.cpu,
+                match one.least_budget.budget {
+                    1 => "one event".to_owned(),
+                    budget => format!("{budget} events"),
+                },
+                one.least_budget.throttled_periods,
+                one.least_budget.periods
             );
         }
         print(&text)?;
