@@ -292,7 +292,7 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
     let file = arguments.report.as_deref().map(WholeFile::new).transpose()?;
     let pid_file = arguments.pid_file.as_deref().map(WholeFile::new).transpose()?;
     let presence = Rc::new(Presence::new(words(arguments), Rc::clone(&request), pid_file));
-    let started = Rc::clone(&presence);
+    let (started, ended) = (Rc::clone(&presence), Rc::clone(&request));
     let options = RunOptions {
         command: arguments.command.clone(),
         choice: Box::new(frames),
@@ -302,6 +302,9 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         floor,
         cgroup: request.member.borrow().as_ref().map(|member| member.cgroup().to_owned()),
         started: Some(Box::new(move |program| started.begin(program))),
+        ended: Some(Box::new(move |program| {
+            ended.member.borrow_mut().iter_mut().for_each(|member| member.see_end(program));
+        })),
     };
     let ended = memtint_live::run(options, say);
     let shared_with = presence.end();
@@ -370,6 +373,7 @@ impl Presence {
 
     /// There is a program.
     fn begin(&self, program: i32) {
+        self.request.member.borrow_mut().iter_mut().for_each(Member::begin);
         let mut begun = self.begun.borrow_mut();
         if let Some(file) = self.pid_file.take() {
             let path = file.path().to_owned();

@@ -30,6 +30,7 @@ fn main() {
         user: std::env::var("AS_USER").ok(),
         floor: Floor::User { prefault_bytes: 0, children: true, copy_files: false, search_bytes: 1 << 30 },
         started: None,
+        ended: None,
     };
     match memtint_live::run(options, |line| eprintln!("memtint: {line}")) {
         Ok(status) => {

@@ -36,6 +36,8 @@ pub struct RunOptions {
     pub floor: Floor,
     /// Called once with the process id of what becomes the program, right after it has been created.
     pub started: Option<Box<dyn Fn(i32)>>,
+    /// Called once with the program's process id when it has ended, while that is still its own.
+    pub ended: Option<Box<dyn Fn(i32)>>,
 }
 
 /// Who keeps a program in its colors.
@@ -149,7 +151,7 @@ fn run_beside(options: RunOptions, amounts: &Amounts, tell: &mut impl FnMut(&str
     drop(launcher);
     options.started.iter().for_each(|started| started(program));
     sys::be_killed_for_memory(-1000);
-    let mut status = Watch::begin(Some(&front))?.wait_for(program, tell);
+    let mut status = Watch::begin(Some(&front))?.wait_for(program, options.ended.as_deref(), tell);
     let mut report = fetch_report(&front, tell);
     // Who is killed does not learn why, and its helper may not have been missed before it was gone.
     let why_killed = if status.code == 128 + libc::SIGKILL { memory.killed_since(kills) } else { None };
@@ -311,7 +313,12 @@ impl RunOptions {
         if let Some(cgroup) = &self.cgroup {
             let tasks = cgroup.join("cgroup.procs");
             // 0 stands for the process that writes.
-            std::fs::write(&tasks, "0").map_err(|error| io::Error::other(format!("{}: {error}", tasks.display())))?;
+            // Nothing is created where the group is gone.
+            std::fs::File::options()
+                .write(true)
+                .open(&tasks)
+                .and_then(|mut file| io::Write::write_all(&mut file, b"0"))
+                .map_err(|error| io::Error::other(format!("{}: {error}", tasks.display())))?;
         }
         self.cores.as_deref().map_or(Ok(()), pin)
     }
@@ -451,10 +458,10 @@ impl<'s> Watch<'s> {
     }
 
     /// Waits for the program's end, passing on signals and stops, and what a supervisor says, if there is one.
-    pub(crate) fn wait_for(mut self, program: Pid, tell: &mut impl FnMut(&str)) -> End {
+    pub(crate) fn wait_for(mut self, program: Pid, ended: Option<&dyn Fn(i32)>, tell: &mut impl FnMut(&str)) -> End {
         let (mut stopped, mut patience_ms, mut orphaned_ms) = (false, -1, 0);
         loop {
-            if let Some(end) = reap(program, &mut stopped) {
+            if let Some(end) = reap(program, ended, &mut stopped) {
                 return end;
             }
             reap_orphans(Some(program));
@@ -510,26 +517,24 @@ fn hear(front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Option<Option<RunReport
 }
 
 /// The program's end, if it has come; mirrors its stops, and notes that there was one.
-fn reap(program: Pid, stopped: &mut bool) -> Option<End> {
-    let mut status = 0;
-    loop {
-        // SAFETY: `status` is valid for the call.
-        let found = unsafe { libc::waitpid(program, &raw mut status, libc::WNOHANG | libc::WUNTRACED) };
-        if found <= 0 {
-            return None;
-        }
-        if libc::WIFSTOPPED(status) {
-            // The shell must see the front stopped as it would see the program.
-            *stopped = true;
-            stop_by(libc::WSTOPSIG(status));
-            continue;
-        }
-        if libc::WIFSIGNALED(status) {
-            let signal = libc::WTERMSIG(status);
-            return Some(End { code: 128 + signal, signal: Some(signal), core_dumped: libc::WCOREDUMP(status) });
-        }
-        return Some(End { code: libc::WEXITSTATUS(status), signal: None, core_dumped: false });
+fn reap(program: Pid, ended: Option<&dyn Fn(i32)>, stopped: &mut bool) -> Option<End> {
+    while !sys::has_ended(program) {
+        // The shell must see the front stopped as it would see the program.
+        let signal = sys::stopping_signal(program)?;
+        *stopped = true;
+        stop_by(signal);
     }
+    ended.iter().for_each(|ended| ended(program));
+    let mut status = 0;
+    // SAFETY: `status` is valid for the call.
+    if unsafe { libc::waitpid(program, &raw mut status, libc::WNOHANG) } <= 0 {
+        return None;
+    }
+    if libc::WIFSIGNALED(status) {
+        let signal = libc::WTERMSIG(status);
+        return Some(End { code: 128 + signal, signal: Some(signal), core_dumped: libc::WCOREDUMP(status) });
+    }
+    Some(End { code: libc::WEXITSTATUS(status), signal: None, core_dumped: false })
 }
 
 /// Takes note of the ends of other children: helpers, and processes whose parents have ended.

@@ -125,7 +125,7 @@ pub(crate) fn run(
         }
     };
     options.started.iter().for_each(|started| started(program));
-    let end = watch.wait_for(program, tell);
+    let end = watch.wait_for(program, options.ended.as_deref(), tell);
     let mut report = kept.report(&*options.choice, tell);
     let kernel = report.kernel.get_or_insert_default();
     kernel.mapping_loaded = loaded.by_us;
@@ -158,7 +158,8 @@ fn begin(
 
 impl Means {
     fn find(options: &RunOptions, asked: &KernelOptions) -> Result<Means, RunError> {
-        if let Some(parent) = &asked.floor.group
+        // A process is in one group: a run that is to be in another one has none of its own.
+        if let Some(parent) = asked.floor.group.as_ref().filter(|_| options.cgroup.is_none())
             && let Some(group) = Group::below(parent, asked, options.strict)?
         {
             return Ok(Means::Group(group));

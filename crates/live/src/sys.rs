@@ -532,12 +532,28 @@ pub(crate) fn adopt_orphans() {
 
 /// A child that has ended and whose end has not been taken note of.
 pub(crate) fn ended_child() -> Option<Pid> {
+    let (child, _) = change_of(libc::P_ALL, 0, libc::WEXITED | libc::WNOWAIT)?;
+    Some(child)
+}
+
+/// Whether a child has ended. Its end is not taken note of.
+pub(crate) fn has_ended(child: Pid) -> bool {
+    change_of(libc::P_PID, child.unsigned_abs(), libc::WEXITED | libc::WNOWAIT).is_some()
+}
+
+/// The signal by which a child has been stopped since the last call.
+pub(crate) fn stopping_signal(child: Pid) -> Option<i32> {
+    let (_, signal) = change_of(libc::P_PID, child.unsigned_abs(), libc::WSTOPPED)?;
+    Some(signal)
+}
+
+/// A child, and its status or signal, of which one of these changes is to be told.
+fn change_of(kind: libc::idtype_t, child: libc::id_t, changes: i32) -> Option<(Pid, i32)> {
     // SAFETY: all-zero is valid for this plain structure, which the call fills; without a child it stays so.
     unsafe {
         let mut found: libc::siginfo_t = std::mem::zeroed();
-        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
-        let done = libc::waitid(libc::P_ALL, 0, &raw mut found, flags) == 0;
-        (done && found.si_pid() != 0).then(|| found.si_pid())
+        let done = libc::waitid(kind, child, &raw mut found, changes | libc::WNOHANG | libc::__WALL) == 0;
+        (done && found.si_pid() != 0).then(|| (found.si_pid(), found.si_status()))
     }
 }
 

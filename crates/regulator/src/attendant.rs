@@ -256,6 +256,7 @@ impl CpuAttendant {
             self.report();
             self.set_timer();
             self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
+            self.work.looked_ns.store(begin_ns, Ordering::Release);
             self.work.looks.fetch_add(1, Ordering::Release);
         }
         // The last period is cut short.

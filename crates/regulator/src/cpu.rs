@@ -20,6 +20,8 @@ pub(crate) struct Work {
     pub(crate) occupied_ns: AtomicU64,
     /// How many times it has read all counters.
     pub(crate) looks: AtomicU64,
+    /// When the last of these looks began: sums have all periods that had ended by then.
+    pub(crate) looked_ns: AtomicU64,
 }
 
 /// The regulator of one CPU, on a thread that is pinned there.
@@ -84,6 +86,7 @@ impl CpuRegulator {
             self.step()?;
             self.occupy(begin_ns)?;
             self.work.total_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
+            self.work.looked_ns.store(begin_ns, Ordering::Release);
             self.work.looks.fetch_add(1, Ordering::Release);
         }
         self.seats.iter_mut().try_for_each(Seat::refresh)?;

@@ -2,6 +2,7 @@
 //!
 //! It reads a pipe, whose writing end the kernel closes with the thread that has it: a thread of real-time priority, which SIGKILL ends
 //! at once, however busy the CPUs are. Until then the guardian receives a heartbeat, and keeps the groups thawed while that is missing.
+//! After it, the guardian thaws until the regulator's other threads have ended, too: one of them may be about to freeze.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, Write as _};
@@ -40,7 +41,8 @@ impl Guardian {
         lock: &File,
     ) -> Result<Guardian, RegulatorError> {
         let failed = |reason: String| RegulatorError::Process { what: "guardian", reason };
-        let mut list = root.map_or(String::new(), |root| format!("root {}\n", root.path().display()));
+        let mut list = format!("regulator {}\n", std::process::id());
+        list += &root.map_or(String::new(), |root| format!("root {}\n", root.path().display()));
         for group in groups {
             let Some(path) = group.path().to_str() else {
                 return Err(failed(format!("{} is not UTF-8", group.path().display())));
@@ -91,6 +93,11 @@ impl Guardian {
     }
 }
 
+/// Time between two thaws while a regulator that was killed has threads left.
+const THAWS: Duration = Duration::from_millis(2);
+/// All freezers have ended.
+const FINISHED: &[u8] = b"!";
+
 fn pulse(mut input: ChildStdin, ended: &Receiver<()>) {
     // Busy CPUs must not look like a regulator that is stopped. Without the priority that is only less likely.
     let _ = sys::set_fifo(PRIORITY);
@@ -99,14 +106,18 @@ fn pulse(mut input: ChildStdin, ended: &Receiver<()>) {
             return;
         }
     }
+    // The guardian may have ended.
+    let _ = input.write_all(FINISHED);
 }
 
 impl Drop for Guardian {
     fn drop(&mut self) {
         if let Some((end, thread)) = self.pulse.take() {
             drop(end);
-            // A panic of the thread has been reported where it happened, and closes the pipe.
-            let _ = thread.join();
+            if thread.join().is_err() {
+                // The guardian would wait for the end of this process.
+                let _ = self.process.kill();
+            }
         }
         // It ends by itself. If it was ended, its work is done here.
         if !self.process.wait().is_ok_and(|status| status.success()) {
@@ -130,7 +141,7 @@ pub fn guard() -> io::Result<()> {
     let _ = sys::set_fifo(PRIORITY);
     let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
     let mut input = io::stdin().lock();
-    let mut groups = Vec::new();
+    let (mut groups, mut regulator) = (Vec::new(), 0);
     loop {
         let mut line = String::new();
         if input.read_line(&mut line)? == 0 {
@@ -140,6 +151,7 @@ pub fn guard() -> io::Result<()> {
             None if line == "\n" => break,
             // What kills the regulator's group does not kill the guardian.
             Some(("root", path)) => drop(std::fs::write(PathBuf::from(path).join("cgroup.procs"), "0")),
+            Some(("regulator", number)) => regulator = number.parse().map_err(io::Error::other)?,
             Some((kind @ ("own" | "other"), path)) => groups.push(Cgroup::at(PathBuf::from(path), kind == "own")),
             _ => return Err(io::Error::other(format!("{line:?} is no group"))),
         }
@@ -148,15 +160,21 @@ pub fn guard() -> io::Result<()> {
     sys::close_output();
     drop(input);
     let stdin = io::stdin();
+    let mut is_finished = false;
     loop {
-        match sys::read_some(stdin.as_fd(), SILENCE, &mut Vec::new()) {
+        let mut words = Vec::new();
+        match sys::read_some(stdin.as_fd(), SILENCE, &mut words) {
             Ok(Some(0)) | Err(_) => break,
-            Ok(Some(_)) => {}
+            Ok(Some(_)) => is_finished |= words.ends_with(FINISHED),
             Ok(None) => groups.iter().for_each(Cgroup::thaw),
         }
     }
     // Nothing waits for the removal of another group.
     groups.iter().for_each(Cgroup::thaw);
+    while !is_finished && sys::parent() == regulator {
+        std::thread::sleep(THAWS);
+        groups.iter().for_each(Cgroup::thaw);
+    }
     groups.iter().for_each(Cgroup::leave);
     Ok(())
 }

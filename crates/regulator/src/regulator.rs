@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -65,6 +65,7 @@ pub struct Regulator {
     works: Vec<(usize, Arc<Work>)>,
     common: Arc<Common>,
     guardian: Guardian,
+    looked_outside: Option<Instant>,
     /// Of each group with a cgroup.
     members: Vec<Option<Members>>,
     /// Of the cgroups, and the CPUs that were online at the start.
@@ -153,6 +154,7 @@ impl Regulator {
         let mut regulator = Regulator {
             kernel,
             not_in_kernel,
+            looked_outside: None,
             members: settings.groups.iter().map(|group| members(group, root.as_ref())).collect(),
             inodes: settings.groups.iter().map(inode).collect(),
             settings,
@@ -295,6 +297,12 @@ impl Regulator {
         self.seats.iter().enumerate().map(of).collect()
     }
 
+    /// The time of the machine (CLOCK_MONOTONIC) up to which snapshots from now on have all periods that have ended, on all CPUs.
+    pub fn accounted(&self) -> Duration {
+        let looked = self.works.iter().map(|(_, work)| work.looked_ns.load(Ordering::Acquire)).min();
+        Duration::from_nanos(looked.unwrap_or(0))
+    }
+
     /// Takes the incidents since the last call; at most 256 are kept.
     pub fn take_incidents(&self) -> Vec<Incident> {
         sys::clear(self.common.alarm.as_fd());
@@ -332,7 +340,10 @@ impl Regulator {
     /// Whether regulation has ended by itself, because a counter or a thread has failed, a CPU is offline, a group was removed, or the
     /// guardian has ended: the last incidents say why, as far as it is known. Looks at groups and CPUs; to be called now and then.
     pub fn has_ended(&mut self) -> bool {
-        self.look_outside();
+        if self.looked_outside.is_none_or(|looked| looked.elapsed() > OUTSIDE) {
+            self.look_outside();
+            self.looked_outside = Some(Instant::now());
+        }
         let freezers = self.common.freezers.iter().flatten().any(Freezer::has_ended);
         self.is_stopped() || freezers || !self.guardian.is_alive()
     }
@@ -401,6 +412,9 @@ fn inode(group: &GroupSettings) -> Option<u64> {
         Place::Cpus => None,
     }
 }
+
+/// Time between two looks at groups and CPUs, whatever happens.
+const OUTSIDE: Duration = Duration::from_millis(50);
 
 /// Time before a changed reservation is in force: no thread is late by as much.
 const CHANGE_NS: u64 = 100_000_000;
@@ -539,6 +553,7 @@ fn lock_machine() -> Result<File, RegulatorError> {
     if let Some(folder) = path.parent() {
         // Only root may enter it: others rely on what is in it.
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        check_folder(folder).map_err(failed)?;
     }
     // Any user could lock a file that can be read.
     let mut file =
@@ -561,6 +576,22 @@ fn lock_machine() -> Result<File, RegulatorError> {
     }
     file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
     Ok(file)
+}
+
+/// Fails unless the folder is this user's own, and closes it to others.
+fn check_folder(folder: &Path) -> std::io::Result<()> {
+    // Not what a link points to.
+    let found = std::fs::symlink_metadata(folder)?;
+    if !found.is_dir() || found.uid() != sys::user() {
+        let accepted = format!("a folder of user {}", sys::user());
+        return Err(std::io::Error::other(format!(
+            "{} is a {} of user {}; accepted is {accepted}",
+            folder.display(),
+            if found.is_dir() { "folder" } else { "file" },
+            found.uid()
+        )));
+    }
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))
 }
 
 const LOCK_TIME: Duration = Duration::from_secs(1);

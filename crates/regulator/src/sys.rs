@@ -579,6 +579,18 @@ pub(crate) unsafe fn close_number(number: RawFd) {
     unsafe { libc::close(number) };
 }
 
+/// The user by whose permissions this process acts.
+pub(crate) fn user() -> u32 {
+    // SAFETY: the call takes nothing.
+    unsafe { libc::geteuid() }
+}
+
+/// The parent of this process: while the one that has started it has a thread left, that one.
+pub(crate) fn parent() -> u32 {
+    // SAFETY: the call takes nothing.
+    unsafe { libc::getppid() }.unsigned_abs()
+}
+
 /// Reads what comes within a time, and appends it. Returns the number of bytes, 0 at the end; `None` when nothing comes.
 pub(crate) fn read_some(fd: BorrowedFd<'_>, time: Duration, out: &mut Vec<u8>) -> io::Result<Option<usize>> {
     let mut fds = [libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }];

@@ -38,11 +38,26 @@ impl Asked {
             (None, period) => period.unwrap_or(PERIOD),
         };
         let reader = Reader { sensor: &sensor, period, quantum: arguments.quantum };
+        let events =
+            |option: &str, text: &Option<String>| text.as_deref().map(|text| reader.events(option, text)).transpose();
+        let settings = |groups: Vec<GroupSettings>| -> Result<Settings, Failure> {
+            let guaranteed = events("--guaranteed", &arguments.guaranteed)?;
+            Ok(Settings {
+                period: Duration::from_nanos(period.0 / 1000),
+                guaranteed: guaranteed.map(|events| u32::try_from(events).unwrap_or(u32::MAX)),
+                peak: events("--peak", &arguments.peak)?,
+                backend: arguments.backend.into(),
+                sensor: sensor.clone(),
+                groups,
+            })
+        };
         let mut groups = Vec::new();
         if let Some(plan) = &plan {
             for (task, bandwidth) in &plan.tasks {
                 groups.push(reader.task(task, *bandwidth).map_err(|error| plan.fault(&error))?);
             }
+            // Its own faults go by its name.
+            settings(groups.clone())?.check().map_err(|error| plan.fault(&error))?;
         }
         for text in &arguments.groups {
             groups.push(reader.group(text)?);
@@ -50,22 +65,8 @@ impl Asked {
         for text in &arguments.cores {
             groups.push(reader.core(text)?);
         }
-        let events =
-            |option: &str, text: &Option<String>| text.as_deref().map(|text| reader.events(option, text)).transpose();
-        let guaranteed = events("--guaranteed", &arguments.guaranteed)?;
-        let settings = Settings {
-            period: Duration::from_nanos(period.0 / 1000),
-            guaranteed: guaranteed.map(|events| u32::try_from(events).unwrap_or(u32::MAX)),
-            peak: events("--peak", &arguments.peak)?,
-            backend: arguments.backend.into(),
-            sensor,
-            groups,
-        };
-        let is_planned = arguments.groups.is_empty() && arguments.cores.is_empty();
-        settings.check().map_err(|error| match &plan {
-            Some(plan) if is_planned => plan.fault(&error),
-            _ => error.into(),
-        })?;
+        let settings = settings(groups)?;
+        settings.check()?;
         let left_out = plan.map(|plan| plan.left_out).unwrap_or_default();
         Ok(Asked { settings, plan: arguments.plan.clone(), left_out })
     }

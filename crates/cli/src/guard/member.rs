@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use memtint_plan::{BandwidthEntry, BudgetKind, Task};
-use memtint_regulator::online_cpus;
+use memtint_regulator::{CgroupRoot, Snapshot, online_cpus};
 use serde::Serialize;
 
 use super::asked::events_of;
-use super::report::{GroupReport, Row};
+use super::report::GroupReport;
 use super::status::{Status, now_ns};
 use crate::output::Failure;
 
@@ -17,16 +17,23 @@ use crate::output::Failure;
 pub(crate) struct Member {
     group: GroupReport,
     cgroup: PathBuf,
+    /// When the program began, or else before that.
     before: Status,
+    /// Whether the program was in the group when it ended.
+    ended_there: bool,
 }
 
-/// What the report of a run says of it. Numbers are of all tasks in the group while the program ran.
+/// What the report of a run says of it. Numbers are of all tasks in the group, from the program's start to some periods after its end.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Regulation {
     group: String,
     cgroup: PathBuf,
     event: String,
     period_ns: u64,
+    /// CPUs on which the group is regulated.
+    cpus: Vec<usize>,
+    /// What the verdict leaves out.
+    not_considered: Vec<String>,
     /// In events per period; so is the bound.
     budget: u32,
     soft: bool,
@@ -37,7 +44,43 @@ pub(crate) struct Regulation {
     /// Why it is not kept.
     reason: Option<String>,
     /// `None` if they are not known.
-    sums: Option<Vec<Row>>,
+    sums: Option<Vec<Sums>>,
+}
+
+/// Of the group on a CPU, in events, or periods where they say so.
+#[derive(Clone, Debug, Serialize)]
+struct Sums {
+    cpu: usize,
+    periods: u64,
+    used: u64,
+    granted: u64,
+    donated: u64,
+    returned: u64,
+    reclaimed: u64,
+    throttled_periods: u64,
+    throttled_ns: u64,
+    underruns: u64,
+    shortfall: u64,
+    broken: u64,
+}
+
+impl Sums {
+    fn new(sums: &Snapshot) -> Sums {
+        Sums {
+            cpu: sums.cpu,
+            periods: sums.periods,
+            used: sums.used,
+            granted: sums.granted,
+            donated: sums.donated,
+            returned: sums.returned,
+            reclaimed: sums.reclaimed,
+            throttled_periods: sums.throttled_periods,
+            throttled_ns: sums.throttled_ns,
+            underruns: sums.underruns,
+            shortfall: sums.shortfall,
+            broken: sums.broken,
+        }
+    }
 }
 
 impl Regulation {
@@ -49,8 +92,6 @@ impl Regulation {
 
 /// How long a regulator on a busy machine may take to report.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between the end of a period and its account.
-const ACCOUNT_NS: u64 = 50_000_000;
 
 impl Member {
     /// Finds the group of a task, which must have the task's budget on all CPUs that the program may run on (`None`: all).
@@ -93,7 +134,25 @@ impl Member {
                 group.cpus
             )));
         }
-        Ok(Member { group, cgroup, before })
+        Ok(Member { group, cgroup, before, ended_there: false })
+    }
+
+    /// The program begins: what was before is not its.
+    pub(crate) fn begin(&mut self) {
+        // Without it, the account begins earlier.
+        if let Ok(Some(status)) = Status::read()
+            && self.before.is_of_the_same(&status)
+        {
+            self.before = status;
+        }
+    }
+
+    /// The program has ended, and its process id is still its own.
+    pub(crate) fn see_end(&mut self, program: i32) {
+        let groups = std::fs::read_to_string(format!("/proc/{program}/cgroup")).unwrap_or_default();
+        let path = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+        let root = CgroupRoot::find().map(|root| root.path().to_owned());
+        self.ended_there = matches!((path, root), (Some(path), Ok(root)) if root.join(path).starts_with(&self.cgroup));
     }
 
     /// The group's folder.
@@ -103,7 +162,8 @@ impl Member {
 
     /// The program has ended: waits until the regulator has accounted for its last period.
     pub(crate) fn end(self) -> Regulation {
-        let ended_ns = now_ns() + 2 * self.before.regulated.period_ns + ACCOUNT_NS;
+        // The period under way has ended by then.
+        let ended_ns = now_ns() + self.before.regulated.period_ns;
         let patience = PATIENCE + Duration::from_nanos(3 * self.before.regulated.period_ns);
         let begin = Instant::now();
         let mut last = Err("the regulator has not reported since the program ended".to_owned());
@@ -117,28 +177,40 @@ impl Member {
                     last = Err("the regulator has ended before the program".to_owned());
                     break;
                 }
-                Ok(Some(status)) if status.written_ns > ended_ns => {
+                Ok(Some(status)) if status.accounted_ns > ended_ns => {
                     last = Ok(self.sums(&status));
                     break;
                 }
-                // Being written.
-                Ok(Some(_)) | Err(_) => std::thread::sleep(Duration::from_millis(20)),
+                Ok(Some(_)) => {}
+                Err(error) => last = Err(error.to_string()),
             }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if last.is_ok() && !self.ended_there {
+            last = Err("the program was not in its group when it ended".to_owned());
         }
         let (verdict, reason, sums) = match last {
             Err(reason) => ("unknown", Some(reason), None),
-            Ok(sums) => match sums.iter().map(|row| row.sums.broken).sum::<u64>() {
+            Ok(sums) => match sums.iter().map(|sums| sums.broken).sum::<u64>() {
                 0 => ("kept", None, Some(sums)),
-                broken => ("broken", Some(format!("in {broken} periods")), Some(sums)),
+                broken => ("broken", Some(format!("{broken} times, as memtint guard has told")), Some(sums)),
             },
         };
-        let GroupReport { name, budget, soft, bound, .. } = self.group;
+        let GroupReport { name, cpus, budget, soft, bound, .. } = self.group;
+        let online = online_cpus().unwrap_or_default();
+        let others: Vec<usize> = online.into_iter().filter(|cpu| !cpus.contains(cpu)).collect();
+        let not_considered = match others.is_empty() {
+            true => Vec::new(),
+            false => vec![format!("what the program did on CPUs {others:?}, if it has let itself run there")],
+        };
         let Status { regulated, backend, .. } = self.before;
         Regulation {
             group: name,
             cgroup: self.cgroup,
             event: regulated.sensor.name,
             period_ns: regulated.period_ns,
+            cpus,
+            not_considered,
             budget,
             soft,
             bound,
@@ -150,8 +222,8 @@ impl Member {
     }
 
     /// What the group has done since the program began.
-    fn sums(&self, now: &Status) -> Vec<Row> {
+    fn sums(&self, now: &Status) -> Vec<Sums> {
         let both = now.sums.iter().zip(&self.before.sums).filter(|(row, _)| row.name == self.group.name);
-        both.map(|(row, before)| Row { name: row.name.clone(), sums: row.sums.since(&before.sums) }).collect()
+        both.map(|(row, before)| Sums::new(&row.sums.since(&before.sums))).collect()
     }
 }

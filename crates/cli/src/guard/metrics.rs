@@ -7,9 +7,8 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::str::FromStr;
@@ -94,8 +93,6 @@ impl Exporter {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .current_dir("/")
-            // A terminal's signals are the regulator's affair.
-            .process_group(0)
             .spawn()
             .map_err(|error| failed(error.to_string()))?;
         let (Some(input), Some(mut output)) = (process.stdin.take(), process.stdout.take()) else {
@@ -160,6 +157,7 @@ type Latest = Arc<Mutex<Option<(Status, Instant)>>>;
 const FRESH: Duration = Duration::from_secs(5);
 /// Connections at a time; others wait.
 const CONNECTIONS_MAX: usize = 16;
+const CONNECT_TIME: Duration = Duration::from_secs(1);
 const CONNECTION_TIME: Duration = Duration::from_secs(5);
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
@@ -196,38 +194,54 @@ fn bind(address: &Address) -> io::Result<Listener> {
     if is_left_over(path) {
         std::fs::remove_file(path)?;
     }
-    let listener = UnixListener::bind(path)?;
-    // The numbers are no secret; the folder says who may reach the socket.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+    // The numbers are no secret; the folder says who may reach the socket. Its mode is that of its creation: what has the name a moment
+    // later may be another's.
+    // SAFETY: the call takes a number; no other thread creates files.
+    let before = unsafe { libc::umask(0o111) };
+    let listener = UnixListener::bind(path);
+    // SAFETY: as above.
+    unsafe { libc::umask(before) };
+    let listener = listener?;
     listener.set_nonblocking(true)?;
     Ok(Listener::Unix(listener))
 }
 
 /// A socket that nobody listens to, as a killed process leaves it.
 fn is_left_over(path: &Path) -> bool {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
-    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    is_socket && UnixStream::connect(path).is_err_and(refused)
+    if !std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket()) {
+        return false;
+    }
+    // One that is listened to may let this wait for ever.
+    let (answer, answered) = mpsc::channel();
+    let path = path.to_owned();
+    std::thread::spawn(move || answer.send(UnixStream::connect(path).err().map(|error| error.kind())));
+    answered.recv_timeout(CONNECT_TIME) == Ok(Some(io::ErrorKind::ConnectionRefused))
 }
 
-/// Keeps what is open.
+/// Keeps what is open, but for the terminal: standard error is the null device from here on.
 fn leave_privileges() -> io::Result<()> {
     let checked = |result: libc::c_int| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
-    // SAFETY: these take numbers, and an empty list; there is one thread.
+    // Version 3 of the structures of capset(2): this thread, and no capability in three sets of two words.
+    let (header, none) = ([0x2008_0522_u32, 0], [0_u32; 6]);
+    // SAFETY: these take numbers, an empty list, and structures that outlive the call.
     unsafe {
+        checked(libc::setsid())?;
         checked(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
         if libc::geteuid() == 0 {
             checked(libc::setgroups(0, std::ptr::null()))?;
             checked(libc::setresgid(USER, USER, USER))?;
             checked(libc::setresuid(USER, USER, USER))?;
         }
+        checked(libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))?;
+        checked(libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) as libc::c_int)?;
     }
     io::stdout().write_all(READY.as_bytes())?;
     io::stdout().flush()?;
-    // SAFETY: the regulator reads until the end; nothing is written to standard output any more, and the null device takes its place.
+    // SAFETY: the regulator reads until the end; nothing is written to either any more, and the null device takes their place.
     unsafe {
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         checked(null)?;
+        checked(libc::dup2(null, libc::STDERR_FILENO))?;
         checked(libc::dup2(null, libc::STDOUT_FILENO))
     }
 }

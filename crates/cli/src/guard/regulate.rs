@@ -247,29 +247,39 @@ impl Watch<'_> {
     fn run(mut self, mut regulator: Regulator, tested: &[Tested], stop: &AtomicBool) -> Ending {
         regulator.reset_maxima();
         let (begin, before, work) = (Instant::now(), regulator.snapshot(), regulator.work());
-        let backend = self.tell_start(&regulator, tested)?;
-        let status = |regulated: &Regulated, now: &[Row]| {
-            Status::new(backend, regulated, begin.elapsed().as_secs_f64(), now.to_vec()).map(|status| status.text())
+        let backend = if regulator.decides_in_kernel() == Ok(true) { "bpf" } else { "threads" };
+        let status = |regulated: &Regulated, regulator: &Regulator| {
+            // Before the sums are read.
+            let accounted = regulator.accounted();
+            let sums = rows(regulated, &before, &regulator.snapshot());
+            Status::new((backend, regulated), accounted, begin.elapsed().as_secs_f64(), sums)
+                .map(|status| status.text())
         };
-        let file = StatusFile::new(&status(&self.regulated, &rows(&self.regulated, &before, &before))?)?;
+        let file = StatusFile::new(&status(&self.regulated, &regulator)?)?;
+        self.tell_start(&regulator, backend, tested)?;
         tell_service(NotifyState::Ready);
         let interval = Duration::from_nanos(self.arguments.interval.0 / 1000).max(Duration::from_millis(10));
         let until = self.arguments.seconds.map(|seconds| begin + Duration::from_secs(seconds.into()));
         let (mut next, mut last, mut broken) = (begin + interval, before.clone(), false);
-        let mut next_status = begin;
+        let (mut next_status, mut is_written) = (begin, true);
         while !stop.load(Ordering::Acquire) && until.is_none_or(|until| Instant::now() < until) {
             let wait = next.min(next_status).min(until.unwrap_or(next)).saturating_duration_since(Instant::now());
             regulator.wait(wait.min(PATIENCE));
-            let incidents = self.tell_incidents(&regulator)?;
-            broken |= incidents;
+            broken |= self.tell_incidents(&regulator)?;
             if regulator.has_ended() {
                 say("regulation has ended by itself: the last incident has the cause, or the guardian was ended");
                 broken = true;
                 break;
             }
-            if incidents || Instant::now() >= next_status {
-                let text = status(&self.regulated, &rows(&self.regulated, &before, &regulator.snapshot()))?;
-                file.write(&text)?;
+            if Instant::now() >= next_status {
+                let text = status(&self.regulated, &regulator)?;
+                let written = file.write(&text);
+                if let (Err(failure), true) = (&written, is_written) {
+                    say(&format!(
+                        "{failure}; regulation goes on, and memtint run cannot tell whether budgets are kept"
+                    ));
+                }
+                is_written = written.is_ok();
                 self.export(text);
                 next_status = Instant::now() + STATUS_INTERVAL;
             }
@@ -293,17 +303,12 @@ impl Watch<'_> {
         Ok(ExitCode::from(u8::from(broken)))
     }
 
-    /// Returns where it is decided.
-    fn tell_start(&self, regulator: &Regulator, tested: &[Tested]) -> Result<&'static str, Failure> {
-        let (backend, not_in_kernel) = match regulator.decides_in_kernel() {
-            Ok(true) => ("bpf", None),
-            Ok(false) => ("threads", None),
-            Err(reason) => ("threads", Some(reason)),
-        };
+    fn tell_start(&self, regulator: &Regulator, backend: &'static str, tested: &[Tested]) -> Result<(), Failure> {
+        let not_in_kernel = regulator.decides_in_kernel().err();
         let regulated = &self.regulated;
         if self.format == Format::Json {
             print_json_line(&Line::Started { schema: 1, regulated, backend, not_in_kernel, self_test: tested })?;
-            return Ok(backend);
+            return Ok(());
         }
         let mut text = regulated.text();
         // Writing into text cannot fail.
@@ -330,8 +335,7 @@ impl Watch<'_> {
                 one.least_budget.periods
             );
         }
-        print(&text)?;
-        Ok(backend)
+        print(&text)
     }
 
     /// Whether there were any.

@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ const BESIDE: &str = "/run/memtint/.guard.status";
 /// No regulator writes a larger one.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 const SCHEMA: u32 = 1;
-/// Older than this, it says nothing of the present. A regulator writes it each second.
+/// Older than this, it says nothing of the present. A regulator writes it several times a second.
 const FRESH_NS: u64 = 10_000_000_000;
 
 /// A regulator at a time.
@@ -28,8 +29,10 @@ pub(crate) struct Status {
     schema: u32,
     report: String,
     process: ProcessId,
-    /// Time since the machine was started, suspended or not.
-    pub(crate) written_ns: u64,
+    /// CLOCK_MONOTONIC; so is the next.
+    written_ns: u64,
+    /// Sums have all periods that had ended by then.
+    pub(crate) accounted_ns: u64,
     /// Since the self-test.
     pub(crate) seconds: f64,
     /// Where it is decided: bpf or threads.
@@ -42,13 +45,19 @@ pub(crate) struct Status {
 
 impl Status {
     /// Of this process.
-    pub(super) fn new(backend: &str, regulated: &Regulated, seconds: f64, sums: Vec<Row>) -> Result<Status, Failure> {
+    pub(super) fn new(
+        (backend, regulated): (&str, &Regulated),
+        accounted: Duration,
+        seconds: f64,
+        sums: Vec<Row>,
+    ) -> Result<Status, Failure> {
         let gone = || Failure::Sentence("/proc is not mounted".to_owned());
         Ok(Status {
             schema: SCHEMA,
             report: "guard-status".to_owned(),
             process: ProcessId::of(std::process::id()).ok_or_else(gone)?,
             written_ns: now_ns(),
+            accounted_ns: accounted.as_nanos() as u64,
             seconds,
             backend: backend.to_owned(),
             regulated: regulated.clone(),
@@ -57,6 +66,9 @@ impl Status {
     }
 
     /// The running regulator's; `None` if there is none.
+    ///
+    /// # Errors
+    /// Also a regulator that has not reported for 10 s.
     pub(crate) fn read() -> Result<Option<Status>, Failure> {
         let path = Path::new(FILE);
         let failed = |cause| Failure::File { path: path.to_owned(), done: "read", cause };
@@ -68,8 +80,16 @@ impl Status {
         let mut text = String::new();
         file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
         let status: Status = serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
-        let is_current = status.schema == SCHEMA && now_ns().saturating_sub(status.written_ns) < FRESH_NS;
-        Ok((is_current && status.process.is_alive()).then_some(status))
+        if status.schema != SCHEMA || !status.process.is_alive() {
+            return Ok(None);
+        }
+        if now_ns().saturating_sub(status.written_ns) > FRESH_NS {
+            let pid = status.process.pid;
+            return Err(Failure::Sentence(format!(
+                "the running memtint guard (process {pid}) has not reported for 10 s"
+            )));
+        }
+        Ok(Some(status))
     }
 
     /// Whether it is of the same regulator.
@@ -87,11 +107,11 @@ impl Status {
     }
 }
 
-/// Since the machine was started.
-pub(crate) fn now_ns() -> u64 {
+/// CLOCK_MONOTONIC.
+pub(super) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes to a structure of ours.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

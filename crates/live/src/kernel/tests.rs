@@ -72,6 +72,7 @@ fn options(asked: &KernelOptions, command: &[&str]) -> RunOptions {
         user: None,
         floor: crate::Floor::Kernel(asked.clone()),
         started: None,
+        ended: None,
     }
 }
 

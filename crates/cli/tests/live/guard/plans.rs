@@ -57,6 +57,8 @@ fn a_program_of_a_plan_runs_within_its_budget() {
     // A program that is started has some dozens of pages.
     assert!(of("used") > 1000 && of("periods") > 10 && of("broken") == 0, "{regulation}");
     assert_eq!(ended.report["not_enforced"], serde_json::json!([]));
+    let considered = regulation["not_considered"].to_string();
+    assert!(considered.contains(&format!("CPUs [{}", machine.first)), "{regulation}");
     // What the plan says is not what is kept, or not everywhere.
     let other = plan(&taken, &machine.cpu, "other.toml", "{ budget = \"1 MiB\", period_us = 1000 }");
     let soft = plan(&taken, &machine.cpu, "soft.toml", "{ budget = \"400 KiB\", period_us = 1000, kind = \"soft\" }");
@@ -121,6 +123,25 @@ fn a_program_that_outlives_the_regulator_says_so() {
     let problem = "bandwidth of the plan: unknown: the regulator has ended before the program";
     assert_eq!(ended.problems(), [problem]);
     assert!(ended.stderr.contains(problem), "{}", ended.stderr);
+}
+
+#[test]
+fn a_program_that_leaves_its_group_at_once_is_not_said_to_be_kept() {
+    let Some(taken) = common::Machine::take(&["sh"]) else { return };
+    let Some(machine) = Machine::beside(&taken) else { return };
+    let file = plan(&taken, &machine.cpu, "left.toml", BUDGET);
+    let guard = Guard::start(&[&PAGES[..], &["--plan", text(&file)]].concat());
+    let root = machine.groups.parent().expect("a mount").join("cgroup.procs");
+    let leave = ["sh", "-c", &format!("echo 0 >{}", root.display())].map(str::to_owned);
+    let colors = ["--plan", text(&file), "--task", "left"];
+    let ended = Launch::new(&taken, &leave).colors(&colors).colored().end_with_survivors();
+    ended.assert_success();
+    assert_eq!(ended.report["regulation"]["verdict"], "unknown", "{}", ended.report);
+    assert_eq!(ended.problems(), ["bandwidth of the plan: unknown: the program was not in its group when it ended"]);
+    // It may have been listed before it left.
+    let ((_, incidents), status) = guard.end_with_incidents();
+    assert!(incidents.iter().all(|one| one["cause"] == "task-left"), "{incidents:?}");
+    assert_eq!(status, i32::from(!incidents.is_empty()));
 }
 
 #[test]
