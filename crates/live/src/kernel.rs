@@ -158,7 +158,7 @@ fn begin(
 
 impl Means {
     fn find(options: &RunOptions, asked: &KernelOptions) -> Result<Means, RunError> {
-        // A process is in one group: a run that is to be in another one has none of its own.
+        // A process is in one group: a run that is to be in another one makes none.
         if let Some(parent) = asked.floor.group.as_ref().filter(|_| options.cgroup.is_none())
             && let Some(group) = Group::below(parent, asked, options.strict)?
         {

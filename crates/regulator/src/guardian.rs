@@ -80,7 +80,7 @@ impl Guardian {
             })
             .map_err(RegulatorError::Thread)?;
         if is_alone.recv() == Ok(true) {
-            // SAFETY: the owner of this number is the thread, which has a table of its own.
+            // SAFETY: the owner of this number is the thread, which has its own table.
             unsafe { sys::close_number(number) };
         }
         let groups = groups.iter().map(|&group| group.clone()).collect();

@@ -1,6 +1,6 @@
 //! The numbers of a regulator as OpenMetrics, over HTTP.
 //!
-//! What comes over the socket is read by a process of its own, which has no privileges: the regulator sends it a status now and then,
+//! What comes over the socket is read by a separate process without privileges: the regulator sends it a status now and then,
 //! and hears nothing from it.
 
 use std::convert::Infallible;
@@ -206,7 +206,7 @@ fn bind(address: &Address) -> io::Result<Listener> {
     Ok(Listener::Unix(listener))
 }
 
-/// A socket that nobody listens to, as a killed process leaves it.
+/// A socket without a listener, as a killed process leaves it.
 fn is_left_over(path: &Path) -> bool {
     if !std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket()) {
         return false;

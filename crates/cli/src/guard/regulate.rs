@@ -70,7 +70,7 @@ pub(super) struct RegulateArguments {
     /// Time between two reports.
     #[arg(long, value_name = "TIME", default_value = "1 s")]
     interval: Picoseconds,
-    /// Serve the numbers as OpenMetrics over HTTP, at a loopback address (127.0.0.1:9464, [::1]:9464) or a Unix socket (an absolute path).
+    /// Serve the numbers as OpenMetrics over HTTP, at a loopback address (`127.0.0.1:9464`, `[::1]:9464`) or a Unix socket (an absolute path).
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<Address>,
     /// Print what would be written and opened, and exit.

@@ -1,4 +1,4 @@
-//! What `memtint guard --metrics` serves, and to whom.
+//! What `memtint guard --metrics` serves, and what its process may do.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -94,7 +94,7 @@ fn redis_sort_and_a_hog_keep_to_their_budgets_and_say_what_they_say_alone() {
     });
     assert!(alone == beside, "programs say something else under their budgets");
     let (ended, status) = guard.end_with_incidents();
-    // A read of a file faults in the kernel, which does not let the regulator run before it is done: that is told, and nothing else.
+    // A read of a file faults in the kernel, which does not let the regulator run before it is done: that is reported, and nothing else.
     let causes: Vec<&str> = ended.1.iter().map(|one| one["cause"].as_str().expect("text")).collect();
     assert!(causes.iter().all(|cause| ["in-kernel", "skid", "late"].contains(cause)), "{ended:?}");
     assert_eq!(status, i32::from(!causes.is_empty()), "{ended:?}");
