@@ -305,6 +305,12 @@ impl Kernel {
         words.shared.reclaim_step.fetch_max(quantum, Ordering::Relaxed);
     }
 
+    /// How long the programs have run in interrupts, on all CPUs, while statistics were on.
+    pub(crate) fn time_ns(&self) -> u64 {
+        let programs = [&self.overflow, &self.period];
+        programs.iter().map(|program| sys::program_time_ns(program.as_fd()).unwrap_or(0)).sum()
+    }
+
     /// Begins a new account of greatest values.
     pub(crate) fn reset_maxima(&self) {
         for seat in &self.words().seats {

@@ -27,9 +27,10 @@ pub(crate) struct Guardian {
     pulse: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// Heartbeat interval. After `SILENCE` without a heartbeat, the guardian assumes that the regulator is stopped, and thaws.
+/// Heartbeat interval. When the guardian has waited for a heartbeat in vain so many times, one after the other, it assumes that the
+/// regulator is stopped, and thaws. A machine that has stood still for a second is no such silence: one wait ends with it.
 const PULSE: Duration = Duration::from_millis(100);
-const SILENCE: Duration = Duration::from_secs(1);
+const WAITS: u32 = 10;
 
 impl Guardian {
     /// Starts `command`, which calls [`guard`], and waits until it has read which groups there are. It keeps `lock` open, so that no
@@ -160,12 +161,16 @@ pub fn guard() -> io::Result<()> {
     sys::close_output();
     drop(input);
     let stdin = io::stdin();
-    let mut is_finished = false;
+    let (mut is_finished, mut silent) = (false, 0);
     loop {
         let mut words = Vec::new();
-        match sys::read_some(stdin.as_fd(), SILENCE, &mut words) {
+        match sys::read_some(stdin.as_fd(), PULSE, &mut words) {
             Ok(Some(0)) | Err(_) => break,
-            Ok(Some(_)) => is_finished |= words.ends_with(FINISHED),
+            Ok(Some(_)) => {
+                silent = 0;
+                is_finished |= words.ends_with(FINISHED);
+            }
+            Ok(None) if silent < WAITS => silent += 1,
             Ok(None) => groups.iter().for_each(Cgroup::thaw),
         }
     }

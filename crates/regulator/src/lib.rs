@@ -47,7 +47,7 @@ pub use freezer::FreezerCost;
 pub use guardian::guard as run_guardian;
 pub use load::{Load, run as run_load};
 pub use promise::{Cause, Incident, Snapshot};
-pub use regulator::{Programs, Regulator};
+pub use regulator::{ProgramStatistics, Programs, Regulator};
 pub use self_test::{Seen, Tested, self_test};
 pub use sensor::{Event, Sensor};
 pub use settings::{Backend, GroupSettings, Place, Settings, online_cpus};

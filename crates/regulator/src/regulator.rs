@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,6 +47,19 @@ impl Programs {
         let mut command = Command::new(&self.program);
         command.args(&self.guardian);
         command
+    }
+}
+
+/// While it lives, the kernel takes the time of every BPF program of the machine, which makes each a little slower.
+#[derive(Debug)]
+pub struct ProgramStatistics {
+    _on: OwnedFd,
+}
+
+impl ProgramStatistics {
+    /// Switches them on; `None` where the kernel refuses.
+    pub fn begin() -> Option<ProgramStatistics> {
+        aya::sys::enable_stats(aya::sys::Stats::RunTime).ok().map(|on| ProgramStatistics { _on: on })
     }
 }
 
@@ -330,6 +343,12 @@ impl Regulator {
             (*cpu, time(&work.total_ns), time(&work.occupied_ns))
         };
         self.works.iter().map(of).collect()
+    }
+
+    /// How long the kernel's programs have run in interrupts, on all CPUs: what no thread's time has. Counted while
+    /// [`ProgramStatistics`] are on; `None` where threads decide.
+    pub fn program_time(&self) -> Option<Duration> {
+        self.kernel.as_ref().map(|kernel| Duration::from_nanos(kernel.time_ns()))
     }
 
     /// For each group what its freezer has taken; `None` if it is not frozen.

@@ -174,6 +174,7 @@ impl Drop for Ring {
 /// Commands of bpf(2), and BPF_PERF_EVENT, of linux/bpf.h.
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_PERF_EVENT: u32 = 41;
 
@@ -223,6 +224,17 @@ pub(crate) fn run_program(program: BorrowedFd<'_>, arguments: &[u64]) -> io::Res
     unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes) }?;
     let second = attributes[0].to_ne_bytes();
     Ok(u32::from_ne_bytes([second[4], second[5], second[6], second[7]]))
+}
+
+/// How long a program has run in all, in nanoseconds: while statistics were on.
+pub(crate) fn program_time_ns(program: BorrowedFd<'_>) -> io::Result<u64> {
+    /// `run_time_ns` of `struct bpf_prog_info`, in words of eight bytes.
+    const RUN_TIME: usize = 24;
+    let mut info = [0_u64; RUN_TIME + 1];
+    let mut attributes = [pair(program.as_raw_fd() as u32, size_of_val(&info) as u32), info.as_mut_ptr() as u64];
+    // SAFETY: the kernel writes at most the size that it has been given.
+    unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }?;
+    Ok(info[RUN_TIME])
 }
 
 /// A value of an array map with one entry, shared with the kernel. All bit patterns are valid for `T`, which consists of atomic words.

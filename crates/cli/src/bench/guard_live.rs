@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use memtint_guard::Kind;
 use memtint_regulator::{
-    Backend, CgroupRoot, GroupSettings, Place, Programs, Regulator, Sensor, Settings, online_cpus,
+    Backend, CgroupRoot, GroupSettings, Place, ProgramStatistics, Programs, Regulator, Sensor, Settings, online_cpus,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -69,6 +69,8 @@ struct Run {
     most_in_a_period: u64,
     /// Of one CPU's time: regulator thread and freezer.
     regulator_percent: f64,
+    /// The same of the programs in the kernel, beside the threads; `None` without them.
+    programs_percent: Option<f64>,
     /// From waking up, because of a budget that is used up, until the group has stopped.
     occupied_percent: f64,
     /// What the companion had of the throttled time; `None` when there was none.
@@ -166,6 +168,7 @@ pub(super) fn bench_live(arguments: &GuardArguments, format: Format) -> Ending {
         "beyond",
         "most",
         "regulator %",
+        "programs %",
         "occupied %",
         "usable %",
         "freeze ms",
@@ -232,7 +235,7 @@ impl Run {
         cells.extend(
             [self.throttled_periods, self.periods_beyond, self.most_in_a_period].map(|number| number.to_string()),
         );
-        cells.extend([self.regulator_percent, self.occupied_percent].map(one));
+        cells.extend([one(self.regulator_percent), some(self.programs_percent), one(self.occupied_percent)]);
         cells.extend([some(self.usable_percent), some(self.slowest_freeze_ms)]);
         cells
     }
@@ -274,6 +277,7 @@ impl Bench {
             load.join(&self.root.path().join("memtint-guard").join(GROUP))?;
         }
         let before = regulator.as_ref().map(Regulator::snapshot);
+        let _statistics = regulator.as_ref().and_then(Regulator::program_time).and_then(|_| ProgramStatistics::begin());
         let companion = Companion::start(self.cpu);
         let begin = Instant::now();
         let caused = load.run()?;
@@ -288,6 +292,7 @@ impl Bench {
             periods_beyond: 0,
             most_in_a_period: 0,
             regulator_percent: 0.0,
+            programs_percent: None,
             occupied_percent: 0.0,
             usable_percent: None,
             slowest_freeze_ms: None,
@@ -303,6 +308,7 @@ impl Bench {
             let freezer = regulator.freezer_costs()[0];
             let freezing = freezer.map_or(Duration::ZERO, |cost| cost.processor);
             run.regulator_percent = (total + freezing).as_secs_f64() / seconds * 100.0;
+            run.programs_percent = regulator.program_time().map(|time| time.as_secs_f64() / seconds * 100.0);
             run.occupied_percent = occupied.as_secs_f64() / seconds * 100.0;
             run.usable_percent = (throttled > 0.0).then(|| (left.as_secs_f64() / throttled * 100.0).min(100.0));
             run.slowest_freeze_ms = freezer.map(|cost| cost.slowest.as_secs_f64() * 1e3);
