@@ -234,11 +234,6 @@ impl CpuAttendant {
                 self.end(Cause::CpuOffline);
                 return Ok(());
             }
-            // What has used its budget stops before anything else is done.
-            if self.seats.iter().any(|seat| seat.is_throttled(&self.kernel) && !seat.held) {
-                self.follow()?;
-                self.occupy(begin_ns)?;
-            }
             // Suspended on an idle CPU. Until it goes on in step, overflows and the timer make up for it.
             self.is_clock_off |= self.clock.drain();
             if fds[0].revents != 0 {
