@@ -27,7 +27,7 @@ pub(crate) struct Guardian {
     pulse: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// Heartbeat interval. When the guardian has waited for a heartbeat in vain so many times, one after the other, it assumes that the
+/// Heartbeat interval. When the guardian has waited in vain for as many heartbeats as this, one after the other, it assumes that the
 /// regulator is stopped, and thaws. A machine that has stood still for a second is no such silence: one wait ends with it.
 const PULSE: Duration = Duration::from_millis(100);
 const WAITS: u32 = 10;
