@@ -32,13 +32,7 @@ pub(crate) struct ProcessId {
 impl ProcessId {
     /// `None` when there is no such process, or it has ended.
     pub(crate) fn of(pid: u32) -> Option<ProcessId> {
-        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-        let stat = String::from_utf8_lossy(&stat);
-        // The command's name may itself hold blanks and brackets.
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-        let state = fields.next()?;
-        let start = fields.nth(18)?.parse().ok()?;
-        (!matches!(state, "Z" | "X" | "x")).then_some(ProcessId { pid, start })
+        memtint_regulator::process_start(pid).map(|start| ProcessId { pid, start })
     }
 
     pub(crate) fn is_alive(self) -> bool {

@@ -46,6 +46,7 @@ pub use error::RegulatorError;
 pub use freezer::FreezerCost;
 pub use guardian::guard as run_guardian;
 pub use load::{Load, run as run_load};
+pub use members::process_start;
 pub use promise::{Cause, Incident, Snapshot};
 pub use regulator::{ProgramStatistics, Programs, Regulator};
 pub use self_test::{Seen, Tested, self_test};

@@ -568,7 +568,7 @@ pub(crate) fn inheritable(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy as RawFd) })
 }
 
-/// Gives the calling thread a table of descriptors of its own, in which this one only is open: the kernel closes it as soon as the thread
+/// Gives the calling thread a separate table of descriptors, in which this one only is open: the kernel closes it as soon as the thread
 /// has ended, however many others live on. The copy in the table before stays open ([`close_number`]).
 pub(crate) fn keep_only(fd: BorrowedFd<'_>) -> io::Result<()> {
     let number = fd.as_raw_fd() as u32;

@@ -65,7 +65,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The user that serves: nobody.
+/// The user that serves: the one without files and rights.
 pub(super) const USER: u32 = 65534;
 const READY: &str = "ready\n";
 const STACK_BYTES: usize = 64 << 10;
@@ -157,6 +157,7 @@ type Latest = Arc<Mutex<Option<(Status, Instant)>>>;
 const FRESH: Duration = Duration::from_secs(5);
 /// Connections at a time; others wait.
 const CONNECTIONS_MAX: usize = 16;
+const RETRY: Duration = Duration::from_millis(100);
 const CONNECT_TIME: Duration = Duration::from_secs(1);
 const CONNECTION_TIME: Duration = Duration::from_secs(5);
 const REQUEST_BYTES_MAX: usize = 8 << 10;
@@ -194,8 +195,8 @@ fn bind(address: &Address) -> io::Result<Listener> {
     if is_left_over(path) {
         std::fs::remove_file(path)?;
     }
-    // The numbers are no secret; the folder says who may reach the socket. Its mode is that of its creation: what has the name a moment
-    // later may be another's.
+    // The numbers are no secret; the folder says who may reach the socket. It gets its mode when it is made: a moment
+    // later, the name may stand for a file of another user.
     // SAFETY: the call takes a number; no other thread creates files.
     let before = unsafe { libc::umask(0o111) };
     let listener = UnixListener::bind(path);
@@ -255,42 +256,35 @@ fn read_all(latest: &Latest) {
     }
 }
 
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+enum Accepting {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
 async fn serve(listener: Listener, latest: Latest) -> io::Result<()> {
+    let accepting = match listener {
+        Listener::Tcp(listener) => Accepting::Tcp(tokio::net::TcpListener::from_std(listener)?),
+        Listener::Unix(listener) => Accepting::Unix(tokio::net::UnixListener::from_std(listener)?),
+    };
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    match listener {
-        Listener::Tcp(listener) => {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            loop {
-                let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
-                match listener.accept().await {
-                    Ok((stream, _)) => tokio::spawn(connection(stream, Arc::clone(&latest), place)),
-                    Err(_) => pause().await,
-                };
-            }
-        }
-        Listener::Unix(listener) => {
-            let listener = tokio::net::UnixListener::from_std(listener)?;
-            loop {
-                let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
-                match listener.accept().await {
-                    Ok((stream, _)) => tokio::spawn(connection(stream, Arc::clone(&latest), place)),
-                    Err(_) => pause().await,
-                };
-            }
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+        let accepted: io::Result<Box<dyn Stream>> = match &accepting {
+            Accepting::Tcp(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as _),
+            Accepting::Unix(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as _),
+        };
+        match accepted {
+            Ok(stream) => drop(tokio::spawn(connection(stream, Arc::clone(&latest), place))),
+            // A connection that was given up, or too many files: it is tried again.
+            Err(_) => tokio::time::sleep(RETRY).await,
         }
     }
 }
 
-/// A connection that was given up, or too many files: it is tried again.
-async fn pause() -> tokio::task::JoinHandle<()> {
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    tokio::spawn(async {})
-}
-
-async fn connection<S>(stream: S, latest: Latest, _place: tokio::sync::OwnedSemaphorePermit)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+async fn connection(stream: Box<dyn Stream>, latest: Latest, _place: tokio::sync::OwnedSemaphorePermit) {
     let service = service_fn(move |request| {
         let latest = Arc::clone(&latest);
         async move { Ok::<_, Infallible>(answer(&request, &latest)) }
