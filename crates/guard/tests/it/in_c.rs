@@ -1,5 +1,5 @@
 //! Does the state machine in C, for use in the kernel, decide as this crate does? `kernel/modules/memguard/guard.h` is built for user
-//! space with sanitizers, and replays logs of random events.
+//! space with sanitizers, and replays logs of random events. So is `request.h`, which reads what is written to the module.
 //!
 //! `cargo test -p memtint-guard --test it in_c::`. Needs make and gcc.
 
@@ -70,4 +70,50 @@ fn cores_that_run_at_the_same_time_get_no_more_than_all_budgets() {
     // However the threads are scheduled, one of them uses all of the least budget once.
     let most = text.split(" at most ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
     assert!(most.is_some_and(|most: u32| (30..=130).contains(&most)), "{text}");
+}
+
+const REQUEST: &str = "memtint-guard 1\nperiod 1000000\nevent user 4 1c2 0 ff\nskid 200\nstep 25\nsharing spare\n\
+                       group 100 hard 25 2\ngroup 2000000 soft 500 0 3 8191\nend\n";
+
+fn read_request(text: &str) -> String {
+    String::from_utf8(answer("request", &[], text.as_bytes())).expect("text")
+}
+
+#[test]
+fn a_request_is_read_as_it_is_written() {
+    let expected = "period 1000000 event user 4 1c2 0 ff skid 200 step 25 sharing spare\n\
+                    group 100 hard 25 2\ngroup 2000000 soft 500 0 3 8191\n";
+    assert_eq!(read_request(REQUEST), expected);
+}
+
+#[test]
+fn a_request_that_is_not_right_is_refused_with_its_line() {
+    for (right, wrong, refusal) in [
+        ("memtint-guard 1", "memtint-guard 2", "line 1: the first line is not"),
+        ("period 1000000\n", "period 1000000 \n", "line 2: more on this line"),
+        ("period 1000000", "period 99999999999999999999", "line 2: the period is not"),
+        ("event user", "event kernel", "line 3: the event is not"),
+        ("ff\n", "10000000000000000\n", "line 3: the event is not"),
+        ("skid 200", "skid -1", "line 4: the skid is not"),
+        ("step 25", "step 0", "line 5: the step is not"),
+        ("hard", "harder", "line 7: the kind is not"),
+        ("hard 25 2", "hard 25", "line 7: a number or word is missing"),
+        ("8191", "8192", "line 8: a CPU is not"),
+        ("0 3 8191", "0 3 2", "line 8: a CPU has two budgets"),
+        ("group 2000000", "group 2147483647", "line 9: budgets, quanta and skids add up to more"),
+        ("end\n", "end", "line 9: more on this line than it has, or no newline"),
+        ("end\n", "end\n\n", "line 10: something follows the end"),
+    ] {
+        assert!(REQUEST.contains(right), "{right}");
+        let found = read_request(&REQUEST.replacen(right, wrong, 1));
+        assert!(found.starts_with(&format!("refused {refusal}")), "{wrong}: {found}");
+    }
+}
+
+#[test]
+fn no_request_is_read_beyond_its_end() {
+    let text = String::from_utf8(answer("request", &["200000", "1"], REQUEST.as_bytes())).expect("text");
+    // Some changes leave it right: the unchanged, and other digits.
+    let accepted = text.split(' ').next().and_then(|count| count.parse::<u32>().ok());
+    assert!(accepted.is_some_and(|count| (50_000..150_000).contains(&count)), "{text}");
 }

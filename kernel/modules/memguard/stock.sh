@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# stock.sh FLAVOR: unpacks a stock Debian kernel and the headers that modules for it are built with into the user's cache, unless they are
+# there. Prints the kernel's path and the folder of the headers. Flavors: cloud and rt (6.12; rt is PREEMPT_RT); headers only, and - for the
+# kernel: old (6.1), and riscv64 (Debian 13's 6.12, compiled with CC=riscv64-linux-gnu-gcc).
+set -euo pipefail
+
+# shellcheck source=kernel/package.sh
+. "$(dirname "$0")/../../package.sh"
+flavor=${1:-}
+here=$(cd "$(dirname "$0")" && pwd)
+case $flavor in
+    riscv64) series='' name='' ;;
+    cloud | rt) series=6.12 name=$flavor-amd64 ;;
+    old) series=6.1 name=cloud-amd64 ;;
+    *) fail "\"$flavor\" is no flavor; accepted are cloud, rt, old, riscv64" ;;
+esac
+# Apart from what other scripts unpack.
+cache=$cache/modules
+place=$cache/$flavor
+
+newest_headers() {
+    apt-cache pkgnames linux-headers-$series. | grep -E "^linux-headers-[0-9.]+[^-]*(-[0-9]+)?-$name\$" | sort -V | tail -n 1 | grep .
+}
+
+# Of a release, RELEASE-FLAVOR-amd64: what its headers include. PREEMPT_RT has a tree of its own.
+common() {
+    local base=${1%"-$name"}
+    case $flavor in rt) echo "linux-headers-$base-common-rt" ;; *) echo "linux-headers-$base-common" ;; esac
+}
+
+# What its headers compile with; named by the series alone in 6.1.
+kbuild() {
+    case $flavor in old) echo linux-kbuild-6.1 ;; *) echo "linux-kbuild-${1%"-$name"}" ;; esac
+}
+
+add() {
+    unpack "$1" "$2" || fail "could not fetch $1: $(tail -n 3 "$package_log" | tr '\n' ' ')"
+    cp -a "$cache/$1/." "$place.part"
+    rm -rf "${cache:?}/$1"
+}
+
+fetch_all() {
+    local release
+    rm -rf "$place.part"
+    mkdir -p "$place.part"
+    : >"$package_log"
+    if ! release=$(newest_headers); then
+        timeout -s KILL 300 apt-get update -o DPkg::Lock::Timeout=200 >>"$package_log" 2>&1 </dev/null || true
+        release=$(newest_headers) || fail "the package lists have no headers for Linux $series, $name"
+    fi
+    release=${release#linux-headers-}
+    add "linux-headers-$release" './usr/*'
+    add "$(common "$release")" './usr/*'
+    add "$(kbuild "$release")" './usr/*'
+    if [ "$flavor" != old ]; then add "linux-image-$release" './boot/vmlinuz-*'; fi
+    # It names the place where the package would be installed.
+    sed -i "s#include /usr/src#include $place/usr/src#" "$place.part/usr/src/linux-headers-$release/Makefile"
+    rm -rf "$place"
+    mv "$place.part" "$place"
+}
+
+# Its headers are those of the kernel of riscv64.sh. What they compile with runs on this machine: it is that of cloud, which has the same
+# source.
+link_riscv64() {
+    local headers common kbuild tools
+    headers=$("$here/../../qemu/riscv64.sh" headers)
+    tools=$(echo "$(dirname "$("$here/stock.sh" cloud | cut -d ' ' -f 2)")"/../lib/linux-kbuild-*)
+    common=$(basename "$headers")
+    common=${common%-riscv64}-common
+    kbuild=$(basename "$(dirname "$(readlink "$headers/scripts")")")
+    rm -rf "$place.part"
+    mkdir -p "$place.part/usr/src" "$place.part/usr/lib"
+    cp -a "$headers" "$headers/../../../../$common/usr/src/$common" "$place.part/usr/src"
+    ln -s "$tools" "$place.part/usr/lib/$kbuild"
+    sed -i "s#include /usr/src#include $place/usr/src#" "$place.part/usr/src/$(basename "$headers")/Makefile"
+    rm -rf "$place"
+    mv "$place.part" "$place"
+}
+
+mkdir -p "$cache"
+exec 9>"$cache/lock-$flavor"
+flock 9
+if [ ! -d "$place" ]; then
+    case $flavor in riscv64) link_riscv64 ;; *) fetch_all ;; esac
+fi
+kernel=$(find "$place/boot" -name 'vmlinuz-*' 2>/dev/null || echo -)
+echo "$kernel $(find "$place/usr/src" -maxdepth 1 -name "linux-headers-*-${name:-$flavor}")"
