@@ -77,9 +77,12 @@ need_test() {
 # and is skipped without these.
 fetch_kernels() {
     if [ "$purpose" != test ]; then return; fi
-    local harness target=riscv64gc-unknown-linux-gnu
+    local harness flavor target=riscv64gc-unknown-linux-gnu
     harness=$(dirname "$0")/../kernel/qemu
     "$harness/kernel.sh" >/dev/null || echo "setup: going on without a kernel for tests/it/stock_kernel.rs" >&2
+    for flavor in cloud rt old; do
+        "$harness/../modules/memguard/stock.sh" $flavor >/dev/null || echo "setup: going on without kernels for tests/it/memguard_module.rs" >&2
+    done
     "$harness/riscv64.sh" fetch || echo "setup: going on without a kernel for tests/it/riscv64.rs" >&2
     if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
         rustup target add $target >&2 || echo "setup: going on without the Rust target $target" >&2

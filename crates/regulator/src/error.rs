@@ -128,6 +128,14 @@ pub enum RegulatorError {
         /// Why it has failed.
         reason: String,
     },
+    /// The kernel module, or its device.
+    #[error("{device}: {reason}")]
+    Module {
+        /// The device.
+        device: &'static str,
+        /// What it has refused, or why it cannot be used.
+        reason: String,
+    },
     /// A group that would be stopped for longer than the kernel allows.
     #[error(
         "{group} may have to be stopped for {percent:.0} % of the time by occupying CPU {cpu}, and {reason} lets other tasks run beyond {limit_percent:.0} %; accepted is a cgroup (--group), which is frozen instead, or a budget that no more than {limit_percent:.0} % of the time is taken from (--peak says how fast the CPU can be)"

@@ -7,6 +7,7 @@
 //! in threads         where there is no BPF: a regulator thread per regulated CPU asks memtint_guard itself    (modules cpu, seat)
 //! either             a counter for each group on this CPU; the thread occupies the CPU until a throttled group is frozen
 //! freezer            one thread per group, on its CPUs, of higher priority: writes cgroup.freeze, which may sleep (module freezer)
+//! or in a module     of the kernel, for whole CPUs: one thread takes its sums and incidents over                (module module)
 //! guardian           a process: thaws all groups when the regulator has ended, however it ended                  (module guardian)
 //! ```
 //!
@@ -32,6 +33,7 @@ mod freezer;
 mod guardian;
 mod load;
 mod members;
+mod module;
 mod promise;
 mod regulator;
 mod seat;

@@ -25,6 +25,7 @@ use crate::error::RegulatorError;
 use crate::freezer::{Freezer, FreezerCost, STACK_BYTES};
 use crate::guardian::Guardian;
 use crate::members::Members;
+use crate::module::{Follower, Module};
 use crate::promise::{Cause, Incident, Snapshot, Sums};
 use crate::seat::{Bell, Common, Seat};
 use crate::settings::{Backend, GroupSettings, Place, Settings, online_cpus};
@@ -63,6 +64,23 @@ impl ProgramStatistics {
     }
 }
 
+/// Where it is decided which group runs.
+#[derive(Debug)]
+enum Decider {
+    Threads,
+    Programs(Arc<Kernel>),
+    Module(Arc<Module>),
+}
+
+impl Decider {
+    fn programs(&self) -> Option<&Arc<Kernel>> {
+        match self {
+            Decider::Programs(kernel) => Some(kernel),
+            _ => None,
+        }
+    }
+}
+
 /// Real-time priorities: a freezer preempts the regulator thread that asks it, on the same CPU, at once.
 const REGULATOR_PRIORITY: i32 = 98;
 const FREEZER_PRIORITY: i32 = 99;
@@ -77,14 +95,15 @@ pub struct Regulator {
     threads: Vec<JoinHandle<()>>,
     works: Vec<(usize, Arc<Work>)>,
     common: Arc<Common>,
-    guardian: Guardian,
+    /// `None` where nothing would be left behind.
+    guardian: Option<Guardian>,
     looked_outside: Option<Instant>,
     /// Of each group with a cgroup.
     members: Vec<Option<Members>>,
     /// Of the cgroups, and the CPUs that were online at the start.
     inodes: Vec<Option<u64>>,
     online: Vec<usize>,
-    kernel: Option<Arc<Kernel>>,
+    decider: Decider,
     not_in_kernel: Option<String>,
     _lock: File,
 }
@@ -96,21 +115,23 @@ impl Regulator {
     /// [`RegulatorError`]; nothing is left behind then.
     pub fn start(settings: Settings, programs: Programs) -> Result<Regulator, RegulatorError> {
         settings.check()?;
-        if settings.backend == Backend::Threads {
-            return Regulator::start_with(settings, programs, None, None);
-        }
         let auto = settings.backend == Backend::Auto;
-        let started = Kernel::load()
-            .and_then(|kernel| Regulator::start_with(settings.clone(), programs.clone(), Some(Arc::new(kernel)), None));
+        let decider = match settings.backend {
+            Backend::Threads => Ok(Decider::Threads),
+            Backend::Kernel => Module::open().map(|module| Decider::Module(Arc::new(module))),
+            Backend::Bpf | Backend::Auto => Kernel::load().map(|kernel| Decider::Programs(Arc::new(kernel))),
+        };
+        let started =
+            decider.and_then(|decider| Regulator::start_with(settings.clone(), programs.clone(), decider, None));
         match started {
             Err(error @ RegulatorError::Bpf { .. }) if auto => {
-                Regulator::start_with(settings, programs, None, Some(error.to_string()))
+                Regulator::start_with(settings, programs, Decider::Threads, Some(error.to_string()))
             }
             other => other,
         }
     }
 
-    /// Whether the kernel can decide here.
+    /// Whether BPF programs can decide here.
     ///
     /// # Errors
     /// [`RegulatorError::Bpf`]: why not.
@@ -121,7 +142,7 @@ impl Regulator {
     fn start_with(
         settings: Settings,
         programs: Programs,
-        kernel: Option<Arc<Kernel>>,
+        decider: Decider,
         not_in_kernel: Option<String>,
     ) -> Result<Regulator, RegulatorError> {
         let lock = lock_machine()?;
@@ -137,7 +158,11 @@ impl Regulator {
         });
         let groups: Vec<&Cgroup> = groups.collect();
         // Before there is anything to leave behind.
-        let guardian = Guardian::start(programs.guardian(), root.as_ref(), &groups, &lock)?;
+        let guardian = match decider {
+            // The kernel ends it with this process.
+            Decider::Module(_) => None,
+            _ => Some(Guardian::start(programs.guardian(), root.as_ref(), &groups, &lock)?),
+        };
         groups.iter().try_for_each(|group| group.create())?;
         let online = online_cpus()?;
         let freezers = settings.groups.iter().map(freezer).collect::<Result<Vec<_>, _>>()?;
@@ -161,11 +186,11 @@ impl Regulator {
             stop: AtomicBool::new(false),
             begun: AtomicUsize::new(0),
         });
-        if let Some(kernel) = &kernel {
+        if let Decider::Programs(kernel) = &decider {
             kernel.set_up(&config, EWMA_SHIFT)?;
         }
         let mut regulator = Regulator {
-            kernel,
+            decider,
             not_in_kernel,
             looked_outside: None,
             members: settings.groups.iter().map(|group| members(group, root.as_ref())).collect(),
@@ -180,8 +205,32 @@ impl Regulator {
             online,
             _lock: lock,
         };
-        regulator.start_threads(&cpus, cores)?;
+        match &regulator.decider {
+            Decider::Module(module) => {
+                let module = Arc::clone(module);
+                regulator.start_module(module)?;
+            }
+            _ => regulator.start_threads(&cpus, cores)?,
+        }
         Ok(regulator)
+    }
+
+    /// Has the module regulate, and a thread take over what it counts. Returns when the first period has begun.
+    fn start_module(&mut self, module: Arc<Module>) -> Result<(), RegulatorError> {
+        module.start(&self.settings)?;
+        self.works = self.seats.iter().map(|(_, cpu)| (*cpu, Arc::new(Work::default()))).collect();
+        let follower = Follower {
+            module: Arc::clone(&module),
+            common: Arc::clone(&self.common),
+            seats: self.seats.clone(),
+            works: self.works.clone(),
+        };
+        let thread = std::thread::Builder::new().name("follower".to_owned()).spawn(move || follower.run());
+        self.threads.push(thread.map_err(RegulatorError::Thread)?);
+        while module.read()?.period == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Starts a thread for each CPU; lets them go when all have their counters.
@@ -196,7 +245,7 @@ impl Regulator {
                 }
             }
             let (common, work) = (Arc::clone(&self.common), Arc::new(Work::default()));
-            let kernel = self.kernel.clone();
+            let kernel = self.decider.programs().cloned();
             self.works.push((cpu, Arc::clone(&work)));
             let (ready, prepared) = mpsc::channel();
             let (go, begin) = mpsc::channel();
@@ -214,7 +263,7 @@ impl Regulator {
         // Far enough in the future that all threads wait for it.
         let start_ns = sys::now_ns() + START_NS;
         self.common.start_ns.store(start_ns, Ordering::Release);
-        if let Some(kernel) = &self.kernel {
+        if let Some(kernel) = self.decider.programs() {
             kernel.set_clock(start_ns, self.common.period_ns);
         }
         for (_, go) in starts {
@@ -230,11 +279,31 @@ impl Regulator {
 
     /// Gives a group another reservation, which is below its own. Returns when it is in force on all CPUs.
     pub(crate) fn reserve(&self, group: usize, reservation: Reservation) {
+        let from = match &self.decider {
+            Decider::Module(module) => {
+                let from = self.period().wrapping_add(CHANGE_AHEAD + (CHANGE_NS / self.common.period_ns) as u32);
+                // A refusal of the module, or there is no memory: the old reservation is in force.
+                if module.reserve(group, reservation).is_err() {
+                    self.common.stop.store(true, Ordering::Release);
+                }
+                from
+            }
+            _ => self.reserve_soon(group, reservation),
+        };
+        // The period before it has ended on all CPUs one period later.
+        let passed = || self.period().wrapping_sub(from) as i32 > 1;
+        while !passed() && !self.common.stop.load(Ordering::Acquire) {
+            std::thread::sleep(self.settings.period);
+        }
+    }
+
+    /// Returns the period from which on it is in force.
+    fn reserve_soon(&self, group: usize, reservation: Reservation) -> u32 {
         let ahead = (CHANGE_NS / self.common.period_ns).max(3) as u32;
         // Not interrupted by ordinary tasks between two instructions. Without the priority that is only more likely.
         let _ = sys::set_fifo(CHANGE_PRIORITY);
         let from = self.period().wrapping_add(ahead);
-        match &self.kernel {
+        match self.decider.programs() {
             None => self.common.shared.set_reservation(group, from, reservation),
             Some(kernel) => {
                 let seat = self.seats.iter().position(|(of, _)| *of == group).expect("a group is on a CPU");
@@ -245,11 +314,7 @@ impl Regulator {
             }
         }
         let _ = sys::set_ordinary();
-        // The period before it has ended on all CPUs one period later.
-        let passed = || self.period().wrapping_sub(from) as i32 > 1;
-        while !passed() && !self.common.stop.load(Ordering::Acquire) {
-            std::thread::sleep(self.settings.period);
-        }
+        from
     }
 
     fn opening(&self, index: usize, group: usize, core: Core<Ewma>) -> Result<Opening, RegulatorError> {
@@ -286,12 +351,26 @@ impl Regulator {
 
     /// The latest period.
     fn period(&self) -> u32 {
-        self.kernel.as_ref().map_or_else(|| self.common.shared.period(), |kernel| kernel.latest())
+        match &self.decider {
+            Decider::Threads => self.common.shared.period(),
+            Decider::Programs(kernel) => kernel.latest(),
+            // A module that does not answer ends the regulation in its follower.
+            Decider::Module(module) => module.read().map_or(0, |reading| reading.period),
+        }
     }
 
-    /// Whether the kernel decides; if it could not, the reason.
-    pub fn decides_in_kernel(&self) -> Result<bool, &str> {
-        self.not_in_kernel.as_deref().map_or(Ok(self.kernel.is_some()), Err)
+    /// Where it is decided which group runs: [`Backend::Auto`] never.
+    pub fn backend(&self) -> Backend {
+        match self.decider {
+            Decider::Threads => Backend::Threads,
+            Decider::Programs(_) => Backend::Bpf,
+            Decider::Module(_) => Backend::Kernel,
+        }
+    }
+
+    /// Why BPF programs do not decide, if that was tried.
+    pub fn not_in_kernel(&self) -> Option<&str> {
+        self.not_in_kernel.as_deref()
     }
 
     /// What is regulated.
@@ -348,7 +427,7 @@ impl Regulator {
     /// How long the kernel's programs have run in interrupts, on all CPUs: what no thread's time has. Counted while
     /// [`ProgramStatistics`] are on; `None` where threads decide.
     pub fn program_time(&self) -> Option<Duration> {
-        self.kernel.as_ref().map(|kernel| Duration::from_nanos(kernel.time_ns()))
+        self.decider.programs().map(|kernel| Duration::from_nanos(kernel.time_ns()))
     }
 
     /// For each group what its freezer has taken; `None` if it is not frozen.
@@ -364,7 +443,7 @@ impl Regulator {
             self.looked_outside = Some(Instant::now());
         }
         let freezers = self.common.freezers.iter().flatten().any(Freezer::has_ended);
-        self.is_stopped() || freezers || !self.guardian.is_alive()
+        self.is_stopped() || freezers || self.guardian.as_mut().is_some_and(|guardian| !guardian.is_alive())
     }
 
     /// Reports groups that were removed, CPUs that have come, and processes that have left: nothing regulates these.
@@ -377,7 +456,9 @@ impl Regulator {
                 self.common.report(seat, Incident { process: Some(process), ..incident });
             }
         }
-        let came = online_cpus().is_ok_and(|online| online != self.online);
+        // The module follows the CPUs that it regulates.
+        let follows = matches!(self.decider, Decider::Module(_));
+        let came = !follows && online_cpus().is_ok_and(|online| online != self.online);
         for (seat, &(group, cpu)) in self.seats.iter().enumerate() {
             let gone = inode(&self.settings.groups[group]) != self.inodes[group];
             let cause = if gone { Cause::GroupGone } else { Cause::CpusChanged };
@@ -402,8 +483,14 @@ impl Regulator {
     /// Begins a new account of greatest values.
     pub fn reset_maxima(&self) {
         self.common.sums.iter().for_each(Sums::reset_maxima);
-        if let Some(kernel) = &self.kernel {
-            kernel.reset_maxima();
+        match &self.decider {
+            Decider::Threads => {}
+            Decider::Programs(kernel) => kernel.reset_maxima(),
+            Decider::Module(module) => {
+                // Without it, what the self-test has caused stays among the greatest values.
+                let _ = module.forget();
+                self.await_looks();
+            }
         }
     }
 
@@ -438,6 +525,8 @@ const OUTSIDE: Duration = Duration::from_millis(50);
 /// Time before a changed reservation is in force: no thread is late by as much.
 const CHANGE_NS: u64 = 100_000_000;
 const CHANGE_PRIORITY: i32 = 97;
+/// The module begins with a changed reservation after some milliseconds, and at most so many periods more.
+const CHANGE_AHEAD: u32 = 4;
 
 /// Time between the start of the threads and the first period.
 const START_NS: u64 = 5_000_000;

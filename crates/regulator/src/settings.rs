@@ -30,6 +30,8 @@ pub enum Backend {
     Bpf,
     /// In a thread of each CPU, which wakes up for each quantum and each period.
     Threads,
+    /// In the kernel module `kernel/modules/memguard`, which holds whole CPUs: above the fair server and every task.
+    Kernel,
 }
 
 /// A group with a budget.
@@ -99,6 +101,13 @@ impl Settings {
         }
         let mut whole: Vec<(usize, &str)> = Vec::new();
         for group in &self.groups {
+            if self.backend == Backend::Kernel && group.place != Place::Cpus {
+                return refused(
+                    &group.name,
+                    "a cgroup".to_owned(),
+                    "a CPU (--core): the kernel module stops whole CPUs",
+                );
+            }
             if group.cpus.is_empty() {
                 return refused(&format!("CPUs of {}", group.name), "none".to_owned(), "at least one");
             }
@@ -130,7 +139,8 @@ impl Settings {
             );
         }
         self.config().check()?;
-        self.check_occupation()
+        // Nothing runs on a CPU that the module holds.
+        if self.backend == Backend::Kernel { Ok(()) } else { self.check_occupation() }
     }
 
     /// The regulated system: a core of it is a group on a CPU, in the order of [`Settings::seats`].
@@ -154,6 +164,11 @@ impl Settings {
         // Without a guarantee the rule cannot refuse anything.
         let guaranteed = self.guaranteed.unwrap_or_else(|| u32::try_from(self.needed()).unwrap_or(u32::MAX));
         Config { cores, groups, guaranteed, reclaim_step, sharing: Sharing::Off }
+    }
+
+    /// What the kernel module is told, line by line; of use where [`Backend::Kernel`] regulates.
+    pub fn request(&self) -> String {
+        crate::module::request(self)
     }
 
     /// Sum of B + q + s over all groups and their CPUs.

@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::asked::Asked;
 use super::metrics::{Address, Exporter};
 use super::report::{Line, Regulated, Row, SensorReport, WorkRow, rows, text_of, work_row};
-use super::status::{Status, StatusFile};
+use super::status::{Status, StatusFile, decided};
 use crate::Ending;
 use crate::output::{Failure, Format, print, print_json_line, say};
 
@@ -60,8 +60,8 @@ pub(super) struct RegulateArguments {
     /// Most that one CPU can cause; limits how long --core may occupy it.
     #[arg(long, value_name = "BUDGET")]
     pub(super) peak: Option<String>,
-    /// Where it is decided which group runs: in the kernel (bpf), which saves most wake-ups, or in threads. auto takes the kernel where it
-    /// can be taken.
+    /// Where to decide which group runs: in BPF programs, which save most wake-ups; in threads; or in the kernel module memtint_guard, for
+    /// whole CPUs (--core). auto takes BPF programs where the kernel takes them, else threads.
     #[arg(long, value_enum, default_value_t)]
     pub(super) backend: BackendName,
     /// Stop after this time. Default: at SIGINT or SIGTERM.
@@ -85,6 +85,7 @@ pub(super) enum BackendName {
     Auto,
     Bpf,
     Threads,
+    Kernel,
 }
 
 impl From<BackendName> for Backend {
@@ -93,6 +94,7 @@ impl From<BackendName> for Backend {
             BackendName::Auto => Backend::Auto,
             BackendName::Bpf => Backend::Bpf,
             BackendName::Threads => Backend::Threads,
+            BackendName::Kernel => Backend::Kernel,
         }
     }
 }
@@ -173,15 +175,22 @@ fn list_events(format: Format) -> Ending {
 
 fn dry_run(asked: &Asked, arguments: &RegulateArguments, format: Format) -> Ending {
     let (regulated, settings) = (asked.regulated()?, &asked.settings);
+    let by_module = settings.backend == Backend::Kernel;
     let mut writes = vec![
         "/run/memtint/guard.lock: the number of this process".to_owned(),
         "/run/memtint/guard.status: what each group has done, several times a second".to_owned(),
-        "/proc/self/oom_score_adj of the guardian: -1000".to_owned(),
     ];
+    if by_module {
+        writes.extend(settings.request().lines().map(|line| format!("/dev/memtint-guard: {line}")));
+    } else {
+        writes.push("/proc/self/oom_score_adj of the guardian: -1000".to_owned());
+    }
     if let Ok(root) = CgroupRoot::find() {
         let root = root.path().display();
         writes.push(format!("groups in {root}/memtint-guard that an earlier regulator has left: emptied and removed"));
-        writes.push(format!("{root}/cgroup.procs: the guardian, of priority 99"));
+        if !by_module {
+            writes.push(format!("{root}/cgroup.procs: the guardian, of priority 99"));
+        }
     }
     for group in &settings.groups {
         if let Place::Cgroup(cgroup) = &group.place {
@@ -199,12 +208,15 @@ fn dry_run(asked: &Asked, arguments: &RegulateArguments, format: Format) -> Endi
                 group.cpus
             ));
         }
-        for cpu in &group.cpus {
+        for cpu in group.cpus.iter().filter(|_| !by_module) {
             writes.push(format!("perf_event_open: {}, pinned, on CPU {cpu}, for {}", settings.sensor.name, group.name));
         }
     }
     let cpus: std::collections::BTreeSet<usize> = settings.groups.iter().flat_map(|group| group.cpus.clone()).collect();
-    writes.extend(cpus.iter().map(|cpu| format!("a SCHED_FIFO thread of priority 98 on CPU {cpu}")));
+    writes.extend(cpus.iter().map(|cpu| match by_module {
+        true => format!("a thread of the module on CPU {cpu}, above all deadlines"),
+        false => format!("a SCHED_FIFO thread of priority 98 on CPU {cpu}"),
+    }));
     if let Some(address) = &arguments.metrics {
         writes.push(format!("{address}: a socket of a process that runs as user {}", super::metrics::USER));
     }
@@ -247,7 +259,11 @@ impl Watch<'_> {
     fn run(mut self, mut regulator: Regulator, tested: &[Tested], stop: &AtomicBool) -> Ending {
         regulator.reset_maxima();
         let (begin, before, work) = (Instant::now(), regulator.snapshot(), regulator.work());
-        let backend = if regulator.decides_in_kernel() == Ok(true) { "bpf" } else { "threads" };
+        let backend = match regulator.backend() {
+            Backend::Bpf => "bpf",
+            Backend::Kernel => "kernel",
+            Backend::Auto | Backend::Threads => "threads",
+        };
         let status = |regulated: &Regulated, regulator: &Regulator| {
             // Before the sums are read.
             let accounted = regulator.accounted();
@@ -304,7 +320,7 @@ impl Watch<'_> {
     }
 
     fn tell_start(&self, regulator: &Regulator, backend: &'static str, tested: &[Tested]) -> Result<(), Failure> {
-        let not_in_kernel = regulator.decides_in_kernel().err();
+        let not_in_kernel = regulator.not_in_kernel();
         let regulated = &self.regulated;
         if self.format == Format::Json {
             print_json_line(&Line::Started { schema: 1, regulated, backend, not_in_kernel, self_test: tested })?;
@@ -314,8 +330,7 @@ impl Watch<'_> {
         // Writing into text cannot fail.
         let _ = match (backend, not_in_kernel) {
             (_, Some(reason)) => writeln!(text, "decided in threads: {reason}"),
-            ("bpf", None) => writeln!(text, "decided in the kernel, by BPF programs"),
-            _ => writeln!(text, "decided in threads"),
+            _ => writeln!(text, "decided {}", decided(backend)),
         };
         for one in tested {
             let own = match one.own_budget.throttled_periods {

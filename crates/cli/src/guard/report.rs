@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use memtint_guard::{Kind, bandwidth};
-use memtint_regulator::{GroupSettings, Incident, Place, Sensor, Settings, Snapshot, Tested, online_cpus};
+use memtint_regulator::{Backend, GroupSettings, Incident, Place, Sensor, Settings, Snapshot, Tested, online_cpus};
 use memtint_units::Picoseconds;
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +74,12 @@ impl Regulated {
         if !left_out.is_empty() {
             not_considered.push(format!("tasks of the plan that have no budget: {}", left_out.join(", ")));
         }
+        if settings.backend == Backend::Kernel {
+            not_considered.push(
+                "interrupts: what they use counts, and nothing stops them; so does a system call, where the kernel does not preempt it"
+                    .to_owned(),
+            );
+        }
         for group in settings.groups.iter().filter(|group| group.place != Place::Cpus) {
             let others: Vec<usize> = online.iter().copied().filter(|cpu| !group.cpus.contains(cpu)).collect();
             if !others.is_empty() {
@@ -94,6 +100,7 @@ impl Regulated {
                 + group.cpus.len() as u64 * (u64::from(group.quantum) + u64::from(settings.sensor.skid)),
             stopped_by: match group.place {
                 Place::Cgroup(_) => "freezing its cgroup".to_owned(),
+                Place::Cpus if settings.backend == Backend::Kernel => "halting its CPUs".to_owned(),
                 Place::Cpus => "occupying its CPUs".to_owned(),
             },
         };
@@ -142,7 +149,7 @@ pub(super) enum Line<'a> {
         schema: u32,
         #[serde(flatten)]
         regulated: &'a Regulated,
-        /// Where it is decided: bpf or threads.
+        /// Where it is decided: bpf, threads or kernel.
         backend: &'static str,
         /// Why not in the kernel, if that was tried.
         not_in_kernel: Option<&'a str>,

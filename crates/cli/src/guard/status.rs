@@ -35,7 +35,7 @@ pub(crate) struct Status {
     pub(crate) accounted_ns: u64,
     /// Since the self-test.
     pub(crate) seconds: f64,
-    /// Where it is decided: bpf or threads.
+    /// Where it is decided: bpf, threads or kernel.
     pub(crate) backend: String,
     #[serde(flatten)]
     pub(crate) regulated: Regulated,
@@ -107,6 +107,15 @@ impl Status {
     }
 }
 
+/// Where it is decided, in words.
+pub(super) fn decided(backend: &str) -> &'static str {
+    match backend {
+        "bpf" => "in the kernel, by BPF programs",
+        "kernel" => "in the kernel, by the module memtint_guard",
+        _ => "in threads",
+    }
+}
+
 /// CLOCK_MONOTONIC.
 pub(super) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -160,7 +169,7 @@ pub(super) fn main(format: Format) -> Ending {
             status.regulated.text(),
             status.pid(),
             status.seconds,
-            if status.backend == "bpf" { "in the kernel" } else { "in threads" },
+            decided(&status.backend),
             text_of(&status.sums),
             if broken { "broken" } else { "kept" }
         ))?,

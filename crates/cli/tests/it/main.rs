@@ -6,6 +6,7 @@ mod decode;
 mod dram;
 mod guard;
 mod inputs;
+mod memguard_module;
 mod probe;
 mod program;
 mod refresh;

@@ -1,0 +1,224 @@
+//! Does the kernel module keep its budgets, on a stock kernel and under PREEMPT_RT, against tasks of every scheduling policy?
+//!
+//! Builds `kernel/modules/memguard` against Debian's headers, boots the kernels in an emulated machine (`kernel/qemu`) and lets
+//! `guest/memguard_module.sh` regulate loads of page faults there: this machine has no counters to emulate. An event in software stops at
+//! once, so that budgets are kept to the event; how late the interrupt of a real counter is, this does not show.
+//!
+//! `cargo test -p memtint-cli --test it memguard_module::`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Runs a script with its arguments; its output, which must not be an error.
+fn output(script: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (String, String) {
+    let mut command = Command::new(script);
+    let output = command.args(arguments).envs(variables.iter().copied()).output();
+    let output = output.unwrap_or_else(|error| panic!("{script:?}: {error}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{script:?} {}: {stderr}\n{stdout}", output.status);
+    (stdout, stderr)
+}
+
+fn kernel_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel").join(name)
+}
+
+/// A stock kernel, `None` where only its headers are wanted, and the module for it.
+fn module(flavor: &str) -> (String, String) {
+    let (stock, _) = output(&kernel_file("modules/memguard/stock.sh"), &[flavor], &[]);
+    let (kernel, headers) = stock.trim().split_once(' ').expect("two paths");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("memguard-{flavor}"));
+    // What an earlier run has left may be of another kernel.
+    let _ = std::fs::remove_dir_all(&out);
+    let (built, _) = output(&kernel_file("modules/memguard/build.sh"), &[headers, out.to_str().expect("text")], &[]);
+    (kernel.to_owned(), built.trim().to_owned())
+}
+
+/// What a guest has said: lines `CASE WORD VALUE`.
+struct Guest {
+    lines: Vec<String>,
+    console: String,
+}
+
+impl Guest {
+    fn run(flavor: &str) -> Guest {
+        let (kernel, module) = module(flavor);
+        let image = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("memguard-{flavor}.img"));
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/memguard_module.sh");
+        let (image, script) = (image.to_str().expect("text"), script.to_str().expect("text"));
+        let files = [image, script, env!("CARGO_BIN_EXE_memtint"), "/usr/bin/chrt", &module];
+        output(&kernel_file("qemu/initramfs.sh"), &files, &[]);
+        let machine = [("NODES", "1"), ("NODE_CPUS", "2"), ("SECONDS_MAX", "1800")];
+        let (said, console) = output(&kernel_file("qemu/boot.sh"), &[&kernel, image], &machine);
+        Guest { lines: said.lines().map(str::to_owned).collect(), console }
+    }
+
+    fn values(&self, case: &str, word: &str) -> Vec<&str> {
+        let prefix = format!("{case} {word} ");
+        self.lines.iter().filter_map(|line| line.strip_prefix(&prefix)).collect()
+    }
+
+    fn value(&self, case: &str, word: &str) -> &str {
+        let values = self.values(case, word);
+        assert_eq!(values.len(), 1, "{case} {word}; {self}");
+        values[0]
+    }
+
+    fn number(&self, case: &str, word: &str) -> u64 {
+        self.value(case, word).parse().unwrap_or_else(|error| panic!("{case} {word}: {error}; {self}"))
+    }
+
+    /// The module's numbers of each core, the CPU that is regulated among them.
+    fn cores(&self, case: &str) -> Vec<Core> {
+        let cores: Vec<Core> = self.values(case, "core").into_iter().map(Core::new).collect();
+        assert!(!cores.is_empty(), "{case}; {self}");
+        cores
+    }
+
+    /// No period of any core went beyond its bound, and no counter failed.
+    fn kept(&self, case: &str) -> Vec<Core> {
+        let cores = self.cores(case);
+        for core in &cores {
+            let broken = ["broken_beyond", "broken_late", "broken_counter"].map(|cause| core[cause]);
+            assert_eq!(broken, [0, 0, 0], "{case}; {self}");
+        }
+        cores
+    }
+}
+
+impl std::fmt::Display for Guest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the guest said:\n{}\nits console:\n{}", self.lines.join("\n"), self.console)
+    }
+}
+
+/// Numbers of a core by their names.
+struct Core(BTreeMap<String, u64>);
+
+impl Core {
+    fn new(line: &str) -> Core {
+        let words: Vec<&str> = line.split(' ').collect();
+        let pair = |pair: &[&str]| Some(((*pair.first()?).to_owned(), pair.get(1)?.parse().ok()?));
+        Core(words.chunks(2).filter_map(pair).collect())
+    }
+}
+
+impl std::ops::Index<&str> for Core {
+    type Output = u64;
+
+    fn index(&self, name: &str) -> &u64 {
+        self.0.get(name).unwrap_or_else(|| panic!("no {name} in {:?}", self.0))
+    }
+}
+
+/// Requests that the module refuses: what the guest calls them, the line, if it is one's, and words of the reason.
+const REFUSED: [(&str, &str, &str); 10] = [
+    ("period", "line 2: ", "100000 to 1000000000"),
+    ("sharing", "line 6: ", "sharing none, or sharing spare"),
+    ("budget", "line 7: ", "the budget is not 1 to"),
+    ("twice", "line 7: ", "a CPU has two budgets"),
+    ("sum", "line 8: ", "add up to more than"),
+    ("absent", "", "a CPU is not online"),
+    ("clock", "", "the event does not exist"),
+    ("counter", "", "the event does not exist"),
+    ("torn", "line 8: ", "neither a group nor the end"),
+    ("more", "line 9: ", "something follows the end"),
+];
+
+fn judge(guest: &Guest) {
+    assert_eq!(guest.value("guest", "ended"), "with 0", "{guest}");
+    assert_eq!(guest.values("guest", "complaint"), Vec::<&str>::new(), "{guest}");
+    let complaint = guest.console.lines().find(|line| line.contains("WARNING") || line.contains("BUG"));
+    assert_eq!(complaint, None, "{guest}");
+    let absent = guest.value("guest", "absent");
+    assert!(absent.contains("/dev/memtint-guard") && absent.contains("is not loaded"), "{absent}");
+    assert_eq!((guest.value("guest", "insmod"), guest.value("guest", "rmmod")), ("0", "0"), "{guest}");
+
+    assert_eq!(guest.value("deadline", "partition"), "root", "{guest}");
+    for policy in ["other", "fifo", "deadline"] {
+        let core = &guest.kept(policy)[0];
+        // The kernel finishes what it does for a task before it lets it be stopped.
+        assert!(core["used_max"] <= 25, "{policy}; {guest}");
+        assert!(core["throttled_periods"] > 10 && core["throttled_ns"] > 100_000_000, "{policy}; {guest}");
+        // The load's own count, of which the budget allows 20 in 20 ms.
+        let caused = guest.number(policy, "caused");
+        assert!(caused > 0 && core["used"] >= caused && core["used"] <= 25 * core["periods"], "{policy}; {guest}");
+    }
+    let one = &guest.kept("one")[0];
+    assert!(one["used_max"] <= 2 && one["throttled_periods"] > 20, "{guest}");
+    let second = guest.value("second", "status");
+    assert!(second.contains("busy"), "{second}");
+    assert_eq!((guest.value("second", "running"), guest.value("ended", "running")), ("running 1", "running 0"));
+    // Nothing regulates: there is more in 300 ms than in all of the seconds before.
+    assert!(guest.number("ended", "caused") > guest.number("one", "caused"), "{guest}");
+
+    let changes = ["changed", "soft", "absent"].map(|word| guest.value("reserve", word));
+    assert_eq!(changes, ["accepted", "refused", "refused"], "{guest}");
+    let reserved = &guest.kept("reserve")[0];
+    assert!(reserved["used_max"] > 15 && reserved["used_max"] <= 45, "{guest}");
+
+    let soft = guest.kept("soft");
+    assert!(soft[0]["donated"] > 0 && soft[1]["reclaimed"] > 0, "{guest}");
+    for cores in [&soft, &guest.kept("both")] {
+        // What is reclaimed is donated: the budgets of both are never exceeded.
+        assert!(cores.iter().all(|core| core["used_max"] <= 100), "{guest}");
+        let used = cores[0]["used"] + cores[1]["used"];
+        assert!(used <= 100 * cores[0]["periods"].max(cores[1]["periods"]), "{guest}");
+    }
+    let spare = &guest.kept("spare")[1];
+    assert!(spare["used"] > 20 * spare["periods"], "an idle CPU keeps the other throttled; {guest}");
+
+    assert_eq!(guest.value("hotplug", "offline"), "0");
+    let hotplug = &guest.kept("hotplug")[0];
+    assert_eq!((hotplug["online"], hotplug["broken_offline"]), (1, 1), "{guest}");
+    assert!(hotplug["throttled_periods"] > 10 && hotplug["used_max"] <= 25, "{guest}");
+
+    let [all, user] = ["all", "user"].map(|whose| guest.kept(&format!("kernel-{whose}"))[0]["used"]);
+    assert!(all >= user + 900, "dd reads into 1024 pages: {all}, without the kernel's {user}; {guest}");
+    assert_eq!(guest.value("killed", "running"), "running 0");
+    for (case, line, words) in REFUSED {
+        let case = format!("refuse-{case}");
+        assert_ne!(guest.value(&case, "status"), "0", "{case}; {guest}");
+        let reason = guest.value(&case, "reason");
+        assert!(reason.starts_with(line) && reason.contains(words), "{case}: {reason}");
+    }
+    judge_command_line(guest);
+}
+
+fn judge_command_line(guest: &Guest) {
+    let json = |word: &str| -> Value {
+        let value = guest.value("guard", word);
+        serde_json::from_str(value).unwrap_or_else(|error| panic!("{word}: {error}: {value:?}; {guest}"))
+    };
+    let (started, ended) = (json("started"), json("report"));
+    assert_eq!(started["backend"], "kernel");
+    assert_eq!(started["groups"][0]["stopped_by"], "halting its CPUs");
+    let tested = &started["self_test"][0]["least_budget"];
+    assert!(tested["throttled_periods"].as_u64() > Some(0) && tested["budget"] == 1, "{started}");
+    let row = &ended["groups"][0];
+    assert!(row["throttled_periods"].as_u64() > Some(10) && row["used_max"].as_u64() <= Some(25), "{ended}");
+    assert!(guest.number("guard", "caused") > 0, "{guest}");
+    assert_eq!((&ended["verdict"], guest.value("guard", "status")), (&"kept".into(), "0"), "{guest}");
+    assert_eq!(guest.value("group", "status"), "2");
+    let told = guest.value("group", "told");
+    assert!(told.contains("web") && told.contains("the kernel module stops whole CPUs"), "{told}");
+}
+
+#[test]
+fn a_stock_kernel_keeps_budgets_by_the_module() {
+    judge(&Guest::run("cloud"));
+}
+
+#[test]
+fn so_does_preempt_rt() {
+    judge(&Guest::run("rt"));
+}
+
+#[test]
+fn it_compiles_for_the_kernel_of_debian_12() {
+    module("old");
+}
