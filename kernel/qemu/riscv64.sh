@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# riscv64.sh fetch: unpacks Debian 13's stock riscv64 kernel and a static busybox for it into the user's cache, unless they are there.
+# riscv64.sh fetch: unpacks Debian 13's stock riscv64 kernel, its headers and a static busybox into the user's cache, unless they are there.
+# riscv64.sh headers: the same, and prints the folder of the headers.
 # riscv64.sh run SCRIPT PROGRAM...: boots that kernel in an emulated machine of two CPUs whose performance counters overflow, and runs
 # SCRIPT there with the static riscv64 PROGRAMs in its path. What it prints goes to stdout, after the kernel's own lines; the last line is
 # "guest ended with STATUS". At most SECONDS_MAX (300).
@@ -41,6 +42,17 @@ newest_image() {
     apt-cache pkgnames linux-image- | grep -E '^linux-image-6\.12\.[0-9.]+[^-]*-riscv64$' | sort -V | tail -n 1 | grep .
 }
 
+# Of that kernel, and of all kernels of its version.
+headers_package() {
+    echo "linux-headers-$(release)"
+}
+
+common_package() {
+    local release
+    release=$(release)
+    echo "linux-headers-${release%-riscv64}-common"
+}
+
 busybox_package() {
     apt-cache pkgnames busybox-static | grep -x busybox-static
 }
@@ -50,15 +62,30 @@ kernel() {
 }
 busybox=$mine/busybox-static/usr/bin/busybox
 
+release() {
+    kernel | sed 's/.*vmlinu[xz]-//'
+}
+
+headers() {
+    echo "$mine/linux-headers-$(release)/usr/src/linux-headers-$(release)"
+}
+
+is_complete() {
+    [ -n "$(kernel)" ] && [ -e "$busybox" ] && [ -e "$(headers)/Makefile" ]
+}
+
 fetch_all() {
     mkdir -p "$mine"
     exec 9>"$mine/lock"
     flock 9
-    if [ -n "$(kernel)" ] && [ -e "$busybox" ]; then return; fi
+    if is_complete; then return; fi
     foreign_lists
     fetch newest_image './boot/*'
     fetch busybox_package './usr/bin/busybox'
-    [ -n "$(kernel)" ] && [ -e "$busybox" ] || fail "the packages fetched into $mine have no kernel or no busybox in them"
+    fetch common_package './usr/*'
+    # Last: with it, everything is there.
+    fetch headers_package './usr/*'
+    is_complete || fail "the packages fetched into $mine have no kernel, no headers or no busybox in them"
     rm -rf "$apt"
 }
 
@@ -94,6 +121,7 @@ EOF
 
 case ${1:-} in
     fetch) fetch_all ;;
+    headers) fetch_all && headers ;;
     run) shift && fetch_all && run "$@" ;;
-    *) fail "\"${1:-}\" is nothing to do; accepted are fetch, run" ;;
+    *) fail "\"${1:-}\" is nothing to do; accepted are fetch, headers, run" ;;
 esac

@@ -1,5 +1,5 @@
 //! Regulates a load in a group on one CPU, and prints what has come of it: `regulate EVENT BACKEND CPU BUDGET PERIOD_US SKID SECONDS`, as
-//! root. The library's use in small, and what the tests run on other architectures.
+//! root. With the backend `kernel`, the whole CPU is regulated. The library's use in small, and what the tests run on other architectures.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -42,9 +42,18 @@ fn load(name: &str, cpu: &str, ms: &str) -> Outcome<()> {
 
 fn settings(event: &str, backend: &str, [cpu, budget, period_us, skid]: [&str; 4]) -> Outcome<Settings> {
     let budget: u32 = budget.parse()?;
+    let backend = match backend {
+        "bpf" => Backend::Bpf,
+        "threads" => Backend::Threads,
+        "kernel" => Backend::Kernel,
+        _ => return Err("accepted backends are bpf, threads and kernel".into()),
+    };
     let group = GroupSettings {
         name: "hog".to_owned(),
-        place: Place::Cgroup(CgroupRoot::find()?.group("hog")?),
+        place: match backend {
+            Backend::Kernel => Place::Cpus,
+            _ => Place::Cgroup(CgroupRoot::find()?.group("hog")?),
+        },
         cpus: vec![cpu.parse()?],
         budget,
         kind: Kind::Hard,
@@ -56,18 +65,13 @@ fn settings(event: &str, backend: &str, [cpu, budget, period_us, skid]: [&str; 4
         groups: vec![group],
         guaranteed: None,
         peak: None,
-        backend: match backend {
-            "bpf" => Backend::Bpf,
-            "threads" => Backend::Threads,
-            _ => return Err("accepted backends are bpf and threads".into()),
-        },
+        backend,
     })
 }
 
 fn regulate(settings: Settings, seconds: &str) -> Outcome<()> {
     let seconds: u64 = seconds.parse()?;
     let group = settings.groups[0].clone();
-    let Place::Cgroup(cgroup) = &group.place else { unreachable!("see above") };
     let load = settings.sensor.load.name();
     let program = std::env::current_exe()?;
     let programs =
@@ -87,7 +91,9 @@ fn regulate(settings: Settings, seconds: &str) -> Outcome<()> {
         .spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe")?).lines();
     lines.next().ok_or("the load has ended")??;
-    std::fs::write(cgroup.path().join("cgroup.procs"), child.id().to_string())?;
+    if let Place::Cgroup(cgroup) = &group.place {
+        std::fs::write(cgroup.path().join("cgroup.procs"), child.id().to_string())?;
+    }
     child.stdin.take().ok_or("no pipe")?.write_all(b"\n")?;
     let until = Instant::now() + Duration::from_secs(seconds) * 4;
     while child.try_wait()?.is_none() && Instant::now() < until && !regulator.has_ended() {

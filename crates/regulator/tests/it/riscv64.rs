@@ -1,7 +1,8 @@
 //! Does the regulator stop a group in time by hardware's counters, whose interrupts come late, on another architecture?
 //!
 //! Boots Debian 13's stock kernel in an emulated riscv64 machine, which counts misses of its TLB and interrupts when a counter overflows
-//! (`kernel/qemu/riscv64.sh`), and runs the example `regulate` there, compiled for it. A miss in the emulator is no transfer, and stops
+//! (`kernel/qemu/riscv64.sh`), and runs the example `regulate` there, compiled for it, with each backend; the module
+//! (`kernel/modules/memguard`) is compiled for that kernel. A miss in the emulator is no transfer, and stops
 //! at once: what is shown is that the regulation holds with such counters, not how late those of a real processor are.
 //!
 //! `cargo test -p memtint-regulator --test it`; MEMTINT_REGULATED_SECONDS is the time of each case in the guest (5).
@@ -41,6 +42,23 @@ fn regulate() -> PathBuf {
         .expect("cargo runs this test");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     folder.join(TARGET).join("release/examples/regulate")
+}
+
+/// The module for that kernel.
+fn module() -> PathBuf {
+    let scripts = root().join("kernel/modules/memguard");
+    let run = |command: &mut Command| {
+        let output = command.output().expect("the module is part of the project");
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let stock = run(Command::new(scripts.join("stock.sh")).arg("riscv64"));
+    let (_, headers) = stock.split_once(' ').expect("a kernel and headers");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("memguard-riscv64");
+    // What an earlier run has left may be of another kernel.
+    let _ = std::fs::remove_dir_all(&out);
+    let mut build = Command::new(scripts.join("build.sh"));
+    run(build.arg(headers).arg(out).env("CC", "riscv64-linux-gnu-gcc")).into()
 }
 
 /// What a case has printed: words with their numbers, and all lines.
@@ -85,13 +103,13 @@ fn a_group_is_stopped_within_its_bound_by_counters_of_an_emulated_processor() {
     std::fs::write(&file, &seconds).expect("cargo made the directory");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/riscv64.sh");
     let mut command = Command::new(&harness);
-    let output = command.arg("run").args([&script, &program, &file]).env("SECONDS_MAX", "900").output();
+    let output = command.arg("run").args([&script, &program, &file, &module()]).env("SECONDS_MAX", "900").output();
     let output = output.expect("the harness is part of the project");
     let text = String::from_utf8_lossy(&output.stdout);
     let told = || format!("{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("guest ended with 0"), "{}", told());
     let cases = cases(&text);
-    for backend in ["threads", "bpf"] {
+    for backend in ["threads", "bpf", "kernel"] {
         for (event, budget) in [("dtlb-misses", 1000), ("dtlb-misses", 200), ("page-faults", 100)] {
             let name = format!("{event} {backend} {budget}");
             let case = cases.get(&name).unwrap_or_else(|| panic!("{name} is missing: {}", told()));
