@@ -8,7 +8,8 @@
  * ordinary tasks 50 ms of each second at its cost, and SCHED_DEADLINE tasks are
  * above it anyway. So it has the priority that the kernel gives the threads
  * which change the clock of a CPU for schedutil: above all deadlines, without a
- * bandwidth of its own. The thread gives the CPU back once per period at least.
+ * bandwidth of its own. The thread gives the CPU back in every period in which
+ * the CPU gets a grant: a group of one CPU gets one in each.
  */
 #include <linux/irqflags.h>
 #include <linux/kthread.h>
@@ -24,12 +25,18 @@
 /* 36 years, an eighth of what deadlines can be apart. */
 #define LONG_PAST_NS (1ull << 60)
 
+/* Not on another CPU, to which the kernel moves it when its own goes. */
+static bool holds(struct regulated_cpu *cpu)
+{
+	return READ_ONCE(cpu->is_throttled) && raw_smp_processor_id() == cpu->cpu;
+}
+
 #if defined(CONFIG_X86)
 /* Enables interrupts and halts in one, so that none is missed between. */
 static void hold(struct regulated_cpu *cpu)
 {
 	local_irq_disable();
-	if (READ_ONCE(cpu->is_throttled) && !need_resched())
+	if (holds(cpu) && !need_resched())
 		safe_halt();
 	else
 		local_irq_enable();
@@ -46,7 +53,7 @@ static void hold(struct regulated_cpu *cpu)
 static void hold(struct regulated_cpu *cpu)
 {
 	local_irq_disable();
-	if (READ_ONCE(cpu->is_throttled) && !need_resched())
+	if (holds(cpu) && !need_resched())
 		wait_for_interrupt();
 	local_irq_enable();
 }
@@ -65,7 +72,7 @@ static int brake(void *data)
 		set_current_state(TASK_IDLE);
 		if (kthread_should_stop())
 			break;
-		if (!READ_ONCE(cpu->is_throttled)) {
+		if (!holds(cpu)) {
 			schedule();
 			continue;
 		}

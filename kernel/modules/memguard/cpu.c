@@ -21,17 +21,23 @@ const char *const broken_names[NR_BROKEN] = { "beyond", "counter", "late", "offl
 /* The counter runs on, and says nothing for as long as it can. */
 #define SILENT REQUEST_EVENTS_MAX
 
-u32 machine_period(const struct machine *machine)
+/* Since the start, the one that the clock is in included. */
+static u64 periods_begun(const struct machine *machine)
 {
 	s64 passed = ktime_to_ns(ktime_sub(ktime_get(), machine->start));
 
 	return passed < 0 ? 0 : div64_u64(passed, machine->request.period_ns) + 1;
 }
 
+u32 machine_period(const struct machine *machine)
+{
+	return periods_begun(machine);
+}
+
 /* The beginning of a period; `more` periods behind the next one. */
 static ktime_t next_period(const struct machine *machine, u64 more)
 {
-	return ktime_add_ns(machine->start, (machine_period(machine) + more) * machine->request.period_ns);
+	return ktime_add_ns(machine->start, (periods_begun(machine) + more) * machine->request.period_ns);
 }
 
 static bool is_counting(const struct perf_event *event)
@@ -39,18 +45,35 @@ static bool is_counting(const struct perf_event *event)
 	return READ_ONCE(event->state) == PERF_EVENT_STATE_ACTIVE;
 }
 
-/* Stops the counter, and returns the events since the period began. */
-static u64 counter_stop(struct regulated_cpu *cpu)
+static bool is_software(const struct perf_event *event)
 {
-	if (is_counting(cpu->event))
-		cpu->event->pmu->stop(cpu->event, PERF_EF_UPDATE);
-	return local64_read(&cpu->event->count) - cpu->base;
+	return event->pmu->task_ctx_nr == perf_sw_context;
 }
 
 /*
- * Lets the counter overflow after so many events. perf itself has set the
- * hardware to another period before it called the handler of an overflow, so
- * the hardware must be written again, not only the number.
+ * Stops the counter, and returns the events since the period began. Stopped, or
+ * in the error state, it has not counted. The counters of other users stand
+ * still, too, until counter_start(): some processors switch all at once.
+ */
+static u64 counter_stop(struct regulated_cpu *cpu)
+{
+	struct perf_event *event = cpu->event;
+
+	if (is_counting(event)) {
+		cpu->was_blind |= event->hw.state & PERF_HES_STOPPED;
+		event->pmu->pmu_disable(event->pmu);
+		event->pmu->stop(event, PERF_EF_UPDATE);
+	} else {
+		cpu->was_blind = true;
+	}
+	return local64_read(&event->count) - cpu->base;
+}
+
+/*
+ * Lets the counter overflow once, after so many events. perf itself has set the
+ * hardware to the sample period before it called the handler of an overflow, so
+ * the hardware must be written again, not only the number; and that period is
+ * long, since the handler of this module may have to wait for an interrupt.
  */
 static void counter_start(struct regulated_cpu *cpu, u64 events)
 {
@@ -59,13 +82,15 @@ static void counter_start(struct regulated_cpu *cpu, u64 events)
 
 	if (!is_counting(cpu->event))
 		return;
-	hw->sample_period = after;
-	hw->last_period = after;
+	hw->sample_period = SILENT;
+	hw->last_period = SILENT;
 	/* Software's counters run up to 0, hardware's are set by what is left. */
-	local64_set(&hw->period_left, is_software_event(cpu->event) ? -(s64)after : (s64)after);
-	/* Every overflow is asked for: there are not too many. */
+	local64_set(&hw->period_left, is_software(cpu->event) ? -(s64)after : (s64)after);
+	/* Every overflow is asked for: perf must not suspend them. */
 	hw->interrupts = 0;
+	hw->interrupts_seq = ~0ull;
 	cpu->event->pmu->start(cpu->event, PERF_EF_RELOAD);
+	cpu->event->pmu->pmu_enable(cpu->event->pmu);
 }
 
 void regulated_cpu_broken(struct regulated_cpu *cpu, enum broken_by by, u64 used, u64 allowed)
@@ -87,7 +112,9 @@ static void throttle(struct regulated_cpu *cpu)
 		return;
 	cpu->throttled_since = local_clock();
 	WRITE_ONCE(cpu->is_throttled, 1);
-	wake_up_process(cpu->brake);
+	/* On a CPU that is about to go, the thread would run on another. */
+	if (cpu_active(cpu->cpu))
+		wake_up_process(cpu->brake);
 }
 
 static void release(struct regulated_cpu *cpu)
@@ -109,6 +136,7 @@ static void account(struct regulated_cpu *cpu, u32 passed, const struct guard_us
 	u64 allowed = cpu->allowance + cpu->quantum + cpu->machine->request.skid;
 
 	sums->periods += passed;
+	sums->idle_periods += cpu->core.busy ? 0 : passed;
 	sums->used += used;
 	sums->used_max = max(sums->used_max, used);
 	if (use->throttled && used > cpu->allowance)
@@ -121,11 +149,11 @@ static void account(struct regulated_cpu *cpu, u32 passed, const struct guard_us
 	sums->underruns += !!use->shortfall;
 	sums->shortfall += use->shortfall;
 	/* Best-effort sharing binds nothing. */
-	if (!is_counting(cpu->event))
+	if (cpu->was_blind)
 		regulated_cpu_broken(cpu, BROKEN_COUNTER, used, allowed);
 	else if (used > allowed && !use->shared)
-		regulated_cpu_broken(cpu, cpu->is_late ? BROKEN_LATE : BROKEN_BEYOND, used, allowed);
-	cpu->is_late = false;
+		regulated_cpu_broken(cpu, passed > 1 ? BROKEN_LATE : BROKEN_BEYOND, used, allowed);
+	cpu->was_blind = false;
 }
 
 /* What the state machine has decided. */
@@ -327,12 +355,10 @@ static enum hrtimer_restart on_timer(struct hrtimer *timer)
 	if (!cpu->is_on)
 		return HRTIMER_NORESTART;
 	sums->late_ns_max = max_t(u64, sums->late_ns_max, max_t(s64, late, 0));
-	cpu->is_late = late >= (s64)cpu->machine->request.period_ns;
-	sums->late_periods += cpu->is_late;
+	sums->late_periods += late >= (s64)cpu->machine->request.period_ns;
 	used = counter_stop(cpu);
 	if (is_idle_task(current) && cpu->core.busy)
 		used = step(cpu, STEP_IDLE, 0, used);
-	sums->idle_periods += !cpu->core.busy;
 	used = catch_up(cpu, used);
 	used = consume(cpu, used);
 	count_on(cpu, used);
@@ -353,16 +379,22 @@ void regulated_cpu_settle(struct regulated_cpu *cpu)
 	count_on(cpu, used);
 }
 
+/* Not without a counter: pinned, it is in the error state if there is none. */
 static void begin_here(void *data)
 {
 	struct regulated_cpu *cpu = data;
 	u64 used;
 
-	cpu->base = local64_read(&cpu->event->count);
-	used = counter_stop(cpu);
-	cpu->base += used;
+	if (!is_counting(cpu->event))
+		return;
+	cpu->base = 0;
+	cpu->base = counter_stop(cpu);
 	cpu->allowance = 0;
+	cpu->was_blind = false;
 	cpu->core.busy = 1;
+	/* A CPU that was away has missed more periods than it may. */
+	if (cpu->core.started)
+		cpu->core.period = machine_period(cpu->machine) - 1;
 	cpu->is_on = true;
 	used = step(cpu, STEP_REGULATE, 0, 0);
 	used = catch_up(cpu, used);
@@ -396,7 +428,15 @@ static bool is_accepted(const struct request *request)
 		request->config != PERF_COUNT_SW_DUMMY && request->config < PERF_COUNT_SW_BPF_OUTPUT);
 }
 
-int regulated_cpu_begin(struct regulated_cpu *cpu)
+/* PMUs that do not interrupt, or count for several CPUs on one of them. */
+static bool is_usable(const struct perf_event *event, const struct regulated_cpu *cpu)
+{
+	const int unfit = PERF_PMU_CAP_NO_INTERRUPT | PERF_PMU_CAP_EXCLUSIVE | PERF_PMU_CAP_ITRACE;
+
+	return !(event->pmu->capabilities & unfit) && event->cpu == cpu->cpu;
+}
+
+int regulated_cpu_prepare(struct regulated_cpu *cpu)
 {
 	const struct request *request = &cpu->machine->request;
 	struct perf_event_attr attr = {
@@ -414,25 +454,29 @@ int regulated_cpu_begin(struct regulated_cpu *cpu)
 
 	if (!is_accepted(request))
 		return -EOPNOTSUPP;
-	error = brake_start(cpu);
-	if (error)
-		return error;
 	event = perf_event_create_kernel_counter(&attr, cpu->cpu, NULL, overflow_handler, cpu);
-	if (IS_ERR(event)) {
-		brake_stop(cpu);
+	if (IS_ERR(event))
 		return PTR_ERR(event);
+	error = is_usable(event, cpu) ? brake_start(cpu) : -EOPNOTSUPP;
+	if (error) {
+		perf_event_release_kernel(event);
+		return error;
 	}
 	cpu->event = event;
-	/* Pinned: without a counter in the hardware it is in the error state. */
-	error = is_counting(event) ? smp_call_function_single(cpu->cpu, begin_here, cpu, 1) : -EBUSY;
-	if (error)
-		regulated_cpu_end(cpu);
-	return error;
+	return 0;
+}
+
+int regulated_cpu_begin(struct regulated_cpu *cpu)
+{
+	if (!cpu_online(cpu->cpu))
+		return -ENXIO;
+	smp_call_function_single(cpu->cpu, begin_here, cpu, 1);
+	return cpu->is_on ? 0 : -EBUSY;
 }
 
 void regulated_cpu_release(struct regulated_cpu *cpu)
 {
-	if (cpu->event)
+	if (cpu->is_on)
 		smp_call_function_single(cpu->cpu, end_here, cpu, 1);
 }
 
@@ -443,18 +487,16 @@ void regulated_cpu_stop(struct regulated_cpu *cpu)
 	irq_work_sync(&cpu->overflow);
 	/* Behind the calls that others may have sent. */
 	smp_call_function_single(cpu->cpu, nothing, NULL, 1);
-	brake_stop(cpu);
 }
 
-void regulated_cpu_end(struct regulated_cpu *cpu)
+void regulated_cpu_dispose(struct regulated_cpu *cpu)
 {
-	if (!cpu->event)
-		return;
-	regulated_cpu_stop(cpu);
-	perf_event_release_kernel(cpu->event);
+	if (cpu->event)
+		perf_event_release_kernel(cpu->event);
 	cpu->event = NULL;
 	/* What its handler may have asked for meanwhile. */
 	irq_work_sync(&cpu->overflow);
+	brake_stop(cpu);
 }
 
 void regulated_cpu_init(struct regulated_cpu *cpu)

@@ -24,9 +24,27 @@
 #define START_NS	(5 * NSEC_PER_MSEC)
 #define CHANGE_NS	(5 * NSEC_PER_MSEC)
 
-/* The one machine. Taken behind the lock of CPU hotplug. */
+/*
+ * The one machine. The first lock keeps those who configure it apart, and is
+ * taken before all others, never by the callbacks of CPU hotplug. The second
+ * keeps these out while CPUs begin and end; it is taken behind the lock of CPU
+ * hotplug. Counters are made and released under the first alone.
+ */
+static DEFINE_MUTEX(configuration_lock);
 static DEFINE_MUTEX(machine_lock);
 static struct machine *the_machine;
+
+static void lock_machine(void)
+{
+	cpus_read_lock();
+	mutex_lock(&machine_lock);
+}
+
+static void unlock_machine(void)
+{
+	mutex_unlock(&machine_lock);
+	cpus_read_unlock();
+}
 
 /* An open file: the machine that it regulates, or NULL for one that only reads. */
 struct guard_file {
@@ -56,16 +74,23 @@ static int refuse(struct guard_file *file, int error, const char *wrong)
 /* All CPUs run before any counter is released, which takes longer. */
 static void end_all(struct machine *machine)
 {
+	struct regulated_cpu *cpus = machine->cpus;
 	u32 core;
 
+	lock_machine();
 	for (core = 0; core < machine->request.nr_cores; core++)
-		regulated_cpu_release(&machine->cpus[core]);
+		regulated_cpu_release(&cpus[core]);
 	for (core = 0; core < machine->request.nr_cores; core++)
-		regulated_cpu_end(&machine->cpus[core]);
+		regulated_cpu_stop(&cpus[core]);
+	machine->cpus = NULL;
+	unlock_machine();
+	for (core = 0; core < machine->request.nr_cores; core++)
+		regulated_cpu_dispose(&cpus[core]);
+	kvfree(cpus);
 }
 
 /* The state machine at its beginning. */
-static void set_up(struct machine *machine)
+static void set_up(struct machine *machine, struct regulated_cpu *cpus)
 {
 	const struct request *request = &machine->request;
 	u32 index;
@@ -87,7 +112,7 @@ static void set_up(struct machine *machine)
 	for (index = 0; index < request->nr_cores; index++) {
 		const struct request_core *asked = &request->cores[index];
 		const struct request_group *group = &request->groups[asked->group];
-		struct regulated_cpu *cpu = &machine->cpus[index];
+		struct regulated_cpu *cpu = &cpus[index];
 
 		regulated_cpu_init(cpu);
 		cpu->machine = machine;
@@ -116,6 +141,7 @@ static int begin_all(struct guard_file *file)
 {
 	struct machine *machine = file->machine;
 	const struct request *request = &machine->request;
+	struct regulated_cpu *cpus;
 	u32 core;
 	int error = 0;
 
@@ -123,18 +149,21 @@ static int begin_all(struct guard_file *file)
 		if (request->cores[core].cpu >= nr_cpu_ids || !cpu_online(request->cores[core].cpu))
 			return refuse(file, -ENXIO, "a CPU is not online");
 	}
-	machine->cpus = kvcalloc(request->nr_cores, sizeof(*machine->cpus), GFP_KERNEL);
-	if (!machine->cpus)
+	cpus = kvcalloc(request->nr_cores, sizeof(*cpus), GFP_KERNEL);
+	if (!cpus)
 		return refuse(file, -ENOMEM, "there is no memory");
-	set_up(machine);
+	set_up(machine, cpus);
+	for (core = 0; core < request->nr_cores && !error; core++)
+		error = regulated_cpu_prepare(&cpus[core]);
+	lock_machine();
+	machine->cpus = cpus;
 	machine->start = ktime_add_ns(ktime_get(), START_NS);
 	for (core = 0; core < request->nr_cores && !error; core++)
-		error = regulated_cpu_begin(&machine->cpus[core]);
+		error = regulated_cpu_begin(&cpus[core]);
+	unlock_machine();
 	if (!error)
 		return 0;
 	end_all(machine);
-	kvfree(machine->cpus);
-	machine->cpus = NULL;
 	return refuse(file, error, why_not(error));
 }
 
@@ -151,8 +180,13 @@ static int forget(struct machine *machine)
 {
 	u32 core;
 
-	for (core = 0; core < machine->request.nr_cores; core++)
-		smp_call_function_single(machine->cpus[core].cpu, forget_here, &machine->cpus[core], 1);
+	for (core = 0; core < machine->request.nr_cores; core++) {
+		struct regulated_cpu *cpu = &machine->cpus[core];
+
+		/* Nothing else writes the sums of a CPU that is offline. */
+		if (smp_call_function_single(cpu->cpu, forget_here, cpu, 1))
+			forget_here(cpu);
+	}
 	return 0;
 }
 
@@ -160,18 +194,37 @@ static int forget(struct machine *machine)
 static int reserve(struct guard_file *file, const struct request_change *change)
 {
 	struct machine *machine = file->machine;
-	const struct request *request = &machine->request;
-	u32 ahead = 2 + div64_u64(CHANGE_NS, request->period_ns);
+	struct request *request = &machine->request;
+	struct request_group *group = &request->groups[change->group];
+	u32 ahead = 2 + div64_u64(CHANGE_NS, request->period_ns), before = group->budget;
 	u32 reservation = guard_reservation(change->budget, change->soft ? GUARD_SOFT : GUARD_HARD);
 
 	if (change->group >= request->nr_groups)
 		return refuse(file, -EINVAL, "there is no such group");
-	if (change->soft && !request->groups[change->group].soft)
+	if (change->soft && !group->soft)
 		return refuse(file, -EINVAL, "a group that was hard at first cannot become soft");
+	file->refused.line = 0;
+	group->budget = change->budget;
+	if (!request_is_sound(&file->refused, request)) {
+		group->budget = before;
+		return -EINVAL;
+	}
 	if (!guard_set_reservation(&machine->shared, &machine->groups[change->group], machine_period(machine) + ahead,
-				   reservation))
+				   reservation)) {
+		group->budget = before;
 		return refuse(file, -EAGAIN, "the period in which it was to begin has begun");
+	}
 	return 0;
+}
+
+static int change(struct guard_file *file, const struct request_change *change)
+{
+	int error;
+
+	lock_machine();
+	error = change->forget ? forget(file->machine) : reserve(file, change);
+	unlock_machine();
+	return error;
 }
 
 static int write_text(struct guard_file *file, const char *buffer, size_t length)
@@ -188,9 +241,7 @@ static int write_text(struct guard_file *file, const char *buffer, size_t length
 	file->refused = text;
 	if (!accepted)
 		return -EINVAL;
-	if (!is_running(machine))
-		return begin_all(file);
-	return changed.forget ? forget(machine) : reserve(file, &changed);
+	return is_running(machine) ? change(file, &changed) : begin_all(file);
 }
 
 static ssize_t device_write(struct file *file, const char __user *from, size_t length, loff_t *at)
@@ -204,11 +255,9 @@ static ssize_t device_write(struct file *file, const char __user *from, size_t l
 	buffer = memdup_user_nul(from, length);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
-	cpus_read_lock();
-	mutex_lock(&machine_lock);
-	error = write_text(mine, buffer, length);
-	mutex_unlock(&machine_lock);
-	cpus_read_unlock();
+	mutex_lock(&configuration_lock);
+	error = mine->machine ? write_text(mine, buffer, length) : -EBADF;
+	mutex_unlock(&configuration_lock);
 	kfree(buffer);
 	return error ? error : (ssize_t)length;
 }
@@ -233,7 +282,7 @@ static void show_cpu(struct seq_file *out, struct regulated_cpu *cpu, u32 core)
 {
 	struct copied copied = { .cpu = cpu };
 	const struct cpu_sums *sums = &copied.sums;
-	bool is_online = cpu->event && !smp_call_function_single(cpu->cpu, copy_here, &copied, 1);
+	bool is_online = cpu->is_on && !smp_call_function_single(cpu->cpu, copy_here, &copied, 1);
 	int by;
 
 	if (!is_online)
@@ -273,8 +322,7 @@ static int device_show(struct seq_file *out, void *unused)
 	struct machine *machine;
 	u32 core;
 
-	cpus_read_lock();
-	mutex_lock(&machine_lock);
+	lock_machine();
 	machine = the_machine && is_running(the_machine) ? the_machine : NULL;
 	seq_printf(out, "memtint-guard 1\nbrake %s\nrunning %d\n", BRAKE_IS_ABOVE_ALL ? "deadline" : "fifo", !!machine);
 	if (file->refused.wrong && file->refused.line)
@@ -288,8 +336,7 @@ static int device_show(struct seq_file *out, void *unused)
 		for (core = 0; core < machine->request.nr_cores; core++)
 			show_cpu(out, &machine->cpus[core], core);
 	}
-	mutex_unlock(&machine_lock);
-	cpus_read_unlock();
+	unlock_machine();
 	return 0;
 }
 
@@ -316,7 +363,7 @@ static int take_machine(struct guard_file *mine)
 		return -ENOMEM;
 	init_waitqueue_head(&mine->machine->readers);
 	init_irq_work(&mine->machine->alarm, alarm);
-	INIT_WORK(&mine->machine->hotplug, follow_hotplug);
+	INIT_DELAYED_WORK(&mine->machine->hotplug, follow_hotplug);
 	mutex_lock(&machine_lock);
 	if (!the_machine) {
 		the_machine = mine->machine;
@@ -330,16 +377,15 @@ static int take_machine(struct guard_file *mine)
 
 static void give_machine_back(struct machine *machine)
 {
-	cpus_read_lock();
-	mutex_lock(&machine_lock);
+	mutex_lock(&configuration_lock);
 	if (is_running(machine))
 		end_all(machine);
+	lock_machine();
 	the_machine = NULL;
-	mutex_unlock(&machine_lock);
-	cpus_read_unlock();
-	cancel_work_sync(&machine->hotplug);
+	unlock_machine();
+	mutex_unlock(&configuration_lock);
+	cancel_delayed_work_sync(&machine->hotplug);
 	irq_work_sync(&machine->alarm);
-	kvfree(machine->cpus);
 	kvfree(machine);
 }
 
@@ -410,36 +456,53 @@ static struct regulated_cpu *regulated(unsigned int number)
 	return NULL;
 }
 
+/* A CPU that was away; false if it is to be tried again. */
+static bool resume(struct regulated_cpu *cpu)
+{
+	int error;
+
+	regulated_cpu_dispose(cpu);
+	if (!cpu_online(cpu->cpu))
+		return true;
+	error = regulated_cpu_prepare(cpu);
+	lock_machine();
+	if (!error)
+		error = regulated_cpu_begin(cpu);
+	if (error)
+		regulated_cpu_broken(cpu, BROKEN_COUNTER, 0, 0);
+	unlock_machine();
+	if (error)
+		regulated_cpu_dispose(cpu);
+	return !error;
+}
+
 /*
- * A counter cannot be made or released by the callbacks below: perf takes the
+ * Counters cannot be made or released by the callbacks below: perf takes the
  * lock of CPU hotplug for some. So the CPU that comes is regulated a moment
- * later, and its promise was broken when it went.
+ * later, and its promise was broken when it went. Without a counter, it is
+ * tried again, and broken again, each second.
  */
 static void follow_hotplug(struct work_struct *work)
 {
-	struct machine *machine = container_of(work, struct machine, hotplug);
+	struct machine *machine = container_of(to_delayed_work(work), struct machine, hotplug);
+	bool again = false;
 	u32 core;
 
-	cpus_read_lock();
-	mutex_lock(&machine_lock);
-	for (core = 0; the_machine == machine && core < machine->request.nr_cores; core++) {
-		struct regulated_cpu *cpu = &machine->cpus[core];
-
-		if (cpu->is_on)
-			continue;
-		regulated_cpu_end(cpu);
-		if (cpu_online(cpu->cpu) && regulated_cpu_begin(cpu))
-			regulated_cpu_broken(cpu, BROKEN_COUNTER, 0, 0);
+	mutex_lock(&configuration_lock);
+	for (core = 0; is_running(machine) && core < machine->request.nr_cores; core++) {
+		if (!machine->cpus[core].is_on)
+			again |= !resume(&machine->cpus[core]);
 	}
-	mutex_unlock(&machine_lock);
-	cpus_read_unlock();
+	if (again)
+		schedule_delayed_work(&machine->hotplug, HZ);
+	mutex_unlock(&configuration_lock);
 }
 
 static int cpu_comes(unsigned int number)
 {
 	mutex_lock(&machine_lock);
 	if (regulated(number))
-		schedule_work(&the_machine->hotplug);
+		mod_delayed_work(system_wq, &the_machine->hotplug, 0);
 	mutex_unlock(&machine_lock);
 	return 0;
 }
@@ -450,10 +513,10 @@ static int cpu_goes(unsigned int number)
 
 	mutex_lock(&machine_lock);
 	cpu = regulated(number);
-	if (cpu) {
+	if (cpu && cpu->is_on) {
 		regulated_cpu_stop(cpu);
 		regulated_cpu_broken(cpu, BROKEN_OFFLINE, 0, 0);
-		schedule_work(&the_machine->hotplug);
+		mod_delayed_work(system_wq, &the_machine->hotplug, 0);
 	}
 	mutex_unlock(&machine_lock);
 	return 0;

@@ -92,9 +92,9 @@ struct machine;
  * @cpu: its number
  * @quantum: of the group
  * @is_on: it is regulated: from its start until its stop
- * @is_late: the period that ends has lasted for two at least
+ * @was_blind: the counter was found stopped in this period
  * @is_throttled: the brake holds this CPU
- * @event: the counter; written by tasks, while it is not on
+ * @event: the counter; written by the task that configures, while it is not on
  * @brake: the task that holds the CPU; the same
  * @timer: begins periods
  * @overflow: continues in an interrupt what the counter's handler has begun
@@ -112,7 +112,7 @@ struct regulated_cpu {
 	unsigned int cpu;
 	u32 quantum;
 	bool is_on;
-	bool is_late;
+	bool was_blind;
 	u32 is_throttled;
 	struct perf_event *event;
 	struct task_struct *brake;
@@ -148,25 +148,27 @@ struct machine {
 	struct guard_group groups[REQUEST_GROUPS_MAX];
 	atomic64_t broken;
 	u64 told;
-	struct work_struct hotplug;
+	struct delayed_work hotplug;
 	struct irq_work alarm;
 	wait_queue_head_t readers;
 };
 
 void regulated_cpu_init(struct regulated_cpu *cpu);
-/* Begins the regulation of a CPU that is online. All but the next sleep. */
+/*
+ * Makes the counter and the brake of a CPU, and disposes of them. They sleep;
+ * perf takes the lock of CPU hotplug, so that the caller must not hold it.
+ */
+int regulated_cpu_prepare(struct regulated_cpu *cpu);
+void regulated_cpu_dispose(struct regulated_cpu *cpu);
+/* Under that lock: begins; lets it run; waits until nothing is under way. */
 int regulated_cpu_begin(struct regulated_cpu *cpu);
-/* Lets it run. */
 void regulated_cpu_release(struct regulated_cpu *cpu);
-/* The same, and nothing of it is under way any more. Keeps the counter. */
 void regulated_cpu_stop(struct regulated_cpu *cpu);
-/* Releases the counter as well; also after a stop, and when it has not begun. */
-void regulated_cpu_end(struct regulated_cpu *cpu);
 /* On the CPU, interrupts off: takes note of what has been used up to now. */
 void regulated_cpu_settle(struct regulated_cpu *cpu);
 /* The same, or when nothing else runs on it. */
 void regulated_cpu_broken(struct regulated_cpu *cpu, enum broken_by by, u64 used, u64 allowed);
-/* The period that the clock is in. */
+/* The number of the period that the clock is in, which wraps around. */
 u32 machine_period(const struct machine *machine);
 
 /* Whether the brake is above everything else that runs, the fair server too. */

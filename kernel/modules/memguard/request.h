@@ -14,6 +14,7 @@
 #define REQUEST_PERIOD_NS_MIN	100000ull
 #define REQUEST_PERIOD_NS_MAX	1000000000ull
 #define REQUEST_CPU_MAX		8191
+#define REQUEST_QUANTA_MAX	4096	/* grants of a period */
 #define REQUEST_SKID_MAX	1000000u
 
 struct request_group {
@@ -232,7 +233,11 @@ static inline bool request_group_of(struct request_text *text, struct request *r
 	return request_line_end(text);
 }
 
-/* Budgets, quanta and skids add up to what a period counts. */
+/*
+ * Budgets, quanta and skids add up to what a period counts. No CPU spends all
+ * its time on grants, and each gets one in every period: without one, nothing
+ * at all would run there.
+ */
 static inline bool request_is_sound(struct request_text *text, const struct request *request)
 {
 	u64 needed = 0;
@@ -245,8 +250,17 @@ static inline bool request_is_sound(struct request_text *text, const struct requ
 
 		needed += one->budget + (u64)one->nr_cores * ((u64)one->quantum + request->skid);
 	}
-	return needed <= REQUEST_EVENTS_MAX ||
-	       request_refuse(text, "budgets, quanta and skids add up to more than 2147483647 events");
+	if (needed > REQUEST_EVENTS_MAX)
+		return request_refuse(text, "budgets, quanta and skids add up to more than 2147483647 events");
+	for (group = 0; group < request->nr_groups; group++) {
+		const struct request_group *one = &request->groups[group];
+
+		if (one->budget / one->quantum > REQUEST_QUANTA_MAX)
+			return request_refuse(text, "a budget is more than 4096 quanta");
+		if (one->nr_cores > 1 && one->budget < (u64)one->nr_cores * one->quantum)
+			return request_refuse(text, "a budget is less than a quantum for each CPU of its group");
+	}
+	return true;
 }
 
 /*

@@ -110,6 +110,25 @@ say hotplug caused "$(load 1 1000)"
 tell hotplug
 end
 
+# CPUs that come and go while others begin and end: perf takes the lock of CPU hotplug to make and to release such counters.
+toggle() {
+    local round=0
+    while [ $round -lt 30 ]; do
+        echo 0 >/sys/devices/system/cpu/cpu1/online
+        echo 1 >/sys/devices/system/cpu/cpu1/online
+        round=$((round + 1))
+    done
+}
+toggle &
+round=0
+while [ $round -lt 60 ]; do
+    begin 1000000 none "1 hard 1 0"
+    end
+    round=$((round + 1))
+done
+wait
+say storm rounds $round
+
 # What the kernel does for a program: reading into pages that were not touched, one by one.
 echo never >/sys/kernel/mm/transparent_hugepage/enabled
 for whose in all user; do

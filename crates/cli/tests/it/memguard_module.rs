@@ -52,7 +52,7 @@ impl Guest {
         let (image, script) = (image.to_str().expect("text"), script.to_str().expect("text"));
         let files = [image, script, env!("CARGO_BIN_EXE_memtint"), "/usr/bin/chrt", &module];
         output(&kernel_file("qemu/initramfs.sh"), &files, &[]);
-        let machine = [("NODES", "1"), ("NODE_CPUS", "2"), ("SECONDS_MAX", "1800")];
+        let machine = [("NODES", "1"), ("NODE_CPUS", "2"), ("SECONDS_MAX", "900")];
         let (said, console) = output(&kernel_file("qemu/boot.sh"), &[&kernel, image], &machine);
         Guest { lines: said.lines().map(str::to_owned).collect(), console }
     }
@@ -176,6 +176,8 @@ fn judge(guest: &Guest) {
     let hotplug = &guest.kept("hotplug")[0];
     assert_eq!((hotplug["online"], hotplug["broken_offline"]), (1, 1), "{guest}");
     assert!(hotplug["throttled_periods"] > 10 && hotplug["used_max"] <= 25, "{guest}");
+
+    assert_eq!(guest.number("storm", "rounds"), 60);
 
     let [all, user] = ["all", "user"].map(|whose| guest.kept(&format!("kernel-{whose}"))[0]["used"]);
     assert!(all >= user + 900, "dd reads into 1024 pages: {all}, without the kernel's {user}; {guest}");

@@ -101,6 +101,8 @@ fn a_request_that_is_not_right_is_refused_with_its_line() {
         ("8191", "8192", "line 8: a CPU is not"),
         ("0 3 8191", "0 3 2", "line 8: a CPU has two budgets"),
         ("group 2000000", "group 2147483647", "line 9: budgets, quanta and skids add up to more"),
+        ("group 100 hard 25 2", "group 5000 hard 1 2", "line 9: a budget is more than 4096 quanta"),
+        ("hard 25 2", "hard 25 2 4 5 6 7", "line 9: a budget is less than a quantum for each CPU"),
         ("end\n", "end", "line 9: more on this line than it has, or no newline"),
         ("end\n", "end\n\n", "line 10: something follows the end"),
     ] {
