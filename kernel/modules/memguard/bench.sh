@@ -48,14 +48,14 @@ echo "machine: $(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n
 COUNT=1 NODES=1 NODE_CPUS=1 SECONDS_MAX=${SECONDS_MAX:-600} "$here/../../qemu/boot.sh" "$kernel" "$scratch/image" 2>"$scratch/console" |
     tee "$scratch/told" | awk '
     function number(name, at) { for (at = 1; at < NF; at++) if ($at == name) return $(at + 1) }
-    $1 == "unregulated" { base = $2 }
+    $1 == "unregulated" { if (base) printf "unregulated: %.0f and %.0f instructions\n", base, $2; base = $2 }
     $1 ~ /^periods|^grants/ { name = $1; cost = $2 }
     $1 == "core" {
         periods = number("periods"); overflows = number("overflows")
         printf "%s: %d periods, %d overflows; all in all %.4f of unregulated; in the handlers %.0f instructions a period", name, periods,
             overflows, cost / base, number("timer_ns") / periods
-        if (overflows) printf ", %.0f an overflow", number("overflow_ns") / overflows
-        printf "; with interrupt and scheduling %.0f a period\n", (cost - base) / periods
+        if (!overflows) { period = (cost - base) / periods; printf "; with its interrupt %.0f\n", period }
+        else printf ", %.0f an overflow; with its interrupt %.0f\n", number("overflow_ns") / overflows, (cost - base - period * periods) / overflows
     }
     $1 == "guest" { print }' | tee "$scratch/table"
 grep -q "guest ended with 0" "$scratch/table" || { cat "$scratch/told" "$scratch/console" >&2; exit 1; }
