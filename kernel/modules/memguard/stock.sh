@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # stock.sh FLAVOR: unpacks a stock Debian kernel and the headers that modules for it are built with into the user's cache, unless they are
-# there. Prints the kernel's path and the folder of the headers. Flavors: cloud and rt (6.12; rt is PREEMPT_RT); headers only, and - for the
-# kernel: old (6.1), and riscv64 (Debian 13's 6.12, compiled with CC=riscv64-linux-gnu-gcc).
+# there. Prints the kernel's path and the folder of the headers. Flavors: cloud and rt (6.12; rt is PREEMPT_RT), old (6.1); and riscv64 (Debian
+# 13's 6.12, for CC=riscv64-linux-gnu-gcc), headers only, with - for the kernel, which riscv64.sh boots.
 set -euo pipefail
 
 # shellcheck source=kernel/package.sh
@@ -54,7 +54,7 @@ fetch_all() {
     add "linux-headers-$release" './usr/*'
     add "$(common "$release")" './usr/*'
     add "$(kbuild "$release")" './usr/*'
-    if [ "$flavor" != old ]; then add "linux-image-$release" './boot/vmlinuz-*'; fi
+    add "linux-image-$release" './boot/vmlinuz-*'
     # It names the place where the package would be installed.
     sed -i "s#include /usr/src#include $place/usr/src#" "$place.part/usr/src/linux-headers-$release/Makefile"
     rm -rf "$place"
@@ -82,7 +82,7 @@ link_riscv64() {
 mkdir -p "$cache"
 exec 9>"$cache/lock-$flavor"
 flock 9
-if [ ! -d "$place" ]; then
+if [ ! -d "$place/boot" ] && { [ "$flavor" != riscv64 ] || [ ! -d "$place" ]; }; then
     case $flavor in riscv64) link_riscv64 ;; *) fetch_all ;; esac
 fi
 kernel=$(find "$place/boot" -name 'vmlinuz-*' 2>/dev/null || echo -)
