@@ -7,7 +7,7 @@
 //! in threads         where there is no BPF: a regulator thread per regulated CPU asks memtint_guard itself    (modules cpu, seat)
 //! either             a counter for each group on this CPU; the thread occupies the CPU until a throttled group is frozen
 //! freezer            one thread per group, on its CPUs, of higher priority: writes cgroup.freeze, which may sleep (module freezer)
-//! or in a module     of the kernel, for whole CPUs: one thread takes its sums and incidents over                (module module)
+//! or in a module     of the kernel, for whole CPUs: one thread copies its sums and reports its incidents         (module module)
 //! guardian           a process: thaws all groups when the regulator has ended, however it ended                  (module guardian)
 //! ```
 //!

@@ -1,5 +1,5 @@
-//! The kernel module that regulates whole CPUs (`kernel/modules/memguard`): what it is told, what it tells, and the thread that takes
-//! its sums and incidents over.
+//! The kernel module that regulates whole CPUs (`kernel/modules/memguard`): its configuration, its readings, and the thread that copies
+//! its sums and reports its incidents.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,9 +23,9 @@ use crate::sys;
 
 /// The module's device.
 const DEVICE: &str = "/dev/memtint-guard";
-/// No machine's sums are longer.
+/// Longest reading that is accepted.
 const READING_BYTES_MAX: usize = 4 << 20;
-/// Sums are taken over as often.
+/// Time between two readings.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The module, regulating from [`Module::start`] until this is dropped, or the process ends.
@@ -34,7 +34,7 @@ pub(crate) struct Module {
     file: File,
 }
 
-/// What the module has counted.
+/// A reading of the module's sums.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// The brake holds a CPU above the fair server and all deadlines.
@@ -80,7 +80,7 @@ impl Module {
         Ok(module)
     }
 
-    /// Regulates. The settings have been checked.
+    /// Starts to regulate. The settings have been checked.
     pub(crate) fn start(&self, settings: &Settings) -> Result<(), RegulatorError> {
         self.write(&request(settings))
     }
@@ -137,7 +137,7 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// What is written to regulate so: see `kernel/modules/memguard/README.md`.
+/// The configuration as the module reads it (`kernel/modules/memguard/README.md`).
 pub(crate) fn request(settings: &Settings) -> String {
     let (sensor, config) = (settings.sensor.code(), settings.config());
     let [first, second, third] = sensor.config;
@@ -201,7 +201,7 @@ impl CoreReading {
 const CAUSES: [(&str, Cause); 4] =
     [("beyond", Cause::Skid), ("counter", Cause::CounterError), ("late", Cause::Late), ("offline", Cause::CpuOffline)];
 
-/// The thread that takes over what the module has counted.
+/// The thread that copies the module's sums and reports its incidents.
 pub(crate) struct Follower {
     pub(crate) module: Arc<Module>,
     pub(crate) common: Arc<Common>,

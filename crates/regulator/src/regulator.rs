@@ -215,7 +215,7 @@ impl Regulator {
         Ok(regulator)
     }
 
-    /// Has the module regulate, and a thread take over what it counts. Returns when the first period has begun.
+    /// Starts the module, and the thread that copies its sums. Returns when the first period has begun.
     fn start_module(&mut self, module: Arc<Module>) -> Result<(), RegulatorError> {
         module.start(&self.settings)?;
         self.works = self.seats.iter().map(|(_, cpu)| (*cpu, Arc::new(Work::default()))).collect();
@@ -525,7 +525,7 @@ const OUTSIDE: Duration = Duration::from_millis(50);
 /// Time before a changed reservation is in force: no thread is late by as much.
 const CHANGE_NS: u64 = 100_000_000;
 const CHANGE_PRIORITY: i32 = 97;
-/// The module begins with a changed reservation after some milliseconds, and at most so many periods more.
+/// The module applies a changed reservation after some milliseconds, plus at most this number of periods.
 const CHANGE_AHEAD: u32 = 4;
 
 /// Time between the start of the threads and the first period.

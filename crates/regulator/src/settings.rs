@@ -166,7 +166,7 @@ impl Settings {
         Config { cores, groups, guaranteed, reclaim_step, sharing: Sharing::Off }
     }
 
-    /// What the kernel module is told, line by line; of use where [`Backend::Kernel`] regulates.
+    /// The configuration that [`Backend::Kernel`] writes to the module's device, line by line.
     pub fn request(&self) -> String {
         crate::module::request(self)
     }

@@ -6,10 +6,10 @@
  * Nothing but the kernel's own stopper, interrupts and what these do may run
  * meanwhile. A SCHED_FIFO thread would not do: since 6.12 the fair server gives
  * ordinary tasks 50 ms of each second at its cost, and SCHED_DEADLINE tasks are
- * above it anyway. So it has the priority that the kernel gives the threads
- * which change the clock of a CPU for schedutil: above all deadlines, without a
- * bandwidth of its own. The thread gives the CPU back in every period in which
- * the CPU gets a grant: a group of one CPU gets one in each.
+ * above it anyway. So the brake has the priority of schedutil's threads, which
+ * is above all deadlines and reserves no bandwidth. It gives the CPU back in
+ * every period in which the CPU gets a grant: a group of one CPU gets one in
+ * each.
  */
 #include <linux/irqflags.h>
 #include <linux/kthread.h>

@@ -70,7 +70,7 @@ static u64 counter_stop(struct regulated_cpu *cpu)
 }
 
 /*
- * Lets the counter overflow once, after so many events. perf itself has set the
+ * Lets the counter overflow once, after this many events. perf itself has set the
  * hardware to the sample period before it called the handler of an overflow, so
  * the hardware must be written again, not only the number; and that period is
  * long, since the handler of this module may have to wait for an interrupt.
@@ -127,8 +127,8 @@ static void release(struct regulated_cpu *cpu)
 }
 
 /*
- * A period has ended: `use` is what the state machine knew of it before it has
- * returned so many events.
+ * A period has ended. `use` is the state machine's record of it before the
+ * events `returned` were given back.
  */
 static void account(struct regulated_cpu *cpu, u32 passed, const struct guard_use *use, u32 returned, u64 used)
 {

@@ -25,7 +25,7 @@
 #define CHANGE_NS	(5 * NSEC_PER_MSEC)
 
 /*
- * The one machine. The first lock keeps those who configure it apart, and is
+ * The one machine. The first lock serializes configuration and release, and is
  * taken before all others, never by the callbacks of CPU hotplug. The second
  * keeps these out while CPUs begin and end; it is taken behind the lock of CPU
  * hotplug. Counters are made and released under the first alone.

@@ -138,7 +138,7 @@ struct regulated_cpu {
  * @told: how many of them a reader has been told of
  * @hotplug: follows CPUs that come and go
  * @alarm: wakes readers up
- * @readers: who waits for a broken period
+ * @readers: processes that wait for a broken period
  */
 struct machine {
 	struct request request;

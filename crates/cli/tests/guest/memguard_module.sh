@@ -4,7 +4,7 @@
 device=/dev/memtint-guard
 say() { echo "$1 $2 $3"; }
 
-# What is written to regulate: period in ns, sharing, groups.
+# request PERIOD_NS SHARING GROUP...: print a configuration.
 request() {
     printf 'memtint-guard 1\nperiod %s\nevent %s 1 2 0 0\nskid 0\nstep 10\nsharing %s\n' "$1" "${whose:-all}" "$2"
     shift 2
@@ -17,23 +17,23 @@ begin() {
     cat /tmp/request >&3
 }
 end() { exec 3>&-; }
-# Each core's numbers.
+# tell CASE: print the numbers of each core.
 tell() {
     local case=$1 line
     grep '^core ' $device | while read -r line; do say "$case" core "$line"; done
 }
-# Causes page faults on a CPU for so many ms.
+# load CPU MS: cause page faults on a CPU; print their number.
 load() { echo | memtint guard load faults "$1" "$2" | sed -n 's/^caused //p'; }
 
 uname -r >/tmp/release
 say guest kernel "$(cat /tmp/release)"
-# Another regulator than the module takes its time on a CPU that is emulated.
+# Interrupts take long on an emulated CPU; the kernel would suspend overflows.
 echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 say guest absent "$(memtint guard --backend kernel --event page-faults --core 1=10ev 2>&1 | tr '\n' ' ')"
 insmod /bin/memtint_guard.ko
 say guest insmod $?
 
-# Budgets far below what the load would use, by scheduling policy. Deadlines may be bound to a CPU in a partition of their own.
+# Budgets far below what the load would use, by scheduling policy. A deadline task may be bound to a CPU only in a cpuset partition.
 for policy in other fifo; do
     begin 20000000 none "20 hard 5 1"
     if [ $policy = fifo ]; then prefix="chrt -f 99"; else prefix=; fi
