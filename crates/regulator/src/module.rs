@@ -64,7 +64,7 @@ impl Module {
         let file = opened.map_err(|cause| {
             failed(match cause.kind() {
                 io::ErrorKind::NotFound => {
-                    "it is not there: the module memtint_guard is not loaded (kernel/modules/memguard/README.md)"
+                    "no such device: the module memtint_guard is not loaded (kernel/modules/memguard/README.md)"
                         .to_owned()
                 }
                 io::ErrorKind::ResourceBusy => "another process regulates by it".to_owned(),

@@ -24,7 +24,7 @@ newest_headers() {
     apt-cache pkgnames linux-headers-$series. | grep -E "^linux-headers-[0-9.]+[^-]*(-[0-9]+)?-$name\$" | sort -V | tail -n 1 | grep .
 }
 
-# Of a release, RELEASE-FLAVOR-amd64: what its headers include. PREEMPT_RT has a tree of its own.
+# Of a release, RELEASE-FLAVOR-amd64: what its headers include. PREEMPT_RT has a separate tree.
 common() {
     local base=${1%"-$name"}
     case $flavor in rt) echo "linux-headers-$base-common-rt" ;; *) echo "linux-headers-$base-common" ;; esac

@@ -195,7 +195,7 @@ fn bind(address: &Address) -> io::Result<Listener> {
     if is_left_over(path) {
         std::fs::remove_file(path)?;
     }
-    // The numbers are no secret; the folder says who may reach the socket. It gets its mode when it is made: a moment
+    // The numbers are not secret; the mode of the folder decides access to the socket. It gets its mode when it is made: a moment
     // later, the name may stand for a file of another user.
     // SAFETY: the call takes a number; no other thread creates files.
     let before = unsafe { libc::umask(0o111) };

@@ -76,7 +76,7 @@ impl Regulated {
         }
         if settings.backend == Backend::Kernel {
             not_considered.push(
-                "interrupts: what they use counts, and nothing stops them; so does a system call, where the kernel does not preempt it"
+                "interrupts, and system calls that the kernel does not preempt: their events count, and nothing stops them"
                     .to_owned(),
             );
         }
