@@ -16,9 +16,10 @@ case $flavor in
     old) series=6.1 name=cloud-amd64 ;;
     *) fail "\"$flavor\" is no flavor; accepted are cloud, rt, old, riscv64" ;;
 esac
-# Apart from what other scripts unpack.
-cache=$cache/modules
-place=$cache/$flavor
+# Apart from what other scripts unpack, and other flavors at the same time.
+place=$cache/modules/$flavor
+cache=$place.packages
+package_log=$place.log
 
 newest_headers() {
     apt-cache pkgnames linux-headers-$series. | grep -E "^linux-headers-[0-9.]+[^-]*(-[0-9]+)?-$name\$" | sort -V | tail -n 1 | grep .
@@ -36,28 +37,30 @@ kbuild() {
 }
 
 add() {
-    unpack "$1" "$2" || fail "could not fetch $1: $(tail -n 3 "$package_log" | tr '\n' ' ')"
-    cp -a "$cache/$1/." "$place.part"
-    rm -rf "${cache:?}/$1"
+    unpack "$1" "$2" && cp -a "$cache/$1/." "$place.part" && rm -rf "${cache:?}/$1"
 }
 
-fetch_all() {
+# By the package lists as they are.
+fetch_newest() {
     local release
-    rm -rf "$place.part"
-    mkdir -p "$place.part"
-    : >"$package_log"
-    if ! release=$(newest_headers); then
-        timeout -s KILL 300 apt-get update -o DPkg::Lock::Timeout=200 >>"$package_log" 2>&1 </dev/null || true
-        release=$(newest_headers) || fail "the package lists have no headers for Linux $series, $name"
-    fi
+    rm -rf "$place.part" "$cache"
+    mkdir -p "$place.part" "$cache"
+    release=$(newest_headers) || return 1
     release=${release#linux-headers-}
-    add "linux-headers-$release" './usr/*'
-    add "$(common "$release")" './usr/*'
-    add "$(kbuild "$release")" './usr/*'
-    add "linux-image-$release" './boot/vmlinuz-*'
-    # It names the place where the package would be installed.
-    sed -i "s#include /usr/src#include $place/usr/src#" "$place.part/usr/src/linux-headers-$release/Makefile"
-    rm -rf "$place"
+    # The headers' Makefile names the place where the package would be installed.
+    add "linux-headers-$release" './usr/*' && add "$(common "$release")" './usr/*' && add "$(kbuild "$release")" './usr/*' &&
+        add "linux-image-$release" './boot/vmlinuz-*' &&
+        sed -i "s#include /usr/src#include $place/usr/src#" "$place.part/usr/src/linux-headers-$release/Makefile"
+}
+
+# The lists may be old or absent: they are renewed once.
+fetch_all() {
+    : >"$package_log"
+    if ! fetch_newest; then
+        timeout -s KILL 300 apt-get update -o DPkg::Lock::Timeout=200 >>"$package_log" 2>&1 </dev/null || true
+        fetch_newest || fail "could not fetch Linux $series, $name, and its headers: $(tail -n 3 "$package_log" | tr '\n' ' ')"
+    fi
+    rm -rf "$place" "$cache"
     mv "$place.part" "$place"
 }
 
@@ -79,8 +82,8 @@ link_riscv64() {
     mv "$place.part" "$place"
 }
 
-mkdir -p "$cache"
-exec 9>"$cache/lock-$flavor"
+mkdir -p "$(dirname "$place")"
+exec 9>"$place.lock"
 flock 9
 if [ ! -d "$place/boot" ] && { [ "$flavor" != riscv64 ] || [ ! -d "$place" ]; }; then
     case $flavor in riscv64) link_riscv64 ;; *) fetch_all ;; esac
