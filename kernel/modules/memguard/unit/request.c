@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * What the module reads, in user space with sanitizers. Without arguments: reads
- * a request and prints what has been understood, or why it is refused. With
- * COUNT and SEED: reads it, and mutates it so many times; none may be read
- * beyond its end, and what is accepted must be within its bounds.
+ * The module's reader of requests, in user space with sanitizers. Without
+ * arguments, it reads a request and prints its fields, or the reason of the
+ * refusal. With COUNT and SEED, it mutates the request COUNT times: the reader
+ * must stay within each text, and accept nothing out of bounds.
  */
 #include <err.h>
 #include <stdbool.h>
