@@ -315,12 +315,13 @@ storm_of_groups() {
     wait
 }
 
-# again COMMAND...: for as long as stress goes on. What has ended otherwise than with 0 is in /tmp/stress.failed, and ends this.
+# again COMMAND...: for as long as stress goes on, once at least: on a busy host it may begin after the end. What has ended otherwise
+# than with 0 is in /tmp/stress.failed, and ends this.
 again() {
     number=$((number + 1))
     (
         rounds=0
-        while [ "$(date +%s)" -lt $end ]; do
+        while [ $rounds = 0 ] || [ "$(date +%s)" -lt $end ]; do
             "$@" >/tmp/stress.$number 2>&1 ||
                 { { echo "$* ended with $? in round $rounds"; grep -v '^ok' /tmp/stress.$number; } >>/tmp/stress.failed; break; }
             rounds=$((rounds + 1))
