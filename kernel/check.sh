@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # check.sh MEMTINT [full]: runs the suites of test.sh when something that they depend on has changed since they last passed, else
-# the smoke boot of smoke.sh, and prints which of them and why. With "full", always the suites. Exit status: that of the script
-# it runs.
+# the smoke boot of smoke.sh, and prints which of them and why. With "full", always the suites, and all of them on each machine. Exit
+# status: that of the script it runs.
 #
-# The suites depend on all files below kernel/ but modules/, on the kernel (the folder that build.sh prints is named by the hash of what it is
-# built from), on the program memtint as the guest uses it (detect, palette, inspect, run: the sources in `program` below), on
+# The suites depend on all files below kernel/ but texts for people, modules/ and foreign.sh, on the kernel (the folder that build.sh prints
+# is named by the hash of what it is built from), on the program memtint as the guest uses it (detect, palette, inspect, run: the sources in `program` below), on
 # the platform files that the guest names, and on the programs that run or surround the guest. When the suites pass, the hash of
 # each of these goes into a file of ${XDG_CACHE_HOME:-~/.cache}/memtint/stamps, which is named by the hash of them all.
 # Suites that are shortened (PARTS, MACHINES, STRESS_SECONDS) leave no stamp.
@@ -43,7 +43,7 @@ first_line() {
 # manifest: a line "HASH  NAME" for everything that the suites depend on.
 manifest() {
     cd "$root"
-    { find kernel -type f ! -path 'kernel/modules/*'; program; platforms; } | LC_ALL=C sort | xargs -d '\n' sha256sum
+    { find kernel -type f ! -name '*.md' ! -path 'kernel/modules/*' ! -path kernel/qemu/foreign.sh; program; platforms; } | LC_ALL=C sort | xargs -d '\n' sha256sum
     {
         echo "the kernel $(basename "$built")"
         echo "the compiler: $(first_line rustc --version)"
@@ -80,7 +80,7 @@ else
     differs=$(changed "$scratch/manifest")
     say "all suites: ${differs:+changed since they last passed: }${differs:-they have not passed here yet}"
 fi
-"$suites" "$memtint"
+"$suites" "$memtint" ${full:+"$full"}
 if [ -n "${PARTS:-}${MACHINES:-}${STRESS_SECONDS:-}" ]; then
     say "no stamp: the suites were shortened by PARTS, MACHINES or STRESS_SECONDS"
     exit

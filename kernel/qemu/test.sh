@@ -6,8 +6,9 @@
 # "ok" or "not ok" for each test and a last line that counts them; status 1 when a test failed or is missing, when the kernel
 # could not be built or complained on its console, or when the machine did not switch itself off.
 # MACHINES ("smp numa early") says which are booted, PARTS which parts of the guest's tests are run (all), STRESS_SECONDS (180) for
-# how long everything at once is tried on each machine. The third machine, early, is booted after smp: it has the mapping that smp
-# has printed from its command line, and an area of contiguous memory.
+# how long everything at once is tried on each machine. Without PARTS, DIVIDED=1 has parts for which the number of nodes matters little
+# run on one of the two machines only. The third machine, early, is booted after smp: it has the mapping that smp has printed from its
+# command line, and an area of contiguous memory.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -41,6 +42,13 @@ built=$({ "$kernel/build.sh" "$variant" 2>&1 >&3 | tee "$scratch/build" >&2; } 3
     answer "not ok - what runs in the guest is built # $(tail -n 1 "$scratch/made")"
     finish
 }
+
+# The module that regulates is tested on stock kernels; here, that it compiles.
+if "$kernel/modules/memguard/build.sh" "$built/build" "$scratch/memguard" >"$scratch/made" 2>&1; then
+    answer "ok - the module memguard compiles for the $variant kernel"
+else
+    answer "not ok - the module memguard compiles for the $variant kernel # $(tail -n 1 "$scratch/made")"
+fi
 
 # Whatever was built in: a kernel without the series has no tests of its own.
 if grep -q '^CONFIG_MEMTINT=y' "$built/config"; then floor=kernel; else floor=none; fi
@@ -81,16 +89,32 @@ judge() {
     fi
 }
 
+# With DIVIDED, these run on one machine; about as long on each.
+declare -A alone=([smp]="blocks cached fuzz hostile interrupts locked run" [numa]="scenarios cgroup papers pressure watermarks")
+
+# parts_of NAME: those that the machine runs, with commas between them; nothing for all.
+parts_of() {
+    local others
+    if [ -n "${PARTS:-}" ] || [ -z "${DIVIDED:-}" ]; then
+        echo "${PARTS:-}"
+        return
+    fi
+    case $1 in smp) others=${alone[numa]} ;; numa) others=${alone[smp]} ;; *) return ;; esac
+    { printf '%s\n' scenarios exhaustion stress balance; basename -a -s .sh "$kernel"/guest/suite/*.sh; } |
+        grep -vxF "${others// /$'\n'}" | paste -sd ,
+}
+
 declare -A machine began
 # start NAME [WORD...]: boots the machine, in the background; the words come last on the kernel's command line. kvfree_rcu()
 # keeps no pages: they would be missing in the account of page frames.
 start() {
-    local name=$1 stress=${STRESS_SECONDS:-180}
+    local name=$1 stress=${STRESS_SECONDS:-180} parts
+    parts=$(parts_of "$1")
     shift
     echo "kernel: booting the $variant kernel: $name" >&2
     began[$name]=$SECONDS
     SECONDS_MAX=${SECONDS_MAX:-$((stress + limit))} "$here/boot.sh" "$built/bzImage" "$scratch/image" loglevel=7 brd.rd_size=98304 \
-        rcutree.rcu_min_cached_objs=0 rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=$stress" ${PARTS:+"PARTS=$PARTS"} "${words[@]}" "$@" \
+        rcutree.rcu_min_cached_objs=0 rcupdate.rcu_cpu_stall_suppress=1 "FLOOR=$floor" "STRESS_SECONDS=$stress" ${parts:+"PARTS=$parts"} "${words[@]}" "$@" \
         >"$scratch/$name.said" 2>"$scratch/$name.console" &
     machine[$name]=$!
 }
