@@ -39,7 +39,7 @@ lint: ## format, clippy, documentation and shellcheck, warnings denied
 test: ## everything that CI checks; the kernel's suites when something has changed that they depend on, else a smoke boot; as root, because live tests read frame numbers
 	@scripts/test.sh
 
-test-full: ## the same, with the kernel's suites in any case
+test-full: ## the same, including tests that otherwise run only after a change; some run longer
 	@scripts/test.sh full
 
 test-workspace: ## unit, integration and documentation tests that need no quiet machine

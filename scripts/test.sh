@@ -12,8 +12,11 @@ cd "$(dirname "$0")/.."
 mode=${1:-}
 case $mode in '' | full) ;; *) echo "test.sh: \"$mode\" is no mode; accepted are full, or none" >&2; exit 2 ;; esac
 
-# The fuzzer of the runtime's protocol sends a tenth of this otherwise.
-if [ "$mode" = full ]; then export MEMTINT_FUZZ_MESSAGES=${MEMTINT_FUZZ_MESSAGES:-1000000}; fi
+# Without it, the fuzzer of the runtime's protocol sends a tenth of the messages, regulation on emulated processors is tried for 5 seconds,
+# and tests of minutes run only when something has changed that they depend on.
+if [ "$mode" = full ]; then
+    export MEMTINT_TEST_FULL=1 MEMTINT_FUZZ_MESSAGES=${MEMTINT_FUZZ_MESSAGES:-1000000} MEMTINT_REGULATED_SECONDS=${MEMTINT_REGULATED_SECONDS:-60}
+fi
 logs=$PWD/build/test
 rm -rf "$logs"
 mkdir -p "$logs"

@@ -1,14 +1,16 @@
 //! What the tests of all crates share. A development dependency only: no program contains it.
 //!
 //! A test that cannot run here calls [`skip`] and returns. A live test, one that reads frame numbers or times memory, holds
-//! [`alone`] while it runs.
+//! [`alone`] while it runs. A test of minutes runs when something that it depends on has changed ([`due`]).
 
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The environment variable that names the file to which [`skip`] appends.
 pub const SKIPS: &str = "MEMTINT_SKIPS";
@@ -34,6 +36,89 @@ pub fn skip(needed: &str) {
 fn record(path: &Path, needed: &str) -> std::io::Result<()> {
     assert!(!needed.contains('\n'), "{needed:?} is more than one line");
     File::options().create(true).append(true).open(path)?.write_all(format!("needs {needed}\n").as_bytes())
+}
+
+/// The environment variable with which every test is [`due`].
+pub const FULL: &str = "MEMTINT_TEST_FULL";
+
+/// A long test that is to run.
+#[derive(Debug)]
+#[must_use = "the test runs again next time unless it has passed"]
+pub struct Due {
+    name: String,
+    files: Vec<PathBuf>,
+    versions: Vec<String>,
+    stamp: PathBuf,
+}
+
+impl Due {
+    fn new(name: &str, files: &[PathBuf], versions: &[String]) -> Due {
+        let mut hasher = DefaultHasher::new();
+        (versions, version("rustc")).hash(&mut hasher);
+        files.iter().for_each(|file| hash(file, &mut hasher));
+        let stamp = cache().join(format!("stamps/{name}-{:016x}", hasher.finish()));
+        Due { name: name.to_owned(), files: files.to_owned(), versions: versions.to_owned(), stamp }
+    }
+
+    /// The test has passed: with the same files, it is not due again on this machine. If they have changed meanwhile, what ran is not known.
+    ///
+    /// # Panics
+    ///
+    /// When the user's cache cannot be written, or a file cannot be read.
+    pub fn passed(self) {
+        if Due::new(&self.name, &self.files, &self.versions).stamp == self.stamp {
+            std::fs::create_dir_all(self.stamp.parent().expect("a folder")).expect("a writable cache");
+            std::fs::write(&self.stamp, "").expect("a writable cache");
+        }
+    }
+}
+
+/// Whether the test `name` is to run: `None` if it has passed on this machine, with these files and what is below these folders as they
+/// are, and with `versions`, what else it depends on, and no other compiler. Says so on standard error then. Always due with [`FULL`].
+///
+/// # Panics
+///
+/// When a file cannot be read.
+pub fn due(name: &str, files: &[PathBuf], versions: &[String]) -> Option<Due> {
+    let due = Due::new(name, files, versions);
+    if due.stamp.exists() && !is_full() {
+        // Standard error may be closed, and then has no reader.
+        let _ = writeln!(std::io::stderr(), "unchanged: {name} has passed with these files; {FULL}=1 runs it");
+        return None;
+    }
+    Some(due)
+}
+
+fn is_full() -> bool {
+    std::env::var_os(FULL).is_some_and(|text| !text.is_empty() && text != "0")
+}
+
+/// The first line of a program's `--version`; empty if there is no such program.
+pub fn version(program: &str) -> String {
+    let output = Command::new(program).arg("--version").output();
+    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).lines().take(1).collect())
+}
+
+/// Of memtint, where the user's programs keep what may be lost.
+fn cache() -> PathBuf {
+    let folder = std::env::var_os("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let folder = folder.or_else(|| Some(std::env::home_dir()?.join(".cache"))).unwrap_or_else(std::env::temp_dir);
+    folder.join("memtint")
+}
+
+/// A file with its name, or a folder with all that is in it.
+fn hash(file: &Path, hasher: &mut DefaultHasher) {
+    let readable = |error: std::io::Error| -> ! { panic!("{}: {error}", file.display()) };
+    file.file_name().hash(hasher);
+    if file.is_dir() {
+        let entries = std::fs::read_dir(file).unwrap_or_else(|error| readable(error));
+        let mut entries: Vec<PathBuf> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+        entries.sort();
+        entries.len().hash(hasher);
+        entries.iter().for_each(|entry| hash(entry, hasher));
+    } else {
+        std::fs::read(file).unwrap_or_else(|error| readable(error)).hash(hasher);
+    }
 }
 
 /// Exclusive use of the machine among live tests, until it is dropped.
@@ -104,5 +189,34 @@ mod tests {
         let again = File::create(std::env::temp_dir().join("memtint-live-tests.lock")).expect("a writable directory");
         assert!(again.try_lock().is_err(), "two have the machine");
         drop(held);
+    }
+
+    #[test]
+    fn a_test_is_due_until_it_has_passed_with_the_same_files() {
+        let folder = std::env::temp_dir().join(format!("memtint-due-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("inner")).unwrap();
+        let file = folder.join("inner/file");
+        std::fs::write(&file, "one").unwrap();
+        let name = format!("due-of-{}", std::process::id());
+        let due = |version: &str| super::due(&name, std::slice::from_ref(&folder), &[version.to_owned()]);
+        assert!(due("1").is_some());
+        due("1").expect("a test that has not passed is due").passed();
+        assert_eq!(due("1").is_some(), is_full());
+        let stamp = due("2").expect("another version").stamp;
+        std::fs::write(&file, "two").unwrap();
+        assert!(due("1").is_some());
+        std::fs::write(&file, "one").unwrap();
+        std::fs::write(folder.join("inner/new"), "").unwrap();
+        let changing = due("1").expect("a new file");
+        std::fs::write(&file, "two").unwrap();
+        changing.passed();
+        std::fs::write(&file, "one").unwrap();
+        assert!(due("1").is_some(), "the files have changed while the test ran");
+        for left in std::fs::read_dir(stamp.parent().unwrap()).unwrap().flatten() {
+            if left.file_name().to_string_lossy().starts_with(&name) {
+                std::fs::remove_file(left.path()).unwrap();
+            }
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

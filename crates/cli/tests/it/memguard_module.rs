@@ -4,12 +4,13 @@
 //! `guest/memguard_module.sh` regulate loads of page faults there: this machine has no counters to emulate. An event in software stops at
 //! once, so that budgets are kept to the event; how late the interrupt of a real counter is, this does not show.
 //!
-//! `cargo test -p memtint-cli --test it memguard_module::`.
+//! `cargo test -p memtint-cli --test it memguard_module::`, when something has changed since it passed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use memtint_testing::{due, version};
 use serde_json::Value;
 
 /// Runs a script with its arguments; its output, which must not be an error.
@@ -27,10 +28,15 @@ fn kernel_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel").join(name)
 }
 
+/// Paths of a stock kernel and of its headers, which have its version.
+fn stock(flavor: &str) -> String {
+    output(&kernel_file("modules/memguard/stock.sh"), &[flavor], &[]).0.trim().to_owned()
+}
+
 /// A stock kernel and the module for it.
 fn module(flavor: &str) -> (String, String) {
-    let (stock, _) = output(&kernel_file("modules/memguard/stock.sh"), &[flavor], &[]);
-    let (kernel, headers) = stock.trim().split_once(' ').expect("two paths");
+    let stock = stock(flavor);
+    let (kernel, headers) = stock.split_once(' ').expect("two paths");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("memguard-{flavor}"));
     // What an earlier run has left may be of another kernel.
     let _ = std::fs::remove_dir_all(&out);
@@ -210,17 +216,46 @@ fn judge_command_line(guest: &Guest) {
     assert!(told.contains("web") && told.contains("the kernel module stops whole CPUs"), "{told}");
 }
 
+fn keeps_budgets(flavor: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let files = [
+        "Cargo.lock",
+        "Cargo.toml",
+        "crates/cli/Cargo.toml",
+        "crates/cli/src",
+        "crates/cli/tests/guest/memguard_module.sh",
+        "crates/cli/tests/it/memguard_module.rs",
+        "crates/guard",
+        "crates/input",
+        "crates/map",
+        "crates/plan",
+        "crates/regulator",
+        "crates/sched",
+        "crates/units",
+        "kernel/modules",
+        "kernel/package.sh",
+        "kernel/qemu/boot.sh",
+        "kernel/qemu/init",
+        "kernel/qemu/initramfs.sh",
+    ];
+    let versions = ["qemu-system-x86_64", "gcc", "clang"].map(version).into_iter().chain([stock(flavor)]);
+    let name = format!("memguard-{flavor}");
+    let Some(due) = due(&name, &files.map(|file| root.join(file)), &versions.collect::<Vec<_>>()) else { return };
+    judge(&Guest::run(flavor));
+    due.passed();
+}
+
 #[test]
 fn a_stock_kernel_keeps_budgets_by_the_module() {
-    judge(&Guest::run("cloud"));
+    keeps_budgets("cloud");
 }
 
 #[test]
 fn so_does_preempt_rt() {
-    judge(&Guest::run("rt"));
+    keeps_budgets("rt");
 }
 
 #[test]
 fn so_does_the_kernel_of_debian_12() {
-    judge(&Guest::run("old"));
+    keeps_budgets("old");
 }
