@@ -56,11 +56,14 @@ need_test() {
     # The programs with which memtint guard decides in the kernel.
     need clang clang
     if [ ! -e /usr/include/gelf.h ]; then missing+=(libelf-dev); fi
-    # The machine of another architecture whose performance counters overflow, and what compiles programs for it.
+    # Machines of other architectures, whose performance counters overflow, and what compiles programs for them.
     need qemu-system-misc qemu-system-riscv64
     if [ ! -e /usr/share/qemu/opensbi-riscv64-generic-fw_dynamic.bin ]; then missing+=(opensbi); fi
     need gcc-riscv64-linux-gnu riscv64-linux-gnu-gcc
     if [ ! -e /usr/riscv64-linux-gnu/lib/libc.a ]; then missing+=(libc6-dev-riscv64-cross); fi
+    need qemu-system-arm qemu-system-aarch64
+    need gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc
+    if [ ! -e /usr/aarch64-linux-gnu/lib/libc.a ]; then missing+=(libc6-dev-arm64-cross); fi
     # Programs that run in color, and what records them.
     need redis-server redis-server
     need redis-tools redis-benchmark
@@ -73,20 +76,24 @@ need_test() {
     if ! { command -v busybox && ! ldd "$(command -v busybox)"; } >/dev/null 2>&1; then missing+=(busybox-static); fi
 }
 
-# Unpacked into the user's cache, not installed. One test needs the first, and fails without it; another the second and a target of Rust,
-# and is skipped without these.
+# Unpacked into the user's cache, not installed. Without the kernels of this machine's architecture, tests fail; tests for other architectures
+# also need a Rust target, and are skipped without either.
 fetch_kernels() {
     if [ "$purpose" != test ]; then return; fi
-    local harness flavor target=riscv64gc-unknown-linux-gnu
+    local harness flavor architecture target
     harness=$(dirname "$0")/../kernel/qemu
     "$harness/kernel.sh" >/dev/null || echo "setup: going on without a kernel for tests/it/stock_kernel.rs" >&2
     for flavor in cloud rt old; do
         "$harness/../modules/memguard/stock.sh" $flavor >/dev/null || echo "setup: going on without kernels for tests/it/memguard_module.rs" >&2
     done
-    "$harness/riscv64.sh" fetch || echo "setup: going on without a kernel for tests/it/riscv64.rs" >&2
-    if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
-        rustup target add $target >&2 || echo "setup: going on without the Rust target $target" >&2
-    fi
+    for architecture in riscv64 arm64; do
+        "$harness/foreign.sh" $architecture fetch || echo "setup: going on without a kernel for $architecture, for tests/it/emulated.rs" >&2
+    done
+    for target in riscv64gc-unknown-linux-gnu aarch64-unknown-linux-gnu; do
+        if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
+            rustup target add $target >&2 || echo "setup: going on without the Rust target $target" >&2
+        fi
+    done
 }
 
 need_$purpose

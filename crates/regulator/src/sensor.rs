@@ -76,11 +76,22 @@ impl Sensor {
     }
 
     /// Finds a sensor by its name in the catalogue, or takes an event as perf writes it: the name of a software event, `rHEX`, a raw
-    /// code of the CPU, or `PMU/term=value,.../` with a PMU of this machine.
+    /// code of the CPU, or `PMU/term=value,.../` with a PMU of this machine. With perf's modifier for user mode, `:u`, or `u` behind the
+    /// last slash, it leaves out what the kernel causes.
     ///
     /// # Errors
     /// [`RegulatorError::Event`].
     pub fn find(text: &str) -> Result<Sensor, RegulatorError> {
+        let Some(event) = in_user_mode(text) else { return Sensor::find_unmodified(text) };
+        let mut sensor = Sensor::find_unmodified(event)?;
+        if !sensor.excludes_kernel {
+            sensor.excludes_kernel = true;
+            sensor.blind.push("events that the kernel causes".to_owned());
+        }
+        Ok(Sensor { name: text.to_owned(), ..sensor })
+    }
+
+    fn find_unmodified(text: &str) -> Result<Sensor, RegulatorError> {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         if let Some(entry) = entries().into_iter().find(|entry| entry.name == text && entry.fits(&cpuinfo)) {
             return Ok(entry.sensor());
@@ -90,7 +101,7 @@ impl Sensor {
                 event: text.to_owned(),
                 reason: "it is neither a sensor of this machine nor an event".to_owned(),
                 accepted: format!(
-                    "{}, a software event of perf, rHEX, or PMU/term=value,.../",
+                    "{}, a software event of perf, rHEX, or PMU/term=value,.../, with :u (PMU/.../u) for user mode only",
                     Sensor::names().join(", ")
                 ),
             })?;
@@ -142,6 +153,14 @@ fn is_field(line: &str, wanted: &str) -> bool {
     let pair =
         |text: &str| text.split_once(':').map(|(field, value)| (field.trim().to_owned(), value.trim().to_owned()));
     pair(line).is_some() && pair(line) == pair(wanted)
+}
+
+/// The event without perf's modifier for user mode; `None` if it has none.
+fn in_user_mode(text: &str) -> Option<&str> {
+    match text.strip_suffix(":u") {
+        None => text.strip_suffix('u').filter(|event| event.ends_with('/')),
+        event => event,
+    }
 }
 
 /// Software events of linux/perf_event.h that the catalogue does not have, with their names in perf.
@@ -232,6 +251,21 @@ mod tests {
         assert_eq!(raw("r"), None);
         assert_eq!(raw("rxyz"), None);
         assert_eq!(raw("r00000000000000001"), None);
+    }
+
+    #[test]
+    fn the_modifier_for_user_mode_leaves_the_kernel_out() {
+        let sensor = Sensor::find("r412e:u").unwrap();
+        assert!(sensor.excludes_kernel && sensor.blind.contains(&"events that the kernel causes".to_owned()));
+        assert_eq!((sensor.event, &*sensor.name), (raw("r412e").unwrap(), "r412e:u"));
+        assert!(
+            Sensor::find("page-faults:u").unwrap().excludes_kernel
+                && !Sensor::find("page-faults").unwrap().excludes_kernel
+        );
+        assert_eq!(in_user_mode("cpu/event=0x2e/u"), Some("cpu/event=0x2e/"));
+        for wrong in ["page-faults:k", "page-faults:u:u", "page-faultsu", ":u"] {
+            assert!(Sensor::find(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

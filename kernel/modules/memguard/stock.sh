@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # stock.sh FLAVOR: unpacks a stock Debian kernel and the headers that modules for it are built with into the user's cache, unless they are
-# there. Prints the kernel's path and the folder of the headers. Flavors: cloud and rt (6.12; rt is PREEMPT_RT), old (6.1); and riscv64 (Debian
-# 13's 6.12, for CC=riscv64-linux-gnu-gcc), headers only, with - for the kernel, which riscv64.sh boots.
+# there. Prints the kernel's path and the folder of the headers. Flavors: cloud and rt (6.12; rt is PREEMPT_RT), old (6.1); and for other
+# processors, with CC, riscv64 and arm64 (6.12), headers only, with - for the kernel, which foreign.sh boots.
 set -euo pipefail
 
 # shellcheck source=kernel/package.sh
@@ -11,10 +11,10 @@ set -euo pipefail
 flavor=${1:-}
 here=$(cd "$(dirname "$0")" && pwd)
 case $flavor in
-    riscv64) series='' name='' ;;
+    riscv64 | arm64) series='' name='' ;;
     cloud | rt) series=6.12 name=$flavor-amd64 ;;
     old) series=6.1 name=cloud-amd64 ;;
-    *) fail "\"$flavor\" is no flavor; accepted are cloud, rt, old, riscv64" ;;
+    *) fail "\"$flavor\" is no flavor; accepted are cloud, rt, old, riscv64, arm64" ;;
 esac
 # Apart from what other scripts unpack, and other flavors at the same time.
 place=$cache/modules/$flavor
@@ -64,14 +64,16 @@ fetch_all() {
     mv "$place.part" "$place"
 }
 
-# Its headers are those of the kernel of riscv64.sh. What they compile with runs on this machine: it is that of cloud, which has the same
-# source.
-link_riscv64() {
-    local headers common kbuild tools
-    headers=$("$here/../../qemu/riscv64.sh" headers)
-    tools=$(echo "$(dirname "$("$here/stock.sh" cloud | cut -d ' ' -f 2)")"/../lib/linux-kbuild-*)
+# Its headers are those of the kernel of foreign.sh. The build tools must run on this machine, so those of cloud are taken, which have the
+# same source.
+link_foreign() {
+    local headers common kbuild cloud tools
+    headers=$("$here/../../qemu/foreign.sh" "$flavor" headers)
+    cloud=$("$here/stock.sh" cloud)
+    tools=$(echo "$(dirname "${cloud#* }")"/../lib/linux-kbuild-*)
+    [ -d "$tools" ] || fail "no build tools: $tools"
     common=$(basename "$headers")
-    common=${common%-riscv64}-common
+    common=${common%-"$flavor"}-common
     kbuild=$(basename "$(dirname "$(readlink "$headers/scripts")")")
     rm -rf "$place.part"
     mkdir -p "$place.part/usr/src" "$place.part/usr/lib"
@@ -85,8 +87,9 @@ link_riscv64() {
 mkdir -p "$(dirname "$place")"
 exec 9>"$place.lock"
 flock 9
-if [ ! -d "$place/boot" ] && { [ "$flavor" != riscv64 ] || [ ! -d "$place" ]; }; then
-    case $flavor in riscv64) link_riscv64 ;; *) fetch_all ;; esac
-fi
+case $flavor in
+    riscv64 | arm64) [ -d "$place" ] || link_foreign ;;
+    *) [ -d "$place/boot" ] || fetch_all ;;
+esac
 kernel=$(find "$place/boot" -name 'vmlinuz-*' 2>/dev/null || echo -)
 echo "$kernel $(find "$place/usr/src" -maxdepth 1 -name "linux-headers-*-${name:-$flavor}")"

@@ -1,3 +1,3 @@
 //! Tests of the regulator beside those of this machine, which are with `memtint guard`.
 
-mod riscv64;
+mod emulated;
