@@ -4,8 +4,9 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use aya::maps::Map;
+use aya::maps::{Map, MapData, RingBuf};
 use aya::programs::Program;
 use aya::{Ebpf, EbpfLoader};
 use memtint_guard::{Config, Kind, Reservation};
@@ -211,7 +212,37 @@ pub(crate) struct Kernel {
     overflow: OwnedFd,
     period: OwnedFd,
     command: OwnedFd,
+    moved: OwnedFd,
+    /// Until it is watched.
+    moves: Mutex<Option<Ring>>,
     counters: [OwnedFd; SLOTS],
+}
+
+struct Ring(RingBuf<MapData>);
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Ring")
+    }
+}
+
+/// Says when processes come into cgroups, on this machine, as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Moves {
+    ring: Ring,
+    _link: OwnedFd,
+}
+
+impl Moves {
+    /// Can be read when a process has come since [`Moves::take`].
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.ring.0.as_fd()
+    }
+
+    /// Discards all records, so that the next one can be waited for.
+    pub(crate) fn take(&mut self) {
+        while self.ring.0.next().is_some() {}
+    }
 }
 
 /// Compiled by the build script; empty if it found no compiler.
@@ -246,6 +277,9 @@ impl Kernel {
         let overflow = load(&mut object, "regulate_overflow")?;
         let period = load(&mut object, "regulate_period")?;
         let command = load(&mut object, "regulate_command")?;
+        let moved = load(&mut object, "regulate_moved")?;
+        let moves = object.take_map("moves").ok_or_else(|| refused("a map is missing"))?;
+        let moves = Mutex::new(Some(Ring(RingBuf::try_from(moves).map_err(|error| failed(&error))?)));
         let map = |name: &str| match object.map(name) {
             Some(Map::Array(data) | Map::PerfEventArray(data)) => {
                 data.fd().as_fd().try_clone_to_owned().map_err(|error| failed(&error))
@@ -256,7 +290,7 @@ impl Kernel {
         let counters: Vec<OwnedFd> =
             (0..SLOTS).map(|slot| map(&format!("counters_{slot}"))).collect::<Result<_, _>>()?;
         let counters = counters.try_into().expect("as many as were asked for");
-        Ok(Kernel { memory, overflow, period, command, counters })
+        Ok(Kernel { memory, overflow, period, command, moved, moves, counters })
     }
 
     pub(crate) fn words(&self) -> &MachineWords {
@@ -359,6 +393,13 @@ impl Kernel {
         sys::set_array_entry(counters.as_fd(), cpu as u32, counter.as_raw_fd() as u32)
             .and_then(|()| sys::attach_program(self.overflow.as_fd(), counter, seat as u64))
             .map_err(|error| failed(&error))
+    }
+
+    /// Watches which processes come into cgroups; `None` if they are watched already, or where the kernel has no such tracepoint.
+    pub(crate) fn watch_moves(&self) -> Option<Moves> {
+        let ring = self.moves.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let link = sys::attach_to_tracepoint(self.moved.as_fd(), c"cgroup_attach_task").ok()?;
+        Some(Moves { ring, _link: link })
     }
 
     /// Has a clock begin the periods of a CPU, as long as the descriptor is open.

@@ -8,6 +8,7 @@
 //! either             a counter for each group on this CPU; the thread occupies the CPU until a throttled group is frozen
 //! freezer            one thread per group, on its CPUs, of higher priority: writes cgroup.freeze, which may sleep (module freezer)
 //! or in a module     of the kernel, for whole CPUs: one thread copies its sums and reports its incidents         (module module)
+//! members            one thread reports processes that were moved out of their groups                             (module members)
 //! guardian           a process: thaws all groups when the regulator has ended, however it ended                  (module guardian)
 //! ```
 //!
@@ -34,6 +35,7 @@ mod guardian;
 mod load;
 mod members;
 mod module;
+mod monitor;
 mod promise;
 mod regulator;
 mod seat;
@@ -49,6 +51,7 @@ pub use freezer::FreezerCost;
 pub use guardian::guard as run_guardian;
 pub use load::{Load, run as run_load};
 pub use members::process_start;
+pub use monitor::{Monitor, Reading, Traffic};
 pub use promise::{Cause, Incident, Snapshot};
 pub use regulator::{ProgramStatistics, Programs, Regulator};
 pub use self_test::{Seen, Tested, self_test};

@@ -1,12 +1,89 @@
 //! Tasks that leave a regulated group: from then on, no budget binds them.
 //!
-//! The groups' processes are listed at each look. One that has begun and left between two looks is not seen.
+//! The groups' processes are listed at each look: now and then, and where the kernel tells, when any process of the machine has come into
+//! another group. One that has begun and left between two looks is not seen.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
+use crate::bpf::{Kernel, Moves};
 use crate::cgroup::{Cgroup, CgroupRoot};
+use crate::promise::{Cause, Incident};
+use crate::seat::Common;
+use crate::sys;
+
+/// Time between two looks, whatever happens.
+const LOOK: Duration = Duration::from_millis(50);
+/// Between two looks, so many times as long as a look takes passes at least.
+const REST: u32 = 10;
+/// Above ordinary tasks, below every other real-time thread.
+const PRIORITY: i32 = 1;
+/// Since then a ring can be written where preemption is off, also with PREEMPT_RT.
+const LEAST_REALTIME_KERNEL: (u32, u32) = (6, 12);
+
+/// The thread that reports who has left.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// Of each group with a cgroup: the index of its first seat, that seat, a group and a CPU, and its processes.
+    pub(crate) members: Vec<(usize, (usize, usize), Members)>,
+    pub(crate) common: Arc<Common>,
+    /// Where the kernel decides.
+    pub(crate) kernel: Option<Arc<Kernel>>,
+}
+
+impl Watch {
+    /// Looks until the regulation ends, and once more then.
+    pub(crate) fn run(mut self) {
+        // Without the priority it is later on a busy machine.
+        let _ = sys::set_fifo(PRIORITY);
+        let mut moves = self.kernel.as_deref().filter(|_| may_trace()).and_then(Kernel::watch_moves);
+        loop {
+            let begin = Instant::now();
+            self.look();
+            if self.common.stop.load(Ordering::Acquire) {
+                return;
+            }
+            // A storm of moves is looked at twice a period.
+            let rest = Duration::from_nanos(self.common.period_ns / 2).min(LOOK).max(begin.elapsed() * REST);
+            self.wait(None, rest);
+            self.wait(moves.as_ref(), LOOK);
+            // Before the look, which finds all that has moved by then.
+            moves.iter_mut().for_each(Moves::take);
+        }
+    }
+
+    /// Waits until a process has come into another group or the regulation is to end, at most for `time`.
+    fn wait(&self, moves: Option<&Moves>, time: Duration) {
+        let fds = [Some(self.common.ended.as_fd()), moves.map(Moves::fd)].into_iter().flatten();
+        let fds = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+        // Too early is as good as in time.
+        let _ = sys::wait_readable(&mut fds.collect::<Vec<_>>(), Some(time));
+    }
+
+    fn look(&mut self) {
+        let period = match &self.kernel {
+            Some(kernel) => kernel.latest(),
+            None => self.common.shared.period(),
+        };
+        for (seat, place, members) in &mut self.members {
+            for process in members.look() {
+                let incident = Incident::without_count(period, *place, Cause::TaskLeft);
+                self.common.report_left(*seat, Incident { process: Some(process), ..incident });
+            }
+        }
+    }
+}
+
+/// Whether the kernel takes the program that tells of moves.
+fn may_trace() -> bool {
+    let is_realtime = fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
+    !is_realtime || sys::kernel_release() >= LEAST_REALTIME_KERNEL
+}
 
 /// Processes of a group and of the groups in it.
 #[derive(Debug)]
@@ -27,28 +104,30 @@ impl Members {
 
     /// Processes that were in the group at the look before, and are in another one now.
     pub(crate) fn look(&mut self) -> Vec<u32> {
-        let mut here = BTreeMap::new();
-        self.list(&self.folder.clone(), &mut here);
-        let before = std::mem::take(&mut self.seen);
-        self.seen = here;
+        let here = self.list();
+        let before = std::mem::replace(&mut self.seen, here);
         let is_left =
             |&(process, start): &(u32, u64)| !self.seen.contains_key(&process) && self.has_left(process, start);
         before.into_iter().filter(is_left).map(|(process, _)| process).collect()
     }
 
-    fn list(&self, folder: &Path, here: &mut BTreeMap<u32, u64>) {
-        let listed = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-        for process in listed.lines().filter_map(|line| line.parse().ok()) {
-            // Processes of other namespaces are listed as 0.
-            if let Some(start) = self.seen.get(&process).copied().or_else(|| process_start(process)) {
-                here.insert(process, start);
+    /// Processes of the group and of all groups in it, with their start times.
+    fn list(&self) -> BTreeMap<u32, u64> {
+        let mut here = BTreeMap::new();
+        let mut folders = vec![self.folder.clone()];
+        while let Some(folder) = folders.pop() {
+            let listed = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+            for process in listed.lines().filter_map(|line| line.parse().ok()) {
+                // Processes of other namespaces are listed as 0.
+                if let Some(start) = self.seen.get(&process).copied().or_else(|| process_start(process)) {
+                    here.insert(process, start);
+                }
             }
+            let inner = fs::read_dir(folder).into_iter().flatten().flatten();
+            let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+            folders.extend(inner.filter(is_folder).map(|entry| entry.path()));
         }
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.list(&entry.path(), here);
-            }
-        }
+        here
     }
 
     /// Whether the process lives, elsewhere.

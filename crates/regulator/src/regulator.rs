@@ -24,7 +24,7 @@ use crate::cpu::{CpuRegulator, Work};
 use crate::error::RegulatorError;
 use crate::freezer::{Freezer, FreezerCost, STACK_BYTES};
 use crate::guardian::Guardian;
-use crate::members::Members;
+use crate::members::{Members, Watch};
 use crate::module::{Follower, Module};
 use crate::promise::{Cause, Incident, Snapshot, Sums};
 use crate::seat::{Bell, Common, Seat};
@@ -98,8 +98,6 @@ pub struct Regulator {
     /// `None` where nothing would be left behind.
     guardian: Option<Guardian>,
     looked_outside: Option<Instant>,
-    /// Of each group with a cgroup.
-    members: Vec<Option<Members>>,
     /// Of the cgroups, and the CPUs that were online at the start.
     inodes: Vec<Option<u64>>,
     online: Vec<usize>,
@@ -182,6 +180,8 @@ impl Regulator {
             sums: seats.iter().map(|_| Sums::default()).collect(),
             bells: cpus.iter().map(|_| bell()).collect::<Result<_, RegulatorError>>()?,
             incidents: Mutex::new(VecDeque::new()),
+            left: Mutex::new(VecDeque::new()),
+            ended: sys::event_fd().map_err(failed)?,
             alarm: sys::event_fd().map_err(failed)?,
             stop: AtomicBool::new(false),
             begun: AtomicUsize::new(0),
@@ -193,7 +193,6 @@ impl Regulator {
             decider,
             not_in_kernel,
             looked_outside: None,
-            members: settings.groups.iter().map(|group| members(group, root.as_ref())).collect(),
             inodes: settings.groups.iter().map(inode).collect(),
             settings,
             programs,
@@ -211,6 +210,9 @@ impl Regulator {
                 regulator.start_module(module)?;
             }
             _ => regulator.start_threads(&cpus, cores)?,
+        }
+        if let Some(root) = &root {
+            regulator.watch_members(root)?;
         }
         Ok(regulator)
     }
@@ -273,6 +275,25 @@ impl Regulator {
         // Nothing is regulated before the first period has begun on all CPUs.
         while self.common.begun.load(Ordering::Acquire) < cpus.len() && !self.common.stop.load(Ordering::Acquire) {
             std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Starts the thread that reports processes that have left.
+    fn watch_members(&mut self, root: &CgroupRoot) -> Result<(), RegulatorError> {
+        let groups = self.settings.groups.iter().enumerate().filter_map(|(group, settings)| match &settings.place {
+            Place::Cgroup(cgroup) => Some((group, Members::of(cgroup, root))),
+            Place::Cpus => None,
+        });
+        let members = groups.map(|(group, members)| {
+            let seat = self.seats.iter().position(|(of, _)| *of == group).expect("a group is on a CPU");
+            (seat, self.seats[seat], members)
+        });
+        let (common, kernel) = (Arc::clone(&self.common), self.decider.programs().cloned());
+        let watch = Watch { members: members.collect(), common, kernel };
+        if !watch.members.is_empty() {
+            let thread = std::thread::Builder::new().name("members".to_owned()).spawn(move || watch.run());
+            self.threads.push(thread.map_err(RegulatorError::Thread)?);
         }
         Ok(())
     }
@@ -395,10 +416,14 @@ impl Regulator {
         Duration::from_nanos(looked.unwrap_or(0))
     }
 
-    /// Takes the incidents since the last call; at most 256 are kept.
+    /// Takes the incidents since the last call; at most 256 of a kind are kept.
     pub fn take_incidents(&self) -> Vec<Incident> {
         sys::clear(self.common.alarm.as_fd());
-        self.common.incidents.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+        let lists = [&self.common.incidents, &self.common.left];
+        let take = |list: &Mutex<VecDeque<Incident>>| {
+            std::mem::take(&mut *list.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        lists.into_iter().flat_map(take).collect()
     }
 
     /// A descriptor that can be read while there are incidents to take.
@@ -446,16 +471,8 @@ impl Regulator {
         self.is_stopped() || freezers || self.guardian.as_mut().is_some_and(|guardian| !guardian.is_alive())
     }
 
-    /// Reports groups that were removed, CPUs that have come, and processes that have left: nothing regulates these.
+    /// Reports groups that were removed, and CPUs that have come: nothing regulates these.
     fn look_outside(&mut self) {
-        let period = self.period();
-        for (group, members) in self.members.iter_mut().enumerate() {
-            let seat = self.seats.iter().position(|(of, _)| *of == group).expect("a group is on a CPU");
-            for process in members.as_mut().map(Members::look).unwrap_or_default() {
-                let incident = Incident::without_count(period, self.seats[seat], Cause::TaskLeft);
-                self.common.report(seat, Incident { process: Some(process), ..incident });
-            }
-        }
         // The module follows the CPUs that it regulates.
         let follows = matches!(self.decider, Decider::Module(_));
         let came = !follows && online_cpus().is_ok_and(|online| online != self.online);
@@ -474,6 +491,7 @@ impl Regulator {
     pub fn finish(&mut self) {
         self.common.stop.store(true, Ordering::Release);
         self.common.ring();
+        sys::notify(self.common.ended.as_fd());
         for thread in self.threads.drain(..) {
             // A panic of the thread has been reported where it happened.
             let _ = thread.join();
@@ -502,13 +520,6 @@ impl Regulator {
 impl Drop for Regulator {
     fn drop(&mut self) {
         self.finish();
-    }
-}
-
-fn members(group: &GroupSettings, root: Option<&CgroupRoot>) -> Option<Members> {
-    match &group.place {
-        Place::Cgroup(cgroup) => root.map(|root| Members::of(cgroup, root)),
-        Place::Cpus => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use memtint_guard::{Action, Core, Ewma, ReleaseReason, Shared, Signal, Source, Use};
 
@@ -27,8 +27,12 @@ pub(crate) struct Common {
     pub(crate) bells: Vec<Bell>,
     /// The latest incidents, and a descriptor that can be read when there is one.
     pub(crate) incidents: Mutex<VecDeque<Incident>>,
+    /// Those of processes that have left, which no regulator thread reports: its lock may be waited for.
+    pub(crate) left: Mutex<VecDeque<Incident>>,
     pub(crate) alarm: OwnedFd,
     pub(crate) stop: AtomicBool,
+    /// Can be read when the regulation is to end.
+    pub(crate) ended: OwnedFd,
     /// Regulator threads that have begun their first period.
     pub(crate) begun: AtomicUsize,
 }
@@ -60,13 +64,25 @@ impl Common {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        if list.len() == INCIDENTS_MAX {
-            list.pop_front();
-        }
-        list.push_back(incident);
+        keep(&mut list, incident);
         drop(list);
         sys::notify(self.alarm.as_fd());
     }
+
+    /// Records that a process has left. Not for regulator threads: the caller may have to wait for the reader.
+    pub(crate) fn report_left(&self, seat: usize, incident: Incident) {
+        self.sums[seat].broken.fetch_add(1, Ordering::Relaxed);
+        keep(&mut self.left.lock().unwrap_or_else(PoisonError::into_inner), incident);
+        sys::notify(self.alarm.as_fd());
+    }
+}
+
+/// Adds an incident, in place of the first one if there are too many.
+fn keep(list: &mut VecDeque<Incident>, incident: Incident) {
+    if list.len() == INCIDENTS_MAX {
+        list.pop_front();
+    }
+    list.push_back(incident);
 }
 
 /// What a period has met that explains events beyond its bound, the likeliest cause first.

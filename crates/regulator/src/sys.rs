@@ -3,6 +3,7 @@
 //! Shared preconditions: Linux 5.15 or newer; CAP_PERFMON, CAP_SYS_NICE and CAP_IPC_LOCK. Wrappers return the error number as
 //! [`io::Error`].
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -175,6 +176,7 @@ impl Drop for Ring {
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_PERF_EVENT: u32 = 41;
 
@@ -209,6 +211,15 @@ pub(crate) fn attach_program(program: BorrowedFd<'_>, counter: BorrowedFd<'_>, c
     let mut attributes = [fds, pair(BPF_PERF_EVENT, 0), cookie];
     // SAFETY: there are no addresses in these attributes.
     let fd = unsafe { bpf(BPF_LINK_CREATE, &mut attributes) }?;
+    // SAFETY: the call has just returned this descriptor, and nothing else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Runs a program at each pass of a tracepoint of the kernel, as long as the returned descriptor is open.
+pub(crate) fn attach_to_tracepoint(program: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let mut attributes = [name.as_ptr() as u64, pair(program.as_raw_fd() as u32, 0)];
+    // SAFETY: the kernel reads the name, which lives until the call returns.
+    let fd = unsafe { bpf(BPF_RAW_TRACEPOINT_OPEN, &mut attributes) }?;
     // SAFETY: the call has just returned this descriptor, and nothing else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use memtint_guard::Kind;
 use memtint_regulator::{
-    Backend, CgroupRoot, GroupSettings, Place, ProgramStatistics, Programs, Regulator, Sensor, Settings, online_cpus,
+    Backend, Cause, CgroupRoot, GroupSettings, Incident, Place, ProgramStatistics, Programs, Regulator, Sensor,
+    Settings, online_cpus,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -32,6 +33,8 @@ const PERIODS: [(u64, f64); 2] = [(1000, 1.0), (200, 3.0)];
 const BUDGETS: [u32; 4] = [1, 20, 100, 10_000];
 /// Of the throttled time, in percent.
 const USABLE_TARGET: f64 = 90.0;
+/// Of the group that a process leaves.
+const LEAVING_PERIOD_US: u64 = 1000;
 /// Until everything runs after SIGKILL.
 const THAW_TARGET_MS: f64 = 10.0;
 
@@ -50,6 +53,15 @@ enum Side {
 const SIDES: [Side; 4] = [Side::Unregulated, Side::Occupied, Side::Frozen, Side::FrozenBpf];
 
 impl Side {
+    fn name(self) -> &'static str {
+        match self {
+            Side::Unregulated => "unregulated",
+            Side::Occupied => "occupied",
+            Side::Frozen => "frozen",
+            Side::FrozenBpf => "frozen, bpf",
+        }
+    }
+
     fn is_frozen(self) -> bool {
         matches!(self, Side::Frozen | Side::FrozenBpf)
     }
@@ -110,11 +122,18 @@ pub(super) fn bench_live(arguments: &GuardArguments, format: Format) -> Ending {
     }
     let kills = if arguments.quick { 3 } else { 20 };
     let thawed = (0..kills).map(|_| bench.kill()).collect::<Result<Vec<f64>, Failure>>()?;
+    let best = if without.is_none() { Side::FrozenBpf } else { Side::Frozen };
+    let mut leaving = Vec::new();
+    for side in sides.filter(|side| side.is_frozen()) {
+        eprintln!("memtint: bench: guard --live: leaving, {side:?}");
+        let times = (0..kills).map(|_| bench.leave(side)).collect::<Result<Vec<f64>, Failure>>()?;
+        let Spread { median, min, max } = Spread::of(&times).expect("left at least once");
+        leaving.push(Leaving { side, median_ms: median, min_ms: min, max_ms: max });
+    }
     drop(others);
     let disturbance = beside.until_now(Duration::from_secs_f64((cpu_seconds() - began).max(0.0)));
     let thawed = Spread::of(&thawed).expect("killed at least once");
     let frozen = || runs.iter().filter(|run| run.side.is_frozen());
-    let best = if without.is_none() { Side::FrozenBpf } else { Side::Frozen };
     let default = || runs.iter().filter(|run| run.side == best);
     let throttled: u64 = frozen().map(|run| run.throttled_periods).sum();
     let beyond: u64 = frozen().map(|run| run.periods_beyond).sum();
@@ -128,6 +147,10 @@ pub(super) fn bench_live(arguments: &GuardArguments, format: Format) -> Ending {
                 && reclaiming.iter().all(|one| one.backend == "threads" || one.is_quiet()),
         ),
         ("everything runs within 10 ms of SIGKILL", thawed.max <= THAW_TARGET_MS),
+        (
+            "a process that leaves its group is reported within a period of 1 ms (median)",
+            leaving.iter().any(|one| one.side == best && one.median_ms <= LEAVING_PERIOD_US as f64 / 1e3),
+        ),
     ];
     if format == Format::Json {
         return done_json(&json!({
@@ -145,6 +168,7 @@ pub(super) fn bench_live(arguments: &GuardArguments, format: Format) -> Ending {
             "throttled_periods": throttled,
             "periods_beyond": beyond,
             "thawed_after_kill_ms": {"median": thawed.median, "min": thawed.min, "max": thawed.max, "kills": kills},
+            "left_reported_after": leaving,
             "targets": targets.map(|(target, met)| json!({"target": target, "met": met})),
         }));
     }
@@ -187,6 +211,13 @@ pub(super) fn bench_live(arguments: &GuardArguments, format: Format) -> Ending {
         "after SIGKILL everything runs within {:.2} ms (median of {kills}; {:.2} to {:.2})",
         thawed.median, thawed.min, thawed.max
     );
+    for Leaving { side, median_ms, min_ms, max_ms } in &leaving {
+        let _ = writeln!(
+            text,
+            "{}: a process that leaves its group is reported within {median_ms:.2} ms (median of {kills}; {min_ms:.2} to {max_ms:.2})",
+            side.name()
+        );
+    }
     for (target, met) in targets {
         let _ = writeln!(text, "target {}: {target}", if met { "met" } else { "not met" });
     }
@@ -211,6 +242,15 @@ impl Reclaiming {
     }
 }
 
+/// After how long it is reported that a process has left its group.
+#[derive(Clone, Debug, Serialize)]
+struct Leaving {
+    side: Side,
+    median_ms: f64,
+    min_ms: f64,
+    max_ms: f64,
+}
+
 fn is_cheap(run: &Run) -> bool {
     PERIODS.iter().all(|(period, percent)| *period != run.period_us || run.occupied_percent < *percent)
 }
@@ -221,16 +261,10 @@ fn is_usable(run: &Run) -> bool {
 
 impl Run {
     fn cells(&self) -> Vec<String> {
-        let side = match self.side {
-            Side::Unregulated => "unregulated",
-            Side::Occupied => "occupied",
-            Side::Frozen => "frozen",
-            Side::FrozenBpf => "frozen, bpf",
-        };
         let allowed = f64::from(self.budget) * 1e6 / self.period_us as f64;
         let one = |number: f64| format!("{number:.1}");
         let some = |number: Option<f64>| number.map_or("-".to_owned(), one);
-        let mut cells = vec![side.to_owned(), self.period_us.to_string(), self.budget.to_string()];
+        let mut cells = vec![self.side.name().to_owned(), self.period_us.to_string(), self.budget.to_string()];
         cells.extend([self.events_per_second, allowed].map(|number| format!("{number:.0}")));
         cells.extend(
             [self.throttled_periods, self.periods_beyond, self.most_in_a_period].map(|number| number.to_string()),
@@ -337,6 +371,29 @@ impl Bench {
         let sums = regulator.snapshot()[0].since(&before[0]);
         let backend = if backend == Backend::Bpf { "bpf" } else { "threads" };
         Ok(Reclaiming { backend, period_us, reclaims: sums.reclaims, woken: sums.reclaims_woken })
+    }
+
+    /// Moves a process out of its group. Returns after how many milliseconds that is reported.
+    fn leave(&self, side: Side) -> Result<f64, Failure> {
+        let regulator = Regulator::start(self.settings(side, LEAVING_PERIOD_US, BUDGETS[3])?, programs()?)?;
+        let load = Load::start(self.cpu, self.time)?;
+        load.join(&self.root.path().join("memtint-guard").join(GROUP))?;
+        // It is seen there.
+        std::thread::sleep(Duration::from_millis(200));
+        let reported = memtint_regulator::watch_closely(|| {
+            // Takes milliseconds: the kernel waits for all CPUs before it moves a process. The time from then on is measured.
+            load.join(self.root.path())?;
+            let begin = Instant::now();
+            let has_left = |incident: &Incident| incident.cause == Cause::TaskLeft;
+            while !regulator.take_incidents().iter().any(has_left) {
+                if begin.elapsed() > Duration::from_secs(10) {
+                    return Err(Failure::Sentence("a process has left its group, and nothing says so".to_owned()));
+                }
+                regulator.wait(Duration::from_secs(1));
+            }
+            Ok(begin.elapsed())
+        })?;
+        Ok(reported.as_secs_f64() * 1e3)
     }
 
     /// Kills a regulator whose group is frozen nearly all the time. Returns after how many milliseconds the group has run.

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use memtint_regulator::{
-    Backend, CgroupRoot, Load, Place, Programs, Regulator, Sensor, Tested, run_guardian, run_load, self_test,
+    Backend, CgroupRoot, Load, Monitor, Place, Programs, Reading, Regulator, Sensor, Tested, run_guardian, run_load,
+    self_test,
 };
 use memtint_units::Picoseconds;
 use sd_notify::NotifyState;
@@ -18,7 +19,9 @@ use serde::Serialize;
 
 use super::asked::Asked;
 use super::metrics::{Address, Exporter};
-use super::report::{Line, Regulated, Row, SensorReport, WorkRow, rows, text_of, work_row};
+use super::report::{
+    Line, Regulated, Row, SensorReport, TrafficRow, WorkRow, rows, text_of, text_of_traffic, traffic_rows, work_row,
+};
 use super::status::{Status, StatusFile, decided};
 use crate::Ending;
 use crate::output::{Failure, Format, print, print_json_line, say};
@@ -36,7 +39,8 @@ pub(super) struct RegulateArguments {
     /// Regulate a CPU: all that runs there stands still when the budget is used.
     #[arg(long = "core", value_name = "CPU=BUDGET[:soft]")]
     pub(super) cores: Vec<String>,
-    /// Performance event to count: a sensor (--list-events), a software event of perf, rHEX, or PMU/term=value,.../.
+    /// Performance event to count: a sensor (--list-events), a software event of perf, rHEX, or PMU/term=value,.../; with :u
+    /// (PMU/.../u), in user mode only.
     #[arg(long, value_name = "EVENT", default_value = "llc-misses")]
     pub(super) event: String,
     /// List the sensors of this machine, and exit.
@@ -143,7 +147,7 @@ pub(super) fn main(arguments: &RegulateArguments, format: Format) -> Ending {
     let regulated = asked.regulated()?;
     let regulator = Regulator::start(asked.settings, programs)?;
     let tested = self_test(&regulator, &|| stop.load(Ordering::Acquire))?;
-    let watch = Watch { regulated, exporter, arguments, format, drawn: 0 };
+    let watch = Watch { regulated, exporter, arguments, format, drawn: 0, monitor: Monitor::find() };
     watch.run(regulator, &tested, &stop)
 }
 
@@ -169,6 +173,11 @@ fn list_events(format: Format) -> Ending {
         let _ = writeln!(text, "  not counted: {}", sensor.blind.join("; "));
         let _ = writeln!(text, "  source: {}", sensor.source);
     }
+    let monitor = match Monitor::find() {
+        Some(monitor) => format!("all tasks' traffic by L3 cache, in each report ({})", monitor.path().display()),
+        None => "nothing here: resctrl is not mounted, or the processor monitors no traffic".to_owned(),
+    };
+    let _ = writeln!(text, "monitored, not regulated: {monitor}");
     print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -253,6 +262,7 @@ struct Watch<'a> {
     format: Format,
     /// Lines of the table on the terminal that the next one takes the place of.
     drawn: usize,
+    monitor: Option<Monitor>,
 }
 
 impl Watch<'_> {
@@ -277,6 +287,7 @@ impl Watch<'_> {
         let interval = Duration::from_nanos(self.arguments.interval.0 / 1000).max(Duration::from_millis(10));
         let until = self.arguments.seconds.map(|seconds| begin + Duration::from_secs(seconds.into()));
         let (mut next, mut last, mut broken) = (begin + interval, before.clone(), false);
+        let (mut monitored, mut told) = (self.monitored(), begin);
         let (mut next_status, mut is_written) = (begin, true);
         while !stop.load(Ordering::Acquire) && until.is_none_or(|until| Instant::now() < until) {
             let wait = next.min(next_status).min(until.unwrap_or(next)).saturating_duration_since(Instant::now());
@@ -300,9 +311,11 @@ impl Watch<'_> {
                 next_status = Instant::now() + STATUS_INTERVAL;
             }
             if Instant::now() >= next {
-                let now = regulator.snapshot();
-                self.tell_interval(&rows(&self.regulated, &last, &now), begin.elapsed())?;
+                let (now, traffic, time) = (regulator.snapshot(), self.monitored(), Instant::now());
+                let passed = (traffic_rows(&monitored, &traffic), time - told);
+                self.tell_interval(&rows(&self.regulated, &last, &now), begin.elapsed(), passed)?;
                 (last, next) = (now, next + interval);
+                (monitored, told) = (traffic, time);
             }
         }
         tell_service(NotifyState::Stopping);
@@ -372,12 +385,23 @@ impl Watch<'_> {
         Ok(!incidents.is_empty())
     }
 
-    /// On a terminal, each table takes the place of the one before.
-    fn tell_interval(&mut self, rows: &[Row], since: Duration) -> Result<(), Failure> {
+    fn monitored(&self) -> Reading {
+        self.monitor.as_ref().map(Monitor::read).unwrap_or_default()
+    }
+
+    /// On a terminal, each table takes the place of the one before. `monitored` is traffic in the time since then.
+    fn tell_interval(
+        &mut self,
+        rows: &[Row],
+        since: Duration,
+        (monitored, time): (Vec<TrafficRow>, Duration),
+    ) -> Result<(), Failure> {
         if self.format == Format::Json {
-            return print_json_line(&Line::Interval { schema: 1, seconds: since.as_secs_f64(), groups: rows });
+            let seconds = since.as_secs_f64();
+            return print_json_line(&Line::Interval { schema: 1, seconds, groups: rows, monitored });
         }
-        let text = format!("\n{:.1} s\n{}", since.as_secs_f64(), text_of(rows));
+        let traffic = text_of_traffic(&monitored, time.as_secs_f64());
+        let text = format!("\n{:.1} s\n{}{traffic}", since.as_secs_f64(), text_of(rows));
         let is_terminal = std::io::stdout().is_terminal();
         let back = if is_terminal && self.drawn > 0 { format!("\x1b[{}A\x1b[J", self.drawn) } else { String::new() };
         self.drawn = text.lines().count();

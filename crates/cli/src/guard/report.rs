@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use memtint_guard::{Kind, bandwidth};
-use memtint_regulator::{Backend, GroupSettings, Incident, Place, Sensor, Settings, Snapshot, Tested, online_cpus};
+use memtint_regulator::{
+    Backend, GroupSettings, Incident, Place, Reading, Sensor, Settings, Snapshot, Tested, Traffic, online_cpus,
+};
 use memtint_units::Picoseconds;
 use serde::{Deserialize, Serialize};
 
@@ -156,7 +158,14 @@ pub(super) enum Line<'a> {
         self_test: &'a [Tested],
     },
     #[serde(rename = "guard-interval")]
-    Interval { schema: u32, seconds: f64, groups: &'a [Row] },
+    Interval {
+        schema: u32,
+        seconds: f64,
+        groups: &'a [Row],
+        /// What resctrl has monitored in the interval, where it does.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        monitored: Vec<TrafficRow>,
+    },
     #[serde(rename = "guard-incident")]
     Incident {
         schema: u32,
@@ -175,6 +184,33 @@ pub(crate) struct Row {
     pub(crate) name: String,
     #[serde(flatten)]
     pub(crate) sums: Snapshot,
+}
+
+/// Memory traffic of all tasks through an L3 cache.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct TrafficRow {
+    /// The cache's domain in resctrl.
+    l3: String,
+    total_bytes: Option<u64>,
+    local_bytes: Option<u64>,
+}
+
+/// What has passed in an interval.
+pub(super) fn traffic_rows(before: &Reading, after: &Reading) -> Vec<TrafficRow> {
+    let row = |(l3, Traffic { total_bytes, local_bytes })| TrafficRow { l3, total_bytes, local_bytes };
+    after.since(before).into_iter().map(row).collect()
+}
+
+/// A line for each.
+pub(super) fn text_of_traffic(rows: &[TrafficRow], seconds: f64) -> String {
+    let rate = |bytes: Option<u64>| {
+        bytes.map_or("unknown".to_owned(), |bytes| format!("{:.1} MB/s", bytes as f64 / 1e6 / seconds.max(1e-9)))
+    };
+    let line = |row: &TrafficRow| {
+        let (total, local) = (rate(row.total_bytes), rate(row.local_bytes));
+        format!("monitored by resctrl, all tasks, L3 {}: {total}, of its own node {local}\n", row.l3)
+    };
+    rows.iter().map(line).collect()
 }
 
 /// The regulator of a CPU.

@@ -22,6 +22,7 @@ static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static s64 (*const bpf_perf_event_read_value)(void *map, u64 index, void *reading, u32 size) = (void *)55;
 static s64 (*const bpf_perf_prog_read_value)(void *context, void *reading, u32 size) = (void *)56;
 static u64 (*const bpf_get_attach_cookie)(void *context) = (void *)174;
+static s64 (*const bpf_ringbuf_output)(void *ring, void *record, u64 size, u64 flags) = (void *)130;
 
 /* Of linux/bpf.h. */
 struct bpf_perf_event_value {

@@ -102,6 +102,12 @@ struct {
 	struct machine *value;
 } machines section(".maps");
 
+/* Of linux/bpf.h: a ring of records, for which the regulator waits. */
+struct {
+	int (*type)[27];
+	int (*max_entries)[4096];
+} moves section(".maps");
+
 /* Of linux/bpf.h: an array of counters by CPU. The loader gives it as many entries. */
 #define COUNTERS(name)					\
 	struct {					\
@@ -535,6 +541,18 @@ section("raw_tp") int regulate_command(u64 *arguments)
 		seat->missed = 0;
 		begin_period(index, period_at(machine, bpf_ktime_get_ns() + CLOCK_SLACK_NS));
 	}
+	return 0;
+}
+
+/*
+ * A process has come into a cgroup, and may have left one that is regulated: the
+ * regulator compares. When the ring is full, it is about to look anyway.
+ */
+section("raw_tp") int regulate_moved(void)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	bpf_ringbuf_output(&moves, &now, sizeof(now), 0);
 	return 0;
 }
 
