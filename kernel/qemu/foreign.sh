@@ -39,7 +39,7 @@ site() {
 
 foreign_lists() {
     local main security signed=signed-by=/usr/share/keyrings/debian-archive-keyring.gpg
-    # Without lists of its own, the machine names no site.
+    # Without package lists, apt names no site.
     site Debian >/dev/null || timeout -s KILL 300 apt-get update -o DPkg::Lock::Timeout=200 >>"$package_log" 2>&1 </dev/null || true
     main=$(site Debian) || fail "the package sources of this machine name no site of Debian"
     mkdir -p "$apt"/{etc/apt.conf.d,etc/preferences.d,state/lists/partial,cache/archives/partial}

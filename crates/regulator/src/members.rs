@@ -19,14 +19,14 @@ use crate::sys;
 
 /// Time between two looks, whatever happens.
 const LOOK: Duration = Duration::from_millis(50);
-/// Between two looks, so many times as long as a look takes passes at least.
+/// The pause between two looks is at least this many times the duration of a look.
 const REST: u32 = 10;
 /// Above ordinary tasks, below every other real-time thread.
 const PRIORITY: i32 = 1;
 /// Since then a ring can be written where preemption is off, also with PREEMPT_RT.
 const LEAST_REALTIME_KERNEL: (u32, u32) = (6, 12);
 
-/// The thread that reports who has left.
+/// The thread that reports processes that have left their groups.
 #[derive(Debug)]
 pub(crate) struct Watch {
     /// Of each group with a cgroup: the index of its first seat, that seat, a group and a CPU, and its processes.

@@ -208,7 +208,7 @@ pub(super) fn text_of_traffic(rows: &[TrafficRow], seconds: f64) -> String {
     };
     let line = |row: &TrafficRow| {
         let (total, local) = (rate(row.total_bytes), rate(row.local_bytes));
-        format!("monitored by resctrl, all tasks, L3 {}: {total}, of its own node {local}\n", row.l3)
+        format!("resctrl, all tasks, L3 {}: {total} in all, {local} from local memory\n", row.l3)
     };
     rows.iter().map(line).collect()
 }
