@@ -25,10 +25,10 @@ say() {
 
 # Crates that the four verbs run. Of crates/cli, everything but the verbs that no guest runs: a new file counts.
 program() {
-    find Cargo.lock crates/{units,embed,input,map,plan,inspect,detect,live} -type f \
+    find Cargo.lock crates/{units,embed,input,map,system,inspect,detect,live} -type f \
         ! -path '*/tests/*' ! -path '*/target/*' ! -path '*/benches/*' ! -path crates/live/helper/Cargo.lock
     find crates/cli/src -type f -regextype posix-extended \
-        ! -regex 'crates/cli/src/(analyze|bench|command_watch|decode|draw|dram|gantt|guard|parquet|probe|refresh|reproduce|sim|trace)(\.rs|/.*)'
+        ! -regex 'crates/cli/src/(analyze|bench|command_watch|decode|draw|dram|gantt|guard|parquet|probe|refresh|reproduce|sim|system|trace)(\.rs|/.*)'
 }
 
 platforms() {

@@ -105,7 +105,7 @@ say "== side by side, each in bank classes of its own"
 start() { # task, function
     local began status=0
     began=$(seconds)
-    "$2" "$memtint" run --plan "$out/plan.toml" --task "$1" --report "$out/$1.report.json" -- >"$work/$1.colored" 2>"$out/$1.messages" || status=$?
+    "$2" "$memtint" run --system "$out/plan.toml" --task "$1" --report "$out/$1.report.json" -- >"$work/$1.colored" 2>"$out/$1.messages" || status=$?
     echo "$began $(seconds) $status" >"$work/$1.end"
 }
 start database database &
@@ -120,7 +120,7 @@ sample() { # task, comm, launcher, number
     # Until memtint lets go of it, the program has not run an instruction, and its first pages are still being colored.
     grep -qs '^TracerPid:[[:space:]]*0$' "/proc/$pid/status" || return 0
     # Status 1 is a verdict, 2 a process that has ended meanwhile.
-    "$memtint" --format json inspect "$pid" --plan "$out/plan.toml" --task "$1" >"$file" 2>/dev/null || [ $? = 1 ] || rm -f "$file"
+    "$memtint" --format json inspect "$pid" --system "$out/plan.toml" --task "$1" >"$file" 2>/dev/null || [ $? = 1 ] || rm -f "$file"
 }
 number=1000
 while kill -0 "${running[0]}" 2>/dev/null || kill -0 "${running[1]}" 2>/dev/null; do

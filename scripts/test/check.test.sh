@@ -82,7 +82,7 @@ check "a kernel that is not built" "not ok - the plain kernel is built, status 1
 rm "$scratch/bin/broken"
 
 # Every crate that the sources name is one of those that are hashed.
-named=$(cd "$root" && cat crates/cli/src/{choice,detect,inspect,palette,platform,run}.rs crates/{units,map,plan,inspect,detect,live}/src/*.rs |
+named=$(cd "$root" && cat crates/cli/src/{choice,detect,inspect,palette,platform,run}.rs crates/{units,map,system,inspect,detect,live}/src/*.rs |
     grep -oE '\bmemtint_[a-z]+::' | sort -u | sed 's/memtint_\(.*\)::/\1/' | while read -r crate; do
         if [ "$crate" != testing ] && ! grep -rqF "crates/$crate/" "$XDG_CACHE_HOME/memtint/stamps"; then echo "$crate"; fi
     done)

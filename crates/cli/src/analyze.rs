@@ -11,13 +11,14 @@ mod servers;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use memtint_analysis::{Cyclic, TaskSystem, on_core};
 use memtint_sched::{AnalysisLimits, Form, Interference, Refresh};
-use memtint_taskset::{Cyclic, TaskFile};
-use serde_json::json;
+use memtint_system::Verb;
 
 use self::outcome::{Answer, Outcome};
 use crate::Ending;
-use crate::output::{Failure, Format, print, print_json, read_configuration, write_file};
+use crate::output::{Failure, Format, print, print_json, write_file};
+use crate::system::Reading;
 
 /// The most jobs that a printed witness holds, unless the user gives another number.
 const WITNESS_JOBS_MAX: u64 = 10_000;
@@ -27,30 +28,27 @@ const WITNESS_JOBS_MAX: u64 = 10_000;
 #[command(
     after_help = "Exit status: 0 every deadline is met, 1 a deadline can be missed, 2 failure, or the analysis cannot say.\n\
     \n\
-    A file holds [[task]] tables with name, period, wcet and where needed deadline, phase, jitter, blocking, priority (1 is the \
-    highest; for fp) and lines (cache lines that a job moves). Times carry a unit: \"20 ms\", \"7.8 us\". Phases that differ are \
-    used where the tasks would not do with any: arrivals are then taken to be periodic. What delays the core beside its tasks \
-    can be there too: [refresh] with mode (auto, fgr2, fgr4, burst), interval, duration, reopen, moved; \
-    [regulator] with period, lines, line_min, quantum, skid_events, overhead, kind (hard, soft), sharing (off, spare), guaranteed, \
-    for a core that has its budget for itself; [banks] with request_delay, private_banks, requests_at_once_max, and \
-    [[banks.core]] with [[banks.core.task]] and [banks.core.regulator].\n\
+    Of a system file (memtint system schema lists all fields), [[task]] tables need name, period and wcet; deadline, phase, jitter, blocking, \
+    priority (1 is the highest; for fp) and lines (cache lines that a job moves) are optional. Times carry a unit: \"20 ms\", \"7.8 us\". \
+    Phases that differ count where the tasks fail with any phases: arrivals are periodic then. [refresh], [regulator], and one of \
+    [banks], [shared_banks] and [parallel_banks] delay the core beside its tasks.\n\
     \n\
-    cyclic, colored-refresh and crs take [memory] with ranks, density (gigabits of a chip) or t_rfc, retention, bursts, lock, \
-    unlock. The other schedulers derive [refresh] from [memory] where the file has no [refresh]: mode auto, all ranks together. \
-    [cyclic] with frame, color_frame, sharing, slicing, slice_cost, copies_max; [[color]] with name, ranks, phase; \
-    [[server]] with name, color, core, period, budget, kind (deferrable, idle-consuming), scheduling (edf, rm, dm, fp); and of a \
-    task ranks, copy, server, copy_server (of another instance). What is missing of frames is looked for, the longest first, and where there is no server at all, two \
-    are, as by memtint refresh plan --scheme crs. As printed, no form answers: it is there for comparison.\n\
+    cyclic, colored-refresh and crs take [memory]. The other schedulers derive [refresh] from [memory] where the file has no \
+    [refresh]: mode auto, all ranks together. The analysis searches for frames that [cyclic] does not give, the longest first, and for two \
+    servers where the file has none, as memtint refresh plan --scheme crs does. As printed, no form answers: it is there for comparison.\n\
     \n\
-    Example: memtint analyze tasks.toml --scheduler edf --svg schedule.svg"
+    Example: memtint analyze flight.toml --scheduler edf --svg schedule.svg"
 )]
 pub(crate) struct AnalyzeArguments {
-    /// File with the tasks.
-    #[arg(value_name = "TASKSET")]
-    tasks: PathBuf,
+    /// System file (memtint system check shows what is used of it).
+    #[arg(value_name = "SYSTEM")]
+    system: PathBuf,
     /// Scheduling policy [default: rm, as of memtint refresh simulate].
     #[arg(long, value_enum, default_value_t = Scheduler::Rm, hide_default_value = true)]
     scheduler: Scheduler,
+    /// Core to analyze, where the file's tasks have several.
+    #[arg(long, value_name = "CPU")]
+    core: Option<u32>,
     /// Jobs that have begun are not interrupted by others.
     #[arg(long)]
     nonpreemptive: bool,
@@ -100,7 +98,7 @@ enum Scheduler {
 
 /// What every scheduler's function may use.
 struct Question<'a> {
-    file: &'a TaskFile,
+    file: &'a TaskSystem,
     nonpreemptive: bool,
     /// Jobs of the printed witness. Must not influence a verdict.
     witness_jobs_max: u64,
@@ -109,9 +107,25 @@ struct Question<'a> {
 }
 
 pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
-    let text = read_configuration(&arguments.tasks)?;
-    let file = TaskFile::parse(&format!("{:?}", arguments.tasks), &text);
-    let mut file = file.map_err(|error| Failure::Sentence(error.to_string()))?;
+    let Reading { file, mut not_considered } = Reading::new(&arguments.system, Verb::Analyze)?;
+    let name = format!("{:?}", arguments.system);
+    let file = match arguments.scheduler {
+        // Servers have cores.
+        Scheduler::Crs => {
+            if file.tasks.iter().any(|task| task.cores.is_some()) {
+                not_considered.push("task.cores".to_owned());
+            }
+            file
+        }
+        _ => {
+            let (file, elsewhere) = on_core(&file, &name, arguments.core)?;
+            if !elsewhere.is_empty() {
+                not_considered.push(format!("tasks of other cores ({})", elsewhere.join(", ")));
+            }
+            file
+        }
+    };
+    let mut file = TaskSystem::of(&file, &name)?;
     let as_written = file.clone();
     let mut derived = derive_refresh(&mut file, arguments.scheduler)?;
     let question = Question {
@@ -136,11 +150,8 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     if let (Some(refresh), Some(memory)) = (derived, &file.memory) {
         outcome.refresh_from_memory(&refresh, memory.t_rfc);
     }
-    let unused = unused(&file, arguments.scheduler, derived.is_some());
-    if !unused.is_empty() {
-        let text = format!("{}; {} does not look at them", unused.join(", "), outcome.scheduler);
-        outcome.numbers.push(("unused_tables", json!(unused), text));
-    }
+    not_considered.extend(unused(&file, arguments.scheduler, derived.is_some()).into_iter().map(str::to_owned));
+    outcome.not_considered = not_considered;
     if let Some(path) = &arguments.svg {
         match &outcome.witness {
             Ok(witness) => write_file(path, &gantt::picture(witness, outcome.scheduler).svg())?,
@@ -183,7 +194,7 @@ pub(crate) struct Judged {
 }
 
 /// Judges a file with a plan in it, as `memtint analyze` would.
-pub(crate) fn judge_plan(file: &TaskFile, planned: Planned, steps: Option<u64>) -> Result<Judged, Failure> {
+pub(crate) fn judge_plan(file: &TaskSystem, planned: Planned, steps: Option<u64>) -> Result<Judged, Failure> {
     let limits = AnalysisLimits::of_steps(steps);
     let question =
         Question { file, nonpreemptive: false, witness_jobs_max: WITNESS_JOBS_MAX, limits, form: Form::Corrected };
@@ -199,7 +210,7 @@ pub(crate) fn judge_plan(file: &TaskFile, planned: Planned, steps: Option<u64>) 
 /// Gives a file with `[memory]` and without `[refresh]` the refresh of that memory, for schedulers under which the controller refreshes.
 ///
 /// An answer without refresh would say yes for sets that miss deadlines on the memory that the file describes.
-fn derive_refresh(file: &mut TaskFile, scheduler: Scheduler) -> Result<Option<Refresh>, Failure> {
+fn derive_refresh(file: &mut TaskSystem, scheduler: Scheduler) -> Result<Option<Refresh>, Failure> {
     let by_software = matches!(scheduler, Scheduler::ColoredRefresh | Scheduler::Crs);
     let Some(memory) = file.memory.filter(|_| !by_software && file.refresh.is_none()) else { return Ok(None) };
     let refresh = memtint_refresh::refresh_of(&file.name, &memory)?;
@@ -209,12 +220,12 @@ fn derive_refresh(file: &mut TaskFile, scheduler: Scheduler) -> Result<Option<Re
 }
 
 /// The tables of a file that mean nothing for a scheduler.
-fn unused(file: &TaskFile, scheduler: Scheduler, derived: bool) -> Vec<&'static str> {
+fn unused(file: &TaskSystem, scheduler: Scheduler, derived: bool) -> Vec<&'static str> {
     let tables = [
-        ("[memory]", file.memory.is_some() && !derived, [Scheduler::ColoredRefresh, Scheduler::Crs].as_slice()),
-        ("[cyclic]", file.cyclic != Cyclic::default(), &[Scheduler::Cyclic, Scheduler::ColoredRefresh]),
-        ("[[color]]", !file.colors.is_empty(), &[Scheduler::Crs]),
-        ("[[server]]", !file.servers.is_empty(), &[Scheduler::Crs]),
+        ("memory", file.memory.is_some() && !derived, [Scheduler::ColoredRefresh, Scheduler::Crs].as_slice()),
+        ("cyclic", file.cyclic != Cyclic::default(), &[Scheduler::Cyclic, Scheduler::ColoredRefresh]),
+        ("color", !file.colors.is_empty(), &[Scheduler::Crs]),
+        ("server", !file.servers.is_empty(), &[Scheduler::Crs]),
     ];
     let unused = tables.into_iter().filter(|&(_, there, readers)| there && !readers.contains(&scheduler));
     unused.map(|(table, _, _)| table).collect()
@@ -222,6 +233,10 @@ fn unused(file: &TaskFile, scheduler: Scheduler, derived: bool) -> Vec<&'static 
 
 /// Refuses options that mean nothing for a scheduler.
 fn fitting(arguments: &AnalyzeArguments) -> Result<(), Failure> {
+    if arguments.core.is_some() && arguments.scheduler == Scheduler::Crs {
+        let message = "--core: is for one core; --scheduler crs analyzes all cores of the file's servers";
+        return Err(Failure::Sentence(message.to_owned()));
+    }
     let policy = matches!(arguments.scheduler, Scheduler::Rm | Scheduler::Dm | Scheduler::Fp | Scheduler::Edf);
     if arguments.nonpreemptive && !policy {
         let message =

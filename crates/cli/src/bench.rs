@@ -201,7 +201,7 @@ fn colors_of(arguments: &ChoiceArguments) -> Vec<OsString> {
     option("--banks", arguments.banks.as_ref().map(|list| list.to_string().into()));
     option("--sets", arguments.sets.as_ref().map(|list| list.to_string().into()));
     option("--node", arguments.node.as_ref().map(|list| list.to_string().into()));
-    option("--plan", arguments.plan.as_ref().map(|path| path.clone().into_os_string()));
+    option("--system", arguments.system.as_ref().map(|path| path.clone().into_os_string()));
     option("--task", arguments.task.as_ref().map(OsString::from));
     options
 }
@@ -213,10 +213,10 @@ fn platform_of(arguments: &ChoiceArguments) -> Vec<OsString> {
     platform.chain(granule).chain(assumed).collect()
 }
 
-/// One class, a quarter of them, and all; with a plan, its own colors.
+/// One class, a quarter of them, and all; with a system file, the colors of its task.
 fn pool_colors(arguments: &ChoiceArguments, palette: &Palette, own: &[OsString]) -> Vec<PoolColors> {
-    if arguments.plan.is_some() {
-        return vec![PoolColors { subject: "the plan's colors".to_owned(), options: own.to_vec() }];
+    if arguments.system.is_some() {
+        return vec![PoolColors { subject: "the task's colors".to_owned(), options: own.to_vec() }];
     }
     let classes = palette.bank_classes();
     let mut counts = vec![1, classes / 4, classes];

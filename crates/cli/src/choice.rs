@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use memtint_detect::{Fit, Machine};
 use memtint_map::{Granule, Palette, Platform, Selection};
-use memtint_plan::{Plan, Task, select};
+use memtint_system::{AssignedTask, Assignment, SystemFile, select};
 use memtint_units::IndexList;
 
 use crate::output::{Failure, say};
@@ -30,11 +30,11 @@ pub(crate) struct ChoiceArguments {
     /// Block that is colored as a unit, from 4K to 2M; classes and colors are numbered at this granule. Default: 4K.
     #[arg(long, value_name = "SIZE")]
     pub(crate) granule: Option<Granule>,
-    /// Plan file that names the platform and the colors of each task; --task names one.
+    /// System file that names the platform and the colors of each task; --task names one (memtint system check shows what is used).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["platform", "banks", "sets", "node", "granule"])]
-    pub(crate) plan: Option<PathBuf>,
-    /// Task of the plan.
-    #[arg(long, value_name = "NAME", requires = "plan")]
+    pub(crate) system: Option<PathBuf>,
+    /// Task of the system file.
+    #[arg(long, value_name = "NAME", requires = "system")]
     pub(crate) task: Option<String>,
     /// Go on with a platform that contradicts this machine: another vendor or family, more or less memory.
     #[arg(long)]
@@ -48,23 +48,26 @@ pub(crate) struct Choice {
     pub(crate) palette: Palette,
     /// The colors chosen; `None` when no option speaks of colors.
     pub(crate) selection: Option<Selection>,
-    /// The task, when a plan was given.
-    pub(crate) task: Option<Task>,
+    /// The task, when a system file was given.
+    pub(crate) task: Option<AssignedTask>,
+    /// Of that file, this task alone.
+    pub(crate) system: Option<SystemFile>,
 }
 
 impl ChoiceArguments {
     /// Loads what is named and checks that the colors exist.
     pub(crate) fn resolve(&self) -> Result<Choice, Failure> {
-        if let Some(plan) = &self.plan {
+        if let Some(path) = &self.system {
             let Some(task) = &self.task else {
                 return Err(Failure::Sentence(
-                    "--plan: no task is named, accepted is --task with one of its names".to_owned(),
+                    "--system: no task is named, accepted is --task with one of its names".to_owned(),
                 ));
             };
-            let plan = Plan::load(plan)?;
-            let task = plan.task(task)?.clone();
-            let (palette, selection) = (plan.palette().clone(), Some(task.selection().clone()));
-            return Ok(Choice { palette, selection, task: Some(task) });
+            let assignment = Assignment::load(path)?;
+            let task = assignment.task(task)?.clone();
+            let (palette, selection) = (assignment.palette().clone(), Some(task.selection().clone()));
+            let system = assignment.file().with_task(task.name());
+            return Ok(Choice { palette, selection, task: Some(task), system: Some(system) });
         }
         let platform = Platform::load(&self.platform_spec()?)?;
         let palette = Palette::new(&platform, self.granule.unwrap_or_default())?;
@@ -76,7 +79,7 @@ impl ChoiceArguments {
         if let Some(selection) = &selection {
             selection.compile(&palette)?;
         }
-        Ok(Choice { palette, selection, task: None })
+        Ok(Choice { palette, selection, task: None, system: None })
     }
 
     /// Compares a platform with this machine, and says in one line on standard error what is assumed.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use memtint_inspect::{InspectError, Inspector, Others, ProcessTree, Report, Verdict, cgroup_pids, svg};
-use memtint_plan::{Plan, Task};
+use memtint_system::{AssignedTask, Assignment, SystemFile, Verb, left_out};
 use serde::Serialize;
 
 use crate::Ending;
@@ -23,8 +23,8 @@ use crate::registry::{Entry, Registry};
     Example: memtint inspect --platform ./here.toml --banks 0-3 --svg pages.svg 4711"
 )]
 pub(crate) struct InspectArguments {
-    /// Process id. Without one, --plan judges all tasks of a plan that run.
-    #[arg(value_name = "PID", required_unless_present_any = ["cgroup", "others", "plan"], conflicts_with = "cgroup")]
+    /// Process id. Without one, --system judges all running tasks of the file.
+    #[arg(value_name = "PID", required_unless_present_any = ["cgroup", "others", "system"], conflicts_with = "cgroup")]
     pid: Option<u32>,
     /// All processes of this cgroup and those below it: a directory, or a name as in /proc/PID/cgroup; version 1 or 2.
     #[arg(long, value_name = "PATH")]
@@ -44,8 +44,8 @@ pub(crate) struct InspectArguments {
 
 pub(crate) fn main(arguments: &InspectArguments, format: Format) -> Ending {
     let whom = (arguments.pid, &arguments.cgroup, &arguments.choice.task);
-    if let (false, (None, None, None), Some(plan)) = (arguments.others, whom, &arguments.choice.plan) {
-        return inspect_plan(arguments, plan, format);
+    if let (false, (None, None, None), Some(file)) = (arguments.others, whom, &arguments.choice.system) {
+        return inspect_system(arguments, file, format);
     }
     let choice = arguments.choice.resolve()?;
     // Without privileges, that is the sentence to be said.
@@ -62,7 +62,7 @@ pub(crate) fn main(arguments: &InspectArguments, format: Format) -> Ending {
         (None, Some(pid)) => inspect_process(&inspector, pid)?,
         (None, None) => return Err(Failure::Sentence("name a process or a cgroup".to_owned())),
     };
-    report.not_judged = choice.task.as_ref().map(not_judged).unwrap_or_default();
+    report.not_judged = choice.system.as_ref().map(not_judged).unwrap_or_default();
     if let Some(path) = &arguments.svg {
         write_file(path, &svg(std::slice::from_ref(&report)))?;
     }
@@ -73,15 +73,11 @@ pub(crate) fn main(arguments: &InspectArguments, format: Format) -> Ending {
     Ok(status(report.verdict))
 }
 
-/// What a task asks for that pages do not show.
-fn not_judged(task: &Task) -> Vec<String> {
-    let fields = [
-        ("bandwidth", task.bandwidth().is_some()),
-        ("refresh", task.refresh().is_some()),
-        ("cores", task.cores().is_some()),
-    ];
-    let given = fields.into_iter().filter(|(_, given)| *given);
-    given.map(|(field, _)| format!("{field} of task {}", task.name())).collect()
+/// Fields of a file's one task that pages do not show.
+fn not_judged(file: &SystemFile) -> Vec<String> {
+    let name = file.tasks.first().and_then(|task| task.name.as_ref()).map_or("", |name| name.as_str());
+    let fields = left_out(file, Verb::Inspect).into_iter();
+    fields.map(|field| format!("{} of task {name}", field.trim_start_matches("task."))).collect()
 }
 
 /// A process of memtint itself has pages of all colors while it looks for frames: the program is another one.
@@ -148,12 +144,12 @@ fn name_runs(others: &mut Others) {
     }
 }
 
-/// All tasks of a plan, as JSON.
+/// All tasks of a system, as JSON.
 #[derive(Serialize)]
-struct PlanReport {
+struct SystemReport {
     schema: u32,
     report: &'static str,
-    plan: String,
+    system: String,
     /// Violated when one task is; absent when none runs.
     verdict: Option<Verdict>,
     tasks: Vec<TaskReport>,
@@ -168,22 +164,25 @@ struct TaskReport {
     report: Option<Report>,
 }
 
-/// Judges the programs of all tasks of a plan, which the registry knows.
-fn inspect_plan(arguments: &InspectArguments, file: &Path, format: Format) -> Ending {
-    let plan = Plan::load(file)?;
-    arguments.choice.check_machine(plan.platform())?;
+/// Judges the programs of all tasks of a system file whose runs are registered.
+fn inspect_system(arguments: &InspectArguments, file: &Path, format: Format) -> Ending {
+    let assignment = Assignment::load(file)?;
+    arguments.choice.check_machine(assignment.platform())?;
     let path =
         std::fs::canonicalize(file).map_err(|cause| Failure::File { path: file.to_owned(), done: "read", cause })?;
     let registry = Registry::open().map_err(|error| Failure::Sentence(format!("the registry of runs: {error}")))?;
     let runs: Vec<Entry> =
-        registry.runs().into_iter().filter(|run| run.plan.as_deref() == Some(path.as_path())).collect();
+        registry.runs().into_iter().filter(|run| run.system.as_deref() == Some(path.as_path())).collect();
     let tree = ProcessTree::read();
-    let tasks =
-        plan.tasks().iter().map(|task| inspect_task(&plan, task, &runs, &tree)).collect::<Result<Vec<_>, _>>()?;
+    let tasks = assignment
+        .tasks()
+        .iter()
+        .map(|task| inspect_task(&assignment, task, &runs, &tree))
+        .collect::<Result<Vec<_>, _>>()?;
     let verdicts: Vec<Verdict> = tasks.iter().filter_map(|task| task.report.as_ref()?.verdict).collect();
     if verdicts.is_empty() {
-        let names: Vec<&str> = plan.tasks().iter().map(Task::name).collect();
-        let sentence = format!("no task of plan {} runs: its tasks are {}", file.display(), names.join(", "));
+        let names: Vec<&str> = assignment.tasks().iter().map(AssignedTask::name).collect();
+        let sentence = format!("no task of system {} runs: its tasks are {}", file.display(), names.join(", "));
         return Err(Failure::Sentence(sentence));
     }
     let violated = verdicts.contains(&Verdict::Violated);
@@ -192,7 +191,8 @@ fn inspect_plan(arguments: &InspectArguments, file: &Path, format: Format) -> En
         let reports: Vec<Report> = tasks.iter().filter_map(|task| task.report.clone()).collect();
         write_file(path, &svg(&reports))?;
     }
-    let report = PlanReport { schema: 1, report: "inspect_plan", plan: path.display().to_string(), verdict, tasks };
+    let report =
+        SystemReport { schema: 1, report: "inspect_system", system: path.display().to_string(), verdict, tasks };
     match format {
         Format::Json => print_json(&report)?,
         Format::Text => print(&report.to_text())?,
@@ -200,20 +200,25 @@ fn inspect_plan(arguments: &InspectArguments, file: &Path, format: Format) -> En
     Ok(status(verdict))
 }
 
-fn inspect_task(plan: &Plan, task: &Task, runs: &[Entry], tree: &ProcessTree) -> Result<TaskReport, Failure> {
+fn inspect_task(
+    assignment: &Assignment,
+    task: &AssignedTask,
+    runs: &[Entry],
+    tree: &ProcessTree,
+) -> Result<TaskReport, Failure> {
     let runs = runs.iter().filter(|run| run.task.as_deref() == Some(task.name()));
     let programs: Vec<u32> = runs.map(|run| run.program.pid).collect();
     let mut pids: Vec<u32> = programs.iter().flat_map(|&program| tree.below(program)).collect();
     pids.sort_unstable();
     pids.dedup();
-    let inspector = Inspector::new(plan.palette().clone(), Some(task.selection().clone()))?;
+    let inspector = Inspector::new(assignment.palette().clone(), Some(task.selection().clone()))?;
     let pids: Vec<u32> = pids.into_iter().filter(|&pid| !is_memtint(pid)).collect();
     let mut report = inspector.inspect_pids(&pids)?;
-    report.iter_mut().for_each(|report| report.not_judged = not_judged(task));
+    report.iter_mut().for_each(|report| report.not_judged = not_judged(&assignment.file().with_task(task.name())));
     Ok(TaskReport { name: task.name().to_owned(), programs, report })
 }
 
-impl PlanReport {
+impl SystemReport {
     fn to_text(&self) -> String {
         let mut text = String::new();
         for task in &self.tasks {

@@ -26,6 +26,7 @@ mod reproduce;
 mod run;
 mod searching;
 mod sim;
+mod system;
 mod trace;
 
 use std::ffi::OsString;
@@ -63,6 +64,8 @@ enum Verb {
     Platform(platform::PlatformArguments),
     /// Simulates one DRAM channel, and checks command traces.
     Dram(dram::DramArguments),
+    /// Check system files, which describe tasks once for all verbs, and print their schema.
+    System(system::SystemArguments),
     /// Simulates a machine with its tasks: cores, caches, controllers, DRAM, page allocator, schedulers.
     Sim(sim::SimArguments),
     /// Regulate the memory bandwidth of cgroups and CPUs; calculate what bandwidth memory guarantees.
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Verb::Probe(probe) => probe::main(&probe, arguments.format),
         Verb::Platform(platform) => platform::main(&platform, arguments.format),
         Verb::Dram(dram) => dram::main(&dram, arguments.format),
+        Verb::System(system) => system::main(&system, arguments.format),
         Verb::Sim(sim) => sim::main(&sim, arguments.format),
         Verb::Guard(guard) => guard::main(&guard, arguments.format),
         Verb::Analyze(analyze) => analyze::main(&analyze, arguments.format),

@@ -37,7 +37,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Reproduce(#[from] memtint_reproduce::ReproduceError),
     #[error(transparent)]
-    Plan(#[from] memtint_plan::PlanError),
+    System(#[from] memtint_system::SystemError),
     #[error(transparent)]
     Inspect(#[from] memtint_inspect::InspectError),
     #[error(transparent)]

@@ -55,10 +55,10 @@ pub(crate) struct Entry {
     banks: Option<String>,
     sets: Option<String>,
     nodes: Option<String>,
-    /// The plan file, without links, when there is one.
-    pub(crate) plan: Option<PathBuf>,
+    /// The system file, without links, when there is one.
+    pub(crate) system: Option<PathBuf>,
     pub(crate) task: Option<String>,
-    /// The plan allows other tasks in the same colors.
+    /// The system file allows other tasks in the same colors.
     shared: bool,
 }
 
@@ -67,8 +67,8 @@ pub(crate) struct Colors<'a> {
     pub(crate) platform: &'a str,
     pub(crate) granule_bytes: u64,
     pub(crate) selection: &'a Selection,
-    /// Plan file and task.
-    pub(crate) plan: Option<(&'a Path, &'a str)>,
+    /// System file and task.
+    pub(crate) system: Option<(&'a Path, &'a str)>,
     pub(crate) shared: bool,
 }
 
@@ -77,7 +77,7 @@ impl Entry {
     pub(crate) fn new(program: u32, command: Vec<String>, colors: &Colors<'_>) -> Option<Entry> {
         let text = |set: &Option<IndexSet>| set.as_ref().map(ToString::to_string);
         let Selection { banks, sets, node } = colors.selection;
-        let plan = colors.plan.map(|(file, _)| std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
+        let system = colors.system.map(|(file, _)| std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
         Some(Entry {
             schema: SCHEMA,
             pid_namespace: pid_namespace(),
@@ -89,16 +89,16 @@ impl Entry {
             banks: text(banks),
             sets: text(sets),
             nodes: text(node),
-            plan,
-            task: colors.plan.map(|(_, task)| task.to_owned()),
+            system,
+            task: colors.system.map(|(_, task)| task.to_owned()),
             shared: colors.shared,
         })
     }
 
-    /// Tells in which colors this run meets another that no plan allows to be there; `None` when they are apart.
+    /// Tells in which colors this run meets another that no system file allows to be there; `None` when they are apart.
     fn conflict(&self, other: &Entry) -> Option<String> {
-        let one_plan = self.plan.is_some() && self.plan == other.plan && self.task != other.task;
-        if one_plan && self.shared && other.shared {
+        let one_system = self.system.is_some() && self.system == other.system && self.task != other.task;
+        if one_system && self.shared && other.shared {
             return None;
         }
         let command = other.command.first().map_or("", String::as_str);
@@ -110,8 +110,8 @@ impl Entry {
                 other.granule_bytes >> 10
             ));
         }
-        let colors = memtint_plan::colors_in_common(&self.selection()?, &other.selection()?)?;
-        Some(format!("{who} uses {colors} too, and no plan allows that"))
+        let colors = memtint_system::colors_in_common(&self.selection()?, &other.selection()?)?;
+        Some(format!("{who} uses {colors} too, and no system file allows that"))
     }
 
     /// `None` for lists that are none.
@@ -260,7 +260,7 @@ mod tests {
             platform: "p",
             granule_bytes: 4096,
             selection: &selection,
-            plan: plan.map(|(task, _)| (Path::new("/no/such/plan.toml"), task)),
+            system: plan.map(|(task, _)| (Path::new("/no/such/system.toml"), task)),
             shared: plan.is_some_and(|(_, shared)| shared),
         };
         Entry::new(std::process::id(), vec!["sort".to_owned()], &colors).unwrap()

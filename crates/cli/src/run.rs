@@ -10,7 +10,7 @@ use std::rc::Rc;
 use memtint_detect::{Fit, Machine, MemoryRange};
 use memtint_live::{Floor, FrameChoice, KernelFloor, KernelOptions, RunOptions, RunStatus};
 use memtint_map::{Granule, KernelMapError, Matcher, Palette, Platform, Selection, kernel};
-use memtint_plan::Task;
+use memtint_system::{AssignedTask, Verb, left_out};
 use memtint_units::{ByteSize, IndexList, PAGE_SIZE, Pfn, PhysAddr};
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ use crate::{Ending, RUN_FAILED};
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) choice: ChoiceArguments,
-    /// Refuses memory rather than give a page out of color (default, unless the plan says soft).
+    /// Refuses memory rather than give a page out of color (default, unless the task is soft).
     #[arg(long, conflicts_with = "soft")]
     pub(crate) strict: bool,
     /// Gives a page out of color when no other is left, and counts it.
@@ -55,10 +55,10 @@ pub(crate) struct RunArguments {
     /// else needs it. Not on the kernel floor, which does not search.
     #[arg(long, value_name = "SIZE")]
     pub(crate) search_memory: Option<ByteSize>,
-    /// Go on without these fields of the plan, for instance bandwidth,refresh. Otherwise a plan with refresh partitions is refused, and
+    /// Go on without these fields of the task, for instance bandwidth,refresh. Otherwise a task with refresh partitions is refused, and
     /// so is a bandwidth that no memtint guard keeps. The report lists them as problems.
-    #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',', requires = "plan")]
-    pub(crate) ignore: Vec<PlanField>,
+    #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',', requires = "system")]
+    pub(crate) ignore: Vec<TaskField>,
     /// Leaves the processes that the program starts uncolored. Not on the kernel floor, where they keep the colors.
     #[arg(long)]
     pub(crate) no_children: bool,
@@ -68,7 +68,7 @@ pub(crate) struct RunArguments {
     /// class archive or a saved image. Refused on the kernel floor, which colors such pages when the program writes them.
     #[arg(long)]
     pub(crate) copy_files: bool,
-    /// CPUs the program may run on, for instance 2,3; default: those of the caller, or the plan's.
+    /// CPUs the program may run on, for instance 2,3; default: those of the caller, or the task's.
     #[arg(long, value_name = "LIST")]
     pub(crate) cores: Option<IndexList>,
     /// User to run the program as; memtint keeps the privileges that the program then does not have.
@@ -80,8 +80,8 @@ pub(crate) struct RunArguments {
     /// Write the program's process id to this file as soon as there is one; the file is removed with the run.
     #[arg(long, value_name = "FILE")]
     pub(crate) pid_file: Option<PathBuf>,
-    /// The program and its arguments.
-    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    /// The program and its arguments; default: the command of the task.
+    #[arg(value_name = "COMMAND", required_unless_present = "task", trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -97,21 +97,21 @@ pub(crate) enum FloorChoice {
     User,
 }
 
-/// A field of a plan that may be left out.
+/// A field of a task that may be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum PlanField {
+pub(crate) enum TaskField {
     /// Memory bandwidth budgets.
     Bandwidth,
     /// Refresh partitions.
     Refresh,
 }
 
-impl PlanField {
-    /// As the plan writes it.
+impl TaskField {
+    /// As the system file writes it.
     fn name(self) -> &'static str {
         match self {
-            PlanField::Bandwidth => "bandwidth",
-            PlanField::Refresh => "refresh",
+            TaskField::Bandwidth => "bandwidth",
+            TaskField::Refresh => "refresh",
         }
     }
 }
@@ -124,12 +124,16 @@ struct Request {
     strict: bool,
     /// CPU numbers, ascending; `None`: those of the caller.
     cores: Option<Vec<u32>>,
-    /// Fields of the plan that are not enforced, as the user has agreed to.
+    /// Fields of the task that are not enforced, as the user has agreed to.
     not_enforced: Vec<&'static str>,
-    /// The plan file, when there is one.
-    plan: Option<PathBuf>,
-    /// The group of a regulator that the plan's budget asks for.
+    /// The system file, when one is given.
+    system: Option<PathBuf>,
+    /// The group of a regulator that keeps the task's budget.
     member: RefCell<Option<Member>>,
+    /// The program and its arguments.
+    command: Vec<OsString>,
+    /// Fields of the system file that a run does not consider.
+    not_considered: Vec<&'static str>,
 }
 
 /// What `--report` writes.
@@ -148,11 +152,13 @@ struct Report<'a> {
     colors_bytes: u64,
     /// Of this, what was free when the run began, about.
     colors_free_bytes: u64,
-    /// Fields of the plan that nothing enforced.
+    /// Fields of the system file that a run does not consider.
+    not_considered: Vec<&'static str>,
+    /// Fields of the task that nothing enforced.
     not_enforced: Vec<&'static str>,
-    /// What a regulator has made of the plan's bandwidth.
+    /// What a regulator has made of the task's bandwidth.
     regulation: Option<Regulation>,
-    /// Other runs in the same colors, without a plan that allows it.
+    /// Other runs in the same colors, without a system file that allows it.
     shared_with: Vec<String>,
     prefault_bytes: u64,
     exit_status: i32,
@@ -291,10 +297,10 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
     // Fail before the program has run rather than after.
     let file = arguments.report.as_deref().map(WholeFile::new).transpose()?;
     let pid_file = arguments.pid_file.as_deref().map(WholeFile::new).transpose()?;
-    let presence = Rc::new(Presence::new(words(arguments), Rc::clone(&request), pid_file));
+    let presence = Rc::new(Presence::new(words(&request.command), Rc::clone(&request), pid_file));
     let (started, ended) = (Rc::clone(&presence), Rc::clone(&request));
     let options = RunOptions {
-        command: arguments.command.clone(),
+        command: request.command.clone(),
         choice: Box::new(frames),
         strict: request.strict,
         cores: request.cores.clone(),
@@ -318,7 +324,7 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
     if let Some(file) = file {
         let report = Report {
             schema: 1,
-            command: words(arguments),
+            command: words(&request.command),
             platform: palette.platform().id(),
             granule_bytes: palette.granule().bytes(),
             colors,
@@ -326,6 +332,7 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
             platform_fit,
             colors_bytes,
             colors_free_bytes,
+            not_considered: request.not_considered.clone(),
             not_enforced: request.not_enforced.clone(),
             regulation,
             shared_with,
@@ -340,8 +347,8 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
     Ok(end_like(&status))
 }
 
-fn words(arguments: &RunArguments) -> Vec<String> {
-    arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// In GiB or MiB, so that people can read it.
@@ -388,8 +395,8 @@ impl Presence {
             platform: palette.platform().id(),
             granule_bytes: palette.granule().bytes(),
             selection: &self.request.selection,
-            plan: task.and_then(|task| Some((self.request.plan.as_deref()?, task.name()))),
-            shared: task.is_some_and(memtint_plan::Task::shared),
+            system: task.and_then(|task| Some((self.request.system.as_deref()?, task.name()))),
+            shared: task.is_some_and(memtint_system::AssignedTask::shared),
         };
         let Some(entry) = Entry::new(program.unsigned_abs(), self.command.clone(), &colors) else { return };
         match Registry::open().and_then(|registry| registry.enter(&entry)) {
@@ -414,9 +421,9 @@ impl Presence {
     }
 }
 
-/// For the report: a field of the plan that nothing has enforced.
+/// For the report: a field of the task that nothing has enforced.
 fn not_enforced(field: &str) -> String {
-    format!("{field} of the plan is not enforced")
+    format!("{field} of the task is not enforced")
 }
 
 /// Decides who keeps the program in its colors.
@@ -544,10 +551,15 @@ fn hide_core_files() -> bool {
 fn resolve(arguments: &RunArguments) -> Result<Request, Failure> {
     let choice = arguments.choice.resolve()?;
     let Some(selection) = choice.selection.clone() else {
-        let sentence = "run: no colors are named: say --banks, --sets or --node, or --plan and --task";
+        let sentence = "run: no colors are named: say --banks, --sets or --node, or --system and --task";
         return Err(Failure::Sentence(sentence.to_owned()));
     };
-    let planned_soft = choice.task.as_ref().is_some_and(|task| task.mode() == memtint_plan::Mode::Soft);
+    let command = command(arguments, choice.task.as_ref())?;
+    let not_considered = choice.system.as_ref().map(|file| left_out(file, Verb::Run)).unwrap_or_default();
+    if !not_considered.is_empty() {
+        say(&format!("not considered: {}", not_considered.join(", ")));
+    }
+    let planned_soft = choice.task.as_ref().is_some_and(|task| task.mode() == memtint_system::Mode::Soft);
     let strict = arguments.strict || !(arguments.soft || planned_soft);
     let planned_cores = choice.task.as_ref().and_then(|task| task.cores().map(<[u32]>::to_vec));
     let cores = match &arguments.cores {
@@ -558,35 +570,51 @@ fn resolve(arguments: &RunArguments) -> Result<Request, Failure> {
         Some(task) => enforced(arguments, task, cores.as_deref())?,
         None => (None, Vec::new()),
     };
-    let (plan, member) = (arguments.choice.plan.clone(), RefCell::new(member));
-    Ok(Request { choice, selection, strict, cores, not_enforced, plan, member })
+    let (system, member) = (arguments.choice.system.clone(), RefCell::new(member));
+    Ok(Request { choice, selection, strict, cores, not_enforced, system, member, command, not_considered })
+}
+
+/// The program with its arguments, from the command line or from the task.
+fn command(arguments: &RunArguments, task: Option<&AssignedTask>) -> Result<Vec<OsString>, Failure> {
+    if !arguments.command.is_empty() {
+        return Ok(arguments.command.clone());
+    }
+    let own: Vec<OsString> = task.into_iter().flat_map(AssignedTask::command).map(OsString::from).collect();
+    if own.is_empty() {
+        let name = task.map_or("", AssignedTask::name);
+        let sentence = format!(
+            "run: no program is named; accepted is -- COMMAND, or command = [\"PROGRAM\", ...] of task {name:?}"
+        );
+        return Err(Failure::Sentence(sentence));
+    }
+    Ok(own)
 }
 
 /// The group that keeps the task's bandwidth, and the fields that nothing enforces.
 fn enforced(
     arguments: &RunArguments,
-    task: &Task,
+    task: &AssignedTask,
     cores: Option<&[u32]>,
 ) -> Result<(Option<Member>, Vec<&'static str>), Failure> {
-    let agreed = |field: PlanField| arguments.ignore.contains(&field);
-    let mut fields: Vec<(PlanField, String)> = Vec::new();
+    let agreed = |field: TaskField| arguments.ignore.contains(&field);
+    let mut fields: Vec<(TaskField, String)> = Vec::new();
     let mut member = None;
     match task.bandwidth() {
-        Some(_) if agreed(PlanField::Bandwidth) => fields.push((PlanField::Bandwidth, String::new())),
+        Some(_) if agreed(TaskField::Bandwidth) => fields.push((TaskField::Bandwidth, String::new())),
         Some(bandwidth) => match Member::find(task, bandwidth, cores) {
             Ok(found) => member = Some(found),
-            Err(error) => fields.push((PlanField::Bandwidth, error.to_string())),
+            Err(error) => fields.push((TaskField::Bandwidth, error.to_string())),
         },
         None => {}
     }
     if task.refresh().is_some() {
-        fields.push((PlanField::Refresh, "nothing in this version keeps it".to_owned()));
+        fields.push((TaskField::Refresh, "nothing in this version keeps it".to_owned()));
     }
     let names: Vec<&str> = fields.iter().map(|(field, _)| field.name()).collect();
     let Some((field, reason)) = fields.iter().find(|(field, _)| !agreed(*field)) else { return Ok((member, names)) };
-    let guard = match (field, &arguments.choice.plan) {
-        (PlanField::Bandwidth, Some(file)) => format!("a running memtint guard --plan {}", file.display()),
-        _ => "a plan without it".to_owned(),
+    let guard = match (field, &arguments.choice.system) {
+        (TaskField::Bandwidth, Some(file)) => format!("a running memtint guard --system {}", file.display()),
+        _ => "a task without it".to_owned(),
     };
     let (name, task, all) = (field.name(), task.name(), names.join(","));
     Err(Failure::Sentence(format!(

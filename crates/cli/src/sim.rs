@@ -1,6 +1,6 @@
 //! `memtint sim`: a machine and its tasks, before there is one.
 
-mod planned;
+mod assigned;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
@@ -13,14 +13,16 @@ use std::time::{Duration, Instant};
 use memtint_dram::Device;
 use memtint_sim::report::{BandwidthReport, End, RegulatorReport, ServerReport, TaskReport};
 use memtint_sim::{Report, Scenario, Watch, simulate, simulate_watched};
+use memtint_system::Verb;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::planned::planned;
+use self::assigned::assigned;
 use crate::Ending;
 use crate::command_watch::{CommandWatch, Rules, violation_json};
 use crate::output::{Failure, Format, print, print_json, table, write_file};
 use crate::parquet;
+use crate::system::{Reading, first_line};
 
 /// Options of `memtint sim`.
 #[derive(Debug, clap::Args)]
@@ -39,11 +41,11 @@ pub(crate) struct SimArguments {
     /// CPUs of this machine.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Plan whose tasks are in the scenario under the same names: they get its colors, cores, mode and bandwidth instead of the
-    /// scenario's, and the plan's granule.
-    #[arg(long, value_name = "PLAN")]
-    plan: Option<PathBuf>,
-    /// Leave fields out of the scenario and of the plan: without bandwidth, nothing is regulated.
+    /// System file whose tasks are in the scenario under the same names: they get its colors, cores, mode and bandwidth instead of the
+    /// scenario's, and the file's granule.
+    #[arg(long, value_name = "SYSTEM")]
+    system: Option<PathBuf>,
+    /// Leave fields out of the scenario and of the system file: without bandwidth, nothing is regulated.
     #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',')]
     ignore: Vec<ScenarioField>,
     /// Directory for report.json, tasks.parquet, banks.parquet, ranks.parquet and, with budgets of bandwidth, regulators.parquet (and
@@ -76,7 +78,7 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     }
     let ignored = arguments.ignore.contains(&ScenarioField::Bandwidth);
     if ignored {
-        if scenario.file().bandwidth.is_none() && arguments.plan.is_none() {
+        if scenario.file().bandwidth.is_none() && arguments.system.is_none() {
             return Err(Failure::Sentence(format!(
                 "scenario {:?}: --ignore bandwidth is given, and there is no bandwidth",
                 scenario.origin()
@@ -84,8 +86,10 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
         }
         scenario = scenario.changed(|file| file.bandwidth = None)?;
     }
-    if let Some(plan) = &arguments.plan {
-        scenario = planned(&scenario, plan, ignored)?;
+    let mut not_considered = Vec::new();
+    if let Some(file) = &arguments.system {
+        not_considered = Reading::new(file, Verb::Sim)?.not_considered;
+        scenario = assigned(&scenario, file, ignored)?;
     }
     if arguments.print_config {
         return print_config(&scenario, format);
@@ -124,8 +128,12 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     }
     let legal = commands.as_ref().is_none_or(|commands| commands.legal != Some(false));
     match format {
-        Format::Json => print_json(&Output { report: &report, commands })?,
-        Format::Text => print(&(text(&report) + &commands.map_or_else(String::new, |commands| commands.text())))?,
+        Format::Json => print_json(&Output { not_considered, report: &report, commands })?,
+        Format::Text => print(
+            &(first_line(&not_considered)
+                + &text(&report)
+                + &commands.map_or_else(String::new, |commands| commands.text())),
+        )?,
     }
     let failed = report.tasks.iter().find(|task| task.end == End::Failed);
     if let Some(task) = failed {
@@ -145,6 +153,9 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
 /// What goes to standard output as JSON.
 #[derive(Serialize)]
 struct Output<'a> {
+    /// Fields of the system file that the simulation does not consider.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_considered: Vec<String>,
     #[serde(flatten)]
     report: &'a Report,
     #[serde(skip_serializing_if = "Option::is_none")]

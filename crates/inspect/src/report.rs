@@ -59,7 +59,7 @@ pub struct Report {
     pub sharing: Sharing,
     /// Memory of the program that no allocation policy for private pages can color, with its size.
     pub not_colorable: Vec<NotColorable>,
-    /// What the plan asks for besides, of which the verdict says nothing.
+    /// Fields of the task that the verdict does not cover.
     #[serde(default)]
     pub not_judged: Vec<String>,
 }

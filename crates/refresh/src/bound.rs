@@ -1,11 +1,11 @@
 //! What the analysis says of the same scheme: a bound of each task's responses, or why there is none.
 
+use memtint_analysis::{Color, Inside, TaskSystem};
 use memtint_sched::crs::{Proof, judge};
 use memtint_sched::{
     AnalysisLimits, Granularity, Interference, Preemption, Refresh, TaskSet, Unsupported, Verdict, WorstCase,
     worst_response_edf_with, worst_response_with,
 };
-use memtint_taskset::{Color, Inside, TaskFile};
 use memtint_units::Picoseconds;
 
 use crate::job::stretch;
@@ -175,7 +175,7 @@ pub(crate) fn of_servers(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
 
 /// Each simulated burst closes rows first and keeps the time of other ranks' commands on the bus: the lock of the analysis is longer
 /// by that, for the color that takes the most of it, and by a cycle.
-fn allowing_for_closing(plan: &Plan<'_>) -> TaskFile {
+fn allowing_for_closing(plan: &Plan<'_>) -> TaskSystem {
     let mut file = plan.file.clone();
     let mut memory = *plan.memory;
     let cycle = plan.machine.device.clock.start(1) + Picoseconds(1);
@@ -189,7 +189,7 @@ fn allowing_for_closing(plan: &Plan<'_>) -> TaskFile {
 }
 
 /// Bounds of the tasks: of one with two instances that which takes longer.
-fn of_proof(file: &TaskFile, proof: &Proof) -> Vec<Bound> {
+fn of_proof(file: &TaskSystem, proof: &Proof) -> Vec<Bound> {
     let mut tasks = vec![Bound::Unbounded; file.set.tasks().len()];
     for (servers, proofs) in file.servers_of_cores().iter().zip(&proof.cores) {
         for (&server, proof) in servers.iter().zip(proofs) {

@@ -4,7 +4,7 @@ use memtint_dram::DramError;
 use memtint_map::PlatformError;
 use memtint_sched::SchedError;
 use memtint_sim::SimError;
-use memtint_taskset::TaskFileError;
+use memtint_system::SystemError;
 use memtint_workload::WorkloadError;
 
 /// Tells why a task set cannot be simulated.
@@ -28,7 +28,7 @@ pub enum RefreshError {
     Sched(#[from] SchedError),
     /// Something of the task set is missing, or does not go together.
     #[error(transparent)]
-    TaskFile(#[from] TaskFileError),
+    System(#[from] SystemError),
     /// A value of the task set, or its absence, does not go with what was asked for.
     #[error("{file}: {field} is {found}; accepted is {accepted}")]
     Field {

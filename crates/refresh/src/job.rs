@@ -6,10 +6,10 @@
 //! simulating the task alone, without refresh, for all the jobs that it will have: none of them takes longer than the WCET, less what
 //! is [spared](Options::spared_per_mille), and less a reference of another task, which the simulator does not interrupt.
 
+use memtint_analysis::{TaskDetails, TaskSystem};
 use memtint_sched::Task;
 use memtint_sim::Machine as Simulated;
 use memtint_sim::scenario::Workload;
-use memtint_taskset::{TaskFile, TaskMore};
 use memtint_units::{ByteSize, Picoseconds};
 use memtint_workload::catalogue;
 
@@ -57,7 +57,7 @@ enum Shape {
 }
 
 impl Shape {
-    fn of(more: &TaskMore, lines: u64) -> Shape {
+    fn of(more: &TaskDetails, lines: u64) -> Shape {
         match (&more.program, lines) {
             (Some(model), _) => Shape::References(Workload::Program { model: model.clone() }),
             (None, lines) => Shape::Gap(lines),
@@ -84,7 +84,7 @@ impl Shape {
 }
 
 /// Gives the memory that each rank has to have for the tasks of a set.
-pub(crate) fn rank_bytes(file: &TaskFile) -> Result<u64, RefreshError> {
+pub(crate) fn rank_bytes(file: &TaskSystem) -> Result<u64, RefreshError> {
     let mut most = 0;
     for more in &file.tasks {
         if let Some(model) = &more.program {
@@ -98,7 +98,7 @@ pub(crate) fn rank_bytes(file: &TaskFile) -> Result<u64, RefreshError> {
 /// Refuses a task of which the file does not say what it does to memory.
 ///
 /// Such a task used to compute on one cache line. It met no refresh, so that a simulation of it shows nothing.
-pub(crate) fn moves_lines(file: &TaskFile) -> Result<(), RefreshError> {
+pub(crate) fn moves_lines(file: &TaskSystem) -> Result<(), RefreshError> {
     let mut all = file.set.tasks().iter().zip(&file.tasks);
     match all.find(|(task, more)| task.lines() == 0 && more.program.is_none()) {
         None => Ok(()),
@@ -112,7 +112,7 @@ pub(crate) fn moves_lines(file: &TaskFile) -> Result<(), RefreshError> {
 }
 
 /// Gives the data that instances of a task copy: those of the file, or as many lines as surely fit into the time that it gives.
-pub(crate) fn globals(file: &TaskFile, task: usize) -> Result<ByteSize, RefreshError> {
+pub(crate) fn globals(file: &TaskSystem, task: usize) -> Result<ByteSize, RefreshError> {
     let more = &file.tasks[task];
     let fitting = more.copy.0 / ONE_COPY.0;
     match more.globals {
@@ -135,7 +135,7 @@ pub(crate) fn globals(file: &TaskFile, task: usize) -> Result<ByteSize, RefreshE
 
 /// Bounds the longest stretch of a task of the set, all but one, in which its core does not look whom it should run: a reference
 /// with the instructions before it. So long it can keep others waiting that should go first.
-pub(crate) fn stretch(file: &TaskFile, but: Option<usize>) -> Result<Picoseconds, RefreshError> {
+pub(crate) fn stretch(file: &TaskSystem, but: Option<usize>) -> Result<Picoseconds, RefreshError> {
     let mut longest = Picoseconds(0);
     for (index, (task, more)) in file.set.tasks().iter().zip(&file.tasks).enumerate() {
         if Some(index) == but {
@@ -154,7 +154,7 @@ pub(crate) fn stretch(file: &TaskFile, but: Option<usize>) -> Result<Picoseconds
 /// Finds what the jobs of a task execute: first the size of one job, then whether it is that of all.
 pub(crate) fn fit(
     machine: &Machine,
-    file: &TaskFile,
+    file: &TaskSystem,
     index: usize,
     jobs: u64,
     options: &Options,
@@ -248,7 +248,7 @@ fn on_the_way(one: (u64, Picoseconds), other: (u64, Picoseconds), allowed: Picos
     u64::try_from(step).unwrap_or(SIZE_MAX).min(SIZE_MAX)
 }
 
-fn too_short(file: &TaskFile, task: &Task, accepted: String) -> RefreshError {
+fn too_short(file: &TaskSystem, task: &Task, accepted: String) -> RefreshError {
     RefreshError::Field {
         file: file.name.clone(),
         field: format!("task {:?}: wcet", task.name()),
@@ -260,7 +260,7 @@ fn too_short(file: &TaskFile, task: &Task, accepted: String) -> RefreshError {
 /// Simulates a task alone without refresh.
 fn measure(
     machine: &Machine,
-    file: &TaskFile,
+    file: &TaskSystem,
     index: usize,
     placed: Placed,
     jobs: u64,

@@ -8,11 +8,11 @@
 //!
 //! ```
 //! use memtint_refresh::{Options, Prepared, Scheme};
-//! use memtint_taskset::TaskFile;
+//! use memtint_analysis::TaskSystem;
 //!
 //! let text = "[memory]\nranks = 2\ndensity = 1\n\
 //!             [[task]]\nname = \"control\"\nperiod = \"1 ms\"\nwcet = \"100 us\"\nlines = 500\n";
-//! let file = TaskFile::parse("control.toml", text)?;
+//! let file = TaskSystem::parse("control.toml", text)?;
 //! let prepared = Prepared::new(&file, Options::default(), 1, &|_| true)?;
 //! let outcome = prepared.simulate(Scheme::Auto, &|_| true)?;
 //! assert!(outcome.holds() && outcome.tasks[0].within() == Some(true));

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use memtint_analysis::{Inside, Memory, TaskSystem};
 use memtint_sched::crs::Kind;
 use memtint_sched::{Priorities, TaskSet};
 use memtint_sim::scenario::{
@@ -12,7 +13,6 @@ use memtint_sim::scenario::{
     TaskSection, Time, TimetableSection, WindowSection, Workload,
 };
 use memtint_sim::{Scenario, ServerKind, ServerScheduling};
-use memtint_taskset::{Inside, Memory, TaskFile};
 use memtint_units::{ByteSize, IndexSet, Picoseconds};
 
 use crate::job::globals;
@@ -51,7 +51,7 @@ pub(crate) fn instance_name(task: &str, instance: usize) -> String {
 #[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
     pub(crate) machine: &'a Machine,
-    pub(crate) file: &'a TaskFile,
+    pub(crate) file: &'a TaskSystem,
     pub(crate) memory: &'a Memory,
     pub(crate) scheme: Scheme,
     /// How tasks are ordered where there are neither servers nor a table.
@@ -65,7 +65,7 @@ pub(crate) struct Plan<'a> {
 /// A task alone, without refresh, in as many ranks as it asks for.
 pub(crate) fn alone(
     machine: &Machine,
-    file: &TaskFile,
+    file: &TaskSystem,
     index: usize,
     placed: Placed,
     jobs: u64,
@@ -308,7 +308,7 @@ impl Plan<'_> {
     }
 
     fn servers(&self) -> Result<Vec<ServerSection>, RefreshError> {
-        let section = |server: &memtint_taskset::ServerEntry| {
+        let section = |server: &memtint_analysis::ServerSpec| {
             Ok(ServerSection {
                 name: server.name.clone(),
                 core: server.core,
@@ -332,7 +332,7 @@ impl Plan<'_> {
 
     /// The locks of the colors.
     fn timetable(&self) -> Result<TimetableSection, RefreshError> {
-        let window = |color: &memtint_taskset::Color| self.window(&color.ranks, color.phase);
+        let window = |color: &memtint_analysis::Color| self.window(&color.ranks, color.phase);
         let windows = self.file.colors.iter().map(window).collect::<Result<_, RefreshError>>()?;
         // Each core is suspended: lock and unlock run on all that have servers.
         let mut cores: Vec<u32> = self.file.servers.iter().map(|server| server.core).collect();

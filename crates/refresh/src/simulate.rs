@@ -1,8 +1,8 @@
 //! A task set under a scheme: what its jobs execute, the simulation, and what came out.
 
+use memtint_analysis::{Inside, Memory, TaskSystem};
 use memtint_sched::cyclic::{Executive, Problem};
 use memtint_sim::{Ending, Machine as Simulated, Scenario};
-use memtint_taskset::{Inside, Memory, TaskFile};
 use memtint_units::Picoseconds;
 use num_integer::Integer;
 
@@ -62,7 +62,7 @@ pub type GoOn<'a> = &'a (dyn Fn(f64) -> bool + Sync);
 /// A task set that is ready to be simulated under any scheme and density: what its jobs execute is known.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    file: TaskFile,
+    file: TaskSystem,
     memory: Memory,
     lock_assumed: bool,
     options: Options,
@@ -81,7 +81,7 @@ impl Prepared {
     ///
     /// [`RefreshError`] when the file has no `[memory]`, a task without `lines` and without `program`, a value that cannot be
     /// simulated, or a WCET that is too short for a single reference.
-    pub fn new(file: &TaskFile, options: Options, threads: usize, go_on: GoOn<'_>) -> Result<Prepared, RefreshError> {
+    pub fn new(file: &TaskSystem, options: Options, threads: usize, go_on: GoOn<'_>) -> Result<Prepared, RefreshError> {
         let mut memory = *file.memory_given()?;
         moves_lines(file)?;
         // Requests end and dirty lines are written back in no lesser time.
@@ -131,7 +131,7 @@ impl Prepared {
 
     /// Gives the task set.
     #[must_use]
-    pub fn file(&self) -> &TaskFile {
+    pub fn file(&self) -> &TaskSystem {
         &self.file
     }
 
@@ -329,7 +329,7 @@ impl Setup {
 }
 
 /// The least common multiple of the periods of tasks and servers, and of the retention time.
-fn hyperperiod(file: &TaskFile, memory: &Memory) -> Option<Picoseconds> {
+fn hyperperiod(file: &TaskSystem, memory: &Memory) -> Option<Picoseconds> {
     let tasks = file.set.tasks().iter().map(|task| task.period().0);
     let mut periods = tasks.chain(file.servers.iter().map(|server| server.period.0));
     let common = periods.try_fold(u128::from(memory.retention.0), |common, period| {

@@ -4,7 +4,7 @@ use memtint_frames::FrameError;
 use memtint_map::{PaletteError, PlatformError};
 use memtint_sched::SchedError;
 use memtint_sim::SimError;
-use memtint_taskset::TaskFileError;
+use memtint_system::SystemError;
 
 /// Tells why a figure cannot be regenerated.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +43,7 @@ pub enum ReproduceError {
     Sim(#[from] SimError),
     /// A task set is refused.
     #[error(transparent)]
-    TaskSet(#[from] TaskFileError),
+    System(#[from] SystemError),
     /// A task set cannot be analysed.
     #[error("analysis {analysis:?}: {error}")]
     Analysis {

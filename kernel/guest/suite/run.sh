@@ -103,10 +103,10 @@ pipelines_in_color() {
 # Both tasks of a plan at once, each looked at from outside while it waits; the verdicts in one line.
 plan_on() {
     local first second line=
-    memtint run --floor $1 --plan /tmp/plan.toml --task first --report /tmp/first.$1.json -- \
+    memtint run --floor $1 --system /tmp/plan.toml --task first --report /tmp/first.$1.json -- \
         pressure $map "$run_four" 12 all >/tmp/first.out 2>&1 &
     first=$!
-    memtint run --floor $1 --plan /tmp/plan.toml --task second --report /tmp/second.$1.json -- \
+    memtint run --floor $1 --system /tmp/plan.toml --task second --report /tmp/second.$1.json -- \
         pressure $map "$run_one" 12 all >/tmp/second.out 2>&1 &
     second=$!
     for task in first second; do
@@ -128,7 +128,7 @@ seen_of() {
     for pid in $(pidof pressure); do
         grep -q -- "$(sed -n "s/^$2 //p" /tmp/plan.colors)" /proc/$pid/cmdline && break
     done
-    memtint inspect --plan /tmp/plan.toml --task $3 --format json $pid >/tmp/seen.$1.$2
+    memtint inspect --system /tmp/plan.toml --task $3 --format json $pid >/tmp/seen.$1.$2
     [ "$(grep -o '"in_color_pages": [0-9]*' /tmp/seen.$1.$2 | head -n 1 | tr -dc 0-9)" = \
         "$(grep -A1 '"private"' /tmp/seen.$1.$2 | tr -dc 0-9)" ] && echo "$(value /tmp/seen.$1.$2 verdict):all" ||
         echo "$(value /tmp/seen.$1.$2 verdict):some"
@@ -164,10 +164,10 @@ short_on() {
     local more
     more=$(($(awk '$1 == "MemTotal:" { print int($2 / 1024 / 16) }' /proc/meminfo) * 80 / 100))
     rm -f /tmp/soft.$1.json /tmp/strict.$1.json
-    memtint run --floor $1 --plan /tmp/short.toml --task soft --report /tmp/soft.$1.json -- \
+    memtint run --floor $1 --system /tmp/short.toml --task soft --report /tmp/soft.$1.json -- \
         pressure $map all $more >/tmp/soft.$1.out 2>&1
     echo "soft $?" >/tmp/short.$1
-    memtint run --floor $1 --plan /tmp/short.toml --task strict --report /tmp/strict.$1.json -- \
+    memtint run --floor $1 --system /tmp/short.toml --task strict --report /tmp/strict.$1.json -- \
         held $map "$run_one" exhausted >/tmp/strict.$1.out 2>&1
     echo "strict $?" >>/tmp/short.$1
     echo "$(value /tmp/soft.$1.json verdict) $(value /tmp/strict.$1.json verdict)"

@@ -1,12 +1,12 @@
 //! Cyclic executives: tables in place of a policy, with and without colors.
 
+use memtint_analysis::TaskSystem;
 use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::cyclic::{
     Answer as Found, Checked, Class, Cut, Executive, FrameReport, Frames, Limits, Memory, Note, Problem, Refused,
     Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame, place_then_avoid,
 };
 use memtint_sched::{Coverage, Form, Interference, Response, TaskSet, padded};
-use memtint_taskset::TaskFile;
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ pub(crate) fn try_frames(
 }
 
 /// How far the search of a file goes.
-pub(crate) fn limits(file: &TaskFile, nodes_max: u64) -> Limits {
+pub(crate) fn limits(file: &TaskSystem, nodes_max: u64) -> Limits {
     let copies_max = file.cyclic.copies_max.unwrap_or(Limits::default().copies_max);
     Limits { nodes_max, copies_max }
 }
@@ -105,7 +105,7 @@ pub(super) fn textbook(question: &Question<'_>) -> Result<Outcome, Failure> {
     Ok(part.outcome(&file, tried))
 }
 
-fn plain(file: &TaskFile, frames: Frames) -> Result<Problem, Failure> {
+fn plain(file: &TaskSystem, frames: Frames) -> Result<Problem, Failure> {
     let problem = Problem::textbook(file.set.clone(), frames.size);
     let problem = problem.and_then(|problem| problem.slice_cost(file.cyclic.slice_cost)).map_err(sentence)?;
     Ok(problem.slicing(file.cyclic.slicing))
@@ -167,7 +167,7 @@ fn name_of(term: &Interference) -> &'static str {
 }
 
 /// Rules (1) to (5) and the order of 4.3.2, literally: for comparison, with no verdict.
-fn as_printed(mut part: Part, file: &TaskFile, memory: Memory) -> Result<Outcome, Failure> {
+fn as_printed(mut part: Part, file: &TaskSystem, memory: Memory) -> Result<Outcome, Failure> {
     let choices = match file.cyclic.frame {
         Some(_) => file.frame_choices().map_err(sentence)?,
         None => {
@@ -319,6 +319,7 @@ impl Part {
         let mut all = vec![("utilization", json!(utilization), utilization)];
         all.extend(numbers);
         Outcome {
+            not_considered: Vec::new(),
             scheduler: self.scheduler,
             theorem: self.theorem,
             assumptions: self.assumptions,
@@ -333,7 +334,7 @@ impl Part {
     }
 
     /// Each colored frame that there can be is refused.
-    fn no_frame(self, file: &TaskFile, memory: Memory) -> Outcome {
+    fn no_frame(self, file: &TaskSystem, memory: Memory) -> Outcome {
         let whole = |j: &u32| memory.ranks().is_multiple_of(*j);
         let stretches = (1..memory.ranks()).filter(whole).map(|j| Picoseconds(memory.grain().0 * u64::from(j)));
         let mut bursts = true;
@@ -358,7 +359,7 @@ impl Part {
         self.finish(answer, Vec::new(), Vec::new(), Err("because the answer is not yes".to_owned()))
     }
 
-    fn outcome(mut self, file: &TaskFile, mut tried: Vec<Tried>) -> Outcome {
+    fn outcome(mut self, file: &TaskSystem, mut tried: Vec<Tried>) -> Outcome {
         self.sections.push(self.frames_tried(&tried));
         let none = Err("because the answer is not yes".to_owned());
         let Some(last) = tried.pop() else {
@@ -476,7 +477,7 @@ impl Part {
         Section { name: "frames", heads, right, rows, json: tried.iter().map(json).collect() }
     }
 
-    fn rows(&self, file: &TaskFile, problem: &Problem, solution: &Solution) -> Vec<Row> {
+    fn rows(&self, file: &TaskSystem, problem: &Problem, solution: &Solution) -> Vec<Row> {
         let executive = &solution.executive;
         let row = |task: usize| {
             let (job, response) = latest(problem, executive, task);
@@ -499,7 +500,7 @@ impl Part {
 
     fn colors(
         &self,
-        file: &TaskFile,
+        file: &TaskSystem,
         problem: &Problem,
         executive: &Executive,
         memory: Memory,
@@ -525,7 +526,7 @@ impl Part {
         ]
     }
 
-    fn numbers(&self, file: &TaskFile, last: &Tried, solution: &Solution) -> Vec<Number> {
+    fn numbers(&self, file: &TaskSystem, last: &Tried, solution: &Solution) -> Vec<Number> {
         let (problem, executive, checked) = (&last.problem, &solution.executive, &solution.checked);
         let span = |name, span: Picoseconds| (name, json!(span.0), time(span));
         let proved = |found: u64, least: u64| match found == least {

@@ -9,12 +9,15 @@ use serde_json::{Value, json};
 pub(super) use crate::gantt::Arrivals;
 use crate::output::table;
 pub(super) use crate::output::time;
+use crate::system::first_line;
 
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
 
 /// What an analysis found.
 pub(super) struct Outcome {
+    /// Fields of the system file, and tasks, that the analysis does not consider.
+    pub(super) not_considered: Vec<String>,
     /// The scheduler's name as on the command line.
     pub(super) scheduler: &'static str,
     /// The theorem, with its source.
@@ -151,6 +154,7 @@ impl Outcome {
         let mut all = json!({
             "schema": SCHEMA,
             "report": "analyze",
+            "not_considered": self.not_considered,
             "scheduler": self.scheduler,
             "schedulable": schedulable,
             "unsupported": unsupported,
@@ -199,7 +203,7 @@ impl Outcome {
     }
 
     pub(super) fn to_text(&self) -> String {
-        let mut text = String::new();
+        let mut text = first_line(&self.not_considered);
         let verdict = match &self.answer {
             Answer::Yes => "schedulable: every job meets its deadline".to_owned(),
             Answer::No(refusal) => format!("not schedulable: {}", refusal.sentence),

@@ -1,12 +1,12 @@
 //! Fixed priorities and earliest deadline first.
 
+use memtint_analysis::TaskSystem;
 use memtint_sched::{
     Interference, Limit, Policy, Preemption, Priorities, Regulator, Response, Scaled, Scaling, Schedule, TaskSet,
     TaskSpec, Unsupported, Verdict, WorstCase, check, edf_scaling, fixed_priority_scaling, fixed_priority_with,
     judge_phases, nonpreemptive_edf, quick_processor_demand_with, schedule, worst_response_edf_with,
     worst_response_nonpreemptive_edf, worst_response_with,
 };
-use memtint_taskset::TaskFile;
 use memtint_units::Picoseconds;
 use serde_json::json;
 
@@ -212,6 +212,7 @@ impl Parts {
         let theorem =
             [self.theorem.to_owned()].into_iter().chain(terms.iter().map(named)).collect::<Vec<_>>().join("; ");
         Outcome {
+            not_considered: Vec::new(),
             scheduler: self.scheduler,
             theorem,
             assumptions: assumptions(set, terms, question.file.guaranteed),
@@ -388,7 +389,7 @@ fn witness(question: &Question<'_>, policy: &Policy, rows: &[Row]) -> Result<Res
 }
 
 /// The set with refresh as its last task, of the highest priority.
-fn beside_refresh(file: &TaskFile, order: &Priorities) -> Option<(TaskSet, Policy)> {
+fn beside_refresh(file: &TaskSystem, order: &Priorities) -> Option<(TaskSet, Policy)> {
     let refresh = file.refresh?;
     let mut name = "(refresh)".to_owned();
     while file.set.tasks().iter().any(|task| task.name() == name) {

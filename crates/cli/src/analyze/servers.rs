@@ -1,5 +1,6 @@
 //! The Colored Refresh Server: chapter 5 of the dissertation.
 
+use memtint_analysis::{Inside, TaskSystem};
 use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::crs::{
     Form, Inner, System, TimelineRun, Unproved, What, Witness, check_timeline, judge, periodic_capacity_bound,
@@ -10,7 +11,6 @@ use memtint_sched::{
     Coverage, Effort, Overload, PeriodicResource, Policy, Response, Supply, Task, TaskSet, Unsupported, Verdict,
     smallest_budget,
 };
-use memtint_taskset::{Inside, TaskFile};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -52,8 +52,8 @@ fn no_witness() -> Result<Chart, String> {
 }
 
 /// Judges the servers of a file.
-pub(super) fn judged(question: &Question<'_>, file: &TaskFile) -> Result<Outcome, Failure> {
-    let sentence = |error: memtint_taskset::TaskFileError| Failure::Sentence(error.to_string());
+pub(super) fn judged(question: &Question<'_>, file: &TaskSystem) -> Result<Outcome, Failure> {
+    let sentence = |error: memtint_system::SystemError| Failure::Sentence(error.to_string());
     if !file.terms.is_empty() {
         let needs = "software refreshes this memory, and servers know no [refresh], [banks] or [regulator]";
         return Ok(Part::new(file, None).finish(Answer::Unsupported(needs.to_owned()), Vec::new(), no_witness()));
@@ -102,7 +102,7 @@ struct Part {
 }
 
 impl Part {
-    fn new(file: &TaskFile, view: Option<&View<'_>>) -> Part {
+    fn new(file: &TaskSystem, view: Option<&View<'_>>) -> Part {
         let utilization = file.set.utilization().to_string();
         let mut assumptions = vec![
             "tasks stay on their cores, are independent but for the blocking given, and never suspend themselves"
@@ -150,6 +150,7 @@ impl Part {
     fn finish(self, answer: Answer, rows: Vec<Row>, witness: Result<Chart, String>) -> Outcome {
         let rows = if rows.is_empty() { self.set.tasks().iter().map(|_| Row::default()).collect() } else { rows };
         Outcome {
+            not_considered: Vec::new(),
             scheduler: "crs",
             theorem: self.theorem,
             assumptions: self.assumptions,
@@ -166,7 +167,7 @@ impl Part {
 
 /// A file and the system that it describes, with the way back.
 struct View<'a> {
-    file: &'a TaskFile,
+    file: &'a TaskSystem,
     system: System,
     /// Servers of the file, by core.
     cores: Vec<Vec<usize>>,
@@ -179,7 +180,7 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(file: &'a TaskFile, system: System, events_max: u64) -> Result<View<'a>, Failure> {
+    fn new(file: &'a TaskSystem, system: System, events_max: u64) -> Result<View<'a>, Failure> {
         let cores = file.servers_of_cores();
         let instances = |&server: &usize| file.tasks_of(server).into_iter().map(move |task| (server, task));
         let (servers, order): (Vec<usize>, Vec<usize>) = cores.iter().flatten().flat_map(instances).unzip();

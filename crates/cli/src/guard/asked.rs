@@ -1,11 +1,11 @@
-//! What is to be regulated, as the options and a plan say it.
+//! What is to be regulated, as the options and a system file give it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use memtint_guard::{Kind, events_per_period};
-use memtint_plan::{BandwidthEntry, BudgetKind, Plan, Task};
 use memtint_regulator::{CgroupRoot, GroupSettings, Place, Sensor, Settings, online_cpus};
+use memtint_system::{AssignedTask, Assignment, BandwidthEntry, BudgetKind, Verb, left_out};
 use memtint_units::{IndexSet, Picoseconds};
 
 use super::regulate::RegulateArguments;
@@ -16,23 +16,26 @@ use crate::output::Failure;
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) settings: Settings,
-    plan: Option<PathBuf>,
-    /// Tasks of the plan that have no budget.
+    system: Option<PathBuf>,
+    /// What of the system file is not regulated.
     left_out: Vec<String>,
 }
 
 const PERIOD: Picoseconds = Picoseconds(1_000_000_000);
-const PS_PER_US: u64 = 1_000_000;
 
 impl Asked {
     pub(super) fn new(arguments: &RegulateArguments) -> Result<Asked, Failure> {
         let mut sensor = Sensor::find(&arguments.event)?;
         sensor.bytes = arguments.event_bytes.or(sensor.bytes);
         sensor.skid = arguments.skid.unwrap_or(sensor.skid);
-        let plan = arguments.plan.as_deref().map(PlanBudgets::load).transpose()?;
+        let plan = arguments.system.as_deref().map(PlanBudgets::load).transpose()?;
         let period = match (&plan, arguments.period) {
             (Some(plan), Some(period)) if plan.period != period => {
-                return Err(refused("--period", &period.to_string(), &format!("{}, as of the plan", plan.period)));
+                return Err(refused(
+                    "--period",
+                    &period.to_string(),
+                    &format!("{}, as of the system file", plan.period),
+                ));
             }
             (Some(plan), _) => plan.period,
             (None, period) => period.unwrap_or(PERIOD),
@@ -68,52 +71,58 @@ impl Asked {
         let settings = settings(groups)?;
         settings.check()?;
         let left_out = plan.map(|plan| plan.left_out).unwrap_or_default();
-        Ok(Asked { settings, plan: arguments.plan.clone(), left_out })
+        Ok(Asked { settings, system: arguments.system.clone(), left_out })
     }
 
     pub(super) fn regulated(&self) -> Result<Regulated, Failure> {
-        Regulated::new(&self.settings, self.plan.as_deref(), &self.left_out)
+        Regulated::new(&self.settings, self.system.as_deref(), &self.left_out)
     }
 }
 
-/// The budgets of a plan.
+/// The budgets of a system file.
 struct PlanBudgets {
     file: PathBuf,
     period: Picoseconds,
-    tasks: Vec<(Task, BandwidthEntry)>,
+    tasks: Vec<(AssignedTask, BandwidthEntry)>,
     left_out: Vec<String>,
 }
 
 impl PlanBudgets {
     fn load(file: &Path) -> Result<PlanBudgets, Failure> {
-        let plan = Plan::load(file)?;
-        let budget = |task: &Task| task.bandwidth().map(|bandwidth| (task.clone(), bandwidth));
-        let tasks: Vec<(Task, BandwidthEntry)> = plan.tasks().iter().filter_map(budget).collect();
+        let plan = Assignment::load(file)?;
+        let budget = |task: &AssignedTask| task.bandwidth().map(|bandwidth| (task.clone(), bandwidth));
+        let tasks: Vec<(AssignedTask, BandwidthEntry)> = plan.tasks().iter().filter_map(budget).collect();
         let without = plan.tasks().iter().filter(|task| task.bandwidth().is_none());
-        let left_out = without.map(|task| task.name().to_owned()).collect();
-        let period_us = tasks.first().map_or(0, |(_, bandwidth)| bandwidth.period_us);
-        let period = Picoseconds(period_us.saturating_mul(PS_PER_US));
+        let without: Vec<&str> = without.map(AssignedTask::name).collect();
+        let mut left_out: Vec<String> = left_out(plan.file(), Verb::Guard).into_iter().map(str::to_owned).collect();
+        if !without.is_empty() {
+            left_out.push(format!("tasks of the system file that have no budget: {}", without.join(", ")));
+        }
+        let period = tasks.first().map_or(PERIOD, |(_, bandwidth)| bandwidth.period.0);
         let budgets = PlanBudgets { file: file.to_owned(), period, tasks, left_out };
         if budgets.tasks.is_empty() {
-            let accepted = "at least one task with bandwidth = { budget = SIZE, period_us = N }";
+            let accepted = "at least one task with bandwidth = { budget = SIZE, period = TIME }";
             return Err(budgets.fault(&format!("bandwidth is given for no task; accepted is {accepted}")));
         }
-        if let Some((task, other)) = budgets.tasks.iter().find(|(_, other)| other.period_us != period_us) {
-            let (name, found) = (task.name(), other.period_us);
-            let accepted = format!("{period_us}, as of the tasks before it: a regulator has one period");
+        if !period.0.is_multiple_of(1000) {
             return Err(
-                budgets.fault(&format!("task {name:?}: bandwidth.period_us is {found}; accepted is {accepted}"))
+                budgets.fault(&format!("bandwidth.period is {period}; accepted is a period of whole nanoseconds"))
             );
+        }
+        if let Some((task, other)) = budgets.tasks.iter().find(|(_, other)| other.period.0 != period) {
+            let (name, found) = (task.name(), other.period.0);
+            let accepted = format!("{period}, as of the tasks before it: a regulator has one period");
+            return Err(budgets.fault(&format!("task {name:?}: bandwidth.period is {found}; accepted is {accepted}")));
         }
         Ok(budgets)
     }
 
     fn fault(&self, sentence: &dyn std::fmt::Display) -> Failure {
-        Failure::Sentence(format!("plan {:?}: {sentence}", self.file.display().to_string()))
+        Failure::Sentence(format!("{:?}: {sentence}", self.file))
     }
 }
 
-/// Events per period that a budget of a plan is, for events of `bytes`; `None` for less than one.
+/// Events per period that a budget of a task is, for events of `bytes`; `None` for less than one.
 pub(super) fn events_of(bandwidth: BandwidthEntry, bytes: u32) -> Option<u32> {
     let events = bandwidth.budget.bytes() / u64::from(bytes);
     u32::try_from(events).ok().filter(|events| (1..=i32::MAX as u32).contains(events))
@@ -152,7 +161,7 @@ impl Reader<'_> {
     }
 
     /// The group of a task.
-    fn task(&self, task: &Task, bandwidth: BandwidthEntry) -> Result<GroupSettings, Failure> {
+    fn task(&self, task: &AssignedTask, bandwidth: BandwidthEntry) -> Result<GroupSettings, Failure> {
         let name = task.name();
         let Some(bytes) = self.sensor.bytes else {
             let event = &self.sensor.name;

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use memtint_plan::{BandwidthEntry, BudgetKind, Task};
 use memtint_regulator::{CgroupRoot, Snapshot, online_cpus};
+use memtint_system::{AssignedTask, BandwidthEntry, BudgetKind};
+use memtint_units::Picoseconds;
 use serde::Serialize;
 
 use super::asked::events_of;
@@ -86,7 +87,7 @@ impl Sums {
 impl Regulation {
     /// For people, unless the budget was kept.
     pub(crate) fn problem(&self) -> Option<String> {
-        self.reason.as_ref().map(|reason| format!("bandwidth of the plan: {}: {reason}", self.verdict))
+        self.reason.as_ref().map(|reason| format!("bandwidth of the task: {}: {reason}", self.verdict))
     }
 }
 
@@ -98,7 +99,11 @@ impl Member {
     ///
     /// # Errors
     /// Why the budget would not be kept, and what would be accepted, for a sentence that names the task.
-    pub(crate) fn find(task: &Task, bandwidth: BandwidthEntry, cores: Option<&[u32]>) -> Result<Member, Failure> {
+    pub(crate) fn find(
+        task: &AssignedTask,
+        bandwidth: BandwidthEntry,
+        cores: Option<&[u32]>,
+    ) -> Result<Member, Failure> {
         let refused = |text: String| Failure::Sentence(text);
         let name = task.name();
         let Some(before) = Status::read()? else { return Err(refused("no memtint guard runs".to_owned())) };
@@ -111,14 +116,14 @@ impl Member {
         };
         let bytes = before.regulated.sensor.event_bytes;
         let asked = (bytes.and_then(|bytes| events_of(bandwidth, bytes)), bandwidth.kind == BudgetKind::Soft);
-        let period_us = before.regulated.period_ns / 1000;
-        if asked != (Some(group.budget), group.soft) || bandwidth.period_us != period_us {
+        let period = Picoseconds(before.regulated.period_ns.saturating_mul(1000));
+        if asked != (Some(group.budget), group.soft) || bandwidth.period.0 != period {
             let kind = |soft: bool| if soft { "soft" } else { "hard" };
             let each = bytes.map_or(String::new(), |bytes| format!(" of {bytes} bytes"));
             return Err(refused(format!(
-                "the task's budget is {} in {} us, {}, and its group's in the running memtint guard (process {pid}) is {} events{each} in {period_us} us, {}",
+                "the task's budget is {} in {}, {}, and its group's in the running memtint guard (process {pid}) is {} events{each} in {period}, {}",
                 bandwidth.budget,
-                bandwidth.period_us,
+                bandwidth.period.0,
                 kind(asked.1),
                 group.budget,
                 kind(group.soft)

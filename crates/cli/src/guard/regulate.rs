@@ -29,9 +29,9 @@ use crate::output::{Failure, Format, print, print_json_line, say};
 /// Options of `memtint guard`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RegulateArguments {
-    /// Regulate each task of a plan that has a bandwidth, on its cores: in a group of its name, into which memtint run --plan puts it.
+    /// Regulate each task of a system file that has a bandwidth, on its cores: in a group of its name, into which memtint run --system puts it.
     #[arg(long, value_name = "FILE")]
-    pub(super) plan: Option<PathBuf>,
+    pub(super) system: Option<PathBuf>,
     /// Regulate the tasks of a cgroup: NAME=BUDGET, with :soft to donate and reclaim, and with @CPUS for these CPUs only. A plain name is
     /// created; /PATH names a cgroup that exists.
     #[arg(long = "group", value_name = "NAME=BUDGET[:soft][@CPUS]")]
@@ -49,7 +49,7 @@ pub(super) struct RegulateArguments {
     /// Bytes that each event moves, for an event that is not in the list.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) event_bytes: Option<u32>,
-    /// Length of a period; 100 us to 1 s. Default: the plan's, or else 1 ms.
+    /// Length of a period; 100 us to 1 s. Default: the system file's, or else 1 ms.
     #[arg(long, value_name = "TIME")]
     pub(super) period: Option<Picoseconds>,
     /// Most events granted at a time. Default: a quarter of each budget.
@@ -127,9 +127,9 @@ pub(super) fn main(arguments: &RegulateArguments, format: Format) -> Ending {
     if arguments.list_events {
         return list_events(format);
     }
-    if arguments.groups.is_empty() && arguments.cores.is_empty() && arguments.plan.is_none() {
+    if arguments.groups.is_empty() && arguments.cores.is_empty() && arguments.system.is_none() {
         return Err(Failure::Sentence(
-            "no budgets are given; accepted is --plan, --group, --core, or a verb (memtint guard --help)".to_owned(),
+            "no budgets are given; accepted is --system, --group, --core, or a verb (memtint guard --help)".to_owned(),
         ));
     }
     let asked = Asked::new(arguments)?;

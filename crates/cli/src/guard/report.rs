@@ -55,8 +55,8 @@ pub(crate) struct GroupReport {
 /// What is regulated.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Regulated {
-    /// The plan file that has some of the groups.
-    plan: Option<String>,
+    /// The system file that has some of the groups.
+    system: Option<String>,
     pub(crate) period_ns: u64,
     pub(crate) sensor: SensorReport,
     guaranteed: Option<u32>,
@@ -66,16 +66,14 @@ pub(crate) struct Regulated {
 }
 
 impl Regulated {
-    /// `left_out` are tasks of the plan that have no budget.
-    pub(super) fn new(settings: &Settings, plan: Option<&Path>, left_out: &[String]) -> Result<Regulated, Failure> {
+    /// `left_out` is what of the system file is not regulated.
+    pub(super) fn new(settings: &Settings, system: Option<&Path>, left_out: &[String]) -> Result<Regulated, Failure> {
         let online = online_cpus()?;
         let mut not_considered = vec![match settings.guaranteed {
             None => "whether the memory can serve these budgets (--guaranteed)".to_owned(),
             Some(_) => "tasks outside of these groups, which no budget binds".to_owned(),
         }];
-        if !left_out.is_empty() {
-            not_considered.push(format!("tasks of the plan that have no budget: {}", left_out.join(", ")));
-        }
+        not_considered.extend_from_slice(left_out);
         if settings.backend == Backend::Kernel {
             not_considered.push(
                 "interrupts, and system calls that the kernel does not preempt: their events count, and nothing stops them"
@@ -107,7 +105,7 @@ impl Regulated {
             },
         };
         Ok(Regulated {
-            plan: plan.map(|file| file.display().to_string()),
+            system: system.map(|file| file.display().to_string()),
             period_ns: settings.period.as_nanos() as u64,
             sensor: SensorReport::new(&settings.sensor),
             guaranteed: settings.guaranteed,

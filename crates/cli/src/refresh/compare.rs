@@ -14,6 +14,7 @@ use super::setting::{Setting, density, gigabits, scheme};
 use crate::Ending;
 use crate::output::{Format, print, print_json, table, write_file};
 use crate::sim::Progress;
+use crate::system::first_line;
 
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
@@ -45,7 +46,7 @@ const PREPARING: f64 = 0.2;
 
 pub(super) fn main(arguments: &CompareArguments, format: Format) -> Ending {
     let progress = Progress::new()?;
-    let prepared = arguments.setting.prepare(&progress, PREPARING)?;
+    let (prepared, not_considered) = arguments.setting.prepare(&progress, PREPARING)?;
     let mut schemes = arguments.schemes.clone();
     if schemes.is_empty() {
         schemes = Scheme::ALL.to_vec();
@@ -58,10 +59,11 @@ pub(super) fn main(arguments: &CompareArguments, format: Format) -> Ending {
         write_file(path, &picture(&found, &schemes, &arguments.densities))?;
     }
     match format {
-        Format::Text => print(&text(&found))?,
+        Format::Text => print(&(first_line(&not_considered) + &text(&found)))?,
         Format::Json => print_json(&json!({
             "schema": SCHEMA,
             "report": "refresh compare",
+            "not_considered": not_considered,
             "latency_mean_none_ps": found.none.latency().0,
             "cells": found.cells.iter().map(|cell| cell_json(&found, cell)).collect::<Vec<_>>(),
         }))?,

@@ -6,9 +6,9 @@
 //! holds such tasks, so that no choice that passes costs less than the best for them. If that passes, it is the best; otherwise deadlines
 //! are shortened, down to `D + c`, with which whatever the optimizer admits passes.
 
+use memtint_analysis::TaskSystem;
 use memtint_sched::crs::{Admission, Choice, Optimum, Refresh, Space, optimize};
 use memtint_sched::{Effort, TaskSet, Unsupported};
-use memtint_taskset::TaskFile;
 use memtint_units::Picoseconds;
 
 use super::plan::Best;
@@ -20,7 +20,7 @@ const STEPS: u64 = 2;
 
 /// Tells which tasks have an instance in both servers: those of which the file says so, and those that neither can hold alone, because
 /// the lock of its color is not shorter than their deadline.
-pub(super) fn copied(file: &TaskFile, refresh: &Refresh) -> Vec<bool> {
+pub(super) fn copied(file: &TaskSystem, refresh: &Refresh) -> Vec<bool> {
     let locked = refresh.locked(0).min(refresh.locked(1));
     let tasks = file.set.tasks().iter().zip(&file.tasks);
     tasks.map(|(task, more)| more.copy_server.is_some() || task.deadline() <= locked + task.jitter()).collect()
@@ -28,7 +28,7 @@ pub(super) fn copied(file: &TaskFile, refresh: &Refresh) -> Vec<bool> {
 
 /// Finds servers on one core that `passes` accepts.
 pub(super) fn best(
-    file: &TaskFile,
+    file: &TaskSystem,
     copied: &[bool],
     space: &Space,
     effort: Effort,
@@ -84,7 +84,7 @@ pub(super) fn best(
 
 /// The assignment of ordinary tasks that is best for them alone.
 fn as_without_copies(
-    file: &TaskFile,
+    file: &TaskSystem,
     once: &[usize],
     space: &Space,
     effort: Effort,
@@ -96,7 +96,7 @@ fn as_without_copies(
 
 /// The set that the optimizer is asked about, and the server of each of its tasks.
 fn counted_twice(
-    file: &TaskFile,
+    file: &TaskSystem,
     twice: &[usize],
     (once, second): (&[usize], &[bool]),
     space: &Space,

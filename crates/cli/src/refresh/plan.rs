@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use memtint_analysis::{Color, Inside, Memory, ServerSpec, TaskSystem};
 use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::crs::{
     Admission, Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, judge, optimize, partition,
 };
 use memtint_sched::cyclic::{Answer, Frames, Solution};
 use memtint_sched::{AnalysisLimits, Density, Effort, Unsupported};
-use memtint_taskset::{Color, Inside, Memory, ServerEntry, TaskFile, TaskFileError};
+use memtint_system::{SystemError, Verb};
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
@@ -20,8 +21,9 @@ use crate::Ending;
 use crate::analyze::cyclic::{limits, try_frames, unanswered};
 use crate::analyze::outcome::Number;
 use crate::analyze::{Planned, judge_plan};
-use crate::output::{Failure, Format, print, print_json, read_configuration, time, write_file};
+use crate::output::{Failure, Format, print, print_json, time, write_file};
 use crate::searching::Searching;
+use crate::system::{Reading, first_line};
 
 /// Arguments of `memtint refresh plan`.
 #[derive(Debug, clap::Args)]
@@ -39,16 +41,16 @@ use crate::searching::Searching;
     \n\
     Example: memtint refresh plan tasks.toml --scheme colored-refresh --density 16 --out planned.toml --svg schedule.svg")]
 pub(crate) struct PlanArguments {
-    /// File with the tasks and a table memory.
-    #[arg(value_name = "TASKSET")]
-    tasks: PathBuf,
+    /// System file with the tasks and a table memory.
+    #[arg(value_name = "SYSTEM")]
+    system: PathBuf,
     /// How memory is to be refreshed.
     #[arg(long, value_enum)]
     scheme: Scheme,
     /// Gigabits of a chip, in place of what the file says: 1, 2, 4, 8, 16, 32 or 64.
     #[arg(long, value_name = "N", value_parser = density)]
     density: Option<Density>,
-    /// File for the task set with the plan in it, which memtint analyze takes.
+    /// File for the system with the plan in it, which memtint analyze takes.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// File for a picture of the schedule.
@@ -108,7 +110,7 @@ fn density(text: &str) -> Result<Density, String> {
 
 /// A plan: the file with it, and why it is the best.
 pub(crate) struct Plan {
-    pub(crate) file: TaskFile,
+    pub(crate) file: TaskSystem,
     pub(crate) numbers: Vec<Number>,
 }
 
@@ -120,9 +122,8 @@ enum Outcome {
 }
 
 pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
-    let text = read_configuration(&arguments.tasks)?;
-    let file = TaskFile::parse(&format!("{:?}", arguments.tasks), &text);
-    let mut file = file.map_err(sentence)?;
+    let Reading { file, not_considered } = Reading::new(&arguments.system, Verb::Refresh)?;
+    let mut file = TaskSystem::of(&file, &format!("{:?}", arguments.system))?;
     file.memory_given().map_err(sentence)?;
     if let (Some(density), Some(memory)) = (arguments.density, file.memory) {
         file.memory = Some(Memory { density: Some(density), t_rfc: density.t_rfc(), ..memory });
@@ -156,13 +157,15 @@ pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
         }
     };
     match outcome {
-        Outcome::Found(plan) => tell(arguments, &plan, planned, format),
+        Outcome::Found(plan) => tell(arguments, &plan, planned, &not_considered, format),
         Outcome::None(why) => {
             match format {
                 Format::Json => {
-                    print_json(&json!({"schema": SCHEMA, "report": "refresh plan", "plan": null, "because": why}))?;
+                    print_json(
+                        &json!({"schema": SCHEMA, "report": "refresh plan", "not_considered": not_considered, "plan": null, "because": why}),
+                    )?;
                 }
-                Format::Text => print(&format!("no plan: {why}\n"))?,
+                Format::Text => print(&format!("{}no plan: {why}\n", first_line(&not_considered)))?,
             }
             Ok(ExitCode::from(1))
         }
@@ -173,11 +176,11 @@ pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
 
-fn sentence(error: TaskFileError) -> Failure {
+fn sentence(error: SystemError) -> Failure {
     Failure::Sentence(error.to_string())
 }
 
-fn tell(arguments: &PlanArguments, plan: &Plan, planned: Planned, format: Format) -> Ending {
+fn tell(arguments: &PlanArguments, plan: &Plan, planned: Planned, not_considered: &[String], format: Format) -> Ending {
     let judged = judge_plan(&plan.file, planned, arguments.steps)?;
     if !judged.yes {
         return Err(Failure::Sentence(format!(
@@ -201,12 +204,12 @@ fn tell(arguments: &PlanArguments, plan: &Plan, planned: Planned, format: Format
                 plan.numbers.iter().map(|(name, value, _)| ((*name).to_owned(), value.clone())).collect();
             let (toml, report) = (plan.file.to_string(), "refresh plan");
             print_json(&json!({
-                "schema": SCHEMA, "report": report, "plan": toml, "why": why, "beyond_standard": BEYOND_STANDARD,
+                "schema": SCHEMA, "report": report, "not_considered": not_considered, "plan": toml, "why": why, "beyond_standard": BEYOND_STANDARD,
                 "analysis": judged.json
             }))?;
         }
         Format::Text => {
-            let mut text = String::new();
+            let mut text = first_line(not_considered);
             for (name, _, why) in &plan.numbers {
                 let _ = writeln!(text, "{}: {why}", name.replace('_', " "));
             }
@@ -223,7 +226,7 @@ fn badness(frames: Frames, solution: &Solution) -> (u32, u64, Reverse<u64>, u64)
     (executive.copies(), executive.extra_slices(), Reverse(frames.size.0), frames.color.0)
 }
 
-fn best_frames(file: &TaskFile, nodes_max: u64) -> Result<Outcome, Failure> {
+fn best_frames(file: &TaskSystem, nodes_max: u64) -> Result<Outcome, Failure> {
     let choices = file.frame_choices().map_err(sentence)?;
     let (mut tried, searching) = (Vec::new(), Searching::new());
     for (index, &frames) in choices.iter().enumerate() {
@@ -320,7 +323,7 @@ const DISTANCES: u64 = 16;
 /// Finds two servers on one core for the tasks of a file, and refresh phases, that leave the least refresh unhidden; the inner
 /// result is why none was found.
 pub(crate) fn find_servers(
-    file: &TaskFile,
+    file: &TaskSystem,
     wanted: &Servers,
     limits: AnalysisLimits,
 ) -> Result<Result<Plan, String>, Failure> {
@@ -430,7 +433,7 @@ pub(super) struct Best {
     pub(super) why: String,
 }
 
-fn best_of(file: &TaskFile, space: &Space, wanted: &Servers, effort: Effort) -> Result<Option<Best>, Unsupported> {
+fn best_of(file: &TaskSystem, space: &Space, wanted: &Servers, effort: Effort) -> Result<Option<Best>, Unsupported> {
     let cores = wanted.cores;
     if cores == 1 {
         let (found, admission) = match optimize(&file.set, None, space, wanted.admission, effort) {
@@ -469,7 +472,7 @@ fn best_of(file: &TaskFile, space: &Space, wanted: &Servers, effort: Effort) -> 
 }
 
 /// The colors of the file, or the ranks in halves.
-fn two_colors(file: &TaskFile, memory: &Memory) -> Result<Vec<Color>, Failure> {
+fn two_colors(file: &TaskSystem, memory: &Memory) -> Result<Vec<Color>, Failure> {
     let refuse = |found: usize| {
         let message =
             format!("{}: tables [[color]] are {found}; accepted for a search of servers are 2, or none", file.name);
@@ -515,7 +518,7 @@ fn phases(refresh: &Refresh, given: [Picoseconds; 2]) -> Vec<[Picoseconds; 2]> {
 }
 
 fn servers_of(
-    file: &TaskFile,
+    file: &TaskSystem,
     mut colors: Vec<Color>,
     best: &Best,
     wanted: &Servers,
@@ -535,7 +538,7 @@ fn servers_of(
     file.servers.clear();
     for (core, (tasks, choice)) in best.cores.iter().enumerate() {
         let before = file.servers.len();
-        file.servers.extend((0..2).map(|index| ServerEntry {
+        file.servers.extend((0..2).map(|index| ServerSpec {
             name: format!("S{}", before + index + 1),
             color: index,
             core: core as u32,

@@ -2,20 +2,22 @@
 
 use std::path::PathBuf;
 
+use memtint_analysis::{Inside, TaskSystem};
 use memtint_refresh::{Caches, Options, Prepared, Scheme};
 use memtint_sched::crs::Density;
 use memtint_sim::Watch as _;
-use memtint_taskset::{Inside, TaskFile};
+use memtint_system::Verb;
 
-use crate::output::{Failure, read_configuration};
+use crate::output::Failure;
 use crate::sim::Progress;
+use crate::system::Reading;
 
 /// Options of both.
 #[derive(Debug, clap::Args)]
 pub(super) struct Setting {
-    /// File with the tasks, their memory, and what the schemes need: colors and servers, or the frames of a cyclic executive.
-    #[arg(value_name = "TASKSET")]
-    tasks: PathBuf,
+    /// System file with the tasks, their memory, and what the schemes need: colors and servers, or the frames of a cyclic executive.
+    #[arg(value_name = "SYSTEM")]
+    system: PathBuf,
     /// Hyperperiods of tasks, servers and retention to simulate.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     hyperperiods: u32,
@@ -88,11 +90,10 @@ impl Setting {
         self.threads.map_or_else(cpus, usize::from)
     }
 
-    /// The task set with what its jobs execute; progress goes up to `share` of all there is to do.
-    pub(super) fn prepare(&self, progress: &Progress, share: f64) -> Result<Prepared, Failure> {
-        let text = read_configuration(&self.tasks)?;
-        let file = TaskFile::parse(&format!("{:?}", self.tasks), &text);
-        let file = file.map_err(|error| Failure::Sentence(error.to_string()))?;
+    /// The tasks with what their jobs execute, and the fields that are not considered; progress goes up to `share` of all there is to do.
+    pub(super) fn prepare(&self, progress: &Progress, share: f64) -> Result<(Prepared, Vec<String>), Failure> {
+        let Reading { file, not_considered } = Reading::new(&self.system, Verb::Refresh)?;
+        let file = TaskSystem::of(&file, &format!("{:?}", self.system))?;
         let options = Options {
             hyperperiods: self.hyperperiods,
             seed: self.seed,
@@ -110,6 +111,7 @@ impl Setting {
             spared_per_mille: self.spared,
             ..Options::default()
         };
-        Ok(Prepared::new(&file, options, self.threads(), &|done| progress.go_on(done * share))?)
+        let prepared = Prepared::new(&file, options, self.threads(), &|done| progress.go_on(done * share))?;
+        Ok((prepared, not_considered))
     }
 }

@@ -13,6 +13,7 @@ use super::{chart, report};
 use crate::Ending;
 use crate::output::{Format, print, print_json, write_file};
 use crate::sim::Progress;
+use crate::system::first_line;
 
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
@@ -48,7 +49,7 @@ const PREPARING: f64 = 0.7;
 
 pub(super) fn main(arguments: &SimulateArguments, format: Format) -> Ending {
     let progress = Progress::new()?;
-    let mut prepared = arguments.setting.prepare(&progress, PREPARING)?;
+    let (mut prepared, not_considered) = arguments.setting.prepare(&progress, PREPARING)?;
     if let Some(density) = arguments.density {
         prepared = prepared.with_density(density);
     }
@@ -59,11 +60,12 @@ pub(super) fn main(arguments: &SimulateArguments, format: Format) -> Ending {
         write_file(path, &chart::picture(&outcome).svg())?;
     }
     match format {
-        Format::Text => print(&report::text(&outcome))?,
+        Format::Text => print(&(first_line(&not_considered) + &report::text(&outcome)))?,
         Format::Json => {
             let mut all = report::to_json(&outcome);
             all["schema"] = json!(SCHEMA);
             all["report"] = json!("refresh simulate");
+            all["not_considered"] = json!(not_considered);
             print_json(&all)?;
         }
     }

@@ -83,16 +83,14 @@ fn a_no_ends_with_1_and_names_task_window_and_demand() {
 fn tables_that_a_scheduler_does_not_look_at_are_named() {
     let scratch = Scratch::new("unused");
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tasksets/crs.toml")).unwrap();
-    for (scheduler, unused) in [
-        ("rm", json!(["[[color]]", "[[server]]"])),
-        ("colored-refresh", json!(["[[color]]", "[[server]]"])),
-        ("crs", Value::Null),
-    ] {
+    for (scheduler, unused) in
+        [("rm", json!(["color", "server"])), ("colored-refresh", json!(["color", "server"])), ("crs", json!([]))]
+    {
         let (_, found) = scratch.json(&text, &["--scheduler", scheduler]);
-        assert_eq!(found["unused_tables"], unused, "{scheduler}");
+        assert_eq!(found["not_considered"], unused, "{scheduler}");
     }
     let (_, found) = scratch.json(&burns_wellings(), &[]);
-    assert_eq!(found["unused_tables"], Value::Null);
+    assert_eq!(found["not_considered"], json!([]));
 }
 
 /// Two tasks that each need half of the processor at once.
@@ -203,7 +201,7 @@ fn refresh_follows_from_the_memory_where_the_file_has_no_refresh() {
         let derived = &found["refresh_derived"];
         assert_eq!((&derived["from"], &derived["interval_ps"]), (&json!("memory"), &json!(7_800_000)), "{scheduler}");
         assert_eq!(derived["duration_ps"], json!(350_000));
-        assert_eq!(found["unused_tables"], Value::Null, "{scheduler}");
+        assert_eq!(found["not_considered"], json!([]), "{scheduler}");
     }
     let text = String::from_utf8(scratch.analyze(&(tasks.clone() + memory), &[]).stdout).unwrap();
     let second = text.lines().nth(1).unwrap();
@@ -219,7 +217,7 @@ fn refresh_follows_from_the_memory_where_the_file_has_no_refresh() {
     let (_, given) = scratch.json(&(half.clone() + memory + &refresh), &[]);
     let (_, derived) = scratch.json(&(half + memory), &[]);
     assert_eq!(given["tasks"], derived["tasks"]);
-    assert_eq!((&given["refresh_derived"], &given["unused_tables"]), (&Value::Null, &json!(["[memory]"])));
+    assert_eq!((&given["refresh_derived"], &given["not_considered"]), (&Value::Null, &json!(["memory"])));
 }
 
 #[test]
@@ -307,12 +305,16 @@ fn a_core_that_reclaims_has_a_longer_bound_than_one_that_does_not() {
 fn the_picture_is_written_and_shows_every_lane() {
     let scratch = Scratch::new("svg");
     let picture = scratch.path("schedule.svg");
-    let tasks = burns_wellings().replace("\"a\"", "\"a<&\\\"\"");
-    let output = scratch.analyze(&tasks, &["--svg", &picture]);
+    let output = scratch.analyze(&burns_wellings(), &["--svg", &picture]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let svg = std::fs::read_to_string(&picture).unwrap();
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
-    assert!(svg.contains("a&lt;&amp;&quot; job 0: 0 ps to 3 ms") && svg.contains("c job 20: "), "{svg}");
+    assert!(svg.contains("a job 0: 0 ps to 3 ms") && svg.contains("c job 20: "), "{svg}");
+    let servers =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tasksets/crs-copies.toml")).unwrap();
+    let named = servers.replace("\"c1\"", "\"c<&\\\"\"");
+    assert_eq!(scratch.analyze(&named, &["--scheduler", "crs", "--svg", &picture]).status.code(), Some(0));
+    assert!(std::fs::read_to_string(&picture).unwrap().contains("c&lt;&amp;&quot;"));
     std::fs::remove_file(&picture).unwrap();
     let late = burns_wellings().replace("5 ms", "6 ms");
     let output = scratch.analyze(&late, &["--svg", &picture]);
@@ -337,13 +339,13 @@ fn what_is_wrong_is_named() {
     let unit = ["task \"a\": period is 20", "accepted is a text with a number and its unit"];
     refused(&task("a", "period = 20\nwcet = \"1 ms\""), &[], &unit);
     refused(&task("a", "period = \"20\"\nwcet = \"1 ms\""), &[], &["task \"a\": period is \"20\""]);
-    refused(&task("a", "period = \"20 ms\""), &[], &["task \"a\": wcet is missing"]);
+    refused(&task("a", "period = \"20 ms\""), &[], &["task \"a\": missing: wcet (a time such as \"20 ms\")"]);
     refused(&task("a", "period = \"20 ms\"\nwcet = \"0.5 ps\""), &[], &["wcet is \"0.5 ps\""]);
     refused(&task("a", "period = \"20 ms\"\nwcet = \"0 ms\""), &[], &["task \"a\": wcet is 0 ps; accepted is 1 to"]);
-    refused("[[task]]\nperiod = \"20 ms\"\nwcet = \"1 ms\"", &[], &["task 0 (counted from 0): name is missing"]);
-    refused(&(right.clone() + &right), &[], &["task \"a\": name is that of task 0"]);
+    refused("[[task]]\nperiod = \"20 ms\"\nwcet = \"1 ms\"", &[], &["task 0 (counted from 0): missing: name"]);
+    refused(&(right.clone() + &right), &[], &["name of task is \"a\" twice; accepted is each name once"]);
     refused("", &[], &["tasks found are 0"]);
-    refused(&(right.clone() + "period_us = 3"), &[], &["line 5", "period_us", "expected one of"]);
+    refused(&(right.clone() + "period_us = 3"), &[], &["period_us", "the nearest is \"period\"", "accepted are"]);
     refused(&(right.clone() + "[servers]"), &[], &["servers"]);
     refused(&right, &["--scheduler", "fp"], &["task \"a\": priority is missing", "from 1, the highest"]);
     let twice = right.clone() + "priority = 2\n" + &right.replace("\"a\"", "\"b\"") + "priority = 2\n";
@@ -351,7 +353,7 @@ fn what_is_wrong_is_named() {
     refused(&(right.clone() + "priority = 0\n"), &[], &["priority is 0; accepted is a whole number from 1"]);
     let refresh =
         |mode: &str| format!("{right}[refresh]\nmode = \"{mode}\"\ninterval = \"7.8 us\"\nduration = \"350 ns\"\n");
-    refused(&refresh("auto"), &[], &["refresh: reopen is missing"]);
+    refused(&refresh("auto"), &[], &["refresh: missing: reopen (a time such as \"20 ms\")"]);
     refused(&(refresh("none") + "reopen = \"0 ns\""), &[], &["refresh: mode is \"none\"", "\"burst\""]);
     refused(&(refresh("auto") + "reopen = \"0 ns\"\nmoved = 17"), &[], &["commands moved is 17; accepted is 0 to 16"]);
 }

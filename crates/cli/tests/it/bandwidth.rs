@@ -91,23 +91,23 @@ fn a_plan_gives_the_tasks_of_a_scenario_colors_and_bandwidth() {
     };
     let scratch = Scratch::new("planned");
     let scenario = scratch.file("scenario.toml", SCENARIO);
-    let budget = |size: &str, period: u32| format!("bandwidth = {{ budget = \"{size}\", period_us = {period} }}");
+    let budget = |size: &str, period: u32| format!("bandwidth = {{ budget = \"{size}\", period = \"{period} us\" }}");
     let sound = scratch.file("plan.toml", &plan(&budget("512 KiB", 1000), &budget("256 KiB", 1000)));
-    let report = json(&["sim", &scenario, "--plan", &sound]);
+    let report = json(&["sim", &scenario, "--system", &sound]);
     let regulators = report["bandwidth"]["regulators"].as_array().unwrap();
     let of = |name: &str| regulators.iter().map(|regulator| regulator[name].clone()).collect::<Vec<_>>();
     assert_eq!(of("subject"), ["task control", "task video"]);
     assert_eq!((of("budget"), &report["tasks"][0]["cores"]), (vec![8192.into(), 4096.into()], &Value::from("2")));
     let rate = |task: usize| report["tasks"][task]["read_bytes_per_second"].as_f64().unwrap() / 1e6;
     assert!((rate(0) / 524.3 - 1.0).abs() < 0.02 && (rate(1) / 262.1 - 1.0).abs() < 0.02, "{} {}", rate(0), rate(1));
-    let free = json(&["sim", &scenario, "--plan", &sound, "--ignore", "bandwidth"]);
+    let free = json(&["sim", &scenario, "--system", &sound, "--ignore", "bandwidth"]);
     assert!(free.get("bandwidth").is_none() && free["tasks"][0]["read_bytes_per_second"].as_f64().unwrap() > 2e9);
-    let printed = String::from_utf8(run(&["sim", &scenario, "--plan", &sound, "--print-config"]).stdout).unwrap();
+    let printed = String::from_utf8(run(&["sim", &scenario, "--system", &sound, "--print-config"]).stdout).unwrap();
     assert!(printed.contains("banks = \"8-15\"") && printed.contains("budget = "), "{printed}");
     for (control, video, words) in [
-        (budget("512 KiB", 1000), budget("256 KiB", 500), "\"video\": bandwidth.period_us is 500; accepted is 1000"),
+        (budget("512 KiB", 1000), budget("256 KiB", 500), "\"video\": bandwidth.period is 500 us; accepted is 1 ms"),
         (budget("900 KiB", 1000), budget("256 KiB", 1000), "the sum of all budgets"),
-        (String::new(), "refresh = \"0\"".to_owned(), "\"video\": refresh is given"),
+        (String::new(), "refresh = \"0\"".to_owned(), "sim does not consider task.refresh"),
         (
             String::new(),
             "[[task]]\nname = \"other\"\nsets = \"0\"\nshared = true".to_owned(),
@@ -116,13 +116,13 @@ fn a_plan_gives_the_tasks_of_a_scenario_colors_and_bandwidth() {
     ] {
         let shared = if video.contains("other") { "shared = true\n" } else { "" };
         let text = plan(&(shared.to_owned() + &control), &(shared.to_owned() + &video));
-        let output = run(&["sim", &scenario, "--plan", &scratch.file("wrong.toml", &text)]);
+        let output = run(&["sim", &scenario, "--system", &scratch.file("wrong.toml", &text)]);
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(message.contains(words), "{message}");
     }
     let elsewhere = plan("", "").replace("skl-e3-1220v5-4x4g", "haswell-e3-1230");
-    let output = run(&["sim", &scenario, "--plan", &scratch.file("elsewhere.toml", &elsewhere)]);
+    let output = run(&["sim", &scenario, "--system", &scratch.file("elsewhere.toml", &elsewhere)]);
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.contains("accepted is the scenario's, \"skl-e3-1220v5-4x4g\""), "{message}");
 }

@@ -47,14 +47,14 @@ fn plan(name: &str, tasks: &[&str]) -> std::path::PathBuf {
 
 #[test]
 fn plans_that_cannot_be_kept_are_refused_with_what_is_accepted() {
-    const BUDGET: &str = "bandwidth = { budget = \"1 MiB\", period_us = 1000 }";
-    let slow = "bandwidth = { budget = \"1 MiB\", period_us = 2000 }";
-    let small = "bandwidth = { budget = 63, period_us = 1000 }";
-    let odd = "bandwidth = { budget = 64, period_us = 1000, kind = \"firm\" }";
+    const BUDGET: &str = "bandwidth = { budget = \"1 MiB\", period = \"1 ms\" }";
+    let slow = "bandwidth = { budget = \"1 MiB\", period = \"2 ms\" }";
+    let small = "bandwidth = { budget = 63, period = \"1 ms\" }";
+    let odd = "bandwidth = { budget = 64, period = \"1 ms\", kind = \"firm\" }";
     let bytes: &[&str] = &["--event-bytes", "64"];
     for (name, tasks, options, words) in [
         ("none.toml", &[""][..], bytes, &["bandwidth is given for no task", "at least one task"][..]),
-        ("two.toml", &[BUDGET, slow], bytes, &["task \"t1\": bandwidth.period_us is 2000", "accepted is 1000"]),
+        ("two.toml", &[BUDGET, slow], bytes, &["task \"t1\": bandwidth.period is 2 ms", "accepted is 1 ms"]),
         ("events.toml", &[BUDGET], &[], &["task \"t0\"", "page-faults is no transfer", "--event-bytes"]),
         ("small.toml", &[small], bytes, &["task \"t0\": bandwidth.budget is 63 B", "accepted is 64 to"]),
         ("odd.toml", &[odd], bytes, &["firm", "hard", "soft"]),
@@ -62,12 +62,12 @@ fn plans_that_cannot_be_kept_are_refused_with_what_is_accepted() {
             "period.toml",
             &[BUDGET],
             &["--event-bytes", "64", "--period", "2 ms"],
-            &["--period has \"2 ms\"", "as of the plan"],
+            &["--period has \"2 ms\"", "as of the system file"],
         ),
     ] {
         let file = plan(name, tasks);
         let path = file.to_str().expect("text");
-        let output = run(&[&["--event", "page-faults", "--plan", path], options].concat());
+        let output = run(&[&["--event", "page-faults", "--system", path], options].concat());
         let error = String::from_utf8(output.stderr).expect("text");
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{name}: {error}");
         assert!(words.iter().all(|word| error.contains(word)), "{name}: {error}");
@@ -80,12 +80,12 @@ fn unit(plan: &std::path::Path) -> String {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../systemd/memtint-guard.service");
     let text = std::fs::read_to_string(file).expect("it is part of the project");
     text.replace("/usr/local/bin/memtint", env!("CARGO_BIN_EXE_memtint"))
-        .replace("/etc/memtint/plan.toml", plan.to_str().expect("text"))
+        .replace("/etc/memtint/system.toml", plan.to_str().expect("text"))
 }
 
 #[test]
 fn the_unit_for_systemd_says_what_systemd_and_memtint_understand() {
-    let plan = plan("unit.toml", &["bandwidth = { budget = \"1 MiB\", period_us = 1000 }"]);
+    let plan = plan("unit.toml", &["bandwidth = { budget = \"1 MiB\", period = \"1 ms\" }"]);
     let unit = unit(&plan);
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
     let script = format!("{line} --event page-faults --event-bytes 64 --dry-run");

@@ -31,7 +31,7 @@ const READERS: &[&str] = &[
     "trace info FILE",
     "trace convert --from dramsim3 FILE -o OUT",
     "trace convert --to dramsim3 FILE -o OUT",
-    "inspect --plan FILE --task x 1",
+    "inspect --system FILE --task x 1",
 ];
 
 /// Runs memtint with a limit of its address space.

@@ -140,7 +140,7 @@ fn help_and_version_are_answers() {
         "--prefault",
         "--cores",
         "--report",
-        "--plan",
+        "--system",
         "--task",
         "--user",
         "--search-memory",
@@ -162,7 +162,7 @@ fn misuse_ends_with_2_and_that_of_run_with_125() {
     assert_eq!(refused(&["run", "--strict", "--soft", "--", "true"]).0, Some(125));
     let (status, message) = refused(&["run", "--platform", PLATFORM, "--", "true"]);
     assert_eq!(status, Some(125));
-    assert!(message.contains("--banks") && message.contains("--plan"), "{message}");
+    assert!(message.contains("--banks") && message.contains("--system"), "{message}");
     let (status, message) = refused(&["run", "--banks", "0", "--", "true"]);
     assert_eq!(status, Some(125));
     assert!(message.contains("--platform") && message.contains("MEMTINT_PLATFORM"), "{message}");
@@ -229,8 +229,8 @@ fn wrong_inputs_are_answered_with_what_would_be_accepted() {
         (&["inspect", "1", "--platform", PLATFORM, "--banks", "0-99"], &["99", "0-15"]),
         (&["inspect", "1", "--platform", PLATFORM, "--banks", "+1"], &["+1", "relative"]),
         (&["inspect", "1", "--platform", PLATFORM, "--banks", "3-1"], &["3-1", "1-3"]),
-        (&["inspect", "1", "--plan", "p.toml"], &["--task"]),
-        (&["inspect", "1", "--plan", "./none.toml", "--task", "a"], &["none.toml"]),
+        (&["inspect", "1", "--system", "p.toml"], &["--task"]),
+        (&["inspect", "1", "--system", "./none.toml", "--task", "a"], &["none.toml"]),
         (&["inspect", "one", "--platform", PLATFORM], &["one"]),
         (&["draw", "./none.json"], &["none.json"]),
     ];
@@ -357,9 +357,9 @@ fn inspecting_ends_with_the_verdict() {
 
     let plan = "schema = 1\nplatform = \"here.toml\"\n[[task]]\nname = \"a\"\nbanks = \"0\"\n";
     let plan = directory.write("plan.toml", plan);
-    let planned = output(&["inspect", &pid, "--plan", &plan, "--task", "a"]);
+    let planned = output(&["inspect", &pid, "--system", &plan, "--task", "a"]);
     assert_eq!(planned.status.code(), Some(1), "{planned:?}");
-    let (status, message) = refused(&["inspect", &pid, "--plan", &plan, "--task", "b"]);
+    let (status, message) = refused(&["inspect", &pid, "--system", &plan, "--task", "b"]);
     assert!(status == Some(2) && message.contains("\"b\"") && message.contains("\"a\""), "{message}");
 }
 

@@ -123,7 +123,7 @@ fn two_tasks_of_a_plan() {
                  [[task]]\nname = \"right\"\nbanks = \"4-7\"\nsets = \"64-127\"\nmode = \"soft\"\n";
     let plan = format!("schema = 1\nplatform = \"{}\"\n\n{tasks}", platform.display());
     std::fs::write(&file, plan).expect("cargo made the directory");
-    let task = |name| ["--plan", text(&file), "--task", name];
+    let task = |name| ["--system", text(&file), "--task", name];
     let ((left, one), (right, other)) = (grown(&machine, &task("left")), grown(&machine, &task("right")));
     assert_held(&task("left"), one);
     assert_held(&task("right"), other);
@@ -159,10 +159,10 @@ fn plan(machine: &Machine, name: &str, left: &str, right: &str) -> std::path::Pa
 fn all_tasks_of_a_plan_are_judged_at_once() {
     let Some(machine) = Machine::take(&["cc"]) else { return };
     let file = plan(&machine, "all.toml", "banks = \"0-3\"", "banks = \"4-7\"");
-    let (status, _, message) = inspect_with(&["--plan", text(&file)]);
-    assert!(status == Some(2) && message.contains("no task of plan") && message.contains("left, right"), "{message}");
-    let (run, pid) = grown(&machine, &["--plan", text(&file), "--task", "left"]);
-    let (status, report, message) = inspect_with(&["--plan", text(&file)]);
+    let (status, _, message) = inspect_with(&["--system", text(&file)]);
+    assert!(status == Some(2) && message.contains("no task of system") && message.contains("left, right"), "{message}");
+    let (run, pid) = grown(&machine, &["--system", text(&file), "--task", "left"]);
+    let (status, report, message) = inspect_with(&["--system", text(&file)]);
     assert_eq!((status, &report["verdict"]), (Some(0), &"held".into()), "{message}");
     let [left, right] = [0, 1].map(|index| &report["tasks"][index]);
     assert_eq!((&left["name"], &left["programs"][0]), (&"left".into(), &pid.into()));
@@ -221,7 +221,7 @@ fn two_runs_in_the_same_colors_are_told_unless_a_plan_allows_it() {
     let Some(machine) = Machine::take(&["cc", "true"]) else { return };
     let platform = text(&machine.platform).to_owned();
     let shared = plan(&machine, "shared.toml", "banks = \"0-3\"\nshared = true", "banks = \"2-5\"\nshared = true");
-    let task = |name| ["--plan", text(&shared), "--task", name];
+    let task = |name| ["--system", text(&shared), "--task", name];
     let (first, _) = grown(&machine, &task("left"));
     let beside = |colors: &[&str]| {
         let ended = Launch::new(&machine, &["true"]).colors(colors).colored().end_with_survivors();
@@ -232,7 +232,7 @@ fn two_runs_in_the_same_colors_are_told_unless_a_plan_allows_it() {
     assert_eq!(beside(&task("right")), "");
     assert_eq!(beside(&["--platform", &platform, "--banks", "4-7"]), "");
     let told = beside(&["--platform", &platform, "--banks", "3-6"]);
-    assert!(told.contains("uses bank classes 3 too, and no plan allows that"), "{told}");
+    assert!(told.contains("uses bank classes 3 too, and no system file allows that"), "{told}");
     finish(first);
     assert_eq!(beside(&["--platform", &platform, "--banks", "3-6"]), "");
 }
@@ -241,10 +241,10 @@ fn two_runs_in_the_same_colors_are_told_unless_a_plan_allows_it() {
 #[test]
 fn what_a_plan_asks_for_and_nothing_enforces_is_refused() {
     let Some(machine) = Machine::take(&["true"]) else { return };
-    let fields = "banks = \"0-3\"\nrefresh = \"0\"\nbandwidth = { budget = \"1 MiB\", period_us = 1000 }";
+    let fields = "banks = \"0-3\"\nrefresh = \"0\"\nbandwidth = { budget = \"1 MiB\", period = \"1 ms\" }";
     let file = plan(&machine, "budget.toml", fields, "banks = \"4-7\"");
     let run = |ignored: &[&str]| {
-        let colors = [&["--plan", text(&file), "--task", "left"], ignored].concat();
+        let colors = [&["--system", text(&file), "--task", "left"], ignored].concat();
         Launch::new(&machine, &["true"]).colors(&colors).colored().end()
     };
     for ignored in [&[][..], &["--ignore", "refresh"]] {
@@ -258,7 +258,26 @@ fn what_a_plan_asks_for_and_nothing_enforces_is_refused() {
     assert_eq!(ended.problems().len(), 2, "{}", ended.report);
     assert_eq!(ended.report["not_enforced"], serde_json::json!(["bandwidth", "refresh"]));
     // The task beside it asks for nothing of the kind.
-    let right = Launch::new(&machine, &["true"]).colors(&["--plan", text(&file), "--task", "right"]).colored().end();
+    let right = Launch::new(&machine, &["true"]).colors(&["--system", text(&file), "--task", "right"]).colored().end();
     right.assert_success();
     right.assert_clean_report();
+}
+
+/// The same file that the analysis takes: the program is the task's, and what a run does not do with a field is said.
+#[test]
+fn a_task_brings_its_program_and_its_timing_is_not_considered() {
+    let Some(machine) = Machine::take(&["true"]) else { return };
+    let fields = "banks = \"0-3\"\ncommand = [\"sh\", \"-c\", \"exit 7\"]\nperiod = \"20 ms\"\nwcet = \"1 ms\"";
+    let file = plan(&machine, "command.toml", fields, "banks = \"4-7\"");
+    let run = |task: &str| {
+        Launch::new(&machine, &[] as &[&str]).colors(&["--system", text(&file), "--task", task]).colored().end()
+    };
+    let left = run("left");
+    assert_eq!(left.status.code(), Some(7), "{}", left.stderr);
+    assert!(left.stderr.contains("not considered: task.period, task.wcet\n"), "{}", left.stderr);
+    assert_eq!(left.report["not_considered"], serde_json::json!(["task.period", "task.wcet"]));
+    assert_eq!(left.report["command"], serde_json::json!(["sh", "-c", "exit 7"]));
+    let right = run("right");
+    assert_eq!(right.status.code(), Some(125), "{}", right.stderr);
+    assert!(right.stderr.contains("accepted is -- COMMAND, or command = [\"PROGRAM\", ...] of task \"right\""));
 }

@@ -1,10 +1,10 @@
 //! Do tasks fare in each scheme as the analysis of that scheme says, and is it seen when a scheme does not keep its promise?
 
+use memtint_analysis::{Inside, TaskSystem};
 use memtint_refresh::{Bound, Caches, Options, Outcome, Prepared, RefreshError, Scheme, compare};
 use memtint_sched::crs::Density;
 use memtint_sched::cyclic::{Answer, Limits, color};
 use memtint_sim::Ran;
-use memtint_taskset::{Inside, TaskFile};
 use memtint_units::Picoseconds;
 
 const MEMORY: &str = "[memory]\nranks = 8\ndensity = 2\nlock = \"20 us\"\nunlock = \"1 us\"\n";
@@ -57,8 +57,8 @@ fn short(copy: &str) -> String {
         + &server("S2", "c2", 500)
 }
 
-fn parse(text: &str) -> TaskFile {
-    TaskFile::parse("test", text).unwrap()
+fn parse(text: &str) -> TaskSystem {
+    TaskSystem::parse("test", text).unwrap()
 }
 
 fn prepared(text: &str, options: Options) -> Prepared {

@@ -11,8 +11,8 @@ use crate::error::{ReproduceError, refuse};
 use crate::expand::{fill, items, named};
 use crate::figure::{Analysis, Figure, Is, Method, PrintedForm, lay};
 use memory::Memory;
+use memtint_analysis::TaskSystem;
 use memtint_sched::{Form, SchedError};
-use memtint_taskset::TaskFile;
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -43,7 +43,7 @@ enum Subject {
 struct OfTasks {
     /// What messages call it.
     place: String,
-    file: TaskFile,
+    file: TaskSystem,
     method: Method,
     form: Form,
     with: With,
@@ -96,7 +96,7 @@ fn ready(figure: &Figure, analysis: &Analysis, item: &str) -> Result<Ready, Repr
     let place = format!("{}/{name}", figure.id);
     let text = toml::to_string(&value)
         .map_err(|error| ReproduceError::Syntax { id: place.clone(), reason: error.to_string() })?;
-    let file = TaskFile::parse(&place, &text)?;
+    let file = TaskSystem::parse(&place, &text)?;
     if file.set.tasks().len() > TASKS_MAX {
         let found = file.set.tasks().len();
         return Err(refuse(&figure.id, field("tasks"), found, format!("at most {TASKS_MAX}")));

@@ -4,13 +4,13 @@ use super::{OfTasks, PS_PER_MS, count, ms, ms_of, yes};
 use crate::answer::{Found, Results};
 use crate::error::ReproduceError;
 use crate::figure::Is;
+use memtint_analysis::Inside;
 use memtint_sched::crs::{
     Admission, Inner, Server, ServerPair, Space, System, Timeline, What, algorithm_8, check_timeline, judge, optimize,
     periodic_capacity_bound, printed_responses, server_responses, timeline, total_utilization, utilization_bound,
     within_utilization_bound,
 };
 use memtint_sched::{AnalysisLimits, Cause, Form, PeriodicResource, Supply, Verdict, schedulable_on, smallest_budget};
-use memtint_taskset::Inside;
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_integer::Integer as _;

@@ -1,8 +1,8 @@
 //! What methods are told beyond the task set.
 
 use crate::figure::Method;
+use memtint_analysis::TaskSystem;
 use memtint_sched::cyclic::ColorSet;
-use memtint_taskset::TaskFile;
 use memtint_units::Picoseconds;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ fn fields(method: Method) -> &'static [&'static str] {
 }
 
 impl With {
-    pub(crate) fn read(value: &Value, method: Method, file: &TaskFile) -> Result<With, Wrong> {
+    pub(crate) fn read(value: &Value, method: Method, file: &TaskSystem) -> Result<With, Wrong> {
         let taken = fields(method);
         let names: Vec<&str> = taken.iter().map(|field| field.trim_end_matches('*')).collect();
         let given: Vec<&str> =
@@ -128,7 +128,7 @@ impl With {
 }
 
 /// Names of all tasks, in order; each name of a list is one.
-fn tasks<'a>(file: &'a TaskFile, raw: &Raw) -> Result<Vec<&'a str>, Wrong> {
+fn tasks<'a>(file: &'a TaskSystem, raw: &Raw) -> Result<Vec<&'a str>, Wrong> {
     let names: Vec<&str> = file.set.tasks().iter().map(|task| task.name()).collect();
     for (field, found) in
         raw.occupied.keys().map(|key| ("occupied", key)).chain(raw.colors.keys().map(|key| ("colors", key)))

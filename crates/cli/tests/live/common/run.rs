@@ -44,11 +44,13 @@ pub(crate) struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// A program, found in PATH unless it is a path, and its arguments.
+    /// A program, found in PATH unless it is a path, and its arguments; none where a task's own is to run.
     pub(crate) fn new<W: AsRef<OsStr>>(machine: &'a Machine, command: &[W]) -> Launch<'a> {
         let mut command: Vec<OsString> = command.iter().map(|word| word.as_ref().to_owned()).collect();
-        if let Some(file) = command[0].to_str().filter(|name| !name.contains('/')).and_then(find_program) {
-            command[0] = file.into();
+        if let Some(first) = command.first_mut()
+            && let Some(file) = first.to_str().filter(|name| !name.contains('/')).and_then(find_program)
+        {
+            *first = file.into();
         }
         Launch {
             machine,

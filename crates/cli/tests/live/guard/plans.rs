@@ -1,4 +1,4 @@
-//! A plan's budgets: `memtint guard --plan` keeps them, and `memtint run --plan` puts programs under them.
+//! A plan's budgets: `memtint guard --system` keeps them, and `memtint run --system` puts programs under them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn plan(machine: &common::Machine, cpu: &str, name: &str, budget: &str) -> PathB
     file
 }
 
-const BUDGET: &str = "{ budget = \"400 KiB\", period_us = 1000 }";
+const BUDGET: &str = "{ budget = \"400 KiB\", period = \"1 ms\" }";
 const PAGES: [&str; 2] = ["--event-bytes", "4096"];
 
 fn text(file: &std::path::Path) -> &str {
@@ -37,14 +37,14 @@ fn a_program_of_a_plan_runs_within_its_budget() {
     let Some(taken) = common::Machine::take(&["true"]) else { return };
     let Some(machine) = Machine::beside(&taken) else { return };
     let file = plan(&taken, &machine.cpu, "regulated.toml", BUDGET);
-    let guard = Guard::start(&[&PAGES[..], &["--plan", text(&file)]].concat());
+    let guard = Guard::start(&[&PAGES[..], &["--system", text(&file)]].concat());
     let group = &guard.started["groups"][0];
     assert_eq!((group["name"].as_str(), group["budget"].as_u64()), (Some("left"), Some(100)));
-    assert_eq!(guard.started["plan"], text(&file));
+    assert_eq!(guard.started["system"], text(&file));
     let considered = guard.started["not_considered"].to_string();
-    assert!(considered.contains("tasks of the plan that have no budget: right"), "{considered}");
+    assert!(considered.contains("tasks of the system file that have no budget: right"), "{considered}");
     let launch = |file: &std::path::Path, more: &[&str]| {
-        let colors = [&["--plan", text(file), "--task", "left"], more].concat();
+        let colors = [&["--system", text(file), "--task", "left"], more].concat();
         Launch::new(&taken, &program(100)).colors(&colors).colored().end_with_survivors()
     };
     let ended = launch(&file, &[]);
@@ -60,23 +60,23 @@ fn a_program_of_a_plan_runs_within_its_budget() {
     let considered = regulation["not_considered"].to_string();
     assert!(considered.contains(&format!("CPUs [{}", machine.first)), "{regulation}");
     // What the plan says is not what is kept, or not everywhere.
-    let other = plan(&taken, &machine.cpu, "other.toml", "{ budget = \"1 MiB\", period_us = 1000 }");
-    let soft = plan(&taken, &machine.cpu, "soft.toml", "{ budget = \"400 KiB\", period_us = 1000, kind = \"soft\" }");
+    let other = plan(&taken, &machine.cpu, "other.toml", "{ budget = \"1 MiB\", period = \"1 ms\" }");
+    let soft = plan(&taken, &machine.cpu, "soft.toml", "{ budget = \"400 KiB\", period = \"1 ms\", kind = \"soft\" }");
     let cores: &[&str] = &["--cores", &machine.first];
     for (file, more, words) in [
-        (&other, &[][..], &["1 MiB in 1000 us, hard", "100 events of 4096 bytes in 1000 us, hard"][..]),
-        (&soft, &[], &["400 KiB in 1000 us, soft", "us, hard"]),
+        (&other, &[][..], &["1 MiB in 1 ms, hard", "100 events of 4096 bytes in 1 ms, hard"][..]),
+        (&soft, &[], &["400 KiB in 1 ms, soft", "1 ms, hard"]),
         (&file, cores, &[&format!("may run on CPU {}", machine.first)]),
     ] {
         let refused = launch(file, more);
         assert_eq!(refused.status.code(), Some(125), "{}", refused.stderr);
         let words =
-            words.iter().chain(&["bandwidth of task \"left\" is not enforced", "guard --plan", "--ignore bandwidth"]);
+            words.iter().chain(&["bandwidth of task \"left\" is not enforced", "guard --system", "--ignore bandwidth"]);
         words.for_each(|word| assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr));
     }
     // Another task needs no group.
     let right = Launch::new(&taken, &["true"])
-        .colors(&["--plan", text(&file), "--task", "right"])
+        .colors(&["--system", text(&file), "--task", "right"])
         .colored()
         .end_with_survivors();
     right.assert_success();
@@ -88,7 +88,7 @@ fn a_program_of_a_plan_runs_within_its_budget() {
 fn a_plan_that_no_regulator_can_keep_is_refused_by_its_name() {
     let Some(taken) = common::Machine::take(&[]) else { return };
     let Some(machine) = Machine::beside(&taken) else { return };
-    let long = plan(&taken, &machine.cpu, "long.toml", "{ budget = \"1 MiB\", period_us = 2000000 }");
+    let long = plan(&taken, &machine.cpu, "long.toml", "{ budget = \"1 MiB\", period = \"2 s\" }");
     let absent = plan(&taken, "8191", "absent.toml", BUDGET);
     let sound = plan(&taken, &machine.cpu, "sound.toml", BUDGET);
     for (file, more, words) in [
@@ -96,7 +96,7 @@ fn a_plan_that_no_regulator_can_keep_is_refused_by_its_name() {
         (&absent, &[], ["absent.toml", "CPUs of left is 8191", "CPUs that are online"]),
         (&sound, &["--guaranteed", "100ev"], ["sound.toml", "add up to 125", "guaranteed 100"]),
     ] {
-        let error = super::refused(&[&PAGES[..], &["--plan", text(file)], more].concat());
+        let error = super::refused(&[&PAGES[..], &["--system", text(file)], more].concat());
         assert!(words.iter().all(|word| error.contains(word)), "{error}");
     }
 }
@@ -106,8 +106,8 @@ fn a_program_that_outlives_the_regulator_says_so() {
     let Some(taken) = common::Machine::take(&["sed"]) else { return };
     let Some(machine) = Machine::beside(&taken) else { return };
     let file = plan(&taken, &machine.cpu, "outlived.toml", BUDGET);
-    let guard = Guard::start(&[&PAGES[..], &["--plan", text(&file)]].concat());
-    let colors = ["--plan", text(&file), "--task", "left"];
+    let guard = Guard::start(&[&PAGES[..], &["--system", text(&file)]].concat());
+    let colors = ["--system", text(&file), "--task", "left"];
     let mut run = Launch::new(&taken, &["sed", "-u", "2q"]).colors(&colors).interactive().colored();
     run.say("here\n");
     assert_eq!(run.line(), "here");
@@ -120,7 +120,7 @@ fn a_program_that_outlives_the_regulator_says_so() {
     let ended = run.end();
     ended.assert_success();
     assert_eq!(ended.report["regulation"]["verdict"], "unknown", "{}", ended.report);
-    let problem = "bandwidth of the plan: unknown: the regulator has ended before the program";
+    let problem = "bandwidth of the task: unknown: the regulator has ended before the program";
     assert_eq!(ended.problems(), [problem]);
     assert!(ended.stderr.contains(problem), "{}", ended.stderr);
 }
@@ -130,14 +130,14 @@ fn a_program_that_leaves_its_group_at_once_is_not_said_to_be_kept() {
     let Some(taken) = common::Machine::take(&["sh"]) else { return };
     let Some(machine) = Machine::beside(&taken) else { return };
     let file = plan(&taken, &machine.cpu, "left.toml", BUDGET);
-    let guard = Guard::start(&[&PAGES[..], &["--plan", text(&file)]].concat());
+    let guard = Guard::start(&[&PAGES[..], &["--system", text(&file)]].concat());
     let root = machine.groups.parent().expect("a mount").join("cgroup.procs");
     let leave = ["sh", "-c", &format!("echo 0 >{}", root.display())].map(str::to_owned);
-    let colors = ["--plan", text(&file), "--task", "left"];
+    let colors = ["--system", text(&file), "--task", "left"];
     let ended = Launch::new(&taken, &leave).colors(&colors).colored().end_with_survivors();
     ended.assert_success();
     assert_eq!(ended.report["regulation"]["verdict"], "unknown", "{}", ended.report);
-    assert_eq!(ended.problems(), ["bandwidth of the plan: unknown: the program was not in its group when it ended"]);
+    assert_eq!(ended.problems(), ["bandwidth of the task: unknown: the program was not in its group when it ended"]);
     // It may have been listed before it left.
     let ((_, incidents), status) = guard.end_with_incidents();
     assert!(incidents.iter().all(|one| one["cause"] == "task-left"), "{incidents:?}");

@@ -1,0 +1,4 @@
+//! The integration tests of `memtint-analysis`, in one program that is linked once.
+
+mod files;
+mod problems;

@@ -1,0 +1,125 @@
+//! `memtint system`: checks of a system file, and its schema. What other verbs need of a system file is here, too.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use memtint_system::{SystemFile, Verb as Reader, decisive, left_out, used};
+use serde_json::json;
+
+use crate::Ending;
+use crate::output::{Failure, Format, done, done_json};
+
+/// Version of the form of JSON output.
+const SCHEMA: u32 = 1;
+
+/// Arguments of `memtint system`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A system file describes tasks once, for every verb: the program of each, its timing, cores, colors and \
+    bandwidth, what delays its core, and how memory is refreshed.\n\
+    Example: memtint system check flight.toml"
+)]
+pub(crate) struct SystemArguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Check a system file, and show what each verb would use of it.
+    Check(CheckArguments),
+    /// Print the JSON Schema of system files.
+    Schema,
+}
+
+/// Arguments of `memtint system check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit status: 0 the file is valid, 2 it is not. Each verb checks further what it needs.")]
+struct CheckArguments {
+    /// System file.
+    #[arg(value_name = "SYSTEM")]
+    file: PathBuf,
+}
+
+pub(crate) fn main(arguments: &SystemArguments, format: Format) -> Ending {
+    match &arguments.verb {
+        Verb::Check(check) => self::check(&check.file, format),
+        Verb::Schema => done_json(&memtint_system::json_schema()),
+    }
+}
+
+fn check(path: &Path, format: Format) -> Ending {
+    let file = SystemFile::load(path)?;
+    if format == Format::Json {
+        let verbs = Reader::ALL.map(|verb| {
+            json!({
+                "verb": verb.name(), "used": used(&file, verb), "not_considered": left_out(&file, verb),
+                "refused_because_of": refused_because_of(&file, verb)
+            })
+        });
+        return done_json(
+            &json!({"schema": SCHEMA, "report": "system check", "system": path.display().to_string(), "verbs": verbs}),
+        );
+    }
+    let mut text = format!("{}: valid, {} tasks\n", path.display(), file.tasks.len());
+    for verb in Reader::ALL {
+        let _ = writeln!(text, "\n{}", verb.name());
+        let lists = [
+            ("uses", used(&file, verb)),
+            ("does not consider", left_out(&file, verb)),
+            ("refuses the file because of", refused_because_of(&file, verb)),
+        ];
+        for (head, fields) in lists.into_iter().filter(|(_, fields)| !fields.is_empty()) {
+            let _ = writeln!(text, "  {head}: {}", fields.join(", "));
+        }
+    }
+    done(&text)
+}
+
+/// Fields that a verb does not consider and must not ignore.
+fn refused_because_of(file: &SystemFile, verb: Reader) -> Vec<&'static str> {
+    let mut fields = decisive(file, verb);
+    // The budget is in `[regulator]` then.
+    fields.retain(|&field| field != "task.bandwidth" || file.regulator.is_none());
+    fields
+}
+
+/// A system file that a verb reads, and the fields that it does not consider.
+pub(crate) struct Reading {
+    pub(crate) file: SystemFile,
+    pub(crate) not_considered: Vec<String>,
+}
+
+impl Reading {
+    /// Loads a file for a verb.
+    ///
+    /// # Errors
+    /// A file that is wrong, or that has a field without which the verb could say yes where the answer is no.
+    pub(crate) fn new(path: &Path, verb: Reader) -> Result<Reading, Failure> {
+        let file = SystemFile::load(path)?;
+        let refused = refused_because_of(&file, verb);
+        if !refused.is_empty() {
+            return Err(Failure::Sentence(format!(
+                "{path:?}: {} does not consider {}, without which its answer could be yes where it is no; accepted is a system file \
+                 without{}",
+                verb.name(),
+                refused.join(", "),
+                if refused.contains(&"task.bandwidth") {
+                    ", or with [regulator], the budget of the core, beside task.bandwidth"
+                } else {
+                    ""
+                }
+            )));
+        }
+        let not_considered = left_out(&file, verb).into_iter().map(str::to_owned).collect();
+        Ok(Reading { file, not_considered })
+    }
+}
+
+/// The first line of a report: the fields of its system file that were not considered; nothing when all were.
+pub(crate) fn first_line(not_considered: &[String]) -> String {
+    match not_considered.is_empty() {
+        true => String::new(),
+        false => format!("not considered: {}\n", not_considered.join(", ")),
+    }
+}

@@ -1,0 +1,162 @@
+//! Which verb uses which field, so that no field is ignored in silence.
+
+use toml::Value;
+
+use crate::file::SystemFile;
+
+/// A verb that takes a system file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// `memtint analyze`.
+    Analyze,
+    /// `memtint refresh`: plan, simulate and compare.
+    Refresh,
+    /// `memtint sim`.
+    Sim,
+    /// `memtint run`.
+    Run,
+    /// `memtint inspect`.
+    Inspect,
+    /// `memtint guard`.
+    Guard,
+}
+
+impl Verb {
+    /// All of them, in the order of the columns below.
+    pub const ALL: [Verb; 6] = [Verb::Analyze, Verb::Refresh, Verb::Sim, Verb::Run, Verb::Inspect, Verb::Guard];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Verb::Analyze => "analyze",
+            Verb::Refresh => "refresh",
+            Verb::Sim => "sim",
+            Verb::Run => "run",
+            Verb::Inspect => "inspect",
+            Verb::Guard => "guard",
+        }
+    }
+}
+
+/// What a verb does with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Its answer depends on it.
+    Used,
+    /// It is about something that the verb does not judge: the answer is the same with any value.
+    Apart,
+    /// The verb does not consider it, though it bears on what the verb judges: reports name it.
+    LeftOut,
+    /// As `LeftOut`; and ignoring it could turn a no into a yes, so the verb refuses the file.
+    Decisive,
+}
+
+use Use::{Apart, Decisive, LeftOut, Used};
+
+/// Each field, and its use by analyze, refresh, sim, run, inspect and guard. A table such as `[memory]` counts as one field.
+const FIELDS: &[(&str, [Use; 6])] = &[
+    ("schema", [Used, Used, Used, Used, Used, Used]),
+    ("description", [Apart, Apart, Apart, Apart, Apart, Apart]),
+    ("platform", [LeftOut, LeftOut, Used, Used, Used, Used]),
+    ("granule", [Apart, Apart, Used, Used, Used, Used]),
+    ("simulation", [Apart, Apart, Used, Apart, Apart, Apart]),
+    ("refresh", [Used, Used, LeftOut, Apart, Apart, Apart]),
+    ("regulator", [Used, Used, LeftOut, LeftOut, Apart, LeftOut]),
+    ("banks", [Used, Used, LeftOut, Apart, Apart, Apart]),
+    ("shared_banks", [Used, Used, LeftOut, Apart, Apart, Apart]),
+    ("parallel_banks", [Used, Used, LeftOut, Apart, Apart, Apart]),
+    ("memory", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("cyclic", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("color", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("server", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("task.name", [Used, Used, Used, Used, Used, Used]),
+    ("task.command", [Apart, Apart, Apart, Used, Apart, Apart]),
+    ("task.program", [Apart, Used, Used, Apart, Apart, Apart]),
+    ("task.workload", [Apart, LeftOut, Used, Apart, Apart, Apart]),
+    ("task.references", [Apart, LeftOut, Used, Apart, Apart, Apart]),
+    ("task.uncounted", [Apart, LeftOut, Used, Apart, Apart, Apart]),
+    ("task.late", [Apart, LeftOut, Used, Apart, Apart, Apart]),
+    ("task.period", [Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.wcet", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("task.deadline", [Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.phase", [Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.jitter", [Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.blocking", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("task.priority", [Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.lines", [Used, Used, LeftOut, Apart, Apart, Apart]),
+    ("task.cores", [Used, LeftOut, Used, Used, LeftOut, Used]),
+    ("task.banks", [LeftOut, LeftOut, Used, Used, Used, Apart]),
+    ("task.sets", [LeftOut, LeftOut, Used, Used, Used, Apart]),
+    ("task.node", [LeftOut, LeftOut, Used, Used, Used, Apart]),
+    ("task.ways", [LeftOut, LeftOut, Used, LeftOut, LeftOut, Apart]),
+    ("task.allocator", [Apart, Apart, Used, Apart, Apart, Apart]),
+    ("task.huge_pages", [Apart, Apart, Used, LeftOut, Apart, Apart]),
+    ("task.mode", [Apart, Apart, Used, Used, Apart, Apart]),
+    ("task.shared", [Apart, Apart, Used, Used, Apart, Apart]),
+    ("task.bandwidth", [Decisive, Decisive, Used, Used, LeftOut, Used]),
+    ("task.refresh", [Decisive, Decisive, Decisive, Used, LeftOut, LeftOut]),
+    ("task.ranks", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("task.copy", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("task.globals", [Apart, Used, LeftOut, Apart, Apart, Apart]),
+    ("task.server", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("task.copy_server", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
+];
+
+/// Lists all fields: `platform`, `task.period`, and tables such as `memory`.
+pub fn fields() -> impl Iterator<Item = &'static str> {
+    FIELDS.iter().map(|&(field, _)| field)
+}
+
+/// Lists the fields of a file that a verb uses.
+#[must_use]
+pub fn used(file: &SystemFile, verb: Verb) -> Vec<&'static str> {
+    given(file, verb, |found| found == Used)
+}
+
+/// Lists the fields of a file that a verb does not consider though they bear on what it judges.
+#[must_use]
+pub fn left_out(file: &SystemFile, verb: Verb) -> Vec<&'static str> {
+    given(file, verb, |found| matches!(found, LeftOut | Decisive))
+}
+
+/// Lists the fields of a file without which a verb could say yes where with them it is a no.
+#[must_use]
+pub fn decisive(file: &SystemFile, verb: Verb) -> Vec<&'static str> {
+    given(file, verb, |found| found == Decisive)
+}
+
+fn given(file: &SystemFile, verb: Verb, wanted: impl Fn(Use) -> bool) -> Vec<&'static str> {
+    let written = Value::try_from(file).expect("a system file has only values that TOML can hold");
+    let tasks = written.get("task").and_then(Value::as_array);
+    let is_given = |field: &str| match field.strip_prefix("task.") {
+        Some(own) => tasks.is_some_and(|tasks| tasks.iter().any(|task| task.get(own).is_some())),
+        None => written.get(field).is_some(),
+    };
+    let column = Verb::ALL.iter().position(|&other| other == verb).expect("it is one of all");
+    let fields = FIELDS.iter().filter(|(field, uses)| wanted(uses[column]) && is_given(field));
+    fields.map(|&(field, _)| field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The properties of a schema, by the name of a definition.
+    fn properties(schema: &serde_json::Value, pointer: &str) -> Vec<String> {
+        let found = schema.pointer(pointer).and_then(serde_json::Value::as_object).expect("the schema has it");
+        found.keys().cloned().collect()
+    }
+
+    #[test]
+    fn each_field_of_the_format_is_in_the_table() {
+        let schema = serde_json::to_value(crate::json_schema()).unwrap();
+        let top = properties(&schema, "/properties").into_iter().filter(|field| field != "task");
+        let tasks = properties(&schema, "/$defs/TaskEntry/properties");
+        let format: BTreeSet<String> = top.chain(tasks.iter().map(|field| format!("task.{field}"))).collect();
+        assert_eq!(format, fields().map(str::to_owned).collect());
+        assert_eq!(format.len(), FIELDS.len(), "each once");
+    }
+}
