@@ -1,10 +1,8 @@
 //! `memtint sim`: a machine and its tasks, before there is one.
 
-mod assigned;
-
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +15,9 @@ use memtint_system::Verb;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::assigned::assigned;
 use crate::Ending;
 use crate::command_watch::{CommandWatch, Rules, violation_json};
-use crate::output::{Failure, Format, print, print_json, table, write_file};
+use crate::output::{Failure, Format, print, print_json, read_configuration, table, write_file};
 use crate::parquet;
 use crate::system::{Reading, first_line};
 
@@ -32,8 +29,9 @@ use crate::system::{Reading, first_line};
     Ctrl-C. Deadline misses are counted; they do not change the status."
 )]
 pub(crate) struct SimArguments {
-    /// Scenario: machine, tasks, allocator and policy of each, duration (TOML; see scenarios/ for examples).
-    scenario: PathBuf,
+    /// System file with a table [simulation]; or a scenario, which has the fields of that table at its top (see scenarios/).
+    #[arg(value_name = "SYSTEM")]
+    system: PathBuf,
     /// Seed of everything random. Default: the scenario's.
     #[arg(long)]
     seed: Option<u64>,
@@ -41,11 +39,7 @@ pub(crate) struct SimArguments {
     /// CPUs of this machine.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// System file whose tasks are in the scenario under the same names: they get its colors, cores, mode and bandwidth instead of the
-    /// scenario's, and the file's granule.
-    #[arg(long, value_name = "SYSTEM")]
-    system: Option<PathBuf>,
-    /// Leave fields out of the scenario and of the system file: without bandwidth, nothing is regulated.
+    /// Leave fields out of the file: without bandwidth, nothing is regulated.
     #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',')]
     ignore: Vec<ScenarioField>,
     /// Directory for report.json, tasks.parquet, banks.parquet, ranks.parquet and, with budgets of bandwidth, regulators.parquet (and
@@ -71,25 +65,33 @@ enum ScenarioField {
     Bandwidth,
 }
 
+/// The scenario of a file, and the fields that a simulation does not consider.
+fn load(path: &Path) -> Result<(Scenario, Vec<String>), Failure> {
+    let text = read_configuration(path)?;
+    // Syntax errors are reported by the reader of the format.
+    let top: toml::Table = toml::from_str(&text).unwrap_or_default();
+    if top.is_empty() || top.contains_key("device") {
+        let base = path.parent().unwrap_or(Path::new(""));
+        return Ok((Scenario::parse(&text, &path.display().to_string(), base)?, Vec::new()));
+    }
+    let reading = Reading::of_text(&text, path, Verb::Sim)?;
+    Ok((Scenario::of_system(&reading.file, path)?, reading.not_considered))
+}
+
 pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
-    let mut scenario = Scenario::load(&arguments.scenario)?;
+    let (mut scenario, not_considered) = load(&arguments.system)?;
     if let Some(seed) = arguments.seed {
         scenario = scenario.with_seed(seed);
     }
     let ignored = arguments.ignore.contains(&ScenarioField::Bandwidth);
     if ignored {
-        if scenario.file().bandwidth.is_none() && arguments.system.is_none() {
+        if scenario.file().bandwidth.is_none() {
             return Err(Failure::Sentence(format!(
                 "scenario {:?}: --ignore bandwidth is given, and there is no bandwidth",
                 scenario.origin()
             )));
         }
         scenario = scenario.changed(|file| file.bandwidth = None)?;
-    }
-    let mut not_considered = Vec::new();
-    if let Some(file) = &arguments.system {
-        not_considered = Reading::new(file, Verb::Sim)?.not_considered;
-        scenario = assigned(&scenario, file, ignored)?;
     }
     if arguments.print_config {
         return print_config(&scenario, format);

@@ -2,6 +2,7 @@
 
 mod bandwidth;
 mod server;
+mod system;
 mod table;
 mod timetable;
 
@@ -332,6 +333,17 @@ pub enum AllocatorName {
 }
 
 impl AllocatorName {
+    /// All of them.
+    pub const ALL: [AllocatorName; 7] = [
+        AllocatorName::Buddy,
+        AllocatorName::Palloc,
+        AllocatorName::Bpm,
+        AllocatorName::Camc,
+        AllocatorName::Tintmalloc,
+        AllocatorName::Hybrid,
+        AllocatorName::Tinted,
+    ];
+
     /// The name, as in files.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -75,56 +75,57 @@ fn a_promise_that_is_not_kept_is_a_no_and_budgets_that_cannot_be_are_refused() {
     assert!(message.contains("--ignore bandwidth is given, and there is no bandwidth"), "{message}");
 }
 
-/// Colors and budgets of a plan, judged before anything enforces them.
+/// Colors and budgets of a system file, judged before anything enforces them.
 #[test]
-fn a_plan_gives_the_tasks_of_a_scenario_colors_and_bandwidth() {
-    const SCENARIO: &str = "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"4 ms\"\n\
-        [cores]\ncount = 4\nmhz = 3000\n[caches]\nl1 = { size = \"32 KiB\", ways = 8 }\n\
-        latency_cycles = [4, 12, 42, 60, 120]\n[system]\nfault = \"0 ns\"\n\
-        [[task]]\nname = \"control\"\ncore = 0\nworkload = { kind = \"bandwidth\", size = \"16 MiB\" }\n\
-        [[task]]\nname = \"video\"\ncore = 1\nworkload = { kind = \"bandwidth\", size = \"16 MiB\" }\n";
-    let plan = |control: &str, video: &str| {
+fn a_system_file_is_simulated_with_its_colors_and_bandwidth() {
+    let system = |control: &str, video: &str| {
         format!(
-            "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\n[[task]]\nname = \"control\"\nbanks = \"0-7\"\ncores = \"2\"\n{control}\n\
-             [[task]]\nname = \"video\"\nbanks = \"8-15\"\n{video}\n"
+            "platform = \"skl-e3-1220v5-4x4g\"\n\
+             [simulation]\ndevice = \"ddr4-2400\"\nduration = \"4 ms\"\ncores = {{ count = 4, mhz = 3000 }}\n\
+             caches = {{ l1 = {{ size = \"32 KiB\", ways = 8 }}, latency_cycles = [4, 12, 42, 60, 120] }}\n\
+             system = {{ fault = \"0 ns\" }}\n\
+             [[task]]\nname = \"control\"\nbanks = \"0-7\"\ncores = \"2\"\nwcet = \"1 ms\"\n\
+             workload = {{ kind = \"bandwidth\", size = \"16 MiB\" }}\n{control}\n\
+             [[task]]\nname = \"video\"\nbanks = \"8-15\"\ncores = \"1\"\n\
+             workload = {{ kind = \"bandwidth\", size = \"16 MiB\" }}\n{video}\n"
         )
     };
-    let scratch = Scratch::new("planned");
-    let scenario = scratch.file("scenario.toml", SCENARIO);
+    let scratch = Scratch::new("simulated");
     let budget = |size: &str, period: u32| format!("bandwidth = {{ budget = \"{size}\", period = \"{period} us\" }}");
-    let sound = scratch.file("plan.toml", &plan(&budget("512 KiB", 1000), &budget("256 KiB", 1000)));
-    let report = json(&["sim", &scenario, "--system", &sound]);
+    let sound = scratch.file("system.toml", &system(&budget("512 KiB", 1000), &budget("256 KiB", 1000)));
+    let report = json(&["sim", &sound]);
+    assert_eq!(report["not_considered"], serde_json::json!(["task.wcet"]));
     let regulators = report["bandwidth"]["regulators"].as_array().unwrap();
     let of = |name: &str| regulators.iter().map(|regulator| regulator[name].clone()).collect::<Vec<_>>();
     assert_eq!(of("subject"), ["task control", "task video"]);
     assert_eq!((of("budget"), &report["tasks"][0]["cores"]), (vec![8192.into(), 4096.into()], &Value::from("2")));
     let rate = |task: usize| report["tasks"][task]["read_bytes_per_second"].as_f64().unwrap() / 1e6;
     assert!((rate(0) / 524.3 - 1.0).abs() < 0.02 && (rate(1) / 262.1 - 1.0).abs() < 0.02, "{} {}", rate(0), rate(1));
-    let free = json(&["sim", &scenario, "--system", &sound, "--ignore", "bandwidth"]);
+    let free = json(&["sim", &sound, "--ignore", "bandwidth"]);
     assert!(free.get("bandwidth").is_none() && free["tasks"][0]["read_bytes_per_second"].as_f64().unwrap() > 2e9);
-    let printed = String::from_utf8(run(&["sim", &scenario, "--system", &sound, "--print-config"]).stdout).unwrap();
+    let printed = String::from_utf8(run(&["sim", &sound, "--print-config"]).stdout).unwrap();
     assert!(printed.contains("banks = \"8-15\"") && printed.contains("budget = "), "{printed}");
     for (control, video, words) in [
         (budget("512 KiB", 1000), budget("256 KiB", 500), "\"video\": bandwidth.period is 500 us; accepted is 1 ms"),
         (budget("900 KiB", 1000), budget("256 KiB", 1000), "the sum of all budgets"),
         (String::new(), "refresh = \"0\"".to_owned(), "sim does not consider task.refresh"),
+        (String::new(), "period = \"1 ms\"".to_owned(), "task \"video\": references is missing"),
         (
             String::new(),
-            "[[task]]\nname = \"other\"\nsets = \"0\"\nshared = true".to_owned(),
-            "\"other\" is not in the scenario",
+            "[[task]]\nname = \"other\"\nbanks = \"9\"\nworkload = { kind = \"stream\", size = \"3 MiB\" }".to_owned(),
+            "task \"other\": colors is bank classes 9, which task \"video\" has, too",
         ),
     ] {
-        let shared = if video.contains("other") { "shared = true\n" } else { "" };
-        let text = plan(&(shared.to_owned() + &control), &(shared.to_owned() + &video));
-        let output = run(&["sim", &scenario, "--system", &scratch.file("wrong.toml", &text)]);
+        let output = run(&["sim", &scratch.file("wrong.toml", &system(&control, &video))]);
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(message.contains(words), "{message}");
     }
-    let elsewhere = plan("", "").replace("skl-e3-1220v5-4x4g", "haswell-e3-1230");
-    let output = run(&["sim", &scenario, "--system", &scratch.file("elsewhere.toml", &elsewhere)]);
+    let without =
+        system("", "").replace("device = \"ddr4-2400\"\n", "").replace("[simulation]", "[simulation]\ntask = 1");
+    let output = run(&["sim", &scratch.file("wrong.toml", &without)]);
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains("accepted is the scenario's, \"skl-e3-1220v5-4x4g\""), "{message}");
+    assert!(message.contains("simulation.task is given; accepted is tables [[task]] of the file"), "{message}");
 }
 
 /// PC6400, the modules of the slides.

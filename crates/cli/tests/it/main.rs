@@ -16,4 +16,5 @@ mod reproduce;
 mod scratch;
 mod sim;
 mod stock_kernel;
+mod system;
 mod trace;

@@ -1,0 +1,187 @@
+//! Is one file taken by every verb, and is each field of it either used or named?
+//!
+//! `cargo test -p memtint-cli --test it system::`
+
+use std::process::{Command, Output};
+
+use memtint_system::{SystemFile, Verb, decisive, fields, left_out, used};
+use serde_json::{Value, json};
+
+use crate::scratch::Scratch;
+
+fn memtint(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_memtint")).args(arguments).output().expect("cargo builds it")
+}
+
+fn json_of(arguments: &[&str]) -> Value {
+    let output = memtint(&[&["--format", "json"], arguments].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
+}
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/control-and-streams.toml");
+
+#[test]
+fn the_example_has_one_verdict_by_analysis_and_in_simulation() {
+    let analyzed = json_of(&["analyze", EXAMPLE, "--core", "0"]);
+    assert_eq!((&analyzed["schedulable"], analyzed["tasks"].as_array().unwrap().len()), (&json!(true), 1));
+    let left_out = json!(["platform", "task.banks", "tasks of other cores (stream-1, stream-2, stream-3)"]);
+    assert_eq!(analyzed["not_considered"], left_out);
+    let text = std::fs::read_to_string(EXAMPLE).unwrap();
+    let short = text.replace("\"20 ms\"", "\"6 ms\"").replace("alone = true", "alone = false");
+    let simulated = json_of(&["sim", &Scratch::new("example").file("short.toml", &short)]);
+    let control = &simulated["tasks"][0];
+    assert_eq!((&control["jobs"], &control["deadline_misses"]), (&json!(3), &json!(0)), "{control}");
+    // One job takes longer than a third of a period allows.
+    let late = short.replace("deadline = \"1.8 ms\"", "deadline = \"600 us\"");
+    let scratch = Scratch::new("late");
+    let late = scratch.file("late.toml", &late);
+    assert_eq!(memtint(&["analyze", &late, "--core", "0"]).status.code(), Some(1));
+    assert_eq!(json_of(&["sim", &late])["tasks"][0]["deadline_misses"], json!(3));
+}
+
+#[test]
+fn tasks_of_several_cores_are_analyzed_core_by_core() {
+    let refused = |core: &[&str], words: &str| {
+        let output = memtint(&[&["analyze", EXAMPLE], core].concat());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(words), "{message}");
+    };
+    refused(&[], "--core is missing; accepted is one of the cores that have tasks: 0, 1, 2, 3");
+    refused(&["--core", "4"], "--core is 4; accepted is a core that has tasks: 0, 1, 2, 3");
+    refused(&["--core", "1"], "task \"stream-1\": missing: period (a time such as \"20 ms\"), wcet");
+}
+
+#[test]
+fn check_and_schema_describe_the_format() {
+    let checked = json_of(&["system", "check", EXAMPLE]);
+    let run = checked["verbs"].as_array().unwrap().iter().find(|verb| verb["verb"] == "run").unwrap();
+    assert_eq!(run["not_considered"], json!(["task.period", "task.wcet", "task.deadline"]));
+    let schema = json_of(&["system", "schema"]);
+    let minimum = &schema["$defs"]["TaskEntry"]["properties"]["lines"]["minimum"];
+    assert_eq!((&schema["additionalProperties"], minimum), (&json!(false), &json!(1)));
+}
+
+/// Two tasks, with everything that a scheduler of `analyze` takes.
+const BASE: &str = "[[task]]\nname = \"a\"\nperiod = \"10 ms\"\nwcet = \"2 ms\"\nlines = 1000\nserver = \"S1\"\n\
+    copy_server = \"S2\"\n\n\
+    [[task]]\nname = \"b\"\nperiod = \"40 ms\"\nwcet = \"2 ms\"\nlines = 1000\nserver = \"S2\"\n\n\
+    [memory]\nranks = 4\ndensity = 1\nretention = \"64 ms\"\n\n\
+    [[color]]\nname = \"c1\"\nranks = \"0-1\"\nphase = \"32 ms\"\n\n[[color]]\nname = \"c2\"\nranks = \"2-3\"\n\n\
+    [[server]]\nname = \"S1\"\ncolor = \"c1\"\nperiod = \"4 ms\"\nbudget = \"2 ms\"\n\n\
+    [[server]]\nname = \"S2\"\ncolor = \"c2\"\nperiod = \"4 ms\"\nbudget = \"2 ms\"\n";
+
+/// A value of each field: a line for the top of the file or for its first task, or a replacement.
+fn with(field: &str) -> String {
+    let cores = "[{ regulator = { period = \"1 ms\", lines = 10 } }]";
+    let top = |line: &str| format!("{line}\n{BASE}");
+    let task = |line: &str| BASE.replacen("name = \"a\"\n", &format!("name = \"a\"\n{line}\n"), 1);
+    let changed = |from: &str, to: &str| {
+        assert!(BASE.contains(from), "{from}");
+        BASE.replacen(from, to, 1)
+    };
+    match field {
+        "schema" => top("schema = 1"),
+        "description" => top("description = \"two tasks\""),
+        "platform" => top("platform = \"nehalem-w3530\""),
+        "granule" => top("granule = \"64K\""),
+        "simulation" => top("simulation = { device = \"ddr4-2400\" }"),
+        "refresh" => {
+            top("refresh = { mode = \"auto\", interval = \"7.8 us\", duration = \"350 ns\", reopen = \"28 ns\" }")
+        }
+        "regulator" => top("regulator = { period = \"1 ms\", lines = 800 }"),
+        "banks" => top(&format!(
+            "banks = {{ request_delay = \"40 ns\", private_banks = true, requests_at_once_max = 1, core = {cores} }}"
+        )),
+        "shared_banks" => top(&format!(
+            "shared_banks = {{ request_delay = \"40 ns\", hit = \"10 ns\", conflict = \"60 ns\", overtaking_each_request = 16, \
+             requests_at_once_max = 1, sharer = {cores} }}"
+        )),
+        "parallel_banks" => {
+            top("parallel_banks = { read_delay = \"40 ns\", write_delay = \"30 ns\", turn = \"20 ns\", \
+             write_entries = 32, drain_at = 26, drain_to = 6, requests_at_once_max = 10, private_banks = true, \
+             write_back = true, core = [{ requests_at_once_max = 8 }] }")
+        }
+        "memory" => changed("density = 1", "density = 8"),
+        "cyclic" => top("cyclic = { slice_cost = \"2 us\" }"),
+        "color" => changed("phase = \"32 ms\"", "phase = \"16 ms\""),
+        "server" => changed("budget = \"2 ms\"", "budget = \"1 ms\""),
+        "task.name" => changed("name = \"a\"", "name = \"x\""),
+        "task.command" => task("command = [\"true\"]"),
+        "task.program" => task("program = \"refresh/lms\""),
+        "task.workload" => task("workload = { kind = \"stream\", size = \"3 MiB\" }"),
+        "task.references" => task("references = 10"),
+        "task.uncounted" => task("uncounted = 1"),
+        "task.late" => task("late = \"give-up\""),
+        "task.period" => changed("period = \"10 ms\"", "period = \"8 ms\""),
+        "task.wcet" => changed("wcet = \"2 ms\"", "wcet = \"1 ms\""),
+        "task.deadline" => task("deadline = \"9 ms\""),
+        "task.phase" => task("phase = \"1 ms\""),
+        "task.jitter" => task("jitter = \"1 ms\""),
+        "task.blocking" => task("blocking = \"1 ms\""),
+        "task.priority" => task("priority = 1"),
+        "task.lines" => changed("lines = 1000", "lines = 2000") + "\n[regulator]\nperiod = \"1 ms\"\nlines = 800\n",
+        "task.cores" => task("cores = \"0\""),
+        "task.banks" => task("banks = \"0-3\""),
+        "task.sets" => task("sets = \"0\""),
+        "task.node" => task("node = \"0\""),
+        "task.ways" => task("ways = \"0-3\""),
+        "task.allocator" => task("allocator = \"buddy\""),
+        "task.huge_pages" => task("huge_pages = true"),
+        "task.mode" => task("mode = \"soft\""),
+        "task.shared" => task("shared = true"),
+        "task.bandwidth" => task("bandwidth = { budget = \"1 MiB\", period = \"1 ms\" }"),
+        "task.refresh" => task("refresh = \"0\""),
+        "task.ranks" => task("ranks = 3"),
+        "task.copy" => task("copy = \"100 us\""),
+        "task.globals" => task("globals = \"16 KiB\""),
+        "task.server" => changed("server = \"S1\"\ncopy_server = \"S2\"\n", "server = \"S2\"\n"),
+        "task.copy_server" => {
+            changed("lines = 1000\nserver = \"S2\"\n", "lines = 1000\nserver = \"S2\"\ncopy_server = \"S1\"\n")
+        }
+        other => panic!("{other} has no value here"),
+    }
+}
+
+/// What each scheduler answers, without the list of what it does not consider; and that list.
+fn answers(scratch: &Scratch, text: &str) -> (Vec<String>, Vec<String>) {
+    let file = scratch.file("tasks.toml", text);
+    let (mut answers, mut left_out) = (Vec::new(), Vec::new());
+    for scheduler in ["rm", "fp", "cyclic", "colored-refresh", "crs"] {
+        let output = memtint(&["--format", "json", "analyze", &file, "--scheduler", scheduler, "--jobs", "100"]);
+        let mut report: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        let listed = report.as_object_mut().and_then(|report| report.remove("not_considered"));
+        left_out.extend(listed.iter().filter_map(Value::as_array).flatten().map(ToString::to_string));
+        answers.push(format!("{:?} {report} {}", output.status.code(), String::from_utf8_lossy(&output.stderr)));
+    }
+    (answers, left_out)
+}
+
+/// The promise of every report: what is not used is named, what is neither changes nothing.
+#[test]
+fn analyze_uses_each_field_or_names_it() {
+    let scratch = Scratch::new("fields");
+    let (base, _) = answers(&scratch, BASE);
+    let lines = answers(&scratch, &format!("{BASE}\n[regulator]\nperiod = \"1 ms\"\nlines = 800\n")).0;
+    for field in fields() {
+        let text = with(field);
+        let file = SystemFile::parse(&text, field).unwrap_or_else(|error| panic!("{error}"));
+        let (found, named) = answers(&scratch, &text);
+        let base = if field == "task.lines" { &lines } else { &base };
+        let named = named.contains(&json!(field).to_string());
+        let is_in = |fields: Vec<&str>| fields.contains(&field);
+        if is_in(decisive(&file, Verb::Analyze)) {
+            for answer in found {
+                let refused = answer.starts_with("Some(2)") && answer.contains(&format!("does not consider {field}"));
+                assert!(refused, "{answer}");
+            }
+        } else if is_in(left_out(&file, Verb::Analyze)) {
+            assert_eq!((&found, named), (base, true), "{field}");
+        } else if is_in(used(&file, Verb::Analyze)) {
+            // The only version changes no answer.
+            assert!(&found != base || field == "schema", "{field} is used, and changes nothing");
+        } else {
+            assert_eq!((&found, named), (base, false), "{field}");
+        }
+    }
+}
