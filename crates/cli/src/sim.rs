@@ -29,7 +29,7 @@ use crate::system::{Reading, first_line};
     Ctrl-C. Deadline misses are counted; they do not change the status."
 )]
 pub(crate) struct SimArguments {
-    /// System file with a table [simulation]; or a scenario, which has the fields of that table at its top (see scenarios/).
+    /// System file with a table `[simulation]`; or a scenario, which has the fields of that table at its top (see scenarios/).
     #[arg(value_name = "SYSTEM")]
     system: PathBuf,
     /// Seed of everything random. Default: the scenario's.

@@ -135,7 +135,7 @@ fn number_density(set: &mut Value) {
 ///
 /// # Errors
 ///
-/// [`ReproduceError::TaskSet`] and [`ReproduceError::Analysis`]: a set that a method does not take.
+/// [`ReproduceError::System`] and [`ReproduceError::Analysis`]: a set that a method does not take.
 pub(crate) fn run(all: &[Ready]) -> Result<Answers, ReproduceError> {
     let mut answers = BTreeMap::new();
     for ready in all {
