@@ -6,6 +6,7 @@ use memtint_sched::{
 };
 use memtint_system::{
     AtOnce, BanksEntry, OtherCoreEntry, ParallelBanksEntry, Place, SharedBanksEntry, SystemError, SystemFile, TIME,
+    TaskEntry, Verb, left_out, used,
 };
 
 use crate::tasks::{or_zero, regulator, task_set};
@@ -107,6 +108,28 @@ fn parallel(entry: &ParallelBanksEntry, file: &Place, donated: u64) -> Result<Pa
     })
 }
 
+/// Fields of a task of another core: those that bound its requests.
+const OF_OTHERS: [&str; 9] = [
+    "task.name",
+    "task.period",
+    "task.wcet",
+    "task.deadline",
+    "task.phase",
+    "task.jitter",
+    "task.blocking",
+    "task.priority",
+    "task.lines",
+];
+
+/// Refuses fields that bound no requests: nothing considers them for other cores.
+fn only_requests(task: &TaskEntry, place: &Place) -> Result<(), SystemError> {
+    let alone = SystemFile { tasks: vec![task.clone()], ..SystemFile::default() };
+    let given = Verb::ALL.into_iter().flat_map(|verb| used(&alone, verb).into_iter().chain(left_out(&alone, verb)));
+    let Some(field) = given.into_iter().find(|field| !OF_OTHERS.contains(field)) else { return Ok(()) };
+    let accepted = OF_OTHERS.map(|field| field.trim_start_matches("task.")).join(", ");
+    Err(place.refuse(field, Some(&"given"), &format!("only {accepted} of a task of another core")))
+}
+
 fn at_once(given: Option<AtOnce>) -> u32 {
     given.map_or(1, AtOnce::get_u32)
 }
@@ -124,6 +147,9 @@ fn neighbours(
         }
         if let Some(found) = core.regulator.as_ref().and_then(|own| own.guaranteed) {
             return Err(place.refuse("regulator.guaranteed", Some(&found.get()), "none: it is that of [regulator]"));
+        }
+        for task in &core.tasks {
+            only_requests(task, &place)?;
         }
         let tasks = (!core.tasks.is_empty()).then(|| task_set(&place, &core.tasks)).transpose()?;
         let regulator = core.regulator.as_ref().map(|own| regulator(own, &place)).transpose()?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use memtint_system::{Place, SystemError, SystemFile, TaskEntry, Text};
 use memtint_units::IndexList;
 
-/// Takes the tasks of one core from a file, and names the others; `name` is what messages call the file.
+/// Takes the tasks of one core from a file, and names the others with their cores; `name` is what messages call the file.
 ///
 /// Scheduling is partitioned: a task runs on one core. Tasks without `cores` are those of the one core that there is.
 ///
@@ -13,7 +13,11 @@ use memtint_units::IndexList;
 ///
 /// [`SystemError::Value`] when tasks of the file have several cores and none is named, when the named core has no task, and for a
 /// task that may run on several cores, or on any beside tasks that have one.
-pub fn on_core(file: &SystemFile, name: &str, wanted: Option<u32>) -> Result<(SystemFile, Vec<String>), SystemError> {
+pub fn on_core(
+    file: &SystemFile,
+    name: &str,
+    wanted: Option<u32>,
+) -> Result<(SystemFile, Vec<(u32, String)>), SystemError> {
     let place = Place::new(name);
     let of = |task: &TaskEntry| task.name.as_ref().map_or(String::new(), |name| name.as_str().to_owned());
     if wanted.is_none() && file.tasks.iter().all(|task| task.cores.is_none()) {
@@ -42,7 +46,7 @@ pub fn on_core(file: &SystemFile, name: &str, wanted: Option<u32>) -> Result<(Sy
     let (mut own, mut elsewhere) = (file.clone(), Vec::new());
     own.tasks.clear();
     for (task, &on) in file.tasks.iter().zip(&cores) {
-        if on == core { own.tasks.push(task.clone()) } else { elsewhere.push(of(task)) }
+        if on == core { own.tasks.push(task.clone()) } else { elsewhere.push((on, of(task))) }
     }
     Ok((own, elsewhere))
 }

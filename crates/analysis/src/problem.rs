@@ -4,7 +4,7 @@ use memtint_sched::crs::{Copied, Core, RankGroup, Server, System};
 use memtint_sched::cyclic::{self, Footprint, Frames, Problem};
 use memtint_sched::{Form, Policy, Preemption, Priorities, TaskSet};
 use memtint_system::{Place, SystemError};
-use memtint_units::Picoseconds;
+use memtint_units::{IndexList, Picoseconds};
 use num_integer::Integer;
 
 use crate::refresh::{Inside, Memory};
@@ -169,6 +169,12 @@ impl TaskSystem {
             let place = self.task_place(index);
             let server =
                 task.server.ok_or_else(|| place.refuse("server", None, "the name of a server of this file"))?;
+            let core = self.servers[server].core;
+            let own = self.written.tasks.get(index).and_then(|entry| entry.cores.as_ref());
+            if let Some(cores) = own.filter(|cores| **cores != IndexList::Only(vec![(core, core)])) {
+                let accepted = format!("{core}, the core of server {:?}", self.servers[server].name);
+                return Err(place.refuse_text("cores", &cores.to_string(), &accepted));
+            }
             for server in [Some(server), task.copy_server].into_iter().flatten() {
                 let color = &self.colors[self.servers[server].color];
                 if task.ranks as usize > color.ranks.len() {

@@ -96,7 +96,10 @@ pub struct ServerSpec {
 impl Memory {
     pub(crate) fn of(entry: &MemoryEntry, file: &Place) -> Result<Memory, SystemError> {
         let place = file.table("memory");
-        place.need(&[("ranks", entry.ranks.is_some(), "a whole number, 1 to 64")])?;
+        place.need(&[
+            ("ranks", entry.ranks.is_some(), "a whole number, 1 to 64"),
+            ("t_rfc", entry.t_rfc.is_some() || entry.density.is_some(), "a time, or density in gigabits of a chip"),
+        ])?;
         let gigabits = |number: u64| Density::ALL.into_iter().find(|density| u64::from(density.gigabits()) == number);
         let density = match entry.density.map(Count::get) {
             None => None,
@@ -111,7 +114,7 @@ impl Memory {
             (Some(_), Some(t_rfc)) => {
                 return Err(place.refuse_text("t_rfc", &t_rfc.0.to_string(), "either t_rfc or density"));
             }
-            (None, None) => return Err(place.refuse("t_rfc", None, "either t_rfc or density")),
+            (None, None) => unreachable!("one of them is needed"),
         };
         Ok(Memory {
             ranks: entry.ranks.map_or(1, |ranks| ranks.get() as u32),

@@ -39,7 +39,7 @@ pub struct TaskSystem {
     /// Servers.
     pub servers: Vec<ServerSpec>,
     /// The file that it was made from.
-    written: SystemFile,
+    pub(crate) written: SystemFile,
 }
 
 /// Properties of a task beyond [`TaskSpec`].

@@ -8,12 +8,13 @@ pub(crate) mod outcome;
 mod priority;
 mod servers;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_analysis::{Cyclic, TaskSystem, on_core};
+use memtint_analysis::{TaskSystem, on_core};
 use memtint_sched::{AnalysisLimits, Form, Interference, Refresh};
-use memtint_system::Verb;
+use memtint_system::{SystemFile, Verb, used};
 
 use self::outcome::{Answer, Outcome};
 use crate::Ending;
@@ -49,6 +50,9 @@ pub(crate) struct AnalyzeArguments {
     /// Core to analyze, where the file's tasks have several.
     #[arg(long, value_name = "CPU")]
     core: Option<u32>,
+    /// Leave something out that could make a yes a no; the report says so.
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
+    ignore: Vec<Ignorable>,
     /// Jobs that have begun are not interrupted by others.
     #[arg(long)]
     nonpreemptive: bool,
@@ -66,6 +70,13 @@ pub(crate) struct AnalyzeArguments {
     /// Formulas corrected, or as printed in the dissertation, which answers nothing: for comparison.
     #[arg(long, value_enum, default_value_t = FormChoice::Corrected)]
     form: FormChoice,
+}
+
+/// What can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Ignorable {
+    /// Tasks of other cores: WCETs include the delay by their requests.
+    OtherCores,
 }
 
 /// Which form of published formulas.
@@ -109,18 +120,17 @@ struct Question<'a> {
 pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     let Reading { file, mut not_considered } = Reading::new(&arguments.system, Verb::Analyze)?;
     let name = format!("{:?}", arguments.system);
+    let given = used(&file, Verb::Analyze);
+    let mut beside = false;
     let file = match arguments.scheduler {
         // Servers have cores.
-        Scheduler::Crs => {
-            if file.tasks.iter().any(|task| task.cores.is_some()) {
-                not_considered.push("task.cores".to_owned());
-            }
-            file
-        }
+        Scheduler::Crs => file,
         _ => {
             let (file, elsewhere) = on_core(&file, &name, arguments.core)?;
             if !elsewhere.is_empty() {
-                not_considered.push(format!("tasks of other cores ({})", elsewhere.join(", ")));
+                considerable(arguments, &file, &name, &elsewhere)?;
+                not_considered.push(format!("tasks of other cores ({})", names(&elsewhere)));
+                beside = arguments.ignore.contains(&Ignorable::OtherCores);
             }
             file
         }
@@ -150,8 +160,11 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     if let (Some(refresh), Some(memory)) = (derived, &file.memory) {
         outcome.refresh_from_memory(&refresh, memory.t_rfc);
     }
-    not_considered.extend(unused(&file, arguments.scheduler, derived.is_some()).into_iter().map(str::to_owned));
+    not_considered.extend(unused(&given, arguments.scheduler, derived.is_some()));
     outcome.not_considered = not_considered;
+    if beside {
+        outcome.assumptions.push("WCETs include the delay by requests of other cores".to_owned());
+    }
     if let Some(path) = &arguments.svg {
         match &outcome.witness {
             Ok(witness) => write_file(path, &gantt::picture(witness, outcome.scheduler).svg())?,
@@ -219,16 +232,56 @@ fn derive_refresh(file: &mut TaskSystem, scheduler: Scheduler) -> Result<Option<
     Ok(Some(refresh))
 }
 
-/// The tables of a file that mean nothing for a scheduler.
-fn unused(file: &TaskSystem, scheduler: Scheduler, derived: bool) -> Vec<&'static str> {
-    let tables = [
-        ("memory", file.memory.is_some() && !derived, [Scheduler::ColoredRefresh, Scheduler::Crs].as_slice()),
-        ("cyclic", file.cyclic != Cyclic::default(), &[Scheduler::Cyclic, Scheduler::ColoredRefresh]),
-        ("color", !file.colors.is_empty(), &[Scheduler::Crs]),
-        ("server", !file.servers.is_empty(), &[Scheduler::Crs]),
+/// Which schedulers use a field that is not used by all of them.
+const READERS: [(&str, &[Scheduler]); 9] = [
+    ("memory", &[Scheduler::ColoredRefresh, Scheduler::Crs]),
+    ("cyclic", &[Scheduler::Cyclic, Scheduler::ColoredRefresh]),
+    ("color", &[Scheduler::Crs]),
+    ("server", &[Scheduler::Crs]),
+    ("task.priority", &[Scheduler::Fp, Scheduler::Crs]),
+    ("task.ranks", &[Scheduler::ColoredRefresh, Scheduler::Crs]),
+    ("task.copy", &[Scheduler::ColoredRefresh, Scheduler::Crs]),
+    ("task.server", &[Scheduler::Crs]),
+    ("task.copy_server", &[Scheduler::Crs]),
+];
+
+/// The given fields that mean nothing for a scheduler.
+fn unused(given: &[&'static str], scheduler: Scheduler, derived: bool) -> impl Iterator<Item = String> {
+    let unused = READERS.iter().filter(move |(field, readers)| {
+        given.contains(field) && !readers.contains(&scheduler) && !(derived && *field == "memory")
+    });
+    unused.map(|(field, _)| (*field).to_owned())
+}
+
+fn names(tasks: &[(u32, String)]) -> String {
+    tasks.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Refuses to leave out tasks of other cores, which could make a yes a no: unless a table has their cores' requests, or the user has
+/// put what they cost into the WCETs.
+fn considerable(
+    arguments: &AnalyzeArguments,
+    file: &SystemFile,
+    name: &str,
+    elsewhere: &[(u32, String)],
+) -> Result<(), Failure> {
+    let cores: BTreeSet<u32> = elsewhere.iter().map(|&(core, _)| core).collect();
+    let listed = [
+        file.banks.as_ref().map(|table| table.core.len()),
+        file.shared_banks.as_ref().map(|table| table.core.len() + table.sharer.len()),
+        file.parallel_banks.as_ref().map(|table| table.core.len()),
     ];
-    let unused = tables.into_iter().filter(|&(_, there, readers)| there && !readers.contains(&scheduler));
-    unused.map(|(table, _, _)| table).collect()
+    let listed = listed.into_iter().flatten().max().unwrap_or(0);
+    if listed >= cores.len() || arguments.ignore.contains(&Ignorable::OtherCores) {
+        return Ok(());
+    }
+    Err(Failure::Sentence(format!(
+        "{name}: tasks of {} other cores ({}) delay core {} by their requests, and {listed} of these cores are in a table; accepted is \
+         [banks], [shared_banks] or [parallel_banks] with each of them, or --ignore other-cores where WCETs include that delay",
+        cores.len(),
+        names(elsewhere),
+        arguments.core.map_or_else(String::new, |core| core.to_string())
+    )))
 }
 
 /// Refuses options that mean nothing for a scheduler.

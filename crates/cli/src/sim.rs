@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use memtint_dram::Device;
 use memtint_sim::report::{BandwidthReport, End, RegulatorReport, ServerReport, TaskReport};
+use memtint_sim::scenario::SchedulingName;
 use memtint_sim::{Report, Scenario, Watch, simulate, simulate_watched};
 use memtint_system::Verb;
 use serde::Serialize;
@@ -70,12 +71,18 @@ fn load(path: &Path) -> Result<(Scenario, Vec<String>), Failure> {
     let text = read_configuration(path)?;
     // Syntax errors are reported by the reader of the format.
     let top: toml::Table = toml::from_str(&text).unwrap_or_default();
-    if top.is_empty() || top.contains_key("device") {
+    let is_scenario = ["device", "duration", "cores"].iter().any(|field| top.contains_key(*field));
+    if is_scenario && !top.contains_key("simulation") {
         let base = path.parent().unwrap_or(Path::new(""));
         return Ok((Scenario::parse(&text, &path.display().to_string(), base)?, Vec::new()));
     }
     let reading = Reading::of_text(&text, path, Verb::Sim)?;
-    Ok((Scenario::of_system(&reading.file, path)?, reading.not_considered))
+    let (scenario, mut not_considered) = (Scenario::of_system(&reading.file, path)?, reading.not_considered);
+    let by_priority = scenario.file().system.scheduling == SchedulingName::FixedPriority;
+    if !by_priority && reading.file.tasks.iter().any(|task| task.priority.is_some()) {
+        not_considered.push("task.priority".to_owned());
+    }
+    Ok((scenario, not_considered))
 }
 
 pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {

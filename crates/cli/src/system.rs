@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use memtint_system::{SystemFile, Verb as Reader, decisive, left_out, used};
+use memtint_system::{BandwidthEntry, SystemFile, Verb as Reader, decisive, left_out, used};
 use serde_json::json;
 
 use crate::Ending;
@@ -76,12 +76,26 @@ fn check(path: &Path, format: Format) -> Ending {
     done(&text)
 }
 
+/// Bytes of a cache line, of which `[regulator]` counts.
+const LINE: u64 = 64;
+
 /// Fields that a verb does not consider and must not ignore.
 fn refused_because_of(file: &SystemFile, verb: Reader) -> Vec<&'static str> {
     let mut fields = decisive(file, verb);
-    // The budget is in `[regulator]` then.
-    fields.retain(|&field| field != "task.bandwidth" || file.regulator.is_none());
+    fields.retain(|&field| field != "task.bandwidth" || verb != Reader::Analyze || !regulator_is_within_budgets(file));
     fields
+}
+
+/// Whether the core of `[regulator]` gets no more than each task with a bandwidth: then the analysis considers these budgets.
+fn regulator_is_within_budgets(file: &SystemFile) -> bool {
+    let Some((period, lines)) = file.regulator.as_ref().and_then(|own| own.period.zip(own.lines)) else { return false };
+    let kind = file.regulator.as_ref().and_then(|own| own.kind).unwrap_or_default();
+    let budgets = file.tasks.iter().filter_map(|task| task.bandwidth);
+    let within = |budget: BandwidthEntry| {
+        let bytes = lines.get().checked_mul(LINE);
+        budget.period == period && budget.kind == kind && bytes.is_some_and(|bytes| bytes <= budget.budget.bytes())
+    };
+    budgets.into_iter().all(within)
 }
 
 /// A system file that a verb reads, and the fields that it does not consider.
@@ -112,10 +126,10 @@ impl Reading {
                  without{}",
                 verb.name(),
                 refused.join(", "),
-                if refused.contains(&"task.bandwidth") {
-                    ", or with [regulator], the budget of the core, beside task.bandwidth"
-                } else {
-                    ""
+                match verb == Reader::Analyze && refused.contains(&"task.bandwidth") {
+                    true =>
+                        ", or with [regulator] of the same period and kind and no more lines (of 64 bytes) than task.bandwidth",
+                    false => "",
                 }
             )));
         }

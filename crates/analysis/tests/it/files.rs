@@ -108,7 +108,7 @@ fn every_mistake_is_named() {
         ("priority", "prio", "file: task \"cnt\": \"prio\" is no field; the nearest is \"priority\""),
         ("\"fgr2\"", "\"fgr3\"", "file: refresh: mode is \"fgr3\"; accepted is one of \"auto\", \"fgr2\", \"fgr4\""),
         ("density = 16", "density = 12", "file: memory: density is 12; accepted is gigabits of a chip: 1, 2,"),
-        ("density = 16", "", "file: memory: t_rfc is missing; accepted is either t_rfc or density"),
+        ("density = 16", "", "file: memory: missing: t_rfc (a time, or density in gigabits of a chip)"),
         ("density = 16", "density = 16\nt_rfc = \"1 ns\"", "t_rfc is \"1 ns\"; accepted is either t_rfc or density"),
         ("ranks = 8", "ranks = 0", "file: memory: ranks is 0; accepted is a whole number, 1 to 64"),
         ("ranks = 8", "", "file: memory: missing: ranks (a whole number, 1 to 64)"),

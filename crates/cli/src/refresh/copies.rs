@@ -23,7 +23,9 @@ const STEPS: u64 = 2;
 pub(super) fn copied(file: &TaskSystem, refresh: &Refresh) -> Vec<bool> {
     let locked = refresh.locked(0).min(refresh.locked(1));
     let tasks = file.set.tasks().iter().zip(&file.tasks);
-    tasks.map(|(task, more)| more.copy_server.is_some() || task.deadline() <= locked + task.jitter()).collect()
+    tasks
+        .map(|(task, more)| more.copy_server.is_some() || task.deadline().0 <= locked.0.saturating_add(task.jitter().0))
+        .collect()
 }
 
 /// Finds servers on one core that `passes` accepts.

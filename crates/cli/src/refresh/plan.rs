@@ -356,7 +356,8 @@ pub(crate) fn find_servers(
         return Ok(Err(format!("colors locked for {one} and {two} do not both fit into {}", time(memory.retention))));
     }
     let part = |&(parts, steps): &(u64, u64)| {
-        let unit = memory.retention.0 / parts;
+        // Of less than a picosecond the space is refused.
+        let unit = (memory.retention.0 / parts).max(1);
         // Copied tasks are short, and so are the periods of servers that hold them.
         let twice = file.set.tasks().iter().zip(&copied).filter(|&(_, &copied)| copied);
         let steps = twice.map(|(task, _)| (task.deadline().0 / unit).max(1)).fold(steps, u64::min);

@@ -22,7 +22,7 @@ const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/contr
 
 #[test]
 fn the_example_has_one_verdict_by_analysis_and_in_simulation() {
-    let analyzed = json_of(&["analyze", EXAMPLE, "--core", "0"]);
+    let analyzed = json_of(&["analyze", EXAMPLE, "--core", "0", "--ignore", "other-cores"]);
     assert_eq!((&analyzed["schedulable"], analyzed["tasks"].as_array().unwrap().len()), (&json!(true), 1));
     let left_out = json!(["platform", "task.banks", "tasks of other cores (stream-1, stream-2, stream-3)"]);
     assert_eq!(analyzed["not_considered"], left_out);
@@ -35,7 +35,8 @@ fn the_example_has_one_verdict_by_analysis_and_in_simulation() {
     let late = short.replace("deadline = \"1.8 ms\"", "deadline = \"600 us\"");
     let scratch = Scratch::new("late");
     let late = scratch.file("late.toml", &late);
-    assert_eq!(memtint(&["analyze", &late, "--core", "0"]).status.code(), Some(1));
+    let analyze = memtint(&["analyze", &late, "--core", "0", "--ignore", "other-cores"]);
+    assert_eq!(analyze.status.code(), Some(1));
     assert_eq!(json_of(&["sim", &late])["tasks"][0]["deadline_misses"], json!(3));
 }
 
@@ -49,7 +50,14 @@ fn tasks_of_several_cores_are_analyzed_core_by_core() {
     };
     refused(&[], "--core is missing; accepted is one of the cores that have tasks: 0, 1, 2, 3");
     refused(&["--core", "4"], "--core is 4; accepted is a core that has tasks: 0, 1, 2, 3");
-    refused(&["--core", "1"], "task \"stream-1\": missing: period (a time such as \"20 ms\"), wcet");
+    refused(
+        &["--core", "0"],
+        "tasks of 3 other cores (stream-1, stream-2, stream-3) delay core 0 by their requests, and 0 of",
+    );
+    refused(
+        &["--core", "1", "--ignore", "other-cores"],
+        "task \"stream-1\": missing: period (a time such as \"20 ms\"), wcet",
+    );
 }
 
 #[test]
@@ -182,6 +190,71 @@ fn analyze_uses_each_field_or_names_it() {
             assert!(&found != base || field == "schema", "{field} is used, and changes nothing");
         } else {
             assert_eq!((&found, named), (base, false), "{field}");
+        }
+    }
+}
+
+/// What an analysis leaves out must not make a no a yes.
+#[test]
+fn an_analysis_that_leaves_out_a_delay_is_refused() {
+    let scratch = Scratch::new("decisive");
+    let task = "[[task]]\nname = \"a\"\nperiod = \"10 ms\"\nwcet = \"1 ms\"\nlines = 1000\n";
+    let budget = "bandwidth = { budget = \"64000 B\", period = \"1 ms\" }\n";
+    let regulator = |lines: u32, rest: &str| format!("[regulator]\nperiod = \"1 ms\"\nlines = {lines}\n{rest}");
+    let ending = |text: String, verb: &[&str]| {
+        let output = memtint(&[verb, &[&scratch.file("tasks.toml", &text)]].concat());
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let within = ending(format!("{task}{budget}{}", regulator(1000, "")), &["analyze"]);
+    assert!(within.0 == Some(0) && within.1.starts_with("not considered: task.bandwidth\n"), "{within:?}");
+    for more in [regulator(1001, ""), regulator(1000, "kind = \"soft\"\n"), String::new()] {
+        let (code, _, message) = ending(format!("{task}{budget}{more}"), &["analyze"]);
+        assert_eq!(code, Some(2), "{message}");
+        assert!(message.contains("no more lines (of 64 bytes) than task.bandwidth"), "{message}");
+    }
+    // Priorities that the policy does not use are named, and fields of other cores' tasks that bound no requests refused.
+    let (_, text, _) = ending(format!("{task}priority = 1\n"), &["analyze"]);
+    assert!(text.starts_with("not considered: task.priority\n"), "{text}");
+    let banks = "[banks]\nrequest_delay = \"40 ns\"\nprivate_banks = true\nrequests_at_once_max = 1\n[[banks.core]]\n\
+        [[banks.core.task]]\nname = \"b\"\nperiod = \"10 ms\"\nwcet = \"1 ms\"\nlines = 10\n";
+    assert_eq!(ending(format!("{task}{banks}"), &["analyze"]).0, Some(0));
+    for more in [budget, "server = \"S\"\n", "command = [\"true\"]\n"] {
+        let (code, _, message) = ending(format!("{task}{banks}{more}"), &["analyze"]);
+        assert!(code == Some(2) && message.contains("of a task of another core"), "{message}");
+    }
+    // A core that a table has is considered.
+    let two = format!("{task}cores = \"0\"\n{}cores = \"1\"\n", task.replace("\"a\"", "\"b\""));
+    let one = ["analyze", "--core", "0"];
+    assert_eq!(ending(two.clone(), &one).0, Some(2));
+    assert_eq!(ending(format!("{two}{banks}"), &one).0, Some(0));
+    // A simulation does not drop what belongs to jobs, nor one of two periods of a budget.
+    let example = std::fs::read_to_string(EXAMPLE).unwrap();
+    let (code, _, message) = ending(example.replace("period = \"2 ms\"\n", ""), &["sim", "--print-config"]);
+    assert!(
+        code == Some(2) && message.contains("task \"control\": period is missing; accepted is a time"),
+        "{message}"
+    );
+    let text = example.replacen("cores = \"1\"", &format!("{budget}cores = \"1\""), 1)
+        + "\n[simulation.bandwidth]\nperiod = \"2 ms\"\n";
+    let (code, _, message) = ending(text, &["sim", "--print-config"]);
+    assert!(code == Some(2) && message.contains("bandwidth.period is 1 ms; accepted is 2 ms"), "{message}");
+}
+
+/// Times that no memory has once ended in an overflow and in a division by zero.
+#[test]
+fn extreme_times_of_a_memory_are_refused() {
+    let scratch = Scratch::new("extreme");
+    let task = "[[task]]\nname = \"a\"\nperiod = \"10 ms\"\nwcet = \"1 ms\"\n";
+    let long = "[memory]\nranks = 64\nt_rfc = \"1 ms\"\nlock = \"18446744 s\"\nunlock = \"18446744 s\"\n";
+    let short = "server = \"S1\"\ncopy_server = \"S2\"\n[memory]\nranks = 2\nt_rfc = \"0 ns\"\nretention = \"100 ps\"\n\
+        [[color]]\nname = \"c1\"\nranks = \"0\"\nphase = \"50 ps\"\n[[color]]\nname = \"c2\"\nranks = \"1\"\n\
+        [[server]]\nname = \"S1\"\ncolor = \"c1\"\nperiod = \"10 ps\"\nbudget = \"5 ps\"\n\
+        [[server]]\nname = \"S2\"\ncolor = \"c2\"\nperiod = \"10 ps\"\nbudget = \"5 ps\"\n";
+    for memory in [long, short] {
+        let file = scratch.file("tasks.toml", &format!("{task}{memory}"));
+        for verb in [["analyze", "--scheduler"].as_slice(), &["refresh", "plan", "--scheme"]] {
+            let output = memtint(&[verb, &["crs", &file]].concat());
+            assert_eq!(output.status.code(), Some(2), "{output:?}");
         }
     }
 }

@@ -64,7 +64,8 @@ impl Refresh {
     /// When there is no such group.
     #[must_use]
     pub fn locked(&self, group: usize) -> Picoseconds {
-        self.lock + self.groups[group].burst + self.unlock
+        let burst = self.groups[group].burst.0;
+        Picoseconds(self.lock.0.saturating_add(burst).saturating_add(self.unlock.0))
     }
 
     /// Gives the time from the end of the locked window of one of two groups to the next of the other, the shorter of the two ways.

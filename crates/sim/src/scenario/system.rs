@@ -119,7 +119,20 @@ fn task(entry: &TaskEntry, check: &Check<'_>) -> Result<TaskSection, SimError> {
     };
     let references = entry.references.map(|references| references.get());
     let job = match entry.period {
-        None => None,
+        None => {
+            let of_jobs = [
+                ("deadline", entry.deadline.is_some()),
+                ("phase", entry.phase.is_some()),
+                ("jitter", entry.jitter.is_some()),
+                ("uncounted", entry.uncounted.is_some()),
+                ("late", entry.late.is_some()),
+            ];
+            if let Some((field, _)) = of_jobs.into_iter().find(|&(_, given)| given) {
+                let accepted = format!("a time such as \"20 ms\", as {field} is given: it is of jobs");
+                return Err(check.refuse(&of("period"), "missing", accepted));
+            }
+            None
+        }
         Some(period) => Some(JobSection {
             period: Time(period.0),
             deadline: entry.deadline.map(|time| Time(time.0)),
@@ -186,7 +199,10 @@ fn priorities(file: &SystemFile, tasks: &mut [TaskSection], check: &Check<'_>) -
 /// A group for each task with a budget; all periods are the same.
 fn budgets(file: &SystemFile, scenario: &mut ScenarioFile, check: &Check<'_>) -> Result<(), SimError> {
     let mut groups = Vec::new();
-    let mut period = scenario.bandwidth.as_ref().filter(|section| !section.groups.is_empty()).map(|own| own.period);
+    let section = file.simulation.as_ref().and_then(|simulation| simulation.0.get("bandwidth"));
+    let given = section.is_some_and(|section| section.get("period").is_some());
+    let section = scenario.bandwidth.as_ref().filter(|section| given || !section.groups.is_empty());
+    let mut period = section.map(|own| own.period);
     for entry in &file.tasks {
         let Some(bandwidth) = entry.bandwidth else { continue };
         let own = Time(bandwidth.period.0);
