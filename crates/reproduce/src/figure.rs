@@ -66,7 +66,7 @@ pub struct Figure {
     /// Allocations without a simulation.
     #[serde(default)]
     pub allocation: Vec<Allocation>,
-    /// Task sets by name, for analyses to judge: each a task-set file (`memtint-taskset`).
+    /// Task sets by name, for analyses to judge: each a system file (`memtint-system`).
     #[serde(default)]
     pub taskset: BTreeMap<String, Table>,
     /// Analyses.
