@@ -1,6 +1,6 @@
 //! Task sets on a simulated machine whose memory is refreshed: analysis and simulation, side by side.
 //!
-//! `sched` proves, `sim` shows, and neither sees the other; this room sees both. It turns a task-set file and a
+//! `sched` proves, `sim` shows, and neither sees the other; this room sees both. It turns a system file and a
 //! [`Scheme`] into a schedule and a scenario, simulates it on the [machine](Machine) of the dissertation, and holds every
 //! response against the bound that the analysis of the same scheme gives.
 //!

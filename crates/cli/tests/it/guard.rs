@@ -34,7 +34,7 @@ fn budgets_that_are_none_are_refused_with_what_is_accepted() {
     assert!(error.contains("\"no-event\"") && error.contains("page-faults"), "{error}");
 }
 
-/// A plan file with these tasks, in a folder of the test's own.
+/// A system file with these tasks, in a folder of the test's own.
 fn plan(name: &str, tasks: &[&str]) -> std::path::PathBuf {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let entries = tasks.iter().enumerate();
