@@ -6,7 +6,7 @@ use memtint_sched::{
     Granularity, Interference, Refresh, Regulator, SchedError, TaskSet, TaskSpec, reservations_fit, reserved,
 };
 use memtint_system::{
-    BudgetKind, Place, RefreshEntry, RefreshMode, RegulatorEntry, SharingMode, SystemError, SystemFile, TIME,
+    BudgetKind, Place, Ranks, RefreshEntry, RefreshMode, RegulatorEntry, SharingMode, SystemError, SystemFile, TIME,
     TaskEntry, Text, Time,
 };
 use memtint_units::{ByteSize, Picoseconds};
@@ -171,7 +171,7 @@ impl TaskDetails {
         }
         Ok(TaskDetails {
             priority: task.priority.map(|priority| priority.get()),
-            ranks: task.ranks.map_or(1, |ranks| ranks.get() as u32),
+            ranks: task.ranks.as_ref().map_or(1, Ranks::count),
             copy: or_zero(task.copy),
             globals: task.globals,
             program: task.program.as_ref().map(|program| program.as_str().to_owned()),

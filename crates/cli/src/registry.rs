@@ -95,7 +95,7 @@ impl Entry {
         })
     }
 
-    /// Tells in which colors this run meets another that no system file allows to be there; `None` when they are apart.
+    /// Tells in which colors this run meets another to which no system file gives them, too; `None` when they are apart.
     fn conflict(&self, other: &Entry) -> Option<String> {
         let one_system = self.system.is_some() && self.system == other.system && self.task != other.task;
         if one_system && self.shared && other.shared {
@@ -111,7 +111,7 @@ impl Entry {
             ));
         }
         let colors = memtint_system::colors_in_common(&self.selection()?, &other.selection()?)?;
-        Some(format!("{who} uses {colors} too, and no system file allows that"))
+        Some(format!("{who} uses {colors} too, which only two tasks of one system file may, with shared = true"))
     }
 
     /// `None` for lists that are none.

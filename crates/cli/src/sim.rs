@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use memtint_dram::Device;
 use memtint_sim::report::{BandwidthReport, End, RegulatorReport, ServerReport, TaskReport};
-use memtint_sim::scenario::SchedulingName;
 use memtint_sim::{Report, Scenario, Watch, simulate, simulate_watched};
 use memtint_system::Verb;
 use serde::Serialize;
@@ -18,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::Ending;
 use crate::command_watch::{CommandWatch, Rules, violation_json};
-use crate::output::{Failure, Format, print, print_json, read_configuration, table, write_file};
+use crate::output::{Failure, Format, done, done_json, print, print_json, table, write_file};
 use crate::parquet;
 use crate::system::{Reading, first_line};
 
@@ -26,14 +25,14 @@ use crate::system::{Reading, first_line};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 every task ran to its end or to that of the simulation, 1 a task got no more frames (out of color, or out \
-    of memory), an assumption of the bandwidth budgets did not hold, or with --check a command is not legal, 2 failure: a scenario that cannot be simulated, a trace that ends early, \
+    of memory), an assumption of the bandwidth budgets did not hold, or with --check a command is not legal, 2 failure: a system that cannot be simulated, a trace that ends early, \
     Ctrl-C. Deadline misses are counted; they do not change the status."
 )]
 pub(crate) struct SimArguments {
-    /// System file with a table `[simulation]`; or a scenario, which has the fields of that table at its top (see scenarios/).
+    /// System file with a table `[simulation]` (see examples/).
     #[arg(value_name = "SYSTEM")]
     system: PathBuf,
-    /// Seed of everything random. Default: the scenario's.
+    /// Seed of everything random. Default: that of the file.
     #[arg(long)]
     seed: Option<u64>,
     /// Threads, for simulations that do not depend on each other; results are the same with any number. Default: the
@@ -42,7 +41,7 @@ pub(crate) struct SimArguments {
     threads: Option<u16>,
     /// Leave fields out of the file: without bandwidth, nothing is regulated.
     #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',')]
-    ignore: Vec<ScenarioField>,
+    ignore: Vec<SimulatedField>,
     /// Directory for report.json, tasks.parquet, banks.parquet, ranks.parquet and, with budgets of bandwidth, regulators.parquet (and
     /// periods.parquet, with history); made when it is missing.
     #[arg(long, value_name = "DIR")]
@@ -54,35 +53,22 @@ pub(crate) struct SimArguments {
     /// Hold every DRAM command against the standard; ends with status 1 when one is not legal.
     #[arg(long)]
     check: bool,
-    /// Print the scenario as it was understood, with all defaults, instead of simulating it.
+    /// Print the system file as it was understood, with all defaults of the simulated machine, instead of simulating it.
     #[arg(long)]
     print_config: bool,
 }
 
-/// Fields of a scenario that can be left out.
+/// Fields of a system file that a simulation can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum ScenarioField {
+enum SimulatedField {
     /// Budgets of memory bandwidth.
     Bandwidth,
 }
 
 /// The scenario of a file, and the fields that a simulation does not consider.
 fn load(path: &Path) -> Result<(Scenario, Vec<String>), Failure> {
-    let text = read_configuration(path)?;
-    // Syntax errors are reported by the reader of the format.
-    let top: toml::Table = toml::from_str(&text).unwrap_or_default();
-    let is_scenario = ["device", "duration", "cores"].iter().any(|field| top.contains_key(*field));
-    if is_scenario && !top.contains_key("simulation") {
-        let base = path.parent().unwrap_or(Path::new(""));
-        return Ok((Scenario::parse(&text, &path.display().to_string(), base)?, Vec::new()));
-    }
-    let reading = Reading::of_text(&text, path, Verb::Sim)?;
-    let (scenario, mut not_considered) = (Scenario::of_system(&reading.file, path)?, reading.not_considered);
-    let by_priority = scenario.file().system.scheduling == SchedulingName::FixedPriority;
-    if !by_priority && reading.file.tasks.iter().any(|task| task.priority.is_some()) {
-        not_considered.push("task.priority".to_owned());
-    }
-    Ok((scenario, not_considered))
+    let reading = Reading::new(path, Verb::Sim)?;
+    Ok((Scenario::of_system(&reading.file, path)?, reading.not_considered))
 }
 
 pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
@@ -90,15 +76,18 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     if let Some(seed) = arguments.seed {
         scenario = scenario.with_seed(seed);
     }
-    let ignored = arguments.ignore.contains(&ScenarioField::Bandwidth);
+    let ignored = arguments.ignore.contains(&SimulatedField::Bandwidth);
     if ignored {
-        if scenario.file().bandwidth.is_none() {
+        if scenario.file().groups.is_empty() {
             return Err(Failure::Sentence(format!(
-                "scenario {:?}: --ignore bandwidth is given, and there is no bandwidth",
+                "{:?}: --ignore bandwidth is given, and no task or group has a bandwidth budget",
                 scenario.origin()
             )));
         }
-        scenario = scenario.changed(|file| file.bandwidth = None)?;
+        scenario = scenario.changed(|file| {
+            file.bandwidth = None;
+            file.groups.clear();
+        })?;
     }
     if arguments.print_config {
         return print_config(&scenario, format);
@@ -248,14 +237,11 @@ fn watches(arguments: &SimArguments, scenario: &Scenario) -> Result<Vec<CommandW
 }
 
 fn print_config(scenario: &Scenario, format: Format) -> Ending {
+    let system = scenario.to_system()?;
     match format {
-        Format::Json => print_json(scenario.file())?,
-        Format::Text => {
-            let text = toml::to_string_pretty(scenario.file());
-            print(&text.map_err(|error| Failure::Sentence(error.to_string()))?)?;
-        }
+        Format::Json => done_json(&system),
+        Format::Text => done(&system.to_text()),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// How far it is, on standard error; and Ctrl-C.
@@ -308,7 +294,7 @@ impl Watch for Progress {
 
 fn text(report: &Report) -> String {
     let mut text = format!(
-        "scenario   {} (seed {})\nmachine    {}, {} on each channel, allocator {}\nsimulated  {:.3} ms\n",
+        "system     {} (seed {})\nmachine    {}, {} on each channel, allocator {}\nsimulated  {:.3} ms\n",
         report.scenario,
         report.seed,
         report.platform,

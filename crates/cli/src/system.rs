@@ -110,15 +110,8 @@ impl Reading {
     /// # Errors
     /// A file that is wrong, or that has a field without which the verb could say yes where the answer is no.
     pub(crate) fn new(path: &Path, verb: Reader) -> Result<Reading, Failure> {
-        Reading::of(SystemFile::load(path)?, path, verb)
-    }
+        let file = SystemFile::load(path)?;
 
-    /// As [`new`](Self::new), from the text of the file.
-    pub(crate) fn of_text(text: &str, path: &Path, verb: Reader) -> Result<Reading, Failure> {
-        Reading::of(SystemFile::parse(text, &format!("{path:?}"))?, path, verb)
-    }
-
-    fn of(file: SystemFile, path: &Path, verb: Reader) -> Result<Reading, Failure> {
         let refused = refused_because_of(&file, verb);
         if !refused.is_empty() {
             return Err(Failure::Sentence(format!(

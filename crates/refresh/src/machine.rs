@@ -1,11 +1,10 @@
 //! The machine of the dissertation, with as many ranks and cores as a task set needs, and memory of any density.
 
 use memtint_analysis::Memory;
-use memtint_cache::Inclusion;
 use memtint_dram::{Device, DeviceChoice, Standard};
 use memtint_map::Platform;
 use memtint_sched::{Density, RankOrder, Refresh};
-use memtint_sim::scenario::{CacheSection, CacheSize, ControllerSection, LastLevelSize, PageName};
+use memtint_sim::scenario::{CacheSection, CacheSize, ControllerSection, Inclusion, LastLevelSize, PageName};
 use memtint_units::{ByteSize, Picoseconds};
 use toml::{Table, Value};
 

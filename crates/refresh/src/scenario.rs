@@ -110,6 +110,7 @@ pub(crate) fn empty(
         schema: memtint_sim::scenario::SCHEMA,
         description: String::new(),
         platform: machine.platform.id().to_owned(),
+        granule: None,
         device: machine.device.name.clone(),
         density_gbit: Some(machine.gbit),
         device_bits: None,
@@ -129,6 +130,7 @@ pub(crate) fn empty(
         timetable: None,
         table: None,
         bandwidth: None,
+        groups: Vec::new(),
         servers: Vec::new(),
         tasks,
     }

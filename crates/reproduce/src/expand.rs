@@ -23,7 +23,7 @@ pub struct Prepared {
     pub name: String,
     /// What is simulated.
     pub scenario: Scenario,
-    /// The scenario as `memtint sim` reads it. Equal texts are equal simulations.
+    /// The system file of the scenario, for `memtint sim`. Equal texts are equal simulations.
     pub text: String,
 }
 
@@ -120,8 +120,9 @@ fn scenario(value: Value, origin: &str, short: bool, seed: Option<u64>) -> Resul
     if let Some(seed) = seed {
         file.seed = seed;
     }
-    let text = toml::to_string(&file).map_err(|error| syntax(error.to_string()))?;
-    Ok((Scenario::from_file(file, origin, Path::new(""))?, text))
+    let scenario = Scenario::from_file(file, origin, Path::new(""))?;
+    let text = scenario.to_system()?.to_text();
+    Ok((scenario, text))
 }
 
 /// A tenth of the time and of the references, but jobs stay whole, and two of those that count are left.

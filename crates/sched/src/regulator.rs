@@ -146,7 +146,7 @@ impl Regulator {
         Picoseconds(self.overhead)
     }
 
-    /// Gives what is taken to be nothing, by the names that task-set files have for it.
+    /// Gives what is taken to be nothing, by the names that system files have for it.
     #[must_use]
     pub fn zeros(&self) -> Vec<&'static str> {
         let all = [("quantum", self.quantum), ("skid_events", self.skid), ("overhead", self.overhead)];

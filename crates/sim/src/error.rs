@@ -12,7 +12,7 @@ use memtint_workload::WorkloadError;
 #[non_exhaustive]
 pub enum SimError {
     /// The file cannot be read.
-    #[error("scenario {origin:?}: {reason}")]
+    #[error("{origin:?}: {reason}")]
     Unreadable {
         /// Name of the file.
         origin: String,
@@ -20,7 +20,7 @@ pub enum SimError {
         reason: std::io::Error,
     },
     /// The file is no TOML, or has a field that nobody knows.
-    #[error("scenario {origin:?}: {reason}")]
+    #[error("{origin:?}: {reason}")]
     Syntax {
         /// Name of the file.
         origin: String,
@@ -28,7 +28,7 @@ pub enum SimError {
         reason: String,
     },
     /// A field says something that cannot be.
-    #[error("scenario {origin:?}: {field} is {found}; accepted is {accepted}")]
+    #[error("{origin:?}: {field} is {found}; accepted is {accepted}")]
     Field {
         /// Name of the file.
         origin: String,
@@ -39,6 +39,9 @@ pub enum SimError {
         /// Value accepted.
         accepted: String,
     },
+    /// A system file is refused.
+    #[error(transparent)]
+    System(#[from] memtint_system::SystemError),
     /// The platform is refused.
     #[error(transparent)]
     Platform(#[from] PlatformError),
@@ -63,7 +66,7 @@ pub enum SimError {
         reason: FrameError,
     },
     /// An allocator refuses the memory, or what a task may be given.
-    #[error("scenario {origin:?}: {field} is {allocator}; {reason}")]
+    #[error("{origin:?}: {field} is {allocator}; {reason}")]
     Allocator {
         /// Name of the file.
         origin: String,

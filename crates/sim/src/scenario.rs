@@ -5,21 +5,22 @@ mod server;
 mod system;
 mod table;
 mod timetable;
+mod written;
 
 pub(crate) use self::bandwidth::Regulators;
-pub use self::bandwidth::{BandwidthGroup, BandwidthSection, Counted, KindName, PredictorName, SharingName};
 pub use self::server::ServerSection;
-pub use self::table::{SlotSection, TableSection};
-pub use self::timetable::{TimetableSection, WindowSection};
+pub use memtint_system::{
+    AllocatorName, BandwidthSection, BudgetKind, CacheSection, CacheSize, ControllerSection, CoreSection, Counted,
+    GroupEntry, Inclusion, LastLevelSize, NumaSection, PageName, PredictorName, Replacement, SchedulerName,
+    SchedulingName, SharingName, SlotSection, SystemSection, TableSection, Time, TimetableSection, WindowSection,
+};
 
 use crate::core::{CoreConfig, CoreModel};
 use crate::error::SimError;
 use crate::machine::{Machine, MachineConfig, Scheduling, TaskConfig};
 use crate::memory::NumaConfig;
 use crate::task::{Barrier, Release};
-use memtint_cache::{
-    CacheConfig, HierarchyConfig, Inclusion, Latencies, LlcConfig, PrefetchConfig, Replacement, StrideConfig, WayMask,
-};
+use memtint_cache::{CacheConfig, HierarchyConfig, Latencies, LlcConfig, PrefetchConfig, StrideConfig, WayMask};
 use memtint_dram::{
     CommandSink, ControllerConfig, Decoder, Device, DeviceChoice, DramError, Geometry, PagePolicy, QueueSharing,
     RefreshCheck, RefreshKind, RefreshPlan, Scheduler, Standard, Timing,
@@ -29,12 +30,12 @@ use memtint_frames::{
     Pick, Policy, Profile, Shared, Tenant, TintMalloc, Tinted,
 };
 use memtint_map::{Granule, Palette, Platform};
-use memtint_units::{ByteSize, Clock, IndexSet, PAGE_SIZE, Picoseconds};
+use memtint_units::{ByteSize, Clock, IndexSet, Picoseconds};
 use memtint_workload::{
     Bandwidth, BandwidthParameters, Kind, Latency, LatencyParameters, Region, Source, Stream, StreamParameters,
     Strides, StridesParameters, TraceFile, Uniform, UniformParameters, catalogue,
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,6 +63,9 @@ pub struct ScenarioFile {
     pub description: String,
     /// Platform: a name of the catalogue, or a file (relative to the scenario).
     pub platform: String,
+    /// Block that is colored as a unit; default 4 KiB.
+    #[serde(default)]
+    pub granule: Option<Granule>,
     /// DRAM standard with its speed: a name of `memtint dram list`, or a file.
     pub device: String,
     /// Density of a device in gibibits; default: the standard's.
@@ -98,280 +102,18 @@ pub struct ScenarioFile {
     /// Servers, whose budgets tasks run in.
     #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerSection>,
-    /// Budgets of memory bandwidth; default: none.
+    /// How bandwidth budgets are kept, where there are groups.
     #[serde(default)]
     pub bandwidth: Option<BandwidthSection>,
+    /// Groups of cores or tasks with a bandwidth budget; all others are not regulated.
+    #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupEntry>,
     /// Who has a core when, with `scheduling = "table"` of the system.
     #[serde(default)]
     pub table: Option<TableSection>,
     /// The tasks, 1 to 256.
     #[serde(rename = "task")]
     pub tasks: Vec<TaskSection>,
-}
-
-/// A time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Time(pub Picoseconds);
-
-/// The cores.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CoreSection {
-    /// How many; default: the platform's.
-    #[serde(default)]
-    pub count: Option<u32>,
-    /// Clock in megahertz.
-    pub mhz: u32,
-    /// Instructions issued in a cycle, 1 to 16; default 4.
-    #[serde(default = "four")]
-    pub width: u32,
-    /// Instructions that may follow an unfinished load (entries of the reorder buffer); 0 waits for every load; default
-    /// 128.
-    #[serde(default = "window")]
-    pub window: u32,
-    /// Misses under way, 1 to 64; default 10.
-    #[serde(default = "ten")]
-    pub mshrs: u32,
-}
-
-/// The caches, where they differ from the platform's.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CacheSection {
-    /// Which line makes room, in all caches; default `lru`.
-    #[serde(default)]
-    pub replacement: Replacement,
-    /// Prefetch the next line; default false.
-    #[serde(default)]
-    pub next_line: bool,
-    /// Prefetch along strides; default false.
-    #[serde(default)]
-    pub stride: bool,
-    /// Cycles of a hit in the first level, the second, the last, another core's cache, and on the way to memory and back;
-    /// default: those of the processor.
-    #[serde(default)]
-    pub latency_cycles: Option<[u32; 5]>,
-    /// Bytes of a line of all caches, where `l1` and `llc` are given; default: the platform's. A line is as many
-    /// bursts of memory as it takes.
-    #[serde(default)]
-    pub line: Option<ByteSize>,
-    /// First-level data cache of each core; default: the platform's. Needed, with `latency_cycles`, where the platform file
-    /// says nothing of private caches.
-    #[serde(default)]
-    pub l1: Option<CacheSize>,
-    /// Second-level cache of each core; default: the platform's. None where `l1` is given without it.
-    #[serde(default)]
-    pub l2: Option<CacheSize>,
-    /// Last-level cache, without slice hash; default: the platform's.
-    #[serde(default)]
-    pub llc: Option<LastLevelSize>,
-}
-
-/// A last-level cache.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LastLevelSize {
-    /// Bytes of each.
-    pub size: ByteSize,
-    /// Associativity.
-    pub ways: u32,
-    /// How many there are, each for as many neighbouring cores; default 1.
-    #[serde(default = "one_cache")]
-    pub instances: u32,
-    /// `inclusive`, `non_inclusive` or `exclusive`; default `non_inclusive`.
-    #[serde(default = "non_inclusive")]
-    pub inclusion: Inclusion,
-}
-
-/// A cache.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CacheSize {
-    /// Bytes.
-    pub size: ByteSize,
-    /// Associativity.
-    pub ways: u32,
-}
-
-/// The memory controllers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ControllerSection {
-    /// Entries for reads; default 32.
-    pub read_queue: Option<u32>,
-    /// Entries for writes; default 32.
-    pub write_queue: Option<u32>,
-    /// Whether each bank has its share of the entries for itself; default false.
-    #[serde(default)]
-    pub queue_per_bank: bool,
-    /// Waiting writes at which they are drained; default four fifths of the entries.
-    pub drain_at: Option<u32>,
-    /// Waiting writes down to which they are drained; default a fifth of the entries.
-    pub drain_to: Option<u32>,
-    /// `fcfs`, `fr-fcfs` or `par-bs`; default `fr-fcfs`.
-    pub scheduler: Option<SchedulerName>,
-    /// Row hits in a row over an older request (`fr-fcfs`), or requests of a batch for each bank (`par-bs`); default 16,
-    /// and 5.
-    pub cap: Option<u32>,
-    /// `open`, `closed` or `timeout`; default `open`.
-    pub page: Option<PageName>,
-    /// Cycles until an unused row is closed, for `timeout`; default 100.
-    pub timeout_cycles: Option<u32>,
-    /// `all-bank`, `staggered`, `fgr2`, `fgr4`, `per-bank`, `same-bank`, `burst`, `elastic`, `timetable` or `none`; default
-    /// `staggered`.
-    pub refresh: Option<String>,
-}
-
-/// Order of service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SchedulerName {
-    /// First come, first served.
-    Fcfs,
-    /// Row hits first.
-    FrFcfs,
-    /// Batches.
-    ParBs,
-}
-
-/// When rows are closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PageName {
-    /// When another is wanted.
-    Open,
-    /// At once.
-    Closed,
-    /// After a while.
-    Timeout,
-}
-
-/// The interconnect between nodes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NumaSection {
-    /// One way to another node, beyond what a local access takes; default 50 ns.
-    pub hop: Option<Time>,
-    /// Hops from each node (a list) to each; default: one to every other. A node is none away from itself.
-    #[serde(default)]
-    pub hops: Option<Vec<Vec<u32>>>,
-    /// Bandwidth of a link in megabytes a second, each direction; default 12 800.
-    pub link_mb_per_s: Option<u32>,
-    /// Node of each core; default: the cores divided evenly among the nodes.
-    #[serde(default)]
-    pub core_nodes: Option<Vec<u32>>,
-}
-
-/// The operating system.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SystemSection {
-    /// Who hands out frames to the tasks that name no allocator of their own: `buddy`, `palloc`, `bpm`, `camc`,
-    /// `tintmalloc`, `hybrid` or `tinted`; default `tinted`, memtint's own.
-    #[serde(default)]
-    pub allocator: AllocatorName,
-    /// Block that is colored as a unit; default 4K.
-    #[serde(default = "page")]
-    pub granule: ByteSize,
-    /// Of 1024 frames, so many are taken by others before the tasks begin, at random, from the machine's allocator; default 0.
-    #[serde(default)]
-    pub taken_per_1024: u32,
-    /// Time that a first touch takes in the kernel; default 1 us.
-    #[serde(default = "microsecond")]
-    pub fault: Time,
-    /// `fixed-priority`, `edf`, `round-robin` or `table`; default `round-robin`. Core by core for tasks that are pinned,
-    /// global for those that may run on several cores.
-    #[serde(default)]
-    pub scheduling: SchedulingName,
-    /// Whether jobs give way to more urgent ones once they have begun, for `fixed-priority` and `edf`; default true. If not, a
-    /// job has its core until it is complete; only a lock of its ranks suspends it, and others run meanwhile. A task without
-    /// jobs is one without end.
-    #[serde(default = "yes")]
-    pub preemption: bool,
-    /// Time a core takes to go over to another task; default 0 ns: what a switch costs is what its caches lose.
-    #[serde(default)]
-    pub switch: Time,
-    /// Quantum of `round-robin`; default 4 ms.
-    #[serde(default = "quantum")]
-    pub quantum: Time,
-}
-
-impl Default for SystemSection {
-    fn default() -> SystemSection {
-        SystemSection {
-            allocator: AllocatorName::default(),
-            granule: page(),
-            taken_per_1024: 0,
-            fault: microsecond(),
-            scheduling: SchedulingName::default(),
-            preemption: true,
-            switch: Time::default(),
-            quantum: quantum(),
-        }
-    }
-}
-
-/// Allocators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AllocatorName {
-    /// Linux, no colors.
-    Buddy,
-    /// PALLOC.
-    Palloc,
-    /// BPM.
-    Bpm,
-    /// CAMC.
-    Camc,
-    /// TintMalloc.
-    Tintmalloc,
-    /// Cache, bank and controller coloring.
-    Hybrid,
-    /// memtint's own.
-    #[default]
-    Tinted,
-}
-
-impl AllocatorName {
-    /// All of them.
-    pub const ALL: [AllocatorName; 7] = [
-        AllocatorName::Buddy,
-        AllocatorName::Palloc,
-        AllocatorName::Bpm,
-        AllocatorName::Camc,
-        AllocatorName::Tintmalloc,
-        AllocatorName::Hybrid,
-        AllocatorName::Tinted,
-    ];
-
-    /// The name, as in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            AllocatorName::Buddy => "buddy",
-            AllocatorName::Palloc => "palloc",
-            AllocatorName::Bpm => "bpm",
-            AllocatorName::Camc => "camc",
-            AllocatorName::Tintmalloc => "tintmalloc",
-            AllocatorName::Hybrid => "hybrid",
-            AllocatorName::Tinted => "tinted",
-        }
-    }
-}
-
-/// Order of a core's tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SchedulingName {
-    /// By priority.
-    FixedPriority,
-    /// By deadline.
-    Edf,
-    /// In turn.
-    #[default]
-    RoundRobin,
-    /// In the slots of a cyclic executive.
-    Table,
 }
 
 /// A task.
@@ -563,59 +305,14 @@ pub enum Workload {
 fn one() -> u64 {
     1
 }
-fn one_cache() -> u32 {
-    1
-}
-fn non_inclusive() -> Inclusion {
-    Inclusion::NonInclusive
-}
 fn two() -> u32 {
     2
-}
-fn four() -> u32 {
-    4
-}
-fn ten() -> u32 {
-    10
-}
-fn window() -> u32 {
-    128
 }
 /// The most data that instances of a task copy.
 const GLOBALS_MAX: ByteSize = ByteSize(1 << 30);
 
 fn line() -> ByteSize {
     ByteSize(64)
-}
-fn page() -> ByteSize {
-    ByteSize(PAGE_SIZE)
-}
-fn microsecond() -> Time {
-    Time(Picoseconds(1_000_000))
-}
-fn yes() -> bool {
-    true
-}
-fn quantum() -> Time {
-    Time(Picoseconds(4_000_000_000))
-}
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let time: Picoseconds = text.parse().map_err(serde::de::Error::custom)?;
-        // Sums of a few times must not overflow either.
-        if time.0 >= 1 << 62 {
-            return Err(serde::de::Error::custom(format!("time {text:?}; accepted is less than 53 days")));
-        }
-        Ok(Time(time))
-    }
-}
-
-impl Serialize for Time {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&format!("{} ps", self.0.0))
-    }
 }
 
 /// Makes page frames, all or enough to verify.
@@ -774,7 +471,7 @@ impl Scenario {
     #[must_use]
     pub fn alone(&self, task: usize) -> Scenario {
         let mut alone = self.clone();
-        alone.file.bandwidth = self.bandwidth_alone(task);
+        (alone.file.bandwidth, alone.file.groups) = self.bandwidth_alone(task);
         let section = &self.file.tasks[task];
         let job = self.job_of(section).cloned();
         alone.file.tasks = vec![TaskSection { barrier: None, copy_of: None, server: None, job, ..section.clone() }];
@@ -976,7 +673,7 @@ impl Scenario {
                 .all(|(from, row)| (0..).zip(row).all(|(to, &hops)| (hops == 0) == (from == to) && hops <= HOPS_MAX));
         let accepted = format!("{nodes} lists of {nodes} numbers, 0 for itself, 1 to {HOPS_MAX} for others");
         check.that("numa.hops", sound, format!("{hops:?}"), accepted)?;
-        let palette = Palette::new(&self.platform, self.granule()?)?;
+        let palette = Palette::new(&self.platform, self.granule())?;
         let names = self.allocators();
         let memory = frames(&palette, &core_nodes)?;
         let systems = names.iter().map(|&name| self.system(name, &memory)).collect::<Result<_, _>>()?;
@@ -1041,10 +738,8 @@ impl Scenario {
         })
     }
 
-    fn granule(&self) -> Result<Granule, SimError> {
-        let size = self.file.system.granule;
-        let check = Check { origin: &self.origin };
-        Granule::from_bytes(size.bytes()).map_err(|error| check.refuse("system.granule", size, error))
+    fn granule(&self) -> Granule {
+        self.file.granule.unwrap_or_default()
     }
 
     fn caches(&self, cores: u32) -> Result<HierarchyConfig, SimError> {
@@ -1059,10 +754,11 @@ impl Scenario {
         };
         caches.classes = file.tasks.len() as u32;
         caches.seed = self.seed;
-        caches.l1_data.replacement = file.caches.replacement;
-        caches.llc.cache.replacement = file.caches.replacement;
+        let replacement = replacement(file.caches.replacement);
+        caches.l1_data.replacement = replacement;
+        caches.llc.cache.replacement = replacement;
         for cache in [&mut caches.l1_instruction, &mut caches.l2].into_iter().flatten() {
-            cache.replacement = file.caches.replacement;
+            cache.replacement = replacement;
         }
         caches.prefetch.next_line = file.caches.next_line;
         caches.prefetch.stride = file.caches.stride.then_some(StrideConfig { streams: 16, confidence: 2, degree: 2 });
@@ -1092,7 +788,7 @@ impl Scenario {
             size: size.size,
             ways: size.ways,
             set_bits: Vec::new(),
-            replacement: section.replacement,
+            replacement: replacement(section.replacement),
             mshrs: self.file.cores.mshrs,
         };
         let llc = match &section.llc {
@@ -1101,7 +797,11 @@ impl Scenario {
                 cache: cache(&CacheSize { size: size.size, ways: size.ways }),
                 slice_functions: Vec::new(),
                 instances: size.instances,
-                inclusion: size.inclusion,
+                inclusion: match size.inclusion {
+                    Inclusion::Inclusive => memtint_cache::Inclusion::Inclusive,
+                    Inclusion::NonInclusive => memtint_cache::Inclusion::NonInclusive,
+                    Inclusion::Exclusive => memtint_cache::Inclusion::Exclusive,
+                },
                 inclusion_source: format!("scenario {:?}", self.origin),
                 way_masks: Vec::new(),
             },
@@ -1367,6 +1067,14 @@ impl Scenario {
             Workload::Program { ref model } => catalogue::find(model)?.source(seed)?,
             Workload::Trace { ref file, thread } => Box::new(TraceFile::open(&self.base.join(file))?.source(thread)),
         })
+    }
+}
+
+fn replacement(name: Replacement) -> memtint_cache::Replacement {
+    match name {
+        Replacement::Lru => memtint_cache::Replacement::Lru,
+        Replacement::TreePlru => memtint_cache::Replacement::TreePlru,
+        Replacement::Random => memtint_cache::Replacement::Random,
     }
 }
 

@@ -3,14 +3,22 @@
 use toml::Value;
 
 use crate::file::SystemFile;
+use crate::quantity::Ranks;
+use crate::servers::ServerPolicy;
+use crate::simulation::SchedulingName;
+
+/// How many verbs take a system file.
+const VERBS: usize = 7;
 
 /// A verb that takes a system file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// `memtint analyze`.
     Analyze,
-    /// `memtint refresh`: plan, simulate and compare.
-    Refresh,
+    /// `memtint refresh plan`.
+    RefreshPlan,
+    /// `memtint refresh simulate` and `compare`.
+    RefreshSimulate,
     /// `memtint sim`.
     Sim,
     /// `memtint run`.
@@ -23,14 +31,16 @@ pub enum Verb {
 
 impl Verb {
     /// All of them, in the order of the columns below.
-    pub const ALL: [Verb; 6] = [Verb::Analyze, Verb::Refresh, Verb::Sim, Verb::Run, Verb::Inspect, Verb::Guard];
+    pub const ALL: [Verb; VERBS] =
+        [Verb::Analyze, Verb::RefreshPlan, Verb::RefreshSimulate, Verb::Sim, Verb::Run, Verb::Inspect, Verb::Guard];
 
     /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Verb::Analyze => "analyze",
-            Verb::Refresh => "refresh",
+            Verb::RefreshPlan => "refresh plan",
+            Verb::RefreshSimulate => "refresh simulate",
             Verb::Sim => "sim",
             Verb::Run => "run",
             Verb::Inspect => "inspect",
@@ -54,53 +64,56 @@ pub enum Use {
 
 use Use::{Apart, Decisive, LeftOut, Used};
 
-/// Each field, and its use by analyze, refresh, sim, run, inspect and guard. A table such as `[memory]` counts as one field.
-const FIELDS: &[(&str, [Use; 6])] = &[
-    ("schema", [Used, Used, Used, Used, Used, Used]),
-    ("description", [Apart, Apart, Apart, Apart, Apart, Apart]),
-    ("platform", [LeftOut, LeftOut, Used, Used, Used, Used]),
-    ("granule", [Apart, Apart, Used, Used, Used, Used]),
-    ("simulation", [Apart, Apart, Used, Apart, Apart, Apart]),
-    ("refresh", [Used, Used, LeftOut, Apart, Apart, Apart]),
-    ("regulator", [Used, Used, LeftOut, LeftOut, Apart, LeftOut]),
-    ("banks", [Used, Used, LeftOut, Apart, Apart, Apart]),
-    ("shared_banks", [Used, Used, LeftOut, Apart, Apart, Apart]),
-    ("parallel_banks", [Used, Used, LeftOut, Apart, Apart, Apart]),
-    ("memory", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
-    ("cyclic", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
-    ("color", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
-    ("server", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
-    ("task.name", [Used, Used, Used, Used, Used, Used]),
-    ("task.command", [Apart, Apart, Apart, Used, Apart, Apart]),
-    ("task.program", [Apart, Used, Used, Apart, Apart, Apart]),
-    ("task.workload", [Apart, LeftOut, Used, Apart, Apart, Apart]),
-    ("task.references", [Apart, LeftOut, Used, Apart, Apart, Apart]),
-    ("task.uncounted", [Apart, LeftOut, Used, Apart, Apart, Apart]),
-    ("task.late", [Apart, LeftOut, Used, Apart, Apart, Apart]),
-    ("task.period", [Used, Used, Used, LeftOut, Apart, Apart]),
-    ("task.wcet", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
-    ("task.deadline", [Used, Used, Used, LeftOut, Apart, Apart]),
-    ("task.phase", [Used, Used, Used, LeftOut, Apart, Apart]),
-    ("task.jitter", [Used, Used, Used, LeftOut, Apart, Apart]),
-    ("task.blocking", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
-    ("task.priority", [Used, Used, Used, LeftOut, Apart, Apart]),
-    ("task.lines", [Used, Used, LeftOut, Apart, Apart, Apart]),
-    ("task.cores", [Used, LeftOut, Used, Used, LeftOut, Used]),
-    ("task.banks", [LeftOut, LeftOut, Used, Used, Used, Apart]),
-    ("task.sets", [LeftOut, LeftOut, Used, Used, Used, Apart]),
-    ("task.node", [LeftOut, LeftOut, Used, Used, Used, Apart]),
-    ("task.ways", [LeftOut, LeftOut, Used, LeftOut, LeftOut, Apart]),
-    ("task.allocator", [Apart, Apart, Used, Apart, Apart, Apart]),
-    ("task.huge_pages", [Apart, Apart, Used, LeftOut, Apart, Apart]),
-    ("task.mode", [Apart, Apart, Used, Used, Apart, Apart]),
-    ("task.shared", [Apart, Apart, Used, Used, Apart, Apart]),
-    ("task.bandwidth", [Decisive, Decisive, Used, Used, LeftOut, Used]),
-    ("task.refresh", [Decisive, Decisive, Decisive, Used, LeftOut, LeftOut]),
-    ("task.ranks", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
-    ("task.copy", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
-    ("task.globals", [Apart, Used, LeftOut, Apart, Apart, Apart]),
-    ("task.server", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
-    ("task.copy_server", [Used, Used, LeftOut, LeftOut, Apart, Apart]),
+/// Each field, and its use by each verb, in the order of [`Verb::ALL`]. A table such as `[memory]` counts as one field.
+const FIELDS: &[(&str, [Use; VERBS])] = &[
+    ("schema", [Used, Used, Used, Used, Used, Used, Used]),
+    ("description", [Apart, Apart, Apart, Apart, Apart, Apart, Apart]),
+    ("platform", [LeftOut, LeftOut, LeftOut, Used, Used, Used, Used]),
+    ("granule", [Apart, Apart, Apart, Used, Used, Used, Used]),
+    ("group", [Decisive, Decisive, Decisive, Used, LeftOut, LeftOut, LeftOut]),
+    ("simulation", [Apart, Apart, Apart, Used, Apart, Apart, Apart]),
+    ("refresh", [Used, Decisive, Used, LeftOut, Apart, Apart, Apart]),
+    ("regulator", [Used, Decisive, Used, LeftOut, LeftOut, Apart, LeftOut]),
+    ("banks", [Used, Decisive, Used, LeftOut, Apart, Apart, Apart]),
+    ("shared_banks", [Used, Decisive, Used, LeftOut, Apart, Apart, Apart]),
+    ("parallel_banks", [Used, Decisive, Used, LeftOut, Apart, Apart, Apart]),
+    ("memory", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("cyclic", [Used, Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("color", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("server", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.name", [Used, Used, Used, Used, Used, Used, Used]),
+    ("task.command", [Apart, Apart, Apart, Apart, Used, Apart, Apart]),
+    ("task.program", [Apart, Apart, Used, Used, Apart, Apart, Apart]),
+    ("task.workload", [Apart, Apart, LeftOut, Used, Apart, Apart, Apart]),
+    ("task.references", [Apart, Apart, LeftOut, Used, Apart, Apart, Apart]),
+    ("task.uncounted", [Apart, Apart, LeftOut, Used, Apart, Apart, Apart]),
+    ("task.barrier", [Apart, Apart, LeftOut, Used, Apart, Apart, Apart]),
+    ("task.late", [Apart, Apart, LeftOut, Used, Apart, Apart, Apart]),
+    ("task.period", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.wcet", [Used, Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("task.deadline", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.phase", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.jitter", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.blocking", [Used, Used, Used, LeftOut, LeftOut, Apart, Apart]),
+    ("task.priority", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.lines", [Used, Used, Used, LeftOut, Apart, Apart, Apart]),
+    ("task.cores", [Used, LeftOut, LeftOut, Used, Used, LeftOut, Used]),
+    ("task.banks", [LeftOut, LeftOut, LeftOut, Used, Used, Used, Apart]),
+    ("task.sets", [LeftOut, LeftOut, LeftOut, Used, Used, Used, Apart]),
+    ("task.node", [LeftOut, LeftOut, LeftOut, Used, Used, Used, Apart]),
+    ("task.ways", [LeftOut, LeftOut, LeftOut, Used, LeftOut, LeftOut, Apart]),
+    ("task.allocator", [Apart, Apart, Apart, Used, Apart, Apart, Apart]),
+    ("task.huge_pages", [Apart, Apart, Apart, Used, LeftOut, Apart, Apart]),
+    ("task.mode", [Apart, Apart, Apart, Used, Used, Apart, Apart]),
+    ("task.shared", [Apart, Apart, Apart, Used, Used, Apart, Apart]),
+    ("task.bandwidth", [Decisive, Decisive, Decisive, Used, Used, LeftOut, Used]),
+    ("task.refresh", [Decisive, Decisive, Decisive, Decisive, Used, LeftOut, LeftOut]),
+    ("task.ranks", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.copy", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.globals", [Apart, Apart, Used, Used, Apart, Apart, Apart]),
+    ("task.copy_of", [Decisive, Decisive, Decisive, Used, Apart, Apart, Apart]),
+    ("task.server", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.copy_server", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
 ];
 
 /// Lists all fields: `platform`, `task.period`, and tables such as `memory`.
@@ -134,8 +147,30 @@ fn given(file: &SystemFile, verb: Verb, wanted: impl Fn(Use) -> bool) -> Vec<&'s
         None => written.get(field).is_some(),
     };
     let column = Verb::ALL.iter().position(|&other| other == verb).expect("it is one of all");
-    let fields = FIELDS.iter().filter(|(field, uses)| wanted(uses[column]) && is_given(field));
+    let uses = |field: &str, listed: Use| match (verb, listed) {
+        (Verb::Sim, Used) if !is_simulated(file, field) => LeftOut,
+        _ => listed,
+    };
+    let fields = FIELDS.iter().filter(|(field, listed)| is_given(field) && wanted(uses(field, listed[column])));
     fields.map(|&(field, _)| field).collect()
+}
+
+/// Whether a simulation uses a field that it uses in some files, in this one.
+fn is_simulated(file: &SystemFile, field: &str) -> bool {
+    let simulation = file.simulation.as_ref();
+    let software_refresh = simulation.is_some_and(|own| own.timetable.is_none() && own.controller.is_by_timetable());
+    let by_priority = simulation.is_some_and(|own| own.system.scheduling == SchedulingName::FixedPriority)
+        || file.servers.iter().any(|server| server.scheduling == Some(ServerPolicy::Fp));
+    match field {
+        "memory" => software_refresh,
+        "color" => software_refresh || file.servers.iter().any(|server| server.color.is_some()),
+        "task.priority" => by_priority,
+        "task.ranks" => file.tasks.iter().any(|task| matches!(task.ranks, Some(Ranks::List(_)))),
+        "task.copy" | "task.globals" => {
+            file.tasks.iter().any(|task| task.copy_server.is_some() || task.copy_of.is_some())
+        }
+        _ => true,
+    }
 }
 
 #[cfg(test)]

@@ -60,6 +60,16 @@ pub enum SystemError {
         /// What it accepts.
         accepted: String,
     },
+    /// A text is not of the form of its field.
+    #[error("{place}: {field}: {message}")]
+    Form {
+        /// The file, and the table in it.
+        place: String,
+        /// The field.
+        field: String,
+        /// The text, what is wrong in it, and what would be accepted.
+        message: String,
+    },
     /// Values are out of range, or contradict each other, by the rules of the crate that uses them.
     #[error("{place}: {cause}")]
     Range {

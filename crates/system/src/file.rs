@@ -9,8 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::delays::{BanksEntry, ParallelBanksEntry, RefreshEntry, RegulatorEntry, SharedBanksEntry};
-use crate::quantity::{Count, Table, Text, Time};
+use crate::quantity::{Count, Ranks, Text, Time};
 use crate::servers::{ColorEntry, CyclicEntry, MemoryEntry, ServerEntry};
+use crate::simulation::{AllocatorName, SimulationEntry};
+use crate::workload::WorkloadEntry;
 
 /// The version of the format that this crate reads and writes.
 pub const SYSTEM_SCHEMA: u64 = 1;
@@ -32,8 +34,11 @@ pub struct SystemFile {
     /// The tasks.
     #[serde(default, rename = "task", skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskEntry>,
-    /// Simulated machine, duration and seed: the tables of a scenario but its tasks (memtint sim --help).
-    pub simulation: Option<Table>,
+    /// Groups of cores, or of tasks, that share a bandwidth budget in a simulation.
+    #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupEntry>,
+    /// Simulated machine, duration and seed.
+    pub simulation: Option<SimulationEntry>,
     /// Refresh by the memory controller.
     pub refresh: Option<RefreshEntry>,
     /// Bandwidth budget of the analyzed core.
@@ -68,11 +73,13 @@ pub struct TaskEntry {
     /// Model in the catalogue of programs that a job executes in a simulation.
     pub program: Option<Text>,
     /// What it executes in a simulation, instead of `program`: a kernel or a trace, such as { kind = "latency", size = "32 MiB" }.
-    pub workload: Option<Table>,
+    pub workload: Option<WorkloadEntry>,
     /// Memory references of a job in a simulation, or of the task when it has no period.
     pub references: Option<Count<1>>,
     /// Jobs at the beginning that a simulation leaves out of all counts, for caches to fill; default 0.
     pub uncounted: Option<Count<0>>,
+    /// Where the task waits for others in a simulation; default: nowhere.
+    pub barrier: Option<BarrierEntry>,
     /// What happens in a simulation to a job that is late; default finish.
     pub late: Option<LateJobs>,
     /// Shortest time between two releases.
@@ -107,7 +114,7 @@ pub struct TaskEntry {
     #[schemars(with = "Option<String>")]
     pub ways: Option<IndexList>,
     /// Page allocator of its memory in a simulation; default: that of `[simulation]`.
-    pub allocator: Option<Text>,
+    pub allocator: Option<AllocatorName>,
     /// Whether a simulation gives it pages of 2 MiB; default false.
     pub huge_pages: Option<bool>,
     /// What happens to an allocation that cannot be honored; default strict.
@@ -119,17 +126,62 @@ pub struct TaskEntry {
     /// Refresh partitions. Reserved: checked, and enforced by no verb of this version.
     #[schemars(with = "Option<String>")]
     pub refresh: Option<IndexList>,
-    /// Number of ranks that hold its data; default 1.
-    pub ranks: Option<Count<1, 64>>,
+    /// Ranks that hold its data: how many, or a list such as "0-3" of those of each channel. Default: 1 in an analysis, any in a
+    /// simulation, which narrows `banks` to the bank classes that lie in these ranks alone.
+    pub ranks: Option<Ranks>,
     /// Time to copy its globals to its other instance; default 0.
     pub copy: Option<Time>,
     /// Size of the globals that are copied in a simulation; default: what certainly fits into the time.
     #[schemars(with = "Option<String>")]
     pub globals: Option<ByteSize>,
+    /// Name of a task before it that this is another instance of in a simulation (a copy task): it has the same jobs, cores and
+    /// workload, and other memory; each job is of the instance that meets no lock.
+    pub copy_of: Option<Text>,
     /// Name of its server.
     pub server: Option<Text>,
     /// Name of the server of its other instance (a copy task).
     pub copy_server: Option<Text>,
+}
+
+/// Tasks without jobs that wait for each other in a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BarrierEntry {
+    /// Number of the barrier: tasks with the same number wait for each other.
+    pub group: u32,
+    /// Memory references between two waits.
+    pub every: Count<1>,
+}
+
+/// Cores, or tasks, that share a bandwidth budget in a simulation.
+///
+/// One of `mb_per_s`, `budget` and `weight` says how much it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupEntry {
+    /// Unique name.
+    pub name: Text,
+    /// Cores, as a list such as 0-3: each stops when the budget is used. Either this or `tasks`.
+    #[schemars(with = "Option<String>")]
+    pub cores: Option<IndexList>,
+    /// Names of tasks: when the budget is used, these stop, and others may run on their cores.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Text>,
+    /// Budget in megabytes (10^6 bytes) per second. In a simulation with bank classes or with separate counters for reads and
+    /// writes: of each class, and of reads.
+    pub mb_per_s: Option<Count<1, { u32::MAX as u64 }>>,
+    /// Budget of writes in megabytes per second, where a simulation counts reads and writes separately.
+    pub write_mb_per_s: Option<Count<1, { u32::MAX as u64 }>>,
+    /// Budget in each period, for instance "1 MiB".
+    #[schemars(with = "Option<String>")]
+    pub budget: Option<ByteSize>,
+    /// Share of what the memory guarantees, without quanta and skids: the ratio of this number to the sum of those of all groups.
+    pub weight: Option<Count<1, { u32::MAX as u64 }>>,
+    /// Length of the period of `budget`; default: that of `[simulation.bandwidth]`.
+    pub period: Option<Time>,
+    /// What happens to unused budget. Default hard.
+    #[serde(default, skip_serializing_if = "BudgetKind::is_hard")]
+    pub kind: BudgetKind,
 }
 
 /// What happens to a job that is late.

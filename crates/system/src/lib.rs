@@ -45,6 +45,8 @@ mod quantity;
 mod read;
 mod select;
 mod servers;
+mod simulation;
+mod workload;
 
 pub use assignment::{AssignedTask, Assignment, colors_in_common};
 pub use considered::{Use, Verb, decisive, fields, left_out, used};
@@ -53,13 +55,22 @@ pub use delays::{
     SharedBanksEntry, SharingMode,
 };
 pub use error::SystemError;
-pub use file::{BandwidthEntry, BudgetKind, LateJobs, Mode, SYSTEM_SCHEMA, SystemFile, TaskEntry};
+pub use file::{
+    BandwidthEntry, BarrierEntry, BudgetKind, GroupEntry, LateJobs, Mode, SYSTEM_SCHEMA, SystemFile, TaskEntry,
+};
 pub use place::Place;
-pub use quantity::{Count, TIME, Table, Text, Time};
+pub use quantity::{Count, Ranks, TIME, Text, Time};
 pub use select::select;
 pub use servers::{
     BurstOrder, ColorEntry, ColorSharing, CyclicEntry, JobSlicing, MemoryEntry, ServerEntry, ServerKind, ServerPolicy,
 };
+
+pub use simulation::{
+    AllocatorName, BandwidthSection, CacheSection, CacheSize, ControllerSection, CoreSection, Counted, Inclusion,
+    LastLevelSize, NumaSection, PageName, PredictorName, Replacement, SchedulerName, SchedulingName, SharingName,
+    SimulationEntry, SlotSection, SystemSection, TableSection, TimetableSection, WindowSection,
+};
+pub use workload::{WorkloadEntry, WorkloadKind};
 
 /// The JSON Schema of a system file, from the documentation of its fields.
 #[must_use]

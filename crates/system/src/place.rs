@@ -74,6 +74,10 @@ impl Place {
                 }
                 Segment::Seq { index } => {
                     value = value.and_then(|value| value.get(index));
+                    if !value.is_some_and(Value::is_table) {
+                        keys.last_mut().into_iter().for_each(|key| *key += &format!("[{index}]"));
+                        continue;
+                    }
                     let name = value.and_then(|value| value.get("name")).and_then(Value::as_str);
                     place = place.item(&keys.join("."), *index, name);
                     (keys, nested) = (Vec::new(), true);
@@ -85,6 +89,11 @@ impl Place {
             place = place.table(&keys.remove(0));
         }
         (place, keys.join("."), value.cloned())
+    }
+
+    /// Refuses a text with the sentence of its type's reader.
+    pub(crate) fn form(&self, field: &str, message: String) -> SystemError {
+        SystemError::Form { place: self.0.clone(), field: field.to_owned(), message }
     }
 }
 

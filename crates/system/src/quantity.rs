@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use memtint_units::Picoseconds;
+use memtint_units::{IndexList, Picoseconds};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,10 +10,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A time, for [`Place::need`](crate::Place::need).
 pub const TIME: &str = "a time such as \"20 ms\"";
 /// What a time looks like.
-const SPAN: &str =
-    "a text with a number and its unit, ps, ns, us, ms or s, in whole picoseconds, such as \"20 ms\" or \"7.8 us\"";
+const SPAN: &str = "a text with a number and its unit, ps, ns, us, ms or s, in whole picoseconds, less than 53 days, such as \"20 ms\" or \"7.8 us\"";
+/// Times are less than this, so that sums of a few do not overflow.
+const TIME_END: u64 = 1 << 62;
 /// What a text looks like that must not be empty.
 pub(crate) const TEXT: &str = "a text that is not empty";
+
+/// A channel has at most this many ranks.
+const RANKS_MAX: u32 = 64;
 
 /// A span of time, written with its unit (`"7.8 us"`); exact, in whole picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,10 +31,25 @@ pub struct Count<const MIN: u64, const MAX: u64 = { u64::MAX }>(u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text(String);
 
-/// A table whose fields the crate that uses it checks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Table(pub toml::Table);
+/// Ranks of a channel: how many, or which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// So many.
+    Count(Count<1, 64>),
+    /// These, as a list such as `0-3`.
+    List(IndexList),
+}
+
+impl Ranks {
+    /// Gives their number; that of a list is the number of ranks below 64 that it names.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        match self {
+            Ranks::Count(count) => count.get() as u32,
+            Ranks::List(list) => list.resolve(RANKS_MAX).map_or(0, |ranks| ranks.len()),
+        }
+    }
+}
 
 impl<const MIN: u64, const MAX: u64> Count<MIN, MAX> {
     /// Makes a count.
@@ -104,8 +123,11 @@ impl<'de> Deserialize<'de> for Time {
                 out.write_str(SPAN)
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Time, E> {
-                let refuse = |_| E::invalid_value(de::Unexpected::Str(text), &self);
-                text.parse().map(Time).map_err(refuse)
+                let refuse = || E::invalid_value(de::Unexpected::Str(text), &self);
+                match text.parse::<Picoseconds>() {
+                    Ok(time) if time.0 < TIME_END => Ok(Time(time)),
+                    _ => Err(refuse()),
+                }
             }
         }
         deserializer.deserialize_str(Reads)
@@ -203,16 +225,52 @@ impl JsonSchema for Text {
     }
 }
 
-impl JsonSchema for Table {
+impl Serialize for Ranks {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Ranks::Count(count) => count.serialize(serializer),
+            Ranks::List(list) => list.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Ranks {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reads;
+        impl Visitor<'_> for Reads {
+            type Value = Ranks;
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a whole number, 1 to 64, or a list of ranks below 64 such as \"0-3\"")
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Ranks, E> {
+                let fits = u64::try_from(number).ok().filter(|number| (1..=64).contains(number));
+                let refuse = || E::invalid_value(de::Unexpected::Signed(number), &self);
+                fits.map(|number| Ranks::Count(Count(number))).ok_or_else(refuse)
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Ranks, E> {
+                self.visit_i64(i64::try_from(number).unwrap_or(i64::MAX))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Ranks, E> {
+                let list: Option<IndexList> = text.parse().ok();
+                let named = list.filter(|list| list.resolve(RANKS_MAX).is_ok_and(|ranks| !ranks.is_empty()));
+                let refuse = || E::invalid_value(de::Unexpected::Str(text), &self);
+                named.map(Ranks::List).ok_or_else(refuse)
+            }
+        }
+        deserializer.deserialize_any(Reads)
+    }
+}
+
+impl JsonSchema for Ranks {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Table".into()
+        "Ranks".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "object"})
+        json_schema!({"oneOf": [{"type": "integer", "minimum": 1, "maximum": 64}, {"type": "string", "minLength": 1}]})
     }
 }

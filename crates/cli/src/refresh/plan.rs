@@ -122,16 +122,11 @@ enum Outcome {
 }
 
 pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
-    let Reading { file, not_considered } = Reading::new(&arguments.system, Verb::Refresh)?;
+    let Reading { file, not_considered } = Reading::new(&arguments.system, Verb::RefreshPlan)?;
     let mut file = TaskSystem::of(&file, &format!("{:?}", arguments.system))?;
     file.memory_given().map_err(sentence)?;
     if let (Some(density), Some(memory)) = (arguments.density, file.memory) {
         file.memory = Some(Memory { density: Some(density), t_rfc: density.t_rfc(), ..memory });
-    }
-    if !file.terms.is_empty() {
-        let message =
-            "[refresh], [banks] and [regulator] are not known to plans, whose software refreshes memory itself";
-        return Err(Failure::Sentence(format!("{}: {message}", file.name)));
     }
     let limits_of_all = AnalysisLimits::of_steps(arguments.steps);
     let (outcome, planned) = match arguments.scheme {

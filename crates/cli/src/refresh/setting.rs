@@ -92,7 +92,7 @@ impl Setting {
 
     /// The tasks with what their jobs execute, and the fields that are not considered; progress goes up to `share` of all there is to do.
     pub(super) fn prepare(&self, progress: &Progress, share: f64) -> Result<(Prepared, Vec<String>), Failure> {
-        let Reading { file, not_considered } = Reading::new(&self.system, Verb::Refresh)?;
+        let Reading { file, not_considered } = Reading::new(&self.system, Verb::RefreshSimulate)?;
         let file = TaskSystem::of(&file, &format!("{:?}", self.system))?;
         let options = Options {
             hyperperiods: self.hyperperiods,

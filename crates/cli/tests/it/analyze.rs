@@ -82,7 +82,7 @@ fn a_no_ends_with_1_and_names_task_window_and_demand() {
 #[test]
 fn tables_that_a_scheduler_does_not_look_at_are_named() {
     let scratch = Scratch::new("unused");
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tasksets/crs.toml")).unwrap();
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/crs.toml")).unwrap();
     for (scheduler, unused) in [
         ("rm", json!(["color", "server", "task.server"])),
         ("colored-refresh", json!(["color", "server", "task.server"])),
@@ -177,7 +177,7 @@ fn a_printing_limit_decides_no_verdict() {
             assert!(found["witness"]["accepted_jobs"].as_u64().unwrap() <= jobs.parse().unwrap(), "{found}");
         }
     }
-    let servers = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tasksets/crs.toml")).unwrap();
+    let servers = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/crs.toml")).unwrap();
     let of = |jobs: &str| scratch.json(&servers, &["--scheduler", "crs", "--jobs", jobs]);
     let ((few, shown), (many, whole)) = (of("50"), of("100000"));
     assert_eq!((few, many), (Some(0), Some(0)), "{shown}");
@@ -282,7 +282,7 @@ fn regulators_and_rivals_lengthen_responses() {
 /// What a core donates may be gone when it needs it, and what others reclaim is no more than that.
 #[test]
 fn a_core_that_reclaims_has_a_longer_bound_than_one_that_does_not() {
-    const FILE: &str = include_str!("../../../../tasksets/regulated.toml");
+    const FILE: &str = include_str!("../../../../examples/regulated.toml");
     let scratch = Scratch::new("reclaims");
     let (code, hard) = scratch.json(FILE, &[]);
     assert_eq!(code, Some(0), "{hard}");
@@ -315,7 +315,7 @@ fn the_picture_is_written_and_shows_every_lane() {
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
     assert!(svg.contains("a job 0: 0 ps to 3 ms") && svg.contains("c job 20: "), "{svg}");
     let servers =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tasksets/crs-copies.toml")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/crs-copies.toml")).unwrap();
     let named = servers.replace("\"c1\"", "\"c<&\\\"\"");
     assert_eq!(scratch.analyze(&named, &["--scheduler", "crs", "--svg", &picture]).status.code(), Some(0));
     assert!(std::fs::read_to_string(&picture).unwrap().contains("c&lt;&amp;&quot;"));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::scratch::Scratch;
 
 fn published(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasksets").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
     path.to_str().expect("the path is text").to_owned()
 }
 
@@ -287,5 +287,8 @@ fn no_plan_is_said_with_its_reason() {
     refused(&[&path, "--scheme", "crs", "--density", "64"], "there may be others");
     refused(&[&scratch.file("tasks.toml", &table_4_4()), "--scheme", "crs"], "memory is missing");
     let both = table_4_4() + MEMORY + "[regulator]\nperiod = \"1 ms\"\nlines = 10\n";
-    refused(&[&scratch.file("tasks.toml", &both), "--scheme", "colored-refresh"], "[regulator] are not known to plans");
+    refused(
+        &[&scratch.file("tasks.toml", &both), "--scheme", "colored-refresh"],
+        "refresh plan does not consider regulator",
+    );
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::scratch::Scratch;
 
 fn published() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasksets/crs-copies.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/crs-copies.toml");
     std::fs::read_to_string(path).expect("the file is in the repository")
 }
 

@@ -93,7 +93,8 @@ fn with(field: &str) -> String {
         "description" => top("description = \"two tasks\""),
         "platform" => top("platform = \"nehalem-w3530\""),
         "granule" => top("granule = \"64K\""),
-        "simulation" => top("simulation = { device = \"ddr4-2400\" }"),
+        "simulation" => top("simulation = { device = \"ddr4-2400\", duration = \"1 ms\", cores = { mhz = 3000 } }"),
+        "group" => format!("{BASE}\n[[group]]\nname = \"g\"\ntasks = [\"a\"]\nmb_per_s = 100\n"),
         "refresh" => {
             top("refresh = { mode = \"auto\", interval = \"7.8 us\", duration = \"350 ns\", reopen = \"28 ns\" }")
         }
@@ -120,6 +121,8 @@ fn with(field: &str) -> String {
         "task.workload" => task("workload = { kind = \"stream\", size = \"3 MiB\" }"),
         "task.references" => task("references = 10"),
         "task.uncounted" => task("uncounted = 1"),
+        "task.barrier" => task("barrier = { group = 1, every = 100 }"),
+        "task.copy_of" => BASE.replace("name = \"b\"\n", "name = \"b\"\ncopy_of = \"a\"\n"),
         "task.late" => task("late = \"give-up\""),
         "task.period" => changed("period = \"10 ms\"", "period = \"8 ms\""),
         "task.wcet" => changed("wcet = \"2 ms\"", "wcet = \"1 ms\""),

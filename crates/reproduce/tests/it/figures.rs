@@ -1,7 +1,12 @@
 //! Are the data files sound, and does what they expect come out?
 
 use memtint_reproduce::figure::{Expectation, FigureKind};
-use memtint_reproduce::{Figure, Options, Verdict, catalogue, prepare, reproduce};
+use memtint_reproduce::{Figure, Options, Prepared, Verdict, catalogue, prepare, reproduce};
+use memtint_sim::Scenario;
+use memtint_sim::scenario::SchedulingName;
+use memtint_system::SystemFile;
+use memtint_units::IndexList;
+use std::path::Path;
 
 #[test]
 fn every_file_parses_and_every_scenario_is_accepted() {
@@ -11,8 +16,33 @@ fn every_file_parses_and_every_scenario_is_accepted() {
         for short in [false, true] {
             let runs = prepare(figure, short, None).unwrap();
             assert_eq!(runs.is_empty(), figure.run.is_empty(), "{}", figure.id);
+            let last = runs.last().filter(|_| short);
+            last.into_iter().for_each(is_written_as_it_is);
         }
     }
+}
+
+/// The system file that is kept beside a result is the simulation that was run.
+#[track_caller]
+fn is_written_as_it_is(run: &Prepared) {
+    let read = SystemFile::parse(&run.text, &run.name).unwrap();
+    let again = Scenario::of_system(&read, Path::new("system.toml")).unwrap();
+    let mut expected = run.scenario.file().clone();
+    let by_priority = expected.system.scheduling == SchedulingName::FixedPriority;
+    let first = expected.tasks.iter().map(|task| task.priority).min();
+    for task in &mut expected.tasks {
+        // A system file counts priorities from 1, and has none where nothing is ordered by them.
+        let orders = by_priority && task.server.is_none();
+        task.priority = if orders { task.priority + u32::from(first == Some(0)) } else { 0 };
+        for list in [&mut task.cores, &mut task.banks, &mut task.sets, &mut task.nodes, &mut task.ways, &mut task.ranks]
+        {
+            *list = list.as_ref().map(|text| text.parse::<IndexList>().unwrap().to_string());
+        }
+        if let Some(one) = task.cores.as_ref().and_then(|list| list.parse().ok()) {
+            (task.core, task.cores) = (Some(one), None);
+        }
+    }
+    assert_eq!(again.file(), &expected, "{}", run.name);
 }
 
 #[test]

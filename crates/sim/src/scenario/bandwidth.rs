@@ -1,6 +1,6 @@
 //! Budgets of memory bandwidth of a scenario.
 
-use super::{Check, Scenario, Time};
+use super::{BandwidthSection, BudgetKind, Check, Counted, GroupEntry, PredictorName, Scenario, SharingName};
 use crate::error::SimError;
 use crate::machine::{CounterConfig, RegulationConfig, Subject};
 use memtint_dram::{Decoder, WorstCase};
@@ -9,189 +9,11 @@ use memtint_guard::{
     events_per_period,
 };
 use memtint_map::Palette;
+use memtint_system::{Count, Text};
 use memtint_units::{ByteSize, IndexSet, Picoseconds};
-use serde::{Deserialize, Serialize};
 
-/// Budgets of memory bandwidth, as MemGuard gives them (Yun et al., 2012).
-///
-/// ```toml
-/// [bandwidth]
-/// guaranteed_mb_per_s = 1000
-/// sharing = "spare"
-///
-/// [[bandwidth.group]]
-/// name = "foreground"
-/// cores = "0"
-/// mb_per_s = 600
-/// ```
-///
-/// The sum of budget, quantum and skid of all cores and tasks that are regulated must not exceed what is guaranteed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BandwidthSection {
-    /// Between two budgets; default 1 ms.
-    #[serde(default = "millisecond")]
-    pub period: Time,
-    /// What the memory serves in the worst case, r_min, in megabytes a second; with `classes`, what each class of banks does.
-    /// Default: what the devices' timing says of one bank, refresh included (`memtint guard rmin`); needed with `classes`.
-    #[serde(default)]
-    pub guaranteed_mb_per_s: Option<u32>,
-    /// What is counted; default `lines`.
-    #[serde(default)]
-    pub counts: Counted,
-    /// Events that a line written counts as, with `lines`; a line read is one. Default 1.
-    #[serde(default)]
-    pub write_cost: Option<u32>,
-    /// Lists of bank classes, each class in one of them: each list has separate budgets. Default: one for all.
-    #[serde(default)]
-    pub classes: Vec<String>,
-    /// Most events granted at a time (q); default 256.
-    #[serde(default = "quantum")]
-    pub quantum: u32,
-    /// Most events beyond a grant, until the core stands still (s), as the sum assumes them; the report has the most that there were. Default
-    /// 32.
-    #[serde(default = "skid_events")]
-    pub skid_events: u32,
-    /// Events taken of the donations of others at a time; default: the quantum.
-    #[serde(default)]
-    pub reclaim_step: Option<u32>,
-    /// What happens when all have used their budgets: `off`, all stand still; `spare`, all run until the period is over;
-    /// `proportional`, the next period begins. Default `off`.
-    #[serde(default)]
-    pub sharing: SharingName,
-    /// How `soft` groups predict what they will use, and donate the rest: `ewma` (the mean of the latest use and the mean before),
-    /// `last-value` or `linear`; default `ewma`.
-    #[serde(default)]
-    pub predictor: PredictorName,
-    /// From the event that consumes a grant to the interrupt; default 0.
-    #[serde(default)]
-    pub skid: Time,
-    /// What an interrupt takes of its core; default 0.
-    #[serde(default)]
-    pub overhead: Time,
-    /// Keep what each core or task used in each period, for the results; default no.
-    #[serde(default)]
-    pub history: bool,
-    /// Groups of cores or tasks with a budget; all others are not regulated.
-    #[serde(rename = "group")]
-    pub groups: Vec<BandwidthGroup>,
-}
-
-impl BandwidthSection {
-    /// Budgets with nothing else said.
-    #[must_use]
-    pub fn new(period: Time, groups: Vec<BandwidthGroup>) -> BandwidthSection {
-        BandwidthSection {
-            period,
-            guaranteed_mb_per_s: None,
-            counts: Counted::default(),
-            write_cost: None,
-            classes: Vec::new(),
-            quantum: quantum(),
-            skid_events: skid_events(),
-            reclaim_step: None,
-            sharing: SharingName::default(),
-            predictor: PredictorName::default(),
-            skid: Time::default(),
-            overhead: Time::default(),
-            history: false,
-            groups,
-        }
-    }
-}
-
-/// Cores, or tasks, with a budget in common.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BandwidthGroup {
-    /// Its name; unique.
-    pub name: String,
-    /// Cores: each stands still when the budget is used.
-    #[serde(default)]
-    pub cores: Option<String>,
-    /// Or names of tasks: they do not run, wherever, when it is used; others may run instead.
-    #[serde(default)]
-    pub tasks: Vec<String>,
-    /// The budget in megabytes a second; with classes of banks, for each of them; with `counts = "reads-and-writes"`, of reads.
-    #[serde(default)]
-    pub mb_per_s: Option<u32>,
-    /// The budget of writes, with `counts = "reads-and-writes"`.
-    #[serde(default)]
-    pub write_mb_per_s: Option<u32>,
-    /// Or the budget in bytes per period, as a plan has it.
-    #[serde(default)]
-    pub budget: Option<ByteSize>,
-    /// Or its share: what is guaranteed, without quanta and skids, is divided by the weights of all groups.
-    #[serde(default)]
-    pub weight: Option<u32>,
-    /// `hard` keeps its budget; `soft` donates what it is not expected to use, and may use what others have donated; default `hard`.
-    #[serde(default)]
-    pub kind: KindName,
-}
-
-/// What is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Counted {
-    /// Lines read from memory (LLC misses), prefetches included, and lines written back.
-    #[default]
-    Lines,
-    /// Lines read from memory. Lines written back come in addition, and what is guaranteed does not hold with them.
-    Misses,
-    /// Lines written back. Lines read come in addition.
-    WriteBacks,
-    /// Bursts on the data bus, of both.
-    Bursts,
-    /// Lines read and lines written by two counters, with a budget each.
-    ReadsAndWrites,
-}
-
-/// Best-effort sharing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SharingName {
-    /// None.
-    #[default]
-    Off,
-    /// All run until the period is over.
-    Spare,
-    /// The next period begins.
-    Proportional,
-}
-
-/// Predictors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PredictorName {
-    /// Moving average, as MemGuard's.
-    #[default]
-    Ewma,
-    /// What was used last.
-    LastValue,
-    /// The line through the last four.
-    Linear,
-}
-
-/// Hard or soft.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum KindName {
-    /// No donation.
-    #[default]
-    Hard,
-    /// Donation and reclaiming.
-    Soft,
-}
-
-fn millisecond() -> Time {
-    Time(Picoseconds(1_000_000_000))
-}
-fn quantum() -> u32 {
-    256
-}
-fn skid_events() -> u32 {
-    32
-}
+/// Megabytes per second.
+type Rate = Count<1, { u32::MAX as u64 }>;
 
 /// The regulators, and what to call them.
 pub(crate) struct Regulators {
@@ -217,11 +39,14 @@ struct Tally {
 impl Scenario {
     /// The regulators, if there are any.
     pub(crate) fn regulators(&self, palette: &Palette, line_bytes: u64) -> Result<Option<Regulators>, SimError> {
-        let Some(section) = &self.file.bandwidth else { return Ok(None) };
+        if self.file.bandwidth.is_none() && self.file.groups.is_empty() {
+            return Ok(None);
+        }
+        let section = &self.file.bandwidth.clone().unwrap_or_default();
         let check = Check { origin: &self.origin };
         self.verify_bandwidth(section)?;
-        let period = section.period.0;
-        let subjects = self.subjects(section)?;
+        let period = section.period();
+        let subjects = self.subjects()?;
         let classes = self.bandwidth_classes(section, palette)?;
         let tallies = self.tallies(section, line_bytes)?;
         let guaranteed = self.guaranteed(section, line_bytes)?;
@@ -258,7 +83,7 @@ impl Scenario {
                         );
                         let accepted =
                             format!("up to {guaranteed} ({} MB/s), which the memory guarantees", mb(guaranteed));
-                        check.refuse("bandwidth.group: the sum of all budgets", found, accepted)
+                        check.refuse("group: the sum of all budgets", found, accepted)
                     }
                     other => SimError::Guard(other),
                 })?;
@@ -288,20 +113,20 @@ impl Scenario {
             palette: palette.clone(),
             history: section.history,
         };
-        let groups = section.groups.iter().map(|group| group.name.clone()).collect();
+        let groups = self.file.groups.iter().map(|group| group.name.as_str().to_owned()).collect();
         Ok(Some(Regulators { config, counters: names, groups, guaranteed_mb_per_s: guaranteed as f64 / 1e6 }))
     }
 
     /// The regulators of the machine as it is built.
     pub(crate) fn regulators_of_machine(&self) -> Result<Option<Regulators>, SimError> {
-        let palette = Palette::new(&self.platform, self.granule()?)?;
+        let palette = Palette::new(&self.platform, self.granule())?;
         self.regulators(&palette, self.caches(self.cores())?.line.bytes())
     }
 
     fn verify_bandwidth(&self, section: &BandwidthSection) -> Result<(), SimError> {
         let check = Check { origin: &self.origin };
         let second = Picoseconds(1_000_000_000_000);
-        let period = section.period.0;
+        let period = section.period();
         check.that("bandwidth.period", period.0 > 0 && period <= second, period, "more than 0 ns, at most 1 s")?;
         for (field, time) in [("skid", section.skid.0), ("overhead", section.overhead.0)] {
             check.that(&format!("bandwidth.{field}"), time <= period, time, format!("at most the period, {period}"))?;
@@ -315,12 +140,12 @@ impl Scenario {
         check.that("bandwidth.write_cost", (1..=1000).contains(&cost), cost, "1 to 1000")?;
         let has_cost = section.write_cost.is_none() || section.counts == Counted::Lines;
         check.that("bandwidth.write_cost", has_cost, "given", "nothing, unless counts is lines")?;
-        check.that("bandwidth.group", !section.groups.is_empty(), "an empty list", "one group or more")?;
-        let weighted = section.groups.iter().filter(|group| group.weight.is_some()).count();
+        check.that("group", !self.file.groups.is_empty(), "an empty list", "one group or more")?;
+        let weighted = self.file.groups.iter().filter(|group| group.weight.is_some()).count();
         let apart = section.counts == Counted::ReadsAndWrites;
-        for (index, group) in section.groups.iter().enumerate() {
-            let of = |field: &str| format!("bandwidth.group {:?}: {field}", group.name);
-            let first = section.groups.iter().position(|other| other.name == group.name);
+        for (index, group) in self.file.groups.iter().enumerate() {
+            let of = |field: &str| format!("group {:?}: {field}", group.name.as_str());
+            let first = self.file.groups.iter().position(|other| other.name == group.name);
             check.that(&of("name"), first == Some(index), "used twice", "a name of its own")?;
             let kinds = usize::from(group.cores.is_some()) + usize::from(!group.tasks.is_empty());
             check.that(
@@ -329,18 +154,17 @@ impl Scenario {
                 format!("beside {} tasks", group.tasks.len()),
                 "either cores or tasks",
             )?;
-            check.that(&of("weight"), group.weight != Some(0), 0, "1 or more")?;
-            check.that(&of("mb_per_s"), group.mb_per_s != Some(0), 0, "1 or more")?;
+            let own = group.period.map_or(period, |own| own.0);
+            check.that(&of("period"), own == period, own, format!("{period}, as of all budgets"))?;
             let given = [group.mb_per_s.is_some(), group.budget.is_some(), group.weight.is_some()];
             let given = given.into_iter().filter(|given| *given).count();
             let found = if given > 1 { "given beside another budget" } else { "absent" };
             check.that(&of("mb_per_s"), given == 1, found, "one of mb_per_s, budget and weight")?;
-            let all = weighted == 0 || weighted == section.groups.len();
+            let all = weighted == 0 || weighted == self.file.groups.len();
             check.that(&of("weight"), all, "not that of all groups", "a weight of each group, or of none")?;
-            let writes = group.write_mb_per_s.is_some_and(|rate| rate > 0);
-            let accepted = "1 or more, and mb_per_s, with counts = \"reads-and-writes\"";
-            let is_whole = !apart || (writes && group.mb_per_s.is_some());
-            check.that(&of("write_mb_per_s"), is_whole, "absent or 0, or beside no mb_per_s", accepted)?;
+            let accepted = "given with mb_per_s, as counts is reads-and-writes";
+            let is_whole = !apart || (group.write_mb_per_s.is_some() && group.mb_per_s.is_some());
+            check.that(&of("write_mb_per_s"), is_whole, "absent, or beside no mb_per_s", accepted)?;
             let needless = apart || group.write_mb_per_s.is_none();
             check.that(&of("write_mb_per_s"), needless, "given", "nothing, unless counts is reads-and-writes")?;
         }
@@ -348,23 +172,22 @@ impl Scenario {
     }
 
     /// Who belongs to each group.
-    fn subjects<'a>(&self, section: &'a BandwidthSection) -> Result<Vec<(&'a BandwidthGroup, Vec<Subject>)>, SimError> {
+    fn subjects(&self) -> Result<Vec<(&GroupEntry, Vec<Subject>)>, SimError> {
         let check = Check { origin: &self.origin };
         let mut owners: Vec<(Subject, &str)> = Vec::new();
         let mut all = Vec::new();
-        for group in &section.groups {
-            let of = |field: &str| format!("bandwidth.group {:?}: {field}", group.name);
+        for group in &self.file.groups {
+            let of = |field: &str| format!("group {:?}: {field}", group.name.as_str());
             let mut subjects = Vec::new();
             if let Some(text) = &group.cores {
-                let cores =
-                    IndexSet::parse(text, self.cores()).map_err(|error| check.refuse(&of("cores"), text, error))?;
+                let cores = text.resolve(self.cores()).map_err(|error| check.refuse(&of("cores"), text, error))?;
                 check.that(&of("cores"), !cores.is_empty(), text, "one core or more")?;
                 subjects.extend(cores.iter().map(|core| Subject::Core(core as usize)));
             }
             for name in &group.tasks {
-                let place = self.file.tasks.iter().position(|task| task.name == *name);
+                let place = self.file.tasks.iter().position(|task| task.name == name.as_str());
                 let names = || self.file.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>().join(", ");
-                let Some(place) = place else { return Err(check.refuse(&of("tasks"), name, names())) };
+                let Some(place) = place else { return Err(check.refuse(&of("tasks"), name.as_str(), names())) };
                 subjects.push(Subject::Task(place));
             }
             for &subject in &subjects {
@@ -376,7 +199,7 @@ impl Scenario {
                     let field = of(if group.cores.is_some() { "cores" } else { "tasks" });
                     return Err(check.refuse(&field, called, format!("what no other group has: it is in {owner:?}")));
                 }
-                owners.push((subject, &group.name));
+                owners.push((subject, group.name.as_str()));
             }
             all.push((group, subjects));
         }
@@ -385,7 +208,7 @@ impl Scenario {
             let section = &self.file.tasks[task];
             let has_budget = |core: &u32| owners.iter().any(|(other, _)| *other == Subject::Core(*core as usize));
             if let Some(core) = self.cores_of(section)?.iter().find(has_budget) {
-                let field = format!("bandwidth.group {owner:?}: tasks");
+                let field = format!("group {owner:?}: tasks");
                 let accepted = format!("a task that does not run on core {core}, which has a budget itself");
                 return Err(check.refuse(&field, format!("{:?}", section.name), accepted));
             }
@@ -461,40 +284,39 @@ impl Scenario {
         let geometry = decoder.geometry(&device.geometry);
         let device = memtint_dram::Device { geometry, ..device };
         let worst = WorstCase::of(&device, controller.refresh, line_bytes);
-        let lines = worst.lines_in(section.period.0);
+        let lines = worst.lines_in(section.period());
         check.that(field, lines > 0, "absent", "a number, as refresh leaves nothing of a period in the worst case")?;
-        Ok(memtint_guard::bandwidth(lines, line_bytes, section.period.0))
+        Ok(memtint_guard::bandwidth(lines, line_bytes, section.period()))
     }
 
     fn groups(
         &self,
         section: &BandwidthSection,
         tally: &Tally,
-        subjects: &[(&BandwidthGroup, Vec<Subject>)],
+        subjects: &[(&GroupEntry, Vec<Subject>)],
         guaranteed: u64,
     ) -> Result<Vec<Group>, SimError> {
         let check = Check { origin: &self.origin };
         let most = u64::from(u32::MAX / 2);
         let cores: u64 = subjects.iter().map(|(_, subjects)| subjects.len() as u64).sum();
         let beside = cores * (u64::from(section.quantum) + u64::from(section.skid_events));
-        let weights: Vec<u32> = section.groups.iter().filter_map(|group| group.weight).collect();
+        let weights: Vec<u32> = self.file.groups.iter().filter_map(|group| group.weight.map(Count::get_u32)).collect();
         let shares = by_weight(guaranteed.saturating_sub(beside), &weights);
         let mut first = 0;
         let mut groups = Vec::new();
         for (index, (group, subjects)) in subjects.iter().enumerate() {
             let rate = if tally.of_writes { group.write_mb_per_s } else { group.mb_per_s };
-            let of_rate =
-                |rate: u32| events_per_period(u64::from(rate) * 1_000_000, tally.event_bytes, section.period.0);
+            let of_rate = |rate: Rate| events_per_period(rate.get() * 1_000_000, tally.event_bytes, section.period());
             let of_bytes = || group.budget.map_or_else(|| shares[index], |bytes| bytes.0 / tally.event_bytes);
             let budget = rate.map_or_else(of_bytes, of_rate);
-            let field = format!("bandwidth.group {:?}: budget", group.name);
+            let field = format!("group {:?}: budget", group.name.as_str());
             let accepted = format!("1 to {most} events, of {} bytes each", tally.event_bytes);
             check.that(&field, (1..=most).contains(&budget), format!("{budget} events per period"), accepted)?;
             let cores: Vec<usize> = (first..first + subjects.len()).collect();
             first += subjects.len();
             let kind = match group.kind {
-                KindName::Hard => Kind::Hard,
-                KindName::Soft => Kind::Soft,
+                BudgetKind::Hard => Kind::Hard,
+                BudgetKind::Soft => Kind::Soft,
             };
             let reservation = Reservation { budget: budget as u32, kind };
             groups.push(Group { cores, reservation, quantum: section.quantum, skid: section.skid_events });
@@ -503,23 +325,28 @@ impl Scenario {
     }
 
     /// The budgets that concern one task alone: the same, and nothing is shared.
-    pub(super) fn bandwidth_alone(&self, task: usize) -> Option<BandwidthSection> {
-        let section = self.file.bandwidth.as_ref()?;
+    pub(super) fn bandwidth_alone(&self, task: usize) -> (Option<BandwidthSection>, Vec<GroupEntry>) {
+        let section = self.file.bandwidth.clone().unwrap_or_default();
+        let groups = self.groups_alone(&section, task).unwrap_or_default();
+        ((!groups.is_empty()).then_some(BandwidthSection { sharing: SharingName::Off, ..section }), groups)
+    }
+
+    fn groups_alone(&self, section: &BandwidthSection, task: usize) -> Option<Vec<GroupEntry>> {
         let task = &self.file.tasks[task];
         let cores = self.cores_of(task).ok()?;
-        let subjects = self.subjects(section).ok()?;
+        let subjects = self.subjects().ok()?;
         let line_bytes = self.caches(self.cores()).ok()?.line.bytes();
         let guaranteed = self.guaranteed(section, line_bytes).ok()?;
         let tally = self.tallies(section, line_bytes).ok()?.into_iter().next()?;
-        let guaranteed = events_per_period(guaranteed, tally.event_bytes, section.period.0);
+        let guaranteed = events_per_period(guaranteed, tally.event_bytes, section.period());
         let budgets = self.groups(section, &tally, &subjects, guaranteed).ok()?;
         let own = subjects.iter().zip(budgets).filter_map(|((group, _), budget)| {
-            let of_cores = group.cores.as_ref().and_then(|text| IndexSet::parse(text, self.cores()).ok());
+            let of_cores = group.cores.as_ref().and_then(|list| list.resolve(self.cores()).ok());
             let own_cores = of_cores.is_some_and(|own| own.iter().any(|core| cores.contains(core)));
-            let own_task = group.tasks.contains(&task.name);
-            let mut group = (own_cores || own_task).then(|| BandwidthGroup::clone(group))?;
+            let own_task = group.tasks.iter().any(|name| name.as_str() == task.name);
+            let mut group = (own_cores || own_task).then(|| GroupEntry::clone(group))?;
             if own_task {
-                group.tasks = vec![task.name.clone()];
+                group.tasks = vec![Text::new(task.name.clone())];
             }
             // A weight is a share of what all groups have.
             if group.weight.take().is_some() {
@@ -527,7 +354,6 @@ impl Scenario {
             }
             Some(group)
         });
-        let groups: Vec<BandwidthGroup> = own.collect();
-        (!groups.is_empty()).then(|| BandwidthSection { sharing: SharingName::Off, groups, ..section.clone() })
+        Some(own.collect())
     }
 }

@@ -1,77 +1,10 @@
 //! When software refreshes the ranks of a scenario.
 
-use super::{Check, SECOND, Scenario, Time, microsecond, yes};
+use super::{Check, SECOND, Scenario};
 use crate::error::SimError;
 use crate::refresh::{LockWindow, SoftRefresh, whole_cycles};
 use memtint_dram::{RankTimetable, RefreshWindow, Timetable};
-use memtint_units::{IndexSet, Picoseconds};
-use serde::{Deserialize, Serialize};
-
-/// Refresh by software, as Colored Refresh and CRS do it: ranks are locked, refreshed in a burst, and unlocked.
-///
-/// ```toml
-/// controller = { refresh = "timetable" }
-/// timetable = { period = "64 ms", window = [
-///     { ranks = "4-7", start = "0 ms", length = "3 ms" },
-///     { ranks = "0-3", start = "32 ms", length = "3 ms" },
-/// ] }
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TimetableSection {
-    /// After so long all windows come again: whole cycles of the device's clock, and at most tRET.
-    pub period: Time,
-    /// The windows of a period.
-    pub window: Vec<WindowSection>,
-    /// How much later in its window a burst may begin, at random; default 0.
-    #[serde(default)]
-    pub jitter: Time,
-    /// What a lock task takes of each of its cores, at least: time for requests to end and dirty lines to be written back. The burst
-    /// begins so long after its release. Default 20 us.
-    #[serde(default = "lock")]
-    pub lock: Time,
-    /// What an unlock task takes of each of its cores; default 1 us.
-    #[serde(default = "microsecond")]
-    pub unlock: Time,
-    /// The cores that run lock and unlock tasks, each of them all, at the same time; default `0`. Others see a lock when they
-    /// look, and it takes none of their time.
-    #[serde(default = "first_core")]
-    pub cores: String,
-    /// Whether the lock task writes back the dirty lines of the ranks that it locks, the first of several cores all of them; default
-    /// true.
-    #[serde(default = "yes")]
-    pub clean: bool,
-}
-
-/// Time in which ranks are locked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WindowSection {
-    /// The ranks, of every channel.
-    pub ranks: String,
-    /// When their lock task is released, from the start of the period.
-    pub start: Time,
-    /// From then to the unlock task; default: until the burst is over.
-    #[serde(default)]
-    pub length: Option<Time>,
-    /// REF commands to each; default: all that the device needs within tRET.
-    #[serde(default)]
-    pub commands: Option<u32>,
-    /// How many bursts there are, one after the other: the first rank is refreshed in the first of them, the next in the second, and
-    /// so on, beginning again with the first. Default 1: all ranks together.
-    #[serde(default = "together")]
-    pub turns: u32,
-}
-
-fn lock() -> Time {
-    Time(Picoseconds(20_000_000))
-}
-fn together() -> u32 {
-    1
-}
-fn first_core() -> String {
-    "0".to_owned()
-}
+use memtint_units::IndexSet;
 
 impl Scenario {
     /// The locks of a timetable, for channels of so many ranks.

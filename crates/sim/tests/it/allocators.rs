@@ -126,6 +126,6 @@ fn what_an_allocator_cannot_do_is_refused_with_the_field() {
     for (system, lines, expected) in cases {
         let text = text(system, &[("one", 0, ""), ("two", 1, lines)]);
         let error = Scenario::parse(&text, "test", Path::new("")).unwrap_err().to_string();
-        assert!(error.contains("scenario \"test\": ") && error.contains(expected), "{lines}: {error}");
+        assert!(error.contains("\"test\": ") && error.contains(expected), "{lines}: {error}");
     }
 }

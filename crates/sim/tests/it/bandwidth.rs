@@ -19,7 +19,7 @@ fn machine(duration_ms: u64, bandwidth: &str, tasks: &[String]) -> String {
 }
 
 fn bandwidth(lines: &str, groups: &[(&str, &str)]) -> String {
-    let group = |(name, lines): &(&str, &str)| format!("[[bandwidth.group]]\nname = \"{name}\"\n{lines}\n");
+    let group = |(name, lines): &(&str, &str)| format!("[[group]]\nname = \"{name}\"\n{lines}\n");
     format!("[bandwidth]\n{lines}\n{}", groups.iter().map(group).collect::<String>())
 }
 
@@ -50,9 +50,10 @@ fn shares(report: &Report) -> Vec<f64> {
 }
 
 fn of_file(regulated: bool) -> Report {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/bandwidth.toml");
-    let scenario = Scenario::load(&path).unwrap();
-    let scenario = if regulated { scenario } else { scenario.changed(|file| file.bandwidth = None).unwrap() };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bandwidth-shares.toml");
+    let file = memtint_system::SystemFile::load(&path).unwrap();
+    let scenario = Scenario::of_system(&file, &path).unwrap();
+    let scenario = if regulated { scenario } else { scenario.changed(|file| file.groups.clear()).unwrap() };
     memtint_sim::simulate(&scenario, 2, &|_: f64| true).unwrap()
 }
 
@@ -167,7 +168,7 @@ fn when_all_have_used_their_budgets_the_rest_of_the_period_is_shared() {
 fn each_class_of_banks_has_a_budget_of_its_own() {
     let file = |classes: &str, banks: &str| {
         let bandwidth = format!(
-            "[bandwidth]\nguaranteed_mb_per_s = 1000\n{classes}\n[[bandwidth.group]]\nname = \"core\"\ncores = \"0\"\nmb_per_s = 200\n"
+            "[bandwidth]\nguaranteed_mb_per_s = 1000\n{classes}\n[[group]]\nname = \"core\"\ncores = \"0\"\nmb_per_s = 200\n"
         );
         format!(
             "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"5 ms\"\n\
@@ -274,7 +275,7 @@ fn budgets_that_cannot_be_are_refused() {
     refused(&one("mb_per_s = 1"), &["\"g\": cores", "either cores or tasks"]);
     refused(&one("cores = \"0-4\"\nmb_per_s = 1"), &["\"g\": cores", "0-4"]);
     refused(&one("tasks = [\"x\"]\nmb_per_s = 1"), &["\"g\": tasks is x; accepted is t"]);
-    refused(&one("cores = \"0\"\nmb_per_s = 0"), &["\"g\": mb_per_s is 0"]);
+    refused(&one("cores = \"0\"\nmb_per_s = 0"), &["mb_per_s = 0", "a whole number, 1 to 4294967295"]);
     refused(&one("cores = \"0\"\nmb_per_s = 9\nwrite_mb_per_s = 1"), &["write_mb_per_s", "reads-and-writes"]);
     let two = |second: &str| with("", &[("g", "cores = \"0\"\nmb_per_s = 1"), ("h", second)]);
     refused(&two("cores = \"0-1\"\nmb_per_s = 1"), &["\"h\": cores is core 0", "it is in \"g\""]);

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use std::path::Path;
 
 const SCENARIO: &str = r#"schema = 1
+granule = "4K"
 platform = "p4080"
 device = "ddr3-1333"
 duration = "10 us"
@@ -32,7 +33,6 @@ hop = "50 ns"
 link_mb_per_s = 12800
 [system]
 allocator = "palloc"
-granule = "4K"
 taken_per_1024 = 0
 switch = "1 us"
 scheduling = "edf"

@@ -13,7 +13,7 @@ fn alone(workload: &str, references: u64, period_us: u64, budget: u64, more: &st
          [caches]\nl1 = {{ size = \"32 KiB\", ways = 8 }}\nllc = {{ size = \"2 MiB\", ways = 8 }}\n\
          latency_cycles = [3, 14, 14, 60, 150]\n[system]\nfault = \"0 ns\"\n\
          [bandwidth]\nperiod = \"{period_us} us\"\nquantum = 64\nguaranteed_mb_per_s = 100000\n{more}\n\
-         [[bandwidth.group]]\nname = \"program\"\ncores = \"0\"\nbudget = \"{} B\"\n\
+         [[group]]\nname = \"program\"\ncores = \"0\"\nbudget = \"{} B\"\n\
          [[task]]\nname = \"program\"\ncore = 0\nworkload = {{ {workload} }}\nreferences = {references}\n",
         budget * 64
     ))

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 const PLATFORM: &str = "nehalem-w3530"; // 16 bank classes at 4 KiB: four plain bits above the page
 
-fn plan(tasks: &str) -> String {
+fn system(tasks: &str) -> String {
     format!("schema = 1\nplatform = \"{PLATFORM}\"\n{tasks}")
 }
 
@@ -19,8 +19,8 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn a_plan_gives_each_task_its_colors() {
-    let text = plan(&format!(
+fn a_system_gives_each_task_its_colors() {
+    let text = system(&format!(
         "granule = \"4K\"\n{}{}",
         task(
             "a",
@@ -28,38 +28,41 @@ fn a_plan_gives_each_task_its_colors() {
         ),
         task("b", "banks = \"!0-3\"\nmode = \"soft\"\nrefresh = \"0-1\""),
     ));
-    let plan = Assignment::parse(&text, "p.toml").unwrap_or_else(|error| panic!("{error}"));
-    let (a, b) = (plan.task("a").expect("is there"), plan.task("b").expect("is there"));
+    let assignment = Assignment::parse(&text, "p.toml").unwrap_or_else(|error| panic!("{error}"));
+    let (a, b) = (assignment.task("a").expect("is there"), assignment.task("b").expect("is there"));
     assert_eq!(a.selection().banks.as_ref().map(ToString::to_string).as_deref(), Some("0-3"));
     assert_eq!(b.selection().banks.as_ref().map(ToString::to_string).as_deref(), Some("4-15"));
     assert_eq!(a.cores(), Some([1, 3].as_slice()));
     assert_eq!((a.mode(), b.mode()), (Mode::Strict, Mode::Soft));
     assert_eq!(a.bandwidth().map(|bandwidth| bandwidth.period.0), Some(Picoseconds::from_ns(1_000_000)));
-    assert_eq!(plan.platform().id(), PLATFORM);
+    assert_eq!(assignment.platform().id(), PLATFORM);
 }
 
 #[test]
 fn wrong_values_are_refused_by_file_field_found_and_accepted() {
     let cases = [
-        (plan("").replace("schema = 1", "schema = 2") + &task("a", ""), vec!["schema is 2", "1 to 1"]),
-        (plan(""), vec!["missing: task", "[[task]]"]),
-        (plan(&task("a", "bank = \"0\"")), vec!["task \"a\": \"bank\" is no field; the nearest is \"banks\""]),
-        (plan(&task("a b", "")), vec!["name", "\"a b\"", "letters"]),
-        (plan(&(task("a", "banks = \"0\"") + &task("a", "banks = \"1\""))), vec!["\"a\" twice"]),
-        (plan(&task("a", "banks = \"0-99\"")), vec!["task \"a\"", "99", "0-15"]),
-        (plan(&task("a", "banks = \"!99\"")), vec!["task \"a\"", "99", "0-15"]),
-        (plan(&task("a", "banks = \"+0-1\"")), vec!["+0-1", "relative"]),
-        (plan(&task("a", "node = \"7\"")), vec!["node 7"]),
-        (plan(&task("a", "cores = \"all\"")), vec!["cores", "\"all\"", "0-3,8"]),
-        (plan(&task("a", "cores = \"0-4294967290\"")), vec!["cores", "8192"]),
-        (plan(&task("a", "mode = \"hard\"")), vec!["hard", "strict", "soft"]),
-        (plan(&task("a", "bandwidth = { budget = 0, period = \"1 us\" }")), vec!["task \"a\": bandwidth.budget is 0"]),
+        (system("").replace("schema = 1", "schema = 2") + &task("a", ""), vec!["schema is 2", "1 to 1"]),
+        (system(""), vec!["missing: task", "[[task]]"]),
+        (system(&task("a", "bank = \"0\"")), vec!["task \"a\": \"bank\" is no field; the nearest is \"banks\""]),
+        (system(&task("a b", "")), vec!["name", "\"a b\"", "letters"]),
+        (system(&(task("a", "banks = \"0\"") + &task("a", "banks = \"1\""))), vec!["\"a\" twice"]),
+        (system(&task("a", "banks = \"0-99\"")), vec!["task \"a\"", "99", "0-15"]),
+        (system(&task("a", "banks = \"!99\"")), vec!["task \"a\"", "99", "0-15"]),
+        (system(&task("a", "banks = \"+0-1\"")), vec!["+0-1", "relative"]),
+        (system(&task("a", "node = \"7\"")), vec!["node 7"]),
+        (system(&task("a", "cores = \"all\"")), vec!["cores", "\"all\"", "0-3,8"]),
+        (system(&task("a", "cores = \"0-4294967290\"")), vec!["cores", "8192"]),
+        (system(&task("a", "mode = \"hard\"")), vec!["hard", "strict", "soft"]),
         (
-            plan(&task("a", "bandwidth = { budget = 1, period = \"0 us\" }")),
+            system(&task("a", "bandwidth = { budget = 0, period = \"1 us\" }")),
+            vec!["task \"a\": bandwidth.budget is 0"],
+        ),
+        (
+            system(&task("a", "bandwidth = { budget = 1, period = \"0 us\" }")),
             vec!["task \"a\": bandwidth.period is \"0 ps\""],
         ),
-        (plan("granule = \"3K\"\n") + &task("a", ""), vec!["3", "64K"]),
-        (plan(&task("a", "")).replace(PLATFORM, "no-such-machine"), vec!["no-such-machine"]),
+        (system("granule = \"3K\"\n") + &task("a", ""), vec!["3", "64K"]),
+        (system(&task("a", "")).replace(PLATFORM, "no-such-machine"), vec!["no-such-machine"]),
     ];
     for (text, parts) in cases {
         let message = refusal(&text);
@@ -72,7 +75,7 @@ fn wrong_values_are_refused_by_file_field_found_and_accepted() {
 
 #[test]
 fn tasks_share_colors_only_if_both_say_so() {
-    let both = |first: &str, second: &str| plan(&(task("a", first) + &task("b", second)));
+    let both = |first: &str, second: &str| system(&(task("a", first) + &task("b", second)));
     let accepted = |text: &str| Assignment::parse(text, "p.toml").is_ok();
     let message = refusal(&both("banks = \"0-3\"", "banks = \"2-5\""));
     assert!(
@@ -88,8 +91,8 @@ fn tasks_share_colors_only_if_both_say_so() {
 
 #[test]
 fn a_task_that_does_not_exist_is_answered_with_those_that_do() {
-    let plan = Assignment::parse(&plan(&task("a", "")), "p.toml").expect("is valid");
-    let message = plan.task("z").expect_err("is not there").to_string();
+    let assignment = Assignment::parse(&system(&task("a", "")), "p.toml").expect("is valid");
+    let message = assignment.task("z").expect_err("is not there").to_string();
     assert!(message.contains("\"z\"") && message.contains("\"a\""), "{message}");
 }
 
@@ -99,7 +102,8 @@ fn a_platform_file_is_found_beside_the_plan() {
     std::fs::create_dir_all(&directory).expect("the temporary directory is writable");
     let text = memtint_map::catalogue::text(PLATFORM).expect("is in the catalogue");
     std::fs::write(directory.join("here.toml"), text).expect("is writable");
-    std::fs::write(directory.join("p.toml"), plan(&task("a", "")).replace(PLATFORM, "here.toml")).expect("is writable");
+    std::fs::write(directory.join("p.toml"), system(&task("a", "")).replace(PLATFORM, "here.toml"))
+        .expect("is writable");
     let loaded = Assignment::load(&directory.join("p.toml"));
     let missing = Assignment::load(&directory.join("q.toml"));
     std::fs::remove_dir_all(&directory).expect("was made above");
@@ -155,7 +159,7 @@ proptest! {
         if soft { rest += "mode = \"soft\"\n"; }
         rest += &format!("shared = {shared}\n");
         if let Some(budget) = budget { rest += &format!("bandwidth = {{ budget = {budget}, period = \"7 us\" }}\n"); }
-        let file = SystemFile::parse(&plan(&task("a", &rest)), "p.toml").map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let file = SystemFile::parse(&system(&task("a", &rest)), "p.toml").map_err(|e| TestCaseError::fail(e.to_string()))?;
         let again = SystemFile::parse(&file.to_text(), "again").map_err(|e| TestCaseError::fail(e.to_string()))?;
         prop_assert_eq!(file, again);
     }

@@ -1,0 +1,182 @@
+//! From a scenario to a system file.
+
+use super::{Check, Late, Scenario, SchedulingName, ServerSection, TaskSection, Workload};
+use crate::error::SimError;
+use crate::machine::{ServerKind, ServerScheduling};
+use memtint_map::Palette;
+use memtint_system::{
+    BarrierEntry, ColorEntry, Count, LateJobs, Mode, Place, Ranks, ServerEntry, ServerPolicy, SimulationEntry,
+    SystemFile, TaskEntry, Text, WorkloadEntry, WorkloadKind, colors_in_common, select,
+};
+use memtint_units::IndexList;
+
+impl Scenario {
+    /// Gives the system file of this scenario, with all defaults of `[simulation]`: [`Scenario::of_system`] of it is the same
+    /// simulation.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::Field`] for phase and priority of a server, which a system file does not have.
+    pub fn to_system(&self) -> Result<SystemFile, SimError> {
+        let file = &self.file;
+        let simulation = SimulationEntry {
+            device: Text::new(file.device.clone()),
+            density_gbit: file.density_gbit,
+            device_bits: file.device_bits,
+            duration: file.duration,
+            seed: Some(self.seed),
+            alone: Some(file.alone),
+            cores: file.cores.clone(),
+            caches: file.caches.clone(),
+            controller: file.controller.clone(),
+            numa: file.numa.clone(),
+            system: file.system.clone(),
+            timetable: file.timetable.clone(),
+            bandwidth: file.bandwidth.clone(),
+            table: file.table.clone(),
+        };
+        let mut system = SystemFile {
+            description: (!file.description.is_empty()).then(|| file.description.clone()),
+            platform: Some(Text::new(file.platform.clone())),
+            granule: file.granule,
+            groups: file.groups.clone(),
+            simulation: Some(simulation),
+            tasks: file.tasks.iter().map(|task| self.entry(task)).collect::<Result<_, _>>()?,
+            colors: file.servers.iter().filter_map(color).collect(),
+            servers: file.servers.iter().map(|server| self.server_entry(server)).collect::<Result<_, _>>()?,
+            ..SystemFile::default()
+        };
+        self.allow_common_colors(&mut system)?;
+        Ok(system)
+    }
+
+    fn check(&self) -> Check<'_> {
+        Check { origin: &self.origin }
+    }
+
+    fn entry(&self, task: &TaskSection) -> Result<TaskEntry, SimError> {
+        let list = |field: &str, text: &Option<String>| -> Result<Option<IndexList>, SimError> {
+            let refuse =
+                |error| self.check().refuse(&format!("task {:?}: {field}", task.name), format!("{text:?}"), error);
+            text.as_ref().map(|text| text.parse()).transpose().map_err(refuse)
+        };
+        let by_priority = match self.server_of(task)? {
+            Some((_, server)) => server.scheduling == ServerScheduling::FixedPriority,
+            None => self.file.system.scheduling == SchedulingName::FixedPriority,
+        };
+        // A system file has priorities from 1.
+        let first = self.file.tasks.iter().map(|task| task.priority).min().unwrap_or(0);
+        let priority = u64::from(task.priority) + u64::from(first == 0);
+        let job = task.job.as_ref();
+        let program = match &task.workload {
+            Workload::Program { model } => Some(Text::new(model.clone())),
+            _ => None,
+        };
+        let entry = TaskEntry {
+            name: Some(Text::new(task.name.clone())),
+            program,
+            workload: kernel(&task.workload),
+            references: job.map(|job| job.references).or(task.references).map(Count::new),
+            uncounted: job.filter(|job| job.uncounted > 0).map(|job| Count::new(job.uncounted)),
+            barrier: task.barrier.as_ref().map(|own| BarrierEntry { group: own.group, every: Count::new(own.every) }),
+            late: job.filter(|job| job.late == Late::GiveUp).map(|_| LateJobs::GiveUp),
+            period: job.map(|job| job.period),
+            deadline: job.and_then(|job| job.deadline),
+            phase: job.and_then(|job| job.phase),
+            jitter: job.map(|job| job.jitter).filter(|jitter| jitter.0.0 > 0),
+            priority: by_priority.then(|| Count::new(priority)),
+            cores: task.core.map(|core| IndexList::Only(vec![(core, core)])).or(list("cores", &task.cores)?),
+            banks: list("banks", &task.banks)?,
+            sets: list("sets", &task.sets)?,
+            node: list("node", &task.nodes)?,
+            ways: list("ways", &task.ways)?,
+            ranks: list("ranks", &task.ranks)?.map(Ranks::List),
+            allocator: task.allocator,
+            huge_pages: task.huge_pages.then_some(true),
+            mode: task.soft.then_some(Mode::Soft),
+            copy: Some(task.copy).filter(|copy| copy.0.0 > 0),
+            globals: Some(task.globals).filter(|globals| globals.0 > 0),
+            copy_of: task.copy_of.clone().map(Text::new),
+            server: task.server.clone().map(Text::new),
+            ..TaskEntry::default()
+        };
+        entry.checked_name(&Place::new(&format!("{:?}", self.origin)).item("task", 0, Some(&task.name)))?;
+        Ok(entry)
+    }
+
+    fn server_entry(&self, server: &ServerSection) -> Result<ServerEntry, SimError> {
+        let of = |field: &str| format!("server {:?}: {field}", server.name);
+        self.check().that(&of("phase"), server.phase.0.0 == 0, server.phase.0, "0 ps, in a system file")?;
+        self.check().that(&of("priority"), server.priority.is_none(), "given", "none, in a system file")?;
+        Ok(ServerEntry {
+            name: Some(Text::new(server.name.clone())),
+            color: server.ranks.as_ref().map(|_| Text::new(server.name.clone())),
+            core: Some(Count::new(server.core.into())),
+            period: Some(server.period),
+            budget: Some(server.budget),
+            kind: (server.kind == ServerKind::IdleConsuming).then_some(memtint_system::ServerKind::IdleConsuming),
+            scheduling: (server.scheduling == ServerScheduling::FixedPriority).then_some(ServerPolicy::Fp),
+        })
+    }
+
+    /// Says of tasks with colors in common that this is meant.
+    fn allow_common_colors(&self, system: &mut SystemFile) -> Result<(), SimError> {
+        let palette = Palette::new(&self.platform, self.granule())?;
+        let refuse = |error| self.check().refuse("task: colors", error, "colors of the platform");
+        let chosen = |task: &TaskEntry| task.banks.is_some() || task.sets.is_some() || task.node.is_some();
+        let own = |task: &TaskEntry| select(&palette, task.banks.as_ref(), task.sets.as_ref(), task.node.as_ref());
+        let selections = system.tasks.iter().map(own).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
+        for second in 0..selections.len() {
+            for first in 0..second {
+                let both = chosen(&system.tasks[first]) && chosen(&system.tasks[second]);
+                if both && colors_in_common(&selections[first], &selections[second]).is_some() {
+                    system.tasks[first].shared = Some(true);
+                    system.tasks[second].shared = Some(true);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The ranks of a server, as a color of its name.
+fn color(server: &ServerSection) -> Option<ColorEntry> {
+    let ranks = server.ranks.clone()?;
+    Some(ColorEntry { name: Some(Text::new(server.name.clone())), ranks: Some(Text::new(ranks)), phase: None })
+}
+
+/// The table of a workload that is no program of the catalogue.
+fn kernel(workload: &Workload) -> Option<WorkloadEntry> {
+    let of = |kind: WorkloadKind| WorkloadEntry {
+        kind,
+        size: None,
+        gap: None,
+        step: None,
+        write: None,
+        read: None,
+        writes_per_1024: None,
+        file: None,
+        thread: None,
+    };
+    Some(match *workload {
+        Workload::Program { .. } => return None,
+        Workload::Latency { size, gap } => {
+            WorkloadEntry { size: Some(size), gap: Some(gap), ..of(WorkloadKind::Latency) }
+        }
+        Workload::Bandwidth { size, step, write, gap } => {
+            let (step, write, gap) = (Some(step), Some(write), Some(gap));
+            WorkloadEntry { size: Some(size), step, write, gap, ..of(WorkloadKind::Bandwidth) }
+        }
+        Workload::Stream { size } => WorkloadEntry { size: Some(size), ..of(WorkloadKind::Stream) },
+        Workload::Strides { size, step, read } => {
+            WorkloadEntry { size: Some(size), step: Some(step), read: Some(read), ..of(WorkloadKind::Strides) }
+        }
+        Workload::Uniform { size, writes_per_1024, gap } => {
+            let writes_per_1024 = Some(Count::new(writes_per_1024.into()));
+            WorkloadEntry { size: Some(size), writes_per_1024, gap: Some(gap), ..of(WorkloadKind::Uniform) }
+        }
+        Workload::Trace { ref file, thread } => {
+            WorkloadEntry { file: Some(file.clone()), thread: Some(thread), ..of(WorkloadKind::Trace) }
+        }
+    })
+}
