@@ -40,6 +40,64 @@ fn the_example_has_one_verdict_by_analysis_and_in_simulation() {
     assert_eq!(json_of(&["sim", &late])["tasks"][0]["deadline_misses"], json!(3));
 }
 
+fn example(name: &str) -> String {
+    format!("{}/../../examples/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Deadlines missed in a simulation, of each task that has jobs.
+fn misses(report: &Value, field: &str) -> Vec<u64> {
+    let tasks = report["tasks"].as_array().unwrap().iter();
+    tasks.filter(|task| task[field] != 0).map(|task| task["deadline_misses"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn copy_tasks_have_one_verdict_on_three_roads() {
+    let file = example("crs-machine");
+    let analyzed = json_of(&["analyze", &file, "--scheduler", "crs"]);
+    assert_eq!((&analyzed["schedulable"], &analyzed["not_considered"]), (&json!(true), &json!(["platform"])));
+    let simulated = json_of(&["sim", &file]);
+    assert_eq!(simulated["not_considered"], json!(["task.wcet", "task.lines"]));
+    assert_eq!(misses(&simulated, "jobs"), [0; 6], "{simulated}");
+    let refreshed = json_of(&["refresh", "simulate", &file, "--scheme", "crs"]);
+    assert_eq!(misses(&refreshed, "name"), [0; 4], "{refreshed}");
+    // With one instance each, the lock of their color makes jobs late.
+    let text = std::fs::read_to_string(&file).unwrap().replace("copy_server = \"S2\"\n", "");
+    let scratch = Scratch::new("one-instance");
+    let alone = scratch.file("alone.toml", &text);
+    assert_eq!(json_of(&["analyze", &alone, "--scheduler", "crs"])["schedulable"], json!(false));
+    let late = misses(&json_of(&["sim", &alone]), "jobs");
+    assert!(late[0] > 0 && late[1] > 0 && late[2..] == [0, 0], "{late:?}");
+}
+
+#[test]
+fn each_example_has_its_verdict_and_is_a_machine_if_it_says_so() {
+    let verdicts = [
+        ("flight-control", &[][..], 0),
+        ("regulated", &[], 0),
+        ("colored-refresh", &["--scheduler", "colored-refresh"], 0),
+        ("crs", &["--scheduler", "crs"], 0),
+        ("crs-copies", &["--scheduler", "crs"], 0),
+        ("five-programs", &["--scheduler", "crs"], 0),
+        // It does not pass, and no job is late in the one timeline that is tried.
+        ("crs-published", &["--scheduler", "crs"], 2),
+    ];
+    for (name, arguments, code) in verdicts {
+        let output = memtint(&[&["analyze", &example(name)], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{name}: {output:?}");
+    }
+    let mut machines = 0;
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples")).unwrap() {
+        let path = entry.unwrap().path();
+        let file = SystemFile::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        if file.simulation.is_some() {
+            let output = memtint(&["sim", path.to_str().unwrap(), "--print-config"]);
+            assert!(output.status.success(), "{path:?}: {output:?}");
+            machines += 1;
+        }
+    }
+    assert_eq!(machines, 4);
+}
+
 #[test]
 fn tasks_of_several_cores_are_analyzed_core_by_core() {
     let refused = |core: &[&str], words: &str| {

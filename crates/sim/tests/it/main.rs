@@ -10,4 +10,5 @@ mod refresh;
 mod scheduling;
 mod servers;
 mod sharing;
+mod system;
 mod table;

@@ -1,0 +1,83 @@
+//! Does a system file become the machine and the tasks that it describes?
+
+use std::path::Path;
+
+use memtint_sim::Scenario;
+use memtint_sim::scenario::Time;
+use memtint_system::SystemFile;
+use memtint_units::Picoseconds;
+
+const SYSTEM: &str = include_str!("../../../../examples/crs-machine.toml");
+
+fn scenario(text: &str) -> Result<Scenario, String> {
+    let file = SystemFile::parse(text, "test").map_err(|error| error.to_string())?;
+    Scenario::of_system(&file, Path::new("test.toml")).map_err(|error| error.to_string())
+}
+
+fn changed(from: &str, to: &str) -> String {
+    assert!(SYSTEM.contains(from), "{from}");
+    SYSTEM.replacen(from, to, 1)
+}
+
+#[test]
+fn servers_colors_and_memory_become_locks_budgets_and_instances() {
+    let scenario = scenario(SYSTEM).unwrap();
+    let file = scenario.file();
+    let timetable = file.timetable.as_ref().unwrap();
+    let windows: Vec<(&str, Time)> = timetable.window.iter().map(|window| (&*window.ranks, window.start)).collect();
+    let ms = |count: u64| Time(Picoseconds(count * 1_000_000_000));
+    assert_eq!(windows, [("0-3", ms(32)), ("4-7", ms(0))]);
+    assert_eq!((timetable.period, file.density_gbit), (ms(64), Some(8)));
+    let server = |at: usize| (file.servers[at].ranks.as_deref(), file.servers[at].budget);
+    let us = |count: u64| Time(Picoseconds(count * 1_000_000));
+    assert_eq!((server(0), server(1)), ((Some("0-3"), us(200)), (Some("4-7"), us(500))));
+    let names: Vec<&str> = file.tasks.iter().map(|task| &*task.name).collect();
+    assert_eq!(names, ["gyro", "motor", "route", "camera", "gyro.2", "motor.2"]);
+    let second = &file.tasks[4];
+    let place = (second.copy_of.as_deref(), second.server.as_deref(), second.ranks.as_deref());
+    assert_eq!(place, (Some("gyro"), Some("S2"), Some("4-7")));
+    assert_eq!((file.tasks[0].copy, file.tasks[2].copy), (us(20), us(0)), "of tasks with two instances only");
+    // What is written is the same again, with names of its own for the colors.
+    let written = scenario.to_system().unwrap().to_text();
+    let file = SystemFile::parse(&written, "written").unwrap();
+    let again = Scenario::of_system(&file, Path::new("test.toml")).unwrap();
+    assert_eq!(again.file(), scenario.file(), "{written}");
+}
+
+#[test]
+fn policies_of_servers_become_priorities() {
+    let order = |policy: &str| {
+        let text = SYSTEM.replace("name = \"S1\"\n", &format!("name = \"S1\"\nscheduling = \"{policy}\"\n"));
+        let scenario = scenario(&text)?;
+        Ok::<Vec<u32>, String>(scenario.file().tasks.iter().map(|task| task.priority).collect())
+    };
+    // Those of S2 have deadlines.
+    assert_eq!(order("edf").unwrap(), [0; 6]);
+    assert_eq!(order("rm").unwrap(), [1, 2, 4, 0, 0, 0]);
+    assert_eq!(order("dm").unwrap(), [1, 2, 4, 0, 0, 0]);
+    assert!(order("fp").unwrap_err().contains("task \"gyro\": priority is missing"));
+}
+
+#[test]
+fn what_a_simulation_cannot_do_is_refused() {
+    let cases = [
+        (changed("ranks = 8\n", "ranks = 16\n"), "memory.ranks is 16; accepted is 8, as of each channel"),
+        (changed("density = 8\n", "t_rfc = \"350 ns\"\n"), "memory.t_rfc is 350 ns; accepted is density"),
+        (
+            changed("[simulation]\n", "[simulation]\ndensity_gbit = 4\n"),
+            "memory.density is 8; accepted is 4, which is simulation.density_gbit",
+        ),
+        (
+            changed("color = \"c1\"\n", "color = \"c3\"\n"),
+            "server \"S1\": color is \"c3\"; accepted is the name of a table",
+        ),
+        (changed("budget = \"200 us\"\n", ""), "server \"S1\": missing: budget"),
+        (changed("server = \"S1\"\n", "server = \"S3\"\n"), "task \"gyro\": server is S3; accepted is S1, S2"),
+        (changed("references = 700\n", ""), "task \"gyro\": references is missing"),
+        (changed("mhz = 1000", "mhz = 0"), "simulation.cores.mhz is 0; accepted is 1 to 20000"),
+    ];
+    for (text, expected) in cases {
+        let error = scenario(&text).map(|_| ()).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
