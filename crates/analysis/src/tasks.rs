@@ -169,6 +169,11 @@ impl TaskDetails {
         if task.globals == Some(ByteSize(0)) {
             return Err(place.refuse_text("globals", "0 B", "more than 0"));
         }
+        if let Some(Ranks::List(list)) = &task.ranks {
+            let accepted =
+                "the number of ranks, 1 to 64: which ones is for the analysis to choose, or for the color of a server";
+            return Err(place.refuse_text("ranks", &list.to_string(), accepted));
+        }
         Ok(TaskDetails {
             priority: task.priority.map(|priority| priority.get()),
             ranks: task.ranks.as_ref().map_or(1, Ranks::count),

@@ -56,7 +56,7 @@ Example: memtint guard rmin --platform core2quad-8400 --device ddr2-800")]
     /// Predicts how long a program takes under a budget, from its profile.
     #[command(after_help = "\
 The profile is the JSON of memtint sim (report.json of --out) for a scenario in which the program runs alone, with a budget that it \
-never uses up, short periods, and history = true in [bandwidth]: each period is a stretch of it. The program is taken to go on as \
+never uses up, short periods, and history = true in [simulation.bandwidth]: each period is a stretch of it. The program is taken to go on as \
 it did there, and to stand still from the last line of its budget to the end of the period. Not in it: what other cores delay.\n\
 It is no bound: memtint analyze has one.\n\
 Exit status: 0, or 2 failure.\n\

@@ -498,7 +498,7 @@ impl Scenario {
         let of_servers = self.file.servers.iter().map(|server| server.core);
         let of_slots = self.file.table.iter().flat_map(TableSection::cores);
         let named = self.file.tasks.iter().filter_map(|task| task.core).chain(of_servers).chain(of_slots);
-        self.file.cores.count.or(of_platform).unwrap_or(named.max().map_or(1, |last| last + 1))
+        self.file.cores.count.or(of_platform).unwrap_or(named.max().map_or(1, |last| last.saturating_add(1)))
     }
 
     /// The cores a task may run on.

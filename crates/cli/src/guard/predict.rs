@@ -104,13 +104,13 @@ fn predict(arguments: &PredictArguments, profile: &Profile) -> Result<Prediction
     let bandwidth = profile
         .bandwidth
         .as_ref()
-        .ok_or("bandwidth is missing; accepted is a report of a scenario with [bandwidth]")?;
+        .ok_or("bandwidth is missing; accepted is a report of a system file with [bandwidth]")?;
     let [counter] = &bandwidth.counters[..] else {
         return Err(format!("bandwidth has {} counters; accepted is one", bandwidth.counters.len()));
     };
     if bandwidth.history.is_empty() {
         return Err(
-            "bandwidth.history is missing; accepted is a report of a scenario with history = true in [bandwidth]"
+            "bandwidth.history is missing; accepted is a report of a system file with history = true in [simulation.bandwidth]"
                 .to_owned(),
         );
     }

@@ -283,6 +283,12 @@ fn an_analysis_that_leaves_out_a_delay_is_refused() {
         let (code, _, message) = ending(format!("{task}{banks}{more}"), &["analyze"]);
         assert!(code == Some(2) && message.contains("of a task of another core"), "{message}");
     }
+    // Which ranks a task has is the analysis's choice, so a file that has chosen gets no answer.
+    let (code, _, message) = ending(
+        BASE.replacen("name = \"a\"\n", "name = \"a\"\nranks = \"2-3\"\n", 1),
+        &["analyze", "--scheduler", "crs"],
+    );
+    assert!(code == Some(2) && message.contains("task \"a\": ranks is \"2-3\"; accepted is the number"), "{message}");
     // A core that a table has is considered.
     let two = format!("{task}cores = \"0\"\n{}cores = \"1\"\n", task.replace("\"a\"", "\"b\""));
     let one = ["analyze", "--core", "0"];

@@ -180,6 +180,7 @@ impl Reader<'_> {
             }
             _ => None,
         };
+        self.is_like_its_original(entry)?;
         let (job, name) = (self.job(entry)?, entry.name.as_ref());
         let has_copy = |task: &TaskEntry| name.is_some() && task.copy_of.as_ref() == name;
         let copied = entry.copy_server.is_some() || entry.copy_of.is_some() || self.file.tasks.iter().any(has_copy);
@@ -223,6 +224,34 @@ impl Reader<'_> {
         })
     }
 
+    /// The task that an entry with `copy_of` is another instance of, unless that is an instance itself.
+    fn original(&self, entry: &TaskEntry) -> Option<&TaskEntry> {
+        let named = entry.copy_of.as_ref()?;
+        self.file.tasks.iter().find(|other| other.name.as_ref() == Some(named) && other.copy_of.is_none())
+    }
+
+    /// Another instance of a task has the jobs and the workload of the first: it gives none of its own, or the same.
+    fn is_like_its_original(&self, entry: &TaskEntry) -> Result<(), SimError> {
+        let Some(original) = self.original(entry) else { return Ok(()) };
+        let of_jobs = [
+            ("references", entry.references.is_some()),
+            ("barrier", entry.barrier.is_some()),
+            ("period", entry.period.is_some()),
+            ("deadline", entry.deadline.is_some()),
+            ("phase", entry.phase.is_some()),
+            ("jitter", entry.jitter.is_some()),
+            ("uncounted", entry.uncounted.is_some()),
+            ("late", entry.late.is_some()),
+        ];
+        let accepted = format!("none, as that of task {:?} is meant", name_of(original));
+        if let Some((field, _)) = of_jobs.into_iter().find(|&(_, given)| given) {
+            return Err(self.refuse(entry, field, "given beside copy_of", accepted));
+        }
+        let none = entry.workload.is_none() && entry.program.is_none();
+        let same = entry.workload == original.workload && entry.program == original.program;
+        if none || same { Ok(()) } else { Err(self.refuse(entry, "workload", "not that of copy_of", accepted)) }
+    }
+
     fn job(&self, entry: &TaskEntry) -> Result<Option<JobSection>, SimError> {
         let Some(period) = entry.period else {
             let of_jobs = [
@@ -258,6 +287,9 @@ impl Reader<'_> {
     }
 
     fn workload(&self, entry: &TaskEntry) -> Result<Workload, SimError> {
+        if let Some(original) = self.original(entry) {
+            return self.workload(original);
+        }
         match (&entry.workload, &entry.program) {
             (Some(workload), None) => Ok(of_entry(workload)),
             (None, Some(model)) => Ok(Workload::Program { model: model.as_str().to_owned() }),
@@ -412,6 +444,15 @@ impl Reader<'_> {
             let first = *period.get_or_insert(own);
             let accepted = format!("{}, as of the budgets before it: a simulation has one period", first.0);
             self.check.that(&field, own == first, own.0, accepted)?;
+        }
+        // A budget of a task is one of all its instances.
+        for group in &mut scenario.groups {
+            let copied = |entry: &&TaskEntry| {
+                entry.copy_server.is_some() && group.tasks.iter().any(|own| own.as_str() == name_of(entry))
+            };
+            let seconds: Vec<Text> =
+                self.file.tasks.iter().filter(copied).map(|entry| Text::new(second(name_of(entry)))).collect();
+            group.tasks.extend(seconds);
         }
         for entry in &self.file.tasks {
             let Some(bandwidth) = entry.bandwidth else { continue };

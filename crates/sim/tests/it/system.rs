@@ -44,6 +44,21 @@ fn servers_colors_and_memory_become_locks_budgets_and_instances() {
     assert_eq!(again.file(), scenario.file(), "{written}");
 }
 
+/// A budget of a task holds for both of its instances.
+#[test]
+fn second_instances_are_in_the_groups_of_the_first() {
+    let members = |text: &str| {
+        let scenario = scenario(text).unwrap();
+        scenario.file().groups[0].tasks.iter().map(|task| task.as_str().to_owned()).collect::<Vec<_>>()
+    };
+    let group = "\n[[group]]\nname = \"g\"\ntasks = [\"gyro\"]\nmb_per_s = 10\n";
+    let given = "bandwidth = { guaranteed_mb_per_s = 1000 }\nsystem = {";
+    let text = changed("system = {", given);
+    assert_eq!(members(&format!("{text}{group}")), ["gyro", "gyro.2"]);
+    let budget = "name = \"gyro\"\nbandwidth = { budget = \"64 KiB\", period = \"1 ms\" }\n";
+    assert_eq!(members(&text.replacen("name = \"gyro\"\n", budget, 1)), ["gyro", "gyro.2"]);
+}
+
 #[test]
 fn policies_of_servers_become_priorities() {
     let order = |policy: &str| {
@@ -74,6 +89,19 @@ fn what_a_simulation_cannot_do_is_refused() {
         (changed("budget = \"200 us\"\n", ""), "server \"S1\": missing: budget"),
         (changed("server = \"S1\"\n", "server = \"S3\"\n"), "task \"gyro\": server is S3; accepted is S1, S2"),
         (changed("references = 700\n", ""), "task \"gyro\": references is missing"),
+        (
+            SYSTEM.to_owned() + "[[task]]\nname = \"c\"\ncopy_of = \"gyro\"\nreferences = 5\n",
+            "task \"c\": references is given beside copy_of; accepted is none, as that of task \"gyro\" is meant",
+        ),
+        (
+            SYSTEM.to_owned() + "[[task]]\nname = \"c\"\ncopy_of = \"gyro\"\nprogram = \"refresh/lms\"\n",
+            "task \"c\": workload is not that of copy_of",
+        ),
+        (
+            SYSTEM.to_owned()
+                + "[simulation.table]\ncycle = \"1 ms\"\ncore = 4294967295\nslot = [{ task = \"gyro\", start = \"0 ms\", length = \"1 ms\" }]\n",
+            "simulation.table is given",
+        ),
         (changed("mhz = 1000", "mhz = 0"), "simulation.cores.mhz is 0; accepted is 1 to 20000"),
     ];
     for (text, expected) in cases {
