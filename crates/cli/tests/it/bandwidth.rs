@@ -245,7 +245,11 @@ fn what_is_no_profile_is_refused() {
     let cases = [
         (scratch.file("other.json", "{\"simulated_ns\":1}"), &[][..], "bandwidth is missing; accepted is a report"),
         (scratch.file("text.json", "text"), &[], "no report of memtint sim"),
-        (report(one, ""), &[], "bandwidth.history is missing; accepted is a report of a scenario with history = true"),
+        (
+            report(one, ""),
+            &[],
+            "bandwidth.history is missing; accepted is a report of a system file with history = true",
+        ),
     ];
     for (file, more, message) in cases {
         assert!(predict(&file, more).contains(message), "{message}");
