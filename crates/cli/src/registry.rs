@@ -102,16 +102,16 @@ impl Entry {
             return None;
         }
         let command = other.command.first().map_or("", String::as_str);
-        let who = format!("the run of process {} ({command})", other.front.pid);
+        let run = format!("the run of process {} ({command})", other.front.pid);
         if (&self.platform, self.granule_bytes) != (&other.platform, other.granule_bytes) {
             return Some(format!(
-                "{who} uses platform {:?} at a granule of {} KiB: whether it shares colors with this run is not known",
+                "{run} uses platform {:?} at a granule of {} KiB: whether it shares colors with this run is not known",
                 other.platform,
                 other.granule_bytes >> 10
             ));
         }
         let colors = memtint_system::colors_in_common(&self.selection()?, &other.selection()?)?;
-        Some(format!("{who} uses {colors} too, which only two tasks of one system file may, with shared = true"))
+        Some(format!("{run} uses {colors}, too: only tasks of one system file may, with shared = true in both"))
     }
 
     /// `None` for lists that are none.

@@ -53,7 +53,7 @@ pub(crate) struct SimArguments {
     /// Hold every DRAM command against the standard; ends with status 1 when one is not legal.
     #[arg(long)]
     check: bool,
-    /// Print the system file as it was understood, with all defaults of the simulated machine, instead of simulating it.
+    /// Print the system file as it was understood instead of simulating it.
     #[arg(long)]
     print_config: bool,
 }

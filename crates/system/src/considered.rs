@@ -2,7 +2,7 @@
 
 use toml::Value;
 
-use crate::file::SystemFile;
+use crate::file::{SystemFile, TaskEntry};
 use crate::quantity::Ranks;
 use crate::servers::ServerPolicy;
 use crate::simulation::SchedulingName;
@@ -108,7 +108,7 @@ const FIELDS: &[(&str, [Use; VERBS])] = &[
     ("task.shared", [Apart, Apart, Apart, Used, Used, Apart, Apart]),
     ("task.bandwidth", [Decisive, Decisive, Decisive, Used, Used, LeftOut, Used]),
     ("task.refresh", [Decisive, Decisive, Decisive, Decisive, Used, LeftOut, LeftOut]),
-    ("task.ranks", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.ranks", [Used, Used, Used, Used, LeftOut, LeftOut, Apart]),
     ("task.copy", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
     ("task.globals", [Apart, Apart, Used, Used, Apart, Apart, Apart]),
     ("task.copy_of", [Decisive, Decisive, Decisive, Used, Apart, Apart, Apart]),
@@ -155,20 +155,30 @@ fn given(file: &SystemFile, verb: Verb, wanted: impl Fn(Use) -> bool) -> Vec<&'s
     fields.map(|&(field, _)| field).collect()
 }
 
-/// Whether a simulation uses a field that it uses in some files, in this one.
+/// Whether a simulation of this file uses a field that it uses in some files only: for a field of tasks, that of each task.
 fn is_simulated(file: &SystemFile, field: &str) -> bool {
     let simulation = file.simulation.as_ref();
     let software_refresh = simulation.is_some_and(|own| own.timetable.is_none() && own.controller.is_by_timetable());
-    let by_priority = simulation.is_some_and(|own| own.system.scheduling == SchedulingName::FixedPriority)
-        || file.servers.iter().any(|server| server.scheduling == Some(ServerPolicy::Fp));
+    let by_priority = |task: &TaskEntry| match file.servers.iter().find(|server| server.name == task.server) {
+        Some(server) if task.server.is_some() => server.scheduling == Some(ServerPolicy::Fp),
+        _ => simulation.is_some_and(|own| own.system.scheduling == SchedulingName::FixedPriority),
+    };
+    let is_copied = |task: &TaskEntry| {
+        let is_copy_of_it = |other: &TaskEntry| other.copy_of.is_some() && other.copy_of == task.name;
+        task.copy_server.is_some() || task.copy_of.is_some() || file.tasks.iter().any(is_copy_of_it)
+    };
+    let mut tasks = file.tasks.iter();
     match field {
         "memory" => software_refresh,
-        "color" => software_refresh || file.servers.iter().any(|server| server.color.is_some()),
-        "task.priority" => by_priority,
-        "task.ranks" => file.tasks.iter().any(|task| matches!(task.ranks, Some(Ranks::List(_)))),
-        "task.copy" | "task.globals" => {
-            file.tasks.iter().any(|task| task.copy_server.is_some() || task.copy_of.is_some())
+        // Without it, colors are the ranks of servers, and their phases mean nothing.
+        "color" => {
+            let of_servers = file.servers.iter().any(|server| server.color.is_some());
+            software_refresh || (of_servers && file.colors.iter().all(|color| color.phase.is_none()))
         }
+        "task.priority" => tasks.all(|task| task.priority.is_none() || by_priority(task)),
+        "task.ranks" => tasks.all(|task| !matches!(task.ranks, Some(Ranks::Count(_)))),
+        "task.copy" => tasks.all(|task| task.copy.is_none() || is_copied(task)),
+        "task.globals" => tasks.all(|task| task.globals.is_none() || is_copied(task)),
         _ => true,
     }
 }
@@ -183,6 +193,38 @@ mod tests {
     fn properties(schema: &serde_json::Value, pointer: &str) -> Vec<String> {
         let found = schema.pointer(pointer).and_then(serde_json::Value::as_object).expect("the schema has it");
         found.keys().cloned().collect()
+    }
+
+    /// What two tasks differ in is used only when it is used for both.
+    #[test]
+    fn a_simulation_names_what_it_does_not_use_of_one_task() {
+        let simulation = |refresh: &str| {
+            format!(
+                "[simulation]\ndevice = \"d\"\nduration = \"1 ms\"\ncores = {{ mhz = 1 }}\n\
+                 system = {{ scheduling = \"fixed-priority\" }}\ncontroller = {{ refresh = \"{refresh}\" }}\n"
+            )
+        };
+        let task = |name: &str, lines: &str| format!("[[task]]\nname = \"{name}\"\n{lines}\n");
+        let server = "[[server]]\nname = \"S\"\ncolor = \"c\"\n";
+        let color = |phase: &str| format!("[[color]]\nname = \"c\"\nranks = \"0\"\n{phase}\n");
+        let both =
+            |one: &str, other: &str| task("a", one) + &task("b", other) + server + &color("") + &simulation("none");
+        let cases = [
+            (both("priority = 1", "priority = 2"), &[][..]),
+            (both("priority = 1", "priority = 2\nserver = \"S\""), &["task.priority"]),
+            (both("ranks = \"0\"", "ranks = \"1\""), &[]),
+            (both("ranks = \"0\"", "ranks = 1"), &["task.ranks"]),
+            (both("copy = \"1 us\"", "copy_of = \"a\""), &[]),
+            (both("copy = \"1 us\"", ""), &["task.copy"]),
+            (both("", "globals = \"1 KiB\"\ncopy_server = \"S\""), &[]),
+            (both("globals = \"1 KiB\"", "copy_server = \"S\""), &["task.globals"]),
+            (server.to_owned() + &color("phase = \"1 ms\"") + &simulation("timetable"), &[]),
+            (server.to_owned() + &color("phase = \"1 ms\"") + &simulation("none"), &["color"]),
+        ];
+        for (text, expected) in cases {
+            let file = SystemFile::parse(&text, "f").unwrap();
+            assert_eq!(left_out(&file, Verb::Sim), expected, "{text}");
+        }
     }
 
     #[test]

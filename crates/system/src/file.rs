@@ -131,7 +131,8 @@ pub struct TaskEntry {
     pub ranks: Option<Ranks>,
     /// Time to copy its globals to its other instance; default 0.
     pub copy: Option<Time>,
-    /// Size of the globals that are copied in a simulation; default: what certainly fits into the time.
+    /// Size of the globals that are copied in a simulation. Default: in refresh simulate, what certainly fits into the time `copy`;
+    /// in sim none, so that a copy takes its time and causes no traffic.
     #[schemars(with = "Option<String>")]
     pub globals: Option<ByteSize>,
     /// Name of a task before it that this is another instance of in a simulation (a copy task): it has the same jobs, cores and
@@ -155,7 +156,7 @@ pub struct BarrierEntry {
 
 /// Cores, or tasks, that share a bandwidth budget in a simulation.
 ///
-/// One of `mb_per_s`, `budget` and `weight` says how much it is.
+/// Its size is one of `mb_per_s`, `budget` and `weight`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupEntry {

@@ -233,7 +233,7 @@ fn two_runs_in_the_same_colors_are_told_unless_a_plan_allows_it() {
     assert_eq!(beside(&["--platform", &platform, "--banks", "4-7"]), "");
     let told = beside(&["--platform", &platform, "--banks", "3-6"]);
     assert!(
-        told.contains("uses bank classes 3 too, which only two tasks of one system file may, with shared = true"),
+        told.contains("uses bank classes 3, too: only tasks of one system file may, with shared = true in both"),
         "{told}"
     );
     finish(first);

@@ -18,6 +18,9 @@ use std::path::Path;
 /// Time within which each row must be refreshed, where `[memory]` does not say it.
 const RETENTION: Time = Time(Picoseconds(64_000_000_000));
 
+/// A channel has at most this many ranks.
+const RANKS_MAX: u32 = 64;
+
 impl Scenario {
     /// Makes the scenario of a system file: `[simulation]` is the machine, each `[[task]]` a task on it; `path` is the file's.
     ///
@@ -33,6 +36,7 @@ impl Scenario {
     pub fn of_system(file: &SystemFile, path: &Path) -> Result<Scenario, SimError> {
         let origin = path.display().to_string();
         let reader = Reader { file, check: Check { origin: &origin }, place: Place::new(&format!("{origin:?}")) };
+        reader.colors_apart()?;
         let scenario = Scenario::from_file(reader.scenario()?, &origin, path.parent().unwrap_or(Path::new("")));
         let scenario = scenario.map_err(in_system)?;
         reader.apart(&scenario)?;
@@ -162,6 +166,27 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Refuses two colors of one name, and ranks of two colors: the analyses refuse them, too.
+    fn colors_apart(&self) -> Result<(), SimError> {
+        let ranks = |color: &ColorEntry| IndexSet::parse(color.ranks.as_ref().map_or("", Text::as_str), RANKS_MAX).ok();
+        for (index, color) in self.file.colors.iter().enumerate() {
+            for earlier in &self.file.colors[..index] {
+                let of = |field: &str| format!("color {:?}: {field}", color.name.as_ref().map_or("", Text::as_str));
+                self.check.that(&of("name"), color.name != earlier.name, "used twice", "each name once")?;
+                let common = ranks(color).zip(ranks(earlier)).map(|(own, other)| own.intersection(&other));
+                let common = common.filter(|common| !common.is_empty());
+                let accepted = "ranks that no other color has";
+                self.check.that(
+                    &of("ranks"),
+                    common.is_none(),
+                    common.map_or(String::new(), |both| both.to_string()),
+                    accepted,
+                )?;
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses a `[memory]` of other ranks than the machine has, where ranks are locked.
     fn same_ranks(&self, scenario: &Scenario) -> Result<(), SimError> {
         let given = self.file.memory.as_ref().and_then(|memory| memory.ranks);
@@ -230,7 +255,7 @@ impl Reader<'_> {
         self.file.tasks.iter().find(|other| other.name.as_ref() == Some(named) && other.copy_of.is_none())
     }
 
-    /// Another instance of a task has the jobs and the workload of the first: it gives none of its own, or the same.
+    /// Another instance of a task has the jobs and the workload of the first: its entry has no fields of jobs, and no workload or the same.
     fn is_like_its_original(&self, entry: &TaskEntry) -> Result<(), SimError> {
         let Some(original) = self.original(entry) else { return Ok(()) };
         let of_jobs = [
@@ -298,7 +323,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Of each task under fixed priorities: as given, or by period or deadline, where a policy says so or no task has one.
+    /// Of each task under fixed priorities: as given, or by period or deadline, where the policy is that, or no task has a priority.
     fn priorities(&self, simulation: &SimulationEntry, tasks: &mut [TaskSection]) -> Result<(), SimError> {
         let entries = &self.file.tasks;
         let any = entries.iter().any(|entry| entry.priority.is_some());
@@ -413,7 +438,8 @@ impl Reader<'_> {
 
     /// How many ranks a color has.
     fn count(&self, color: &ColorEntry) -> u32 {
-        let all = self.file.memory.as_ref().and_then(|memory| memory.ranks).map_or(64, |ranks| ranks.get() as u32);
+        let all =
+            self.file.memory.as_ref().and_then(|memory| memory.ranks).map_or(RANKS_MAX, |ranks| ranks.get() as u32);
         // A list that is wrong is refused where its window is made.
         IndexSet::parse(color.ranks.as_ref().map_or("", Text::as_str), all).map_or(1, |ranks| ranks.len())
     }

@@ -11,8 +11,7 @@ use memtint_system::{
 use memtint_units::IndexList;
 
 impl Scenario {
-    /// Gives the system file of this scenario, with all defaults of `[simulation]`: [`Scenario::of_system`] of it is the same
-    /// simulation.
+    /// Gives the system file of this scenario, as it was understood: [`Scenario::of_system`] of it is the same simulation.
     ///
     /// # Errors
     ///

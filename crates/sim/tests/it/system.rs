@@ -37,7 +37,7 @@ fn servers_colors_and_memory_become_locks_budgets_and_instances() {
     let place = (second.copy_of.as_deref(), second.server.as_deref(), second.ranks.as_deref());
     assert_eq!(place, (Some("gyro"), Some("S2"), Some("4-7")));
     assert_eq!((file.tasks[0].copy, file.tasks[2].copy), (us(20), us(0)), "of tasks with two instances only");
-    // What is written is the same again, with names of its own for the colors.
+    // What is written is the same again, with other names for the colors.
     let written = scenario.to_system().unwrap().to_text();
     let file = SystemFile::parse(&written, "written").unwrap();
     let again = Scenario::of_system(&file, Path::new("test.toml")).unwrap();
@@ -86,6 +86,11 @@ fn what_a_simulation_cannot_do_is_refused() {
             changed("color = \"c1\"\n", "color = \"c3\"\n"),
             "server \"S1\": color is \"c3\"; accepted is the name of a table",
         ),
+        (
+            changed("name = \"c2\"\nranks = \"4-7\"", "name = \"c2\"\nranks = \"3-7\""),
+            "color \"c2\": ranks is 3; accepted is ranks that no other color has",
+        ),
+        (changed("name = \"c2\"\n", "name = \"c1\"\n"), "color \"c1\": name is used twice"),
         (changed("budget = \"200 us\"\n", ""), "server \"S1\": missing: budget"),
         (changed("server = \"S1\"\n", "server = \"S3\"\n"), "task \"gyro\": server is S3; accepted is S1, S2"),
         (changed("references = 700\n", ""), "task \"gyro\": references is missing"),

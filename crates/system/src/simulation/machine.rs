@@ -50,7 +50,7 @@ pub struct CacheSection {
     #[schemars(with = "Option<String>")]
     pub line: Option<ByteSize>,
     /// First-level data cache of each core; default: the platform's. Needed, with `latency_cycles`, where the platform file
-    /// says nothing of private caches.
+    /// does not describe private caches.
     #[serde(default)]
     pub l1: Option<CacheSize>,
     /// Second-level cache of each core; default: the platform's. None where `l1` is given without it.
@@ -162,11 +162,11 @@ pub struct NumaSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SystemSection {
-    /// Who hands out frames to the tasks that name no allocator of their own: `buddy`, `palloc`, `bpm`, `camc`,
+    /// Page allocator of the tasks that name none: `buddy`, `palloc`, `bpm`, `camc`,
     /// `tintmalloc`, `hybrid` or `tinted`; default `tinted`, memtint's own.
     #[serde(default)]
     pub allocator: AllocatorName,
-    /// Of 1024 frames, so many are taken by others before the tasks begin, at random, from the machine's allocator; default 0.
+    /// How many of 1024 frames are taken at random from this allocator before the tasks begin; default 0.
     #[serde(default)]
     pub taken_per_1024: u32,
     /// Time that a first touch takes in the kernel; default 1 us.

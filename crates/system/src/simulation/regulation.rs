@@ -26,7 +26,7 @@ pub struct BandwidthSection {
     /// Between two budgets; default: that of the budgets that have one, else 1 ms.
     pub period: Option<Time>,
     /// What the memory serves in the worst case, r_min, in megabytes a second; with `classes`, what each class of banks does.
-    /// Default: what the devices' timing says of one bank, refresh included (`memtint guard rmin`); needed with `classes`.
+    /// Default: that of one bank by the devices' timing, refresh included (`memtint guard rmin`); needed with `classes`.
     #[serde(default)]
     pub guaranteed_mb_per_s: Option<u32>,
     /// What is counted; default `lines`.

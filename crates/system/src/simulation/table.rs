@@ -5,11 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::Time;
 
-/// Who has a core when, with `scheduling = "table"` of the system.
+/// Slots in which tasks have a core, with `scheduling = "table"` of the operating system.
 ///
 /// ```toml
-/// system = { scheduling = "table" }
-/// [table]
+/// [simulation.system]
+/// scheduling = "table"
+///
+/// [simulation.table]
 /// cycle = "320 ms"
 /// slot = [
 ///     { task = "lms", start = "0 ms", length = "1.6 ms" },
@@ -23,7 +25,7 @@ use crate::quantity::Time;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableSection {
-    /// After so long all slots come again, more than 0.
+    /// Time after which all slots come again, more than 0.
     pub cycle: Time,
     /// Core of the slots that say nothing else; default 0.
     #[serde(default)]

@@ -9,6 +9,7 @@ use crate::quantity::Time;
 /// Refresh by software, as Colored Refresh and CRS do it: ranks are locked, refreshed in a burst, and unlocked.
 ///
 /// ```toml
+/// [simulation]
 /// controller = { refresh = "timetable" }
 /// timetable = { period = "64 ms", window = [
 ///     { ranks = "4-7", start = "0 ms", length = "3 ms" },
@@ -18,7 +19,7 @@ use crate::quantity::Time;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimetableSection {
-    /// After so long all windows come again: whole cycles of the device's clock, and at most tRET.
+    /// Time after which all windows come again: whole cycles of the device's clock, and at most tRET.
     pub period: Time,
     /// The windows of a period.
     pub window: Vec<WindowSection>,
@@ -26,7 +27,7 @@ pub struct TimetableSection {
     #[serde(default)]
     pub jitter: Time,
     /// What a lock task takes of each of its cores, at least: time for requests to end and dirty lines to be written back. The burst
-    /// begins so long after its release. Default 20 us.
+    /// begins when it has passed. Default 20 us.
     #[serde(default = "lock")]
     pub lock: Time,
     /// What an unlock task takes of each of its cores; default 1 us.
