@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(told(&entry("4-7", None)), [""; 0]);
         let lines = told(&entry("2-5", None));
         assert!(
-            lines.len() == 1 && lines[0].contains("bank classes 2-3 too") && lines[0].contains("(sort)"),
+            lines.len() == 1 && lines[0].contains("bank classes 2-3, too") && lines[0].contains("(sort)"),
             "{lines:?}"
         );
         let other = Entry { platform: "q".to_owned(), ..entry("4-7", None) };

@@ -84,10 +84,7 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
                 scenario.origin()
             )));
         }
-        scenario = scenario.changed(|file| {
-            file.bandwidth = None;
-            file.groups.clear();
-        })?;
+        scenario = scenario.unregulated()?;
     }
     if arguments.print_config {
         return print_config(&scenario, format);

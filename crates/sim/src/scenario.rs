@@ -429,6 +429,18 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// The same without bandwidth budgets.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scenario::load`].
+    pub fn unregulated(&self) -> Result<Scenario, SimError> {
+        self.changed(|file| {
+            file.bandwidth = None;
+            file.groups.clear();
+        })
+    }
+
     /// The file it came from.
     #[must_use]
     pub fn file(&self) -> &ScenarioFile {

@@ -53,7 +53,7 @@ fn of_file(regulated: bool) -> Report {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bandwidth-shares.toml");
     let file = memtint_system::SystemFile::load(&path).unwrap();
     let scenario = Scenario::of_system(&file, &path).unwrap();
-    let scenario = if regulated { scenario } else { scenario.changed(|file| file.groups.clear()).unwrap() };
+    let scenario = if regulated { scenario } else { scenario.unregulated().unwrap() };
     memtint_sim::simulate(&scenario, 2, &|_: f64| true).unwrap()
 }
 
