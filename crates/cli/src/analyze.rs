@@ -162,6 +162,12 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     }
     not_considered.extend(unused(&given, arguments.scheduler, derived.is_some()));
     outcome.not_considered = not_considered;
+    let by_software = matches!(arguments.scheduler, Scheduler::ColoredRefresh | Scheduler::Crs);
+    if !by_software && file.refresh.is_none() {
+        outcome
+            .assumptions
+            .push("refresh of memory delays nothing: the file has neither [refresh] nor [memory]".to_owned());
+    }
     if beside {
         outcome.assumptions.push("WCETs include the delay by requests of other cores".to_owned());
     }

@@ -26,7 +26,7 @@ pub struct Accepted {
 #[non_exhaustive]
 pub enum Violation {
     /// A run names a task or a job that does not arrive in the window, or begins before the job has arrived.
-    #[error("run {run}: task {task}, job {job} has not arrived at {} ps", at.0)]
+    #[error("run {run}: task {task}, job {job} has not arrived at {at}")]
     NotArrived {
         /// Index of the run, from 0.
         run: usize,
@@ -38,7 +38,9 @@ pub enum Violation {
         at: Picoseconds,
     },
     /// A run is empty, begins before the one before it ends, or ends after the window.
-    #[error("run {run}: found from {} ps to {} ps; accepted is a run that is not empty, after the run before it, in the window", start.0, end.0)]
+    #[error(
+        "run {run}: found from {start} to {end}; accepted is a run that is not empty, after the run before it, in the window"
+    )]
     Overlap {
         /// Index of the run, from 0.
         run: usize,
@@ -60,7 +62,7 @@ pub enum Violation {
         earlier: u64,
     },
     /// A job gets more than its WCET.
-    #[error("run {run}: task {task}, job {job} has run for {} ps; accepted is at most {} ps", found.0, wcet.0)]
+    #[error("run {run}: task {task}, job {job} has run for {found}; accepted is at most {wcet}")]
     TooMuch {
         /// Index of the run, from 0.
         run: usize,
@@ -74,7 +76,7 @@ pub enum Violation {
         wcet: Picoseconds,
     },
     /// A job is not complete at its deadline or, where nothing may be left over, at the end of the window.
-    #[error("task {task}, job {job}: {} ps of {} ps have run at {} ps, when all must have", found.0, wcet.0, due.0)]
+    #[error("task {task}, job {job}: {found} of {wcet} have run at {due}, when all must have")]
     Late {
         /// The task.
         task: usize,
@@ -88,7 +90,7 @@ pub enum Violation {
         wcet: Picoseconds,
     },
     /// Nothing runs although a job waits.
-    #[error("task {task}, job {job} waits at {} ps, and nothing runs", at.0)]
+    #[error("task {task}, job {job} waits at {at}, and nothing runs")]
     Idle {
         /// The task that waits.
         task: usize,
@@ -98,7 +100,7 @@ pub enum Violation {
         at: Picoseconds,
     },
     /// A job runs although one of higher rank waits.
-    #[error("run {run}: task {task}, job {job} waits at {} ps, and should run", at.0)]
+    #[error("run {run}: task {task}, job {job} waits at {at}, and should run")]
     Overtaken {
         /// Index of the run, from 0.
         run: usize,
@@ -120,7 +122,7 @@ pub enum Violation {
         job: u64,
     },
     /// The window is not what the schedule says that it is.
-    #[error("window: {} ps found; {accepted}", found.0)]
+    #[error("window: {found} found; {accepted}")]
     Window {
         /// The window found.
         found: Picoseconds,

@@ -1,6 +1,6 @@
 //! Why a task set, a priority order or a resource is refused.
 
-use memtint_units::Picoseconds;
+use memtint_units::{Picoseconds, spell_picoseconds};
 
 /// Tells why input is refused. Every message names the task, the field, what was found and what is accepted.
 ///
@@ -9,7 +9,7 @@ use memtint_units::Picoseconds;
 #[non_exhaustive]
 pub enum SchedError {
     /// A field of a task holds a time outside its range.
-    #[error("task {task:?}: {field} is {} ps; accepted is {least} to {most} ps", found.0)]
+    #[error("task {task:?}: {field} is {found}; accepted is {} to {}", Picoseconds(*least), Picoseconds(*most))]
     Field {
         /// The task.
         task: String,
@@ -80,15 +80,15 @@ pub enum SchedError {
         what: &'static str,
         /// The field.
         field: &'static str,
-        /// What it holds; times in picoseconds.
-        found: u64,
+        /// What it holds.
+        found: String,
         /// The smallest value accepted.
-        least: u64,
+        least: String,
         /// The largest value accepted.
-        most: u64,
+        most: String,
     },
     /// A number of the hyperperiod's size is needed, and it does not fit.
-    #[error("task set: hyperperiod is {found} ps; accepted where it is needed is at most {most} ps")]
+    #[error("task set: hyperperiod is {}; accepted where it is needed is at most {}", spell_picoseconds(found), Picoseconds(*most))]
     Hyperperiod {
         /// The hyperperiod in picoseconds, exact, as a decimal number.
         found: String,
@@ -100,13 +100,13 @@ pub enum SchedError {
     Memory {
         /// The field.
         field: &'static str,
-        /// What it holds; times are in picoseconds.
-        found: u64,
+        /// What it holds.
+        found: String,
         /// What would be accepted.
         accepted: String,
     },
     /// A rule refuses the frames of a cyclic executive.
-    #[error("frames of {} ps, colored by {} ps: {refused:?}; accepted is what `judge_frame` does not refuse", size.0, color.0)]
+    #[error("frames of {size}, colored by {color}: {refused:?}; accepted is what `judge_frame` does not refuse")]
     Frames {
         /// The frame.
         size: Picoseconds,

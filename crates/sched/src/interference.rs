@@ -81,7 +81,7 @@ impl Refresh {
     pub fn auto(t_refi: Picoseconds, t_rfc: Picoseconds, t_reopen: Picoseconds) -> Result<Refresh, SchedError> {
         let fields = [("t_refi", t_refi, 1), ("t_rfc", t_rfc, 1), ("t_reopen", t_reopen, 0)];
         for (field, found, least) in fields {
-            in_range("refresh", field, found.0, least, TIME_MAX.0)?;
+            in_range("refresh", field, found, Picoseconds(least), TIME_MAX)?;
         }
         Ok(Refresh { period: t_refi.0, stall: t_rfc.0 + t_reopen.0, moved: 0, form: Form::Corrected })
     }
@@ -185,14 +185,14 @@ impl Refresh {
 ///
 /// [`SchedError::Interference`] for no ranks, more than 1024, or a burst beyond [`TIME_MAX`].
 pub fn burst_length(t_rfc: Picoseconds, ranks: u32, order: RankOrder, form: Form) -> Result<Picoseconds, SchedError> {
-    in_range("refresh", "ranks", ranks.into(), 1, 1024)?;
-    in_range("refresh", "t_rfc", t_rfc.0, 1, TIME_MAX.0)?;
+    in_range("refresh", "ranks", ranks, 1, 1024)?;
+    in_range("refresh", "t_rfc", t_rfc, Picoseconds(1), TIME_MAX)?;
     let commands = match form {
         Form::AsPrinted => REF_COMMANDS / u64::from(ranks),
         Form::Corrected => order.commands(ranks),
     };
     let length = u64::try_from(u128::from(commands) * u128::from(t_rfc.0)).unwrap_or(u64::MAX);
-    in_range("refresh", "burst", length, 1, TIME_MAX.0)?;
+    in_range("refresh", "burst", Picoseconds(length), Picoseconds(1), TIME_MAX)?;
     Ok(Picoseconds(length))
 }
 
@@ -254,7 +254,7 @@ impl BankTimings {
     ///
     /// [`SchedError::Interference`] for a clock of 0 or beyond 1 us, or cycles beyond 2^20.
     pub fn request_delay(&self) -> Result<Picoseconds, SchedError> {
-        in_range("banks", "t_ck", self.t_ck.0, 1, 1_000_000)?;
+        in_range("banks", "t_ck", self.t_ck, Picoseconds(1), Picoseconds(1_000_000))?;
         let cycles = [
             ("n_rrd", self.n_rrd),
             ("n_faw", self.n_faw),
@@ -576,15 +576,16 @@ pub(crate) fn line_rate<'a>(tasks: impl Iterator<Item = &'a Task>) -> Ratio<BigU
     tasks.map(|task| Ratio::new(BigUint::from(task.lines()), task.period().0.into())).sum()
 }
 
-pub(crate) fn in_range(
+pub(crate) fn in_range<T: PartialOrd + ToString>(
     what: &'static str,
     field: &'static str,
-    found: u64,
-    least: u64,
-    most: u64,
+    found: T,
+    least: T,
+    most: T,
 ) -> Result<(), SchedError> {
-    if (least..=most).contains(&found) {
+    if (&least..=&most).contains(&&found) {
         return Ok(());
     }
+    let [found, least, most] = [found, least, most].map(|value| value.to_string());
     Err(SchedError::Interference { what, field, found, least, most })
 }

@@ -37,9 +37,9 @@ impl Regulator {
     ///
     /// [`SchedError::Interference`] for a period outside of 1 ps to [`TIME_MAX`], no lines, or lines that do not fit the period.
     pub fn new(period: Picoseconds, lines: u64, line_min: Picoseconds) -> Result<Regulator, SchedError> {
-        in_range("regulator", "period", period.0, 1, TIME_MAX.0)?;
+        in_range("regulator", "period", period, Picoseconds(1), TIME_MAX)?;
         in_range("regulator", "lines", lines, 1, u64::MAX)?;
-        in_range("regulator", "line_min", line_min.0, 0, period.0 / lines)?;
+        in_range("regulator", "line_min", line_min, Picoseconds(0), Picoseconds(period.0 / lines))?;
         Ok(Regulator {
             period: period.0,
             lines,
@@ -70,7 +70,7 @@ impl Regulator {
     ///
     /// [`SchedError::Interference`] for more than the period.
     pub fn overhead(self, overhead: Picoseconds) -> Result<Regulator, SchedError> {
-        in_range("regulator", "overhead", overhead.0, 0, self.period)?;
+        in_range("regulator", "overhead", overhead, Picoseconds(0), Picoseconds(self.period))?;
         Ok(Regulator { overhead: overhead.0, ..self })
     }
 

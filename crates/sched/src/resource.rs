@@ -49,14 +49,10 @@ impl PeriodicResource {
     pub fn new(period: Picoseconds, budget: Ratio<BigUint>) -> Result<PeriodicResource, SchedError> {
         let refuse = |field, found, accepted| Err(SchedError::Resource { field, found, accepted });
         if !(1..=TIME_MAX.0).contains(&period.0) {
-            return refuse("period", period.0.to_string(), format!("1 ps to {} ps", TIME_MAX.0));
+            return refuse("period", period.0.to_string(), format!("1 ps to {TIME_MAX}"));
         }
         if *budget.numer() == BigUint::ZERO || budget > whole(period.0) {
-            return refuse(
-                "budget",
-                budget.to_string(),
-                format!("more than 0 ps, at most the period, {} ps", period.0),
-            );
+            return refuse("budget", budget.to_string(), format!("more than 0 ps, at most the period, {period}"));
         }
         Ok(PeriodicResource { period, budget })
     }

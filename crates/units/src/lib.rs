@@ -2,11 +2,12 @@
 //!
 //! What it is for: a byte address, a page frame number and a byte count are three different things, and so are cycles and picoseconds, and confusing two
 //! of them is the oldest bug of memory allocators. This crate gives each its own type and makes every conversion a
-//! named method. It also holds the list syntax in which users name colors and cores (`0-3,8`, `all`, `!0-1`).
+//! named method. It also holds the list syntax in which users name colors and cores (`0-3,8`, `all`, `!0-1`), and the one generator of
+//! random numbers of the project.
 //!
 //! What it deliberately does not do: it knows nothing of DRAM, caches or files, and performs no I/O.
 //!
-//! Types to know: [`PhysAddr`], [`Pfn`], [`ByteSize`], [`Picoseconds`], [`Clock`], [`IndexSet`].
+//! Types to know: [`PhysAddr`], [`Pfn`], [`ByteSize`], [`Picoseconds`], [`Clock`], [`IndexSet`], [`Random`].
 //!
 //! ```
 //! use memtint_units::{ByteSize, IndexSet, Pfn, PhysAddr};
@@ -20,9 +21,11 @@
 mod addr;
 mod bytes;
 pub mod list;
+pub mod random;
 mod time;
 
 pub use addr::{PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr};
 pub use bytes::{ByteSize, ByteSizeError};
 pub use list::{IndexList, IndexSet, ListError};
-pub use time::{Clock, Picoseconds, TimeError};
+pub use random::Random;
+pub use time::{Clock, Picoseconds, TimeError, spell_picoseconds};

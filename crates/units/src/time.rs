@@ -69,14 +69,24 @@ impl Sub for Picoseconds {
 /// ```
 impl fmt::Display for Picoseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [("s", 12u32), ("ms", 9), ("us", 6), ("ns", 3)];
-        let fits = units.into_iter().find(|&(_, digits)| self.0 >= 10u64.pow(digits));
-        let Some((unit, digits)) = fits else { return write!(f, "{} ps", self.0) };
-        let (whole, part) = (self.0 / 10u64.pow(digits), self.0 % 10u64.pow(digits));
-        let part = format!("{part:0width$}", width = digits as usize);
-        let part = part.trim_end_matches('0');
-        if part.is_empty() { write!(f, "{whole} {unit}") } else { write!(f, "{whole}.{part} {unit}") }
+        f.write_str(&spell_picoseconds(&self.0.to_string()))
     }
+}
+
+/// Writes picoseconds, a whole number of any length in decimal digits, as [`Picoseconds`] are written.
+///
+/// ```
+/// assert_eq!(memtint_units::spell_picoseconds("123456789012345678901500000000"), "123456789012345678.9015 s");
+/// ```
+#[must_use]
+pub fn spell_picoseconds(ps: &str) -> String {
+    let units = [("s", 12usize), ("ms", 9), ("us", 6), ("ns", 3)];
+    let Some((unit, digits)) = units.into_iter().find(|&(_, digits)| ps.len() > digits) else {
+        return format!("{ps} ps");
+    };
+    let (whole, part) = ps.split_at(ps.len() - digits);
+    let part = part.trim_end_matches('0');
+    if part.is_empty() { format!("{whole} {unit}") } else { format!("{whole}.{part} {unit}") }
 }
 
 /// A text is no span.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Question;
 use super::outcome::{
-    Answer, Arrivals, Band, Chart, Lane, Number, Outcome, Refusal, Row, Run, Section, ns, reason, time,
+    Answer, Band, Chart, Lane, Number, Outcome, Refusal, Row, Run, Section, arrivals, ns, reason, time,
 };
 use crate::output::Failure;
 use crate::searching::Searching;
@@ -605,7 +605,7 @@ impl Part {
             };
             Lane {
                 name: task.name().to_owned(),
-                arrivals: Arrivals::of(task),
+                arrivals: arrivals(task),
                 has_jobs: true,
                 runs: slots.map(run).collect(),
             }

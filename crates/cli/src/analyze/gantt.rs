@@ -1,7 +1,7 @@
 //! The witness as a picture.
 
 use super::outcome::{self, Chart, Run};
-use crate::gantt::{Band, Bar, Lane, Picture};
+use memtint_picture::gantt::{Band, Bar, Lane, Picture};
 
 /// A lane for each lane of the witness, and a line for each color.
 pub(super) fn picture(chart: &Chart, scheduler: &str) -> Picture {

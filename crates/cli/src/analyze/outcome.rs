@@ -2,14 +2,17 @@
 
 use std::fmt::Write as _;
 
-use memtint_sched::{Cause, Coverage, Overload, Refresh, Response, TaskSet, Unsupported, Violation};
-use memtint_units::Picoseconds;
+use memtint_sched::{Cause, Coverage, Overload, Refresh, Response, Task, TaskSet, Unsupported, Violation};
+use memtint_units::{Picoseconds, spell_picoseconds};
+use num_bigint::BigUint;
+use num_integer::Integer;
+use num_rational::Ratio;
 use serde_json::{Value, json};
 
-pub(super) use crate::gantt::Arrivals;
 use crate::output::table;
 pub(super) use crate::output::time;
 use crate::system::first_line;
+use memtint_picture::gantt::Arrivals;
 
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
@@ -312,11 +315,16 @@ impl Chart {
         let coverage = match &self.coverage {
             Coverage::Hyperperiod => "one hyperperiod".to_owned(),
             Coverage::Phases => "all phases and two hyperperiods".to_owned(),
-            Coverage::Part(whole) => format!("a part of the hyperperiod of {whole} ps"),
+            Coverage::Part(whole) => format!("a part of the hyperperiod of {}", span(whole)),
         };
         let (window, idle) = (time(self.window), time(self.idle));
         format!("{window}, {coverage}; {} jobs accepted by the checker, {idle} idle; {}", self.jobs, self.remark)
     }
+}
+
+/// When jobs of a task arrive, and are due.
+pub(super) fn arrivals(task: &Task) -> Option<Arrivals> {
+    Some(Arrivals { phase: task.phase(), period: task.period(), deadline: task.deadline() })
 }
 
 /// Nanoseconds: a whole number where it is one.
@@ -332,7 +340,7 @@ fn because(set: &TaskSet, cause: &Cause) -> String {
             "the window ends at the deadline of the job, and a job of task {:?} has begun 1 ps before the window",
             set.tasks()[*task].name()
         ),
-        Cause::Supply(most) => format!("the window is supplied no more than {}", span(most)),
+        Cause::Supply(most) => format!("the window is supplied no more than {}", exact_span(most)),
         Cause::Utilization(found) => format!("the part of the processor needed is {found}, more than 1"),
         other => format!("{other:?}"),
     }
@@ -368,10 +376,17 @@ fn late_in(set: &TaskSet, late: &Overload, after: &str) -> String {
     )
 }
 
-/// A span that may be too long for 64 bits, or a fraction of a picosecond.
-pub(super) fn span(ps: &impl ToString) -> String {
-    let ps = ps.to_string();
-    ps.parse().map_or_else(|_| format!("{ps} ps"), |ps| time(Picoseconds(ps)))
+/// A span in whole picoseconds that may be too long for 64 bits.
+pub(super) fn span(ps: &(impl Integer + ToString)) -> String {
+    spell_picoseconds(&ps.to_string())
+}
+
+/// A span that may be a fraction of a picosecond: rounded down to whole ones, and the exact value.
+pub(super) fn exact_span(ps: &Ratio<BigUint>) -> String {
+    match ps.is_integer() {
+        true => span(ps.numer()),
+        false => format!("{} (exactly {ps} ps)", span(&ps.to_integer())),
+    }
 }
 
 /// A sentence for what is not supported.

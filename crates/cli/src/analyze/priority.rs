@@ -11,7 +11,7 @@ use memtint_units::Picoseconds;
 use serde_json::json;
 
 use super::Question;
-use super::outcome::{Answer, Arrivals, CRITICAL, Chart, Lane, Number, Outcome, Row, Run, reason, refusal, time};
+use super::outcome::{Answer, CRITICAL, Chart, Lane, Number, Outcome, Row, Run, arrivals, reason, refusal, span, time};
 use crate::output::Failure;
 
 pub(super) fn rate_monotonic(question: &Question<'_>) -> Outcome {
@@ -170,7 +170,7 @@ impl Parts {
         self.numbers = vec![(
             "phases_window_ps",
             json!(window.to_string()),
-            format!("{window} ps, the last phase and two hyperperiods from time 0"),
+            format!("{}, the last phase and two hyperperiods from time 0", span(&window)),
         )];
         let answer = match verdict {
             Verdict::Schedulable(schedule) => {
@@ -375,7 +375,7 @@ fn witness(question: &Question<'_>, policy: &Policy, rows: &[Row]) -> Result<Res
     let lane = |(index, task): (usize, &memtint_sched::Task)| {
         let runs = found.runs.iter().filter(|run| run.task == index);
         let runs = runs.map(|run| Run { job: run.job, start: run.start, end: run.end, part: None });
-        Lane { name: task.name().to_owned(), arrivals: Arrivals::of(task), has_jobs: true, runs: runs.collect() }
+        Lane { name: task.name().to_owned(), arrivals: arrivals(task), has_jobs: true, runs: runs.collect() }
     };
     Ok(Ok(Chart {
         lanes: shown.tasks().iter().enumerate().map(lane).collect(),

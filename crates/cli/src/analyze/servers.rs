@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 use super::Question;
 use super::cyclic::list;
 use super::outcome::{
-    Answer, Arrivals, Band, CRITICAL, Chart, Lane, Number, Outcome, Row, Run, Section, ns, reason, refusal, time,
+    Answer, Band, CRITICAL, Chart, Lane, Number, Outcome, Row, Run, Section, arrivals, exact_span, ns, reason, refusal,
+    time,
 };
 use crate::output::Failure;
 use crate::refresh::plan::{Servers, find_servers};
@@ -225,7 +226,9 @@ impl<'a> View<'a> {
             Some(match why {
                 Unsupported::Inconclusive { found, most } if found.is_integer() => {
                     format!(
-                        "server {name:?}: {found} ps of work are due in a window in which {most} ps of supply are sure"
+                        "server {name:?}: {} of work are due in a window in which {} of supply are sure",
+                        exact_span(found),
+                        exact_span(most)
                     )
                 }
                 Unsupported::Inconclusive { found, most } => {
@@ -268,7 +271,7 @@ impl<'a> View<'a> {
                 color.name.clone(),
                 time(own.period),
                 time(own.budget),
-                smallest.as_ref().map_or_else(Clone::clone, picoseconds),
+                smallest.as_ref().map_or_else(Clone::clone, exact_span),
                 enough.map_or_else(dash, time),
                 slack.map_or_else(dash, time),
                 response.map_or_else(|| "none".to_owned(), time),
@@ -592,7 +595,7 @@ impl<'a> View<'a> {
                         _ => None,
                     });
                     let lane = format!("{} ({name}{place_name})", task.name());
-                    let arrivals = if other { None } else { Arrivals::of(task) };
+                    let arrivals = if other { None } else { arrivals(task) };
                     lanes.push(Lane { name: lane, arrivals, has_jobs: true, runs: runs.collect() });
                 }
                 let held: Vec<Run> =
@@ -640,13 +643,5 @@ impl<'a> View<'a> {
             idle: Picoseconds((timeline.window.0 * self.cores.len() as u64).saturating_sub(busy)),
             remark: "each job on time, for its whole WCET, never blocked".to_owned(),
         }
-    }
-}
-
-/// An exact number of picoseconds, as a span where it is whole.
-fn picoseconds(exact: &Ratio<BigUint>) -> String {
-    match u64::try_from(exact.numer()) {
-        Ok(whole) if exact.is_integer() => time(Picoseconds(whole)),
-        _ => format!("{exact} ps"),
     }
 }

@@ -87,14 +87,14 @@ impl Copied {
         if first == second {
             return refuse(what, "groups of its instances", format!("{first} twice"), "two groups".to_owned());
         }
-        let (period, deadline) = (own.period().0, own.deadline().0);
+        let (period, deadline) = (own.period(), own.deadline());
         if deadline > period {
-            return refuse(what, "deadline", format!("{deadline} ps"), format!("at most the period, {period} ps"));
+            return refuse(what, "deadline", deadline.to_string(), format!("at most the period, {period}"));
         }
-        let apart = system.refresh().apart_for_copies([first, second]).0;
+        let apart = system.refresh().apart_for_copies([first, second]);
         if apart < period + deadline {
-            let accepted = format!("a period and a deadline, {} ps, or more", period + deadline);
-            return refuse(what, "time between the locks of its groups", format!("{apart} ps"), accepted);
+            let accepted = format!("a period and a deadline, {}, or more", period + deadline);
+            return refuse(what, "time between the locks of its groups", apart.to_string(), accepted);
         }
         Ok(())
     }

@@ -133,8 +133,8 @@ impl Refresh {
             };
             let locked = self.locked(group);
             if locked.0 > to - from {
-                let accepted = format!("at most {} ps, when {then}", to - from);
-                return refuse(format!("rank group {group}"), "locked time", format!("{} ps", locked.0), accepted);
+                let accepted = format!("at most {}, when {then}", Picoseconds(to - from));
+                return refuse(format!("rank group {group}"), "locked time", locked.to_string(), accepted);
             }
         }
         Ok(())
@@ -290,7 +290,12 @@ fn range(field: &'static str, found: Picoseconds, least: u64, most: u64) -> Resu
     if (least..=most).contains(&found.0) {
         return Ok(());
     }
-    refuse("refresh server".into(), field, format!("{} ps", found.0), format!("{least} to {most} ps"))
+    refuse(
+        "refresh server".into(),
+        field,
+        found.to_string(),
+        format!("{} to {}", Picoseconds(least), Picoseconds(most)),
+    )
 }
 
 pub(super) fn refuse<T>(what: String, field: &'static str, found: String, accepted: String) -> Result<T, SchedError> {

@@ -28,7 +28,7 @@ use crate::error::SchedError;
 use crate::fixed::Priorities;
 use crate::task::{Task, TaskSet};
 use crate::verdict::{Effort, Steps, Unsupported};
-use memtint_units::Picoseconds;
+use memtint_units::{Picoseconds, spell_picoseconds};
 use num_bigint::BigUint;
 use num_rational::Ratio;
 
@@ -76,12 +76,13 @@ impl Space {
             return refuse(what(), "pairs of phases", "0".into(), "1 or more".into());
         }
         if unit.0 == 0 || !refresh.retention.0.is_multiple_of(unit.0) {
-            let accepted = format!("a divisor of the retention time, {} ps", refresh.retention.0);
-            return refuse(what(), "unit", format!("{} ps", unit.0), accepted);
+            let accepted = format!("a divisor of the retention time, {}", refresh.retention);
+            return refuse(what(), "unit", unit.to_string(), accepted);
         }
         if !(1..=STEPS_MAX).contains(&(period_max.0 / unit.0)) {
-            let accepted = format!("{} ps to {} ps", unit.0, u128::from(unit.0) * u128::from(STEPS_MAX));
-            return refuse(what(), "longest period", format!("{} ps", period_max.0), accepted);
+            let accepted =
+                format!("{unit} to {}", spell_picoseconds(&(u128::from(unit.0) * u128::from(STEPS_MAX)).to_string()));
+            return refuse(what(), "longest period", period_max.to_string(), accepted);
         }
         let space = Space { ranks, refresh, phases, unit, period_max, kind, inner };
         for &pair in &space.phases {

@@ -28,7 +28,9 @@ pub struct TimelineAccepted {
 #[non_exhaustive]
 pub enum TimelineViolation {
     /// A run is empty, out of order, after the window, or names what does not exist.
-    #[error("run {run}: found from {} ps to {} ps on core {core}; accepted is a run of something that exists, after the one before it, in the window", start.0, end.0)]
+    #[error(
+        "run {run}: found from {start} to {end} on core {core}; accepted is a run of something that exists, after the one before it, in the window"
+    )]
     Run {
         /// Index of the run, from 0.
         run: usize,
@@ -40,7 +42,7 @@ pub enum TimelineViolation {
         end: Picoseconds,
     },
     /// A task runs while its ranks are locked for refresh.
-    #[error("run {run}: a task of rank group {group} runs at {} ps, while the group is locked", at.0)]
+    #[error("run {run}: a task of rank group {group} runs at {at}, while the group is locked")]
     Locked {
         /// Index of the run, from 0.
         run: usize,
@@ -50,7 +52,7 @@ pub enum TimelineViolation {
         at: Picoseconds,
     },
     /// A rank is not refreshed in full within the retention time.
-    #[error("rank {rank}: not refreshed in full within the retention time after {} ps", since.0)]
+    #[error("rank {rank}: not refreshed in full within the retention time after {since}")]
     Retention {
         /// The rank.
         rank: u32,
@@ -58,7 +60,7 @@ pub enum TimelineViolation {
         since: Picoseconds,
     },
     /// A refresh has no lock or unlock task on a core, or one of another length.
-    #[error("core {core}: the lock or unlock task of the refresh of group {group} at {} ps is not there", at.0)]
+    #[error("core {core}: the lock or unlock task of the refresh of group {group} at {at} is not there")]
     RefreshTask {
         /// The core.
         core: usize,
@@ -68,7 +70,7 @@ pub enum TimelineViolation {
         at: Picoseconds,
     },
     /// A server uses more than its budget in a period.
-    #[error("core {core}, server {server}: more than its budget used in the period that begins at {} ps", at.0)]
+    #[error("core {core}, server {server}: more than its budget used in the period that begins at {at}")]
     Budget {
         /// The core.
         core: usize,
@@ -100,7 +102,9 @@ pub enum TimelineViolation {
         job: u64,
     },
     /// A job goes on with data that cannot have been copied, because its group was locked while the job before ran.
-    #[error("run {run}: job {job} of task {task} of server {server} needs data that could not be copied: its group was locked at {} ps", at.0)]
+    #[error(
+        "run {run}: job {job} of task {task} of server {server} needs data that could not be copied: its group was locked at {at}"
+    )]
     Copy {
         /// Index of the run, from 0.
         run: usize,
@@ -114,7 +118,7 @@ pub enum TimelineViolation {
         at: Picoseconds,
     },
     /// A job is not complete at its deadline.
-    #[error("core {core}, server {server}, task {task}: job {job} is not complete at its deadline, {} ps", due.0)]
+    #[error("core {core}, server {server}, task {task}: job {job} is not complete at its deadline, {due}")]
     Late {
         /// The core.
         core: usize,

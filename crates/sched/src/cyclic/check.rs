@@ -30,7 +30,7 @@ pub struct Checked {
 #[non_exhaustive]
 pub enum Fault {
     /// The cycle is not a multiple of each period, of the retention time, and of the frames.
-    #[error("cycle: {} ps found; accepted is a multiple of {} ps", found.0, of.0)]
+    #[error("cycle: {found} found; accepted is a multiple of {of}")]
     Cycle {
         /// What was found.
         found: Picoseconds,
@@ -38,7 +38,9 @@ pub enum Fault {
         of: Picoseconds,
     },
     /// A slot is empty, before the end of the one before, over the end of its frame or the cycle, or of no task or instance.
-    #[error("slot {slot}: from {} ps to {} ps found; accepted is a slot after the one before, within one frame, of a task and an instance of it", start.0, end.0)]
+    #[error(
+        "slot {slot}: from {start} to {end} found; accepted is a slot after the one before, within one frame, of a task and an instance of it"
+    )]
     Slot {
         /// Index of the slot, from 0.
         slot: usize,
@@ -84,7 +86,7 @@ pub enum Fault {
         id: JobId,
     },
     /// A job does not get its WCET, with what its slices and its copy cost.
-    #[error("task {}, job {}: {} ps found; accepted is {} ps or more", id.task, id.job, found.0, needed.0)]
+    #[error("task {}, job {}: {} found; accepted is {} or more", id.task, id.job, found, needed)]
     Short {
         /// The job.
         id: JobId,
@@ -109,7 +111,7 @@ pub enum Fault {
         rank: u32,
     },
     /// A rank is not refreshed in full within the retention time.
-    #[error("rank {rank}: {} ps from one refresh to the next, or one not in full; accepted is at most {} ps", found.0, most.0)]
+    #[error("rank {rank}: {found} from one refresh to the next, or one not in full; accepted is at most {most}")]
     Retention {
         /// The rank.
         rank: u32,

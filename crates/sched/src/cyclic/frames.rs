@@ -24,17 +24,17 @@ impl Memory {
     ///
     /// [`SchedError::Memory`] when a value is zero or above [`TIME_MAX`], or the retention is not a multiple of the ranks.
     pub fn new(retention: Picoseconds, ranks: u32, t_rfc: Picoseconds, order: RankOrder) -> Result<Memory, SchedError> {
-        let refuse = |field, found: u64, accepted: String| Err(SchedError::Memory { field, found, accepted });
+        let refuse = |field, found: String, accepted: String| Err(SchedError::Memory { field, found, accepted });
         if ranks == 0 {
-            return refuse("ranks", 0, "1 or more".to_owned());
+            return refuse("ranks", "0".to_owned(), "1 or more".to_owned());
         }
         if retention.0 == 0 || retention > TIME_MAX || !retention.0.is_multiple_of(u64::from(ranks)) {
-            let accepted = format!("a multiple of the {ranks} ranks, {ranks} to {} ps", TIME_MAX.0);
-            return refuse("retention", retention.0, accepted);
+            let accepted = format!("a multiple of {ranks} ps (one for each rank), {ranks} ps to {TIME_MAX}");
+            return refuse("retention", retention.to_string(), accepted);
         }
         if t_rfc.0 == 0 || t_rfc.0 > TIME_MAX.0 / REF_COMMANDS / u64::from(ranks) {
             let most = TIME_MAX.0 / REF_COMMANDS / u64::from(ranks);
-            return refuse("t_rfc", t_rfc.0, format!("1 to {most} ps"));
+            return refuse("t_rfc", t_rfc.to_string(), format!("1 ps to {}", Picoseconds(most)));
         }
         Ok(Memory { retention, ranks, t_rfc, order })
     }
@@ -297,9 +297,8 @@ const STEPS_MAX: u64 = 1 << 20;
 
 fn steps(memory: &Memory, step: Picoseconds) -> Result<u64, SchedError> {
     if step.0 == 0 || !memory.retention.0.is_multiple_of(step.0) || memory.retention.0 / step.0 > STEPS_MAX {
-        let accepted =
-            format!("a divisor of the retention {} ps, and at least 1/{STEPS_MAX} of it", memory.retention.0);
-        return Err(SchedError::Memory { field: "step", found: step.0, accepted });
+        let accepted = format!("a divisor of the retention {}, and at least 1/{STEPS_MAX} of it", memory.retention);
+        return Err(SchedError::Memory { field: "step", found: step.to_string(), accepted });
     }
     Ok(memory.retention.0 / step.0)
 }

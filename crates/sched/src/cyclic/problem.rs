@@ -204,7 +204,7 @@ impl Problem {
         let colors = memory.retention().0 / frames.color.0;
         if colors > 64 {
             let accepted = "64 or fewer".to_owned();
-            return Err(SchedError::Memory { field: "colors", found: colors, accepted });
+            return Err(SchedError::Memory { field: "colors", found: colors.to_string(), accepted });
         }
         let exact = set.hyperperiod().lcm(&memory.retention().0.into());
         let cycle = match u64::try_from(&exact) {
@@ -260,8 +260,8 @@ impl Problem {
     /// [`SchedError::Memory`] when it exceeds [`TIME_MAX`].
     pub fn slice_cost(mut self, cost: Picoseconds) -> Result<Problem, SchedError> {
         if cost > TIME_MAX {
-            let accepted = format!("0 to {} ps", TIME_MAX.0);
-            return Err(SchedError::Memory { field: "slice cost", found: cost.0, accepted });
+            let accepted = format!("0 to {TIME_MAX}");
+            return Err(SchedError::Memory { field: "slice cost", found: cost.to_string(), accepted });
         }
         self.slice = cost;
         Ok(self)
