@@ -28,7 +28,7 @@ program() {
     find Cargo.lock crates/{units,embed,input,map,system,inspect,detect,live} -type f \
         ! -path '*/tests/*' ! -path '*/target/*' ! -path '*/benches/*' ! -path crates/live/helper/Cargo.lock
     find crates/cli/src -type f -regextype posix-extended \
-        ! -regex 'crates/cli/src/(analyze|bench|command_watch|decode|draw|dram|gantt|guard|parquet|probe|refresh|reproduce|sim|system|trace)(\.rs|/.*)'
+        ! -regex 'crates/cli/src/(analyze|bench|command_watch|decode|draw|dram|guard|init|parquet|probe|refresh|reproduce|sim|system|trace)(\.rs|/.*)'
 }
 
 platforms() {

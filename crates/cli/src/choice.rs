@@ -9,6 +9,16 @@ use memtint_units::IndexList;
 
 use crate::output::{Failure, say};
 
+/// The platform file of a machine that has one.
+const INSTALLED: &str = "/etc/memtint/platform.toml";
+
+/// The platform where no option names one: what the environment names, or else what is installed.
+pub(crate) fn default_platform() -> Option<String> {
+    let environment = || std::env::var("MEMTINT_PLATFORM").ok().filter(|spec| !spec.is_empty());
+    let installed = || Path::new(INSTALLED).exists().then(|| INSTALLED.to_owned());
+    environment().or_else(installed)
+}
+
 /// Options that choose a platform and colors.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Colors")]
@@ -105,10 +115,7 @@ impl ChoiceArguments {
     }
 
     fn platform_spec(&self) -> Result<String, Failure> {
-        const INSTALLED: &str = "/etc/memtint/platform.toml";
-        let environment = || std::env::var("MEMTINT_PLATFORM").ok().filter(|spec| !spec.is_empty());
-        let installed = || Path::new(INSTALLED).exists().then(|| INSTALLED.to_owned());
-        self.platform.clone().or_else(environment).or_else(installed).ok_or_else(|| {
+        self.platform.clone().or_else(default_platform).ok_or_else(|| {
             Failure::Sentence(format!(
                 "no platform is named: say --platform PLATFORM, set MEMTINT_PLATFORM, or write {INSTALLED}; memtint platform \
                  list names the catalogue, memtint platform detect says what this machine is"

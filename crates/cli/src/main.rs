@@ -12,8 +12,8 @@ mod decode;
 mod detect;
 mod dram;
 mod draw;
-mod gantt;
 mod guard;
+mod init;
 mod inspect;
 mod output;
 mod palette;
@@ -64,6 +64,8 @@ enum Verb {
     Platform(platform::PlatformArguments),
     /// Simulates one DRAM channel, and checks command traces.
     Dram(dram::DramArguments),
+    /// Write a first system file, from a platform and what you say of your tasks.
+    Init(init::InitArguments),
     /// Check system files, which describe tasks once for all verbs, and print their schema.
     System(system::SystemArguments),
     /// Simulates a machine with its tasks: cores, caches, controllers, DRAM, page allocator, schedulers.
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Verb::Probe(probe) => probe::main(&probe, arguments.format),
         Verb::Platform(platform) => platform::main(&platform, arguments.format),
         Verb::Dram(dram) => dram::main(&dram, arguments.format),
+        Verb::Init(init) => init::main(&init, arguments.format),
         Verb::System(system) => system::main(&system, arguments.format),
         Verb::Sim(sim) => sim::main(&sim, arguments.format),
         Verb::Guard(guard) => guard::main(&guard, arguments.format),

@@ -1,6 +1,6 @@
 //! A directory of a test's own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory of this test's own, removed at the end.
@@ -13,6 +13,10 @@ impl Scratch {
         let path = std::env::temp_dir().join(format!("memtint-{process}-{number}-{name}"));
         std::fs::create_dir_all(&path).expect("the temporary directory is writable");
         Scratch(path)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
