@@ -9,7 +9,6 @@ mod lockstep;
 mod machine;
 mod probe;
 mod programs;
-mod random;
 mod report;
 mod sched;
 mod series;
@@ -25,13 +24,13 @@ use memtint_units::IndexSet;
 
 use self::groups::PoolColors;
 use self::machine::{Beside, Machine};
-use self::random::Random;
 use self::report::BenchReport;
 use self::series::Results;
 use self::session::{Extent, Session, WorkDirectory};
 use crate::Ending;
 use crate::choice::{Choice, ChoiceArguments};
 use crate::output::{Failure, Format, done, done_json};
+use memtint_units::Random;
 
 /// Arguments of `memtint bench`.
 #[derive(Debug, clap::Args)]

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use memtint_inspect::{REPORT_SCHEMA, Report, svg};
+use memtint_inspect::{ColorRow, REPORT_SCHEMA, Report};
+use memtint_picture::pages::{Pages, Panel, Row};
 
 use crate::Ending;
 use crate::output::{Failure, done, read_document};
@@ -19,6 +20,32 @@ pub(crate) struct DrawArguments {
 pub(crate) fn main(arguments: &DrawArguments) -> Ending {
     let reports: Vec<Report> = arguments.reports.iter().map(|path| load(path)).collect::<Result<_, _>>()?;
     done(&svg(&reports))
+}
+
+/// Draws reports below each other: private pages by bank class and, where there are several, by set color.
+pub(crate) fn svg(reports: &[Report]) -> String {
+    let foot = reports.first().map(|report| vec![report.platform.sentence(), report.platform.caveat.clone()]);
+    Pages { panels: reports.iter().flat_map(panels).collect(), foot: foot.unwrap_or_default() }.svg()
+}
+
+fn panels(report: &Report) -> impl Iterator<Item = Panel> {
+    let row = |row: &ColorRow| Row {
+        color: row.index,
+        allowed: row.selected,
+        in_color: row.tally.in_color_pages,
+        out_of_color: row.tally.out_of_color_pages,
+    };
+    let panel = move |headline, dimension, rows: &[ColorRow]| Panel {
+        headline,
+        dimension,
+        judged: report.selection.is_some(),
+        rows: rows.iter().map(row).collect(),
+    };
+    let sets = (report.set_colors.len() > 1).then(|| {
+        // The first panel of a report says everything.
+        panel(format!("{}: the same pages by set color", report.names()), "set color", &report.set_colors)
+    });
+    std::iter::once(panel(report.headline(), "bank class", &report.bank_classes)).chain(sets)
 }
 
 fn load(path: &Path) -> Result<Report, Failure> {

@@ -4,12 +4,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use memtint_inspect::{InspectError, Inspector, Others, ProcessTree, Report, Verdict, cgroup_pids, svg};
+use memtint_inspect::{InspectError, Inspector, Others, ProcessTree, Report, Verdict, cgroup_pids};
 use memtint_system::{AssignedTask, Assignment, SystemFile, Verb, left_out};
 use serde::Serialize;
 
 use crate::Ending;
 use crate::choice::ChoiceArguments;
+use crate::draw::svg;
 use crate::output::{Failure, Format, print, print_json, say, write_file};
 use crate::registry::{Entry, Registry};
 

@@ -6,7 +6,6 @@ mod chart;
 mod compare;
 mod copies;
 pub(crate) mod plan;
-mod plot;
 mod report;
 mod setting;
 mod simulate;

@@ -5,7 +5,7 @@
 //! anything, and changes nothing. It does not sample over time (ask again for that), and does not say *why* a page is
 //! where it is beyond what the kernel's own flags show.
 //!
-//! The types to know: [`Inspector`] looks, [`Report`] is what it saw, [`Verdict`] the short form, [`svg()`] the picture.
+//! The types to know: [`Inspector`] looks, [`Report`] is what it saw, [`Verdict`] the short form.
 //!
 //! ```no_run
 //! use memtint_inspect::Inspector;
@@ -29,7 +29,6 @@ mod others;
 mod pool;
 mod report;
 mod sharing;
-mod svg;
 mod sys;
 mod text;
 mod tree;
@@ -42,5 +41,4 @@ pub use maps::SegmentKind;
 pub use others::{OtherProcess, Others};
 pub use pool::POOL_ADDRESSES;
 pub use report::*;
-pub use svg::{escape_xml, svg};
 pub use tree::ProcessTree;

@@ -10,6 +10,21 @@ use crate::report::*;
 const MAPPINGS_SHOWN: usize = 10;
 const ROWS_SHOWN: usize = 32;
 
+impl PlatformSummary {
+    /// Says in one line what pages were judged against.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        format!(
+            "platform {} ({}), granule {}, bank classes {}, set colors {}",
+            self.id,
+            self.name,
+            bytes(self.granule_bytes),
+            self.bank_classes,
+            self.set_colors
+        )
+    }
+}
+
 impl Report {
     /// Writes the report as text: lines of at most some 100 columns, ending in the verdict if there is one.
     pub fn to_text(&self) -> String {
@@ -17,6 +32,28 @@ impl Report {
         // Writing to a String does not fail.
         let _ = self.write_text(&mut text);
         text
+    }
+
+    /// Names the first of its processes, with their numbers.
+    #[must_use]
+    pub fn names(&self) -> String {
+        let names: Vec<String> = self.processes.iter().map(|p| format!("{} ({})", p.comm, p.pid)).collect();
+        let more = if names.len() > 3 { format!(" and {} more", names.len() - 3) } else { String::new() };
+        format!("{}{more}", names[..names.len().min(3)].join(", "))
+    }
+
+    /// Says in one line how much private memory there is, and, where it was judged, how much of it is in color.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let pages = self.private.pages;
+        let who = format!("{}: {pages} private pages, {}", self.names(), bytes(pages * PAGE_SIZE));
+        match self.verdict {
+            None => who,
+            Some(verdict) => {
+                let share = percent_down(self.private.in_color_pages, pages);
+                format!("{who}, {share} in color: {}", verdict.label())
+            }
+        }
     }
 
     fn write_text(&self, out: &mut String) -> fmt::Result {

@@ -20,9 +20,9 @@ use memtint_units::{IndexList, IndexSet, Pfn};
 use self::report::FramesReport;
 use super::child;
 use super::machine::{Beside, Machine};
-use super::random::Random;
 use crate::Ending;
 use crate::output::{Failure, Format, done, done_json};
+use memtint_units::Random;
 
 /// Arguments of `memtint bench frames`.
 #[derive(Debug, clap::Args)]

@@ -14,11 +14,11 @@ use memtint_guard::{Action, Config, Event, Ewma, Group, Guard, Kind, LastValue, 
 use serde_json::{Value, json};
 
 use super::machine::{Beside, Machine};
-use super::random::Random;
 use super::series::Spread;
 use super::sim::cpu_seconds;
 use crate::Ending;
 use crate::output::{Format, done, done_json, table};
+use memtint_units::Random;
 
 /// Arguments of `memtint bench guard`.
 #[derive(Debug, clap::Args)]
@@ -90,9 +90,9 @@ impl Course {
         let mut busy = vec![false; cores];
         while events.len() < count {
             let event = pending.pop().unwrap_or_else(|| {
-                let core = random.below(cores);
+                let core = random.index(cores);
                 match armed[core] {
-                    _ if random.below(EVENTS_PER_PERIOD * cores) == 0 || period == 0 => {
+                    _ if random.index(EVENTS_PER_PERIOD * cores) == 0 || period == 0 => {
                         period += 1;
                         pending.extend((1..cores).map(|core| Event::PeriodStart { core, period, unused: 0 }));
                         Event::PeriodStart { core: 0, period, unused: 0 }
@@ -101,7 +101,7 @@ impl Course {
                         busy[core] = true;
                         Event::Busy { core }
                     }
-                    Some(grant) if random.below(16) > 0 => Event::Consumed { core, grant },
+                    Some(grant) if random.index(16) > 0 => Event::Consumed { core, grant },
                     _ => {
                         busy[core] = false;
                         Event::Idle { core, unused: 1 }

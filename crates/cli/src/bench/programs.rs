@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use super::child::{Ended, Mark, Running};
 use super::groups::{PEAK, add_times, scramble_pages};
 use super::lockstep::{Finished, Stretch, finish, line_up, race, take_turns};
-use super::random::Random;
 use super::series::{Side, Unit};
 use super::session::{Job, Measured, Session, Trouble};
+use memtint_units::Random;
 
 const GROUP: &str = "programs";
 /// Name of the series that the first target speaks of.
@@ -210,14 +210,14 @@ fn text_file(session: &Session, name: &str, bytes: u64) -> io::Result<PathBuf> {
         .take(length)
         .collect::<Vec<u8>>()
     };
-    let words: Vec<Vec<u8>> = (0..WORDS).map(|at| letters(random.next(), 2 + at % 9)).collect();
+    let words: Vec<Vec<u8>> = (0..WORDS).map(|at| letters(random.bits(), 2 + at % 9)).collect();
     let mut file = BufWriter::new(File::create(&path)?);
     let mut written = 0;
     while written < bytes {
         for at in 0..10 {
             // Some words are far more frequent than others, as in texts.
-            let limit = 1 + random.below(WORDS);
-            let word = &words[random.below(limit)];
+            let limit = 1 + random.index(WORDS);
+            let word = &words[random.index(limit)];
             file.write_all(word)?;
             file.write_all(if at == 9 { b"\n" } else { b" " })?;
             written += word.len() as u64 + 1;

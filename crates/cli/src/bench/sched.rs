@@ -20,11 +20,11 @@ use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
 use super::machine::{Beside, Machine};
-use super::random::Random;
 use super::series::Spread;
 use super::sim::cpu_seconds;
 use crate::Ending;
 use crate::output::{Format, done, done_json, table};
+use memtint_units::Random;
 
 /// Arguments of `memtint bench sched`.
 #[derive(Debug, clap::Args)]

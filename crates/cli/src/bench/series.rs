@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::random::Random;
+use memtint_units::Random;
 
 /// Unit of a series; the names of JSON fields end in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl Interval {
         let mut random = Random::new(0);
         let mut drawn = vec![0.0; samples.len()];
         let mut medians: Vec<f64> = std::iter::repeat_with(|| {
-            drawn.fill_with(|| samples[random.below(samples.len())]);
+            drawn.fill_with(|| samples[random.index(samples.len())]);
             Spread::of(&drawn).map_or(f64::NAN, |spread| spread.median)
         })
         .take(RESAMPLES)
@@ -265,7 +265,7 @@ mod tests {
     fn an_interval_narrows_with_rounds_and_a_slow_machine_cancels() {
         let series = |rounds: usize| {
             let mut random = Random::new(3);
-            let native: Vec<f64> = (0..rounds).map(|_| 100.0 + random.below(1000) as f64).collect();
+            let native: Vec<f64> = (0..rounds).map(|_| 100.0 + random.index(1000) as f64).collect();
             let colored = native.iter().map(|sample| sample * 1.1).collect();
             let (subject, unit) = ("x".to_owned(), Unit::Milliseconds);
             Series { group: "g", subject, measure: "m", unit, native, colored, control: Vec::new() }

@@ -11,10 +11,10 @@ use memtint_units::Pfn;
 use serde::Deserialize;
 
 use super::child::{ChildError, Ended, Running, finish_entourage};
-use super::random::Random;
 use super::series::{Mishap, Results, Side};
 use super::touch::ScrambleReport;
 use crate::output::Failure;
+use memtint_units::Random;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -254,7 +254,7 @@ impl Session {
 
     /// Has a process of its own touch memory and give it back in random order.
     fn scramble(&mut self, pages: usize) {
-        let seed = self.random.next();
+        let seed = self.random.bits();
         let mut job = Job::new([self.me.as_os_str()]);
         job.words.extend(["bench", "scramble", "--pages"].map(OsString::from));
         job.words.extend([pages.to_string(), "--seed".to_owned(), seed.to_string()].map(OsString::from));

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::random::Random;
 use crate::Ending;
 use crate::output::{Failure, done_json};
+use memtint_units::Random;
 
 const PAGE: usize = 4096;
 

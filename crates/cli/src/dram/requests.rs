@@ -3,8 +3,8 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use memtint_dram::replay::mix;
 use memtint_input::Input;
+use memtint_units::random::at;
 
 use crate::output::{Failure, open_log};
 
@@ -22,7 +22,7 @@ pub(crate) struct Access {
 pub(crate) enum Shape {
     /// Request `i` reads burst `i`.
     Stream,
-    /// Request `i` reads burst `mix(seed, i)`, of the first 2^26.
+    /// Request `i` reads burst `at(seed, i)`, of the first 2^26.
     Random,
     /// As random; some of the requests write.
     Mixed,
@@ -44,7 +44,7 @@ impl Shape {
 pub(crate) const SEED: u64 = 0x5EED_0000_0000_00A1;
 /// Bursts that random addresses are taken from.
 const RANDOM_BURSTS: u64 = 1 << 26;
-/// Request `i` of a mixed trace writes when `mix(seed ^ this, i) % 100` is below the percentage.
+/// Request `i` of a mixed trace writes when `at(seed ^ this, i) % 100` is below the percentage.
 const WRITES_SEED: u64 = 0x5EED_0000_0000_00B2;
 
 /// A synthetic trace.
@@ -63,10 +63,10 @@ impl Synthetic {
     pub(crate) fn access(&self, index: u64) -> Access {
         let (burst, write) = match self.shape {
             Shape::Stream => (index, false),
-            Shape::Random => (mix(self.seed, index) % RANDOM_BURSTS, false),
+            Shape::Random => (at(self.seed, index) % RANDOM_BURSTS, false),
             Shape::Mixed => {
-                let write = mix(self.seed ^ WRITES_SEED, index) % 100 < self.write_percent;
-                (mix(self.seed, index) % RANDOM_BURSTS, write)
+                let write = at(self.seed ^ WRITES_SEED, index) % 100 < self.write_percent;
+                (at(self.seed, index) % RANDOM_BURSTS, write)
             }
         };
         let burst = if burst < self.bursts { burst } else { burst % self.bursts };

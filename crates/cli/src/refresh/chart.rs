@@ -3,8 +3,8 @@
 use memtint_refresh::Outcome;
 use memtint_sim::Ran;
 
-use crate::gantt::{Arrivals, Band, Bar, Lane, Picture};
 use crate::output::time;
+use memtint_picture::gantt::{Arrivals, Band, Bar, Lane, Picture};
 
 /// A lane for each task and one for lock tasks, and a line for each rank.
 pub(super) fn picture(outcome: &Outcome) -> Picture {

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use memtint_picture::lines::{self, Panel, Series};
 use memtint_refresh::{BEYOND_STANDARD, Cell, Comparison, Outcome, Scheme, compare};
 use memtint_sched::crs::Density;
 use memtint_sim::Watch as _;
 use serde_json::{Value, json};
 
-use super::plot::{self, Panel, Series};
 use super::report::{complaints, share, short};
 use super::setting::{Setting, density, gigabits, scheme};
 use crate::Ending;
@@ -196,5 +196,5 @@ fn picture(found: &Comparison, schemes: &[Scheme], densities: &[Density]) -> Str
         panel("longest response, by its deadline", &longest),
     ];
     let labels: Vec<String> = densities.iter().map(|&density| format!("{} Gb", gigabits(density))).collect();
-    plot::svg("Refresh schemes over the density of memory chips", &labels, &panels)
+    lines::svg("Refresh schemes over the density of memory chips", &labels, &panels)
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use memtint_inspect::{InspectError, Inspector, POOL_ADDRESSES, Report, SegmentKind, Verdict, svg};
+use memtint_inspect::{InspectError, Inspector, POOL_ADDRESSES, Report, SegmentKind, Verdict};
 use memtint_map::{Granule, Palette, Platform, Selection};
 use memtint_units::{IndexSet, Pfn};
 
@@ -494,10 +494,8 @@ fn the_forms_of_a_report_tell_the_same() {
     assert_eq!(serde_json::to_value(&again).expect("a report has a JSON form"), json);
     let text = report.to_text();
     assert!(text.contains("verdict: violated") && text.contains(&format!("of {} private pages", report.private.pages)));
-    let picture = svg(&[report.clone(), report]);
-    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
-    assert!(picture.contains("out of color") && picture.contains("observer-test") && picture.contains("violated"));
-    assert_eq!(picture.matches("<g>").count(), picture.matches("</g>").count());
+    let headline = report.headline();
+    assert!(headline.contains("observer-test") && headline.ends_with("in color: violated"), "{headline}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use memtint_sched::{TaskSet, TaskSpec};
 use memtint_units::Picoseconds;
 
-use crate::bench::random::Random;
+use memtint_units::Random;
 
 /// Periods are in this range, in whole nanoseconds.
 pub(super) const PERIOD_MIN_NS: u64 = 10_000;
@@ -26,7 +26,7 @@ pub(super) fn draw(random: &mut Random, tasks: usize, percent: u64) -> TaskSet {
 /// Splits a sum at places drawn at random, so that all splits are as probable: the distribution of UUniFast (Bini and Buttazzo
 /// 2005) without its roots.
 fn shares(random: &mut Random, count: usize, sum: u64) -> Vec<u64> {
-    let mut cuts: Vec<u64> = (1..count).map(|_| random.below(sum as usize + 1) as u64).collect();
+    let mut cuts: Vec<u64> = (1..count).map(|_| random.index(sum as usize + 1) as u64).collect();
     cuts.push(sum);
     cuts.sort_unstable();
     let before = [0].into_iter().chain(cuts.clone());
@@ -36,8 +36,8 @@ fn shares(random: &mut Random, count: usize, sum: u64) -> Vec<u64> {
 /// Draws a period whose logarithm is uniform: of uniform numbers, each is kept with a probability of the smallest by it.
 fn log_uniform(random: &mut Random) -> u64 {
     loop {
-        let period = PERIOD_MIN_NS + random.below((PERIOD_MAX_NS - PERIOD_MIN_NS) as usize + 1) as u64;
-        if (random.below(period as usize) as u64) < PERIOD_MIN_NS {
+        let period = PERIOD_MIN_NS + random.index((PERIOD_MAX_NS - PERIOD_MIN_NS) as usize + 1) as u64;
+        if (random.index(period as usize) as u64) < PERIOD_MIN_NS {
             return period;
         }
     }

@@ -2,10 +2,9 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::output::time;
-use memtint_inspect::escape_xml;
-use memtint_sched::Task;
 use memtint_units::Picoseconds;
+
+use crate::canvas::{self, escape, text};
 
 const WIDTH: f64 = 1200.0;
 const LEFT: f64 = 130.0;
@@ -22,54 +21,69 @@ const RUNS_MAX: usize = 1500;
 const TICKS: u64 = 10;
 
 /// What is drawn.
-pub(crate) struct Picture {
-    pub(crate) title: String,
-    pub(crate) subtitle: String,
+pub struct Picture {
+    /// At the top.
+    pub title: String,
+    /// Below it, smaller.
+    pub subtitle: String,
     /// Up to when everything is known. Where there is too much to be drawn the picture ends earlier, and says so.
-    pub(crate) end: Picoseconds,
-    pub(crate) lanes: Vec<Lane>,
-    pub(crate) bands: Vec<Band>,
+    pub end: Picoseconds,
+    /// One below the other.
+    pub lanes: Vec<Lane>,
+    /// Below the lanes.
+    pub bands: Vec<Band>,
     /// What the dark bars of the bands are.
-    pub(crate) bands_are: &'static str,
+    pub bands_are: &'static str,
 }
 
 /// A lane of runs.
-pub(crate) struct Lane {
-    pub(crate) name: String,
-    pub(crate) arrivals: Option<Arrivals>,
-    pub(crate) bars: Vec<Bar>,
+pub struct Lane {
+    /// Name on its left.
+    pub name: String,
+    /// Arrows and marks, where jobs arrive in it.
+    pub arrivals: Option<Arrivals>,
+    /// What runs.
+    pub bars: Vec<Bar>,
 }
 
 /// When jobs arrive, and are due.
 #[derive(Clone, Copy)]
-pub(crate) struct Arrivals {
-    pub(crate) phase: Picoseconds,
-    pub(crate) period: Picoseconds,
-    pub(crate) deadline: Picoseconds,
+pub struct Arrivals {
+    /// When the first arrives.
+    pub phase: Picoseconds,
+    /// From one to the next.
+    pub period: Picoseconds,
+    /// From a job's arrival to when it is due.
+    pub deadline: Picoseconds,
 }
 
 /// Something that runs.
-pub(crate) struct Bar {
-    pub(crate) start: Picoseconds,
-    pub(crate) end: Picoseconds,
-    pub(crate) what: String,
+pub struct Bar {
+    /// When it begins.
+    pub start: Picoseconds,
+    /// When it ends.
+    pub end: Picoseconds,
+    /// Its name, to be read by pointing at it.
+    pub what: String,
 }
 
 /// Times in which ranks are refreshed.
-pub(crate) struct Band {
-    pub(crate) name: String,
-    pub(crate) what: String,
-    pub(crate) spans: Vec<(Picoseconds, Picoseconds)>,
+pub struct Band {
+    /// Name on its left.
+    pub name: String,
+    /// What a bar is, to be read by pointing at it.
+    pub what: String,
+    /// When each bar begins and ends.
+    pub spans: Vec<(Picoseconds, Picoseconds)>,
 }
 
 impl Picture {
     /// Draws a lane for each task, a bar for each run, an arrow up for each arrival, a thick mark for each deadline; below them a
     /// line for each band, with a dark bar for each refresh.
-    pub(crate) fn svg(&self) -> String {
-        let mut out = String::new();
-        // Writing to a String does not fail.
-        let _ = self.draw(&mut out);
-        out
+    pub fn svg(&self) -> String {
+        let bands = if self.bands.is_empty() { 0.0 } else { BANDS_HEAD + BAND * self.bands.len() as f64 };
+        let bottom = HEAD + LANE * self.lanes.len() as f64 + bands;
+        canvas::svg(WIDTH, bottom + FOOT, None, |out| self.draw(out, bottom))
     }
 
     /// Where the picture ends.
@@ -81,20 +95,12 @@ impl Picture {
         Axis { end: end.0.max(1) }
     }
 
-    fn draw(&self, out: &mut String) -> fmt::Result {
+    fn draw(&self, out: &mut String, bottom: f64) -> fmt::Result {
         let axis = self.shown();
         let lanes = HEAD + LANE * self.lanes.len() as f64;
-        let bands = if self.bands.is_empty() { 0.0 } else { BANDS_HEAD + BAND * self.bands.len() as f64 };
-        let bottom = lanes + bands;
-        let height = bottom + FOOT;
-        writeln!(
-            out,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="12">"#
-        )?;
-        writeln!(out, r##"<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>"##)?;
         text(out, LEFT, 22.0, "font-size=\"16\" font-weight=\"bold\"", &self.title)?;
         let cut = match axis.end < self.end.0 {
-            true => format!("; drawn to {}", time(Picoseconds(axis.end))),
+            true => format!("; drawn to {}", Picoseconds(axis.end)),
             false => String::new(),
         };
         text(out, LEFT, 40.0, "font-size=\"11\"", &format!("{}{cut}", self.subtitle))?;
@@ -115,15 +121,13 @@ impl Picture {
                 r##"<line x1="{x:.2}" y1="{bottom}" x2="{x:.2}" y2="{:.2}" stroke="#000000"/>"##,
                 bottom + 5.0
             )?;
-            text(out, x, bottom + 18.0, "font-size=\"10\" text-anchor=\"middle\"", &time(at))?;
+            text(out, x, bottom + 18.0, "font-size=\"10\" text-anchor=\"middle\"", &at.to_string())?;
         }
         let mut legend = "bar: the job runs; arrow: a job arrives; thick mark above the bar: a deadline".to_owned();
         if !self.bands.is_empty() {
             let _ = write!(legend, "; dark bar below: {}", self.bands_are);
         }
-        text(out, LEFT, bottom + 36.0, "font-size=\"11\"", &legend)?;
-        out.push_str("</svg>\n");
-        Ok(())
+        text(out, LEFT, bottom + 36.0, "font-size=\"11\"", &legend)
     }
 }
 
@@ -153,9 +157,9 @@ impl Lane {
                 r##"<rect x="{from:.2}" y="{:.2}" width="{:.2}" height="{BAR}" fill="#9ec3ea" stroke="#000000" stroke-width="0.5"><title>{}: {} to {}</title></rect>"##,
                 base - BAR,
                 to - from,
-                escape_xml(&bar.what),
-                time(bar.start),
-                time(bar.end)
+                escape(&bar.what),
+                bar.start,
+                bar.end
             )?;
         }
         self.arrivals.map_or(Ok(()), |own| own.draw(out, axis, base))
@@ -163,10 +167,6 @@ impl Lane {
 }
 
 impl Arrivals {
-    pub(crate) fn of(task: &Task) -> Option<Arrivals> {
-        Some(Arrivals { phase: task.phase(), period: task.period(), deadline: task.deadline() })
-    }
-
     fn draw(self, out: &mut String, axis: &Axis, base: f64) -> fmt::Result {
         // What could not be told apart is left out.
         if axis.x(self.period) - LEFT < 2.0 {
@@ -211,15 +211,11 @@ impl Band {
                 r##"<rect x="{from:.2}" y="{top:.2}" width="{:.2}" height="{:.2}" fill="#444444"><title>{}: {} to {}</title></rect>"##,
                 to - from,
                 BAND - 2.0,
-                escape_xml(&self.what),
-                time(start),
-                time(stop)
+                escape(&self.what),
+                start,
+                stop
             )?;
         }
         Ok(())
     }
-}
-
-fn text(out: &mut String, x: f64, y: f64, attributes: &str, content: &str) -> fmt::Result {
-    writeln!(out, r#"<text x="{x:.1}" y="{y:.1}" {attributes}>{}</text>"#, escape_xml(content))
 }

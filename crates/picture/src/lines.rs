@@ -1,8 +1,8 @@
-//! Lines over a row of labels as a picture: one file, no script, readable in black and white.
+//! Lines over a row of labels.
 
 use std::fmt::{self, Write as _};
 
-use memtint_inspect::escape_xml;
+use crate::canvas::{self, escape, text};
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 70.0;
@@ -19,37 +19,31 @@ const COLORS: [&str; 8] = ["#000000", "#1f6fb4", "#b00020", "#2a8a3a", "#8a4bb0"
 const TICKS: u32 = 4;
 
 /// Lines with a name.
-pub(super) struct Panel {
-    pub(super) name: &'static str,
-    pub(super) series: Vec<Series>,
+pub struct Panel {
+    /// What the values are, with their unit.
+    pub name: &'static str,
+    /// The lines.
+    pub series: Vec<Series>,
 }
 
 /// A line: a value for each label, or none.
-pub(super) struct Series {
-    pub(super) name: &'static str,
-    pub(super) values: Vec<Option<f64>>,
+pub struct Series {
+    /// Name beside the line.
+    pub name: &'static str,
+    /// A value for each label.
+    pub values: Vec<Option<f64>>,
 }
 
-/// Draws panels below each other.
-pub(super) fn svg(title: &str, labels: &[String], panels: &[Panel]) -> String {
-    let mut out = String::new();
-    // Writing to a String does not fail.
-    let _ = draw(&mut out, title, labels, panels);
-    out
+/// Draws panels below each other, over the same labels.
+pub fn svg(title: &str, labels: &[String], panels: &[Panel]) -> String {
+    canvas::svg(WIDTH, HEAD + PANEL * panels.len() as f64, None, |out| draw(out, title, labels, panels))
 }
 
 fn draw(out: &mut String, title: &str, labels: &[String], panels: &[Panel]) -> fmt::Result {
-    let height = HEAD + PANEL * panels.len() as f64;
-    writeln!(
-        out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="12">"#
-    )?;
-    writeln!(out, r##"<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>"##)?;
     text(out, LEFT, 24.0, "font-size=\"16\" font-weight=\"bold\"", title)?;
     for (index, panel) in panels.iter().enumerate() {
         draw_panel(out, labels, panel, HEAD + PANEL * index as f64)?;
     }
-    out.push_str("</svg>\n");
     Ok(())
 }
 
@@ -85,13 +79,13 @@ fn draw_panel(out: &mut String, labels: &[String], panel: &Panel, top: f64) -> f
             let step = if before.is_some_and(|before| before + 1 == place) { 'L' } else { 'M' };
             write!(line, "{step}{:.1} {:.1} ", x(place), y(value))?;
             before = Some(place);
-            let name = escape_xml(series.name);
+            let name = escape(series.name);
             writeln!(
                 out,
                 r##"<circle cx="{:.1}" cy="{:.1}" r="3" fill="{color}"><title>{name}, {}: {value:.4}</title></circle>"##,
                 x(place),
                 y(value),
-                escape_xml(&labels[place])
+                escape(&labels[place])
             )?;
         }
         let style = format!("stroke=\"{color}\" stroke-width=\"2\" stroke-dasharray=\"{dash}\"");
@@ -101,8 +95,4 @@ fn draw_panel(out: &mut String, labels: &[String], panel: &Panel, top: f64) -> f
         text(out, key + 44.0, at + 4.0, "", series.name)?;
     }
     Ok(())
-}
-
-fn text(out: &mut String, x: f64, y: f64, attributes: &str, content: &str) -> fmt::Result {
-    writeln!(out, r#"<text x="{x:.1}" y="{y:.1}" {attributes}>{}</text>"#, escape_xml(content))
 }
