@@ -12,8 +12,8 @@
 
 use crate::config::Replacement;
 use crate::index::SetIndex;
-use crate::rng::Rng;
 use crate::stats::CacheCounts;
+use memtint_units::Random;
 
 /// The tag of a way that holds nothing; no line has it: addresses end below `HierarchyConfig::address_limit`.
 const INVALID: u32 = u32::MAX;
@@ -109,7 +109,7 @@ pub(crate) struct TagArray {
 enum Order {
     Lru(Vec<u64>),
     Plru(Plru),
-    Random(Rng),
+    Random(Random),
 }
 
 /// Tree-PLRU: node 1 is the root, node `n` has the children `2n` and `2n+1`, bit `n` of a set's word says in which half
@@ -131,7 +131,7 @@ impl TagArray {
         let order = match replacement {
             Replacement::Lru => Order::Lru(initial_ranks(ways, stride).repeat(sets)),
             Replacement::TreePlru => Order::Plru(Plru::new(ways, sets)),
-            Replacement::Random => Order::Random(Rng::new(seed)),
+            Replacement::Random => Order::Random(Random::new(seed)),
         };
         TagArray {
             tags: vec![INVALID; sets * stride],
@@ -260,7 +260,9 @@ impl TagArray {
         match &mut self.order {
             Order::Plru(plru) if allowed == self.all => plru.victim(set),
             Order::Plru(plru) => plru.victim_among(set, allowed),
-            Order::Random(rng) => nth_way(allowed, rng.below(allowed.count_ones()), allowed == self.all),
+            Order::Random(random) => {
+                nth_way(allowed, random.below(allowed.count_ones().into()) as u32, allowed == self.all)
+            }
             Order::Lru(_) => unreachable!("answered above"),
         }
     }

@@ -616,7 +616,7 @@ impl Last {
 
 /// Gives each cache a generator of its own, so that what one draws does not shift what another draws.
 fn seed_of(seed: u64, cache: u64) -> u64 {
-    crate::rng::Rng::new(seed ^ (cache + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)).next()
+    memtint_units::random::at(seed ^ (cache + 1).wrapping_mul(0xd6e8_feb8_6659_fd93), 0)
 }
 
 /// Settings and results.

@@ -44,7 +44,6 @@ mod hierarchy;
 mod index;
 mod mshr;
 mod prefetch;
-mod rng;
 mod stats;
 mod uarch;
 

@@ -186,12 +186,3 @@ impl ReplayStats {
         }
     }
 }
-
-/// The generator of the shared traces: splitmix64, as a function of seed and index.
-#[must_use]
-pub fn mix(seed: u64, index: u64) -> u64 {
-    let mut z = seed.wrapping_add((index + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}

@@ -14,9 +14,9 @@
 
 use crate::error::DramError;
 use crate::refresh::{NEVER, Refresh, RefreshEngine, Scope, Traffic};
-use crate::replay::mix;
 use crate::standard::Device;
 use crate::timing::Timing;
+use memtint_units::random::at;
 
 /// Longest period in cycles: a quarter of an hour at 1.2 GHz.
 const PERIOD_MAX: u64 = 1 << 40;
@@ -277,7 +277,7 @@ impl Scheduled {
             let window = entry.windows[progress.window];
             if window.commands > 0 {
                 let late =
-                    mix(mix(*seed, rank as u64), progress.period * entry.windows.len() as u64 + progress.window as u64);
+                    at(at(*seed, rank as u64), progress.period * entry.windows.len() as u64 + progress.window as u64);
                 progress.opens = progress.period * entry.period + window.start + late % (entry.jitter + 1);
                 (progress.command, progress.due) = (0, progress.opens);
                 return;

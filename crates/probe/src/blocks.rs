@@ -126,7 +126,7 @@ pub(crate) fn assumptions(pool: &Pool, bits: u32) -> Vec<Assumption> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use memtint_units::Random;
 
     #[test]
     fn linear_maps_are_known_from_their_values() {

@@ -2,13 +2,13 @@
 
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
-use crate::random::Random;
 use memtint_dram::{
     Completion, Controller, ControllerConfig, Decoder, Device, DeviceChoice, DramError, Geometry, NEVER, Offer, Place,
     Request, Standard, Step,
 };
 use memtint_map::{Platform, Role};
 use memtint_units::PhysAddr;
+use memtint_units::Random;
 
 /// Ticks of the clock in a cycle of a channel: a clock of about 3 GHz beside DDR4-2400.
 const TICKS_PER_CYCLE: f64 = 2.5;

@@ -1,9 +1,9 @@
 //! Is an answer right? Only a machine whose mapping is known can tell.
 
-use crate::random::Random;
 use crate::report::{Answer, Area, Mapping};
 use crate::simulated::SimulatedMachine;
 use memtint_map::gf2::{self, Basis};
+use memtint_units::Random;
 
 /// Pairs that are predicted to be in one bank.
 const SAME: u32 = 1000;

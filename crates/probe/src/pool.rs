@@ -1,7 +1,7 @@
 //! Memory that a probe may access, and what is known of its addresses.
 
-use crate::random::Random;
 use memtint_map::ADDRESS_BITS_MAX;
+use memtint_units::Random;
 use memtint_units::{PAGE_SIZE, PhysAddr};
 use std::ops::Range;
 

@@ -526,7 +526,7 @@ fn shuffle(order: &mut [usize], tester: &mut Tester<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use memtint_units::Random;
 
     fn level(changes: &[u64]) -> Level {
         Level { ticks: 0.0, error: 0.0, changes: changes.to_vec(), role: Role::Unknown }

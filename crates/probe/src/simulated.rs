@@ -2,9 +2,10 @@
 
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
-use crate::random::{Random, mixed};
 use memtint_map::{Platform, gf2};
 use memtint_units::PhysAddr;
+use memtint_units::Random;
+use memtint_units::random::mix;
 use std::collections::HashMap;
 
 /// Ticks of an access that meets a closed row or its own, without any noise.
@@ -226,7 +227,7 @@ impl SimulatedMachine {
             return addr;
         }
         // Another frame of the pool, which one depends on the frame; not one to one, which nobody can see.
-        let mut random = Random::new(mixed(self.seed ^ addr.pfn().0));
+        let mut random = Random::new(mix(self.seed ^ addr.pfn().0));
         let frame = self.pool.any(&mut random).0 & !0xfff;
         let within = PhysAddr(frame | addr.0 & 0xfff);
         if self.pool.contains(within) { within } else { addr }
@@ -262,7 +263,7 @@ impl SimulatedMachine {
         }
         if let Some(last) = self.last.replace(addr) {
             let [low, high] = [last.0.min(addr.0), last.0.max(addr.0)];
-            let mut pair = Random::new(mixed(low ^ self.seed) ^ mixed(high.rotate_left(32)));
+            let mut pair = Random::new(mix(low ^ self.seed) ^ mix(high.rotate_left(32)));
             ticks += pair.normal() * noise.bias;
             let other = self.place(self.actual(last)).0;
             // Some of what tells banks apart is a bank group or a channel, on which the time between two accesses depends.

@@ -2,11 +2,11 @@
 
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
-use crate::random::Random;
 use crate::report::Step;
 use crate::view::View;
 use memtint_map::gf2;
 use memtint_units::PhysAddr;
+use memtint_units::Random;
 use std::collections::VecDeque;
 
 /// Controls that make up the baseline, and accesses after which there is another one.

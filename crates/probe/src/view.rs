@@ -1,9 +1,9 @@
 //! From physical addresses to those on which functions are sought, and back.
 
 use crate::pool::Pool;
-use crate::random::Random;
 use memtint_map::{Interleave, Platform, Region};
 use memtint_units::PhysAddr;
+use memtint_units::Random;
 use std::ops::Range;
 
 /// A piece of physical memory, and the address inside the memory system that its first byte has.

@@ -5,8 +5,8 @@ use crate::error::{ReproduceError, refuse};
 use crate::figure::Allocation;
 use memtint_frames::{Buddy, Caller, FrameAllocator, Memory, Palloc, PerCpu, Pick, Policy, Profile};
 use memtint_map::{Granule, Palette, Platform};
+use memtint_units::Random;
 use memtint_units::{IndexSet, PAGE_SIZE};
-use memtint_workload::random::Random;
 use std::collections::BTreeMap;
 
 /// Of the order in which frames were given back.

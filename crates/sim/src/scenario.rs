@@ -1108,7 +1108,7 @@ fn take_some(allocator: &mut dyn FrameAllocator, per_1024: u32, seed: u64) -> Re
     let mut kept = Vec::new();
     for index in 0..frames {
         let Ok(frame) = allocator.allocate(caller) else { break };
-        kept.push((memtint_dram::replay::mix(seed, index) % 1024, frame));
+        kept.push((memtint_units::random::at(seed, index) % 1024, frame));
     }
     for (draw, frame) in kept {
         if draw >= u64::from(per_1024) {

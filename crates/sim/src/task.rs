@@ -4,8 +4,8 @@ use crate::histogram::Histogram;
 use crate::page_table::PageTable;
 use crate::refresh::RankMask;
 use memtint_cache::TaskClass;
-use memtint_dram::replay::mix;
 use memtint_units::Picoseconds;
+use memtint_units::random::at;
 use memtint_workload::{Reference, Source};
 
 /// References pulled from a source at a time.
@@ -36,7 +36,7 @@ pub struct Release {
 impl Release {
     /// When a job is released, by its number.
     pub(crate) fn at(&self, job: u64) -> Picoseconds {
-        let late = if self.jitter.0 == 0 { 0 } else { mix(self.seed, job) % (self.jitter.0 + 1) };
+        let late = if self.jitter.0 == 0 { 0 } else { at(self.seed, job) % (self.jitter.0 + 1) };
         self.nominal(job) + Picoseconds(late)
     }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::random::mix;
 use crate::{Kind, LINE_BYTES, Reference};
+use memtint_units::random::mix;
 
 const PAGE_SHIFT: u32 = 12;
 /// Of so many lines one is watched for its reuse.

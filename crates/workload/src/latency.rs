@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use memtint_units::ByteSize;
 
-use crate::random::Random;
 use crate::{LINE_BYTES, Reference, Region, Source, WorkloadError};
+use memtint_units::Random;
 
 /// What the chase is like.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,7 +28,6 @@ mod error;
 mod latency;
 mod periodic;
 mod program;
-pub mod random;
 mod reference;
 mod region;
 mod reuse;

@@ -2,8 +2,9 @@
 
 use memtint_units::ByteSize;
 
-use crate::random::{Random, mix};
 use crate::{Kind, LINE_BYTES, Reference, Region, Source, WorkloadError};
+use memtint_units::Random;
+use memtint_units::random::mix;
 
 /// Bytes of a DRAM row as a program sees it: 8 KiB, the row of eight x8 chips, 128 lines.
 pub const ROW_BYTES: u64 = 8192;

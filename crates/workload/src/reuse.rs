@@ -2,8 +2,8 @@
 
 use memtint_units::ByteSize;
 
-use crate::random::Random;
 use crate::{LINE_BYTES, Reference, Region, Source, WorkloadError};
+use memtint_units::Random;
 
 const MILLION: u64 = 1_000_000;
 /// Loads are put into gaps of at least so many instructions: misses of one group stay together.

@@ -1,7 +1,7 @@
 //! Uniformly random references.
 
-use crate::random::{at, mix};
 use crate::{LINE_BYTES, Reference, Region, Source, WorkloadError};
+use memtint_units::random::{at, mix};
 
 /// What the references are like.
 #[derive(Clone, Debug, PartialEq, Eq)]

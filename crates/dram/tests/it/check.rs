@@ -5,6 +5,7 @@ use memtint_dram::{
     CheckOptions, Checker, Command, CommandReader, Constraint, Device, DeviceChoice, Geometry, Kind, RefreshCheck,
     Standard, Timing, Violation,
 };
+use memtint_units::Random;
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -446,20 +447,12 @@ fn rows_are_never_older_than_the_window() {
     checker.finish(30_002).unwrap_err();
 }
 
-/// splitmix64.
-struct Random(u64);
+/// Draws commands.
+struct Drawn(Random);
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
+impl Drawn {
     fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.0.within(0, limit - 1)
     }
 
     fn of<T: Copy>(&mut self, choices: &[T]) -> T {
@@ -508,7 +501,7 @@ impl Random {
 
 /// A legal sequence, each command in the first cycle that the checker allows; and whether it had to wait for it.
 fn earliest_sequence(device: &Device, seed: u64, length: usize) -> Vec<(Command, bool)> {
-    let mut random = Random(seed);
+    let mut random = Drawn(Random::new(seed));
     let mut checker = Checker::new(&device.geometry, &device.timing, CheckOptions::default());
     let (mut sequence, mut now) = (Vec::new(), 0);
     while sequence.len() < length {
@@ -558,7 +551,7 @@ proptest! {
     #[test]
     fn it_agrees_with_a_comparison_of_all_pairs(seed: u64, which in 0..STANDARDS.len()) {
         let device = device(STANDARDS[which]);
-        let mut random = Random(seed);
+        let mut random = Drawn(Random::new(seed));
         let mut checker = Checker::new(&device.geometry, &device.timing, CheckOptions::default());
         let mut history: Vec<Command> = Vec::new();
         let (mut accepted, mut refused) = (0, 0);

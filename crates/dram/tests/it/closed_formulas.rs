@@ -1,9 +1,10 @@
 //! Is the simulated channel as fast as arithmetic says?
 
-use memtint_dram::replay::{ReplayStats, mix, replay};
+use memtint_dram::replay::{ReplayStats, replay};
 use memtint_dram::{
     Controller, ControllerConfig, Device, DeviceChoice, PagePolicy, RefreshKind, Request, Scheduler, Standard, Timing,
 };
+use memtint_units::random::at;
 
 /// DDR4-2400 (17-17-17), 8 Gb x8, four groups of four banks.
 fn device() -> Device {
@@ -80,7 +81,7 @@ fn random_banks_are_bound_by_the_activate_window() {
     const COUNT: u64 = 200_000;
     let deep = ControllerConfig { read_queue: 512, page_policy: PagePolicy::Closed, ..config() };
     let request = |index| {
-        let random = mix(1, index);
+        let random = at(1, index);
         read(index, (random % 16) as u32, (random >> 8 & 0xffff) as u32, 0)
     };
     let stats = run(deep, 0, (0..COUNT).map(request));

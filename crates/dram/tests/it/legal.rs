@@ -1,10 +1,11 @@
 //! Is every command that a controller sends legal? The checker shares no code with it.
 
-use memtint_dram::replay::{mix, replay};
+use memtint_dram::replay::replay;
 use memtint_dram::{
     CheckOptions, Checker, Command, Controller, ControllerConfig, Device, DeviceChoice, PagePolicy, QueueSharing,
     RefreshKind, RefreshPlan, Request, Scheduler, Standard,
 };
+use memtint_units::random::at;
 use proptest::prelude::*;
 
 /// What a run depends on.
@@ -27,7 +28,7 @@ impl Case {
         let (seed, write_percent, (sources, banks, rows, columns)) = (self.seed, self.write_percent, self.spread);
         let geometry = device.geometry;
         (0..self.requests).map(move |id| {
-            let random = mix(seed, id);
+            let random = at(seed, id);
             // Banks far apart, so that few banks are in several ranks and groups.
             let bank = (random % u64::from(banks)) as u32 * 5 % geometry.banks();
             Request {

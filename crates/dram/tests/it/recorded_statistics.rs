@@ -5,8 +5,9 @@
 //! What is compared: single requests without refresh to the cycle; with refresh on average; saturated in total.
 //! DRAMsim3's latencies hold one cycle more, in which a request moves to its bank's queue.
 
-use memtint_dram::replay::{ReplayStats, mix, replay};
+use memtint_dram::replay::{ReplayStats, replay};
 use memtint_dram::{Controller, ControllerConfig, DeviceChoice, RefreshKind, Request, Standard};
+use memtint_units::random::at;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trace {
@@ -24,7 +25,7 @@ fn run(trace: Trace, requests: u64, period: u64, refresh: bool) -> ReplayStats {
     let request = |index: u64| {
         let line = match trace {
             Trace::Stream => index,
-            Trace::Random => mix(0x5EED_0000_0000_00A1, index) % (1 << 26),
+            Trace::Random => at(0x5EED_0000_0000_00A1, index) % (1 << 26),
         };
         Request {
             id: index,

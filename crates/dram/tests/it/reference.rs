@@ -1,11 +1,12 @@
 //! Does the controller that jumps from command to command do what one does that looks at everything in every cycle?
 
 use memtint_dram::reference::{self, Reference};
-use memtint_dram::replay::{mix, replay};
+use memtint_dram::replay::replay;
 use memtint_dram::{
     Command, Controller, ControllerConfig, DeviceChoice, Geometry, PagePolicy, RefreshKind, Request, Scheduler,
     Standard, Timing,
 };
+use memtint_units::random::at;
 use proptest::prelude::*;
 
 /// What a run depends on.
@@ -35,7 +36,7 @@ impl Case {
     fn requests(&self, geometry: Geometry) -> impl Iterator<Item = Request> {
         let (seed, write_percent, (banks, rows, columns)) = (self.seed, self.write_percent, self.spread);
         (0..self.requests).map(move |id| {
-            let random = mix(seed, id);
+            let random = at(seed, id);
             // Banks far apart, so that few banks are in several ranks and groups.
             let bank = (random % u64::from(banks)) as u32 * 5 % geometry.banks();
             Request {

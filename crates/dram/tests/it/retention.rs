@@ -1,10 +1,10 @@
 //! Does any way of refreshing lose rows? The monitor shares no code with the engines.
 
-use memtint_dram::replay::mix;
 use memtint_dram::{
     Command, Controller, ControllerConfig, Device, DeviceChoice, Kind, RefreshCheck, RefreshPlan, Request, Retention,
     RetentionMonitor, Standard,
 };
+use memtint_units::random::at;
 
 fn device(standard: &str, density_gbit: Option<u32>) -> Device {
     let choice = DeviceChoice { ranks: 2, density_gbit, ..DeviceChoice::default() };
@@ -21,7 +21,7 @@ fn watched(device: &Device, refresh: &str) -> Retention {
     let end = device.refresh.window_cycles * 22 / 10;
     for round in 0..2200 {
         for index in 0..20 {
-            let random = mix(round, index);
+            let random = at(round, index);
             let cycle = end / 2200 * round + random % 2000 / 20 + index * 100;
             while controller.next_cycle() < cycle {
                 controller.step(cycle);

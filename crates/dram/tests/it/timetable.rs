@@ -1,10 +1,10 @@
 //! Are ranks refreshed by the timetable, and is a timetable refused that loses rows?
 
-use memtint_dram::replay::mix;
 use memtint_dram::{
     CheckOptions, Checker, Command, Controller, ControllerConfig, Device, DeviceChoice, DramError, Kind, RankTimetable,
     RefreshCheck, RefreshMet, RefreshWindow, Request, RetentionMonitor, Standard, Timetable,
 };
+use memtint_units::random::at;
 use proptest::prelude::*;
 
 /// Chip densities of Table 4.1 with tRFC in nanoseconds; 32 and 64 Gb are lower bounds there.
@@ -95,7 +95,7 @@ fn both_colors_of_a_refresh_server_are_refreshed_in_full_at_every_density() {
             .map(|index| {
                 let cycle = end / 20_000 * index;
                 let color = if timetable.is_locked(0, cycle + 2000) || timetable.is_locked(0, cycle) { 1 } else { 0 };
-                (cycle, read(color * 32 + mix(gbit.into(), index) as u32 % 32, index as u32 % 1000))
+                (cycle, read(color * 32 + at(gbit.into(), index) as u32 % 32, index as u32 % 1000))
             })
             .collect();
         let (commands, met) = run(&device, &timetable, end, &requests);
@@ -324,7 +324,7 @@ proptest! {
         let Ok(timetable) = Timetable::new(&entries, &device, seed) else { return Ok(()) };
         let end = period * 5 / 2;
         let requests: Vec<(u64, Request)> = (0..6000u64).map(|index| {
-            let random = mix(seed, index);
+            let random = at(seed, index);
             let write = random & 3 == 0;
             let bank = (random >> 8) as u32 % device.geometry.banks();
             (end / 6000 * index + random % 97, Request { write, ..read(bank, (random >> 32) as u32 % 2000) })

@@ -2,6 +2,7 @@
 //!
 //! Every test runs on every system and every memory of `common`; what a system promises decides what is asked of it.
 
+use memtint_units::Random;
 use std::collections::BTreeSet;
 
 use crate::common::{banks, colored, drain, every, memories, on, square, systems, two_nodes, uncolored};
@@ -322,7 +323,7 @@ fn merges_again(frames: &mut dyn FrameAllocator) -> bool {
         held.push((frames.allocate(on(task)).unwrap(), 0, on(task)));
         held.push((frames.allocate(on(plain)).unwrap(), 0, on(plain)));
     }
-    crate::common::Random(7).shuffle(&mut held);
+    Random::new(7).shuffle(&mut held);
     for (pfn, order, caller) in held {
         frames.free_block(caller, pfn, order).unwrap();
     }

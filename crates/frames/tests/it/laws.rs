@@ -3,9 +3,10 @@
 //! The model is a map from frame to what was asked, and sums over all frames of the memory's colors; it shares no code with
 //! the crate. Failing seeds are printed by proptest.
 
+use memtint_units::Random;
 use std::collections::BTreeMap;
 
-use crate::common::{Random, banks, colored, memories, on, systems, uncolored};
+use crate::common::{banks, colored, memories, on, systems, uncolored};
 use memtint_frames::{Caller, FrameAllocator, FrameError, Mode, Policy, Profile, TaskId};
 use memtint_units::Pfn;
 use proptest::prelude::*;
@@ -84,7 +85,7 @@ fn allocate(frames: &mut dyn FrameAllocator, model: &mut Model, caller: Caller, 
 }
 
 fn run(frames: &mut dyn FrameAllocator, seed: u64, operations: usize) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let fresh = frames.counts();
     let profiles = policies(frames);
     let mut model = Model::default();
@@ -94,31 +95,31 @@ fn run(frames: &mut dyn FrameAllocator, seed: u64, operations: usize) {
     let cpus = frames.memory().cpus() as usize;
     // Phases that mostly allocate, so that memory runs dry, and phases that mostly free.
     for operation in 0..operations {
-        let caller = Caller { task: model.tasks[random.below(model.tasks.len())], cpu: random.below(cpus) as u32 };
+        let caller = Caller { task: model.tasks[random.index(model.tasks.len())], cpu: random.index(cpus) as u32 };
         let frees = [2, 7, 2, 7][operation * 4 / operations];
-        match random.below(100) {
+        match random.index(100) {
             0 => frames.flush(),
             1 => {
-                let place = random.below(model.tasks.len());
+                let place = random.index(model.tasks.len());
                 frames.leave(model.tasks[place]).unwrap();
                 model.tasks[place] = frames.enter(&profiles[place]).unwrap();
             }
             2 => {
-                let place = random.below(model.tasks.len());
-                let policy = profiles[random.below(profiles.len())].policy.clone();
+                let place = random.index(model.tasks.len());
+                let policy = profiles[random.index(profiles.len())].policy.clone();
                 frames.set_policy(model.tasks[place], &policy).unwrap();
             }
             3 => check(frames, &model),
             dice if dice % 10 < frees && !model.held.is_empty() => {
-                let from = model.held.keys().nth(random.below(model.held.len())).copied().unwrap();
+                let from = model.held.keys().nth(random.index(model.held.len())).copied().unwrap();
                 let order = model.held.remove(&from).unwrap();
                 frames.free_block(caller, from, order).unwrap();
                 let again = frames.free_block(caller, from, order);
                 assert!(matches!(again, Err(FrameError::NotAllocated { .. })), "{again:?}");
             }
             dice => {
-                let order = if dice % 7 == 0 { random.below(6) as u32 } else { 0 };
-                let batch = 1 + random.below(60);
+                let order = if dice % 7 == 0 { random.index(6) as u32 } else { 0 };
+                let batch = 1 + random.index(60);
                 for _ in 0..batch {
                     allocate(frames, &mut model, caller, order);
                 }
@@ -127,7 +128,7 @@ fn run(frames: &mut dyn FrameAllocator, seed: u64, operations: usize) {
     }
     check(frames, &model);
     for (pfn, order) in std::mem::take(&mut model.held) {
-        frames.free_block(on(model.tasks[random.below(model.tasks.len())]), pfn, order).unwrap();
+        frames.free_block(on(model.tasks[random.index(model.tasks.len())]), pfn, order).unwrap();
     }
     frames.flush();
     check(frames, &model);

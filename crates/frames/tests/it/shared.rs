@@ -2,10 +2,11 @@
 //!
 //! The model is a map from frame to who holds it; it shares no code with the crate.
 
+use memtint_units::Random;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::common::{Random, SMALL_LISTS, banks, colored, memories, on, square, tenants, uncolored};
+use crate::common::{SMALL_LISTS, banks, colored, memories, on, square, tenants, uncolored};
 use memtint_frames::{
     Bpm, Buddy, Caller, FrameAllocator, FrameError, Hybrid, Memory, Mode, Palloc, Pick, Policy, Shared, TaskId, Tenant,
     TintMalloc, Tinted,
@@ -80,20 +81,20 @@ fn allocate(shared: &mut Shared, model: &mut Model, seat: Seat, caller: Caller, 
 }
 
 fn run(shared: &mut Shared, seed: u64, operations: usize) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let fresh: Vec<_> = shared.systems().map(FrameAllocator::counts).collect();
     let seats = enter(shared);
     let cpus = shared.systems().next().unwrap().memory().cpus() as usize;
     let mut model = Model::default();
     for operation in 0..operations {
-        let seat = seats[random.below(seats.len())];
-        let caller = Caller { task: seat.task, cpu: random.below(cpus) as u32 };
+        let seat = seats[random.index(seats.len())];
+        let caller = Caller { task: seat.task, cpu: random.index(cpus) as u32 };
         let frees = [2, 7, 2, 7][operation * 4 / operations];
-        match random.below(100) {
+        match random.index(100) {
             0 => shared.member(seat.system).flush(),
             1 => check(shared, &model),
             dice if dice % 10 < frees && !model.0.is_empty() => {
-                let pfn = model.0.keys().nth(random.below(model.0.len())).copied().unwrap();
+                let pfn = model.0.keys().nth(random.index(model.0.len())).copied().unwrap();
                 let (order, owner) = model.0[&pfn];
                 let free =
                     |shared: &mut Shared, seat: Seat| shared.member(seat.system).free_block(on(seat.task), pfn, order);
@@ -106,8 +107,8 @@ fn run(shared: &mut Shared, seed: u64, operations: usize) {
                 model.0.remove(&pfn);
             }
             dice => {
-                let order = if dice % 7 == 0 { random.below(6) as u32 } else { 0 };
-                for _ in 0..1 + random.below(60) {
+                let order = if dice % 7 == 0 { random.index(6) as u32 } else { 0 };
+                for _ in 0..1 + random.index(60) {
                     allocate(shared, &mut model, seat, caller, order);
                 }
             }
@@ -237,8 +238,8 @@ fn blocks_are_as_large_as_all_can_have_them() {
         (64, 64),
         // Classes that follow no bits: hardly any two blocks are alike.
         |pfn| {
-            let mut random = Random(pfn.0);
-            memtint_map::FrameColor { bank_class: random.below(64) as u32, set_color: random.below(64) as u32, node: 0 }
+            let mut random = Random::new(pfn.0);
+            memtint_map::FrameColor { bank_class: random.index(64) as u32, set_color: random.index(64) as u32, node: 0 }
         },
     );
     let tinted = Tinted::new(&memory);

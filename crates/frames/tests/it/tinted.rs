@@ -1,9 +1,10 @@
 //! Does memtint's own allocator do what it says beyond the common contract?
 
+use memtint_units::Random;
 use std::sync::Arc;
 
 use crate::common::{
-    Random, banks, drain, memory, on, plain_bits, range, square, systems, three_channels, two_nodes, uncolored,
+    banks, drain, memory, on, plain_bits, range, square, systems, three_channels, two_nodes, uncolored,
 };
 use memtint_frames::{Caller, FrameAllocator, FrameError, FrameRange, Memory, Mode, Policy, Profile, Tinted, ZoneKind};
 use memtint_map::{Granule, Palette, Platform, catalogue};
@@ -14,7 +15,7 @@ fn fragmented(memory: &Arc<Memory>, seed: u64, freed: impl Fn(Pfn) -> bool) -> T
     let mut frames = Tinted::new(memory);
     let plain = frames.enter(&uncolored()).unwrap();
     let mut held = drain(&mut frames, plain);
-    Random(seed).shuffle(&mut held);
+    Random::new(seed).shuffle(&mut held);
     for pfn in held.into_iter().filter(|&pfn| freed(pfn)) {
         frames.free(on(plain), pfn).unwrap();
     }
@@ -35,7 +36,7 @@ fn worst(frames: &mut Tinted, policy: &Policy) -> (u64, u64) {
         worst.0 = worst.0.max(steps.total());
         held.push(pfn);
     }
-    Random(3).shuffle(&mut held);
+    Random::new(3).shuffle(&mut held);
     for pfn in held {
         let before = frames.steps();
         frames.free(on(task), pfn).unwrap();
@@ -169,7 +170,7 @@ fn a_mapping_without_bits_is_colored_as_well() {
 #[test]
 fn a_color_function_without_any_order_limits_blocks_and_nothing_else() {
     let scrambled = |pfn: Pfn| {
-        let bank_class = Random(pfn.0).below(32) as u32;
+        let bank_class = Random::new(pfn.0).below(32) as u32;
         memtint_map::FrameColor { bank_class, set_color: 0, node: 0 }
     };
     let memory = memory(&[range(ZoneKind::Normal, 0, 0, 32768)], &[0], (32, 1), scrambled);

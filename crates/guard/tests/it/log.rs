@@ -1,6 +1,7 @@
 //! Logs of random events of random systems, with what the state machine answers: what an implementation in another language is held
 //! against. `kernel/modules/memguard/unit/replay.c` says what the numbers are.
 
+use memtint_units::Random;
 use std::cell::Cell;
 
 use memtint_guard::{
@@ -12,15 +13,12 @@ use memtint_guard::{
 pub(crate) const SYSTEMS: u64 = 400;
 pub(crate) const EVENTS: usize = 1500;
 
-/// Splitmix64.
-struct Random(u64);
+/// Draws systems and events.
+struct Drawn(Random);
 
-impl Random {
+impl Drawn {
     fn below(&mut self, most: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ z >> 31) % u64::from(most)) as u32
+        self.0.within(0, u64::from(most) - 1) as u32
     }
 
     fn reservation(&mut self) -> Reservation {
@@ -67,7 +65,7 @@ fn kind(kind: Kind) -> u32 {
 impl Log {
     /// The log of a seed, with all of its events.
     pub(crate) fn of_seed(seed: u64) -> Log {
-        let mut random = Random(seed);
+        let mut random = Drawn(Random::new(seed));
         let config = random.system();
         let mut log = Log::new(config, 1 + random.below(4));
         (0..EVENTS).for_each(|_| log.step(&mut random));
@@ -92,7 +90,7 @@ impl Log {
     }
 
     /// Takes any event on any core, mostly those that make sense there.
-    fn step(&mut self, random: &mut Random) {
+    fn step(&mut self, random: &mut Drawn) {
         let index = random.below(self.config.cores as u32) as usize;
         let (core, shared, mut out) = (&mut self.cores[index], &self.shared, Vec::new());
         let (grant, events) = self.grants[index];

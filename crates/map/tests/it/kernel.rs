@@ -6,7 +6,7 @@
 
 use memtint_map::kernel::{self, KernelMapError};
 use memtint_map::{Granule, Palette, Platform, Selection, catalogue};
-use memtint_units::{IndexSet, PAGE_SHIFT, Pfn};
+use memtint_units::{IndexSet, PAGE_SHIFT, Pfn, Random};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -87,15 +87,6 @@ fn file(name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Splitmix64, so that equal seeds give equal frames.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut value = *state;
-    value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
-}
-
 /// Frames inside of regions, at their edges and outside.
 fn frames(platform: &Platform) -> Vec<u64> {
     let mut frames = vec![0, (1 << 40) - 1];
@@ -103,10 +94,10 @@ fn frames(platform: &Platform) -> Vec<u64> {
         let (first, end) = (region.base.pfn().0, region.end().pfn().0);
         frames.extend([first.saturating_sub(1), first, end - 1, end]);
     }
-    let mut state = 1;
+    let mut random = Random::new(1);
     while frames.len() < FRAMES {
-        let region = &platform.regions()[random(&mut state) as usize % platform.regions().len()];
-        frames.push(region.base.pfn().0 + random(&mut state) % (region.size_bytes >> PAGE_SHIFT));
+        let region = &platform.regions()[random.bits() as usize % platform.regions().len()];
+        frames.push(region.base.pfn().0 + random.bits() % (region.size_bytes >> PAGE_SHIFT));
     }
     frames
 }
@@ -197,14 +188,14 @@ fn a_selection_has_the_same_frames_in_the_kernels_words() {
 /// Dense functions, as no machine of the catalogue has them: each uses half of the bits, those inside a page as well.
 #[test]
 fn so_they_do_for_functions_without_a_pattern() {
-    let mut state = 2;
+    let mut random = Random::new(2);
     let mut compared = 0;
     while compared < 40 {
-        let functions = 3 + random(&mut state) % 6;
+        let functions = 3 + random.bits() % 6;
         let bits =
             |mask: u64| (6..26).filter(|bit| mask >> bit & 1 == 1).map(|bit| bit.to_string()).collect::<Vec<_>>();
         let functions: Vec<String> = (0..functions)
-            .map(|_| format!("{{ role = \"unknown\", bits = [{}] }}", bits(random(&mut state)).join(", ")))
+            .map(|_| format!("{{ role = \"unknown\", bits = [{}] }}", bits(random.bits()).join(", ")))
             .collect();
         let text = format!(
             "schema = 1\nid = \"p\"\nname = \"p\"\n[dram]\nstandard = \"DDR4\"\naddress_bits = 26\nfunctions = [{}]\nsource \

@@ -26,10 +26,10 @@ pub use dramdig::DramDig;
 pub use palloc::Palloc;
 
 use crate::oracle::{Oracle, OracleError};
-use crate::random::Random;
 use crate::simulated::SimulatedMachine;
 use memtint_map::gf2::{self, Basis};
 use memtint_units::PhysAddr;
+use memtint_units::Random;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use memtint_units::Random;
 
     fn known(id: &str) -> KnownHash {
         KnownHash::all().into_iter().find(|hash| hash.id == id).expect(id)

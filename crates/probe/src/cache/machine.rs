@@ -3,13 +3,14 @@
 use crate::cache::oracle::{CacheFacts, CacheOracle, NodeLayout, NodeOracle, PrivateCache};
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
-use crate::random::{Random, mixed};
 use crate::simulated::Noise;
 use memtint_cache::{
     AccessKind, CacheConfig, CacheError, Hierarchy, HierarchyConfig, Inclusion, Level, LlcConfig, PrefetchConfig,
     Replacement, TaskClass,
 };
 use memtint_map::Platform;
+use memtint_units::Random;
+use memtint_units::random::mix;
 use memtint_units::{ByteSize, PhysAddr};
 
 /// Ticks of an access to memory, without any noise.
@@ -287,7 +288,7 @@ impl CacheMachine {
         let mut ticks = if from_memory { MEMORY + distance } else { f64::from(self.caches.latencies().cycles(level)) };
         ticks += self.random.normal() * noise.sigma * if from_memory { 1.0 } else { 0.2 };
         if from_memory {
-            ticks += Random::new(mixed(addr.0 ^ self.seed)).normal() * noise.bias;
+            ticks += Random::new(mix(addr.0 ^ self.seed)).normal() * noise.bias;
             ticks += if self.random.unit() < 0.5 { noise.gap } else { 0.0 };
             if self.random.unit() < noise.refresh {
                 ticks += 500.0 + 600.0 * self.random.unit();

@@ -3,9 +3,9 @@
 use crate::cache::oracle::{NodeLayout, NodeOracle};
 use crate::oracle::OracleError;
 use crate::pool::Pool;
-use crate::random::Random;
 use crate::tester::median;
 use memtint_units::PhysAddr;
+use memtint_units::Random;
 
 /// Rounds of one sample.
 const ROUNDS: u32 = 8;

@@ -3,9 +3,9 @@
 use crate::cache::oracle::{CacheFacts, CacheOracle};
 use crate::oracle::OracleError;
 use crate::pool::Pool;
-use crate::random::Random;
 use memtint_map::gf2::{self, Basis};
 use memtint_units::PhysAddr;
+use memtint_units::Random;
 use std::collections::{HashSet, VecDeque};
 
 /// Readings of a hit and of memory that the threshold between them rests on.

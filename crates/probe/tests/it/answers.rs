@@ -2,9 +2,9 @@
 
 use memtint_map::{Platform, catalogue};
 use memtint_probe::{
-    Answer, Missing, Noise, Oracle, OracleError, Pool, Random, Report, Settings, SimulatedMachine, Verdict, judge,
-    probe,
+    Answer, Missing, Noise, Oracle, OracleError, Pool, Report, Settings, SimulatedMachine, Verdict, judge, probe,
 };
+use memtint_units::Random;
 use memtint_units::{ByteSize, PhysAddr};
 
 fn whole(platform: &Platform) -> Pool {

@@ -7,7 +7,8 @@ use memtint_probe::cache::{
     CacheAnswer, CacheFacts, CacheMachine, CacheOracle, CacheRefusal, KnownHash, LastLevel, Nearer, Slice, probe_cache,
     probe_nodes,
 };
-use memtint_probe::{Log, LogPart, Noise, Oracle, OracleError, Pool, Random, Recorder, begin_log};
+use memtint_probe::{Log, LogPart, Noise, Oracle, OracleError, Pool, Recorder, begin_log};
+use memtint_units::Random;
 use memtint_units::{ByteSize, PhysAddr};
 
 /// Published last levels with linear hashes that no platform file has: `llc.toml` of the facts.

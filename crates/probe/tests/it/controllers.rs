@@ -3,8 +3,9 @@
 use memtint_dram::{ControllerConfig, PagePolicy};
 use memtint_map::Platform;
 use memtint_map::gf2::Basis;
-use memtint_probe::{Answer, ControllerMachine, Oracle, Pool, Random, Report, Settings, Surroundings, probe};
+use memtint_probe::{Answer, ControllerMachine, Oracle, Pool, Report, Settings, Surroundings, probe};
 use memtint_units::PhysAddr;
+use memtint_units::Random;
 
 /// Platforms, and the standard of their devices.
 const MACHINES: [(&str, &str); 4] = [

@@ -1,10 +1,9 @@
 //! Is the simulated machine what it says, and is a log the machine that it recorded?
 
 use memtint_map::Platform;
-use memtint_probe::{
-    Log, LogPart, Noise, Oracle, OracleError, Pool, Random, Recorder, SimulatedMachine, View, begin_log,
-};
+use memtint_probe::{Log, LogPart, Noise, Oracle, OracleError, Pool, Recorder, SimulatedMachine, View, begin_log};
 use memtint_units::PhysAddr;
+use memtint_units::Random;
 
 fn machine(name: &str, noise: Noise, seed: u64) -> SimulatedMachine {
     let platform = Platform::load(name).expect(name);

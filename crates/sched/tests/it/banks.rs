@@ -1,13 +1,14 @@
 //! Does a controller that reorders, tick by tick, ever exceed the bounds for banks that cores share and for cores with
 //! several requests, and are they reached?
 
-use crate::common::{Job, Random, Shape, arrivals, longest, random_set};
+use crate::common::{Job, Shape, arrivals, longest, random_set};
 use memtint_sched::{
     BankTimings, Effort, HitCap, Interference, Neighbour, ParallelBanks, ParallelNeighbour, Preemption, Priorities,
     Regulator, RowDelays, RowTimings, SharedBanks, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, WriteBuffer,
     fixed_priority_with, worst_response_with,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use std::collections::VecDeque;
 
 /// What another core does: one task's jobs, or requests without end.
@@ -222,7 +223,7 @@ fn known(rival: &Rival) -> Neighbour {
 
 #[test]
 fn no_request_in_a_shared_bank_waits_longer_and_some_wait_as_long() {
-    let mut random = Random(141);
+    let mut random = Random::new(141);
     let (mut reached, mut with_channel) = (0, (0, 0));
     for round in 0..600 {
         let mut greedy = |most| (0..random.within(0, most)).map(|_| Rival::new(None, 1)).collect::<Vec<_>>();
@@ -362,7 +363,7 @@ impl Held {
 
 #[test]
 fn no_response_beside_sharers_of_a_bank_exceeds_its_bound() {
-    let mut random = Random(142);
+    let mut random = Random::new(142);
     let mut held = Held::default();
     for round in 0..3000 {
         let (sharers, others) = (random_rivals(&mut random, 2, 1), random_rivals(&mut random, 2, 1));
@@ -505,7 +506,7 @@ fn parallel_term(own: &Controller, at_once: u64, known: &impl Fn(&Rival) -> Neig
 
 #[test]
 fn no_read_beside_many_waits_longer() {
-    let mut random = Random(143);
+    let mut random = Random::new(143);
     let (mut worst_of_all, mut closest) = ((0, 0), 0);
     for round in 0..600 {
         let rivals = (0..random.within(1, 3)).map(|_| Rival::new(None, random.within(1, 4))).collect();
@@ -535,7 +536,7 @@ fn no_read_beside_many_waits_longer() {
 
 #[test]
 fn no_response_beside_parallel_reads_exceeds_its_bound() {
-    let mut random = Random(144);
+    let mut random = Random::new(144);
     let mut held = Held::default();
     for round in 0..3000 {
         let rivals = random_rivals(&mut random, 3, 4);

@@ -1,12 +1,13 @@
 //! Do utilization bounds accept only what is schedulable, and say no more than they know?
 
-use crate::common::{Random, Shape, random_set};
+use crate::common::{Shape, random_set};
 use memtint_sched::{
     Effort, PeriodicResource, Policy, Preemption, Priorities, Supply, TaskSet, TaskSpec, Unsupported, Verdict,
     edf_density, fixed_priority, hyperbolic, liu_layland, quick_processor_demand, resource_bound, schedulable_on,
     smallest_budget,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use num_rational::Ratio;
 
 fn set(tasks: &[(u64, u64)]) -> TaskSet {
@@ -54,7 +55,7 @@ fn preconditions_are_checked() {
 
 #[test]
 fn what_a_bound_accepts_the_exact_tests_accept() {
-    let mut random = Random(21);
+    let mut random = Random::new(21);
     let (mut plain, mut product, mut dense) = (0, 0, 0);
     for round in 0..20_000 {
         let set = random_set(&mut random, Shape { tasks: 4, period: 20, jitter: round % 3, blocking: 0, deadline: 3 });
@@ -131,7 +132,7 @@ fn the_bound_of_edf_on_a_resource_is_reached() {
 
 #[test]
 fn what_a_bound_accepts_on_a_resource_has_the_budget() {
-    let mut random = Random(23);
+    let mut random = Random::new(23);
     let mut accepted = [0, 0];
     let (mut late, mut short) = (0, 0);
     for round in 0..4000 {

@@ -11,6 +11,7 @@ use memtint_sched::{
     schedulable_on, worst_response_edf,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use num_bigint::BigUint;
 use num_rational::Ratio;
 
@@ -357,7 +358,7 @@ fn phases_of() -> Vec<[Ps; 2]> {
 
 #[test]
 fn the_optimizer_finds_what_trying_everything_finds() {
-    let mut random = Random(77);
+    let mut random = Random::new(77);
     let (mut admitted, mut refused, mut costly) = (0, 0, 0);
     for round in 0..80 {
         let count = random.within(2, 4);
@@ -442,7 +443,7 @@ fn the_checker_sees_what_is_wrong() {
 #[test]
 fn fifty_tasks_get_servers() {
     // Periods of 10 to 100 ms, together 0.75 of a core.
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let periods = [10_000, 12_500, 16_000, 20_000, 25_000, 32_000, 40_000, 50_000, 80_000, 100_000];
     let tasks = (0..50).map(|index| {
         let period = periods[random.within(0, 9) as usize];
@@ -458,23 +459,6 @@ fn fifty_tasks_get_servers() {
     let system = space.system(&tasks, &best.choice).unwrap();
     assert!(judge(&system, Effort::default(), 200_000).is_schedulable());
     assert!(supplies(&system, 0).iter().all(|supply| supply.rate() > Ratio::from_integer(0.into())));
-}
-
-/// Random numbers: splitmix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn within(&mut self, least: u64, most: u64) -> u64 {
-        least + self.next() % (most - least + 1)
-    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Is what the optimizer finds the best of all that the judge proves, refresh phases included?
 
-use crate::common::Random;
 use memtint_sched::crs::{
     Admission, Inner, Kind, Optimum, Refresh, Space, exhaustive, judge, optimize, saturated_hiding, server_proofs,
 };
 use memtint_sched::{Effort, TaskSet, TaskSpec, Verdict};
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use num_bigint::BigUint;
 use num_rational::Ratio;
 
@@ -50,7 +50,7 @@ fn cost(found: Option<&Optimum>) -> Option<&Ratio<BigUint>> {
 
 #[test]
 fn nothing_that_is_proved_costs_less() {
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     // By inner scheduler and kind of server.
     let (mut cheaper, mut only, mut same, mut none) = ([0; 4], [0; 4], [0; 4], [0; 4]);
     for round in 0..80 {

@@ -1,12 +1,12 @@
 //! Are tasks put on the fewest cores, and lose the least there?
 
-use crate::common::Random;
 use memtint_sched::crs::{
     Admission, Density, Form, Inner, Kind, Partition, PartitionLimits, Partitioned, RankOrder, Refresh, Space, burst,
     exhaustive, judge, partition, saturated_hiding,
 };
 use memtint_sched::{Effort, TaskSet, TaskSpec, Unsupported};
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use num_bigint::BigUint;
 use num_rational::Ratio;
 
@@ -102,7 +102,7 @@ fn right(found: &Partition, set: &TaskSet, space: &Space) {
 
 #[test]
 fn partitions_are_those_that_trying_everything_finds() {
-    let mut random = Random(551);
+    let mut random = Random::new(551);
     let (mut several, mut lossy, mut impossible) = (0, 0, 0);
     for round in 0..24 {
         let (count, heavy) = (4, random.within(7, 16));
@@ -134,7 +134,7 @@ fn us(value: u64) -> Ps {
 
 #[test]
 fn fifty_tasks_get_cores() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let periods = [10_000, 12_500, 16_000, 20_000, 25_000, 32_000, 40_000, 50_000, 80_000, 100_000];
     let tasks = (0..50).map(|index| {
         let period = periods[random.within(0, 9) as usize];
@@ -162,7 +162,7 @@ fn fifty_tasks_get_cores() {
 
 #[test]
 fn limits_leave_a_gap_and_too_few_tasks_are_refused() {
-    let mut random = Random(8);
+    let mut random = Random::new(8);
     let set = random_tasks(&mut random, 6, 14);
     let space = random_space(&mut random, 0);
     let few = PartitionLimits { nodes_max: 1, optimized_max: 1, ..LIMITS };

@@ -1,13 +1,13 @@
 //! Is no response, of tasks and of servers, and no supply worse in a simulation than the analysis of the Colored Refresh
 //! Server says? The simulator moves tick by tick, and knows nothing of the analysis.
 
-use crate::common::Random;
 use memtint_sched::crs::{
     Copied, Core, Density, Form, Inner, Kind, RankGroup, RankOrder, Refresh, Server, System, TimelineViolation, burst,
     check_timeline, judge, saturated_hiding, server_responses, supplies, timeline,
 };
 use memtint_sched::{Effort, Policy, Preemption, Priorities, TaskSet, TaskSpec, Unsupported, Verdict};
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use num_integer::Integer;
 
 fn ps(value: u64) -> Ps {
@@ -228,7 +228,7 @@ fn simulate_arrivals(
 
 #[test]
 fn no_response_above_its_bound() {
-    let (mut systems, mut random) = (Random(2018), Random(2019));
+    let (mut systems, mut random) = (Random::new(2018), Random::new(2019));
     let (mut yes, mut no, mut open, mut tight, mut later) = (0, 0, 0, 0, 0);
     for round in 0..4000 {
         let system = random_system(&mut systems, &Shape { cores: 2, load: if round % 2 == 0 { 8 } else { 25 } });
@@ -256,7 +256,7 @@ fn no_response_above_its_bound() {
                 // The same simulator, with everything on time, sees a job that is late.
                 let misses = |core: usize| {
                     let servers = &system.cores()[core].servers;
-                    let seen = simulate(&system, core, &mut Random(0), (0, 0), &vec![None; servers.len()], 4000);
+                    let seen = simulate(&system, core, &mut Random::new(0), (0, 0), &vec![None; servers.len()], 4000);
                     let over = |(server, own): (&Server, &Vec<u64>)| {
                         own.iter().zip(server.tasks.tasks()).any(|(worst, task)| *worst > task.deadline().0)
                     };
@@ -345,7 +345,7 @@ fn with_copies(random: &mut Random) -> Option<System> {
 
 #[test]
 fn no_response_of_a_copied_task_or_beside_one_is_above_its_bound() {
-    let (mut systems, mut random) = (Random(536), Random(537));
+    let (mut systems, mut random) = (Random::new(536), Random::new(537));
     let (mut count, mut yes, mut no, mut open, mut tight) = (0, [0; 2], 0, 0, [0; 2]);
     for round in 0..6000 {
         let Some(system) = with_copies(&mut systems) else { continue };
@@ -416,7 +416,7 @@ fn shorter_jobs_of_a_deferrable_server_make_another_late() {
 
 #[test]
 fn no_supply_and_no_server_response_is_worse_than_its_bound() {
-    let mut random = Random(5318);
+    let mut random = Random::new(5318);
     let (mut reached, mut compared) = (0, 0);
     for round in 0..1500 {
         let system = random_system(&mut random, &Shape { cores: 1, load: 20 });
@@ -456,14 +456,14 @@ fn no_supply_and_no_server_response_is_worse_than_its_bound() {
 
 #[test]
 fn hidden_refresh_is_what_a_simulation_counts() {
-    let mut random = Random(42);
+    let mut random = Random::new(42);
     let mut lossy = 0;
     for round in 0..400 {
         let system = random_system(&mut random, &Shape { cores: 1, load: 20 });
         let Some((hiding, span)) = saturated_hiding(&system, 0, 60) else { continue };
         let servers = system.cores()[0].servers.len();
         let saturation = vec![Some(Saturation { from: 0 }); servers];
-        let at = |ticks: u64| simulate(&system, 0, &mut Random(0), (0, 0), &saturation, ticks).unhidden;
+        let at = |ticks: u64| simulate(&system, 0, &mut Random::new(0), (0, 0), &saturation, ticks).unhidden;
         // The second span, in which every window has its phase.
         let (one, two) = (at(span.0 + 70), at(2 * span.0 + 70));
         for (group, own) in hiding.iter().enumerate() {
@@ -512,7 +512,7 @@ fn the_errata_count_refreshes_of_late_jobs_after_the_span() {
         let system = System::new(8, refresh, vec![Core { servers: vec![server(0, 2400), server(1, 1600)] }]).unwrap();
         let at = |last: u64, end: u64| {
             let none = [None, None];
-            simulate_arrivals(&system, 0, &mut Random(0), (0, 0), &none, (ticks(last), ticks(end)))
+            simulate_arrivals(&system, 0, &mut Random::new(0), (0, 0), &none, (ticks(last), ticks(end)))
         };
         let counted = |seen: &Seen| seen.unhidden.iter().map(|&own| own * 8).collect::<Vec<u64>>();
         assert_eq!(counted(&at(320_000, 320_000)), within, "{density:?}");

@@ -1,12 +1,12 @@
 //! Do colors, flow and slices agree with trying everything?
 
-use crate::common::Random;
 use memtint_sched::cyclic::{
     Answer, ColorSet, Cut, Footprint, Frames, Limits, Memory, Problem, RankOrder, Refutation, Sharing, Slicing,
     Unanswered, check_executive, color, fewest_slices, place,
 };
 use memtint_sched::{TaskSet, TaskSpec};
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use std::collections::HashMap;
 
 /// A tick: the burst of a rank with tRFC = 1 ps.
@@ -202,7 +202,7 @@ fn proves(small: &Small, cut: &Cut, usable: impl Fn(usize, u64, u64) -> bool, in
 
 #[test]
 fn a_flow_exists_exactly_when_a_placement_does_and_slices_are_the_fewest() {
-    let mut random = Random(61);
+    let mut random = Random::new(61);
     let (mut yes, mut no) = (0, 0);
     for round in 0..1500 {
         let small = Small { copy: 0, ..Small::random(&mut random) };
@@ -210,7 +210,7 @@ fn a_flow_exists_exactly_when_a_placement_does_and_slices_are_the_fewest() {
         let avoid: Vec<u64> = small
             .tasks
             .iter()
-            .map(|_| random.next() & random.next() & random.next() & ((1 << small.colors) - 1))
+            .map(|_| random.bits() & random.bits() & random.bits() & ((1 << small.colors) - 1))
             .collect();
         let sets: Vec<ColorSet> = avoid.iter().map(|&colors| ColorSet(colors)).collect();
         let Ok(found) = place(&problem, &sets) else { continue };
@@ -240,7 +240,7 @@ fn a_flow_exists_exactly_when_a_placement_does_and_slices_are_the_fewest() {
 
 #[test]
 fn fewest_copies_and_slices_are_those_of_trying_everything() {
-    let mut random = Random(62);
+    let mut random = Random::new(62);
     let (mut yes, mut copied, mut no, mut sliced, mut unmoved) = (0, 0, 0, 0, 0);
     for round in 0..3000 {
         let small = Small::random(&mut random);
@@ -315,7 +315,7 @@ fn fewest_copies_and_slices_are_those_of_trying_everything() {
 
 #[test]
 fn damaged_executives_are_refused() {
-    let mut random = Random(63);
+    let mut random = Random::new(63);
     let mut refused = 0;
     for round in 0..1500 {
         let small = Small { copy: 0, ..Small::random(&mut random) };

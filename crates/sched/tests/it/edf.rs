@@ -1,11 +1,12 @@
 //! Do the tests and response times of EDF match the literature, each other, and a simulation tick by tick?
 
-use crate::common::{Job, Random, Shape, arrivals, longest, ps, random_set, simulate};
+use crate::common::{Job, Shape, arrivals, longest, ps, random_set, simulate};
 use memtint_sched::{
     Cause, Effort, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, processor_demand, quick_processor_demand,
     worst_response_edf,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 
 fn set(tasks: &[(u64, u64, u64)]) -> TaskSet {
     let spec = |(index, &(period, wcet, deadline)): (usize, &(u64, u64, u64))| {
@@ -102,7 +103,7 @@ fn spuri_1996_four_tasks() {
 
 #[test]
 fn responses_are_reached_exactly_on_random_sets() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let mut bounded = 0;
     for round in 0..1500 {
         let set =
@@ -123,7 +124,7 @@ fn responses_are_reached_exactly_on_random_sets() {
 
 #[test]
 fn demand_and_response_times_agree() {
-    let mut random = Random(12);
+    let mut random = Random::new(12);
     let (mut yes, mut no) = (0, 0);
     for round in 0..6000 {
         let set = random_set(&mut random, Shape { tasks: 4, period: 12, jitter: round % 4, blocking: 0, deadline: 2 });
@@ -140,7 +141,7 @@ fn demand_and_response_times_agree() {
 
 #[test]
 fn with_blocking_a_yes_of_either_test_is_a_yes_of_the_responses() {
-    let mut random = Random(13);
+    let mut random = Random::new(13);
     let mut yes = 0;
     for round in 0..4000 {
         let set = random_set(&mut random, Shape { tasks: 4, period: 12, jitter: 2, blocking: 4, deadline: 2 });

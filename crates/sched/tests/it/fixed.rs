@@ -3,12 +3,13 @@
 //! The examples of books and papers are quoted from memory: none of those texts was at hand. Their numbers do not stand
 //! alone: the random tests below find the same function in a simulation.
 
-use crate::common::{Job, Random, Shape, arrivals, longest, ps, random_set, simulate};
+use crate::common::{Job, Shape, arrivals, longest, ps, random_set, simulate};
 use memtint_sched::{
     Cause, Effort, Overload, Preemption, Priorities, SchedError, TIME_MAX, Task, TaskSet, TaskSpec, Unsupported,
     Verdict, WorstCase, fixed_priority, worst_response,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use num_bigint::BigUint;
 use num_rational::Ratio;
 
@@ -217,7 +218,7 @@ fn critical(set: &TaskSet, task: usize, preemption: Preemption, ticks: i64) -> i
 
 #[test]
 fn the_critical_window_is_reached_exactly_on_random_sets() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let (mut bounded, mut later) = (0, 0);
     for round in 0..3000 {
         let shape = Shape { tasks: 4, period: 9, jitter: round % 3 * 4, blocking: round % 2 * 5, deadline: 3 };
@@ -243,7 +244,7 @@ fn the_critical_window_is_reached_exactly_on_random_sets() {
 #[test]
 fn no_phases_exceed_the_bound_and_some_reach_it() {
     // Without preemption, blocking comes from phases: try all.
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     for round in 0..60 {
         let set = random_set(&mut random, Shape { tasks: 3, period: 6, jitter: 0, blocking: 0, deadline: 2 });
         for preemption in [Preemption::Full, Preemption::None] {
@@ -307,7 +308,7 @@ fn slack_is_what_is_left() {
 
 #[test]
 fn verdicts_agree_with_response_times() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let (mut yes, mut no) = (0, 0);
     for round in 0..4000 {
         let set = random_set(&mut random, Shape { tasks: 4, period: 12, jitter: 3, blocking: 2, deadline: 2 });

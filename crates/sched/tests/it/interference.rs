@@ -1,6 +1,6 @@
 //! Do the terms bound what a simulation tick by tick sees, and are the printed forms wrong where the errata say so?
 
-use crate::common::{Job, Random, Shape, arrivals, longest, ps, random_set};
+use crate::common::{Job, Shape, arrivals, longest, ps, random_set};
 use memtint_sched::{
     BankTimings, Banks, Effort, Form, Granularity, Interference, Neighbour, Preemption, Priorities, RankOrder, Refresh,
     Regulator, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, burst_length, fixed_priority, fixed_priority_with,
@@ -8,6 +8,7 @@ use memtint_sched::{
     worst_response_with,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 
 fn ns(value: u64) -> Ps {
     Ps::from_ns(value)
@@ -136,7 +137,7 @@ impl Core {
 
 #[test]
 fn refresh_alone_is_reached_exactly_under_fixed_priority() {
-    let mut random = Random(71);
+    let mut random = Random::new(71);
     let (mut bounded, mut longer) = (0, 0);
     for round in 0..2000 {
         let shape = Shape { tasks: 3, period: 12, jitter: round % 3 * 2, blocking: 0, deadline: 2 };
@@ -165,7 +166,7 @@ fn refresh_alone_is_reached_exactly_under_fixed_priority() {
 
 #[test]
 fn no_phase_of_refresh_exceeds_the_bounds() {
-    let mut random = Random(72);
+    let mut random = Random::new(72);
     let mut seen = [0, 0];
     for round in 0..1500 {
         let set = random_set(&mut random, Shape { tasks: 3, period: 14, jitter: 0, blocking: 0, deadline: 2 });
@@ -201,7 +202,7 @@ fn no_phase_of_refresh_exceeds_the_bounds() {
 
 #[test]
 fn edf_with_refresh_agrees_with_its_response_times_and_with_simulation() {
-    let mut random = Random(73);
+    let mut random = Random::new(73);
     let (mut yes, mut no) = (0, 0);
     for round in 0..1500 {
         let set = random_set(&mut random, Shape { tasks: 3, period: 10, jitter: 0, blocking: 0, deadline: 2 });
@@ -258,7 +259,7 @@ fn with_lines(random: &mut Random, set: &TaskSet) -> (TaskSet, Vec<Vec<u64>>) {
 
 #[test]
 fn regulator_banks_and_refresh_together_bound_what_is_simulated() {
-    let mut random = Random(74);
+    let mut random = Random::new(74);
     let (mut checked, mut delayed) = (0, 0);
     for round in 0..4000 {
         let set = random_set(&mut random, Shape { tasks: 3, period: 60, jitter: 0, blocking: 0, deadline: 3 });
@@ -342,7 +343,7 @@ impl Rounded for Vec<u128> {
 
 #[test]
 fn the_term_is_never_worse_than_padding_each_task() {
-    let mut random = Random(75);
+    let mut random = Random::new(75);
     let mut better = 0;
     for round in 0..2000 {
         let set = random_set(&mut random, Shape { tasks: 4, period: 20, jitter: 2, blocking: 0, deadline: 2 });
@@ -533,7 +534,7 @@ fn what_a_theorem_asks_for_is_asked() {
 
 #[test]
 fn no_terms_change_nothing_and_too_much_refresh_is_a_no() {
-    let mut random = Random(76);
+    let mut random = Random::new(76);
     for round in 0..500 {
         let set = random_set(&mut random, Shape { tasks: 4, period: 12, jitter: 2, blocking: 2, deadline: 2 });
         let order = in_order(&set);

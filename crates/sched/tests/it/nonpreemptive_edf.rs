@@ -1,11 +1,12 @@
 //! Does EDF without preemption answer as a simulation tick by tick does, in both directions?
 
-use crate::common::{Job, Random, Shape, arrivals, longest, random_set, simulate};
+use crate::common::{Job, Shape, arrivals, longest, random_set, simulate};
 use memtint_sched::{
     Cause, Coverage, Effort, Overload, Policy, Run, TaskSet, TaskSpec, Unsupported, Verdict, Violation, WorstCase,
     check, judge, nonpreemptive_edf, quick_processor_demand, worst_response_nonpreemptive_edf,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 
 fn set(tasks: &[(u64, u64, u64)]) -> TaskSet {
     let spec = |(index, &(period, wcet, deadline)): (usize, &(u64, u64, u64))| {
@@ -91,7 +92,7 @@ fn a_long_job_is_what_preemption_would_have_helped_against() {
 
 #[test]
 fn answers_are_those_of_simulations() {
-    let mut random = Random(91);
+    let mut random = Random::new(91);
     let (mut accepted, mut refused, mut begun, mut jittered) = (0, 0, 0, 0);
     for round in 0..6000 {
         let jitter = round % 3;
@@ -128,7 +129,7 @@ fn answers_are_those_of_simulations() {
 
 #[test]
 fn the_quick_search_finds_what_all_windows_show() {
-    let mut random = Random(92);
+    let mut random = Random::new(92);
     let mut blocked = 0;
     for round in 0..20_000 {
         let shape = Shape { tasks: 5, period: 40, jitter: round % 4 * 2, blocking: 0, deadline: 1 + round % 3 };
@@ -232,7 +233,7 @@ fn seen(set: &TaskSet, task: usize, begun: Option<usize>, released: i64, ticks: 
 
 #[test]
 fn response_times_are_reached_and_never_exceeded() {
-    let mut random = Random(93);
+    let mut random = Random::new(93);
     let (mut compared, mut blocked, mut late, mut jittered) = (0, 0, 0, 0);
     for round in 0..1500 {
         let jitter = round % 3;
@@ -274,7 +275,7 @@ fn response_times_are_reached_and_never_exceeded() {
 
 #[test]
 fn response_times_and_the_verdict_agree() {
-    let mut random = Random(94);
+    let mut random = Random::new(94);
     let (mut yes, mut no) = (0, 0);
     for round in 0..6000 {
         let shape = Shape { tasks: 5, period: 30, jitter: round % 4, blocking: 0, deadline: 1 + round % 3 };

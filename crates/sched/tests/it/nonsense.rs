@@ -1,12 +1,12 @@
 //! Does everything answer, and nothing panic or run on, whatever the times are?
 
-use crate::common::Random;
 use memtint_sched::{
     Effort, Policy, Preemption, Priorities, Scaled, Supply, TIME_MAX, TaskSet, TaskSpec, Verdict, edf_density,
     edf_scaling, fixed_priority_scaling, hyperbolic, judge, liu_layland, processor_demand, smallest_budget,
     worst_response, worst_response_edf,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 
 /// A time of any magnitude, often the largest or the least.
 fn time(random: &mut Random, least: u64) -> Ps {
@@ -14,14 +14,14 @@ fn time(random: &mut Random, least: u64) -> Ps {
         0 => Ps(least),
         1 => TIME_MAX,
         2 => Ps(TIME_MAX.0 - 1),
-        _ => Ps((random.next() >> random.within(4, 63)).clamp(least, TIME_MAX.0)),
+        _ => Ps((random.bits() >> random.within(4, 63)).clamp(least, TIME_MAX.0)),
     }
 }
 
 #[test]
 fn any_times_get_an_answer() {
     let effort = Effort { steps_max: 300 };
-    let mut random = Random(61);
+    let mut random = Random::new(61);
     let (mut yes, mut no, mut unknown) = (0, 0, 0);
     for round in 0..1000 {
         let count = random.within(1, 5);

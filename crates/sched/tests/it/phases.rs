@@ -1,11 +1,12 @@
 //! Are the answers for given phases those of a simulation that goes on for much longer?
 
-use crate::common::{Job, Random, Shape, arrivals, random_set, simulate};
+use crate::common::{Job, Shape, arrivals, random_set, simulate};
 use memtint_sched::{
     Cause, Coverage, Effort, Policy, Preemption, Priorities, TaskSet, TaskSpec, Unsupported, Verdict, judge,
     judge_phases,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use num_bigint::BigUint;
 
 /// Whether a job is late in a simulation of so many ticks.
@@ -25,7 +26,7 @@ fn late(set: &TaskSet, order: Option<&Priorities>, ticks: i64) -> bool {
 
 #[test]
 fn answers_are_those_of_a_longer_simulation() {
-    let mut random = Random(81);
+    let mut random = Random::new(81);
     let (mut yes, mut no, mut gained, mut unseen) = (0, 0, 0, 0);
     for round in 0..1500 {
         let plain = random_set(&mut random, Shape { tasks: 3, period: 8, jitter: 0, blocking: 0, deadline: 1 });

@@ -1,12 +1,13 @@
 //! Do the bounds hold for cores that memtint's own state machine regulates, tick by tick?
 
-use crate::common::{Job, Random, arrivals, longest, ps};
+use crate::common::{Job, arrivals, longest, ps};
 use memtint_guard::{Action, Config, Event, Ewma, Group, Guard, Kind, Predictor, Reservation, Sharing, ThrottleReason};
 use memtint_sched::{
     Banks, Effort, Interference, Neighbour, Preemption, Priorities, Refresh, Regulator, TaskSet, TaskSpec, Unsupported,
     WorstCase, worst_response_with,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use std::collections::VecDeque;
 
 /// The most ticks from the end of a grant to its interrupt.
@@ -24,7 +25,7 @@ struct Whatever {
 impl Predictor for Whatever {
     fn observe(&mut self, used: u64) {
         self.ewma.observe(used);
-        self.seed = Random(self.seed).next();
+        self.seed = Random::new(self.seed).bits();
     }
 
     fn predict(&self) -> Option<u64> {
@@ -61,7 +62,7 @@ struct System {
 
 impl System {
     fn new(config: &Config, period: i64, overhead: i64, wild_below: u64, random: &mut Random) -> System {
-        let seed = random.next();
+        let seed = random.bits();
         let predictor = |core: usize| Whatever { ewma: Ewma::new(1), wild_below, seed: seed ^ core as u64 };
         let skid = |core| {
             let group = config.groups.iter().find(|group| group.cores.contains(&core));
@@ -473,7 +474,7 @@ fn try_one(random: &mut Random, draw: Draw, round: u64, ticks: i64, seen: &mut S
 
 #[test]
 fn no_response_of_ten_thousand_regulated_sets_exceeds_its_bound() {
-    let mut random = Random(91);
+    let mut random = Random::new(91);
     let seen = try_many(&mut random, Draw::Any, 10_000);
     println!("{seen:?}");
     assert!(seen.bounds.iter().all(|&bounds| bounds > 4000), "{seen:?}");
@@ -485,7 +486,7 @@ fn no_response_of_ten_thousand_regulated_sets_exceeds_its_bound() {
 /// A core that reclaims has less than its budget; the bound of a core that does not would be wrong.
 #[test]
 fn a_core_that_donates_what_it_needs_has_its_budget_in_every_second_period() {
-    let mut random = Random(92);
+    let mut random = Random::new(92);
     let seen = try_many(&mut random, Draw::Robbed, 200);
     println!("{seen:?}");
     assert!(seen.beyond_hard > 20 && seen.near[1] > 30, "{seen:?}");
@@ -500,7 +501,7 @@ fn the_first_line_of_a_period_can_come_at_once() {
     let reservation = Reservation { budget: 2, kind: Kind::Hard };
     let group = Group { cores: vec![0], reservation, quantum: 2, skid: 0 };
     let config = Config { cores: 1, groups: vec![group], guaranteed: 4, reclaim_step: 1, sharing: Sharing::Off };
-    let mut random = Random(93);
+    let mut random = Random::new(93);
     let system = System::new(&config, 20, 0, 0, &mut random);
     let mut machine = Machine { system, rivals: Vec::new(), request: 1, lines: vec![lines], refresh: None };
     let mut jobs = arrivals(&set, 0, 0, 600, |_| 0);

@@ -3,12 +3,13 @@
 //! The tasks of the dissertation are compared with its text (5.3.5, Table 5.2), the budgets with values computed elsewhere
 //! by exact arithmetic; what is said of Shin and Lee is from memory and from another tool's output.
 
-use crate::common::{Job, Random, Shape, arrivals, random_set};
+use crate::common::{Job, Shape, arrivals, random_set};
 use memtint_sched::{
     Cause, Effort, Limit, PeriodicResource, Policy, Preemption, Priorities, SchedError, Supply, TaskSet, TaskSpec,
     Unsupported, Verdict, budget_curve, schedulable_on, smallest_budget,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use num_bigint::BigUint;
 use num_rational::Ratio;
 
@@ -208,7 +209,7 @@ fn misses(set: &TaskSet, policy: &Policy, period: u64, budget: u64, ticks: i64) 
 
 #[test]
 fn verdicts_agree_with_a_simulation_of_the_worst_supply() {
-    let mut random = Random(51);
+    let mut random = Random::new(51);
     let (mut yes, mut no) = (0, 0);
     for round in 0..500 {
         let deadline = 1 + round % 2;
@@ -244,7 +245,7 @@ fn verdicts_agree_with_a_simulation_of_the_worst_supply() {
 
 #[test]
 fn smallest_budgets_are_smallest() {
-    let mut random = Random(52);
+    let mut random = Random::new(52);
     let (mut found, mut broken) = (0, 0);
     for round in 0..1500 {
         let shape = Shape { tasks: 3, period: 30, jitter: round % 3, blocking: round % 2 * 2, deadline: 1 };

@@ -3,12 +3,12 @@
 //! Compared with a walk from deadline to deadline that shares no code with the library: supply and need of a window are taken
 //! from their definitions, and the walk ends where the linear supply has overtaken the demand.
 
-use crate::common::Random;
 use memtint_sched::{
     Budget, Effort, Limit, PeriodicResource, Policy, Supply, Task, TaskSet, TaskSpec, Unsupported, Verdict,
     smallest_budget,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use num_bigint::{BigInt, BigUint};
 use num_rational::Ratio;
 use std::cmp::Ordering;
@@ -147,7 +147,7 @@ fn draw(random: &mut Random) -> (TaskSet, u64) {
 #[test]
 fn no_window_needs_more_and_one_needs_as_much() {
     let seed = 53;
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (mut compared, mut far) = (0, 0);
     for round in 0..250 {
         let (set, period) = draw(&mut random);
@@ -182,7 +182,7 @@ fn coprime(random: &mut Random) -> TaskSet {
 #[test]
 fn windows_after_millions_of_jobs_are_found() {
     let period = 10_000_000;
-    let mut random = Random(54);
+    let mut random = Random::new(54);
     let mut far = 0;
     for round in 0..40 {
         let set = coprime(&mut random);

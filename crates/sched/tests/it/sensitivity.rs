@@ -1,11 +1,12 @@
 //! Is the largest scaling the largest: does it hold, and nothing above it?
 
-use crate::common::{Random, Shape, random_set};
+use crate::common::{Shape, random_set};
 use memtint_sched::{
     Effort, Limit, Preemption, Priorities, Scaled, Scaling, TaskSet, TaskSpec, edf_scaling, fixed_priority,
     fixed_priority_scaling, quick_processor_demand,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use num_bigint::BigUint;
 use num_rational::Ratio;
 
@@ -75,7 +76,7 @@ fn what_no_factor_helps_is_said() {
 
 #[test]
 fn fixed_priority_scaling_is_the_largest_on_random_sets() {
-    let mut random = Random(31);
+    let mut random = Random::new(31);
     let (mut found, mut none, mut shrunk) = (0, 0, 0);
     for round in 0..700 {
         let shape = Shape { tasks: 4, period: 12, jitter: round % 3, blocking: round % 2 * 3, deadline: 2 };
@@ -104,7 +105,7 @@ fn fixed_priority_scaling_is_the_largest_on_random_sets() {
 
 #[test]
 fn edf_scaling_is_the_largest_on_random_sets() {
-    let mut random = Random(32);
+    let mut random = Random::new(32);
     let (mut found, mut windows) = (0, 0);
     for round in 0..700 {
         let shape = Shape { tasks: 4, period: 12, jitter: round % 3, blocking: round % 2 * 3, deadline: 2 };

@@ -1,11 +1,12 @@
 //! Does the checker accept what is right, and refuse everything that is not? Does each yes hold in it?
 
-use crate::common::{Job, Random, Shape, arrivals, random_set, simulate};
+use crate::common::{Job, Shape, arrivals, random_set, simulate};
 use memtint_sched::{
     Coverage, Effort, Evidence, Policy, Preemption, Priorities, Run, Schedule, TaskSet, TaskSpec, Unsupported, Verdict,
     Violation, check, judge, schedule,
 };
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 
 fn set(tasks: &[(u64, u64)]) -> TaskSet {
     let spec =
@@ -99,7 +100,7 @@ fn policies(set: &TaskSet) -> [Policy; 4] {
 
 #[test]
 fn every_yes_has_a_witness_within_its_bounds() {
-    let mut random = Random(41);
+    let mut random = Random::new(41);
     let (mut yes, mut phased) = (0, 0);
     for round in 0..3000 {
         let shape = Shape { tasks: 4, period: 12, jitter: round % 2 * 2, blocking: round % 3, deadline: 2 };
@@ -132,7 +133,7 @@ fn every_yes_has_a_witness_within_its_bounds() {
 
 #[test]
 fn schedules_are_what_a_simulation_tick_by_tick_does() {
-    let mut random = Random(42);
+    let mut random = Random::new(42);
     for round in 0..300 {
         let set = random_set(&mut random, Shape { tasks: 4, period: 8, jitter: 0, blocking: 0, deadline: 2 });
         for policy in policies(&set) {
@@ -165,7 +166,7 @@ fn schedules_are_what_a_simulation_tick_by_tick_does() {
 #[test]
 fn damaged_schedules_are_refused() {
     // Any run moved, lengthened, shortened, dropped or given to another task makes a schedule of one that is not.
-    let mut random = Random(43);
+    let mut random = Random::new(43);
     let mut refused = 0;
     for _ in 0..500 {
         let set = random_set(&mut random, Shape { tasks: 4, period: 8, jitter: 0, blocking: 0, deadline: 1 });

@@ -7,8 +7,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use memtint_probe::cache::{CacheFacts, CacheOracle, NodeOracle, PrivateCache, probe_nodes};
-use memtint_probe::{Log, LogPart, Oracle, OracleError, Random, Recorder, begin_log};
+use memtint_probe::{Log, LogPart, Oracle, OracleError, Recorder, begin_log};
 use memtint_stopwatch::{Machine, NodeMachine, StopwatchError};
+use memtint_units::Random;
 use memtint_units::{ByteSize, PhysAddr};
 
 /// `None` where nothing can be timed.

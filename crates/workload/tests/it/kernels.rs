@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use memtint_units::{ByteSize, Picoseconds};
+use memtint_units::{ByteSize, Picoseconds, random};
 use memtint_workload::{
     Bandwidth, BandwidthParameters, Kind, Latency, LatencyParameters, Periodic, Reference, Region, Source, Stream,
-    StreamLoop, StreamParameters, Strides, StridesParameters, Uniform, UniformParameters, random,
+    StreamLoop, StreamParameters, Strides, StridesParameters, Uniform, UniformParameters,
 };
 use proptest::prelude::*;
 

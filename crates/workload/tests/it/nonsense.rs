@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use memtint_units::Random;
 use memtint_workload::convert::{Format, Writer, read};
-use memtint_workload::random::Random;
 use memtint_workload::{Kind, Program, Reference, Source, TraceFile, TraceHeader, TraceWriter, catalogue};
 
 /// So many sequences are tried even where the time is too short for them.

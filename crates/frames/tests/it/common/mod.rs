@@ -214,22 +214,3 @@ pub(crate) fn banks(list: &str, memory: &Memory) -> Policy {
 pub(crate) fn drain(frames: &mut dyn FrameAllocator, task: TaskId) -> Vec<Pfn> {
     std::iter::from_fn(|| frames.allocate(on(task)).ok()).collect()
 }
-
-/// SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(mixed ^ (mixed >> 31)) * limit as u128) >> 64) as usize
-    }
-
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last + 1));
-        }
-    }
-}

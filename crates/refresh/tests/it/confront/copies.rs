@@ -5,11 +5,12 @@
 
 use super::machine::{Dispatch, Machine, Scheme, run, words};
 use super::servers::{dispatch, refresh, serve, tasks};
-use super::sets::Random;
+use super::sets::shuffled;
 use memtint_sched::crs::{Copied, Core, Kind, Server, System, judge};
 use memtint_sched::{Effort, Policy, Preemption, Priorities, TaskSet, TaskSpec, Verdict};
 use memtint_sim::scenario::{ScenarioFile, Time};
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 
 const SETS: u64 = 120;
 const JUDGED_EVENTS: u64 = 20_000;
@@ -39,7 +40,7 @@ fn system(random: &mut Random, machine: &Machine) -> Option<System> {
         });
         let tasks = TaskSet::new(ordinary.chain(shared.clone()).collect::<Vec<_>>()).unwrap();
         let count = tasks.tasks().len();
-        let order = random.shuffled(count);
+        let order = shuffled(random, count);
         let policy = match random.within(0, 2) {
             0 => Policy::FixedPriority(Priorities::given(&tasks, order).unwrap(), Preemption::Full),
             _ => Policy::Edf,
@@ -115,7 +116,7 @@ fn copied_tasks_keep_their_bounds_and_no_job_waits_for_a_lock() {
     let machines = [1, 4].map(|density| Machine::new(Scheme::Colors, density));
     let mut counts = Counts::default();
     for round in 0..SETS {
-        let mut random = Random(0xc0b1_0000 + round);
+        let mut random = Random::new(0xc0b1_0000 + round);
         confront(&mut random, &machines[round as usize % 2], &mut counts);
     }
     println!("copies: {counts:?}");

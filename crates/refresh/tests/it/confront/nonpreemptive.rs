@@ -2,13 +2,14 @@
 //! jobs; without refresh everything happens to the cycle.
 
 use super::machine::{Dispatch, Machine, Scheme, Seen, is_late_by, run, words};
-use super::sets::{Own, Random, Shape, analysed, draw};
+use super::sets::{Own, Shape, analysed, draw};
 use super::tally::Tally;
 use memtint_sched::{
     Cause, Effort, Preemption, Priorities, TaskSet, Unsupported, Verdict, WorstCase, fixed_priority_with,
     nonpreemptive_edf, worst_response_nonpreemptive_edf, worst_response_with,
 };
 use memtint_sim::Scenario;
+use memtint_units::Random;
 
 const SETS: u64 = 300;
 const EFFORT: Effort = Effort { steps_max: 20_000 };
@@ -160,7 +161,7 @@ fn without_preemption_no_response_exceeds_its_bound() {
         let machines = [4, 8].map(|density| Machine::new(scheme, density));
         let mut tally = Tally::default();
         for round in 0..SETS {
-            let mut random = Random(0x2047_0000 + round + 1000 * scheme as u64 + 100_000 * u64::from(edf));
+            let mut random = Random::new(0x2047_0000 + round + 1000 * scheme as u64 + 100_000 * u64::from(edf));
             let machine = &machines[round as usize % machines.len()];
             Case::draw(&mut random, machine, edf).confront(&mut random, &mut tally);
         }

@@ -1,14 +1,14 @@
 //! Fixed priorities and EDF with preemption, under each refresh scheme.
 
 use super::machine::{Dispatch, Machine, Scheme, Seen, is_late_by, run, words};
-use super::sets::{Own, Random, Shape, analysed, draw};
+use super::sets::{Own, Shape, analysed, draw, shuffled};
 use super::tally::Tally;
 use memtint_sched::{
     Effort, Preemption, Priorities, Task, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, fixed_priority_with,
     quick_processor_demand_with, worst_response_edf_with, worst_response_with,
 };
 use memtint_sim::Scenario;
-use memtint_units::Picoseconds;
+use memtint_units::{Picoseconds, Random};
 
 /// Sets of each combination.
 const SETS: u64 = 300;
@@ -56,7 +56,7 @@ impl Case<'_> {
         let mut priorities = match order {
             Order::RateMonotonic => Some(Priorities::rate_monotonic(&set)),
             Order::DeadlineMonotonic => Some(Priorities::deadline_monotonic(&set)),
-            Order::Given => Some(Priorities::given(&set, random.shuffled(tasks.len())).unwrap()),
+            Order::Given => Some(Priorities::given(&set, shuffled(random, tasks.len())).unwrap()),
             Order::Edf => None,
         };
         if let Some(order) = &priorities {
@@ -240,7 +240,7 @@ fn confront(order: Order, scheme: Scheme, densities: &[u32], grid: bool) -> Tall
     let machines: Vec<Machine> = densities.iter().map(|&density| Machine::new(scheme, density)).collect();
     let mut tally = Tally::default();
     for round in 0..SETS {
-        let mut random = Random(0x5eed_0000 + round + 1000 * scheme as u64 + 100_000 * order as u64);
+        let mut random = Random::new(0x5eed_0000 + round + 1000 * scheme as u64 + 100_000 * order as u64);
         let machine = &machines[round as usize % machines.len()];
         Case::draw(&mut random, machine, order, grid).confront(&mut random, &mut tally);
     }

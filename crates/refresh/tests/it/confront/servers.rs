@@ -8,12 +8,13 @@
 //! make a job late are looked for: where there are some, no analysis could have said yes.
 
 use super::machine::{CYCLE_PS, Dispatch, Locks, Machine, Scheme, is_late_by, run, words};
-use super::sets::{Own, Random};
+use super::sets::Own;
 use memtint_sched::crs::{Core, Inner, Kind, RankGroup, Refresh, Server, System, Timeline, What, judge, timeline};
 use memtint_sched::{Effort, TaskSet, TaskSpec, Verdict};
 use memtint_sim::scenario::{ScenarioFile, ServerSection, Time};
 use memtint_sim::{ServerKind, ServerScheduling};
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 use std::collections::HashMap;
 
 const SETS: u64 = 300;
@@ -323,7 +324,7 @@ fn servers_respond_as_their_timeline_and_within_their_bounds() {
     let machines = [1, 4].map(|density| Machine::new(Scheme::Colors, density));
     let mut counts = Counts::default();
     for round in 0..SETS {
-        let mut random = Random(0xc125_0000 + round);
+        let mut random = Random::new(0xc125_0000 + round);
         confront(&mut random, &machines[round as usize % 2], &mut counts);
     }
     println!("servers: {SETS} systems, {counts:?}");

@@ -2,32 +2,14 @@
 
 use super::machine::{Machine, Scheme};
 use memtint_sched::{TaskSet, TaskSpec};
-use memtint_units::Picoseconds;
+use memtint_units::{Picoseconds, Random};
 
-/// splitmix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+pub(crate) fn shuffled(random: &mut Random, count: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        all.swap(last, random.within(0, last as u64) as usize);
     }
-
-    /// Both ends are included.
-    pub(crate) fn within(&mut self, least: u64, most: u64) -> u64 {
-        least + self.next() % (most - least + 1)
-    }
-
-    pub(crate) fn shuffled(&mut self, count: usize) -> Vec<usize> {
-        let mut all: Vec<usize> = (0..count).collect();
-        for last in (1..count).rev() {
-            all.swap(last, self.within(0, last as u64) as usize);
-        }
-        all
-    }
+    all
 }
 
 /// A task: times in cycles.

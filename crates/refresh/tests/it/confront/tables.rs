@@ -1,13 +1,14 @@
 //! Cyclic executives with colors.
 
 use super::machine::{CYCLE_PS, Dispatch, Machine, Scheme, run, words};
-use super::sets::{Own, Random};
+use super::sets::Own;
 use memtint_sched::cyclic::{
     Answer, Footprint, Frames, Limits, Memory, Problem, RankOrder, Sharing, Slicing, Solution, color,
 };
 use memtint_sched::{TaskSet, TaskSpec};
 use memtint_sim::scenario::{ScenarioFile, SchedulingName, SlotSection, TableSection, Time};
 use memtint_units::Picoseconds as Ps;
+use memtint_units::Random;
 
 const SETS: u64 = 300;
 /// Copy tasks of an executive.
@@ -112,7 +113,7 @@ fn jobs_of_cyclic_executives_end_when_the_table_says() {
     let machines = [1, 4].map(|density| Machine::new(Scheme::Frames, density));
     let mut counts = [0; 3];
     for round in 0..SETS {
-        let mut random = Random(0x7ab1_0000 + round);
+        let mut random = Random::new(0x7ab1_0000 + round);
         confront(&mut random, &machines[round as usize % 2], &mut counts);
     }
     let [yes, no, open] = counts;

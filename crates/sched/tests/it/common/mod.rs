@@ -1,24 +1,7 @@
 //! A simulator that moves tick by tick, and random task sets for it. It knows nothing of the analyses.
 use memtint_sched::{TaskSet, TaskSpec};
 use memtint_units::Picoseconds as Ps;
-
-/// Random numbers: splitmix64 (Steele, Lea, Flood 2014).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number from `least` to `most`, both included.
-    pub(crate) fn within(&mut self, least: u64, most: u64) -> u64 {
-        least + self.next() % (most - least + 1)
-    }
-}
+use memtint_units::Random;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
