@@ -74,7 +74,7 @@ pub enum SchedError {
         accepted: String,
     },
     /// A cause of interference has a field outside its range.
-    #[error("{what}: {field} is {found}; accepted is {least} to {most}")]
+    #[error("{what}: {field} is {found}; accepted is {accepted}")]
     Interference {
         /// The cause.
         what: &'static str,
@@ -82,10 +82,8 @@ pub enum SchedError {
         field: &'static str,
         /// What it holds.
         found: String,
-        /// The smallest value accepted.
-        least: String,
-        /// The largest value accepted.
-        most: String,
+        /// What would be accepted.
+        accepted: String,
     },
     /// A number of the hyperperiod's size is needed, and it does not fit.
     #[error("task set: hyperperiod is {}; accepted where it is needed is at most {}", spell_picoseconds(found), Picoseconds(*most))]

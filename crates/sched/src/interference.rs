@@ -576,7 +576,7 @@ pub(crate) fn line_rate<'a>(tasks: impl Iterator<Item = &'a Task>) -> Ratio<BigU
     tasks.map(|task| Ratio::new(BigUint::from(task.lines()), task.period().0.into())).sum()
 }
 
-pub(crate) fn in_range<T: PartialOrd + ToString>(
+pub(crate) fn in_range<T: PartialOrd + std::fmt::Display>(
     what: &'static str,
     field: &'static str,
     found: T,
@@ -586,6 +586,6 @@ pub(crate) fn in_range<T: PartialOrd + ToString>(
     if (&least..=&most).contains(&&found) {
         return Ok(());
     }
-    let [found, least, most] = [found, least, most].map(|value| value.to_string());
-    Err(SchedError::Interference { what, field, found, least, most })
+    let accepted = format!("{least} to {most}");
+    Err(SchedError::Interference { what, field, found: found.to_string(), accepted })
 }

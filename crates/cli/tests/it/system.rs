@@ -2,6 +2,7 @@
 //!
 //! `cargo test -p memtint-cli --test it system::`
 
+use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
 use memtint_system::{SystemFile, Verb, decisive, fields, left_out, used};
@@ -189,7 +190,7 @@ fn with(field: &str) -> String {
         "task.jitter" => task("jitter = \"1 ms\""),
         "task.blocking" => task("blocking = \"1 ms\""),
         "task.priority" => task("priority = 1"),
-        "task.lines" => changed("lines = 1000", "lines = 2000") + "\n[regulator]\nperiod = \"1 ms\"\nlines = 800\n",
+        "task.lines" => changed("lines = 1000", "lines = 2000"),
         "task.cores" => task("cores = \"0\""),
         "task.banks" => task("banks = \"0-3\""),
         "task.sets" => task("sets = \"0\""),
@@ -212,47 +213,86 @@ fn with(field: &str) -> String {
     }
 }
 
-/// What each scheduler answers, without the list of what it does not consider; and that list.
-fn answers(scratch: &Scratch, text: &str) -> (Vec<String>, Vec<String>) {
+/// What each of some commands answers, without the list of what it does not consider; and that list.
+fn answers(scratch: &Scratch, text: &str, commands: &[&str]) -> (Vec<String>, Vec<String>) {
     let file = scratch.file("tasks.toml", text);
     let (mut answers, mut left_out) = (Vec::new(), Vec::new());
-    for scheduler in ["rm", "fp", "cyclic", "colored-refresh", "crs"] {
-        let output = memtint(&["--format", "json", "analyze", &file, "--scheduler", scheduler, "--jobs", "100"]);
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').map(|word| if word == "FILE" { &file } else { word }).collect();
+        let output = memtint(&[&["--format", "json"], &words[..]].concat());
         let mut report: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        let listed = report.as_object_mut().and_then(|report| report.remove("not_considered"));
+        let listed = report.as_object_mut().and_then(|report| {
+            // A planned file has all fields of its file.
+            report.remove("plan");
+            report.remove("not_considered")
+        });
         left_out.extend(listed.iter().filter_map(Value::as_array).flatten().map(ToString::to_string));
         answers.push(format!("{:?} {report} {}", output.status.code(), String::from_utf8_lossy(&output.stderr)));
     }
     (answers, left_out)
 }
 
-/// The promise of every report: what is not used is named, what is neither changes nothing.
-#[test]
-fn analyze_uses_each_field_or_names_it() {
+/// The promise of every report: what is not used is named, what is neither changes nothing. `variant` gives a file with the field,
+/// and one that differs from it in this field alone.
+fn each_field_is_used_or_named(verb: Verb, commands: &[&str], variant: impl Fn(&str) -> (String, String)) {
     let scratch = Scratch::new("fields");
-    let (base, _) = answers(&scratch, BASE);
-    let lines = answers(&scratch, &format!("{BASE}\n[regulator]\nperiod = \"1 ms\"\nlines = 800\n")).0;
+    let (mut broken, mut bases) = (Vec::new(), BTreeMap::new());
     for field in fields() {
-        let text = with(field);
+        let (text, base) = variant(field);
         let file = SystemFile::parse(&text, field).unwrap_or_else(|error| panic!("{error}"));
-        let (found, named) = answers(&scratch, &text);
-        let base = if field == "task.lines" { &lines } else { &base };
+        let (found, named) = answers(&scratch, &text, commands);
+        // Most fields have the same base.
+        let base = &*bases.entry(base).or_insert_with_key(|base| answers(&scratch, base, commands).0);
         let named = named.contains(&json!(field).to_string());
         let is_in = |fields: Vec<&str>| fields.contains(&field);
-        if is_in(decisive(&file, Verb::Analyze)) {
-            for answer in found {
-                let refused = answer.starts_with("Some(2)") && answer.contains(&format!("does not consider {field}"));
-                assert!(refused, "{answer}");
-            }
-        } else if is_in(left_out(&file, Verb::Analyze)) {
-            assert_eq!((&found, named), (base, true), "{field}");
-        } else if is_in(used(&file, Verb::Analyze)) {
+        let is_refused =
+            |answer: &String| answer.starts_with("Some(2)") && answer.contains(&format!("does not consider {field}"));
+        let kept = if is_in(decisive(&file, verb)) {
+            found.iter().all(is_refused)
+        } else if is_in(left_out(&file, verb)) {
+            &found == base && named
+        } else if is_in(used(&file, verb)) {
             // The only version changes no answer.
-            assert!(&found != base || field == "schema", "{field} is used, and changes nothing");
+            &found != base || field == "schema"
         } else {
-            assert_eq!((&found, named), (base, false), "{field}");
+            &found == base && !named
+        };
+        if !kept {
+            broken.push(format!("{field}, named {named}, as before {}: {found:?}", &found == base));
         }
     }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// With the field, and without; lines are for a regulator to count.
+fn beside_base(field: &str) -> (String, String) {
+    let regulated = |text: &str| format!("{text}\n[regulator]\nperiod = \"1 ms\"\nlines = 800\n");
+    match field {
+        "task.lines" => (regulated(&with(field)), regulated(BASE)),
+        _ => (with(field), BASE.to_owned()),
+    }
+}
+
+#[test]
+fn analyze_uses_each_field_or_names_it() {
+    let commands = ["rm", "fp", "cyclic", "colored-refresh", "crs"]
+        .map(|scheduler| format!("analyze FILE --scheduler {scheduler} --jobs 100"));
+    each_field_is_used_or_named(Verb::Analyze, &commands.each_ref().map(String::as_str), beside_base);
+}
+
+#[test]
+fn refresh_plan_uses_each_field_or_names_it() {
+    let commands = ["refresh plan FILE --scheme colored-refresh", "refresh plan FILE --scheme crs"];
+    each_field_is_used_or_named(Verb::RefreshPlan, &commands, |field| (with(field), BASE.to_owned()));
+}
+
+#[test]
+fn refresh_simulate_uses_each_field_or_names_it() {
+    let commands = ["auto", "colored-refresh", "crs"]
+        .map(|scheme| format!("refresh simulate FILE --scheme {scheme} --scheduler fp"));
+    each_field_is_used_or_named(Verb::RefreshSimulate, &commands.each_ref().map(String::as_str), |field| {
+        (with(field), BASE.to_owned())
+    });
 }
 
 /// What an analysis leaves out must not make a no a yes.
