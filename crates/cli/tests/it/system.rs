@@ -365,3 +365,111 @@ fn extreme_times_of_a_memory_are_refused() {
         }
     }
 }
+
+/// A machine with a task that has jobs and two that have none.
+const MACHINE: &str = "platform = \"skl-e3-1220v5-4x4g\"\n\n\
+    [[task]]\nname = \"a\"\nperiod = \"200 us\"\nreferences = 300\ncores = \"0\"\nbanks = \"0-3\"\n\
+    workload = { kind = \"latency\", size = \"1 MiB\" }\n\n\
+    [[task]]\nname = \"b\"\ncores = \"1\"\nbanks = \"4-7\"\nworkload = { kind = \"bandwidth\", size = \"4 MiB\" }\n\n\
+    [[task]]\nname = \"c\"\ncores = \"2\"\nbanks = \"8-11\"\nworkload = { kind = \"bandwidth\", size = \"4 MiB\" }\n\n\
+    [simulation]\ndevice = \"ddr4-2400\"\nduration = \"600 us\"\ncores = { count = 4, mhz = 3000 }\n\
+    system = { allocator = \"tinted\", fault = \"0 ns\" }\n\n\
+    [simulation.caches]\nl1 = { size = \"32 KiB\", ways = 8 }\nl2 = { size = \"256 KiB\", ways = 4 }\n\
+    latency_cycles = [4, 12, 42, 60, 120]\n";
+
+/// A file for `sim` with a field, and one that differs from it in this field alone.
+fn simulated(field: &str) -> (String, String) {
+    let replaced = |base: &str, from: &str, to: &str| {
+        assert!(base.contains(from), "{field}: {from}");
+        (base.replace(from, to), base.to_owned())
+    };
+    let changed = |from: &str, to: &str| replaced(MACHINE, from, to);
+    let task = |line: &str| changed("name = \"a\"\n", &format!("name = \"a\"\n{line}\n"));
+    let top = |line: &str| (format!("{line}\n{MACHINE}"), MACHINE.to_owned());
+    let below = |text: &str| (format!("{MACHINE}\n{text}\n"), MACHINE.to_owned());
+    let servers = std::fs::read_to_string(example("crs-machine")).unwrap().replace("\"130 ms\"", "\"70 ms\"");
+    let in_server = |from: &str, to: &str| replaced(&servers, from, to);
+    match field {
+        "platform" => changed("skl-e3-1220v5-4x4g", "cfl-1ch1r"),
+        "granule" => top("granule = \"64K\""),
+        "group" => below("[[group]]\nname = \"g\"\ntasks = [\"b\"]\nmb_per_s = 100"),
+        "simulation" => changed("[simulation]\n", "[simulation]\nseed = 2\n"),
+        "refresh" | "regulator" | "banks" | "shared_banks" | "parallel_banks" | "cyclic" => {
+            (with(field).replace(BASE, MACHINE), MACHINE.to_owned())
+        }
+        "memory" => in_server("density = 8", "density = 4"),
+        "color" => in_server("phase = \"32 ms\"", "phase = \"16 ms\""),
+        "server" => in_server("budget = \"200 us\"", "budget = \"300 us\""),
+        "task.name" => changed("name = \"a\"", "name = \"x\""),
+        "task.program" => changed("workload = { kind = \"latency\", size = \"1 MiB\" }", "program = \"refresh/lms\""),
+        "task.workload" => changed("kind = \"latency\"", "kind = \"bandwidth\""),
+        "task.references" => changed("references = 300", "references = 200"),
+        "task.barrier" => changed(
+            "kind = \"bandwidth\", size = \"4 MiB\" }\n",
+            "kind = \"bandwidth\", size = \"4 MiB\" }\nbarrier = { group = 1, every = 100 }\n",
+        ),
+        "task.late" => {
+            let (text, base) = (MACHINE.replace("references = 300", "references = 3000"), "period = \"200 us\"\n");
+            replaced(&text, base, &format!("{base}late = \"give-up\"\n"))
+        }
+        "task.period" => changed("period = \"200 us\"", "period = \"250 us\""),
+        "task.wcet" => task("wcet = \"100 us\""),
+        "task.deadline" => task("deadline = \"20 us\""),
+        "task.priority" => {
+            let text = MACHINE.replace("cores = \"0\"\n", "cores = \"0\"\npriority = 2\n");
+            let text =
+                text.replace("cores = \"1\"\n", "cores = \"0\"\npriority = 1\nperiod = \"200 us\"\nreferences = 400\n");
+            let text =
+                text.replace("cores = \"2\"\n", "cores = \"0\"\npriority = 3\nperiod = \"200 us\"\nreferences = 400\n");
+            let text = text.replace("fault =", "scheduling = \"fixed-priority\", fault =");
+            replaced(&text, "priority = 2", "priority = 4")
+        }
+        "task.cores" => changed("cores = \"1\"", "cores = \"3\""),
+        "task.banks" => changed("banks = \"0-3\"", "banks = \"0\""),
+        "task.sets" => task("sets = \"0-15\""),
+        "task.ways" => task("ways = \"0\""),
+        "task.node" => task("node = \"1\""),
+        "task.huge_pages" => {
+            let plain = ["0-3", "4-7", "8-11"].iter().fold(MACHINE.replace("tinted", "buddy"), |text, banks| {
+                text.replace(&format!("banks = \"{banks}\"\n"), "")
+            });
+            replaced(&plain, "name = \"a\"\n", "name = \"a\"\nhuge_pages = true\n")
+        }
+        "task.mode" => {
+            // A task alone, with more memory than its colors have.
+            let (first, rest) = MACHINE.split_once("[[task]]\nname = \"b\"").unwrap();
+            let alone = first.to_owned() + &rest[rest.find("[simulation]").unwrap()..];
+            let small = alone.replace("banks = \"0-3\"\n", "banks = \"0\"\nsets = \"0\"\n").replace("1 MiB", "16 MiB");
+            replaced(
+                &small.replace("references = 300", "references = 3000"),
+                "name = \"a\"\n",
+                "name = \"a\"\nmode = \"soft\"\n",
+            )
+        }
+        "task.shared" => {
+            let both = MACHINE.replace("4-7", "0-3").replace("name = \"b\"\n", "name = \"b\"\nshared = true\n");
+            replaced(&both, "name = \"a\"\n", "name = \"a\"\nshared = true\n")
+        }
+        "task.ranks" => in_server("name = \"gyro\"\n", "name = \"gyro\"\nranks = \"3\"\n"),
+        "task.copy" => in_server("copy = \"20 us\"", "copy = \"40 us\""),
+        "task.globals" => in_server("copy = \"20 us\"", "copy = \"20 us\"\nglobals = \"256 B\""),
+        "task.server" => in_server(
+            "server = \"S1\"\n\n[[task]]\nname = \"camera\"",
+            "server = \"S2\"\n\n[[task]]\nname = \"camera\"",
+        ),
+        "task.copy_server" => {
+            in_server("server = \"S2\"\n\n[memory]", "server = \"S2\"\ncopy_server = \"S1\"\n\n[memory]")
+        }
+        "task.copy_of" => changed("name = \"b\"\n", "name = \"b\"\ncopy_of = \"a\"\n"),
+        other => {
+            let line = with(other);
+            let added = line.lines().find(|line| !BASE.contains(line)).unwrap_or_else(|| panic!("{other} has no line"));
+            if other.starts_with("task.") { task(added) } else { top(added) }
+        }
+    }
+}
+
+#[test]
+fn sim_uses_each_field_or_names_it() {
+    each_field_is_used_or_named(Verb::Sim, &["sim FILE"], simulated);
+}
