@@ -8,16 +8,17 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
+use memtint_analysis::{TaskSystem, on_core};
 use memtint_detect::{Candidate, Fit, Machine, assumed_platform, candidates};
 use memtint_dram::{Device, DeviceChoice, Standard};
 use memtint_map::{Granule, Palette, Platform};
 use memtint_regulator::online_cpus;
 use memtint_system::{Assignment, RefreshEntry, RefreshMode, SystemFile, TaskEntry, Text, Time, Verb, decisive};
-use memtint_units::IndexList;
+use memtint_units::{IndexList, IndexSet};
 use serde_json::json;
 
 use crate::Ending;
-use crate::output::{Failure, Format, WholeFile, done, done_json, print, say};
+use crate::output::{Failure, Format, WholeFile, done, done_json, print, say, write_file};
 
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
@@ -25,8 +26,10 @@ const SCHEMA: u32 = 1;
 /// Arguments of `memtint init`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Tasks without CPUs get one each, and tasks without colors get even shares of the platform's bank classes, or of its set colors where \
-bank classes are too few. It is a first division, to be changed by hand.\n\
+Tasks without CPUs get one each, in turn. Tasks without colors get even shares of the platform's bank classes, or of its set colors where \
+bank classes are too few; where both are, tasks of the same CPUs share. A single task gets half of them. It is a first division, to be \
+changed by hand.\n\
+wcet is the longest execution time of a job, with the delay by tasks of other cores.\n\
 --functions-of describes this machine, in a platform file beside FILE, with bank functions of a relative, marked as assumed.\n\
 Exit status: 0, or 2 failure: nothing is written.\n\
 Example: memtint init flight.toml --platform skl-e3-1220v5-4x4g --device ddr4-2400 \\\n    \
@@ -65,7 +68,7 @@ pub(crate) struct InitArguments {
     /// Density of one device in gibibits; default: the standard's.
     #[arg(long, value_name = "GBIT", requires = "device")]
     density: Option<u32>,
-    /// Replace files that exist.
+    /// Replace existing files.
     #[arg(long)]
     force: bool,
 }
@@ -86,15 +89,21 @@ pub(crate) fn main(arguments: &InitArguments, format: Format) -> Ending {
     if !asking && arguments.tasks.is_empty() {
         return Err(Failure::Sentence(format!("--task is missing; accepted is {}, or --ask", task::ACCEPTED)));
     }
+    let path = arguments.path()?;
+    if path == "-" && format == Format::Json {
+        return Err(Failure::Sentence("FILE is \"-\"; accepted with --format json is a file".to_owned()));
+    }
     let chosen = Chosen::new(arguments)?;
     let palette = Palette::new(&chosen.platform, arguments.granule.unwrap_or_default())?;
-    let device = arguments.device.as_deref().map(|name| device(name, arguments.density)).transpose()?;
+    let device =
+        arguments.device.as_deref().map(|name| device(name, arguments.density, &chosen.platform)).transpose()?;
     let mut tasks = match asking {
         true => ask::tasks()?,
         false => arguments.tasks.iter().map(|text| task::read(text)).collect::<Result<Vec<_>, _>>()?,
     };
     let cpus = arguments.cpus.as_ref().map_or_else(|| Ok(chosen.cpus.clone()), listed)?;
     share::cpus(&mut tasks, &cpus);
+    one_period(&tasks)?;
     let shares = share::colors(&mut tasks, &palette)?;
     let timed = tasks.iter().any(is_timed);
     let file = SystemFile {
@@ -104,30 +113,42 @@ pub(crate) fn main(arguments: &InitArguments, format: Format) -> Ending {
         tasks,
         ..SystemFile::default()
     };
-    let text =
-        Written { file: &file, shares: &shares, chosen: &chosen, device: device.as_ref(), path: &arguments.file }
-            .text();
+    let text = Written { file: &file, shares: &shares, chosen: &chosen, device: device.as_ref(), path }.text();
     write(arguments, &chosen, &text)?;
-    if timed && device.is_none() {
-        say("no --device is given: without a table [refresh], an analysis takes it that refresh delays nothing");
+    match (timed, &device) {
+        (true, None) => {
+            say("no --device is given: without a table [refresh], analyze assumes that refresh delays nothing")
+        }
+        (false, Some(_)) => {
+            say("--device is not used: no task has both period and wcet, so there is no table [refresh]")
+        }
+        _ => {}
     }
     if cpus.is_empty() && file.tasks.iter().any(|task| task.cores.is_none()) {
         say("the CPUs of the platform are not known: tasks without CPUs may run on any; --cpus names them");
     }
-    if arguments.file == Path::new("-") {
+    if path == "-" {
         return done("");
     }
-    let path = arguments.file.display();
     let platform_file = chosen.new.as_ref().map(|(path, _)| path.display().to_string());
     match format {
         Format::Json => done_json(&json!({
-            "schema": SCHEMA, "report": "init", "system": path.to_string(), "platform": chosen.spec,
+            "schema": SCHEMA, "report": "init", "system": path, "platform": chosen.spec,
             "platform_file": platform_file, "tasks": file.tasks.len(),
         })),
         Format::Text => {
             let beside = platform_file.map_or_else(String::new, |file| format!(", and {file}"));
             done(&format!("wrote {path}{beside}; next: memtint system check {path}\n"))
         }
+    }
+}
+
+impl InitArguments {
+    /// The name of the file, which stands in its remarks.
+    fn path(&self) -> Result<&str, Failure> {
+        let text = self.file.to_str().filter(|text| !text.is_empty() && !text.chars().any(char::is_control));
+        let accepted = "a name in UTF-8 without control characters";
+        text.ok_or_else(|| Failure::Sentence(format!("FILE is {:?}; accepted is {accepted}", self.file)))
     }
 }
 
@@ -157,10 +178,10 @@ impl Chosen {
     fn this_machine(arguments: &InitArguments, relative: &str) -> Result<Chosen, Failure> {
         let path = arguments.file.with_extension("platform.toml");
         let Some(name) = path.file_name().filter(|_| arguments.file != Path::new("-")) else {
-            return Err(Failure::Sentence(
-                "FILE is \"-\"; accepted with --functions-of is a file: the platform file is written beside it"
-                    .to_owned(),
-            ));
+            return Err(Failure::Sentence(format!(
+                "FILE is {:?}; accepted with --functions-of is a file: the platform file is written beside it",
+                arguments.file
+            )));
         };
         let cache_of = arguments.cache_of.as_deref().map(Platform::load).transpose()?;
         let file = assumed_platform(&Machine::read(), &Platform::load(relative)?, cache_of.as_ref())?;
@@ -174,7 +195,7 @@ impl Chosen {
 fn listed(cpus: &IndexList) -> Result<Vec<u32>, Failure> {
     match cpus {
         IndexList::Only(_) => Ok(cpus.resolve(share::CPUS_MAX).map_err(refused)?.iter().collect()),
-        _ => Err(refused("a list that is not plain")),
+        _ => Err(refused(format!("{:?} is not plain", cpus.to_string()))),
     }
 }
 
@@ -185,11 +206,26 @@ fn refused(cause: impl std::fmt::Display) -> Failure {
     ))
 }
 
-/// CPUs that are online, one of each core as Linux numbers them on most machines: the first threads of all cores come first.
+/// CPUs that are online and that this program may use, the first of each core.
 fn online() -> Result<Vec<u32>, Failure> {
-    let cores = Machine::read_identity().cores.cores;
+    let listed = |path: &str, text: Option<String>| {
+        let set = text.and_then(|text| IndexSet::parse(text.trim(), share::CPUS_MAX).ok());
+        set.ok_or_else(|| Failure::Sentence(format!("{path}: has no list of CPUs; accepted is --cpus")))
+    };
+    const STATUS: &str = "/proc/self/status";
+    let status = std::fs::read_to_string(STATUS).unwrap_or_default();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let allowed = listed(STATUS, allowed.map(str::to_owned))?;
     let online = online_cpus()?.into_iter().filter_map(|cpu| u32::try_from(cpu).ok());
-    Ok(online.take(cores.max(1) as usize).collect())
+    let mut firsts = Vec::new();
+    for cpu in online.filter(|&cpu| allowed.contains(cpu)) {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        let siblings = listed(&path, std::fs::read_to_string(&path).ok())?;
+        if siblings.iter().find(|&other| allowed.contains(other)) == Some(cpu) {
+            firsts.push(cpu);
+        }
+    }
+    Ok(firsts)
 }
 
 fn relatives(candidates: &[Candidate]) -> String {
@@ -207,8 +243,15 @@ fn relative_to(spec: &str, system: &Path) -> String {
     }
 }
 
-fn device(name: &str, density_gbit: Option<u32>) -> Result<Device, Failure> {
-    Ok(Standard::load(name)?.device(DeviceChoice { density_gbit, ..DeviceChoice::default() })?)
+fn device(name: &str, density_gbit: Option<u32>, platform: &Platform) -> Result<Device, Failure> {
+    let standard = Standard::load(name)?;
+    let (family, memory) = (standard.family(), &platform.dram().standard);
+    if !memory.split('/').any(|own| own.eq_ignore_ascii_case(family)) {
+        return Err(Failure::Sentence(format!(
+            "--device has {name:?}, of {family}; accepted is a standard of the platform's memory, {memory} (memtint dram list)"
+        )));
+    }
+    Ok(standard.device(DeviceChoice { density_gbit, ..DeviceChoice::default() })?)
 }
 
 /// Refresh by the controller: a row that has just been opened is closed before it, and opened again.
@@ -224,40 +267,61 @@ fn refresh(device: &Device) -> RefreshEntry {
     }
 }
 
+/// Refuses budgets of several periods, which no regulator keeps.
+fn one_period(tasks: &[TaskEntry]) -> Result<(), Failure> {
+    let mut budgets = tasks.iter().filter_map(|task| Some((task.name.as_ref()?, task.bandwidth?.period.0)));
+    let Some((_, period)) = budgets.next() else { return Ok(()) };
+    match budgets.find(|&(_, other)| other != period) {
+        None => Ok(()),
+        Some((name, found)) => Err(Failure::Sentence(format!(
+            "task {:?}: bandwidth.period is {found}; accepted is {period}, as of the tasks before it: a regulator has one period",
+            name.as_str()
+        ))),
+    }
+}
+
 fn is_timed(task: &TaskEntry) -> bool {
     task.period.is_some() && task.wcet.is_some()
 }
 
 /// Writes both files, or none; what is written is a valid assignment.
 fn write(arguments: &InitArguments, chosen: &Chosen, text: &str) -> Result<(), Failure> {
-    let path = &arguments.file;
-    if path == Path::new("-") {
-        Assignment::of(&SystemFile::parse(text, "the new file")?, "the new file", Path::new(""))?;
+    const NEW: &str = "the new file";
+    let folder = arguments.file.parent().unwrap_or(Path::new(""));
+    if arguments.file == Path::new("-") {
+        Assignment::of(&SystemFile::parse(text, NEW)?, NEW, Path::new(""))?;
         return print(text);
     }
-    let files = [Some(path), chosen.new.as_ref().map(|(path, _)| path)];
-    if let Some(existing) = files.into_iter().flatten().find(|path| path.exists() && !arguments.force) {
-        return Err(Failure::Sentence(format!(
-            "{existing:?} exists; accepted is another FILE, or --force to replace it"
-        )));
-    }
-    let file = WholeFile::new(path)?;
-    let Some((platform_path, platform_text)) = &chosen.new else {
-        let folder = path.parent().unwrap_or(Path::new(""));
-        Assignment::of(&SystemFile::parse(text, "the new file")?, "the new file", folder)?;
-        return file.finish(text);
+    let system = place(&arguments.file, arguments.force)?;
+    let Some((path, platform_text)) = &chosen.new else {
+        Assignment::of(&SystemFile::parse(text, NEW)?, NEW, folder)?;
+        return system.finish(text);
     };
-    let before = std::fs::read(platform_path).ok();
-    WholeFile::new(platform_path)?.finish(platform_text)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let checked = SystemFile::parse(text, "the new file").and_then(|own| Assignment::of(&own, "the new file", folder));
-    checked.map_err(Failure::from).and_then(|_| file.finish(text)).inspect_err(|_| {
-        // What fails here has a message of its own already.
-        let _ = match before {
-            Some(before) => std::fs::write(platform_path, before),
-            None => std::fs::remove_file(platform_path),
-        };
-    })
+    let platform = place(path, arguments.force)?;
+    // A platform is read from a file.
+    let trial = path.with_extension(format!("{}.toml", std::process::id()));
+    write_file(&trial, platform_text)?;
+    let checked = SystemFile::parse(text, NEW).and_then(|file| {
+        let spec = trial.file_name().map(|name| Text::new(name.to_string_lossy()));
+        Assignment::of(&SystemFile { platform: spec, ..file }, NEW, folder)
+    });
+    let removed = std::fs::remove_file(&trial).map_err(|cause| Failure::File { path: trial, done: "removed", cause });
+    checked?;
+    removed?;
+    platform.finish(platform_text)?;
+    system.finish(text)
+}
+
+/// Where a file is written: what a link names, not the link.
+fn place(path: &Path, force: bool) -> Result<WholeFile, Failure> {
+    if std::fs::symlink_metadata(path).is_err() {
+        return WholeFile::new(path);
+    }
+    if !force {
+        return Err(Failure::Sentence(format!("{path:?} exists; accepted is another FILE, or --force to replace it")));
+    }
+    let target = std::fs::canonicalize(path);
+    WholeFile::new(&target.map_err(|cause| Failure::File { path: path.to_owned(), done: "replaced", cause })?)
 }
 
 /// A system file with remarks.
@@ -267,7 +331,7 @@ struct Written<'a> {
     shares: &'a [Option<String>],
     chosen: &'a Chosen,
     device: Option<&'a Device>,
-    path: &'a Path,
+    path: &'a str,
 }
 
 impl Written<'_> {
@@ -295,35 +359,58 @@ impl Written<'_> {
 
     /// What to do with the file.
     fn head(&self) -> String {
-        let path = if self.path == Path::new("-") { "FILE".into() } else { self.path.display().to_string() };
+        let path = if self.path == "-" { "FILE" } else { self.path };
+        let path = shlex::try_quote(path).unwrap_or_default();
         let tasks = &self.file.tasks;
+        let name: String = self.chosen.platform.name().chars().filter(|letter| !letter.is_control()).collect();
         let mut text = format!(
-            "# {} on {}, a first division by memtint init. All fields: memtint system schema\n#\n",
+            "# {} on {name}, a first division by memtint init. All fields: memtint system schema\n#\n",
             if tasks.len() == 1 { "One task".to_owned() } else { format!("{} tasks", tasks.len()) },
-            self.chosen.platform.name()
         );
         let mut line = |command: &str| {
             let _ = writeln!(text, "#     memtint {command}");
         };
         line(&format!("system check {path}"));
-        let timed: Vec<&TaskEntry> = tasks.iter().filter(|task| is_timed(task)).collect();
-        let cores = |task: &TaskEntry| task.cores.as_ref().map(ToString::to_string);
-        let may_analyze = decisive(self.file, Verb::Analyze).is_empty();
-        if let Some(first) = timed.first().filter(|_| may_analyze) {
-            let one_core = tasks.iter().all(|task| cores(task) == cores(first));
-            match cores(first).filter(|_| !one_core) {
-                // WCETs must include what the other cores cost.
-                Some(core) => line(&format!("analyze {path} --core {core} --ignore other-cores")),
-                None => line(&format!("analyze {path}")),
-            }
+        let analysis = self.analysis();
+        if let Some((options, _)) = &analysis {
+            line(&format!("analyze {path}{options}"));
+        }
+        if tasks.iter().any(|task| task.bandwidth.is_some()) {
+            line(&format!("guard --system {path}"));
         }
         if let Some(name) = tasks.iter().find(|task| !task.command.is_empty()).and_then(|task| task.name.as_ref()) {
             line(&format!("run --system {path} --task {}", name.as_str()));
             line(&format!("inspect --system {path}"));
         }
-        if tasks.iter().any(|task| task.bandwidth.is_some()) {
-            line(&format!("guard --system {path}"));
+        if let Some((_, true)) = analysis {
+            text +=
+                "#\n# analyze leaves out tasks of other cores: each wcet must include the delay by their requests.\n";
         }
+        text.push('\n');
         text
+    }
+
+    /// The options of an analysis that takes the file, if there is one, and whether it leaves out tasks of other cores.
+    fn analysis(&self) -> Option<(String, bool)> {
+        if !decisive(self.file, Verb::Analyze).is_empty() {
+            return None;
+        }
+        let takes = |core: Option<u32>| {
+            let (own, others) = on_core(self.file, "", core).ok()?;
+            TaskSystem::of(&own, "").ok()?;
+            Some(!others.is_empty())
+        };
+        if let Some(others) = takes(None) {
+            return Some((String::new(), others));
+        }
+        let mut cores = self.file.tasks.iter().filter_map(|task| match &task.cores {
+            Some(IndexList::Only(ranges)) => ranges.first().map(|&(first, _)| first),
+            _ => None,
+        });
+        cores.find_map(|core| {
+            let others = takes(Some(core))?;
+            let ignored = if others { " --ignore other-cores" } else { "" };
+            Some((format!(" --core {core}{ignored}"), others))
+        })
     }
 }

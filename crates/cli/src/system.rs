@@ -61,7 +61,8 @@ fn check(path: &Path, format: Format) -> Ending {
             &json!({"schema": SCHEMA, "report": "system check", "system": path.display().to_string(), "verbs": verbs}),
         );
     }
-    let mut text = format!("{}: valid, {} tasks\n", path.display(), file.tasks.len());
+    let tasks = if file.tasks.len() == 1 { "task" } else { "tasks" };
+    let mut text = format!("{}: valid, {} {tasks}\n", path.display(), file.tasks.len());
     for verb in Reader::ALL {
         let _ = writeln!(text, "\n{}", verb.name());
         let lists = [

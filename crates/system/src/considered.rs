@@ -112,7 +112,7 @@ const FIELDS: &[(&str, [Use; VERBS])] = &[
     ("task.copy", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
     ("task.globals", [Apart, Apart, Used, Used, Apart, Apart, Apart]),
     ("task.copy_of", [Decisive, Decisive, Decisive, Used, Apart, Apart, Apart]),
-    ("task.server", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
+    ("task.server", [Used, LeftOut, Used, Used, LeftOut, Apart, Apart]),
     ("task.copy_server", [Used, Used, Used, Used, LeftOut, Apart, Apart]),
 ];
 

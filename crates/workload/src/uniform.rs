@@ -18,7 +18,7 @@ pub struct UniformParameters {
 
 /// References to lines that are drawn anew each time and wait for nothing. Never ends.
 ///
-/// Reference `i` touches line `at(seed, i) mod lines` ([`crate::random::at`]): the same sequence that other simulators
+/// Reference `i` touches line `at(seed, i) mod lines` ([`memtint_units::random::at`]): the same sequence that other simulators
 /// are compared on.
 #[derive(Clone, Debug)]
 pub struct Uniform {

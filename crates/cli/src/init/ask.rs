@@ -40,8 +40,15 @@ fn task(answers: &mut impl BufRead, name: &str) -> Result<TaskEntry, Failure> {
     let command = shlex::split(&command)
         .ok_or_else(|| Failure::Sentence(format!("command is {command:?}; accepted is words with closed quotes")))?;
     let period = next("  Period, such as 20 ms (empty: it has none)")?;
-    let wcet =
-        if period.is_empty() { String::new() } else { next("  Longest execution time of a job on an idle machine")? };
+    let mut wcet = String::new();
+    if !period.is_empty() {
+        wcet = next("  Longest execution time of a job, with the delay by tasks of other cores")?;
+        if wcet.is_empty() {
+            return Err(Failure::Sentence(format!(
+                "task {name:?}: wcet is missing; accepted is a time such as \"3 ms\""
+            )));
+        }
+    }
     let cores = next("  CPUs, such as 0 or 2-3 (empty: one of its own)")?;
     let fields = [("period", period.as_str()), ("wcet", &wcet), ("cores", &cores)];
     let given: Vec<(&str, &str)> = fields.into_iter().filter(|(_, text)| !text.is_empty()).collect();

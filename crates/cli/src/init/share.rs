@@ -54,8 +54,8 @@ impl Dimension {
     }
 }
 
-/// Gives each task colors of its own, or, where there are too few, those of its CPUs; returns what each got, in words. A single
-/// task gets half of them. Tasks that all name their colors keep them.
+/// Gives each task colors of its own; where there are too few, tasks with a CPU in common share. Returns what each got, in words. A single
+/// task gets half of the colors. Tasks that all name their colors keep them.
 ///
 /// # Errors
 /// Tasks of which some name their colors, and a platform with fewer colors than it takes.
@@ -71,11 +71,9 @@ pub(super) fn colors(tasks: &mut [TaskEntry], palette: &Palette) -> Result<Vec<O
         )));
     }
     let alone: Vec<usize> = (0..tasks.len()).collect();
-    let cores: Vec<&Option<IndexList>> = tasks.iter().map(|task| &task.cores).collect();
-    let by_cpu: Vec<usize> = cores.iter().map(|own| cores.iter().position(|other| other == own).unwrap_or(0)).collect();
     let dimensions = Dimension::of(palette);
-    for (owners, shared) in [(alone, false), (dense(&by_cpu), true)] {
-        let parts = owners.iter().max().map_or(0, |last| last + 1).max(2);
+    for (owners, shared) in [(alone, false), (by_cpu(tasks), true)] {
+        let parts = if tasks.len() == 1 { 2 } else { owners.iter().max().map_or(0, |last| last + 1) };
         let Some(dimension) = dimensions.iter().find(|dimension| dimension.colors.len() >= parts) else { continue };
         let divided = tasks.iter_mut().zip(&owners).map(|(task, &owner)| {
             let run = dimension.run(owner, parts);
@@ -91,18 +89,35 @@ pub(super) fn colors(tasks: &mut [TaskEntry], palette: &Palette) -> Result<Vec<O
         });
         return Ok(divided.collect());
     }
+    let fewer = if tasks.len() > 1 { ", fewer tasks, or more of them on the same CPUs" } else { "" };
     let [banks, sets] = dimensions.map(|dimension| dimension.colors.len());
     let (id, granule, count) = (palette.platform().id(), palette.granule(), tasks.len());
     Err(Failure::Sentence(format!(
         "platform {id:?} does not divide among this many tasks ({count}): at a granule of {granule} it has bank classes: {banks}, \
-         set colors: {sets}; accepted is another --granule or platform, fewer tasks, or colors in each --task, such as banks=all shared=true"
+         set colors: {sets}; accepted is another --granule or platform{fewer}, or colors in each --task, such as banks=all shared=true"
     )))
 }
 
-/// Numbers owners without gaps.
-fn dense(owners: &[usize]) -> Vec<usize> {
-    let firsts: Vec<usize> = (0..owners.len()).filter(|&task| owners[task] == task).collect();
-    owners.iter().map(|owner| firsts.iter().position(|first| first == owner).unwrap_or(0)).collect()
+/// Numbers groups of tasks, without gaps: those of a group have CPUs in common, directly or by way of others. Tasks of unknown CPUs are
+/// alone.
+fn by_cpu(tasks: &[TaskEntry]) -> Vec<usize> {
+    let sets: Vec<Option<IndexSet>> =
+        tasks.iter().map(|task| task.cores.as_ref().and_then(|list| list.resolve(CPUS_MAX).ok())).collect();
+    let meet = |one: usize, other: usize| match (&sets[one], &sets[other]) {
+        (Some(one), Some(other)) => !one.intersection(other).is_empty(),
+        _ => false,
+    };
+    let mut owners: Vec<usize> = (0..tasks.len()).collect();
+    for one in 0..tasks.len() {
+        for other in (0..one).filter(|&other| meet(one, other)) {
+            let (from, to) = (owners[one].max(owners[other]), owners[one].min(owners[other]));
+            owners.iter_mut().filter(|owner| **owner == from).for_each(|owner| *owner = to);
+        }
+    }
+    let mut firsts = owners.clone();
+    firsts.sort_unstable();
+    firsts.dedup();
+    owners.iter().map(|owner| firsts.partition_point(|first| first < owner)).collect()
 }
 
 /// Runs of consecutive numbers.
@@ -191,6 +206,13 @@ mod tests {
         assert_eq!((listed(&all[0].banks), listed(&all[1].banks)), ("0-3".to_owned(), "4-7".to_owned()));
         assert!(all.iter().all(|task| task.shared == Some(true)));
         assert!(told[2].as_ref().is_some_and(|told| told.ends_with("with the other tasks of its CPUs")), "{told:?}");
+    }
+
+    #[test]
+    fn tasks_with_cpus_in_common_are_one_group() {
+        let grouped = |texts: &[&str]| by_cpu(&tasks(texts));
+        assert_eq!(grouped(&["a cores=0", "b cores=1", "c cores=0-1", "d cores=2", "e"]), [0, 0, 0, 1, 2]);
+        assert_eq!(grouped(&["a cores=3", "b", "c cores=3", "d"]), [0, 1, 0, 2]);
     }
 
     #[test]

@@ -46,10 +46,12 @@ const PREPARING: f64 = 0.2;
 
 pub(super) fn main(arguments: &CompareArguments, format: Format) -> Ending {
     let progress = Progress::new()?;
-    let (prepared, not_considered) = arguments.setting.prepare(&progress, PREPARING)?;
     let mut schemes = arguments.schemes.clone();
     if schemes.is_empty() {
         schemes = Scheme::ALL.to_vec();
+    }
+    let (prepared, not_considered) = arguments.setting.prepare(&schemes, &progress, PREPARING)?;
+    if arguments.schemes.is_empty() {
         schemes.retain(|&scheme| scheme != Scheme::Crs || !prepared.file().servers.is_empty());
     }
     let told = |done: f64| progress.go_on(PREPARING + done * (1.0 - PREPARING));

@@ -6,7 +6,7 @@ use memtint_analysis::{Inside, TaskSystem};
 use memtint_refresh::{Caches, Options, Prepared, Scheme};
 use memtint_sched::crs::Density;
 use memtint_sim::Watch as _;
-use memtint_system::Verb;
+use memtint_system::{ServerPolicy, SystemFile, Verb, used};
 
 use crate::output::Failure;
 use crate::sim::Progress;
@@ -90,9 +90,36 @@ impl Setting {
         self.threads.map_or_else(cpus, usize::from)
     }
 
-    /// The tasks with what their jobs execute, and the fields that are not considered; progress goes up to `share` of all there is to do.
-    pub(super) fn prepare(&self, progress: &Progress, share: f64) -> Result<(Prepared, Vec<String>), Failure> {
-        let Reading { file, not_considered } = Reading::new(&self.system, Verb::RefreshSimulate)?;
+    /// Of the given fields, those that mean nothing for any of these schemes.
+    fn unused(&self, file: &SystemFile, schemes: &[Scheme]) -> impl Iterator<Item = String> {
+        let given = used(file, Verb::RefreshSimulate);
+        let fixed = |policy: &Option<ServerPolicy>| *policy == Some(ServerPolicy::Fp);
+        let reads = move |field: &str| {
+            schemes.iter().any(|&scheme| match field {
+                "cyclic" => scheme == Scheme::ColoredRefresh,
+                "color" | "server" | "task.server" | "task.copy_server" => scheme == Scheme::Crs,
+                "task.copy" | "task.globals" => matches!(scheme, Scheme::ColoredRefresh | Scheme::Crs),
+                "task.priority" => match scheme {
+                    Scheme::Crs => file.servers.iter().any(|server| fixed(&server.scheduling)),
+                    Scheme::ColoredRefresh => false,
+                    _ => self.scheduler == Order::Fp,
+                },
+                _ => true,
+            })
+        };
+        given.into_iter().filter(move |field| !reads(field)).map(str::to_owned)
+    }
+
+    /// The tasks with what their jobs execute, and the fields that none of these schemes considers; progress goes up to `share` of all
+    /// there is to do.
+    pub(super) fn prepare(
+        &self,
+        schemes: &[Scheme],
+        progress: &Progress,
+        share: f64,
+    ) -> Result<(Prepared, Vec<String>), Failure> {
+        let Reading { file, mut not_considered } = Reading::new(&self.system, Verb::RefreshSimulate)?;
+        not_considered.extend(self.unused(&file, schemes));
         let file = TaskSystem::of(&file, &format!("{:?}", self.system))?;
         let options = Options {
             hyperperiods: self.hyperperiods,

@@ -49,7 +49,7 @@ const PREPARING: f64 = 0.7;
 
 pub(super) fn main(arguments: &SimulateArguments, format: Format) -> Ending {
     let progress = Progress::new()?;
-    let (mut prepared, not_considered) = arguments.setting.prepare(&progress, PREPARING)?;
+    let (mut prepared, not_considered) = arguments.setting.prepare(&[arguments.scheme], &progress, PREPARING)?;
     if let Some(density) = arguments.density {
         prepared = prepared.with_density(density);
     }

@@ -11,13 +11,16 @@ use std::path::Path;
 fn the_examples_of_the_readme_print_what_it_says() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).canonicalize().expect("it is there");
     let folder = std::env::temp_dir().join(format!("memtint-console-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("the temporary directory is writable");
+    // One of a process of the same number may be left.
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir(&folder).expect("the temporary directory is writable");
     for read in ["crates", "examples", "platforms"] {
         symlink(root.join(read), folder.join(read)).expect("the folder is new");
     }
     // Standard error has progress, as the machine is fast or slow.
     let quiet = folder.join("memtint");
-    let script = concat!("#!/bin/sh\nexec ", env!("CARGO_BIN_EXE_memtint"), " \"$@\" 2>/dev/null\n");
+    let script =
+        concat!("#!/bin/sh\nexec env -u MEMTINT_PLATFORM ", env!("CARGO_BIN_EXE_memtint"), " \"$@\" 2>/dev/null\n");
     std::fs::write(&quiet, script).expect("the folder is there");
     std::fs::set_permissions(&quiet, Permissions::from_mode(0o755)).expect("the file is there");
     std::env::set_current_dir(&folder).expect("it is there");

@@ -345,7 +345,7 @@ fn what_is_wrong_is_named() {
     refused(&task("a", "period = \"20\"\nwcet = \"1 ms\""), &[], &["task \"a\": period is \"20\""]);
     refused(&task("a", "period = \"20 ms\""), &[], &["task \"a\": missing: wcet (a time such as \"20 ms\")"]);
     refused(&task("a", "period = \"20 ms\"\nwcet = \"0.5 ps\""), &[], &["wcet is \"0.5 ps\""]);
-    refused(&task("a", "period = \"20 ms\"\nwcet = \"0 ms\""), &[], &["task \"a\": wcet is 0 ps; accepted is 1 to"]);
+    refused(&task("a", "period = \"20 ms\"\nwcet = \"0 ms\""), &[], &["task \"a\": wcet is 0 ps; accepted is 1 ps to"]);
     refused("[[task]]\nperiod = \"20 ms\"\nwcet = \"1 ms\"", &[], &["task 0 (counted from 0): missing: name"]);
     refused(&(right.clone() + &right), &[], &["name of task is \"a\" twice; accepted is each name once"]);
     refused("", &[], &["tasks found are 0"]);

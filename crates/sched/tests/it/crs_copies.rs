@@ -179,5 +179,5 @@ fn what_copies_need_is_asked_for() {
     refused(pair(0, 101), &COPIED, "different");
     // The first is unlocked at 35 ms: 2 ms, a period and a deadline, to 37 ms are enough, and not a microsecond less.
     assert!(pair(37_000, 100).with_copies(COPIED.into()).is_ok());
-    refused(pair(36_999, 100), &COPIED, "1999000000 ps; accepted is a period and a deadline, 2000000000 ps");
+    refused(pair(36_999, 100), &COPIED, "1.999 ms; accepted is a period and a deadline, 2 ms");
 }

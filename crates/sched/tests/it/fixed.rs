@@ -177,11 +177,11 @@ fn input_is_refused_by_name() {
     let message = |specs: Vec<TaskSpec>| TaskSet::new(specs).unwrap_err().to_string();
     assert_eq!(
         message(vec![TaskSpec::new("a", Ps(0), Ps(1))]),
-        "task \"a\": period is 0 ps; accepted is 1 to 1152921504606846976 ps"
+        "task \"a\": period is 0 ps; accepted is 1 ps to 1152921.504606846976 s"
     );
     assert_eq!(
         message(vec![TaskSpec::new("a", Ps(1), Ps(1)).jitter(Ps(1 << 61))]),
-        "task \"a\": jitter is 2305843009213693952 ps; accepted is 0 to 1152921504606846976 ps"
+        "task \"a\": jitter is 2305843.009213693952 s; accepted is 0 ps to 1152921.504606846976 s"
     );
     assert!(message(vec![TaskSpec::new("a", Ps(1), Ps(1)); 2]).contains("task \"a\""));
     assert_eq!(TaskSet::new([]), Err(SchedError::Empty));

@@ -528,7 +528,7 @@ fn what_a_theorem_asks_for_is_asked() {
     assert!(matches!(decide(&plain, Preemption::Full, &regulator), Verdict::Unsupported(Unsupported::Load(_))));
     assert_eq!(
         Regulator::new(Ps(10), 20, Ps(1)).unwrap_err().to_string(),
-        "regulator: line_min is 1; accepted is 0 to 0"
+        "regulator: line_min is 1 ps; accepted is 0 ps to 0 ps"
     );
 }
 
