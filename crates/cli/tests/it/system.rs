@@ -171,7 +171,7 @@ fn with(field: &str) -> String {
              write_back = true, core = [{ requests_at_once_max = 8 }] }")
         }
         "memory" => changed("density = 1", "density = 8"),
-        "cyclic" => top("cyclic = { frame = \"2 ms\", color_frame = \"16 ms\" }"),
+        "cyclic" => top("cyclic = { slice_cost = \"2 us\" }"),
         "color" => changed("phase = \"32 ms\"", "phase = \"30 ms\""),
         "server" => changed("budget = \"2 ms\"", "budget = \"1 ms\""),
         "task.name" => changed("name = \"a\"", "name = \"x\""),

@@ -178,8 +178,11 @@ fn exact(problem: &Problem, limits: Limits) -> Answer {
     let mut copies_least = None;
     for copies in 0..=copies_possible(problem) {
         if copies > limits.copies_max {
-            let reason = Unanswered::Copies { copies_max: limits.copies_max };
-            return Answer::Unsupported(reason);
+            // Where a search with fewer copies ended at its limit, more may not be needed.
+            return Answer::Unsupported(match copies_least {
+                Some(_) => Unanswered::Nodes { nodes_max: limits.nodes_max },
+                None => Unanswered::Copies { copies_max: limits.copies_max },
+            });
         }
         let mut level = Level::default();
         for instances in ways(problem, copies) {
