@@ -3,7 +3,7 @@
 //! Each is one SVG file without scripts, readable in black and white: what a color says, a hatch, a dash or a place says, too. A
 //! picture is plain data with a function `svg`, and knows nothing of where the data come from; texts may hold anything.
 //!
-//! - [`gantt`]: who runs when, and what is refreshed below.
+//! - [`gantt`]: which task runs when, and below that which ranks are refreshed.
 //! - [`lines`]: values over a row of labels.
 //! - [`pages`]: where pages are, by color.
 //! - [`timing`]: how long accesses took, and which address bits conflict.

@@ -17,7 +17,7 @@ const BARS_MAX: usize = 64;
 
 /// Private pages of programs, by bank class or set color.
 pub struct Pages {
-    /// Below each other, each on a scale of its own.
+    /// Below each other, each with its scale.
     pub panels: Vec<Panel>,
     /// Below all, as paragraphs.
     pub foot: Vec<String>,

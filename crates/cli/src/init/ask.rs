@@ -49,7 +49,7 @@ fn task(answers: &mut impl BufRead, name: &str) -> Result<TaskEntry, Failure> {
             )));
         }
     }
-    let cores = next("  CPUs, such as 0 or 2-3 (empty: one of its own)")?;
+    let cores = next("  CPUs, such as 0 or 2-3 (empty: the next one that is free)")?;
     let fields = [("period", period.as_str()), ("wcet", &wcet), ("cores", &cores)];
     let given: Vec<(&str, &str)> = fields.into_iter().filter(|(_, text)| !text.is_empty()).collect();
     task::entry("answers", name, &given, &command)

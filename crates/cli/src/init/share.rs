@@ -11,7 +11,7 @@ use crate::output::Failure;
 /// Largest number of CPUs that Linux has.
 pub(super) const CPUS_MAX: u32 = 8192;
 
-/// Gives each task without CPUs one of its own while there are some that no task names, and then one after the other.
+/// Gives each task without CPUs a CPU that no task names while there are some, and then one after the other.
 pub(super) fn cpus(tasks: &mut [TaskEntry], cpus: &[u32]) {
     let of = |task: &TaskEntry| task.cores.as_ref().and_then(|list| list.resolve(CPUS_MAX).ok());
     let named: Vec<IndexSet> = tasks.iter().filter_map(of).collect();
@@ -54,7 +54,7 @@ impl Dimension {
     }
 }
 
-/// Gives each task colors of its own; where there are too few, tasks with a CPU in common share. Returns what each got, in words. A single
+/// Gives each task colors that no other task has; where there are too few, tasks with a CPU in common share. Returns what each got, in words. A single
 /// task gets half of the colors. Tasks that all name their colors keep them.
 ///
 /// # Errors

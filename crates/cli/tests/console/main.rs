@@ -1,7 +1,7 @@
 //! Do the examples of the README print what it says?
 //!
 //! `cargo test -p memtint-cli --test console`; with TRYCMD=overwrite, they are written anew. In a fence `console`, a line `...` stands
-//! for any lines, `[..]` for any part of a line. A program of its own, because it changes its directory.
+//! for any lines, `[..]` for any part of a line. A separate program, because it changes its directory.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
