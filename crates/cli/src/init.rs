@@ -101,8 +101,7 @@ pub(crate) fn main(arguments: &InitArguments, format: Format) -> Ending {
         true => ask::tasks()?,
         false => arguments.tasks.iter().map(|text| task::read(text)).collect::<Result<Vec<_>, _>>()?,
     };
-    let cpus = arguments.cpus.as_ref().map_or_else(|| Ok(chosen.cpus.clone()), listed)?;
-    share::cpus(&mut tasks, &cpus);
+    share::cpus(&mut tasks, &chosen.cpus);
     one_period(&tasks)?;
     let shares = share::colors(&mut tasks, &palette)?;
     let timed = tasks.iter().any(is_timed);
@@ -124,7 +123,7 @@ pub(crate) fn main(arguments: &InitArguments, format: Format) -> Ending {
         }
         _ => {}
     }
-    if cpus.is_empty() && file.tasks.iter().any(|task| task.cores.is_none()) {
+    if chosen.cpus.is_empty() && file.tasks.iter().any(|task| task.cores.is_none()) {
         say("the CPUs of the platform are not known: tasks without CPUs may run on any; --cpus names them");
     }
     if path == "-" {
@@ -166,10 +165,11 @@ impl Chosen {
         };
         let platform = Platform::load(&spec)?;
         let fits = Fit::of(&Machine::read_identity(), &platform).contradictions.is_empty();
-        let cpus = match platform.cores() {
-            Some(cores) => (0..cores.count).collect(),
-            None if fits => online()?,
-            None => Vec::new(),
+        let cpus = match (&arguments.cpus, platform.cores()) {
+            (Some(cpus), _) => listed(cpus)?,
+            (None, Some(cores)) => (0..cores.count).collect(),
+            (None, None) if fits => online()?,
+            (None, None) => Vec::new(),
         };
         let spec = relative_to(&spec, &arguments.file);
         Ok(Chosen { platform, spec, new: None, cpus })
@@ -188,7 +188,8 @@ impl Chosen {
         let text = file.to_toml();
         let platform = Platform::from_file(file, &path.display().to_string())?;
         let spec = name.to_string_lossy().into_owned();
-        Ok(Chosen { platform, spec, new: Some((path, text)), cpus: online()? })
+        let cpus = arguments.cpus.as_ref().map_or_else(online, listed)?;
+        Ok(Chosen { platform, spec, new: Some((path, text)), cpus })
     }
 }
 

@@ -27,7 +27,7 @@ pub struct Timing<'a> {
     pub answer: String,
     /// What was asked, in one line.
     pub asked: String,
-    /// How many pairs of addresses took so many ticks, in the middle of a question's readings.
+    /// The number of pairs of addresses by their ticks, the middle of a question's readings.
     pub pairs: &'a BTreeMap<u32, u64>,
     /// The same of single addresses, which no conflict can slow.
     pub alone: &'a BTreeMap<u32, u64>,
