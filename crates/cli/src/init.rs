@@ -116,10 +116,10 @@ pub(crate) fn main(arguments: &InitArguments, format: Format) -> Ending {
     write(arguments, &chosen, &text)?;
     match (timed, &device) {
         (true, None) => {
-            say("no --device is given: without a table [refresh], analyze assumes that refresh delays nothing")
+            say("no --device is given: without a table [refresh], analyze assumes that refresh delays nothing");
         }
         (false, Some(_)) => {
-            say("--device is not used: no task has both period and wcet, so there is no table [refresh]")
+            say("--device is not used: no task has both period and wcet, so there is no table [refresh]");
         }
         _ => {}
     }

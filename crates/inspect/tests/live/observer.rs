@@ -495,7 +495,9 @@ fn the_forms_of_a_report_tell_the_same() {
     let text = report.to_text();
     assert!(text.contains("verdict: violated") && text.contains(&format!("of {} private pages", report.private.pages)));
     let headline = report.headline();
-    assert!(headline.contains("observer-test") && headline.ends_with("in color: violated"), "{headline}");
+    assert!(headline.starts_with("sleep (") && headline.ends_with("in color: violated"), "{headline}");
+    let platform = report.platform.sentence();
+    assert!(platform.contains("observer-test"), "{platform}");
 }
 
 #[test]
