@@ -1,7 +1,7 @@
 //! From a file to what analyses judge.
 
-use memtint_sched::crs::{Copied, Core, RankGroup, Server, System};
-use memtint_sched::cyclic::{self, Footprint, Frames, Problem};
+use memtint_hiding::crs::{Copied, Core, RankGroup, Server, System};
+use memtint_hiding::cyclic::{self, Footprint, Frames, Problem};
 use memtint_sched::{Form, Policy, Preemption, Priorities, TaskSet};
 use memtint_system::{Place, SystemError};
 use memtint_units::{IndexList, Picoseconds};
@@ -37,7 +37,7 @@ impl TaskSystem {
         self.memory.as_ref().ok_or_else(|| self.place().refuse("memory", None, accepted))
     }
 
-    /// Gives the memory as [`memtint_sched::cyclic`] takes it.
+    /// Gives the memory as [`memtint_hiding::cyclic`] takes it.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl TaskSystem {
     /// # Errors
     ///
     /// [`SystemError`] when there is no `[memory]` or no `[[color]]`.
-    pub fn color_refresh(&self) -> Result<memtint_sched::crs::Refresh, SystemError> {
+    pub fn color_refresh(&self) -> Result<memtint_hiding::crs::Refresh, SystemError> {
         let memory = self.memory_given()?;
         if self.colors.is_empty() {
             return Err(self.place().refuse("color", None, "tables [[color]] with name and ranks, for servers"));
@@ -142,7 +142,7 @@ impl TaskSystem {
             phase: color.phase,
             burst: memory.burst(color.ranks.len() as u32),
         };
-        Ok(memtint_sched::crs::Refresh {
+        Ok(memtint_hiding::crs::Refresh {
             retention: memory.retention,
             lock: memory.lock,
             unlock: memory.unlock,
@@ -150,7 +150,7 @@ impl TaskSystem {
         })
     }
 
-    /// Gives the system of colors and servers for [`crs::judge`](memtint_sched::crs::judge()): rank groups are the colors in the order
+    /// Gives the system of colors and servers for [`crs::judge`](memtint_hiding::crs::judge()): rank groups are the colors in the order
     /// of the file, and cores and servers as [`servers_of_cores`](Self::servers_of_cores) and [`tasks_of`](Self::tasks_of) say. A task
     /// with a `copy_server` has an instance in both servers, and its jobs take a copy longer.
     ///

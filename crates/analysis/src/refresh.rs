@@ -1,7 +1,7 @@
 //! Refresh by software: memory, cyclic executives, servers.
 
-use memtint_sched::crs::Kind;
-use memtint_sched::cyclic::{Sharing, Slicing};
+use memtint_hiding::crs::Kind;
+use memtint_hiding::cyclic::{Sharing, Slicing};
 use memtint_sched::{Density, RankOrder};
 use memtint_system::{
     BurstOrder, ColorEntry, ColorSharing, Count, CyclicEntry, JobSlicing, MemoryEntry, Place, ServerEntry, ServerKind,

@@ -1,7 +1,7 @@
 //! What the analysis says of the same scheme: a bound of each task's responses, or why there is none.
 
 use memtint_analysis::{Color, Inside, TaskSystem};
-use memtint_sched::crs::{Proof, judge};
+use memtint_hiding::crs::{Proof, judge};
 use memtint_sched::{
     AnalysisLimits, Granularity, Interference, Preemption, Refresh, TaskSet, Unsupported, Verdict, WorstCase,
     worst_response_edf_with, worst_response_with,
@@ -162,7 +162,7 @@ pub(crate) fn of_servers(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
     }
     let count = file.set.tasks().len();
     let limits = AnalysisLimits::default();
-    let tasks = match judge(&system, limits.effort, limits.events_max) {
+    let tasks = match judge(&system, limits.effort, limits.events_max)? {
         Verdict::Schedulable(witness) => of_proof(file, &witness.proof),
         Verdict::Unschedulable(_) => {
             let reason = "with every job at its WCET and on time, a job misses its deadline: no bound".to_owned();

@@ -4,7 +4,7 @@
 //! controller: lock tasks have a core of their own. A color is locked from the beginning of its frame; its burst begins after
 //! the lock time of the file, in which requests under way end and dirty lines are written back.
 
-use memtint_sched::cyclic::{Answer, Executive, Limits, Problem, color};
+use memtint_hiding::cyclic::{Answer, Executive, Limits, Problem, color};
 use memtint_sim::scenario::{SchedulingName, SlotSection, TableSection, TaskSection, Time};
 use memtint_units::Picoseconds;
 
@@ -85,7 +85,7 @@ pub(crate) fn of_executive(plan: &Plan<'_>, problem: &Problem, table: &Executive
     }
     let mut file = empty(plan.machine, plan.scheme, 2, plan.duration, plan.seed, tasks);
     file.system.scheduling = SchedulingName::Table;
-    let slot = |slot: &memtint_sched::cyclic::Slot| SlotSection {
+    let slot = |slot: &memtint_hiding::cyclic::Slot| SlotSection {
         task: name(slot.id.task, slot.instance),
         start: Time(slot.start),
         length: Time(slot.end - slot.start),
@@ -95,7 +95,7 @@ pub(crate) fn of_executive(plan: &Plan<'_>, problem: &Problem, table: &Executive
     file.table = Some(TableSection { cycle: Time(table.cycle), core: CORE, slot: slots });
     // They repeat each retention time.
     let refreshes = table.refreshes.iter().filter(|refresh| refresh.start < plan.memory.retention);
-    let window = |refresh: &memtint_sched::cyclic::Refresh| {
+    let window = |refresh: &memtint_hiding::cyclic::Refresh| {
         plan.window(&refresh.ranks.clone().collect::<Vec<_>>(), refresh.start)
     };
     let windows = refreshes.map(window).collect::<Result<_, RefreshError>>()?;

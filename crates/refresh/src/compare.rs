@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use memtint_sched::crs::Density;
+use memtint_hiding::crs::Density;
 
 use crate::simulate::parallel;
 use crate::{GoOn, Outcome, Prepared, RefreshError, Scheme};

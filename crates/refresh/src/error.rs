@@ -1,6 +1,7 @@
 //! Why a task set cannot be simulated.
 
 use memtint_dram::DramError;
+use memtint_hiding::HidingError;
 use memtint_map::PlatformError;
 use memtint_sched::SchedError;
 use memtint_sim::SimError;
@@ -26,6 +27,9 @@ pub enum RefreshError {
     /// The analysis refuses something.
     #[error(transparent)]
     Sched(#[from] SchedError),
+    /// The analysis of hidden refresh refuses something.
+    #[error(transparent)]
+    Hiding(#[from] HidingError),
     /// Something of the task set is missing, or does not go together.
     #[error(transparent)]
     System(#[from] SystemError),

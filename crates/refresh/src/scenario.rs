@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use memtint_analysis::{Inside, Memory, TaskSystem};
-use memtint_sched::crs::Kind;
+use memtint_hiding::crs::Kind;
 use memtint_sched::{Priorities, TaskSet};
 use memtint_sim::scenario::{
     CoreSection, JobSection, Late, NumaSection, ScenarioFile, SchedulingName, ServerSection, SystemSection,

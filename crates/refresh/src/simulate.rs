@@ -1,7 +1,7 @@
 //! A task set under a scheme: what its jobs execute, the simulation, and what came out.
 
 use memtint_analysis::{Inside, Memory, TaskSystem};
-use memtint_sched::cyclic::{Executive, Problem};
+use memtint_hiding::cyclic::{Executive, Problem};
 use memtint_sim::{Ending, Machine as Simulated, Scenario};
 use memtint_units::Picoseconds;
 use num_integer::Integer;
@@ -137,7 +137,7 @@ impl Prepared {
 
     /// The same tasks with memory of another density, tRFC as in Table 4.1.
     #[must_use]
-    pub fn with_density(&self, density: memtint_sched::crs::Density) -> Prepared {
+    pub fn with_density(&self, density: memtint_hiding::crs::Density) -> Prepared {
         let memory = Memory { density: Some(density), t_rfc: density.t_rfc(), ..self.memory };
         let mut prepared = self.clone();
         (prepared.memory, prepared.file.memory) = (memory, Some(memory));

@@ -1,8 +1,8 @@
 //! What can be wrong with a figure's file.
 
 use memtint_frames::FrameError;
+use memtint_hiding::HidingError;
 use memtint_map::{PaletteError, PlatformError};
-use memtint_sched::SchedError;
 use memtint_sim::SimError;
 use memtint_system::SystemError;
 
@@ -50,7 +50,7 @@ pub enum ReproduceError {
         /// The figure and the analysis.
         analysis: String,
         /// Why.
-        error: SchedError,
+        error: HidingError,
     },
     /// A platform is refused.
     #[error(transparent)]

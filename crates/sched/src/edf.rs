@@ -111,7 +111,8 @@ pub fn worst_response_edf_with(
 }
 
 /// The demand of a whole set, for windows that begin at a critical instant.
-pub(crate) struct Demand<'a> {
+#[derive(Debug)]
+pub struct Demand<'a> {
     set: &'a TaskSet,
     terms: &'a [Interference],
     /// No task has a blocking time.
@@ -122,7 +123,9 @@ pub(crate) struct Demand<'a> {
 type Overfull = Option<u64>;
 
 impl<'a> Demand<'a> {
-    pub(crate) fn new(set: &'a TaskSet) -> Demand<'a> {
+    /// Takes a set, without delays beside the tasks.
+    #[must_use]
+    pub fn new(set: &'a TaskSet) -> Demand<'a> {
         Demand::with(set, &[])
     }
 
@@ -166,20 +169,24 @@ impl<'a> Demand<'a> {
     }
 
     /// Deadline of the first job, from the beginning of the window; `None` when it is before the release.
-    pub(crate) fn first(task: &Task) -> Option<u64> {
+    #[must_use]
+    pub fn first(task: &Task) -> Option<u64> {
         task.deadline().0.checked_sub(task.jitter().0)
     }
 
     /// Jobs whose deadline is before or at the end of a window; one that ends before it begins can have some too, when a
     /// deadline is shorter than the jitter.
-    pub(crate) fn due(task: &Task, end: i64) -> u64 {
+    #[must_use]
+    pub fn due(task: &Task, end: i64) -> u64 {
         match u64::try_from(end + task.jitter().0 as i64 - task.deadline().0 as i64) {
             Ok(rest) => rest / task.period().0 + 1,
             Err(_) => 0,
         }
     }
 
-    pub(crate) fn blocking(&self, window: i64) -> u64 {
+    /// The longest blocking time of a task that has a deadline before or at the end of a window, in picoseconds.
+    #[must_use]
+    pub fn blocking(&self, window: i64) -> u64 {
         if self.unblocked {
             return 0;
         }
@@ -192,7 +199,8 @@ impl<'a> Demand<'a> {
     }
 
     /// Work that must be complete at the end of a window, and the blocking that may come first.
-    pub(crate) fn work(&self, window: u64) -> u128 {
+    #[must_use]
+    pub fn work(&self, window: u64) -> u128 {
         let end = window as i64;
         let due = self.tasks().iter().map(|task| u128::from(Demand::due(task, end)) * u128::from(task.wcet().0));
         let delays = self.delays(window, |task| Demand::due(task, end));
@@ -200,7 +208,8 @@ impl<'a> Demand<'a> {
     }
 
     /// Last deadline at or before a point; `None` when there is none.
-    pub(crate) fn last_deadline(&self, until: u64) -> Option<u64> {
+    #[must_use]
+    pub fn last_deadline(&self, until: u64) -> Option<u64> {
         let last = |task: &Task| {
             let first = Demand::first(task)?;
             Some(first + until.checked_sub(first)? / task.period().0 * task.period().0)
@@ -209,7 +218,12 @@ impl<'a> Demand<'a> {
     }
 
     /// First deadline after a point.
-    pub(crate) fn next_deadline(&self, after: u64) -> u64 {
+    ///
+    /// # Panics
+    ///
+    /// Never: a set has a task.
+    #[must_use]
+    pub fn next_deadline(&self, after: u64) -> u64 {
         let next = |task: &Task| {
             let first = Demand::first(task).unwrap_or(0);
             match after.checked_sub(first) {
@@ -221,7 +235,12 @@ impl<'a> Demand<'a> {
     }
 
     /// A task with a deadline at this point, and its job.
-    pub(crate) fn ends(&self, point: u64) -> (usize, u64) {
+    ///
+    /// # Panics
+    ///
+    /// When no task has a deadline there.
+    #[must_use]
+    pub fn ends(&self, point: u64) -> (usize, u64) {
         let job = |task: &Task| {
             let rest = point.checked_sub(Demand::first(task)?)?;
             (rest % task.period().0 == 0).then_some(rest / task.period().0)
@@ -234,7 +253,11 @@ impl<'a> Demand<'a> {
     ///
     /// Below a utilization of 1 it is the longest busy window. At 1 with jitter or blocking that window never ends; then
     /// demand and responses repeat with the hyperperiod once each task has a deadline behind it.
-    pub(crate) fn horizon(&self, steps: &mut Steps) -> Result<u64, Unsupported> {
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported::Effort`] and [`Unsupported::Window`] when it is too far to be looked at.
+    pub fn horizon(&self, steps: &mut Steps) -> Result<u64, Unsupported> {
         let quiet = self.tasks().iter().all(|task| task.jitter().0 == 0 && task.blocking().0 == 0);
         if !quiet && self.load() == Ordering::Equal {
             let first = self.tasks().iter().filter_map(Demand::first).max().unwrap_or(0);

@@ -61,18 +61,6 @@ pub enum SchedError {
         /// What would be accepted.
         accepted: String,
     },
-    /// A part of a Colored Refresh Server system is not accepted.
-    #[error("{what}: {field} is {found}; accepted is {accepted}")]
-    Crs {
-        /// Which part.
-        what: String,
-        /// The field.
-        field: &'static str,
-        /// What it holds.
-        found: String,
-        /// What would be accepted.
-        accepted: String,
-    },
     /// A cause of interference has a field outside its range.
     #[error("{what}: {field} is {found}; accepted is {accepted}")]
     Interference {
@@ -92,47 +80,5 @@ pub enum SchedError {
         found: String,
         /// The largest that fits, in picoseconds.
         most: u64,
-    },
-    /// A property of memory, or a cost that comes from it, is out of its range.
-    #[error("memory: {field} is {found}; accepted is {accepted}")]
-    Memory {
-        /// The field.
-        field: &'static str,
-        /// What it holds.
-        found: String,
-        /// What would be accepted.
-        accepted: String,
-    },
-    /// A rule refuses the frames of a cyclic executive.
-    #[error("frames of {size}, colored by {color}: {refused:?}; accepted is what `judge_frame` does not refuse")]
-    Frames {
-        /// The frame.
-        size: Picoseconds,
-        /// The colored frame.
-        color: Picoseconds,
-        /// The first refusal.
-        refused: crate::cyclic::Refused,
-    },
-    /// Footprints are not one for each task, or one has no rank.
-    #[error("footprints: ranks {ranks:?} found; accepted are {tasks} footprints of 1 rank or more")]
-    Footprints {
-        /// The ranks given.
-        ranks: Vec<u32>,
-        /// The number of tasks.
-        tasks: usize,
-    },
-    /// A cyclic executive would have too many frames.
-    #[error(
-        "cyclic executive: {frames} frames and {pairs} frames in windows found; accepted are at most {frames_max} and {pairs_max}"
-    )]
-    Cycle {
-        /// Frames in a cycle.
-        frames: u64,
-        /// The most accepted.
-        frames_max: u64,
-        /// Frames in all windows together, at most.
-        pairs: u64,
-        /// The most accepted.
-        pairs_max: u64,
     },
 }

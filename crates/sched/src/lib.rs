@@ -11,8 +11,7 @@
 //! and differ, a yes still holds, and a no becomes [`Unsupported::Phases`]; [`judge_phases`] is for exactly those phases.
 //!
 //! Types to know: [`TaskSpec`] and [`TaskSet`] (what to judge), [`Verdict`]. Start at [`judge`](judge()), which
-//! adds to each yes a schedule that an independent [checker](check()) has replayed. Tables in place of a policy, around
-//! the refreshes of memory, are in [`cyclic`].
+//! adds to each yes a schedule that an independent [checker](check()) has replayed.
 //!
 //! ```
 //! use memtint_sched::{Effort, Preemption, Priorities, TaskSet, TaskSpec, Verdict, fixed_priority};
@@ -34,8 +33,6 @@ mod banks;
 mod bounds;
 mod check;
 mod coincidence;
-pub mod crs;
-pub mod cyclic;
 mod edf;
 mod error;
 mod fixed;
@@ -79,3 +76,10 @@ pub use schedule::{Coverage, Policy, Run, Schedule, schedule};
 pub use sensitivity::{Limit, Scaled, Scaling, edf_scaling, fixed_priority_scaling};
 pub use task::{TIME_MAX, Task, TaskSet, TaskSpec};
 pub use verdict::{AnalysisLimits, Cause, Effort, Overload, Response, Unsupported, Verdict};
+
+/// What analyses of other crates are built from: demand in windows, and the count of steps.
+pub mod parts {
+    pub use crate::edf::Demand;
+    pub use crate::task::utilization;
+    pub use crate::verdict::{Steps, WINDOW_MAX, window};
+}

@@ -262,7 +262,7 @@ impl TaskSet {
 }
 
 /// Sums `C / T` of some tasks, exactly.
-pub(crate) fn utilization<'a>(tasks: impl Iterator<Item = &'a Task>) -> Ratio<BigUint> {
+pub fn utilization<'a>(tasks: impl Iterator<Item = &'a Task>) -> Ratio<BigUint> {
     tasks.fold(Ratio::from_integer(BigUint::from(0u8)), |sum, task| sum + task.utilization())
 }
 

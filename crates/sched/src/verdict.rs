@@ -121,8 +121,6 @@ pub enum Unsupported {
     },
     /// The checker refuses the schedule of a set that the analysis accepts: a defect of one of them.
     Contradiction(Box<Violation>),
-    /// The checker refuses the timeline of a Colored Refresh Server system that the analysis accepts: a defect of one of them.
-    RefreshContradiction(Box<crate::crs::TimelineViolation>),
     /// A test that is only sufficient does not say yes.
     Inconclusive {
         /// What the test compares, exact.
@@ -196,24 +194,32 @@ impl Default for AnalysisLimits {
 }
 
 /// Counts down what an [`Effort`] allows.
-pub(crate) struct Steps {
+#[derive(Debug)]
+pub struct Steps {
     task: usize,
     steps_max: u64,
     left: u64,
 }
 
 impl Steps {
-    pub(crate) fn new(task: usize, effort: Effort) -> Steps {
+    /// Begins to count for a task, of this index from 0.
+    #[must_use]
+    pub fn new(task: usize, effort: Effort) -> Steps {
         Steps { task, steps_max: effort.steps_max, left: effort.steps_max }
     }
 
     /// What a slow way may take that a fast one is compared with in debug builds.
-    pub(crate) fn compared() -> Steps {
+    #[must_use]
+    pub fn compared() -> Steps {
         Steps::new(0, Effort { steps_max: 1000 })
     }
 
     /// Takes one step.
-    pub(crate) fn step(&mut self) -> Result<(), Unsupported> {
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported::Effort`] when none is left.
+    pub fn step(&mut self) -> Result<(), Unsupported> {
         if self.left == 0 {
             return Err(Unsupported::Effort { task: self.task, steps_max: self.steps_max });
         }
@@ -223,10 +229,14 @@ impl Steps {
 }
 
 /// The longest window that is looked at, 2^62 ps: with a jitter added it still fits 64 bits.
-pub(crate) const WINDOW_MAX: u64 = 1 << 62;
+pub const WINDOW_MAX: u64 = 1 << 62;
 
 /// Narrows a demand to a window's type.
-pub(crate) fn window(demand_ps: u128, task: usize) -> Result<u64, Unsupported> {
+///
+/// # Errors
+///
+/// [`Unsupported::Window`] when it is longer than [`WINDOW_MAX`].
+pub fn window(demand_ps: u128, task: usize) -> Result<u64, Unsupported> {
     match u64::try_from(demand_ps) {
         Ok(fits) if fits <= WINDOW_MAX => Ok(fits),
         _ => Err(Unsupported::Window { task, window_ps_max: WINDOW_MAX }),

@@ -1,8 +1,8 @@
 //! Is what a file says what comes out, and is each mistake named?
 
 use memtint_analysis::{Inside, TaskSystem};
-use memtint_sched::crs::{Density, Kind, RankOrder};
-use memtint_sched::cyclic::{Sharing, Slicing};
+use memtint_hiding::crs::{Density, Kind, RankOrder};
+use memtint_hiding::cyclic::{Sharing, Slicing};
 use memtint_sched::{HitCap, Interference};
 use memtint_units::Picoseconds;
 

@@ -1,8 +1,8 @@
 //! Does a file become the problem or the system that it describes, is what is missing named, and is it the same as text again?
 
 use memtint_analysis::{Cyclic, Inside, TaskSystem};
-use memtint_sched::crs::{Copied, Kind};
-use memtint_sched::cyclic::{Answer, Frames, Limits, color};
+use memtint_hiding::crs::{Copied, Kind};
+use memtint_hiding::cyclic::{Answer, Frames, Limits, color};
 use memtint_sched::{Policy, Preemption, Priorities};
 use memtint_units::{ByteSize, Picoseconds};
 

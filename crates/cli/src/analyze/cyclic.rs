@@ -1,11 +1,11 @@
 //! Cyclic executives: tables in place of a policy, with and without colors.
 
 use memtint_analysis::TaskSystem;
-use memtint_refresh::BEYOND_STANDARD;
-use memtint_sched::cyclic::{
+use memtint_hiding::cyclic::{
     Answer as Found, Checked, Class, Cut, Executive, FrameReport, Frames, Limits, Memory, Note, Problem, Refused,
     Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame, place_then_avoid,
 };
+use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::{Coverage, Form, Interference, Response, TaskSet, padded};
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
@@ -597,7 +597,7 @@ impl Part {
         let executive = &solution.executive;
         let lane = |(index, task): (usize, &memtint_sched::Task)| {
             let slots = executive.slots.iter().filter(|slot| slot.id.task == index);
-            let run = |slot: &memtint_sched::cyclic::Slot| Run {
+            let run = |slot: &memtint_hiding::cyclic::Slot| Run {
                 job: slot.id.job,
                 start: slot.start,
                 end: slot.end,
@@ -644,7 +644,7 @@ pub(super) fn list(ranks: &[u32]) -> String {
 /// The job that completes latest after its arrival, and how long after.
 fn latest(problem: &Problem, executive: &Executive, task: usize) -> (u64, Picoseconds) {
     let (own, cycle) = (&problem.set().tasks()[task], executive.cycle.0);
-    let of = |slot: &memtint_sched::cyclic::Slot| {
+    let of = |slot: &memtint_hiding::cyclic::Slot| {
         let arrival = own.phase().0 + slot.id.job * own.period().0;
         // Slots name a time of each cycle; the first at or after the arrival is meant.
         let wait = (slot.start.0 % cycle + cycle - arrival % cycle) % cycle;

@@ -1,12 +1,12 @@
 //! The Colored Refresh Server: chapter 5 of the dissertation.
 
 use memtint_analysis::{Inside, TaskSystem};
-use memtint_refresh::BEYOND_STANDARD;
-use memtint_sched::crs::{
+use memtint_hiding::crs::{
     Form, Inner, System, TimelineRun, Unproved, What, Witness, check_timeline, judge, periodic_capacity_bound,
     printed_responses, saturated_hiding, server_proofs, server_responses, supplies, timeline, total_utilization,
     utilization_bound,
 };
+use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::{
     Coverage, Effort, Overload, PeriodicResource, Policy, Response, Supply, Task, TaskSet, Unsupported, Verdict,
     smallest_budget,
@@ -72,7 +72,8 @@ pub(super) fn judged(question: &Question<'_>, file: &TaskSystem) -> Result<Outco
         return Ok(part.finish(Answer::Unsupported(reason.to_owned()), Vec::new(), no_witness()));
     }
     part.sections.push(view.servers(question.limits.effort));
-    let verdict = judge(&view.system, question.limits.effort, question.limits.events_max);
+    let verdict = judge(&view.system, question.limits.effort, question.limits.events_max)
+        .map_err(|error| Failure::Sentence(error.to_string()))?;
     let verdict = verdict.map(|witness| view.printed(witness, question.witness_jobs_max));
     let witness = if let Verdict::Schedulable(witness) = &verdict { Some(witness) } else { None };
     part.sections.extend(view.copies(question.limits.effort, witness));
@@ -87,7 +88,7 @@ pub(super) fn judged(question: &Question<'_>, file: &TaskSystem) -> Result<Outco
             let late = Overload { task: view.order[late.task], ..late };
             refusal(&file.set, &late, CRITICAL)
         }
-        Verdict::Unsupported(why) => Answer::Unsupported(view.why(&why, question.limits.effort)),
+        Verdict::Unsupported(_) => Answer::Unsupported(view.why(question.limits.effort)),
     };
     part.numbers.extend(view.hiding(None));
     Ok(part.finish(answer, Vec::new(), no_witness()))
@@ -213,12 +214,7 @@ impl<'a> View<'a> {
         self.cores.iter().enumerate().flat_map(one)
     }
 
-    fn why(&self, why: &Unsupported, effort: Effort) -> String {
-        if let Unsupported::RefreshContradiction(violation) = why {
-            return format!(
-                "a defect of memtint: the analysis says yes, and the checker refuses the timeline: {violation}"
-            );
-        }
+    fn why(&self, effort: Effort) -> String {
         let proofs = server_proofs(&self.system, effort, self.events_max);
         let failed = self.places().filter_map(|(core, place, index)| {
             let Unproved::Unknown(why) = proofs[core][place].as_ref().err()? else { return None };
@@ -414,7 +410,7 @@ impl<'a> View<'a> {
         let mut all: Vec<Number> = Vec::new();
         let by_core = |what: &dyn Fn(usize) -> Option<Value>| (0..self.cores.len()).map(what).collect::<Vec<_>>();
         if let Some(witness) = witness {
-            let sum = |of: &dyn Fn(&memtint_sched::crs::Hiding) -> u64| {
+            let sum = |of: &dyn Fn(&memtint_hiding::crs::Hiding) -> u64| {
                 witness.timeline.hiding.iter().flatten().map(of).sum::<u64>()
             };
             let (hidden, unhidden) = (sum(&|own| own.hidden.0), sum(&|own| own.unhidden.0));

@@ -7,7 +7,7 @@
 //! are shortened, down to `D + c`, with which whatever the optimizer admits passes.
 
 use memtint_analysis::TaskSystem;
-use memtint_sched::crs::{Admission, Choice, Optimum, Refresh, Space, optimize};
+use memtint_hiding::crs::{Admission, Choice, Optimum, Refresh, Space, optimize};
 use memtint_sched::{Effort, TaskSet, Unsupported};
 use memtint_units::Picoseconds;
 

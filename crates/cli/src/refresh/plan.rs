@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_analysis::{Color, Inside, Memory, ServerSpec, TaskSystem};
-use memtint_refresh::BEYOND_STANDARD;
-use memtint_sched::crs::{
+use memtint_hiding::crs::{
     Admission, Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, judge, optimize, partition,
 };
-use memtint_sched::cyclic::{Answer, Frames, Solution};
+use memtint_hiding::cyclic::{Answer, Frames, Solution};
+use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::{AnalysisLimits, Density, Effort, Unsupported};
 use memtint_system::{SystemError, Verb};
 use memtint_units::Picoseconds;
@@ -394,7 +394,8 @@ pub(crate) fn find_servers(
         let plan_of = |best: &Best| servers_of(file, colors.clone(), best, wanted, &searched, phases.len());
         let passes = |best: &Best| {
             let system = plan_of(best).file.system();
-            system.is_ok_and(|system| judge(&system, effort, limits.candidate_events_max).is_schedulable())
+            let verdict = system.map(|system| judge(&system, effort, limits.candidate_events_max));
+            verdict.is_ok_and(|verdict| verdict.is_ok_and(|verdict| verdict.is_schedulable()))
         };
         let found = match copies {
             true => copies::best(file, &copied, &space, effort, &passes),

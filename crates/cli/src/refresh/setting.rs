@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use memtint_analysis::{Inside, TaskSystem};
+use memtint_hiding::crs::Density;
 use memtint_refresh::{Caches, Options, Prepared, Scheme};
-use memtint_sched::crs::Density;
 use memtint_sim::Watch as _;
 use memtint_system::{ServerPolicy, SystemFile, Verb, used};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use memtint_hiding::crs::Density;
 use memtint_refresh::Scheme;
-use memtint_sched::crs::Density;
 use memtint_sim::Watch as _;
 use serde_json::json;
 

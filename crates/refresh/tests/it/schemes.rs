@@ -1,9 +1,9 @@
 //! Do tasks fare in each scheme as the analysis of that scheme says, and is it seen when a scheme does not keep its promise?
 
 use memtint_analysis::{Inside, TaskSystem};
+use memtint_hiding::crs::Density;
+use memtint_hiding::cyclic::{Answer, Limits, color};
 use memtint_refresh::{Bound, Caches, Options, Outcome, Prepared, RefreshError, Scheme, compare};
-use memtint_sched::crs::Density;
-use memtint_sched::cyclic::{Answer, Limits, color};
 use memtint_sim::Ran;
 use memtint_units::Picoseconds;
 

@@ -4,7 +4,7 @@ use super::{OfTasks, count, ms, ms_text, yes};
 use crate::answer::{Found, Results};
 use crate::error::ReproduceError;
 use crate::figure::Is;
-use memtint_sched::cyclic::{
+use memtint_hiding::cyclic::{
     Answer, ColorSet, Executive, FrameReport, Frames, Limits, Note, Placement, Problem, Refused, Unanswered,
     available_colors, check_executive, color, fewest_slices, frame_candidates, judge_frame, place, place_given,
     place_then_avoid,

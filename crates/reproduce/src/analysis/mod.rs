@@ -12,7 +12,8 @@ use crate::expand::{fill, items, named};
 use crate::figure::{Analysis, Figure, Is, Method, PrintedForm, lay};
 use memory::Memory;
 use memtint_analysis::TaskSystem;
-use memtint_sched::{Form, SchedError};
+use memtint_hiding::HidingError;
+use memtint_sched::Form;
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -177,8 +178,8 @@ impl OfTasks {
     }
 
     /// The analysis refuses the set: not a no.
-    fn refused(&self, error: SchedError) -> ReproduceError {
-        ReproduceError::Analysis { analysis: self.place.clone(), error }
+    fn refused(&self, error: impl Into<HidingError>) -> ReproduceError {
+        ReproduceError::Analysis { analysis: self.place.clone(), error: error.into() }
     }
 
     fn task(&self, index: usize) -> &str {

@@ -5,7 +5,7 @@ use crate::answer::{Found, Results};
 use crate::error::ReproduceError;
 use crate::figure::Is;
 use memtint_analysis::Inside;
-use memtint_sched::crs::{
+use memtint_hiding::crs::{
     Admission, Inner, Server, ServerPair, Space, System, Timeline, What, algorithm_8, check_timeline, judge, optimize,
     periodic_capacity_bound, printed_responses, server_responses, timeline, total_utilization, utilization_bound,
     within_utilization_bound,
@@ -99,7 +99,8 @@ impl OfTasks {
 
     pub(super) fn crs(&self, found: &mut Results) -> Result<(), ReproduceError> {
         let (system, limits) = (self.file.system()?, AnalysisLimits::default());
-        found.insert("schedulable".to_owned(), answered(&judge(&system, limits.effort, limits.events_max)));
+        let verdict = judge(&system, limits.effort, limits.events_max).map_err(|error| self.refused(error))?;
+        found.insert("schedulable".to_owned(), answered(&verdict));
         let shown = timeline(&system, limits.events_max);
         found.insert("whole".to_owned(), yes(shown.whole));
         found.insert("hyperperiod ms".to_owned(), ms_of(&Ratio::from_integer(shown.hyperperiod.clone())));

@@ -2,7 +2,7 @@
 
 use crate::figure::Method;
 use memtint_analysis::TaskSystem;
-use memtint_sched::cyclic::ColorSet;
+use memtint_hiding::cyclic::ColorSet;
 use memtint_units::Picoseconds;
 use serde::Deserialize;
 use std::collections::BTreeMap;

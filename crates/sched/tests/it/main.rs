@@ -3,13 +3,6 @@
 mod banks;
 mod bounds;
 mod common;
-mod crs;
-mod crs_copies;
-mod crs_optimum;
-mod crs_partition;
-mod crs_simulation;
-mod cyclic;
-mod cyclic_random;
 mod edf;
 mod fixed;
 mod interference;

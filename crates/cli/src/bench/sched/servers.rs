@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::hint::black_box;
 
-use memtint_sched::crs::{
+use memtint_hiding::crs::{
     Admission, Algorithm7, Inner, Kind, Optimum, Refresh, Space, algorithm_7, burst, exhaustive, optimize,
 };
 use memtint_sched::{Density, Effort, Form, RankOrder, TaskSet, TaskSpec, Unsupported};

@@ -6,7 +6,7 @@
 use super::machine::{Dispatch, Machine, Scheme, run, words};
 use super::servers::{dispatch, refresh, serve, tasks};
 use super::sets::shuffled;
-use memtint_sched::crs::{Copied, Core, Kind, Server, System, judge};
+use memtint_hiding::crs::{Copied, Core, Kind, Server, System, judge};
 use memtint_sched::{Effort, Policy, Preemption, Priorities, TaskSet, TaskSpec, Verdict};
 use memtint_sim::scenario::{ScenarioFile, Time};
 use memtint_units::Picoseconds as Ps;
@@ -72,7 +72,7 @@ struct Counts {
 fn confront(random: &mut Random, machine: &Machine, counts: &mut Counts) {
     let Some(system) = system(random, machine) else { return };
     counts.systems += 1;
-    let Verdict::Schedulable(witness) = judge(&system, EFFORT, JUDGED_EVENTS) else { return };
+    let Verdict::Schedulable(witness) = judge(&system, EFFORT, JUDGED_EVENTS).unwrap() else { return };
     counts.yes += 1;
     let (tasks, places) = tasks(&system, machine);
     let servers = &system.cores()[0].servers;

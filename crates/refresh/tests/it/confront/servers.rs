@@ -9,7 +9,7 @@
 
 use super::machine::{CYCLE_PS, Dispatch, Locks, Machine, Scheme, is_late_by, run, words};
 use super::sets::Own;
-use memtint_sched::crs::{Core, Inner, Kind, RankGroup, Refresh, Server, System, Timeline, What, judge, timeline};
+use memtint_hiding::crs::{Core, Inner, Kind, RankGroup, Refresh, Server, System, Timeline, What, judge, timeline};
 use memtint_sched::{Effort, TaskSet, TaskSpec, Verdict};
 use memtint_sim::scenario::{ScenarioFile, ServerSection, Time};
 use memtint_sim::{ServerKind, ServerScheduling};
@@ -231,7 +231,7 @@ fn confront(random: &mut Random, machine: &Machine, counts: &mut Counts) {
     let servers = &system.cores()[0].servers;
     let (tasks, places) = tasks(&system, machine);
     let dispatch = dispatch(&system, &places);
-    let verdict = judge(&system, EFFORT, JUDGED_EVENTS);
+    let verdict = judge(&system, EFFORT, JUDGED_EVENTS).unwrap();
     let timeline = timeline(&system, EVENTS);
 
     // As the timeline has it: everything begins at 0.
@@ -272,7 +272,7 @@ fn confront(random: &mut Random, machine: &Machine, counts: &mut Counts) {
         }
         Verdict::Unschedulable(late) if seen[late.task].misses > 0 => counts.no[0] += 1,
         Verdict::Unschedulable(late) => {
-            let end = memtint_sched::crs::timeline(&system, JUDGED_EVENTS).window.0;
+            let end = memtint_hiding::crs::timeline(&system, JUDGED_EVENTS).window.0;
             if is_late_by(&scenario, end, machine.locks.period, |task| task == late.task) {
                 counts.no[1] += 1;
             } else {

@@ -2,7 +2,7 @@
 
 use super::machine::{CYCLE_PS, Dispatch, Machine, Scheme, run, words};
 use super::sets::Own;
-use memtint_sched::cyclic::{
+use memtint_hiding::cyclic::{
     Answer, Footprint, Frames, Limits, Memory, Problem, RankOrder, Sharing, Slicing, Solution, color,
 };
 use memtint_sched::{TaskSet, TaskSpec};

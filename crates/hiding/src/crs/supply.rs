@@ -17,8 +17,8 @@
 //! less the losses of all that can meet the window. Nothing here uses a phase.
 
 use crate::crs::model::{Core, Kind, System};
-use crate::form::Form;
-use crate::verdict::{Unsupported, WINDOW_MAX};
+use memtint_sched::parts::WINDOW_MAX;
+use memtint_sched::{Form, Unsupported};
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
 use num_rational::Ratio;

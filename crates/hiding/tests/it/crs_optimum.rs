@@ -1,6 +1,6 @@
 //! Is what the optimizer finds the best of all that the judge proves, refresh phases included?
 
-use memtint_sched::crs::{
+use memtint_hiding::crs::{
     Admission, Inner, Kind, Optimum, Refresh, Space, exhaustive, judge, optimize, saturated_hiding, server_proofs,
 };
 use memtint_sched::{Effort, TaskSet, TaskSpec, Verdict};
@@ -69,7 +69,7 @@ fn nothing_that_is_proved_costs_less() {
         };
         let system = space.system(&tasks, &best.choice).unwrap();
         assert!(server_proofs(&system, Effort::default(), EVENTS_MAX).iter().flatten().all(Result::is_ok));
-        let verdict = judge(&system, Effort::default(), EVENTS_MAX);
+        let verdict = judge(&system, Effort::default(), EVENTS_MAX).unwrap();
         assert!(matches!(verdict, Verdict::Schedulable(_)), "round {round}: {tasks:?} {space:?} {verdict:?}");
         let (hiding, span) = saturated_hiding(&system, 0, 10_000).unwrap();
         let lost = hiding.iter().map(|own| BigUint::from(own.unhidden.0)).sum::<BigUint>();

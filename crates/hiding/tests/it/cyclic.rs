@@ -1,6 +1,7 @@
 //! Does chapter 4 come out as published, where it can, and as its errata say, where it cannot?
 
-use memtint_sched::cyclic::{
+use memtint_hiding::HidingError;
+use memtint_hiding::cyclic::{
     Answer, Class, ColorSet, Cut, Density, Fault, Footprint, Frames, Limits, Memory, Note, Placement, Problem,
     RankOrder, Refused, Refutation, Sharing, Slicing, Unanswered, available_colors, break_even_bytes, check_executive,
     class, color, copy_pays, copy_time, fewest_slices, frame_candidates, fuse, judge_frame, long_task_bound, place,
@@ -51,7 +52,7 @@ fn load(placement: &Placement) -> u64 {
     placement.portions.iter().map(|portion| portion.time.0).sum::<u64>() / ms(1).0
 }
 
-fn solved(problem: &Problem, limits: Limits) -> Box<memtint_sched::cyclic::Solution> {
+fn solved(problem: &Problem, limits: Limits) -> Box<memtint_hiding::cyclic::Solution> {
     match color(problem, limits) {
         Answer::Schedulable(solution) => solution,
         other => panic!("{other:?}"),
@@ -236,7 +237,7 @@ fn the_copy_of_table_4_6_runs_and_is_checked() {
     assert_eq!((checked.copies, checked.jobs, checked.idle), (1, 48, ms(12)));
     assert!(checked.switches >= 2, "there and back");
     // In the frame at 240 ms, of color 7, only the copy can run.
-    let there = |slot: &&memtint_sched::cyclic::Slot| slot.id.task == 0 && executive.frame(slot) == 30;
+    let there = |slot: &&memtint_hiding::cyclic::Slot| slot.id.task == 0 && executive.frame(slot) == 30;
     assert!(executive.slots.iter().filter(there).all(|slot| slot.instance == 1));
     // With one instance each it is the flow with these colors taken out; compress in color 1, which Table 4.5 does not give
     // it, has too few frames left.
@@ -385,7 +386,7 @@ fn bursts_have_to_fit() {
     }
     let memory = Memory::new(ms(64), 8, Ps::from_ns(1000), RankOrder::Parallel).unwrap();
     let refused = Problem::new(set, memory, Frames::plain(ms(8)), vec![Footprint::default(); 3]).unwrap_err();
-    assert!(matches!(refused, SchedError::Frames { refused: Refused::Burst { .. }, .. }), "{refused}");
+    assert!(matches!(refused, HidingError::Frames { refused: Refused::Burst { .. }, .. }), "{refused}");
 }
 
 #[test]
@@ -495,10 +496,10 @@ fn nonsense_is_refused() {
     }
     let long = TaskSet::new([TaskSpec::new("A", Ps(1_000_000_007), Ps(1)), TaskSpec::new("B", Ps(998_244_353), Ps(1))]);
     let error = Problem::new(long.unwrap(), memory(), Frames::plain(ms(8)), vec![Footprint::default(); 2]).unwrap_err();
-    assert!(matches!(error, SchedError::Hyperperiod { .. }), "{error}");
+    assert!(matches!(error, HidingError::Tasks(SchedError::Hyperperiod { .. })), "{error}");
     let tiny = Frames { size: Ps(1000), color: ms(8) };
     let error = Problem::new(set(&[(8, 1)]), memory(), tiny, vec![Footprint::default()]).unwrap_err();
-    assert!(matches!(error, SchedError::Cycle { .. }), "{error}");
+    assert!(matches!(error, HidingError::Cycle { .. }), "{error}");
     assert!(Memory::new(ms(64), 0, Ps(1), RankOrder::Parallel).is_err());
     assert!(Memory::new(Ps(63), 8, Ps(1), RankOrder::Parallel).is_err());
     assert!(Memory::new(ms(64), 8, Ps(0), RankOrder::Parallel).is_err());
@@ -557,7 +558,7 @@ fn the_checker_refuses_by_name() {
     let problem = problem(&[(16, 12), (32, 4)], 8);
     let right = solved(&problem, Limits::default()).executive;
     assert!(right.copies() > 0 && right.extra_slices() > 0);
-    let refused = |change: &dyn Fn(&mut memtint_sched::cyclic::Executive)| {
+    let refused = |change: &dyn Fn(&mut memtint_hiding::cyclic::Executive)| {
         let mut wrong = right.clone();
         change(&mut wrong);
         check_executive(&problem, &wrong).unwrap_err()
@@ -625,7 +626,7 @@ fn textbook_executives_have_no_colors() {
     assert_eq!(check_executive(&problem, &solution.executive), Ok(solution.checked));
     assert_eq!((solution.executive.copies(), solution.checked.jobs), (0, 5 + 4 + 1 + 1));
     assert_eq!(solution.executive.extra_slices(), 0);
-    let frame = |slot: &memtint_sched::cyclic::Slot| solution.executive.frame(slot);
+    let frame = |slot: &memtint_hiding::cyclic::Slot| solution.executive.frame(slot);
     assert!(solution.executive.slots.iter().all(|slot| frame(slot) < 10), "{solution:?}");
     // Private or shared makes no difference, because no task has data.
     let private = problem.clone().sharing(Sharing::Private);
@@ -635,5 +636,5 @@ fn textbook_executives_have_no_colors() {
     assert!(!color(&Problem::textbook(full.clone(), ms(2)).unwrap(), Limits::default()).is_schedulable());
     assert!(color(&Problem::textbook(full.clone(), ms(1)).unwrap(), Limits::default()).is_schedulable());
     let error = Problem::textbook(full, ms(5)).unwrap_err().to_string();
-    assert!(error.contains("Fusion"), "{error}");
+    assert!(error.contains("a multiple of the frame"), "{error}");
 }

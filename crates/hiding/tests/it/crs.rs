@@ -1,14 +1,15 @@
 //! Do the formulas and algorithms of the Colored Refresh Server give what was computed for them, and the examples what is right?
 
-use memtint_sched::crs::{
+use memtint_hiding::HidingError;
+use memtint_hiding::crs::{
     Admission, Algorithm7, Core, Density, Form, Inner, Kind, RankOrder, Refresh, Server, ServerPair, Space, System,
     TimelineViolation, What, algorithm_7, algorithm_8, auto_refresh_response, burst, check_timeline, exhaustive, judge,
     optimize, periodic_capacity_bound, printed_responses, saturated_hiding, server_proofs, server_responses, supplies,
     timeline, total_utilization, utilization_bound, within_utilization_bound,
 };
 use memtint_sched::{
-    Cause, Effort, PeriodicResource, SchedError, Supply, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase,
-    schedulable_on, worst_response_edf,
+    Cause, Effort, PeriodicResource, Supply, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, schedulable_on,
+    worst_response_edf,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -86,8 +87,8 @@ fn systems_are_refused_by_field() {
     let build = |refresh: Refresh, servers: Vec<Server>| System::new(8, refresh, vec![Core { servers }]);
     let one = |group, period, budget| vec![server(group, us(period), us(budget), &tasks, Inner::Edf)];
     assert!(build(good.clone(), one(0, 10, 10)).is_ok());
-    let field = |found: Result<System, SchedError>| match found.unwrap_err() {
-        SchedError::Crs { field, .. } => field,
+    let field = |found: Result<System, HidingError>| match found.unwrap_err() {
+        HidingError::Server { field, .. } => field,
         other => panic!("{other}"),
     };
     assert_eq!(field(build(good.clone(), one(2, 10, 10))), "group of a server");
@@ -214,13 +215,13 @@ fn the_example_of_the_dissertation_does_not_pass_and_another_does() {
         assert!(verdict.is_unschedulable());
     }
     // Nor does the sharper supply admit it, though no job is late when all phases are 0: neither a yes nor a no.
-    let verdict = judge(&printed, Effort::default(), 100_000);
+    let verdict = judge(&printed, Effort::default(), 100_000).unwrap();
     assert!(matches!(verdict, Verdict::Unsupported(Unsupported::Inconclusive { .. })), "{verdict:?}");
     assert!(check_timeline(&printed, &timeline(&printed, 100_000)).is_ok());
     // Servers of 0.55 and 1 of 1 ms pass at every density up to 8 Gb, whatever the phases.
     for density in [Density::Gb1, Density::Gb2, Density::Gb4, Density::Gb8] {
         let passes = example([(1000, 550), (1000, 1000)], delta(density));
-        let verdict = judge(&passes, Effort::default(), 100_000);
+        let verdict = judge(&passes, Effort::default(), 100_000).unwrap();
         let Verdict::Schedulable(witness) = verdict else { panic!("{density:?}: {verdict:?}") };
         assert_eq!(witness.accepted.refreshes, [2, 2, 2, 2, 3, 3, 3, 3]);
         for (bound, seen) in witness.proof.cores[0].iter().zip(&witness.accepted.responses[0]) {
@@ -242,7 +243,7 @@ fn the_servers_of_table_5_2_do_not_pass_and_others_do() {
     assert_eq!((late.window_ps, late.demand_ps), (us(40_000).0.into(), us(14_800).0.into()));
     let published = |density| table_5_2_on([(4000, 2400), (4000, 1600)], delta(density));
     assert!(matches!(
-        judge(&published(Density::Gb2), Effort::default(), 100_000),
+        judge(&published(Density::Gb2), Effort::default(), 100_000).unwrap(),
         Verdict::Unsupported(Unsupported::Inconclusive { .. })
     ));
     // Requirement (2) holds with equality, and so fails with any lock time.
@@ -253,14 +254,14 @@ fn the_servers_of_table_5_2_do_not_pass_and_others_do() {
     let locked = System::new(8, refresh, exactly.cores().to_vec()).unwrap();
     assert!(total_utilization(&locked, 0) > ratio(1, 1));
     // From 16 Gb on jobs are late in a schedule that can happen: a no, with its window.
-    let Verdict::Unschedulable(late) = judge(&published(Density::Gb16), Effort::default(), 100_000) else {
+    let Verdict::Unschedulable(late) = judge(&published(Density::Gb16), Effort::default(), 100_000).unwrap() else {
         panic!("16 misses were computed")
     };
     let Cause::Supply(supplied) = late.cause else { panic!("a supply") };
     assert!(Ratio::from_integer(late.demand_ps) > supplied);
     // Shorter periods pass at 2 Gb, with all phases and with sporadic tasks.
     let passes = table_5_2_on([(200, 118), (200, 200)], delta(Density::Gb2));
-    let verdict = judge(&passes, Effort::default(), 1_000_000);
+    let verdict = judge(&passes, Effort::default(), 1_000_000).unwrap();
     assert!(verdict.is_schedulable(), "{verdict:?}");
 }
 
@@ -336,7 +337,7 @@ fn algorithm_7_as_printed_and_corrected() {
     let corrected = algorithm_7(&tasks, &second, &space(Inner::Edf), Form::Corrected, Effort::default()).unwrap();
     let Algorithm7::Best(Some(best)) = corrected else { panic!("{corrected:?}") };
     let system = space(Inner::Edf).system(&tasks, &best.choice).unwrap();
-    assert!(judge(&system, Effort::default(), 1000).is_schedulable());
+    assert!(judge(&system, Effort::default(), 1000).unwrap().is_schedulable());
     let (hiding, span) = saturated_hiding(&system, 0, 1000).unwrap();
     assert_eq!(best.unhidden, ratio(hiding.iter().map(|own| own.unhidden.0).sum(), span.0));
     // Refused with the number beyond the bound.
@@ -376,7 +377,7 @@ fn the_optimizer_finds_what_trying_everything_finds() {
         for second in [None, Some(&given[..])] {
             let all = exhaustive(&tasks, second, &space, Admission::Supply, Effort::default()).unwrap();
             let quick = optimize(&tasks, second, &space, Admission::Supply, Effort::default()).unwrap();
-            let cost = |found: &Option<memtint_sched::crs::Optimum>| found.as_ref().map(|best| best.unhidden.clone());
+            let cost = |found: &Option<memtint_hiding::crs::Optimum>| found.as_ref().map(|best| best.unhidden.clone());
             assert_eq!(cost(&quick), cost(&all), "round {round}: {tasks:?} {space:?}");
             let Some(best) = quick else {
                 refused += 1;
@@ -385,7 +386,7 @@ fn the_optimizer_finds_what_trying_everything_finds() {
             admitted += 1;
             costly += u64::from(best.unhidden > ratio(0, 1));
             let system = space.system(&tasks, &best.choice).unwrap();
-            assert!(judge(&system, Effort::default(), 10_000).is_schedulable());
+            assert!(judge(&system, Effort::default(), 10_000).unwrap().is_schedulable());
             let (hiding, span) = saturated_hiding(&system, 0, 10_000).unwrap();
             assert_eq!(best.unhidden, ratio(hiding.iter().map(|own| own.unhidden.0).sum(), span.0));
         }
@@ -399,13 +400,13 @@ fn the_checker_sees_what_is_wrong() {
     let system = example([(4000, 2000), (4000, 4000)], delta(Density::Gb2));
     let right = timeline(&system, 100_000);
     assert!(check_timeline(&system, &right).is_ok());
-    let refused = |change: &dyn Fn(&mut memtint_sched::crs::Timeline)| {
+    let refused = |change: &dyn Fn(&mut memtint_hiding::crs::Timeline)| {
         let mut wrong = right.clone();
         change(&mut wrong);
         check_timeline(&system, &wrong).unwrap_err()
     };
     // A task of the first group at 32 ms, when its ranks are refreshed.
-    let in_lock = |wrong: &mut memtint_sched::crs::Timeline| {
+    let in_lock = |wrong: &mut memtint_hiding::crs::Timeline| {
         let run = wrong.runs.iter_mut().find(|run| run.end > us(32_000)).unwrap();
         run.what = What::Job { server: 0, task: 0, job: 2 };
     };
@@ -415,7 +416,7 @@ fn the_checker_sees_what_is_wrong() {
     let short = refused(&|wrong| wrong.bursts[2].end.0 -= 1);
     assert!(matches!(short, TimelineViolation::Retention { .. }), "{short}");
     assert!(matches!(refused(&|wrong| wrong.bursts.truncate(1)), TimelineViolation::Retention { .. }));
-    let first = |wrong: &memtint_sched::crs::Timeline| {
+    let first = |wrong: &memtint_hiding::crs::Timeline| {
         wrong.runs.iter().position(|run| matches!(run.what, What::Job { .. })).unwrap()
     };
     let missing = refused(&|wrong| {
@@ -454,7 +455,7 @@ fn fifty_tasks_get_servers() {
         .unwrap()
         .expect("a choice");
     let system = space.system(&tasks, &best.choice).unwrap();
-    assert!(judge(&system, Effort::default(), 200_000).is_schedulable());
+    assert!(judge(&system, Effort::default(), 200_000).unwrap().is_schedulable());
     assert!(supplies(&system, 0).iter().all(|supply| supply.rate() > Ratio::from_integer(0.into())));
 }
 

@@ -1,13 +1,10 @@
 //! Periodic capacity bound and utilization bound of a server (Pan 2018, 5.3.7).
 
-use crate::bounds::resource_bound;
-use crate::edf::Demand;
-use crate::fixed::{Preemption, Priorities};
-use crate::form::Form;
-use crate::resource::{PeriodicResource, Supply, smallest_budget};
-use crate::schedule::Policy;
-use crate::task::{TIME_MAX, TaskSet};
-use crate::verdict::{Effort, Steps, Unsupported, Verdict, window};
+use memtint_sched::parts::{Demand, Steps, window};
+use memtint_sched::{
+    Effort, Form, PeriodicResource, Policy, Preemption, Priorities, Supply, TIME_MAX, TaskSet, Unsupported, Verdict,
+    resource_bound, smallest_budget,
+};
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
 use num_rational::Ratio;
@@ -72,7 +69,7 @@ pub fn periodic_capacity_bound(
 
 fn implicit(set: &TaskSet) -> Result<(), Unsupported> {
     let other =
-        |task: &crate::task::Task| task.deadline() != task.period() || task.jitter().0 > 0 || task.blocking().0 > 0;
+        |task: &memtint_sched::Task| task.deadline() != task.period() || task.jitter().0 > 0 || task.blocking().0 > 0;
     match set.tasks().iter().position(other) {
         Some(task) => {
             let needs = "a deadline that is the period, no jitter, no blocking";

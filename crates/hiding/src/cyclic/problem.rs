@@ -2,10 +2,8 @@
 
 use crate::cyclic::frames::{Frames, Memory};
 use crate::cyclic::{Fault, judge_frame};
-use crate::error::SchedError;
-use crate::form::Form;
-use crate::ranks::RankOrder;
-use crate::task::{TIME_MAX, TaskSet};
+use crate::error::HidingError;
+use memtint_sched::{Form, RankOrder, SchedError, TIME_MAX, TaskSet};
 use memtint_units::Picoseconds;
 use num_integer::Integer;
 use std::fmt;
@@ -181,42 +179,42 @@ impl Problem {
     ///
     /// # Errors
     ///
-    /// [`SchedError::Frames`] when rules refuse the frames, with the first refusal ([`judge_frame`], corrected; of rule (3)
+    /// [`HidingError::Frames`] when rules refuse the frames, with the first refusal ([`judge_frame`], corrected; of rule (3)
     /// nothing is asked here, because a window without a frame is a no and not a mistake);
-    /// [`SchedError::Footprints`] when there is not one footprint for each task, or one of zero ranks;
-    /// [`SchedError::Hyperperiod`] when the cycle does not fit; [`SchedError::Cycle`] when it has more than 65 536 frames or
-    /// windows more than 4 194 304 together; [`SchedError::Memory`] for more than 64 colors.
+    /// [`HidingError::Footprints`] when there is not one footprint for each task, or one of zero ranks;
+    /// [`SchedError::Hyperperiod`] when the cycle does not fit; [`HidingError::Cycle`] when it has more than 65 536 frames or
+    /// windows more than 4 194 304 together; [`HidingError::Memory`] for more than 64 colors.
     pub fn new(
         set: TaskSet,
         memory: Memory,
         frames: Frames,
         footprints: Vec<Footprint>,
-    ) -> Result<Problem, SchedError> {
+    ) -> Result<Problem, HidingError> {
         let report = judge_frame(&set, &memory, frames, Form::Corrected);
         let matters = |refused: &&super::Refused| !matches!(refused, super::Refused::WholeFrame { .. });
         if let Some(&refused) = report.refused.iter().find(matters) {
-            return Err(SchedError::Frames { size: frames.size, color: frames.color, refused });
+            return Err(HidingError::Frames { size: frames.size, color: frames.color, refused });
         }
         if footprints.len() != set.tasks().len() || footprints.iter().any(|own| own.ranks == 0) {
             let ranks = footprints.iter().map(|own| own.ranks).collect();
-            return Err(SchedError::Footprints { ranks, tasks: set.tasks().len() });
+            return Err(HidingError::Footprints { ranks, tasks: set.tasks().len() });
         }
         let colors = memory.retention().0 / frames.color.0;
         if colors > 64 {
             let accepted = "64 or fewer".to_owned();
-            return Err(SchedError::Memory { field: "colors", found: colors.to_string(), accepted });
+            return Err(HidingError::Memory { field: "colors", found: colors.to_string(), accepted });
         }
         let exact = set.hyperperiod().lcm(&memory.retention().0.into());
         let cycle = match u64::try_from(&exact) {
             Ok(fits) if fits <= TIME_MAX.0 => fits,
-            _ => return Err(SchedError::Hyperperiod { found: exact.to_string(), most: TIME_MAX.0 }),
+            _ => return Err(SchedError::Hyperperiod { found: exact.to_string(), most: TIME_MAX.0 }.into()),
         };
         let pairs =
             set.tasks().iter().map(|own| (cycle / own.period().0).saturating_mul(own.deadline().0 / frames.size.0 + 1));
         let pairs = pairs.fold(0, u64::saturating_add);
         if cycle / frames.size.0 > FRAMES_MAX || pairs > PAIRS_MAX {
             let (frames, frames_max, pairs_max) = (cycle / frames.size.0, FRAMES_MAX, PAIRS_MAX);
-            return Err(SchedError::Cycle { frames, frames_max, pairs, pairs_max });
+            return Err(HidingError::Cycle { frames, frames_max, pairs, pairs_max });
         }
         let slice = Picoseconds(0);
         let (sharing, slicing) = (Sharing::default(), Slicing::default());
@@ -230,7 +228,7 @@ impl Problem {
     /// can be asked of it, it has a memory of one rank in which no task has data, refreshed once in a cycle.
     ///
     /// ```
-    /// use memtint_sched::cyclic::{Answer, Limits, Problem, color};
+    /// use memtint_hiding::cyclic::{Answer, Limits, Problem, color};
     /// use memtint_sched::{TaskSet, TaskSpec};
     /// use memtint_units::Picoseconds;
     ///
@@ -238,13 +236,13 @@ impl Problem {
     /// let set = TaskSet::new([TaskSpec::new("a", ms(4), ms(1)), TaskSpec::new("b", ms(5), ms(2)), TaskSpec::new("c", ms(20), ms(1))])?;
     /// let problem = Problem::textbook(set, ms(2))?;
     /// assert!(color(&problem, Limits::default()).is_schedulable());
-    /// # Ok::<(), memtint_sched::SchedError>(())
+    /// # Ok::<(), memtint_hiding::HidingError>(())
     /// ```
     ///
     /// # Errors
     ///
     /// As [`Problem::new`]; [`SchedError::Hyperperiod`] too.
-    pub fn textbook(set: TaskSet, size: Picoseconds) -> Result<Problem, SchedError> {
+    pub fn textbook(set: TaskSet, size: Picoseconds) -> Result<Problem, HidingError> {
         let cycle = set.hyperperiod_time()?;
         let memory = Memory::new(cycle, 1, Picoseconds(1), RankOrder::Parallel)?;
         let footprints = vec![Footprint::default(); set.tasks().len()];
@@ -257,11 +255,11 @@ impl Problem {
     ///
     /// # Errors
     ///
-    /// [`SchedError::Memory`] when it exceeds [`TIME_MAX`].
-    pub fn slice_cost(mut self, cost: Picoseconds) -> Result<Problem, SchedError> {
+    /// [`HidingError::Memory`] when it exceeds [`TIME_MAX`].
+    pub fn slice_cost(mut self, cost: Picoseconds) -> Result<Problem, HidingError> {
         if cost > TIME_MAX {
             let accepted = format!("0 to {TIME_MAX}");
-            return Err(SchedError::Memory { field: "slice cost", found: cost.to_string(), accepted });
+            return Err(HidingError::Memory { field: "slice cost", found: cost.to_string(), accepted });
         }
         self.slice = cost;
         Ok(self)
@@ -343,7 +341,7 @@ impl Problem {
 
     /// Why the methods here do not answer.
     pub(crate) fn unanswered(&self) -> Option<Unanswered> {
-        let needs = |(task, own): (usize, &crate::task::Task)| {
+        let needs = |(task, own): (usize, &memtint_sched::Task)| {
             let late = (own.deadline() > own.period()).then_some("a deadline not after the next arrival");
             let blocked = (own.blocking().0 > 0).then_some("no blocking");
             let huge = (self.colors_needed(task) >= self.colors())

@@ -6,11 +6,9 @@ use crate::crs::pattern::{Exact, Pattern, Short};
 use crate::crs::supply::{ServerSupply, inconclusive, plain, server_responses, supplies};
 use crate::crs::timeline::{Record, Timeline, What, record};
 use crate::crs::timeline_check::{TimelineAccepted, check_timeline};
-use crate::edf::Demand;
-use crate::fixed::Priorities;
-use crate::schedule::Policy;
-use crate::task::{Task, TaskSet, utilization};
-use crate::verdict::{Cause, Effort, Overload, Steps, Unsupported, Verdict, WINDOW_MAX, window};
+use crate::error::HidingError;
+use memtint_sched::parts::{Demand, Steps, WINDOW_MAX, utilization, window};
+use memtint_sched::{Cause, Effort, Overload, Policy, Priorities, Task, TaskSet, Unsupported, Verdict};
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
 use num_rational::Ratio;
@@ -58,8 +56,12 @@ pub struct Witness {
 /// differ, it becomes [`Unsupported::Phases`]. Where neither is found, the answer is [`Unsupported::Inconclusive`]. Timelines hold at
 /// most about `events_max` events.
 ///
+/// # Errors
+///
+/// [`HidingError::Contradiction`] when the checker refuses the timeline of a yes, which is a defect of one of the two.
+///
 /// ```
-/// use memtint_sched::crs::{Core, Density, Form, Inner, Kind, RankOrder, Refresh, Server, System, burst, judge};
+/// use memtint_hiding::crs::{Core, Density, Form, Inner, Kind, RankOrder, Refresh, Server, System, burst, judge};
 /// use memtint_sched::{Effort, TaskSet, TaskSpec};
 /// use memtint_units::Picoseconds;
 ///
@@ -74,16 +76,16 @@ pub struct Witness {
 /// };
 /// let servers = vec![server(0, us(2000), first), server(1, us(4000), second)];
 /// let system = System::new(8, refresh, vec![Core { servers }])?;
-/// assert!(judge(&system, Effort::default(), 100_000).is_schedulable());
-/// # Ok::<(), memtint_sched::SchedError>(())
+/// assert!(judge(&system, Effort::default(), 100_000)?.is_schedulable());
+/// # Ok::<(), memtint_hiding::HidingError>(())
 /// ```
-pub fn judge(system: &System, effort: Effort, events_max: u64) -> Verdict<Witness> {
-    match prove(system, effort, events_max) {
+pub fn judge(system: &System, effort: Effort, events_max: u64) -> Result<Verdict<Witness>, HidingError> {
+    Ok(match prove(system, effort, events_max) {
         Ok(proof) => {
             let (timeline, _) = record(system, events_max);
             match check_timeline(system, &timeline) {
                 Ok(accepted) => Verdict::Schedulable(Witness { proof, timeline, accepted }),
-                Err(violation) => Verdict::Unsupported(Unsupported::RefreshContradiction(Box::new(violation))),
+                Err(violation) => return Err(HidingError::Contradiction(Box::new(violation))),
             }
         }
         Err(unproved) => match (late(system, events_max), unproved) {
@@ -91,7 +93,7 @@ pub fn judge(system: &System, effort: Effort, events_max: u64) -> Verdict<Witnes
             (None, Unproved::Late(late)) => Verdict::Unschedulable(*late),
             (None, Unproved::Unknown(reason)) => Verdict::Unsupported(reason),
         },
-    }
+    })
 }
 
 /// Why there is no proof for a server.
@@ -274,7 +276,7 @@ pub(super) fn edf_response(
     searched_response(set, index, supply, from, effort).unwrap_or(set.tasks()[index].deadline())
 }
 
-/// Bounds the response time of a task of a set that fits, after Spuri 1996 ([`worst_response_edf`](crate::worst_response_edf())):
+/// Bounds the response time of a task of a set that fits, after Spuri 1996 ([`worst_response_edf`](memtint_sched::worst_response_edf())):
 /// the job whose release is somewhere in a busy period of the server, all others as early as they can be, on the least supply instead of
 /// a whole processor. `None` when the busy period, or the search, is too long.
 fn searched_response(

@@ -21,9 +21,8 @@ use crate::crs::optimum::{Admission, Choice, Optimum, Space, optimize};
 use crate::crs::search::CONFIGURATIONS_MAX;
 use crate::crs::supply::{Plain, PlainRefresh, supply_of};
 use crate::crs::timeline::Saturated;
-use crate::error::SchedError;
-use crate::task::{Task, TaskSet};
-use crate::verdict::{Effort, Unsupported};
+use crate::error::HidingError;
+use memtint_sched::{Effort, SchedError, Task, TaskSet, Unsupported};
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
 use num_rational::Ratio;
@@ -82,7 +81,7 @@ impl Partition {
     /// # Errors
     ///
     /// Those of [`Space::system`], for another set or space.
-    pub fn system(&self, set: &TaskSet, space: &Space) -> Result<System, SchedError> {
+    pub fn system(&self, set: &TaskSet, space: &Space) -> Result<System, HidingError> {
         let mut cores: Vec<Core> = Vec::new();
         for share in &self.cores {
             let own = subset(set, &share.tasks)?;

@@ -23,11 +23,9 @@ use crate::crs::proved::Proving;
 use crate::crs::search::CONFIGURATIONS_MAX;
 use crate::crs::supply::{Plain, PlainRefresh, ServerSupply, supply_of, used};
 use crate::crs::timeline::Saturated;
-use crate::edf::Demand;
-use crate::error::SchedError;
-use crate::fixed::Priorities;
-use crate::task::{Task, TaskSet};
-use crate::verdict::{Effort, Steps, Unsupported};
+use crate::error::HidingError;
+use memtint_sched::parts::{Demand, Steps};
+use memtint_sched::{Effort, Priorities, SchedError, Task, TaskSet, Unsupported};
 use memtint_units::{Picoseconds, spell_picoseconds};
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -57,7 +55,7 @@ impl Space {
     ///
     /// # Errors
     ///
-    /// [`SchedError::Crs`] when there are not two groups, no phases or some at which locked windows meet, when the retention time
+    /// [`HidingError::Server`] when there are not two groups, no phases or some at which locked windows meet, when the retention time
     /// is not a multiple of the unit, or the longest period not 1 to 1000 units.
     pub fn new(
         ranks: u32,
@@ -67,7 +65,7 @@ impl Space {
         period_max: Picoseconds,
         kind: Kind,
         inner: Inner,
-    ) -> Result<Space, SchedError> {
+    ) -> Result<Space, HidingError> {
         let what = || "space of servers".to_owned();
         if refresh.groups.len() != 2 {
             return refuse(what(), "rank groups", refresh.groups.len().to_string(), "2".into());
@@ -130,7 +128,7 @@ impl Space {
     /// # Errors
     ///
     /// Those of [`System::new`] and [`TaskSet::new`], for a choice that is not one of this space and set.
-    pub fn system(&self, set: &TaskSet, choice: &Choice) -> Result<System, SchedError> {
+    pub fn system(&self, set: &TaskSet, choice: &Choice) -> Result<System, HidingError> {
         let mut servers = Vec::new();
         for group in 0..2 {
             let tasks = part(set, &choice.second, group == 1)?;
@@ -241,7 +239,7 @@ pub fn optimize(
 ///
 /// # Errors
 ///
-/// [`SchedError::Crs`], with the number, when there are more than [`CONFIGURATIONS_MAX`] configurations.
+/// [`HidingError::Server`], with the number, when there are more than [`CONFIGURATIONS_MAX`] configurations.
 ///
 /// # Panics
 ///
@@ -252,7 +250,7 @@ pub fn exhaustive(
     space: &Space,
     admission: Admission,
     effort: Effort,
-) -> Result<Option<Optimum>, SchedError> {
+) -> Result<Option<Optimum>, HidingError> {
     let steps = u128::from(space.steps());
     let pairs = steps * (steps + 1) / 2;
     let bits = set.tasks().len().min(100);

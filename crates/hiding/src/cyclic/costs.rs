@@ -1,8 +1,7 @@
 //! Huge, long and short tasks, and what copies cost: sections 4.3.3, 4.3.7 and 4.3.8.
 
 use crate::cyclic::frames::Memory;
-use crate::form::Form;
-use crate::task::Task;
+use memtint_sched::{Form, Task};
 use memtint_units::{ByteSize, Picoseconds};
 use num_bigint::BigUint;
 use num_rational::Ratio;

@@ -22,11 +22,8 @@
 
 use crate::crs::model::{Kind, Refresh};
 use crate::crs::supply::Plain;
-use crate::edf::Demand;
-use crate::fixed::Priorities;
-use crate::schedule::Policy;
-use crate::task::{TaskSet, utilization};
-use crate::verdict::{Steps, Unsupported};
+use memtint_sched::parts::{Demand, Steps, utilization};
+use memtint_sched::{Policy, Priorities, TaskSet, Unsupported};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -314,7 +311,7 @@ impl Pattern {
         load: Ratio<BigUint>,
         steps: &mut Steps,
     ) -> Result<Option<Exact>, Unsupported> {
-        let ahead = |task: &crate::task::Task| {
+        let ahead = |task: &memtint_sched::Task| {
             task.utilization() * BigUint::from(task.period().0.saturating_sub(task.deadline().0))
         };
         let apart = set.tasks().iter().map(ahead).sum::<Ratio<BigUint>>() + BigUint::from(self.behind());
@@ -337,7 +334,7 @@ impl Pattern {
             }
             length = demand.next_deadline(length);
         }
-        Ok(Some(Exact::Fits(set.tasks().iter().map(crate::task::Task::deadline).collect())))
+        Ok(Some(Exact::Fits(set.tasks().iter().map(memtint_sched::Task::deadline).collect())))
     }
 
     fn fixed(&self, set: &TaskSet, priorities: &Priorities, steps: &mut Steps) -> Result<Option<Exact>, Unsupported> {

@@ -1,12 +1,8 @@
 //! Memory, refresh, servers and cores.
 
 use crate::crs::copies::Copied;
-use crate::error::SchedError;
-use crate::fixed::Preemption;
-use crate::form::Form;
-use crate::ranks::{Density, REF_COMMANDS, RankOrder};
-use crate::schedule::Policy;
-use crate::task::{TIME_MAX, TaskSet};
+use crate::error::HidingError;
+use memtint_sched::{Density, Form, Policy, Preemption, REF_COMMANDS, RankOrder, TIME_MAX, TaskSet};
 use memtint_units::Picoseconds;
 
 /// Gives the length of the burst that refreshes a group of so many ranks.
@@ -86,7 +82,7 @@ impl Refresh {
         Picoseconds(apart(first, second).min(apart(second, first)))
     }
 
-    pub(super) fn accepted(&self, ranks: u32) -> Result<(), SchedError> {
+    pub(super) fn accepted(&self, ranks: u32) -> Result<(), HidingError> {
         range("retention", self.retention, 1, TIME_MAX.0)?;
         range("refresh lock", self.lock, 0, self.retention.0)?;
         range("refresh unlock", self.unlock, 0, self.retention.0)?;
@@ -122,7 +118,7 @@ impl Refresh {
     }
 
     /// Locked windows of different groups do not meet, and none is cut by the beginning of time.
-    fn apart(&self) -> Result<(), SchedError> {
+    fn apart(&self) -> Result<(), HidingError> {
         let mut order: Vec<usize> = (0..self.groups.len()).collect();
         order.sort_by_key(|&group| self.groups[group].phase);
         for (place, &group) in order.iter().enumerate() {
@@ -188,9 +184,9 @@ impl System {
     ///
     /// # Errors
     ///
-    /// [`SchedError::Crs`] for a field out of its range, a rank in no group or two, locked windows that meet, and a server of a
+    /// [`HidingError::Server`] for a field out of its range, a rank in no group or two, locked windows that meet, and a server of a
     /// group that does not exist.
-    pub fn new(ranks: u32, refresh: Refresh, cores: Vec<Core>) -> Result<System, SchedError> {
+    pub fn new(ranks: u32, refresh: Refresh, cores: Vec<Core>) -> Result<System, HidingError> {
         refresh.accepted(ranks)?;
         if cores.is_empty() {
             return refuse("system".into(), "cores", "0".into(), "1 or more".into());
@@ -230,10 +226,10 @@ impl System {
     ///
     /// # Errors
     ///
-    /// [`SchedError::Crs`] for a server or task that does not exist or is an instance of two, instances that differ or are of one group, a
+    /// [`HidingError::Server`] for a server or task that does not exist or is an instance of two, instances that differ or are of one group, a
     /// deadline beyond the period, and locks of the two groups that are nearer to each other than a period and a deadline of the task:
     /// then a job may have to copy while one of them is locked.
-    pub fn with_copies(self, copied: Vec<Copied>) -> Result<System, SchedError> {
+    pub fn with_copies(self, copied: Vec<Copied>) -> Result<System, HidingError> {
         for (place, one) in copied.iter().enumerate() {
             one.accepted(&self)?;
             let twice = |other: &Copied| one.instances.iter().any(|&own| other.other(one.core, own).is_some());
@@ -286,7 +282,7 @@ impl System {
     }
 }
 
-fn range(field: &'static str, found: Picoseconds, least: u64, most: u64) -> Result<(), SchedError> {
+fn range(field: &'static str, found: Picoseconds, least: u64, most: u64) -> Result<(), HidingError> {
     if (least..=most).contains(&found.0) {
         return Ok(());
     }
@@ -298,6 +294,6 @@ fn range(field: &'static str, found: Picoseconds, least: u64, most: u64) -> Resu
     )
 }
 
-pub(super) fn refuse<T>(what: String, field: &'static str, found: String, accepted: String) -> Result<T, SchedError> {
-    Err(SchedError::Crs { what, field, found, accepted })
+pub(super) fn refuse<T>(what: String, field: &'static str, found: String, accepted: String) -> Result<T, HidingError> {
+    Err(HidingError::Server { what, field, found, accepted })
 }

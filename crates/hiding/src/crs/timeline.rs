@@ -2,8 +2,8 @@
 
 use crate::crs::model::{Kind, Server, System};
 use crate::crs::supply::{Plain, PlainRefresh};
-use crate::schedule::Policy;
-use crate::verdict::WINDOW_MAX;
+use memtint_sched::Policy;
+use memtint_sched::parts::WINDOW_MAX;
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_integer::Integer;

@@ -1,6 +1,6 @@
 //! Do colors, flow and slices agree with trying everything?
 
-use memtint_sched::cyclic::{
+use memtint_hiding::cyclic::{
     Answer, ColorSet, Cut, Footprint, Frames, Limits, Memory, Problem, RankOrder, Refutation, Sharing, Slicing,
     Unanswered, check_executive, color, fewest_slices, place,
 };
@@ -344,10 +344,10 @@ fn damaged_executives_are_refused() {
 }
 
 /// Each way to choose colors, and each way to choose instances for jobs that are decided on, is among those refuted.
-fn complete(small: &Small, refuted: &[memtint_sched::cyclic::Refuted], most: usize) {
+fn complete(small: &Small, refuted: &[memtint_hiding::cyclic::Refuted], most: usize) {
     for copies in 0..=most {
         for coloring in small.colorings(copies) {
-            let covers = |one: &&memtint_sched::cyclic::Refuted| {
+            let covers = |one: &&memtint_hiding::cyclic::Refuted| {
                 let same = |(task, own): &(usize, Vec<ColorSet>)| {
                     let mut own: Vec<u64> = own.iter().map(|colors| colors.0).collect();
                     own.sort_unstable();
@@ -365,10 +365,10 @@ fn complete(small: &Small, refuted: &[memtint_sched::cyclic::Refuted], most: usi
     }
 }
 
-type Decided = Vec<(memtint_sched::cyclic::JobId, usize)>;
+type Decided = Vec<(memtint_hiding::cyclic::JobId, usize)>;
 
 /// Follows the decisions about instances: at each one, all of them are refuted.
-fn decided(covering: &[&memtint_sched::cyclic::Refuted], so_far: &mut Decided, coloring: &[Vec<u64>]) {
+fn decided(covering: &[&memtint_hiding::cyclic::Refuted], so_far: &mut Decided, coloring: &[Vec<u64>]) {
     if covering.iter().any(|one| one.jobs == *so_far) {
         return;
     }

@@ -59,11 +59,11 @@ mod supply;
 mod timeline;
 mod timeline_check;
 
-pub use crate::form::Form;
-pub use crate::ranks::{Density, RankOrder};
 pub use bounds::{Inner, UtilizationBound, periodic_capacity_bound, utilization_bound, within_utilization_bound};
 pub use copies::Copied;
 pub use decide::{Proof, ServerProof, Unproved, Witness, judge, server_proofs};
+pub use memtint_sched::Form;
+pub use memtint_sched::{Density, RankOrder};
 pub use model::{Core, Kind, RankGroup, Refresh, Server, System, burst};
 pub use optimum::{Admission, Choice, Optimum, Space, exhaustive, optimize};
 pub use partition::{CoreShare, Partition, PartitionLimits, Partitioned, partition};

@@ -5,7 +5,7 @@ use crate::cyclic::flow::{Cut, Placement, route};
 use crate::cyclic::problem::{ColorSet, JobId, Problem, Sharing, Slicing, Unanswered};
 use crate::cyclic::slices::{Slicer, Tuple};
 use crate::cyclic::table::{Executive, has_moments, table};
-use crate::task::TaskSet;
+use memtint_sched::TaskSet;
 
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ const NO_BOUND: u64 = 1 << 48;
 /// the checker accepts of that, counting each slice, is an answer too, again beside a weaker bound.
 ///
 /// ```
-/// use memtint_sched::cyclic::{Answer, Footprint, Frames, Limits, Memory, Problem, RankOrder, color};
+/// use memtint_hiding::cyclic::{Answer, Footprint, Frames, Limits, Memory, Problem, RankOrder, color};
 /// use memtint_sched::{TaskSet, TaskSpec};
 /// use memtint_units::Picoseconds;
 ///
@@ -119,7 +119,7 @@ const NO_BOUND: u64 = 1 << 48;
 /// let problem = Problem::new(set, memory, Frames::plain(ms(8)), vec![Footprint::default(); 2])?;
 /// let Answer::Schedulable(solution) = color(&problem, Limits::default()) else { panic!("it can") };
 /// assert_eq!(solution.executive.copies(), 0);
-/// # Ok::<(), memtint_sched::SchedError>(())
+/// # Ok::<(), memtint_hiding::HidingError>(())
 /// ```
 pub fn color(problem: &Problem, limits: Limits) -> Answer {
     match exact(problem, limits) {
@@ -147,7 +147,7 @@ fn with_margin(problem: &Problem, limits: Limits) -> Option<Solution> {
     let size = problem.frames.size.0;
     for slices in 1..=MARGIN_SLICES_MAX {
         for unit in MARGIN_PARTS.iter().filter(|&&parts| size.is_multiple_of(parts)).map(|parts| size / parts) {
-            let longer = |task: &crate::task::Task| {
+            let longer = |task: &memtint_sched::Task| {
                 let mut spec = task.spec();
                 spec.wcet.0 = (spec.wcet.0 + slices * problem.slice.0).next_multiple_of(unit);
                 spec

@@ -1,6 +1,6 @@
 //! Are tasks put on the fewest cores, and lose the least there?
 
-use memtint_sched::crs::{
+use memtint_hiding::crs::{
     Admission, Density, Form, Inner, Kind, Partition, PartitionLimits, Partitioned, RankOrder, Refresh, Space, burst,
     exhaustive, judge, partition, saturated_hiding,
 };
@@ -82,7 +82,8 @@ fn best(set: &TaskSet, space: &Space) -> Option<(usize, Ratio<BigUint>)> {
 fn kind_of(space: &Space) -> Kind {
     let set = TaskSet::new([TaskSpec::new("a", Ps(9), Ps(1)), TaskSpec::new("b", Ps(9), Ps(1))]).unwrap();
     let (one, phases) = (Ps(1), space.phases()[0]);
-    let choice = memtint_sched::crs::Choice { periods: [one; 2], budgets: [one; 2], phases, second: vec![false, true] };
+    let choice =
+        memtint_hiding::crs::Choice { periods: [one; 2], budgets: [one; 2], phases, second: vec![false, true] };
     space.system(&set, &choice).unwrap().cores()[0].servers[0].kind
 }
 
@@ -91,7 +92,7 @@ fn right(found: &Partition, set: &TaskSet, space: &Space) {
     tasks.sort_unstable();
     assert!(tasks.into_iter().eq(0..set.tasks().len()), "each task once");
     let system = found.system(set, space).unwrap();
-    assert!(judge(&system, Effort::default(), 200_000).is_schedulable());
+    assert!(judge(&system, Effort::default(), 200_000).unwrap().is_schedulable());
     let mut sum = Ratio::from_integer(BigUint::ZERO);
     for core in 0..found.cores.len() {
         let (hiding, span) = saturated_hiding(&system, core, 10_000).unwrap();

@@ -36,12 +36,9 @@
 use crate::crs::decide;
 use crate::crs::model::{Server, System, refuse};
 use crate::crs::supply::{ServerSupply, inconclusive};
-use crate::edf::Demand;
-use crate::error::SchedError;
-use crate::fixed::Priorities;
-use crate::schedule::Policy;
-use crate::task::{Task, TaskSet};
-use crate::verdict::{Effort, Unsupported, WINDOW_MAX};
+use crate::error::HidingError;
+use memtint_sched::parts::{Demand, WINDOW_MAX};
+use memtint_sched::{Effort, Policy, Priorities, SchedError, Task, TaskSet, Unsupported};
 use memtint_units::Picoseconds;
 
 /// A task with two instances: server and task of each, on a core. Both are tasks of the system, with all that a job takes,
@@ -68,7 +65,7 @@ impl Copied {
     }
 
     /// Checks that two tasks of a system may be instances of one.
-    pub(super) fn accepted(&self, system: &System) -> Result<(), SchedError> {
+    pub(super) fn accepted(&self, system: &System) -> Result<(), HidingError> {
         let find = |(server, task): (usize, usize)| {
             let server = system.cores().get(self.core)?.servers.get(server)?;
             Some((server.group, server.tasks.tasks().get(task)?))

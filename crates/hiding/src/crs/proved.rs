@@ -44,11 +44,8 @@ use crate::crs::model::{Kind, Refresh};
 use crate::crs::optimum::{CANDIDATES, Search, capacities, part, windows};
 use crate::crs::pattern::{Exact, Pattern};
 use crate::crs::supply::{Plain, ServerSupply, supply_of, used};
-use crate::edf::Demand;
-use crate::fixed::Priorities;
-use crate::schedule::Policy;
-use crate::task::{Task, TaskSet};
-use crate::verdict::{Effort, Steps, Unsupported};
+use memtint_sched::parts::{Demand, Steps};
+use memtint_sched::{Effort, Policy, Priorities, Task, TaskSet, Unsupported};
 
 /// Locks around which the pattern of a second server is looked at, before all of it is.
 const PROBES: u64 = 8;

@@ -1,10 +1,11 @@
 //! Do copy tasks of servers keep short tasks in time, as computed by hand, and is what they ask for asked for?
 
-use memtint_sched::crs::{
+use memtint_hiding::HidingError;
+use memtint_hiding::crs::{
     Copied, Core, Inner, Kind, RankGroup, Refresh, Server, System, TimelineRun, TimelineViolation, What,
     check_timeline, judge, server_proofs, timeline,
 };
-use memtint_sched::{Effort, SchedError, TaskSet, TaskSpec, Verdict};
+use memtint_sched::{Effort, TaskSet, TaskSpec, Verdict};
 use memtint_units::Picoseconds;
 
 fn us(value: u64) -> Picoseconds {
@@ -55,7 +56,7 @@ fn a_job_shorter_than_a_burst_does_not_wait_for_it() {
         assert_eq!(second[0], us(100 + 21 + 300), "{inner:?}");
         // As an ordinary task it is late, whichever server it is in.
         let without = both(inner);
-        assert!(judge(&without, Effort::default(), 100_000).is_unschedulable());
+        assert!(judge(&without, Effort::default(), 100_000).unwrap().is_unschedulable());
         let proofs = server_proofs(&without, Effort::default(), 100_000);
         assert!(proofs[0].iter().all(Result::is_err), "{proofs:?}");
     }
@@ -98,7 +99,7 @@ fn a_yes_has_a_witness_with_copies() {
     for inner in [RM, Inner::Edf] {
         let both = system(0, [server(0, 150, &tasks, inner), server(1, 500, &tasks, inner)]);
         let both = both.with_copies(COPIED.into()).unwrap();
-        let Verdict::Schedulable(witness) = judge(&both, Effort::default(), 100_000) else {
+        let Verdict::Schedulable(witness) = judge(&both, Effort::default(), 100_000).unwrap() else {
             panic!("bounds are known")
         };
         // 32 ms and two hyperperiods of 64 ms; the second instance has all from 32 ms on until its own lock at 64 ms.
@@ -168,7 +169,7 @@ fn what_copies_need_is_asked_for() {
         system(second, [server(0, 150, &tasks, RM), server(1, 500, &other, RM)])
     };
     let refused = |system: System, copied: &[Copied], words: &str| match system.with_copies(copied.to_vec()) {
-        Err(error @ SchedError::Crs { .. }) => assert!(error.to_string().contains(words), "{error}"),
+        Err(error @ HidingError::Server { .. }) => assert!(error.to_string().contains(words), "{error}"),
         other => panic!("{other:?}"),
     };
     let right = pair(0, 100);

@@ -1,7 +1,7 @@
 //! Is no response, of tasks and of servers, and no supply worse in a simulation than the analysis of the Colored Refresh
 //! Server says? The simulator moves tick by tick, and knows nothing of the analysis.
 
-use memtint_sched::crs::{
+use memtint_hiding::crs::{
     Copied, Core, Density, Form, Inner, Kind, RankGroup, RankOrder, Refresh, Server, System, TimelineViolation, burst,
     check_timeline, judge, saturated_hiding, server_responses, supplies, timeline,
 };
@@ -232,7 +232,7 @@ fn no_response_above_its_bound() {
     let (mut yes, mut no, mut open, mut tight, mut later) = (0, 0, 0, 0, 0);
     for round in 0..4000 {
         let system = random_system(&mut systems, &Shape { cores: 2, load: if round % 2 == 0 { 8 } else { 25 } });
-        match judge(&system, Effort::default(), 3000) {
+        match judge(&system, Effort::default(), 3000).unwrap() {
             Verdict::Schedulable(witness) => {
                 yes += 1;
                 for (core, proofs) in witness.proof.cores.iter().enumerate() {
@@ -350,7 +350,7 @@ fn no_response_of_a_copied_task_or_beside_one_is_above_its_bound() {
     for round in 0..6000 {
         let Some(system) = with_copies(&mut systems) else { continue };
         count += 1;
-        let witness = match judge(&system, Effort::default(), 3000) {
+        let witness = match judge(&system, Effort::default(), 3000).unwrap() {
             Verdict::Schedulable(witness) => witness,
             Verdict::Unschedulable(_) => {
                 no += 1;

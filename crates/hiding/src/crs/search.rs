@@ -3,11 +3,8 @@
 use crate::crs::bounds::{Inner, periodic_capacity_bound, utilization_bound};
 use crate::crs::model::refuse;
 use crate::crs::optimum::{Admission, Optimum, Space, exhaustive};
-use crate::error::SchedError;
-use crate::form::Form;
-use crate::resource::PeriodicResource;
-use crate::task::TaskSet;
-use crate::verdict::{Effort, Verdict};
+use crate::error::HidingError;
+use memtint_sched::{Effort, Form, PeriodicResource, SchedError, TaskSet, Verdict};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -96,7 +93,7 @@ pub enum Algorithm7 {
 ///
 /// # Errors
 ///
-/// [`SchedError::Crs`] with the number of configurations when it is more than [`CONFIGURATIONS_MAX`], and when a workload is
+/// [`HidingError::Server`] with the number of configurations when it is more than [`CONFIGURATIONS_MAX`], and when a workload is
 /// empty or a hyperperiod is not a multiple of the unit.
 ///
 /// # Panics
@@ -108,7 +105,7 @@ pub fn algorithm_7(
     space: &Space,
     form: Form,
     effort: Effort,
-) -> Result<Algorithm7, SchedError> {
+) -> Result<Algorithm7, HidingError> {
     if form == Form::Corrected {
         return exhaustive(set, Some(second), space, Admission::Supply, effort).map(Algorithm7::Best);
     }
@@ -124,7 +121,7 @@ pub fn algorithm_7(
     let retention = space.refresh().retention.0;
     let span = set.hyperperiod().lcm(&BigUint::from(retention));
     let Ok(span) = u64::try_from(&span) else {
-        return Err(SchedError::Hyperperiod { found: span.to_string(), most: u64::MAX });
+        return Err(SchedError::Hyperperiod { found: span.to_string(), most: u64::MAX }.into());
     };
     let steps = ends.map(|end| u128::from(end / unit));
     let count = steps.iter().map(|steps| steps * (steps + 1) / 2).product::<u128>();

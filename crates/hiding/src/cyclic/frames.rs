@@ -1,9 +1,7 @@
 //! Which lengths of a frame will do: rules (1) to (5) of section 4.3.2, and Algorithm 6.
 
-use crate::error::SchedError;
-use crate::form::Form;
-use crate::ranks::{REF_COMMANDS, RankOrder};
-use crate::task::{TIME_MAX, Task, TaskSet};
+use crate::error::HidingError;
+use memtint_sched::{Form, REF_COMMANDS, RankOrder, TIME_MAX, Task, TaskSet};
 use memtint_units::Picoseconds;
 use num_integer::Integer;
 
@@ -22,9 +20,14 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// [`SchedError::Memory`] when a value is zero or above [`TIME_MAX`], or the retention is not a multiple of the ranks.
-    pub fn new(retention: Picoseconds, ranks: u32, t_rfc: Picoseconds, order: RankOrder) -> Result<Memory, SchedError> {
-        let refuse = |field, found: String, accepted: String| Err(SchedError::Memory { field, found, accepted });
+    /// [`HidingError::Memory`] when a value is zero or above [`TIME_MAX`], or the retention is not a multiple of the ranks.
+    pub fn new(
+        retention: Picoseconds,
+        ranks: u32,
+        t_rfc: Picoseconds,
+        order: RankOrder,
+    ) -> Result<Memory, HidingError> {
+        let refuse = |field, found: String, accepted: String| Err(HidingError::Memory { field, found, accepted });
         if ranks == 0 {
             return refuse("ranks", "0".to_owned(), "1 or more".to_owned());
         }
@@ -89,10 +92,11 @@ impl Frames {
 }
 
 /// Why a frame is refused, with the numbers that say so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
     /// Rule (1): the frame exceeds half of the task's period. Only as printed: it is copies that need it ([`Note::Copies`]).
+    #[error("accepted is at most half of the period of task {task}, which is {period}")]
     Alternation {
         /// Index of the task, from 0.
         task: usize,
@@ -100,6 +104,7 @@ pub enum Refused {
         period: Picoseconds,
     },
     /// Rule (2): the colored frame does not divide the retention time.
+    #[error("accepted is a colored frame that divides the retention time, of which {remainder} are left over")]
     Retention {
         /// What is left over of the retention time.
         remainder: Picoseconds,
@@ -107,6 +112,7 @@ pub enum Refused {
     /// Rule (3): as printed, `2 f - gcd(p, f)` exceeds the deadline. Corrected, which holds with phases and jitter: a job
     /// released so long after the beginning of a frame has no whole frame until its deadline,
     /// `floor((r + D) / f) - ceil(r / f) < 1`.
+    #[error("accepted is what gives each job of task {task} a whole frame before its deadline")]
     WholeFrame {
         /// Index of the task, from 0.
         task: usize,
@@ -117,11 +123,13 @@ pub enum Refused {
     },
     /// Rule (4): the colored frame is not a multiple of `R / K` (as printed: the formula, which subtracts `K` from a time,
     /// is not zero; the time is taken in the chapter's milliseconds).
+    #[error("accepted is a colored frame that is a multiple of {grain}, the retention time by the ranks")]
     Grain {
         /// `R / K`.
         grain: Picoseconds,
     },
     /// Rule (5): a job is longer than a frame. Only as printed: slices mend it ([`Note::Slices`]).
+    #[error("accepted is at least the WCET of task {task}, which is {wcet}")]
     Unsliced {
         /// Index of the task, from 0.
         task: usize,
@@ -129,11 +137,13 @@ pub enum Refused {
         wcet: Picoseconds,
     },
     /// The rule that the chapter lacks: the burst of a color does not fit into its frame.
+    #[error("accepted is a colored frame as long as the burst of a color, which is {burst}")]
     Burst {
         /// How long the burst is.
         burst: Picoseconds,
     },
     /// The colored frame is no multiple of the frame, or one of them is zero.
+    #[error("accepted is a colored frame that is a multiple of the frame, neither of them 0")]
     Fusion,
 }
 
@@ -295,10 +305,10 @@ fn divides(own: &Task, size: Picoseconds) -> bool {
 /// The most steps that a retention time may have when frames are enumerated.
 const STEPS_MAX: u64 = 1 << 20;
 
-fn steps(memory: &Memory, step: Picoseconds) -> Result<u64, SchedError> {
+fn steps(memory: &Memory, step: Picoseconds) -> Result<u64, HidingError> {
     if step.0 == 0 || !memory.retention.0.is_multiple_of(step.0) || memory.retention.0 / step.0 > STEPS_MAX {
         let accepted = format!("a divisor of the retention {}, and at least 1/{STEPS_MAX} of it", memory.retention);
-        return Err(SchedError::Memory { field: "step", found: step.to_string(), accepted });
+        return Err(HidingError::Memory { field: "step", found: step.to_string(), accepted });
     }
     Ok(memory.retention.0 / step.0)
 }
@@ -307,13 +317,13 @@ fn steps(memory: &Memory, step: Picoseconds) -> Result<u64, SchedError> {
 ///
 /// # Errors
 ///
-/// [`SchedError::Memory`] when the step does not divide the retention time, or is less than 2^-20 of it.
+/// [`HidingError::Memory`] when the step does not divide the retention time, or is less than 2^-20 of it.
 pub fn frame_candidates(
     set: &TaskSet,
     memory: &Memory,
     step: Picoseconds,
     form: Form,
-) -> Result<Vec<FrameReport>, SchedError> {
+) -> Result<Vec<FrameReport>, HidingError> {
     let steps = steps(memory, step)?;
     let sizes = (1..=steps).filter(|count| steps.is_multiple_of(*count)).map(|count| Picoseconds(count * step.0));
     Ok(sizes.map(|size| judge_frame(set, memory, Frames::plain(size), form)).collect())
@@ -327,8 +337,8 @@ pub fn frame_candidates(
 ///
 /// # Errors
 ///
-/// [`SchedError::Memory`] for a step as in [`frame_candidates`].
-pub fn fuse(set: &TaskSet, memory: &Memory, step: Picoseconds, form: Form) -> Result<Option<Frames>, SchedError> {
+/// [`HidingError::Memory`] for a step as in [`frame_candidates`].
+pub fn fuse(set: &TaskSet, memory: &Memory, step: Picoseconds, form: Form) -> Result<Option<Frames>, HidingError> {
     steps(memory, step)?;
     Ok(match form {
         Form::AsPrinted => fuse_as_printed(set, memory, step),
