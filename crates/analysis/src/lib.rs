@@ -1,12 +1,14 @@
-//! From a system file to what the analyses judge: tasks, what delays their core, and how their memory is refreshed.
+//! From a system file to the answer whether its tasks meet their deadlines.
 //!
-//! What it is for: analysis, refresh simulation and regenerated figures take [`TaskSystem`], checked once.
+//! What it is for: a file becomes a [`TaskSystem`], checked once, which refresh simulation and regenerated figures take too.
+//! A [`Question`] about it has one driver, [`answer`], one set of limits, and a [`Report`]: the answer, by which theorem,
+//! under which assumptions, with which numbers, and a schedule as its witness.
 //!
-//! What it deliberately does not do: it opens no files and answers nothing. What one analysis needs beyond a
+//! What it deliberately does not do: it opens no files and prints nothing. What one analysis needs beyond a
 //! valid file (servers, for instance) is checked where the system becomes its input.
 //!
-//! Types to know: [`TaskSystem`], which [`TaskSystem::problem`] and [`TaskSystem::system`] turn into what `sched` judges, and
-//! `to_string` into a system file again, with what was found filled in.
+//! Types to know: [`TaskSystem`], which [`TaskSystem::problem`] and [`TaskSystem::system`] turn into what `hiding` judges, and
+//! `to_string` into a system file again, with what was found filled in; [`Question`], [`Report`].
 //!
 //! ```
 //! use memtint_analysis::TaskSystem;
@@ -20,12 +22,24 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod ask;
 mod banks;
 mod cores;
+mod cyclic;
+mod error;
+mod priority;
 mod problem;
 mod refresh;
+mod report;
+mod servers;
 mod tasks;
+mod words;
 
+pub use ask::{Question, Scheduler, WITNESS_JOBS_MAX, answer};
 pub use cores::on_core;
+pub use cyclic::{Tried, search_limits, try_frames, unanswered};
+pub use error::AnalysisError;
 pub use refresh::{Color, Cyclic, Inside, Memory, ServerSpec};
+pub use report::{Answer, Arrivals, Band, Chart, Derived, Lane, Number, Refusal, Report, Row, Run, Section};
+pub use servers::without_servers;
 pub use tasks::{TaskDetails, TaskSystem};

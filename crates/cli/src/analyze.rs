@@ -1,28 +1,23 @@
 //! `memtint analyze`: whether a task set meets its deadlines, by which theorem, and with which numbers.
 //!
-//! A scheduler is a variant of [`Scheduler`] and a function that makes an [`Outcome`]; the rest prints any outcome.
+//! The answer is of `memtint-analysis`; here are the arguments, what must be refused before, and the words.
 
-pub(crate) mod cyclic;
 mod gantt;
-pub(crate) mod outcome;
-mod priority;
-mod servers;
+mod text;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_analysis::{TaskSystem, on_core};
-use memtint_sched::{AnalysisLimits, Form, Interference, Refresh};
+use memtint_analysis::{Answer, Question, Report, Scheduler as Analyzed, TaskSystem, WITNESS_JOBS_MAX, on_core};
+use memtint_planner::answer;
+use memtint_sched::{AnalysisLimits, Form, Refresh};
 use memtint_system::{SystemFile, Verb, used};
 
-use self::outcome::{Answer, Outcome};
 use crate::Ending;
 use crate::output::{Failure, Format, print, print_json, write_file};
+use crate::searching::Searching;
 use crate::system::Reading;
-
-/// The most jobs that a printed witness holds, unless the user gives another number.
-const WITNESS_JOBS_MAX: u64 = 10_000;
 
 /// Arguments of `memtint analyze`.
 #[derive(Debug, clap::Args)]
@@ -107,14 +102,18 @@ enum Scheduler {
     Crs,
 }
 
-/// What every scheduler's function may use.
-struct Question<'a> {
-    file: &'a TaskSystem,
-    nonpreemptive: bool,
-    /// Jobs of the printed witness. Must not influence a verdict.
-    witness_jobs_max: u64,
-    limits: AnalysisLimits,
-    form: Form,
+impl Scheduler {
+    fn analyzed(self) -> Analyzed {
+        match self {
+            Scheduler::Rm => Analyzed::RateMonotonic,
+            Scheduler::Dm => Analyzed::DeadlineMonotonic,
+            Scheduler::Fp => Analyzed::FixedPriority,
+            Scheduler::Edf => Analyzed::Edf,
+            Scheduler::Cyclic => Analyzed::Cyclic,
+            Scheduler::ColoredRefresh => Analyzed::ColoredRefresh,
+            Scheduler::Crs => Analyzed::Crs,
+        }
+    }
 }
 
 pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
@@ -135,72 +134,41 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
             file
         }
     };
-    let mut file = TaskSystem::of(&file, &name)?;
-    let as_written = file.clone();
-    let mut derived = derive_refresh(&mut file, arguments.scheduler)?;
-    let question = Question {
-        file: &file,
+    let file = TaskSystem::of(&file, &name)?;
+    let scheduler = arguments.scheduler.analyzed();
+    let derived = derived_refresh(&file, scheduler)?;
+    fitting(arguments)?;
+    let searching = Searching::new();
+    let mut report = answer(&Question {
+        given: &given,
         nonpreemptive: arguments.nonpreemptive,
-        witness_jobs_max: arguments.jobs,
-        limits: AnalysisLimits::of_steps(arguments.steps),
         form: match arguments.form {
             FormChoice::Corrected => Form::Corrected,
             FormChoice::AsPrinted => Form::AsPrinted,
         },
-    };
-    fitting(arguments)?;
-    let mut outcome = answer(&question, arguments.scheduler)?;
-    if derived.is_some() && matches!(outcome.answer, Answer::Unsupported(_)) {
-        // The bounds of refresh may never be reached. A set that fails without refresh fails with it.
-        let without = answer(&Question { file: &as_written, ..question }, arguments.scheduler)?;
-        if matches!(without.answer, Answer::No(_)) {
-            (outcome, derived) = (without, None);
-        }
-    }
-    if let (Some(refresh), Some(memory)) = (derived, &file.memory) {
-        outcome.refresh_from_memory(&refresh, memory.t_rfc);
-    }
-    not_considered.extend(unused(&given, arguments.scheduler, derived.is_some()));
-    outcome.not_considered = not_considered;
-    let by_software = matches!(arguments.scheduler, Scheduler::ColoredRefresh | Scheduler::Crs);
-    if !by_software && file.refresh.is_none() {
-        outcome
-            .assumptions
-            .push("refresh of memory delays nothing: the file has neither [refresh] nor [memory]".to_owned());
-    }
+        limits: AnalysisLimits::of_steps(arguments.steps),
+        witness_jobs_max: arguments.jobs,
+        derived,
+        at: &|what| searching.at(what),
+        ..Question::new(&file, scheduler)
+    })?;
+    drop(searching);
+    not_considered.append(&mut report.not_considered);
+    report.not_considered = not_considered;
     if beside {
-        outcome.assumptions.push("WCETs include the delay by requests of other cores".to_owned());
+        report.assumptions.push("WCETs include the delay by requests of other cores".to_owned());
     }
     if let Some(path) = &arguments.svg {
-        match &outcome.witness {
-            Ok(witness) => write_file(path, &gantt::picture(witness, outcome.scheduler).svg())?,
+        match &report.witness {
+            Ok(witness) => write_file(path, &gantt::picture(witness, report.scheduler).svg())?,
             Err(reason) => eprintln!("memtint: {path:?} is not written: there is no witness: {reason}"),
         }
     }
     match format {
-        Format::Json => print_json(&outcome.to_json())?,
-        Format::Text => print(&outcome.to_text())?,
+        Format::Json => print_json(&report.to_json())?,
+        Format::Text => print(&text::text(&report))?,
     }
-    ending(&outcome)
-}
-
-fn answer(question: &Question, scheduler: Scheduler) -> Result<Outcome, Failure> {
-    Ok(match scheduler {
-        Scheduler::Rm => priority::rate_monotonic(question),
-        Scheduler::Dm => priority::deadline_monotonic(question),
-        Scheduler::Fp => priority::given(question)?,
-        Scheduler::Edf => priority::edf(question),
-        Scheduler::Cyclic => cyclic::textbook(question)?,
-        Scheduler::ColoredRefresh => cyclic::colored_refresh(question)?,
-        Scheduler::Crs => servers::crs(question)?,
-    })
-}
-
-/// What a plan is made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Planned {
-    ColoredRefresh,
-    Crs,
+    ending(&report)
 }
 
 /// An answer about a plan, in all its forms.
@@ -213,50 +181,19 @@ pub(crate) struct Judged {
 }
 
 /// Judges a file with a plan in it, as `memtint analyze` would.
-pub(crate) fn judge_plan(file: &TaskSystem, planned: Planned, steps: Option<u64>) -> Result<Judged, Failure> {
-    let limits = AnalysisLimits::of_steps(steps);
-    let question =
-        Question { file, nonpreemptive: false, witness_jobs_max: WITNESS_JOBS_MAX, limits, form: Form::Corrected };
-    let outcome = match planned {
-        Planned::ColoredRefresh => cyclic::colored_refresh(&question)?,
-        Planned::Crs => servers::crs(&question)?,
-    };
-    let svg = outcome.witness.as_ref().ok().map(|chart| gantt::picture(chart, outcome.scheduler).svg());
-    let yes = matches!(outcome.answer, Answer::Yes);
-    Ok(Judged { yes, json: outcome.to_json(), text: outcome.to_text(), svg })
+pub(crate) fn judge_plan(file: &TaskSystem, scheduler: Analyzed, limits: AnalysisLimits) -> Result<Judged, Failure> {
+    let report = memtint_analysis::answer(&Question { limits, ..Question::new(file, scheduler) })?;
+    let svg = report.witness.as_ref().ok().map(|chart| gantt::picture(chart, report.scheduler).svg());
+    let yes = matches!(report.answer, Answer::Yes);
+    Ok(Judged { yes, json: report.to_json(), text: text::text(&report), svg })
 }
 
-/// Gives a file with `[memory]` and without `[refresh]` the refresh of that memory, for schedulers under which the controller refreshes.
+/// Gives the refresh of the memory of a file without `[refresh]`, for schedulers under which the controller refreshes.
 ///
 /// An answer without refresh would say yes for sets that miss deadlines on the memory that the file describes.
-fn derive_refresh(file: &mut TaskSystem, scheduler: Scheduler) -> Result<Option<Refresh>, Failure> {
-    let by_software = matches!(scheduler, Scheduler::ColoredRefresh | Scheduler::Crs);
-    let Some(memory) = file.memory.filter(|_| !by_software && file.refresh.is_none()) else { return Ok(None) };
-    let refresh = memtint_refresh::refresh_of(&file.name, &memory)?;
-    file.refresh = Some(refresh);
-    file.terms.insert(0, Interference::Refresh(refresh));
-    Ok(Some(refresh))
-}
-
-/// Which schedulers use a field that is not used by all of them.
-const READERS: [(&str, &[Scheduler]); 9] = [
-    ("memory", &[Scheduler::ColoredRefresh, Scheduler::Crs]),
-    ("cyclic", &[Scheduler::Cyclic, Scheduler::ColoredRefresh]),
-    ("color", &[Scheduler::Crs]),
-    ("server", &[Scheduler::Crs]),
-    ("task.priority", &[Scheduler::Fp, Scheduler::Crs]),
-    ("task.ranks", &[Scheduler::ColoredRefresh, Scheduler::Crs]),
-    ("task.copy", &[Scheduler::ColoredRefresh, Scheduler::Crs]),
-    ("task.server", &[Scheduler::Crs]),
-    ("task.copy_server", &[Scheduler::Crs]),
-];
-
-/// The given fields that mean nothing for a scheduler.
-fn unused(given: &[&'static str], scheduler: Scheduler, derived: bool) -> impl Iterator<Item = String> {
-    let unused = READERS.iter().filter(move |(field, readers)| {
-        given.contains(field) && !readers.contains(&scheduler) && !(derived && *field == "memory")
-    });
-    unused.map(|(field, _)| (*field).to_owned())
+fn derived_refresh(file: &TaskSystem, scheduler: Analyzed) -> Result<Option<Refresh>, Failure> {
+    let memory = file.memory.filter(|_| !scheduler.refreshes() && file.refresh.is_none());
+    Ok(memory.map(|memory| memtint_refresh::refresh_of(&file.name, &memory)).transpose()?)
 }
 
 fn names(tasks: &[(u32, String)]) -> String {
@@ -296,7 +233,7 @@ fn fitting(arguments: &AnalyzeArguments) -> Result<(), Failure> {
         let message = "--core: is for one core; --scheduler crs analyzes all cores of the file's servers";
         return Err(Failure::Sentence(message.to_owned()));
     }
-    let policy = matches!(arguments.scheduler, Scheduler::Rm | Scheduler::Dm | Scheduler::Fp | Scheduler::Edf);
+    let policy = arguments.scheduler.analyzed().is_policy();
     if arguments.nonpreemptive && !policy {
         let message =
             "--nonpreemptive: is for --scheduler rm, dm, fp or edf; a table and servers preempt where they say";
@@ -309,8 +246,8 @@ fn fitting(arguments: &AnalyzeArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn ending(outcome: &Outcome) -> Ending {
-    match &outcome.answer {
+fn ending(report: &Report) -> Ending {
+    match &report.answer {
         Answer::Yes => Ok(ExitCode::SUCCESS),
         Answer::No(_) => Ok(ExitCode::from(1)),
         Answer::Unsupported(reason) => Err(Failure::Sentence(format!("unsupported: {reason}"))),

@@ -53,6 +53,10 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Registers(#[from] memtint_registers::RegisterError),
     #[error(transparent)]
+    Analysis(#[from] memtint_analysis::AnalysisError),
+    #[error(transparent)]
+    Plan(#[from] memtint_planner::PlanError),
+    #[error(transparent)]
     Refresh(#[from] memtint_refresh::RefreshError),
     #[error(transparent)]
     Regulator(#[from] memtint_regulator::RegulatorError),

@@ -4,7 +4,6 @@
 
 mod chart;
 mod compare;
-mod copies;
 pub(crate) mod plan;
 mod report;
 mod setting;

@@ -30,6 +30,9 @@ impl Searching {
             let mut told = false;
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 let at = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                if at.is_empty() {
+                    continue;
+                }
                 let line = format!("searching: {at}, {} s so far", started.elapsed().as_secs());
                 // Progress that cannot be shown is no reason to stop.
                 let _ = if terminal { write!(out, "\r{line}\x1b[K") } else { writeln!(out, "{line}") };
@@ -42,7 +45,7 @@ impl Searching {
         Searching { at, ends: Some(ends), teller: Some(teller) }
     }
 
-    /// Says what comes next.
+    /// Says what comes next; nothing, when it is no search.
     pub(crate) fn at(&self, what: String) {
         *self.at.lock().unwrap_or_else(PoisonError::into_inner) = what;
     }

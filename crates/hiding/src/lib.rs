@@ -15,3 +15,8 @@ pub mod cyclic;
 mod error;
 
 pub use error::HidingError;
+
+/// What JEDEC says of refresh in bursts, for every verb that plans, simulates or analyzes it (JESD79-3F, refresh command: REF in 64 ms,
+/// and REF that may be postponed).
+pub const BEYOND_STANDARD: &str = "all 8192 REF commands of a retention time come in one burst, and JEDEC accepts at most 8 postponed (JESD79-3F); \
+     a controller within the standard does not do this, and devices are not specified for it";

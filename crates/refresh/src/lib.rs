@@ -39,6 +39,6 @@ pub use error::RefreshError;
 pub use job::Job;
 pub use machine::{Caches, Machine, gigabits, refresh_of};
 pub use outcome::{Locked, Met, Outcome, Spread, TaskOutcome};
-pub use scheme::{BEYOND_STANDARD, Scheme};
+pub use scheme::Scheme;
 pub use simulate::{GoOn, Options, Prepared};
 pub use watch::Refreshed;

@@ -1,5 +1,7 @@
 //! Ways to refresh.
 
+use memtint_hiding::BEYOND_STANDARD;
+
 /// A way to refresh memory while tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
@@ -20,11 +22,6 @@ pub enum Scheme {
     /// The Colored Refresh Server (paper 004, chapter 5).
     Crs,
 }
-
-/// What JEDEC says of refresh in bursts, for every verb that plans, simulates or analyzes it (JESD79-3F, refresh command: REF in 64 ms,
-/// and REF that may be postponed).
-pub const BEYOND_STANDARD: &str = "all 8192 REF commands of a retention time come in one burst, and JEDEC accepts at most 8 postponed (JESD79-3F); \
-     a controller within the standard does not do this, and devices are not specified for it";
 
 impl Scheme {
     /// Tells what the scheme asks of memory that the standard does not give; `None` for refresh within the standard.

@@ -1,19 +1,23 @@
 //! The witness as a picture.
 
-use super::outcome::{self, Chart, Run};
-use memtint_picture::gantt::{Band, Bar, Lane, Picture};
+use memtint_analysis::{self as analysis, Chart, Run};
+use memtint_picture::gantt::{Arrivals, Band, Bar, Lane, Picture};
 
 /// A lane for each lane of the witness, and a line for each color.
 pub(super) fn picture(chart: &Chart, scheduler: &str) -> Picture {
-    let lane = |lane: &outcome::Lane| {
+    let lane = |lane: &analysis::Lane| {
         let what = |run: &Run| match lane.has_jobs {
             true => format!("{}{}", lane.name, which(run)),
             false => lane.name.clone(),
         };
         let bars = lane.runs.iter().map(|run| Bar { start: run.start, end: run.end, what: what(run) });
-        Lane { name: lane.name.clone(), arrivals: lane.arrivals, bars: bars.collect() }
+        let arrivals = lane.arrivals.map(|own| {
+            let analysis::Arrivals { phase, period, deadline } = own;
+            Arrivals { phase, period, deadline }
+        });
+        Lane { name: lane.name.clone(), arrivals, bars: bars.collect() }
     };
-    let band = |band: &outcome::Band| Band {
+    let band = |band: &analysis::Band| Band {
         name: band.name.clone(),
         what: format!("ranks {:?} are refreshed", band.ranks),
         spans: band.spans.clone(),

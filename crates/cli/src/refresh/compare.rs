@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use memtint_hiding::BEYOND_STANDARD;
 use memtint_hiding::crs::Density;
 use memtint_picture::lines::{self, Panel, Series};
-use memtint_refresh::{BEYOND_STANDARD, Cell, Comparison, Outcome, Scheme, compare};
+use memtint_refresh::{Cell, Comparison, Outcome, Scheme, compare};
 use memtint_sim::Watch as _;
 use serde_json::{Value, json};
 

@@ -1,12 +1,11 @@
 //! The Colored Refresh Server: chapter 5 of the dissertation.
 
-use memtint_analysis::{Inside, TaskSystem};
+use memtint_hiding::BEYOND_STANDARD;
 use memtint_hiding::crs::{
     Form, Inner, System, TimelineRun, Unproved, What, Witness, check_timeline, judge, periodic_capacity_bound,
     printed_responses, saturated_hiding, server_proofs, server_responses, supplies, timeline, total_utilization,
     utilization_bound,
 };
-use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::{
     Coverage, Effort, Overload, PeriodicResource, Policy, Response, Supply, Task, TaskSet, Unsupported, Verdict,
     smallest_budget,
@@ -16,36 +15,24 @@ use num_bigint::BigUint;
 use num_rational::Ratio;
 use serde_json::{Value, json};
 
-use super::Question;
-use super::cyclic::list;
-use super::outcome::{
-    Answer, Band, CRITICAL, Chart, Lane, Number, Outcome, Row, Run, Section, arrivals, exact_span, ns, reason, refusal,
-    time,
-};
-use crate::output::Failure;
-use crate::refresh::plan::{Servers, find_servers};
+use crate::ask::{Question, unused};
+use crate::cyclic::list;
+use crate::error::AnalysisError;
+use crate::refresh::Inside;
+use crate::report::{Answer, Band, Chart, Lane, Number, Report, Row, Run, Section, arrivals, ns};
+use crate::tasks::TaskSystem;
+use crate::words::{CRITICAL, exact_span, reason, refusal, time};
 
 /// Refreshes of a color that are looked at for what servers that are never idle leave unhidden.
 const BURSTS_MAX: u64 = 100_000;
 
-/// Servers of the file, or where it has none, those that a search finds.
-pub(super) fn crs(question: &Question<'_>) -> Result<Outcome, Failure> {
-    let file = question.file;
-    if !file.servers.is_empty() || !file.terms.is_empty() || question.form == Form::AsPrinted {
-        return judged(question, file);
-    }
-    match find_servers(file, &Servers::default(), question.limits)? {
-        Ok(found) => {
-            let mut outcome = judged(question, &found.file)?;
-            outcome.numbers.extend(found.numbers);
-            Ok(outcome)
-        }
-        Err(why) => {
-            let mut part = Part::new(file, None);
-            part.theorem += "; no servers are given, and they were looked for";
-            Ok(part.finish(Answer::Unsupported(why), Vec::new(), no_witness()))
-        }
-    }
+/// The answer for a file without servers, when those that were looked for were not found.
+#[must_use]
+pub fn without_servers(question: &Question<'_>, why: String) -> Report {
+    let mut part = Part::new(question.file, None);
+    part.theorem += "; no servers are given, and they were looked for";
+    let report = part.finish(Answer::Unsupported(why), Vec::new(), no_witness());
+    Report { not_considered: unused(question.given, question.scheduler, false), ..report }
 }
 
 fn no_witness() -> Result<Chart, String> {
@@ -53,13 +40,13 @@ fn no_witness() -> Result<Chart, String> {
 }
 
 /// Judges the servers of a file.
-pub(super) fn judged(question: &Question<'_>, file: &TaskSystem) -> Result<Outcome, Failure> {
-    let sentence = |error: memtint_system::SystemError| Failure::Sentence(error.to_string());
+pub(crate) fn crs(question: &Question<'_>) -> Result<Report, AnalysisError> {
+    let file = question.file;
     if !file.terms.is_empty() {
         let needs = "software refreshes this memory, and servers know no [refresh], [banks] or [regulator]";
         return Ok(Part::new(file, None).finish(Answer::Unsupported(needs.to_owned()), Vec::new(), no_witness()));
     }
-    let view = View::new(file, file.system().map_err(sentence)?, question.limits.events_max)?;
+    let view = View::new(file, file.system()?, question.limits.events_max)?;
     let mut part = Part::new(file, Some(&view));
     if question.form == Form::AsPrinted {
         part.theorem = "Colored Refresh Server: paper 004, 5.3.7 and 5.3.8, as printed".to_owned();
@@ -72,8 +59,7 @@ pub(super) fn judged(question: &Question<'_>, file: &TaskSystem) -> Result<Outco
         return Ok(part.finish(Answer::Unsupported(reason.to_owned()), Vec::new(), no_witness()));
     }
     part.sections.push(view.servers(question.limits.effort));
-    let verdict = judge(&view.system, question.limits.effort, question.limits.events_max)
-        .map_err(|error| Failure::Sentence(error.to_string()))?;
+    let verdict = judge(&view.system, question.limits.effort, question.limits.events_max)?;
     let verdict = verdict.map(|witness| view.printed(witness, question.witness_jobs_max));
     let witness = if let Verdict::Schedulable(witness) = &verdict { Some(witness) } else { None };
     part.sections.extend(view.copies(question.limits.effort, witness));
@@ -149,9 +135,9 @@ impl Part {
         }
     }
 
-    fn finish(self, answer: Answer, rows: Vec<Row>, witness: Result<Chart, String>) -> Outcome {
+    fn finish(self, answer: Answer, rows: Vec<Row>, witness: Result<Chart, String>) -> Report {
         let rows = if rows.is_empty() { self.set.tasks().iter().map(|_| Row::default()).collect() } else { rows };
-        Outcome {
+        Report {
             not_considered: Vec::new(),
             scheduler: "crs",
             theorem: self.theorem,
@@ -182,7 +168,7 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(file: &'a TaskSystem, system: System, events_max: u64) -> Result<View<'a>, Failure> {
+    fn new(file: &'a TaskSystem, system: System, events_max: u64) -> Result<View<'a>, AnalysisError> {
         let cores = file.servers_of_cores();
         let instances = |&server: &usize| file.tasks_of(server).into_iter().map(move |task| (server, task));
         let (servers, order): (Vec<usize>, Vec<usize>) = cores.iter().flatten().flat_map(instances).unzip();
@@ -193,8 +179,7 @@ impl<'a> View<'a> {
             }
             spec
         }));
-        let set = set.map_err(|error| Failure::Sentence(error.to_string()))?;
-        Ok(View { file, system, cores, order, set, events_max })
+        Ok(View { file, system, cores, order, set: set?, events_max })
     }
 
     /// The printed witness: the verdict stands, and its timeline is cut to this number of events.

@@ -5,13 +5,17 @@
 //! of an ordinary task of the server and, as in a window with a lock, later by `c = max(0, L + D - T)`. What passes the analysis of copy tasks
 //! holds such tasks, so that no choice that passes costs less than the best for them. If that passes, it is the best; otherwise deadlines
 //! are shortened, down to `D + c`, with which whatever the optimizer admits passes.
+//!
+//! A server of copied tasks alone is an exception: it needs no time for those that its lock meets, and its supply without the lock may be
+//! enough. No choice with such a server costs less than the best in which it needs next to nothing.
 
 use memtint_analysis::TaskSystem;
+use memtint_hiding::HidingError;
 use memtint_hiding::crs::{Admission, Choice, Optimum, Refresh, Space, optimize};
 use memtint_sched::{Effort, TaskSet, Unsupported};
 use memtint_units::Picoseconds;
 
-use super::plan::Best;
+use crate::servers::{Best, End};
 
 /// The most ordinary tasks whose every assignment is tried; more are assigned as without copies.
 const ASSIGNED_MAX: usize = 6;
@@ -20,7 +24,7 @@ const STEPS: u64 = 2;
 
 /// Tells which tasks have an instance in both servers: those of which the file says so, and those that neither can hold alone, because
 /// the lock of its color is not shorter than their deadline.
-pub(super) fn copied(file: &TaskSystem, refresh: &Refresh) -> Vec<bool> {
+pub(crate) fn copied(file: &TaskSystem, refresh: &Refresh) -> Vec<bool> {
     let locked = refresh.locked(0).min(refresh.locked(1));
     let tasks = file.set.tasks().iter().zip(&file.tasks);
     tasks
@@ -29,32 +33,40 @@ pub(super) fn copied(file: &TaskSystem, refresh: &Refresh) -> Vec<bool> {
 }
 
 /// Finds servers on one core that `passes` accepts.
-pub(super) fn best(
+pub(crate) fn best(
     file: &TaskSystem,
     copied: &[bool],
     space: &Space,
     effort: Effort,
-    passes: &dyn Fn(&Best) -> bool,
-) -> Result<Option<Best>, Unsupported> {
+    passes: &dyn Fn(&Best) -> Result<bool, HidingError>,
+) -> Result<Option<Best>, End> {
     let (twice, once): (Vec<usize>, Vec<usize>) = (0..copied.len()).partition(|&task| copied[task]);
     let all = once.len() <= ASSIGNED_MAX;
     let assignments = match all {
         true => (0..1u32 << once.len()).map(|mask| (0..once.len()).map(|bit| mask >> bit & 1 == 1).collect()).collect(),
         false => as_without_copies(file, &once, space, effort)?,
     };
+    // Whether both servers have tasks of their own; where not every assignment is tried, nothing is a bound.
+    let counted = |second: &[bool]| all && [false, true].iter().all(|server| second.contains(server));
     let mut least = None;
     for step in 0..=STEPS {
         let mut found: Vec<(Optimum, &Vec<bool>)> = Vec::new();
         for second in &assignments {
-            let (set, places) = counted_twice(file, &twice, (&once, second), space, step);
+            let (set, places) = counted_twice(file, &twice, (&once, second), space, Counted::Step(step));
             if let Some(best) = optimize(&set, Some(&places), space, Admission::Supply, effort)? {
                 found.push((best, second));
             }
         }
-        found.sort_by(|one, other| one.0.unhidden.cmp(&other.0.unhidden));
+        // Of those that cost the same, the ones that the bound is about come first.
+        found.sort_by(|one, other| one.0.unhidden.cmp(&other.0.unhidden).then(counted(other.1).cmp(&counted(one.1))));
         if step == 0 {
             let Some((best, _)) = found.first() else { return Ok(None) };
             least = Some(best.unhidden.clone());
+            for second in assignments.iter().filter(|second| !counted(second)) {
+                let (set, places) = counted_twice(file, &twice, (&once, second), space, Counted::Hardly);
+                let best = optimize(&set, Some(&places), space, Admission::Supply, effort)?;
+                least = best.map(|best| best.unhidden).into_iter().chain(least).min();
+            }
         }
         for (own, second) in found {
             let mut best = Best {
@@ -65,15 +77,13 @@ pub(super) fn best(
                 admission: Admission::Supply,
                 why: String::new(),
             };
-            if !passes(&best) {
+            if !passes(&best)? {
                 continue;
             }
-            // A server of copied tasks alone needs no time for those that its lock meets, and its supply without the lock may be enough.
-            let counted = all && [false, true].iter().all(|server| second.contains(server));
-            best.proved = counted && least.as_ref() == Some(&own.unhidden);
+            best.proved = all && least.as_ref() == Some(&own.unhidden);
             best.why = match (&least, best.proved) {
                 (_, true) => "proved by branch and bound, with copied tasks counted in both servers".to_owned(),
-                (Some(least), _) if counted => {
+                (Some(least), _) if all => {
                     format!("as far as was searched; proved is that less than {least} is out of reach")
                 }
                 _ => "as far as was searched".to_owned(),
@@ -96,14 +106,24 @@ fn as_without_copies(
     Ok(optimize(&set, None, space, Admission::Supply, effort)?.into_iter().map(|best| best.choice.second).collect())
 }
 
+/// What copied tasks need of each server.
+#[derive(Clone, Copy)]
+enum Counted {
+    /// Their WCET, within deadlines that are shortened by so many of [`STEPS`].
+    Step(u64),
+    /// Their WCET beside other tasks; next to nothing in a server of their own.
+    Hardly,
+}
+
 /// The set that the optimizer is asked about, and the server of each of its tasks.
 fn counted_twice(
     file: &TaskSystem,
     twice: &[usize],
     (once, second): (&[usize], &[bool]),
     space: &Space,
-    step: u64,
+    counted: Counted,
 ) -> (TaskSet, Vec<bool>) {
+    let step = if let Counted::Step(step) = counted { step } else { 0 };
     let task = |index: usize| &file.set.tasks()[index];
     let (mut specs, mut places) = (Vec::new(), Vec::new());
     for (&index, &second) in once.iter().zip(second) {
@@ -118,6 +138,9 @@ fn counted_twice(
             let mut spec = task(index).spec();
             spec.name = format!("{} in server {}", spec.name, usize::from(server));
             spec.wcet += file.tasks[index].copy;
+            if first.is_none() && matches!(counted, Counted::Hardly) {
+                spec.wcet = Picoseconds(1);
+            }
             let enough =
                 task(index).deadline() + (locked + task(index).deadline()).saturating_sub(task(index).period());
             let needed = first.unwrap_or(space.refresh().retention) + task(index).jitter();

@@ -1,38 +1,44 @@
 //! Cyclic executives: tables in place of a policy, with and without colors.
 
-use memtint_analysis::TaskSystem;
+use memtint_hiding::BEYOND_STANDARD;
 use memtint_hiding::cyclic::{
     Answer as Found, Checked, Class, Cut, Executive, FrameReport, Frames, Limits, Memory, Note, Problem, Refused,
     Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame, place_then_avoid,
 };
-use memtint_refresh::BEYOND_STANDARD;
 use memtint_sched::{Coverage, Form, Interference, Response, TaskSet, padded};
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
-use super::Question;
-use super::outcome::{
-    Answer, Band, Chart, Lane, Number, Outcome, Refusal, Row, Run, Section, arrivals, ns, reason, time,
-};
-use crate::output::Failure;
-use crate::searching::Searching;
+use crate::ask::Question;
+use crate::error::AnalysisError;
+use crate::report::{Answer, Band, Chart, Lane, Number, Refusal, Report, Row, Run, Section, arrivals, ns};
+use crate::tasks::TaskSystem;
+use crate::words::{reason, time};
 
 /// Refuted choices of colors that are listed for programs.
 const REFUTED_MAX: usize = 20;
 
 /// Frames, and what the search said of them.
-pub(crate) struct Tried {
-    pub(crate) frames: Frames,
-    pub(crate) problem: Problem,
-    pub(crate) found: Found,
+#[derive(Debug)]
+pub struct Tried {
+    /// The frames.
+    pub frames: Frames,
+    /// The tasks with these frames.
+    pub problem: Problem,
+    /// What the search found.
+    pub found: Found,
 }
 
 /// Tries frames in their order, up to the first that will do, which is then the last here.
-pub(crate) fn try_frames(
+///
+/// # Errors
+///
+/// What `problem` refuses.
+pub fn try_frames(
     choices: &[Frames],
-    problem: impl Fn(Frames) -> Result<Problem, Failure>,
+    problem: impl Fn(Frames) -> Result<Problem, AnalysisError>,
     limits: Limits,
-) -> Result<Vec<Tried>, Failure> {
+) -> Result<Vec<Tried>, AnalysisError> {
     let mut all = Vec::new();
     for &frames in choices {
         let problem = problem(frames)?;
@@ -47,17 +53,14 @@ pub(crate) fn try_frames(
 }
 
 /// How far the search of a file goes.
-pub(crate) fn limits(file: &TaskSystem, nodes_max: u64) -> Limits {
+#[must_use]
+pub fn search_limits(file: &TaskSystem, nodes_max: u64) -> Limits {
     let copies_max = file.cyclic.copies_max.unwrap_or(Limits::default().copies_max);
     Limits { nodes_max, copies_max }
 }
 
-fn sentence(error: impl std::fmt::Display) -> Failure {
-    Failure::Sentence(error.to_string())
-}
-
 /// A table of the hyperperiod, without colors; refresh, if there is any, as longer execution times.
-pub(super) fn textbook(question: &Question<'_>) -> Result<Outcome, Failure> {
+pub(crate) fn textbook(question: &Question<'_>) -> Result<Report, AnalysisError> {
     let file = question.file;
     let theorem = "cyclic executive: Baker and Shaw 1989; a whole frame between each release and its deadline; jobs into frames by \
                    maximum flow, fewest slices by branch and bound";
@@ -66,7 +69,7 @@ pub(super) fn textbook(question: &Question<'_>) -> Result<Outcome, Failure> {
     if let Some(foreign) = file.terms.iter().find(|term| !matches!(term, Interference::Refresh(_))) {
         return Ok(part.unsupported(format!("the table knows no {}", name_of(foreign))));
     }
-    let choices = file.plain_choices().map_err(sentence)?;
+    let choices = file.plain_choices()?;
     let mut file = file.clone();
     if let Some(refresh) = file.refresh {
         let longer = |wcet: Picoseconds| padded(wcet, &refresh, question.limits.effort);
@@ -93,28 +96,27 @@ pub(super) fn textbook(question: &Question<'_>) -> Result<Outcome, Failure> {
             "the core stands still during each refresh; WCETs were found without refresh and with rows closed at the start"
                 .to_owned(),
         );
-        file.set = TaskSet::new(specs).map_err(sentence)?;
+        file.set = TaskSet::new(specs)?;
         file.cyclic.slice_cost += again;
     }
-    let searching = Searching::new();
     let problem = |frames: Frames| {
-        searching.at(format!("frames of {}", time(frames.size)));
+        (question.at)(format!("frames of {}", time(frames.size)));
         plain(&file, frames)
     };
-    let tried = try_frames(&choices, problem, limits(&file, question.limits.nodes_max))?;
+    let tried = try_frames(&choices, problem, search_limits(&file, question.limits.nodes_max))?;
     Ok(part.outcome(&file, tried))
 }
 
-fn plain(file: &TaskSystem, frames: Frames) -> Result<Problem, Failure> {
+fn plain(file: &TaskSystem, frames: Frames) -> Result<Problem, AnalysisError> {
     let problem = Problem::textbook(file.set.clone(), frames.size);
-    let problem = problem.and_then(|problem| problem.slice_cost(file.cyclic.slice_cost)).map_err(sentence)?;
+    let problem = problem.and_then(|problem| problem.slice_cost(file.cyclic.slice_cost))?;
     Ok(problem.slicing(file.cyclic.slicing))
 }
 
 const ARRIVALS: &str = "jobs arrive at the phase and then once each period, no later, and are released within the jitter; the table has no other policy";
 
 /// Chapter 4 of the dissertation.
-pub(super) fn colored_refresh(question: &Question<'_>) -> Result<Outcome, Failure> {
+pub(crate) fn colored_refresh(question: &Question<'_>) -> Result<Report, AnalysisError> {
     let file = question.file;
     let theorem = "Colored Refresh: paper 004, chapter 4; rules (2) to (4) corrected, with the burst in its frame; colors inside the \
                    maximum flow; fewest copies, then fewest slices, by branch and bound";
@@ -124,7 +126,7 @@ pub(super) fn colored_refresh(question: &Question<'_>) -> Result<Outcome, Failur
             part.unsupported(format!("software refreshes this memory, and the table knows no {}", name_of(foreign)))
         );
     }
-    let memory = file.cyclic_memory().map_err(sentence)?;
+    let memory = file.cyclic_memory()?;
     part.memory = Some(memory);
     part.assumptions.push(ARRIVALS.to_owned());
     part.assumptions.push(format!("memory may be refreshed beyond the standard: {BEYOND_STANDARD}"));
@@ -145,16 +147,15 @@ pub(super) fn colored_refresh(question: &Question<'_>) -> Result<Outcome, Failur
     if question.form == Form::AsPrinted {
         return as_printed(part, file, memory);
     }
-    let choices = file.frame_choices().map_err(sentence)?;
+    let choices = file.frame_choices()?;
     if choices.is_empty() {
         return Ok(part.no_frame(file, memory));
     }
-    let searching = Searching::new();
     let problem = |frames: Frames| {
-        searching.at(format!("frames of {} colored by {}", time(frames.size), time(frames.color)));
-        file.problem(frames).map_err(sentence)
+        (question.at)(format!("frames of {} colored by {}", time(frames.size), time(frames.color)));
+        Ok(file.problem(frames)?)
     };
-    let tried = try_frames(&choices, problem, limits(file, question.limits.nodes_max))?;
+    let tried = try_frames(&choices, problem, search_limits(file, question.limits.nodes_max))?;
     Ok(part.outcome(file, tried))
 }
 
@@ -167,9 +168,9 @@ fn name_of(term: &Interference) -> &'static str {
 }
 
 /// Rules (1) to (5) and the order of 4.3.2, literally: for comparison, with no verdict.
-fn as_printed(mut part: Part, file: &TaskSystem, memory: Memory) -> Result<Outcome, Failure> {
+fn as_printed(mut part: Part, file: &TaskSystem, memory: Memory) -> Result<Report, AnalysisError> {
     let choices = match file.cyclic.frame {
-        Some(_) => file.frame_choices().map_err(sentence)?,
+        Some(_) => file.frame_choices()?,
         None => {
             let whole = |j: &u32| memory.ranks().is_multiple_of(*j);
             let stretch = |j: u32| Frames::plain(Picoseconds(memory.grain().0 * u64::from(j)));
@@ -309,16 +310,16 @@ impl Part {
         }
     }
 
-    fn unsupported(self, why: String) -> Outcome {
+    fn unsupported(self, why: String) -> Report {
         self.finish(Answer::Unsupported(why), Vec::new(), Vec::new(), Err("because the answer is not yes".to_owned()))
     }
 
-    fn finish(self, answer: Answer, rows: Vec<Row>, numbers: Vec<Number>, witness: Result<Chart, String>) -> Outcome {
+    fn finish(self, answer: Answer, rows: Vec<Row>, numbers: Vec<Number>, witness: Result<Chart, String>) -> Report {
         let utilization = self.set.utilization().to_string();
         let rows = if rows.is_empty() { self.set.tasks().iter().map(|_| Row::default()).collect() } else { rows };
         let mut all = vec![("utilization", json!(utilization), utilization)];
         all.extend(numbers);
-        Outcome {
+        Report {
             not_considered: Vec::new(),
             scheduler: self.scheduler,
             theorem: self.theorem,
@@ -334,7 +335,7 @@ impl Part {
     }
 
     /// Each colored frame that there can be is refused.
-    fn no_frame(self, file: &TaskSystem, memory: Memory) -> Outcome {
+    fn no_frame(self, file: &TaskSystem, memory: Memory) -> Report {
         let whole = |j: &u32| memory.ranks().is_multiple_of(*j);
         let stretches = (1..memory.ranks()).filter(whole).map(|j| Picoseconds(memory.grain().0 * u64::from(j)));
         let mut bursts = true;
@@ -359,7 +360,7 @@ impl Part {
         self.finish(answer, Vec::new(), Vec::new(), Err("because the answer is not yes".to_owned()))
     }
 
-    fn outcome(mut self, file: &TaskSystem, mut tried: Vec<Tried>) -> Outcome {
+    fn outcome(mut self, file: &TaskSystem, mut tried: Vec<Tried>) -> Report {
         self.sections.push(self.frames_tried(&tried));
         let none = Err("because the answer is not yes".to_owned());
         let Some(last) = tried.pop() else {
@@ -635,7 +636,7 @@ fn classes(of: Class) -> Vec<&'static str> {
 }
 
 /// Ranks as a list of ranges.
-pub(super) fn list(ranks: &[u32]) -> String {
+pub(crate) fn list(ranks: &[u32]) -> String {
     let limit = ranks.iter().max().map_or(0, |most| most + 1);
     let set = memtint_units::IndexSet::from_indices(ranks.iter().copied(), limit);
     set.map_or_else(|_| format!("{ranks:?}"), |set| set.to_string())
@@ -655,7 +656,8 @@ fn latest(problem: &Problem, executive: &Executive, task: usize) -> (u64, Picose
 }
 
 /// A sentence for no answer.
-pub(crate) fn unanswered(set: &TaskSet, why: &Unanswered) -> String {
+#[must_use]
+pub fn unanswered(set: &TaskSet, why: &Unanswered) -> String {
     let name = |task: &usize| set.tasks()[*task].name();
     match why {
         Unanswered::Precondition { task, needs } => format!("task {:?}: the method needs {needs}", name(task)),

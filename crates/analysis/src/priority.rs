@@ -1,6 +1,5 @@
 //! Fixed priorities and earliest deadline first.
 
-use memtint_analysis::TaskSystem;
 use memtint_sched::{
     Interference, Limit, Policy, Preemption, Priorities, Regulator, Response, Scaled, Scaling, Schedule, TaskSet,
     TaskSpec, Unsupported, Verdict, WorstCase, check, edf_scaling, fixed_priority_scaling, fixed_priority_with,
@@ -10,26 +9,27 @@ use memtint_sched::{
 use memtint_units::Picoseconds;
 use serde_json::json;
 
-use super::Question;
-use super::outcome::{Answer, CRITICAL, Chart, Lane, Number, Outcome, Row, Run, arrivals, reason, refusal, span, time};
-use crate::output::Failure;
+use crate::ask::Question;
+use crate::error::AnalysisError;
+use crate::report::{Answer, Chart, Lane, Number, Report, Row, Run, arrivals};
+use crate::tasks::TaskSystem;
+use crate::words::{CRITICAL, reason, refusal, span, time};
 
-pub(super) fn rate_monotonic(question: &Question<'_>) -> Outcome {
+pub(crate) fn rate_monotonic(question: &Question<'_>) -> Report {
     fixed(question, "rm", Priorities::rate_monotonic(&question.file.set))
 }
 
-pub(super) fn deadline_monotonic(question: &Question<'_>) -> Outcome {
+pub(crate) fn deadline_monotonic(question: &Question<'_>) -> Report {
     fixed(question, "dm", Priorities::deadline_monotonic(&question.file.set))
 }
 
-pub(super) fn given(question: &Question<'_>) -> Result<Outcome, Failure> {
+pub(crate) fn given(question: &Question<'_>) -> Result<Report, AnalysisError> {
     let all: Vec<usize> = (0..question.file.tasks.len()).collect();
     let order = question.file.priorities(&all, &question.file.set);
-    let order = order.map_err(|error| Failure::Sentence(error.to_string()))?;
-    Ok(fixed(question, "fp", order))
+    Ok(fixed(question, "fp", order?))
 }
 
-fn fixed(question: &Question<'_>, scheduler: &'static str, order: Priorities) -> Outcome {
+fn fixed(question: &Question<'_>, scheduler: &'static str, order: Priorities) -> Report {
     let (set, terms, effort) = (&question.file.set, &question.file.terms[..], question.limits.effort);
     let preemption = if question.nonpreemptive { Preemption::None } else { Preemption::Full };
     let worst = |task| worst_response_with(set, &order, preemption, task, terms, effort);
@@ -55,7 +55,7 @@ fn fixed(question: &Question<'_>, scheduler: &'static str, order: Priorities) ->
         .outcome(question, verdict)
 }
 
-pub(super) fn edf(question: &Question<'_>) -> Outcome {
+pub(crate) fn edf(question: &Question<'_>) -> Report {
     if question.nonpreemptive {
         return uninterrupted_edf(question);
     }
@@ -69,7 +69,7 @@ pub(super) fn edf(question: &Question<'_>) -> Outcome {
     Parts { scheduler: "edf", theorem, rows, numbers, policy: Policy::Edf }.outcome(question, verdict)
 }
 
-fn uninterrupted_edf(question: &Question<'_>) -> Outcome {
+fn uninterrupted_edf(question: &Question<'_>) -> Report {
     let (set, effort) = (&question.file.set, question.limits.effort);
     let plain = question.file.terms.is_empty();
     let beside = || Unsupported::Platform { needs: "no refresh, banks or regulator, for EDF without preemption" };
@@ -131,7 +131,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn outcome(self, question: &Question<'_>, verdict: Verdict<()>) -> Outcome {
+    fn outcome(self, question: &Question<'_>, verdict: Verdict<()>) -> Report {
         let (set, terms) = (&question.file.set, &question.file.terms[..]);
         let usable = !set.synchronous() && terms.is_empty() && self.policy.preemption() == Preemption::Full;
         let verdict = match verdict {
@@ -156,7 +156,7 @@ impl Parts {
     }
 
     /// An answer from the one schedule that happens with the phases given.
-    fn with_phases(mut self, question: &Question<'_>, verdict: Verdict<Schedule>) -> Outcome {
+    fn with_phases(mut self, question: &Question<'_>, verdict: Verdict<Schedule>) -> Report {
         let set = &question.file.set;
         let window = last_phase(set) + set.hyperperiod() * 2u8;
         self.theorem = match self.policy {
@@ -197,7 +197,7 @@ impl Parts {
         outcome
     }
 
-    fn whatever_phases(self, question: &Question<'_>, mut answer: Answer) -> Outcome {
+    fn whatever_phases(self, question: &Question<'_>, mut answer: Answer) -> Report {
         let (set, terms) = (&question.file.set, &question.file.terms[..]);
         let witness = match &answer {
             Answer::Yes => witness(question, &self.policy, &self.rows),
@@ -211,7 +211,7 @@ impl Parts {
         numbers.extend(self.numbers);
         let theorem =
             [self.theorem.to_owned()].into_iter().chain(terms.iter().map(named)).collect::<Vec<_>>().join("; ");
-        Outcome {
+        Report {
             not_considered: Vec::new(),
             scheduler: self.scheduler,
             theorem,

@@ -1,0 +1,160 @@
+//! One question, and the way to its answer.
+
+use memtint_sched::{AnalysisLimits, Form, Interference, Refresh};
+
+use crate::error::AnalysisError;
+use crate::report::{Answer, Report};
+use crate::tasks::TaskSystem;
+use crate::{cyclic, priority, servers};
+
+/// The most jobs that a witness holds, unless asked for more.
+pub const WITNESS_JOBS_MAX: u64 = 10_000;
+
+/// Which job goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// Rate monotonic: the shorter period.
+    RateMonotonic,
+    /// Deadline monotonic: the shorter relative deadline.
+    DeadlineMonotonic,
+    /// Fixed priorities as given, 1 the highest.
+    FixedPriority,
+    /// The earliest deadline.
+    Edf,
+    /// A cyclic executive: a table of frames; refresh by the controller as longer jobs.
+    Cyclic,
+    /// A cyclic executive around the refresh of colors.
+    ColoredRefresh,
+    /// Colored Refresh Servers.
+    Crs,
+}
+
+impl Scheduler {
+    /// Tells whether software refreshes the memory, and not the controller.
+    #[must_use]
+    pub fn refreshes(self) -> bool {
+        matches!(self, Scheduler::ColoredRefresh | Scheduler::Crs)
+    }
+
+    /// Tells whether jobs are scheduled by a policy, and not by a table or in servers.
+    #[must_use]
+    pub fn is_policy(self) -> bool {
+        use Scheduler::{DeadlineMonotonic, Edf, FixedPriority, RateMonotonic};
+        matches!(self, RateMonotonic | DeadlineMonotonic | FixedPriority | Edf)
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// The tasks, and all that the file has of their memory.
+    pub file: &'a TaskSystem,
+    /// Fields that the file has, for what a scheduler does not use of them; those of [`used`](memtint_system::used()).
+    pub given: &'a [&'static str],
+    /// Which job goes first.
+    pub scheduler: Scheduler,
+    /// Jobs that have begun are not interrupted; of policies only.
+    pub nonpreemptive: bool,
+    /// Which form of published formulas; of Colored Refresh and servers only.
+    pub form: Form,
+    /// The most work.
+    pub limits: AnalysisLimits,
+    /// Jobs of the witness in the report, which no verdict depends on.
+    pub witness_jobs_max: u64,
+    /// Refresh by the controller that the file has no table of, and that its memory needs.
+    pub derived: Option<Refresh>,
+    /// Hears what a search is at.
+    pub at: &'a dyn Fn(String),
+}
+
+impl<'a> Question<'a> {
+    /// Asks with the limits of every verb, preemptive, corrected.
+    #[must_use]
+    pub fn new(file: &'a TaskSystem, scheduler: Scheduler) -> Question<'a> {
+        Question {
+            file,
+            given: &[],
+            scheduler,
+            nonpreemptive: false,
+            form: Form::Corrected,
+            limits: AnalysisLimits::default(),
+            witness_jobs_max: WITNESS_JOBS_MAX,
+            derived: None,
+            at: &|_| {},
+        }
+    }
+}
+
+/// Answers: yes with a schedule that a checker has accepted, no with the work that is too much, or why neither can be said.
+///
+/// ```
+/// use memtint_analysis::{Answer, Question, Scheduler, TaskSystem, answer};
+///
+/// let task = |name: &str, wcet: u32| format!("[[task]]\nname = \"{name}\"\nperiod = \"10 ms\"\nwcet = \"{wcet} ms\"\n");
+/// let file = TaskSystem::parse("two.toml", &(task("control", 4) + &task("vision", 7)))?;
+/// let report = answer(&Question::new(&file, Scheduler::Edf))?;
+/// assert!(matches!(report.answer, Answer::No(_)), "11 ms are due in 10 ms");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// [`AnalysisError`] when the file lacks what the scheduler needs, or a checker refuses what the analysis accepts.
+pub fn answer(question: &Question<'_>) -> Result<Report, AnalysisError> {
+    let mut file = question.file.clone();
+    let mut derived = question.derived;
+    if let Some(refresh) = derived {
+        file.refresh = Some(refresh);
+        file.terms.insert(0, Interference::Refresh(refresh));
+    }
+    let mut report = by_scheduler(&Question { file: &file, ..*question })?;
+    if derived.is_some() && matches!(report.answer, Answer::Unsupported(_)) {
+        // The bounds of refresh may never be reached. A set that fails without refresh fails with it.
+        let without = by_scheduler(question)?;
+        if matches!(without.answer, Answer::No(_)) {
+            (report, derived) = (without, None);
+        }
+    }
+    if let (Some(refresh), Some(memory)) = (derived, &file.memory) {
+        report.refresh_from_memory(&refresh, memory.t_rfc);
+    }
+    report.not_considered = unused(question.given, question.scheduler, derived.is_some());
+    if !question.scheduler.refreshes() && file.refresh.is_none() {
+        let none = "refresh of memory delays nothing: the file has neither [refresh] nor [memory]";
+        report.assumptions.push(none.to_owned());
+    }
+    Ok(report)
+}
+
+fn by_scheduler(question: &Question<'_>) -> Result<Report, AnalysisError> {
+    Ok(match question.scheduler {
+        Scheduler::RateMonotonic => priority::rate_monotonic(question),
+        Scheduler::DeadlineMonotonic => priority::deadline_monotonic(question),
+        Scheduler::FixedPriority => priority::given(question)?,
+        Scheduler::Edf => priority::edf(question),
+        Scheduler::Cyclic => cyclic::textbook(question)?,
+        Scheduler::ColoredRefresh => cyclic::colored_refresh(question)?,
+        Scheduler::Crs => servers::crs(question)?,
+    })
+}
+
+/// Which schedulers use a field that is not used by all of them.
+const READERS: [(&str, &[Scheduler]); 9] = [
+    ("memory", &[Scheduler::ColoredRefresh, Scheduler::Crs]),
+    ("cyclic", &[Scheduler::Cyclic, Scheduler::ColoredRefresh]),
+    ("color", &[Scheduler::Crs]),
+    ("server", &[Scheduler::Crs]),
+    ("task.priority", &[Scheduler::FixedPriority, Scheduler::Crs]),
+    ("task.ranks", &[Scheduler::ColoredRefresh, Scheduler::Crs]),
+    ("task.copy", &[Scheduler::ColoredRefresh, Scheduler::Crs]),
+    ("task.server", &[Scheduler::Crs]),
+    ("task.copy_server", &[Scheduler::Crs]),
+];
+
+/// The given fields that mean nothing for a scheduler.
+pub(crate) fn unused(given: &[&'static str], scheduler: Scheduler, derived: bool) -> Vec<String> {
+    let unused = READERS.iter().filter(|(field, readers)| {
+        given.contains(field) && !readers.contains(&scheduler) && !(derived && *field == "memory")
+    });
+    unused.map(|(field, _)| (*field).to_owned()).collect()
+}

@@ -1,0 +1,20 @@
+//! Why a question cannot be answered.
+
+use memtint_hiding::HidingError;
+use memtint_sched::SchedError;
+use memtint_system::SystemError;
+
+/// Tells why a question cannot be answered: what the file lacks or holds, or a defect.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnalysisError {
+    /// Something of the file is missing, or does not go together.
+    #[error(transparent)]
+    System(#[from] SystemError),
+    /// Tasks are refused.
+    #[error(transparent)]
+    Tasks(#[from] SchedError),
+    /// Memory, frames or servers are refused, or a checker refuses what the analysis accepts.
+    #[error(transparent)]
+    Hiding(#[from] HidingError),
+}

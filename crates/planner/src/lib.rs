@@ -1,0 +1,70 @@
+//! The best plan for tasks whose memory is refreshed by software: frames and colors of a table, or servers on cores.
+//!
+//! What it is for: a file names tasks and memory; a search fills in what it leaves open, and says of what space the plan is
+//! the best, and whether that is proved.
+//!
+//! What it deliberately does not do: it opens no files and prints nothing, and it does not judge. A plan is a
+//! system file like any other, which [`answer`](memtint_analysis::answer()) judges from the start.
+//!
+//! Types to know: [`Plan`]; [`best_frames`] for Colored Refresh, [`find_servers`] for Colored Refresh Servers.
+//!
+//! ```
+//! use memtint_analysis::{Answer, Question, Scheduler, TaskSystem, answer};
+//! use memtint_planner::{Wanted, find_servers};
+//! use memtint_sched::AnalysisLimits;
+//!
+//! let text = "[memory]\nranks = 2\ndensity = 1\n\
+//!             [[task]]\nname = \"control\"\nperiod = \"16 ms\"\nwcet = \"2 ms\"\n\
+//!             [[task]]\nname = \"vision\"\nperiod = \"32 ms\"\nwcet = \"8 ms\"\n";
+//! let file = TaskSystem::parse("tasks.toml", text)?;
+//! let plan = find_servers(&file, &Wanted::default(), AnalysisLimits::default(), &|_| {})??;
+//! assert_eq!(plan.file.servers.len(), 2);
+//! let report = answer(&Question::new(&plan.file, Scheduler::Crs))?;
+//! assert!(matches!(report.answer, Answer::Yes), "what was planned is proved again");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod copies;
+mod error;
+mod frames;
+mod servers;
+
+use memtint_analysis::{Number, Question, Report, Scheduler, TaskSystem, without_servers};
+use memtint_sched::Form;
+
+pub use error::{NoServers, PlanError};
+pub use frames::{FramePlan, FrameTried, Said, best_frames};
+pub use servers::{Wanted, find_servers};
+
+/// A plan: the file with it, and why it is the best.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The file that it was made for, with the plan filled in.
+    pub file: TaskSystem,
+    /// What space was searched, and what is proved.
+    pub numbers: Vec<Number>,
+}
+
+/// Answers a question as [`memtint_analysis::answer`] does; where servers are asked about and the file has none, about the best that
+/// are found.
+///
+/// # Errors
+///
+/// [`PlanError`] when the analysis refuses something, or servers cannot be looked for.
+pub fn answer(question: &Question<'_>) -> Result<Report, PlanError> {
+    let file = question.file;
+    let searches = question.scheduler == Scheduler::Crs && question.form == Form::Corrected;
+    if !searches || !file.servers.is_empty() || !file.terms.is_empty() {
+        return Ok(memtint_analysis::answer(question)?);
+    }
+    match find_servers(file, &Wanted::default(), question.limits, question.at)? {
+        Ok(found) => {
+            (question.at)(String::new());
+            let mut report = memtint_analysis::answer(&Question { file: &found.file, ..*question })?;
+            report.numbers.extend(found.numbers);
+            Ok(report)
+        }
+        Err(why) => Ok(without_servers(question, why.to_string())),
+    }
+}

@@ -1,0 +1,325 @@
+//! Servers for the tasks of a file.
+
+use memtint_analysis::{Color, Inside, Memory, ServerSpec, TaskSystem};
+use memtint_hiding::HidingError;
+use memtint_hiding::crs::{
+    Admission, Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, judge, optimize, partition,
+};
+use memtint_sched::{AnalysisLimits, Effort, Unsupported};
+use memtint_units::Picoseconds;
+use serde_json::json;
+
+use crate::error::{NoServers, PlanError, cores_of};
+use crate::{Plan, copies};
+
+/// What is wanted of servers.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Unit of periods and budgets, and the longest period; parts of the retention time when absent.
+    pub grid: Option<(Picoseconds, Picoseconds)>,
+    /// How tasks are scheduled in their servers.
+    pub inner: Inner,
+    /// The most cores, on each of which two servers are made.
+    pub cores: usize,
+    /// When a choice on one core counts.
+    pub admission: Admission,
+}
+
+impl Default for Wanted {
+    /// On one core, earliest deadline first, with enough supply whatever the phases of refresh.
+    fn default() -> Wanted {
+        Wanted { grid: None, inner: Inner::Edf, cores: 1, admission: Admission::Supply }
+    }
+}
+
+/// Units that are tried, as parts of the retention time, and how many of them the longest period is: 4 ms by 100 us, 1 ms by 20 us
+/// and 400 us by 10 us where it is 64 ms.
+const GRIDS: [(u64, u64); 3] = [(640, 40), (3200, 50), (6400, 40)];
+/// Parts of the retention time that are tried as distance of the two refreshes.
+const DISTANCES: u64 = 16;
+
+/// Finds two servers on each core for the tasks of a file, and refresh phases, that leave the least refresh unhidden; the inner
+/// result is why none was found. Servers that the file has are not looked at.
+///
+/// `at` hears which space is searched.
+///
+/// # Errors
+///
+/// [`PlanError`] when the file has no memory or other than two colors, or the space is refused.
+pub fn find_servers(
+    file: &TaskSystem,
+    wanted: &Wanted,
+    limits: AnalysisLimits,
+    at: &dyn Fn(String),
+) -> Result<Result<Plan, NoServers>, PlanError> {
+    let effort = limits.effort;
+    let memory = *file.memory_given()?;
+    let colors = two_colors(file, &memory)?;
+    for (index, task) in file.tasks.iter().enumerate() {
+        let most = colors.iter().map(|color| color.ranks.len()).min().unwrap_or(0);
+        if task.ranks as usize > most {
+            let name = file.set.tasks()[index].name().to_owned();
+            return Ok(Err(NoServers::Ranks { task: name, ranks: task.ranks, most }));
+        }
+    }
+    let group = |color: &Color| RankGroup {
+        ranks: color.ranks.clone(),
+        phase: color.phase,
+        burst: memory.burst(color.ranks.len() as u32),
+    };
+    let refresh = Refresh {
+        retention: memory.retention,
+        lock: memory.lock,
+        unlock: memory.unlock,
+        groups: colors.iter().map(group).collect(),
+    };
+    let copied = copies::copied(file, &refresh);
+    let copies = copied.contains(&true);
+    let mut phases = phases(&refresh, [colors[0].phase, colors[1].phase]);
+    if phases.is_empty() {
+        let locked = [refresh.locked(0), refresh.locked(1)];
+        return Ok(Err(NoServers::Locked { locked, retention: memory.retention }));
+    }
+    let part = |&(parts, steps): &(u64, u64)| {
+        // Of less than a picosecond the space is refused.
+        let unit = (memory.retention.0 / parts).max(1);
+        // Copied tasks are short, and so are the periods of servers that hold them.
+        let twice = file.set.tasks().iter().zip(&copied).filter(|&(_, &copied)| copied);
+        let steps = twice.map(|(task, _)| (task.deadline().0 / unit).max(1)).fold(steps, u64::min);
+        (Picoseconds(unit), Picoseconds(unit * steps))
+    };
+    let grids = wanted.grid.map_or_else(|| GRIDS.iter().map(part).collect(), |grid| vec![grid]);
+    if copies {
+        let mut tasks = file.set.tasks().iter().zip(&copied);
+        if let Some((late, _)) = tasks.find(|&(task, &copied)| copied && task.deadline() > task.period()) {
+            return Ok(Err(NoServers::Deadline { task: late.name().to_owned() }));
+        }
+        let twice = file.set.tasks().iter().zip(&copied).filter(|&(_, &copied)| copied);
+        let needed = twice.map(|(task, _)| task.period() + task.deadline()).max().unwrap_or_default();
+        phases.retain(|&[one, two]| {
+            let mut phased = refresh.clone();
+            (phased.groups[0].phase, phased.groups[1].phase) = (one, two);
+            phased.apart_for_copies([0, 1]) >= needed
+        });
+        if phases.is_empty() {
+            return Ok(Err(NoServers::Apart { needed }));
+        }
+    }
+    // All cores share the phases, and each pair is a search of its own; with copy tasks each assignment is one too.
+    if wanted.cores > 1 || copies {
+        phases.truncate(1);
+    }
+    // A copied task has both its servers on one core.
+    let wanted = &Wanted { cores: if copies { 1 } else { wanted.cores }, ..*wanted };
+    let inner = if copies { Inner::Edf } else { wanted.inner };
+    let mut searched = Vec::new();
+    for (unit, longest) in grids {
+        let space = Space::new(memory.ranks, refresh.clone(), phases.clone(), unit, longest, Kind::Deferrable, inner);
+        let space = space.map_err(|error| PlanError::Space { file: file.name.clone(), error })?;
+        searched.push(format!("multiples of {unit} up to {longest}"));
+        at(format!("periods and budgets in {}", searched.join(", then ")));
+        let plan_of = |best: &Best| servers_of(file, colors.clone(), best, wanted, &searched, phases.len());
+        let passes = |best: &Best| {
+            let Ok(system) = plan_of(best).file.system() else { return Ok(false) };
+            Ok(judge(&system, effort, limits.candidate_events_max)?.is_schedulable())
+        };
+        let found = match copies {
+            true => copies::best(file, &copied, &space, effort, &passes),
+            false => best_of(file, &space, wanted, effort).map_err(End::Limit),
+        };
+        match found {
+            Ok(Some(best)) => return Ok(Ok(plan_of(&best))),
+            Ok(None) => {}
+            Err(End::Limit(Unsupported::Precondition { needs, .. })) => {
+                return Ok(Err(NoServers::Precondition { needs }));
+            }
+            Err(End::Limit(why)) => return Ok(Err(NoServers::Limit(why))),
+            Err(End::Defect(error)) => return Err(error.into()),
+        }
+    }
+    Ok(Err(NoServers::Nowhere { cores: wanted.cores, searched }))
+}
+
+/// Why a search ends early.
+pub(crate) enum End {
+    /// It cannot say.
+    Limit(Unsupported),
+    /// The checker refuses what the analysis accepts.
+    Defect(HidingError),
+}
+
+impl From<Unsupported> for End {
+    fn from(why: Unsupported) -> End {
+        End::Limit(why)
+    }
+}
+
+impl From<HidingError> for End {
+    fn from(error: HidingError) -> End {
+        End::Defect(error)
+    }
+}
+
+/// Servers that were found: for each core its tasks and their servers.
+pub(crate) struct Best {
+    pub(crate) cores: Vec<(Vec<usize>, Choice)>,
+    /// Tasks with an instance in each of the two servers of the first core.
+    pub(crate) copied: Vec<usize>,
+    /// What is lost, in parts of the time of one core.
+    pub(crate) unhidden: String,
+    pub(crate) proved: bool,
+    /// Of which choices it is the best.
+    pub(crate) admission: Admission,
+    /// How it was proved, or what is known.
+    pub(crate) why: String,
+}
+
+fn best_of(file: &TaskSystem, space: &Space, wanted: &Wanted, effort: Effort) -> Result<Option<Best>, Unsupported> {
+    let cores = wanted.cores;
+    if cores == 1 {
+        let (found, admission) = match optimize(&file.set, None, space, wanted.admission, effort) {
+            Err(Unsupported::Effort { .. }) if wanted.admission != Admission::Supply => {
+                (optimize(&file.set, None, space, Admission::Supply, effort)?, Admission::Supply)
+            }
+            found => (found?, wanted.admission),
+        };
+        let all = (0..file.tasks.len()).collect();
+        return Ok(found.map(|best| Best {
+            unhidden: best.unhidden.to_string(),
+            proved: true,
+            admission,
+            why: format!("proved by branch and bound; {} choices were computed in full or in part", best.costed),
+            cores: vec![(all, best.choice)],
+            copied: Vec::new(),
+        }));
+    }
+    let limits = PartitionLimits { cores_max: cores, nodes_max: 100_000, optimized_max: 200 };
+    let Partitioned::Found(best) = partition(&file.set, space, limits, effort)? else { return Ok(None) };
+    let why = match best.is_optimal() {
+        true => "and no fewer cores will do: proved by branch and bound over cores".to_owned(),
+        false => format!(
+            "as far as was searched; proved is that fewer than {} cores, and less than {}, are out of reach",
+            best.cores_min, best.unhidden_min
+        ),
+    };
+    Ok(Some(Best {
+        copied: Vec::new(),
+        unhidden: best.unhidden.to_string(),
+        proved: best.is_optimal(),
+        admission: Admission::Supply,
+        why,
+        cores: best.cores.into_iter().map(|share| (share.tasks, share.choice)).collect(),
+    }))
+}
+
+/// The colors of the file, or the ranks in halves.
+fn two_colors(file: &TaskSystem, memory: &Memory) -> Result<Vec<Color>, PlanError> {
+    match file.colors.len() {
+        2 => Ok(file.colors.clone()),
+        0 if memory.ranks >= 2 => {
+            let half = memory.ranks / 2;
+            let color = |name: &str, ranks: std::ops::Range<u32>, phase| Color {
+                name: name.to_owned(),
+                ranks: ranks.collect(),
+                phase,
+            };
+            Ok(vec![
+                color("c1", 0..half, Picoseconds(memory.retention.0 / 2)),
+                color("c2", half..memory.ranks, Picoseconds(0)),
+            ])
+        }
+        0 => Err(PlanError::Ranks { file: file.name.clone(), found: memory.ranks }),
+        found => Err(PlanError::Colors { file: file.name.clone(), found }),
+    }
+}
+
+/// Pairs of phases at which locked windows do not meet, those of the file first.
+fn phases(refresh: &Refresh, given: [Picoseconds; 2]) -> Vec<[Picoseconds; 2]> {
+    let retention = refresh.retention.0;
+    let locked = [refresh.locked(0).0, refresh.locked(1).0];
+    let apart = |pair: &[Picoseconds; 2]| {
+        let order = if pair[0] < pair[1] { [0, 1] } else { [1, 0] };
+        let [early, late] = order.map(|group| (pair[group].0, locked[group]));
+        early.0 + early.1 <= late.0 && late.0 + late.1 <= retention
+    };
+    let distance = |part: u64| Picoseconds(retention / DISTANCES * part);
+    let ways = (1..DISTANCES).flat_map(|part| [[distance(part), Picoseconds(0)], [Picoseconds(0), distance(part)]]);
+    let mut all = vec![given];
+    all.extend(ways.filter(|pair| *pair != given));
+    all.retain(apart);
+    all
+}
+
+fn servers_of(
+    file: &TaskSystem,
+    mut colors: Vec<Color>,
+    best: &Best,
+    wanted: &Wanted,
+    searched: &[String],
+    phases: usize,
+) -> Plan {
+    let mut file = file.clone();
+    let chosen = best.cores.first().map(|(_, choice)| choice.phases);
+    for (color, phase) in colors.iter_mut().zip(chosen.into_iter().flatten()) {
+        color.phase = phase;
+    }
+    let inside = match wanted.inner {
+        Inner::Edf => Inside::Edf,
+        Inner::RateMonotonic => Inside::RateMonotonic,
+    };
+    file.colors = colors;
+    file.servers.clear();
+    for (core, (tasks, choice)) in best.cores.iter().enumerate() {
+        let before = file.servers.len();
+        file.servers.extend((0..2).map(|index| ServerSpec {
+            name: format!("S{}", before + index + 1),
+            color: index,
+            core: core as u32,
+            period: choice.periods[index],
+            budget: choice.budgets[index],
+            kind: Kind::Deferrable,
+            inside,
+        }));
+        for (&task, &second) in tasks.iter().zip(&choice.second) {
+            file.tasks[task].server = Some(before + usize::from(second));
+        }
+    }
+    for &task in &best.copied {
+        (file.tasks[task].server, file.tasks[task].copy_server) = (Some(0), Some(1));
+    }
+    let last = searched.last().cloned().unwrap_or_default();
+    let before = match searched.len() {
+        0 | 1 => String::new(),
+        count => format!("; nothing in {}", searched[..count - 1].join(", then ")),
+    };
+    let cores = cores_of(wanted.cores);
+    let pairs = if phases == 1 { "one pair".to_owned() } else { format!("{phases} pairs") };
+    let space = format!(
+        "two deferrable servers on {cores}, periods and budgets in {last}, {pairs} of refresh phases, every assignment of tasks{before}"
+    );
+    let why = format!(
+        "no choice in that space that is so admitted leaves less than {} of the time to refresh that is not hidden, with servers that \
+         always have something to do, {}",
+        best.unhidden, best.why
+    );
+    let (admission, admitted) = match best.admission {
+        Admission::Supply => {
+            ("supply", "what each server surely supplies, whatever the phases of refresh, holds its tasks".to_owned())
+        }
+        Admission::Proof { events_max } => {
+            let known = format!("by the known times of servers and refreshes, of up to {events_max} events");
+            ("proof", format!("memtint analyze proves each server, whatever the phases of refresh or {known}"))
+        }
+    };
+    let mut numbers = vec![
+        ("space", json!(space), space.clone()),
+        ("admitted_if", json!(admission), admitted),
+        ("unhidden_part", json!(best.unhidden), best.unhidden.clone()),
+        ("proved_best", json!(best.proved), why),
+    ];
+    if !best.copied.is_empty() {
+        let names: Vec<&str> = best.copied.iter().map(|&task| file.set.tasks()[task].name()).collect();
+        numbers.push(("copied_tasks", json!(names), format!("{}, in both servers", names.join(", "))));
+    }
+    Plan { file, numbers }
+}
