@@ -23,9 +23,14 @@ say() {
     echo "kernel: $*" >&2
 }
 
+# Packages from elsewhere. Those of the workspace are hashed as files, and one that no guest runs counts as little here as there.
+packages() {
+    awk -v RS= '/\nsource = /' Cargo.lock
+}
+
 # Crates that the four verbs run. Of crates/cli, everything but the verbs that no guest runs: a new file counts.
 program() {
-    find Cargo.lock crates/{units,embed,input,map,system,inspect,detect,live} -type f \
+    find crates/{units,embed,input,map,system,inspect,detect,live} -type f \
         ! -path '*/tests/*' ! -path '*/target/*' ! -path '*/benches/*' ! -path crates/live/helper/Cargo.lock
     find crates/cli/src -type f -regextype posix-extended \
         ! -regex 'crates/cli/src/(analyze|bench|command_watch|decode|draw|dram|guard|init|parquet|probe|refresh|reproduce|sim|system|trace)(\.rs|/.*)'
@@ -46,6 +51,7 @@ manifest() {
     { find kernel -type f ! -name '*.md' ! -path 'kernel/modules/*' ! -path kernel/qemu/foreign.sh; program; platforms; } | LC_ALL=C sort | xargs -d '\n' sha256sum
     {
         echo "the kernel $(basename "$built")"
+        echo "packages of Cargo.lock: $(packages | sha256sum | cut -c 1-16)"
         echo "the compiler: $(first_line rustc --version)"
         echo "the emulator: $(first_line qemu-system-x86_64 --version)"
         echo "the guest's shell: $(first_line busybox)"

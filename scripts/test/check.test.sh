@@ -58,6 +58,11 @@ for file in kernel/README.md kernel/modules/memguard/cpu.c kernel/qemu/foreign.s
     echo >>"$CHECK_ROOT/$file"
 done
 check "what no guest runs has changed" "smoke memtint, status 0"
+printf '\n[[package]]\nname = "memtint-new"\nversion = "0.1.0"\n' >>"$CHECK_ROOT/Cargo.lock"
+check "a new crate that no guest runs" "smoke memtint, status 0"
+printf '\n[[package]]\nname = "new"\nversion = "0.1.0"\nsource = "registry"\n' >>"$CHECK_ROOT/Cargo.lock"
+check "a new package from elsewhere" "suites memtint, status 0"
+contains "a new package from elsewhere: the reason" "$(cat "$scratch/errors")" "packages of Cargo.lock"
 echo 2 >"$scratch/bin/key"
 check "another kernel or emulator" "suites memtint, status 0"
 

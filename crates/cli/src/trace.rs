@@ -169,17 +169,8 @@ fn record_verb(arguments: &RecordArguments) -> ExitCode {
 
 /// Ends as the program did: by the same signal, or with the same status.
 fn end_like(status: ExitStatus) -> ExitCode {
-    if let Some(signal) = status.signal() {
-        // SAFETY: numbers and one valid structure. The program has dumped its core, if any; this process must not.
-        unsafe {
-            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
-            libc::signal(signal, libc::SIG_DFL);
-            libc::raise(signal);
-        }
-    }
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    ExitCode::from(code.unwrap_or(RUN_FAILED))
+    let code = status.code().unwrap_or(i32::from(RUN_FAILED));
+    memtint_live::RunStatus { code, signal: status.signal(), core_dumped: false, report: None }.end_like()
 }
 
 fn progress_text(progress: &Progress) -> String {

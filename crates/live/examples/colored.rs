@@ -1,5 +1,6 @@
 //! Runs a program in frames whose number has given bits: `colored MASK VALUE -- COMMAND ...`.
 use memtint_live::{Floor, FrameChoice, RunOptions};
+use memtint_units::Pfn;
 
 struct Bits {
     mask: u64,
@@ -7,7 +8,7 @@ struct Bits {
 }
 
 impl FrameChoice for Bits {
-    fn contains(&self, frame: u64) -> bool {
+    fn contains(&self, Pfn(frame): Pfn) -> bool {
         frame & self.mask == self.value
     }
     fn looks_per_page(&self) -> f64 {

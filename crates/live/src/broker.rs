@@ -11,6 +11,7 @@ use crate::supervisor::word;
 use crate::sys::{self, Pid};
 use crate::wire::{Nodes, PAGE, Run};
 use crate::{FrameChoice, RunError};
+use memtint_units::Pfn;
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -590,7 +591,7 @@ impl<'a> Stock<'a> {
         let Zone { start, end } = self.zone;
         let step = (end.saturating_sub(start) / SAMPLES).max(1);
         // An odd step meets every value of the low bits.
-        start >= end || (start..end).step_by(step as usize | 1).any(|frame| self.choice.contains(frame))
+        start >= end || (start..end).step_by(step as usize | 1).any(|frame| self.choice.contains(Pfn(frame)))
     }
 
     /// Why a pass over all memory has found too little, in words.
@@ -707,7 +708,7 @@ impl<'a> Stock<'a> {
     fn keep(&mut self, start: u64, backing: &[Backing]) {
         for (page, address) in backing.iter().zip((start..).step_by(PAGE as usize)) {
             if let Backing::Private(frame) = *page
-                && self.choice.contains(frame)
+                && self.choice.contains(Pfn(frame))
             {
                 self.pages.push((frame, address));
             }
@@ -721,7 +722,7 @@ fn mib(pages: u64) -> u64 {
 }
 
 fn is_right(choice: &dyn FrameChoice, page: Backing) -> bool {
-    matches!(page, Backing::Private(frame) if choice.contains(frame))
+    matches!(page, Backing::Private(frame) if choice.contains(Pfn(frame)))
 }
 
 /// Whether these frames are one block of the kernel's.
@@ -748,7 +749,7 @@ mod live {
         let frames: BTreeSet<u64> = stock.pages.iter().map(|(frame, _)| *frame).collect();
         assert_eq!(frames.len(), stock.pages.len(), "a frame is in stock twice");
         for &(frame, address) in &stock.pages {
-            assert!(stock.choice.contains(frame), "{frame:#x} is not among {}", stock.choice.label());
+            assert!(stock.choice.contains(Pfn(frame)), "{frame:#x} is not among {}", stock.choice.label());
             assert_eq!(map.read(address, 1), [Backing::Private(frame)]);
         }
     }
@@ -774,7 +775,7 @@ mod live {
     struct LowBits;
 
     impl FrameChoice for LowBits {
-        fn contains(&self, frame: u64) -> bool {
+        fn contains(&self, Pfn(frame): Pfn) -> bool {
             frame & 3 == 1
         }
 
@@ -791,7 +792,7 @@ mod live {
     struct These(BTreeSet<u64>);
 
     impl FrameChoice for These {
-        fn contains(&self, frame: u64) -> bool {
+        fn contains(&self, Pfn(frame): Pfn) -> bool {
             self.0.contains(&frame)
         }
 
@@ -904,7 +905,7 @@ mod live {
     struct Seen(RefCell<BTreeSet<u64>>);
 
     impl FrameChoice for Seen {
-        fn contains(&self, frame: u64) -> bool {
+        fn contains(&self, Pfn(frame): Pfn) -> bool {
             self.0.borrow_mut().insert(frame);
             false
         }
@@ -950,7 +951,7 @@ mod live {
     struct Below(u64);
 
     impl FrameChoice for Below {
-        fn contains(&self, frame: u64) -> bool {
+        fn contains(&self, Pfn(frame): Pfn) -> bool {
             frame < self.0
         }
 

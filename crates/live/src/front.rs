@@ -16,6 +16,7 @@ use std::io::{self, Seek as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// What to run, and how.
@@ -68,6 +69,20 @@ pub struct RunStatus {
     pub core_dumped: bool,
     /// None when the supervisor was lost; the kernel floor always has one.
     pub report: Option<RunReport>,
+}
+
+impl RunStatus {
+    /// Ends this process as the program ended: by the same signal, or with the status that is returned.
+    #[must_use]
+    pub fn end_like(&self) -> ExitCode {
+        if let Some(signal) = self.signal {
+            // The program has written its core file, if any. The kernel tells a parent of that only when there is one: this
+            // process writes another where nobody sees it, or none.
+            let core_bytes = if self.core_dumped && sys::hide_core_files() { 1 << 16 } else { 0 };
+            sys::end_by(signal, core_bytes);
+        }
+        ExitCode::from(u8::try_from(self.code).unwrap_or(OWN_FAILURE as u8))
+    }
 }
 
 /// Exit status of the launcher when the program could not be started.

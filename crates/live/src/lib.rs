@@ -42,10 +42,32 @@ pub use report::{AddressSpaceReport, CompactionReport, FloorName, KernelReport, 
 use std::io;
 use std::path::PathBuf;
 
+use memtint_units::Pfn;
+
+/// Gives the pages of memory that the kernel manages; 0 when it does not say.
+#[must_use]
+pub fn machine_pages() -> u64 {
+    sys::machine_pages()
+}
+
+/// Gives the CPUs that the kernel has configured, 1 or more.
+#[must_use]
+pub fn configured_cpus() -> u32 {
+    sys::configured_cpus()
+}
+
+/// Gives the bytes of memory that new programs can have, as the kernel estimates it; 0 when it does not say.
+#[must_use]
+pub fn available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
 /// Which page frames a program may live in.
 pub trait FrameChoice: Send {
-    /// Whether the 4 KiB frame with this number is in color.
-    fn contains(&self, frame: u64) -> bool;
+    /// Whether this frame is in color.
+    fn contains(&self, frame: Pfn) -> bool;
     /// Frames to look at, on average, to find one in color: 1 when all are. Never below 1.
     fn looks_per_page(&self) -> f64;
     /// The colors in words, for messages: `bank classes 0-3`.

@@ -255,8 +255,11 @@ pub(crate) fn free(node: Option<u32>) -> u64 {
 
 /// Pages of a NUMA node, or of the machine's only one, that are to stay free: beyond those that the kernel keeps for itself.
 pub(crate) fn left_free(node: Option<u32>) -> u64 {
-    // SAFETY: takes a number.
-    let machine = u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or(u64::MAX);
+    // Where the kernel does not say, everything is to stay free.
+    let machine = match crate::sys::machine_pages() {
+        0 => u64::MAX,
+        pages => pages,
+    };
     machine / LEFT_FREE / free_pages().len().max(1) as u64 + high_watermarks(node)
 }
 

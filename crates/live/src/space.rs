@@ -10,6 +10,7 @@ use crate::credit::{BOOST, Credit};
 use crate::sys::{self, Change, Notification, Pid, SharedMapping, Status};
 use crate::wire::{self, Control, Counters, Reply, Request, Run, op, say};
 use crate::{FrameChoice, RunError};
+use memtint_units::Pfn;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::mem::offset_of;
@@ -431,21 +432,21 @@ impl Space {
     /// Puts into the request's run list the private pages of a range that are (`right`), or are not, in color; returns
     /// the number of runs. What does not fit the list is left out.
     pub(crate) fn list_pages(&self, choice: &dyn FrameChoice, start: u64, end: u64, right: bool) -> u64 {
-        let runs = self.pages.private(start, end, wire::RUNS_MAX, |frame| choice.contains(frame) == right);
+        let runs = self.pages.private(start, end, wire::RUNS_MAX, |frame| choice.contains(Pfn(frame)) == right);
         self.write_runs(wire::RUNS_OFFSET, &runs)
     }
 
     /// Whether any file mapping has private pages out of color.
     pub(crate) fn has_files_out_of_color(&self, choice: &dyn FrameChoice) -> bool {
         let areas = areas::of(self.helper).unwrap_or_default();
-        let wrong = |area: &Area| self.pages.private(area.start, area.end, 1, |frame| !choice.contains(frame));
+        let wrong = |area: &Area| self.pages.private(area.start, area.end, 1, |frame| !choice.contains(Pfn(frame)));
         areas.iter().filter(|area| area.is_private_file()).any(|area| !wrong(area).is_empty())
     }
 
     /// Private pages of the program, in color and not, as they are now. The pool is not the program's.
     pub(crate) fn census(&self, choice: &dyn FrameChoice) -> (u64, u64) {
         let count = |start, end, right| {
-            let runs = self.pages.private(start, end, usize::MAX, |frame| choice.contains(frame) == right);
+            let runs = self.pages.private(start, end, usize::MAX, |frame| choice.contains(Pfn(frame)) == right);
             runs.iter().map(|run| run.pages).sum::<u64>()
         };
         let both = |right| count(0, wire::BLOB_BASE, right) + count(wire::POOL_END, u64::MAX, right);
@@ -454,5 +455,5 @@ impl Space {
 }
 
 fn in_color(page: Backing, choice: &dyn FrameChoice) -> bool {
-    matches!(page, Backing::Private(frame) if choice.contains(frame))
+    matches!(page, Backing::Private(frame) if choice.contains(Pfn(frame)))
 }

@@ -19,6 +19,54 @@ fn check(value: i64) -> io::Result<i64> {
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
+// --- the machine and this process ---
+
+/// Pages of memory that the kernel manages; 0 when it does not say.
+pub(crate) fn machine_pages() -> u64 {
+    // SAFETY: sysconf takes a number and touches no memory of ours.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or(0)
+}
+
+/// CPUs that the kernel has configured, 1 or more.
+pub(crate) fn configured_cpus() -> u32 {
+    // SAFETY: sysconf takes a number and touches no memory of ours.
+    let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    u32::try_from(configured).unwrap_or(1).max(1)
+}
+
+/// Ends this process by a signal, with a core file of no more bytes. Returns where that signal does not end it.
+pub(crate) fn end_by(signal: i32, core_bytes: u64) {
+    // SAFETY: numbers and valid structures.
+    unsafe {
+        let limit = libc::rlimit { rlim_cur: core_bytes, rlim_max: core_bytes };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const limit);
+        let mut open = std::mem::zeroed();
+        libc::sigemptyset(&raw mut open);
+        libc::sigaddset(&raw mut open, signal);
+        libc::signal(signal, libc::SIG_DFL);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const open, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+}
+
+/// Has a core file of this process written into memory that goes with it. False when it would be seen: the kernel
+/// writes it to a fixed place, or hands it to a program.
+pub(crate) fn hide_core_files() -> bool {
+    let pattern = std::fs::read("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    if pattern.first().is_none_or(|first| b"|@".contains(first)) || pattern.contains(&b'/') {
+        return false;
+    }
+    let (place, private) = (c"/proc".as_ptr(), libc::MS_REC | libc::MS_PRIVATE);
+    // SAFETY: C strings that live as long as the program. What is mounted is seen by this process only, which is about
+    // to end and opens no file there any more.
+    unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(c"none".as_ptr(), c"/".as_ptr(), std::ptr::null(), private, std::ptr::null()) == 0
+            && libc::mount(c"none".as_ptr(), place, c"tmpfs".as_ptr(), 0, std::ptr::null()) == 0
+            && libc::chdir(place) == 0
+    }
+}
+
 // --- seccomp ---
 
 /// One notification: a thread waits in a system call. Layout of `struct seccomp_notif`.

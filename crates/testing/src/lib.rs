@@ -117,8 +117,17 @@ fn hash(file: &Path, hasher: &mut DefaultHasher) {
         entries.len().hash(hasher);
         entries.iter().for_each(|entry| hash(entry, hasher));
     } else {
-        std::fs::read(file).unwrap_or_else(|error| readable(error)).hash(hasher);
+        let bytes = std::fs::read(file).unwrap_or_else(|error| readable(error));
+        match file.file_name().and_then(|name| name.to_str()) {
+            Some("Cargo.lock") => packages(&String::from_utf8_lossy(&bytes)).hash(hasher),
+            _ => bytes.hash(hasher),
+        }
     }
+}
+
+/// The packages of a lock file that come from elsewhere: those of the workspace count as the folders that they are.
+fn packages(lock: &str) -> Vec<&str> {
+    lock.split("\n\n").filter(|package| package.contains("\nsource = ")).collect()
 }
 
 /// Exclusive use of the machine among live tests, until it is dropped.
@@ -181,6 +190,12 @@ mod tests {
         let text = std::fs::read_to_string(&path).expect("it was written");
         std::fs::remove_file(&path).expect("it is there");
         assert_eq!(text, "needs the program node\nneeds two CPUs\n");
+    }
+
+    #[test]
+    fn of_a_lock_file_only_what_comes_from_elsewhere_counts() {
+        let (own, other) = ("[[package]]\nname = \"own\"", "[[package]]\nname = \"other\"\nsource = \"registry\"");
+        assert_eq!(packages(&format!("version = 4\n\n{own}\n\n{other}\n")), [format!("{other}\n")]);
     }
 
     #[test]

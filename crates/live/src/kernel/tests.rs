@@ -51,7 +51,7 @@ fn unloaded() -> String {
 struct Any;
 
 impl FrameChoice for Any {
-    fn contains(&self, _: u64) -> bool {
+    fn contains(&self, _: memtint_units::Pfn) -> bool {
         true
     }
     fn looks_per_page(&self) -> f64 {

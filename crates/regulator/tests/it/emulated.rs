@@ -127,7 +127,6 @@ impl Processor {
         }
         let files = [
             "Cargo.lock",
-            "Cargo.toml",
             "crates/guard",
             "crates/regulator",
             "crates/units",

@@ -1,0 +1,60 @@
+//! What is said of a run when it has ended.
+
+use memtint_detect::Fit;
+use memtint_map::Selection;
+use serde::Serialize;
+
+use crate::guard::Regulation;
+
+/// What `--report` writes.
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    pub(super) schema: u32,
+    pub(super) command: Vec<String>,
+    pub(super) platform: &'a str,
+    pub(super) granule_bytes: u64,
+    #[serde(flatten)]
+    pub(super) colors: Colors,
+    pub(super) mode: &'static str,
+    /// How the platform fits the machine.
+    pub(super) platform_fit: Fit,
+    /// Memory of the machine that is in these colors, about.
+    pub(super) colors_bytes: u64,
+    /// Of this, what was free when the run began, about.
+    pub(super) colors_free_bytes: u64,
+    /// Fields of the system file that a run does not consider.
+    pub(super) not_considered: Vec<&'static str>,
+    /// Fields of the task that nothing enforced.
+    pub(super) not_enforced: Vec<&'static str>,
+    /// What a regulator has made of the task's bandwidth.
+    pub(super) regulation: Option<Regulation>,
+    /// Other runs in the same colors, without a system file that allows it.
+    pub(super) shared_with: Vec<String>,
+    pub(super) prefault_bytes: u64,
+    pub(super) exit_status: i32,
+    pub(super) signal: Option<i32>,
+    #[serde(flatten)]
+    pub(super) run: Option<memtint_live::RunReport>,
+}
+
+/// The colors a program was given, in list syntax; absent = any.
+#[derive(Serialize)]
+pub(super) struct Colors {
+    pub(super) banks: Option<String>,
+    pub(super) sets: Option<String>,
+    pub(super) nodes: Option<String>,
+}
+
+impl Colors {
+    pub(super) fn of(selection: &Selection) -> Colors {
+        let text = |set: &Option<memtint_units::IndexSet>| set.as_ref().map(ToString::to_string);
+        Colors { banks: text(&selection.banks), sets: text(&selection.sets), nodes: text(&selection.node) }
+    }
+
+    /// For messages: `bank classes 0-3, set colors 1`.
+    pub(super) fn label(&self) -> String {
+        let named = [("bank classes", &self.banks), ("set colors", &self.sets), ("nodes", &self.nodes)];
+        let parts = named.iter().filter_map(|(name, list)| list.as_ref().map(|list| format!("{name} {list}")));
+        parts.collect::<Vec<_>>().join(", ")
+    }
+}
