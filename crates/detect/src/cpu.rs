@@ -37,20 +37,28 @@ mod x86 {
 
     use super::Processor;
 
+    fn cpuid(leaf: u32) -> CpuidResult {
+        #[allow(unused_unsafe, reason = "a safe function in later compilers than the oldest that is supported")]
+        // SAFETY: every x86-64 processor has the instruction, which writes no memory.
+        unsafe {
+            __cpuid(leaf)
+        }
+    }
+
     pub(super) fn read() -> Processor {
-        let identity = __cpuid(0);
-        let version = __cpuid(1);
+        let identity = cpuid(0);
+        let version = cpuid(1);
         let (family, model) = family_model(version.eax);
-        let highest_extended = __cpuid(0x8000_0000).eax;
+        let highest_extended = cpuid(0x8000_0000).eax;
         Processor {
             vendor: text(&[identity.ebx, identity.edx, identity.ecx]),
             brand: brand(highest_extended),
             family,
             model,
             stepping: version.eax & 0xf,
-            physical_address_bits: (highest_extended >= 0x8000_0008).then(|| __cpuid(0x8000_0008).eax & 0xff),
+            physical_address_bits: (highest_extended >= 0x8000_0008).then(|| cpuid(0x8000_0008).eax & 0xff),
             hypervisor: (version.ecx >> 31 & 1 == 1).then(|| {
-                let CpuidResult { ebx, ecx, edx, .. } = __cpuid(0x4000_0000);
+                let CpuidResult { ebx, ecx, edx, .. } = cpuid(0x4000_0000);
                 text(&[ebx, ecx, edx])
             }),
         }
@@ -69,7 +77,7 @@ mod x86 {
             return String::new();
         }
         let words: Vec<u32> = (0x8000_0002..=0x8000_0004u32)
-            .map(__cpuid)
+            .map(cpuid)
             .flat_map(|CpuidResult { eax, ebx, ecx, edx }| [eax, ebx, ecx, edx])
             .collect();
         text(&words)

@@ -5,7 +5,10 @@ use core::arch::x86_64::__cpuid;
 
 /// `rdtscp` is bit 27 of EDX of CPUID 80000001H; every x86-64 processor has `clflush`.
 pub(crate) fn missing() -> Option<&'static str> {
-    let known = __cpuid(0x8000_0000).eax >= 0x8000_0001 && __cpuid(0x8000_0001).edx >> 27 & 1 == 1;
+    #[allow(unused_unsafe, reason = "a safe function in later compilers than the oldest that is supported")]
+    // SAFETY: every x86-64 processor has the instruction, which writes no memory.
+    let leaf = |leaf: u32| unsafe { __cpuid(leaf) };
+    let known = leaf(0x8000_0000).eax >= 0x8000_0001 && leaf(0x8000_0001).edx >> 27 & 1 == 1;
     (!known).then_some("rdtscp")
 }
 
