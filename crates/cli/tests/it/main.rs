@@ -4,6 +4,7 @@ mod analyze;
 mod bandwidth;
 mod decode;
 mod dram;
+mod golden;
 mod guard;
 mod init;
 mod inputs;
