@@ -9,7 +9,7 @@ live := live
 
 PREFIX ?= /usr/local
 
-.PHONY: build install test test-full test-workspace test-live test-scripts lint demo bench prove setup help
+.PHONY: build install test test-full test-workspace test-live test-scripts lint oldest deny miri demo bench prove setup help
 
 help: ## list the goals
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -35,6 +35,24 @@ lint: ## format, clippy, documentation and shellcheck, warnings denied
 	$(CARGO) clippy --manifest-path crates/recorder/plugin/Cargo.toml --target-dir target/plugin -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 	scripts/shellcheck.sh
+
+# The oldest Rust that is supported, and what it compiles.
+rust_version := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+oldest: ## compile with the oldest Rust that is supported, which rustup installs
+	rustup toolchain install $(rust_version) --profile minimal --no-self-update
+	cargo +$(rust_version) check --workspace --target-dir target/oldest
+
+deny: ## licenses, sources and known defects of all packages (cargo-deny is compiled if it is missing; advisories are fetched from the net)
+	command -v cargo-deny >/dev/null || $(CARGO) install cargo-deny --locked
+	$(CARGO) deny check
+
+# Unit tests of the crates that hold no system calls of their own; the others' cannot run in an interpreter.
+interpreted := units map frames inspect guard
+
+miri: ## unit tests of crates without system calls, interpreted: undefined behavior fails (nightly Rust, a quarter of an hour)
+	rustup toolchain install nightly --profile minimal --component miri,rust-src --no-self-update
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir target/miri $(interpreted:%=--package memtint-%) --lib
 
 test: ## everything that CI checks; the kernel's suites when something has changed that they depend on, else a smoke boot; as root, because live tests read frame numbers
 	@scripts/test.sh

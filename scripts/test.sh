@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# test.sh [full]: runs everything that CI checks, part after part, also when one has failed: lint, the tests of the workspace, live
-# tests, tests of scripts, and the kernel's suites (with "full" in any case, else when something has changed that they depend on).
+# test.sh [full]: runs everything that CI checks, part after part, also when one has failed: lint, a compilation with the oldest Rust, the
+# tests of the workspace, live tests, tests of scripts, and the kernel's suites (with "full" in any case, else when something has changed
+# that they depend on).
 #
 # The end of its output: the time of each part, skipped tests by reason, what has failed, the kernel's own last lines, and
 # "N passed, N failed, N skipped". Status 1 when a part has failed, or more tests are skipped than scripts/skips.txt accepts.
@@ -27,6 +28,8 @@ make=(make --no-print-directory)
 part "$logs" setup scripts/setup.sh test
 if [ ${#failed_parts[@]} -gt 0 ]; then exit 1; fi
 part "$logs" lint "${make[@]}" lint
+# Without rustup, the distribution's compiler is the only one.
+if command -v rustup >/dev/null; then part "$logs" oldest "${make[@]}" oldest; else echo "needs rustup" >>"$MEMTINT_SKIPS"; fi
 part "$logs" workspace "${make[@]}" test-workspace
 part "$logs" live "${make[@]}" test-live
 part "$logs" scripts "${make[@]}" test-scripts
