@@ -40,19 +40,20 @@ lint: ## format, clippy, documentation and shellcheck, warnings denied
 rust_version := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 oldest: ## compile with the oldest Rust that is supported, which rustup installs
-	rustup toolchain install $(rust_version) --profile minimal --no-self-update
-	cargo +$(rust_version) check --workspace --target-dir target/oldest
+	rustup run $(rust_version) cargo --version >/dev/null 2>&1 || rustup toolchain install $(rust_version) --profile minimal --no-self-update
+	rustup run $(rust_version) cargo check --locked --workspace --target-dir target/oldest
 
 deny: ## licenses, sources and known defects of all packages (cargo-deny is compiled if it is missing; advisories are fetched from the net)
 	command -v cargo-deny >/dev/null || $(CARGO) install cargo-deny --locked
 	$(CARGO) deny check
 
-# Unit tests of the crates that hold no system calls of their own; the others' cannot run in an interpreter.
+# Crates with arithmetic on addresses, frames and budgets. Runtime, regulator, detection and stopwatch make system calls that the interpreter
+# does not know; of the others the tests would take days in it.
 interpreted := units map frames inspect guard
 
-miri: ## unit tests of crates without system calls, interpreted: undefined behavior fails (nightly Rust, a quarter of an hour)
+miri: ## unit tests of five crates, interpreted: undefined behavior fails (nightly Rust)
 	rustup toolchain install nightly --profile minimal --component miri,rust-src --no-self-update
-	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir target/miri $(interpreted:%=--package memtint-%) --lib
+	MIRIFLAGS=-Zmiri-disable-isolation rustup run nightly cargo miri test --target-dir target/miri $(interpreted:%=--package memtint-%) --lib
 
 test: ## everything that CI checks; the kernel's suites when something has changed that they depend on, else a smoke boot; as root, because live tests read frame numbers
 	@scripts/test.sh

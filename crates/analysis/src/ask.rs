@@ -61,7 +61,8 @@ pub struct Question<'a> {
     pub limits: AnalysisLimits,
     /// Jobs of the witness in the report, which no verdict depends on.
     pub witness_jobs_max: u64,
-    /// Refresh by the controller that the file has no table of, and that its memory needs.
+    /// How the controller refreshes the memory of a file without `[refresh]`; needed where it has `[memory]`, unless the scheduler
+    /// refreshes. Not used otherwise.
     pub derived: Option<Refresh>,
     /// Hears what a search is at.
     pub at: &'a dyn Fn(String),
@@ -99,10 +100,15 @@ impl<'a> Question<'a> {
 ///
 /// # Errors
 ///
-/// [`AnalysisError`] when the file lacks what the scheduler needs, or a checker refuses what the analysis accepts.
+/// [`AnalysisError`] when the file lacks what the scheduler needs, the refresh of its memory is not said, or a checker refuses what the analysis accepts.
 pub fn answer(question: &Question<'_>) -> Result<Report, AnalysisError> {
     let mut file = question.file.clone();
-    let mut derived = question.derived;
+    let by_controller = !question.scheduler.refreshes() && file.refresh.is_none();
+    let mut derived = question.derived.filter(|_| by_controller);
+    if by_controller && file.memory.is_some() && derived.is_none() {
+        // Without refresh the answer could be yes where it is no.
+        return Err(AnalysisError::NoRefresh { file: file.name });
+    }
     if let Some(refresh) = derived {
         file.refresh = Some(refresh);
         file.terms.insert(0, Interference::Refresh(refresh));

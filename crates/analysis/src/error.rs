@@ -14,6 +14,14 @@ pub enum AnalysisError {
     /// Tasks are refused.
     #[error(transparent)]
     Tasks(#[from] SchedError),
+    /// The controller refreshes the memory of the file, and the question does not say how.
+    #[error(
+        "{file}: [memory] has refresh, and the question has derived none of it; accepted is refresh that is derived, or [refresh]"
+    )]
+    NoRefresh {
+        /// The file.
+        file: String,
+    },
     /// Memory, frames or servers are refused, or a checker refuses what the analysis accepts.
     #[error(transparent)]
     Hiding(#[from] HidingError),

@@ -1,6 +1,6 @@
 //! `memtint analyze`: whether a task set meets its deadlines, by which theorem, and with which numbers.
 //!
-//! The answer is of `memtint-analysis`; here are the arguments, what must be refused before, and the words.
+//! `memtint-analysis` answers; here are the arguments, what is refused before, and the words.
 
 mod gantt;
 mod text;
@@ -182,7 +182,10 @@ pub(crate) struct Judged {
 
 /// Judges a file with a plan in it, as `memtint analyze` would.
 pub(crate) fn judge_plan(file: &TaskSystem, scheduler: Analyzed, limits: AnalysisLimits) -> Result<Judged, Failure> {
-    let report = memtint_analysis::answer(&Question { limits, ..Question::new(file, scheduler) })?;
+    let searching = Searching::new();
+    let at = |what| searching.at(what);
+    let report = memtint_analysis::answer(&Question { limits, at: &at, ..Question::new(file, scheduler) })?;
+    drop(searching);
     let svg = report.witness.as_ref().ok().map(|chart| gantt::picture(chart, report.scheduler).svg());
     let yes = matches!(report.answer, Answer::Yes);
     Ok(Judged { yes, json: report.to_json(), text: text::text(&report), svg })

@@ -1,21 +1,17 @@
 //! `memtint bench`: what coloring costs.
 
-mod child;
 mod frames;
 mod groups;
 mod guard;
 mod guard_live;
-mod lockstep;
-mod machine;
 mod probe;
 mod programs;
 mod report;
 mod sched;
-mod series;
-mod session;
 mod sim;
 mod touch;
 
+use memtint_bench::{Beside, Extent, Machine, Results, Session, WorkDirectory, adopt_orphans, own_time};
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
@@ -23,10 +19,7 @@ use memtint_map::{Palette, Selection};
 use memtint_units::IndexSet;
 
 use self::groups::PoolColors;
-use self::machine::{Beside, Machine};
 use self::report::BenchReport;
-use self::series::Results;
-use self::session::{Extent, Session, WorkDirectory};
 use crate::Ending;
 use crate::choice::{Choice, ChoiceArguments};
 use crate::output::{Failure, Format, done, done_json};
@@ -118,14 +111,18 @@ fn bench_run(arguments: &BenchRunArguments, format: Format) -> Ending {
     let (machine, beside) = (Machine::read(), Beside::since_now());
     let me =
         std::env::current_exe().map_err(|error| Failure::Sentence(format!("bench: this program's file: {error}")))?;
-    child::adopt_orphans();
+    adopt_orphans();
+    let share_of_frames = matcher.fraction();
+    let work = std::env::temp_dir().join(format!("memtint-bench-{}", std::process::id()));
+    let failed = |cause| Failure::File { path: work.clone(), done: "created", cause };
     let mut session = Session {
         me,
         colors,
-        matcher,
+        in_color: Box::new(move |frame| matcher.matches(frame)),
+        tell: |line| eprintln!("memtint: bench: {line}"),
         extent: Extent { repeat, quick: arguments.quick, limit },
         seed: arguments.seed,
-        work: WorkDirectory::new()?,
+        work: WorkDirectory::new(work.clone()).map_err(failed)?,
         random: Random::new(arguments.seed),
         results: Results::default(),
     };
@@ -149,13 +146,13 @@ fn bench_run(arguments: &BenchRunArguments, format: Format) -> Ending {
         platform: choice.palette.platform().id().to_owned(),
         granule_bytes: choice.palette.granule().bytes(),
         colors: label(&selection),
-        share_of_frames: session.matcher.fraction(),
+        share_of_frames,
         seed: arguments.seed,
         repeat,
         quick: arguments.quick,
         duration_s: started.elapsed().as_secs_f64(),
         memory_as_found,
-        disturbance: beside.until_now(child::own_time()),
+        disturbance: beside.until_now(own_time()),
         results: &session.results,
     };
     match format {

@@ -7,7 +7,8 @@
 //! are shortened, down to `D + c`, with which whatever the optimizer admits passes.
 //!
 //! A server of copied tasks alone is an exception: it needs no time for those that its lock meets, and its supply without the lock may be
-//! enough. No choice with such a server costs less than the best in which it needs next to nothing.
+//! enough. So the bound, and with it what is proved, is about choices in which each server has a task that is not copied, too. A
+//! cheaper choice without one is taken where it is found, and is never said to be the best.
 
 use memtint_analysis::TaskSystem;
 use memtint_hiding::HidingError;
@@ -46,13 +47,13 @@ pub(crate) fn best(
         true => (0..1u32 << once.len()).map(|mask| (0..once.len()).map(|bit| mask >> bit & 1 == 1).collect()).collect(),
         false => as_without_copies(file, &once, space, effort)?,
     };
-    // Whether both servers have tasks of their own; where not every assignment is tried, nothing is a bound.
+    // Whether both servers have a task that is not copied: what the bound is about, if every assignment is tried.
     let counted = |second: &[bool]| all && [false, true].iter().all(|server| second.contains(server));
     let mut least = None;
     for step in 0..=STEPS {
         let mut found: Vec<(Optimum, &Vec<bool>)> = Vec::new();
         for second in &assignments {
-            let (set, places) = counted_twice(file, &twice, (&once, second), space, Counted::Step(step));
+            let (set, places) = counted_twice(file, &twice, (&once, second), space, step);
             if let Some(best) = optimize(&set, Some(&places), space, Admission::Supply, effort)? {
                 found.push((best, second));
             }
@@ -60,13 +61,10 @@ pub(crate) fn best(
         // Of those that cost the same, the ones that the bound is about come first.
         found.sort_by(|one, other| one.0.unhidden.cmp(&other.0.unhidden).then(counted(other.1).cmp(&counted(one.1))));
         if step == 0 {
-            let Some((best, _)) = found.first() else { return Ok(None) };
-            least = Some(best.unhidden.clone());
-            for second in assignments.iter().filter(|second| !counted(second)) {
-                let (set, places) = counted_twice(file, &twice, (&once, second), space, Counted::Hardly);
-                let best = optimize(&set, Some(&places), space, Admission::Supply, effort)?;
-                least = best.map(|best| best.unhidden).into_iter().chain(least).min();
+            if found.is_empty() {
+                return Ok(None);
             }
+            least = found.iter().find(|(_, second)| counted(second)).map(|(best, _)| best.unhidden.clone());
         }
         for (own, second) in found {
             let mut best = Best {
@@ -76,14 +74,20 @@ pub(crate) fn best(
                 proved: false,
                 admission: Admission::Supply,
                 why: String::new(),
+                assignments: "",
             };
             if !passes(&best)? {
                 continue;
             }
-            best.proved = all && least.as_ref() == Some(&own.unhidden);
+            best.proved = counted(second) && least.as_ref() == Some(&own.unhidden);
+            best.assignments = match counted(second) {
+                true => "every assignment of tasks that leaves each server one that is not copied",
+                false if all => "every assignment of tasks",
+                false => "the assignment of tasks that is best for those that are not copied",
+            };
             best.why = match (&least, best.proved) {
                 (_, true) => "proved by branch and bound, with copied tasks counted in both servers".to_owned(),
-                (Some(least), _) if all => {
+                (Some(least), _) if counted(second) => {
                     format!("as far as was searched; proved is that less than {least} is out of reach")
                 }
                 _ => "as far as was searched".to_owned(),
@@ -106,24 +110,14 @@ fn as_without_copies(
     Ok(optimize(&set, None, space, Admission::Supply, effort)?.into_iter().map(|best| best.choice.second).collect())
 }
 
-/// What copied tasks need of each server.
-#[derive(Clone, Copy)]
-enum Counted {
-    /// Their WCET, within deadlines that are shortened by so many of [`STEPS`].
-    Step(u64),
-    /// Their WCET beside other tasks; next to nothing in a server of their own.
-    Hardly,
-}
-
 /// The set that the optimizer is asked about, and the server of each of its tasks.
 fn counted_twice(
     file: &TaskSystem,
     twice: &[usize],
     (once, second): (&[usize], &[bool]),
     space: &Space,
-    counted: Counted,
+    step: u64,
 ) -> (TaskSet, Vec<bool>) {
-    let step = if let Counted::Step(step) = counted { step } else { 0 };
     let task = |index: usize| &file.set.tasks()[index];
     let (mut specs, mut places) = (Vec::new(), Vec::new());
     for (&index, &second) in once.iter().zip(second) {
@@ -138,9 +132,6 @@ fn counted_twice(
             let mut spec = task(index).spec();
             spec.name = format!("{} in server {}", spec.name, usize::from(server));
             spec.wcet += file.tasks[index].copy;
-            if first.is_none() && matches!(counted, Counted::Hardly) {
-                spec.wcet = Picoseconds(1);
-            }
             let enough =
                 task(index).deadline() + (locked + task(index).deadline()).saturating_sub(task(index).period());
             let needed = first.unwrap_or(space.refresh().retention) + task(index).jitter();

@@ -30,12 +30,12 @@ pub enum PlanError {
         found: u32,
     },
     /// The space of servers is refused.
-    #[error("{file}: {error}")]
+    #[error("{file}: {source}")]
     Space {
         /// The file.
         file: String,
         /// Why.
-        error: HidingError,
+        source: HidingError,
     },
 }
 

@@ -16,9 +16,11 @@ pub enum FramePlan {
     /// The best of all frames that were tried.
     Found(Box<Plan>),
     /// Of each of these frames it is proved that jobs do not fit.
-    None(Vec<FrameTried>),
-    /// No plan was found, and some search ended at its limit; without any, the rules accept no frame.
+    Refuted(Vec<FrameTried>),
+    /// Of these frames none has a plan, and some search ended at its limit.
     Open(Vec<FrameTried>),
+    /// The rules accept no frame.
+    NoFrame,
 }
 
 /// Frames that were tried, and what was found.
@@ -89,8 +91,12 @@ pub fn best_frames(file: &TaskSystem, nodes_max: u64, at: &dyn Fn(String)) -> Re
         _ => None,
     });
     let Some((frames, solution)) = solved.clone().min_by_key(|&(frames, solution)| badness(frames, solution)) else {
-        let open = all.is_empty() || all.iter().any(|one| matches!(one.said, Said::Open(_)));
-        return Ok(if open { FramePlan::Open(all) } else { FramePlan::None(all) });
+        let open = all.iter().any(|one| matches!(one.said, Said::Open(_)));
+        return Ok(match all.is_empty() {
+            true => FramePlan::NoFrame,
+            false if open => FramePlan::Open(all),
+            false => FramePlan::Refuted(all),
+        });
     };
     let fewest = |solution: &Solution| {
         let executive = &solution.executive;

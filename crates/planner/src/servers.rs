@@ -3,7 +3,8 @@
 use memtint_analysis::{Color, Inside, Memory, ServerSpec, TaskSystem};
 use memtint_hiding::HidingError;
 use memtint_hiding::crs::{
-    Admission, Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, judge, optimize, partition,
+    Admission, Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, System, judge, optimize,
+    partition, server_proofs,
 };
 use memtint_sched::{AnalysisLimits, Effort, Unsupported};
 use memtint_units::Picoseconds;
@@ -115,7 +116,7 @@ pub fn find_servers(
     let mut searched = Vec::new();
     for (unit, longest) in grids {
         let space = Space::new(memory.ranks, refresh.clone(), phases.clone(), unit, longest, Kind::Deferrable, inner);
-        let space = space.map_err(|error| PlanError::Space { file: file.name.clone(), error })?;
+        let space = space.map_err(|source| PlanError::Space { file: file.name.clone(), source })?;
         searched.push(format!("multiples of {unit} up to {longest}"));
         at(format!("periods and budgets in {}", searched.join(", then ")));
         let plan_of = |best: &Best| servers_of(file, colors.clone(), best, wanted, &searched, phases.len());
@@ -124,7 +125,12 @@ pub fn find_servers(
             Ok(judge(&system, effort, limits.candidate_events_max)?.is_schedulable())
         };
         let found = match copies {
-            true => copies::best(file, &copied, &space, effort, &passes),
+            true => copies::best(file, &copied, &space, effort, &passes).map(|found| {
+                found.map(|best| {
+                    let system = plan_of(&best).file.system();
+                    supplied(best, system.ok().as_ref(), wanted.inner, limits)
+                })
+            }),
             false => best_of(file, &space, wanted, effort).map_err(End::Limit),
         };
         match found {
@@ -138,6 +144,17 @@ pub fn find_servers(
         }
     }
     Ok(Err(NoServers::Nowhere { cores: wanted.cores, searched }))
+}
+
+/// Says what admits servers with copied tasks that the analysis has accepted: their supply, or known times too. The bound by which
+/// they are proved best is one of supplies, and of the earliest deadline first.
+fn supplied(best: Best, system: Option<&System>, inner: Inner, limits: AnalysisLimits) -> Best {
+    let of = |system: &System| server_proofs(system, limits.effort, 0).iter().flatten().all(Result::is_ok);
+    let admission = match system.is_some_and(of) {
+        true => Admission::Supply,
+        false => Admission::Proof { events_max: limits.candidate_events_max },
+    };
+    Best { proved: best.proved && admission == Admission::Supply && inner == Inner::Edf, admission, ..best }
 }
 
 /// Why a search ends early.
@@ -172,7 +189,11 @@ pub(crate) struct Best {
     pub(crate) admission: Admission,
     /// How it was proved, or what is known.
     pub(crate) why: String,
+    /// Which assignments of tasks it is the best of.
+    pub(crate) assignments: &'static str,
 }
+
+const EVERY: &str = "every assignment of tasks";
 
 fn best_of(file: &TaskSystem, space: &Space, wanted: &Wanted, effort: Effort) -> Result<Option<Best>, Unsupported> {
     let cores = wanted.cores;
@@ -191,6 +212,7 @@ fn best_of(file: &TaskSystem, space: &Space, wanted: &Wanted, effort: Effort) ->
             why: format!("proved by branch and bound; {} choices were computed in full or in part", best.costed),
             cores: vec![(all, best.choice)],
             copied: Vec::new(),
+            assignments: EVERY,
         }));
     }
     let limits = PartitionLimits { cores_max: cores, nodes_max: 100_000, optimized_max: 200 };
@@ -209,6 +231,7 @@ fn best_of(file: &TaskSystem, space: &Space, wanted: &Wanted, effort: Effort) ->
         admission: Admission::Supply,
         why,
         cores: best.cores.into_iter().map(|share| (share.tasks, share.choice)).collect(),
+        assignments: EVERY,
     }))
 }
 
@@ -290,12 +313,13 @@ fn servers_of(
     let last = searched.last().cloned().unwrap_or_default();
     let before = match searched.len() {
         0 | 1 => String::new(),
-        count => format!("; nothing in {}", searched[..count - 1].join(", then ")),
+        count => format!("; nothing found in {}", searched[..count - 1].join(", then ")),
     };
     let cores = cores_of(wanted.cores);
     let pairs = if phases == 1 { "one pair".to_owned() } else { format!("{phases} pairs") };
     let space = format!(
-        "two deferrable servers on {cores}, periods and budgets in {last}, {pairs} of refresh phases, every assignment of tasks{before}"
+        "two deferrable servers on {cores}, periods and budgets in {last}, {pairs} of refresh phases, {}{before}",
+        best.assignments
     );
     let why = format!(
         "no choice in that space that is so admitted leaves less than {} of the time to refresh that is not hidden, with servers that \

@@ -253,11 +253,7 @@ impl<'a> Demand<'a> {
     ///
     /// Below a utilization of 1 it is the longest busy window. At 1 with jitter or blocking that window never ends; then
     /// demand and responses repeat with the hyperperiod once each task has a deadline behind it.
-    ///
-    /// # Errors
-    ///
-    /// [`Unsupported::Effort`] and [`Unsupported::Window`] when it is too far to be looked at.
-    pub fn horizon(&self, steps: &mut Steps) -> Result<u64, Unsupported> {
+    pub(crate) fn horizon(&self, steps: &mut Steps) -> Result<u64, Unsupported> {
         let quiet = self.tasks().iter().all(|task| task.jitter().0 == 0 && task.blocking().0 == 0);
         if !quiet && self.load() == Ordering::Equal {
             let first = self.tasks().iter().filter_map(Demand::first).max().unwrap_or(0);

@@ -209,8 +209,7 @@ impl Steps {
     }
 
     /// What a slow way may take that a fast one is compared with in debug builds.
-    #[must_use]
-    pub fn compared() -> Steps {
+    pub(crate) fn compared() -> Steps {
         Steps::new(0, Effort { steps_max: 1000 })
     }
 

@@ -120,6 +120,7 @@ fn hash(file: &Path, hasher: &mut DefaultHasher) {
         let bytes = std::fs::read(file).unwrap_or_else(|error| readable(error));
         match file.file_name().and_then(|name| name.to_str()) {
             Some("Cargo.lock") => packages(&String::from_utf8_lossy(&bytes)).hash(hasher),
+            Some("Cargo.toml") => settings(&String::from_utf8_lossy(&bytes)).hash(hasher),
             _ => bytes.hash(hasher),
         }
     }
@@ -128,6 +129,11 @@ fn hash(file: &Path, hasher: &mut DefaultHasher) {
 /// The packages of a lock file that come from elsewhere: those of the workspace count as the folders that they are.
 fn packages(lock: &str) -> Vec<&str> {
     lock.split("\n\n").filter(|package| package.contains("\nsource = ")).collect()
+}
+
+/// The lines of a manifest but for those that say where crates of the workspace are.
+fn settings(manifest: &str) -> Vec<&str> {
+    manifest.lines().filter(|line| !(line.starts_with("memtint-") && line.contains("path ="))).collect()
 }
 
 /// Exclusive use of the machine among live tests, until it is dropped.
@@ -196,6 +202,12 @@ mod tests {
     fn of_a_lock_file_only_what_comes_from_elsewhere_counts() {
         let (own, other) = ("[[package]]\nname = \"own\"", "[[package]]\nname = \"other\"\nsource = \"registry\"");
         assert_eq!(packages(&format!("version = 4\n\n{own}\n\n{other}\n")), [format!("{other}\n")]);
+    }
+
+    #[test]
+    fn of_a_manifest_a_new_crate_does_not_count_and_all_else_does() {
+        let text = "memtint-new = { path = \"crates/new\" }\nserde = \"1\"\n[profile.dev.package.memtint-guard]\n";
+        assert_eq!(settings(text), ["serde = \"1\"", "[profile.dev.package.memtint-guard]"]);
     }
 
     #[test]

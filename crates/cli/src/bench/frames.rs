@@ -7,6 +7,7 @@
 
 mod report;
 
+use memtint_bench::{Beside, Machine, own_time};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,6 @@ use memtint_map::{Granule, Palette, Platform};
 use memtint_units::{IndexList, IndexSet, Pfn};
 
 use self::report::FramesReport;
-use super::child;
-use super::machine::{Beside, Machine};
 use crate::Ending;
 use crate::output::{Failure, Format, done, done_json};
 use memtint_units::Random;
@@ -171,7 +170,7 @@ pub(super) fn bench_frames(arguments: &FramesArguments, format: Format) -> Endin
         repeat: arguments.repeat,
         quick: arguments.quick,
         duration_s: started.elapsed().as_secs_f64(),
-        disturbance: beside.until_now(child::own_time()),
+        disturbance: beside.until_now(own_time()),
         setting: &setting,
         systems: &systems,
         results: &mut results,

@@ -1,12 +1,10 @@
 //! Start-up, faults and pool building.
 
+use memtint_bench::{Ended, Job, Measured, Session, Side, Spread, Trouble, Unit};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use super::child::Ended;
-use super::series::{Side, Spread, Unit};
-use super::session::{Job, Measured, Session, Trouble};
 use super::touch::{Pass, TouchReport};
 
 const PAGE: u64 = 4096;

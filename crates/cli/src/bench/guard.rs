@@ -4,6 +4,7 @@
 //! the same events: a number for each core, no donation, no sharing, nothing that others change. Time is this thread's processor time; each kind is
 //! measured in turn with all others, over and over.
 
+use memtint_bench::{Beside, Machine, Spread, cpu_seconds};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,9 +14,6 @@ use std::sync::atomic::AtomicU64;
 use memtint_guard::{Action, Config, Event, Ewma, Group, Guard, Kind, LastValue, Reservation, Sharing, parts};
 use serde_json::{Value, json};
 
-use super::machine::{Beside, Machine};
-use super::series::Spread;
-use super::sim::cpu_seconds;
 use crate::Ending;
 use crate::output::{Format, done, done_json, table};
 use memtint_units::Random;

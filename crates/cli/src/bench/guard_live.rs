@@ -3,6 +3,7 @@
 //! A load causes page faults as fast as it can, in turn without a regulator, with its CPU occupied, and with its group frozen. On the same
 //! CPU a companion of lowest priority takes what time is left: what it gets of the throttled time is what others can use.
 
+use memtint_bench::{Beside, Machine, Spread, cpu_seconds};
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -21,9 +22,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::guard::GuardArguments;
-use super::machine::{Beside, Machine};
-use super::series::Spread;
-use super::sim::cpu_seconds;
 use crate::Ending;
 use crate::guard::programs;
 use crate::output::{Failure, Format, done, done_json, table};

@@ -8,6 +8,7 @@
 
 mod ablation;
 
+use memtint_bench::{Beside, Machine, Spread, cpu_seconds};
 use std::fmt::Write as _;
 use std::io;
 
@@ -17,9 +18,6 @@ use memtint_probe::{Noise, Oracle, OracleError, Pool, Settings, SimulatedMachine
 use memtint_units::PhysAddr;
 use serde_json::{Value, json};
 
-use super::machine::{Beside, Machine};
-use super::series::Spread;
-use super::sim::cpu_seconds;
 use crate::Ending;
 use crate::output::{Failure, Format, done, done_json, table};
 

@@ -1,5 +1,9 @@
 //! Five real programs: whole runs, their steady part, their memory, and whether they say the same.
 
+use memtint_bench::{
+    Ended, Finished, Job, Mark, Measured, Running, Session, Side, Stretch, Trouble, Unit, finish, line_up, race,
+    take_turns,
+};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -9,11 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::child::{Ended, Mark, Running};
 use super::groups::{PEAK, add_times, scramble_pages};
-use super::lockstep::{Finished, Stretch, finish, line_up, race, take_turns};
-use super::series::{Side, Unit};
-use super::session::{Job, Measured, Session, Trouble};
 use memtint_units::Random;
 
 const GROUP: &str = "programs";

@@ -1,14 +1,12 @@
 //! The results for people and for programs, and whether the targets are met.
 
+use memtint_bench::{Disturbance, Interval, Machine, Results, SLICE, Series, Side, Spread};
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
 use super::groups::MemoryAsFound;
-use super::lockstep::SLICE;
-use super::machine::{Disturbance, Machine};
 use super::programs::{PROGRAMS, STEADY, STEADY_CPU};
-use super::series::{Interval, Results, Series, Side, Spread};
 use crate::output::table;
 
 /// Number of the form of the JSON.
@@ -443,8 +441,9 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use memtint_bench::Unit;
+
     use super::*;
-    use crate::bench::series::Unit;
 
     /// Five rounds, of which the native side varies by `spread`.
     fn results(ratios: &[f64], spread: f64) -> Results {

@@ -9,6 +9,7 @@ mod sets;
 mod simulated;
 mod textbook;
 
+use memtint_bench::{Beside, Machine, Spread, cpu_seconds};
 use std::fmt::Write as _;
 use std::hint::black_box;
 
@@ -19,9 +20,6 @@ use memtint_sched::{
 use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
-use super::machine::{Beside, Machine};
-use super::series::Spread;
-use super::sim::cpu_seconds;
 use crate::Ending;
 use crate::output::{Format, done, done_json, table};
 use memtint_units::Random;

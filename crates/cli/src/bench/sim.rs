@@ -4,6 +4,7 @@
 //! measured in turn with all others, over and over. The baseline is the reference controller of the same crate, which
 //! looks at everything in every cycle and must give the same answer.
 
+use memtint_bench::{Beside, Machine, Spread, cpu_seconds};
 use std::fmt::Write as _;
 
 use memtint_dram::reference::{self, Reference};
@@ -11,8 +12,6 @@ use memtint_dram::replay::{ReplayStats, replay};
 use memtint_dram::{Controller, ControllerConfig, Device, DeviceChoice, RefreshKind, Request, Scheduler, Standard};
 use serde_json::{Value, json};
 
-use super::machine::{Beside, Machine};
-use super::series::Spread;
 use crate::Ending;
 use crate::dram::{Matched, SEED, Shape, Synthetic};
 use crate::output::{Failure, Format, done, done_json, table};
@@ -310,15 +309,6 @@ fn text(runs: &[Run], machine: &Machine, published: &Value, repeat: usize) -> St
         TARGET_REQUESTS_PER_CPU_SECOND / 1e6
     );
     text
-}
-
-/// Processor time of this thread.
-pub(super) fn cpu_seconds() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock exists since Linux 2.6.12, and the pointer is to a timespec of ours.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    assert_eq!(status, 0, "this thread has a clock");
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Starts the peak of resident memory anew (proc(5), clear_refs 5); where that is not allowed it stays what it was.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Ending;
 use crate::output::{Failure, done_json};
+use memtint_bench::ScrambleReport;
 use memtint_units::Random;
 
 const PAGE: usize = 4096;
@@ -197,13 +198,6 @@ pub(super) struct ScrambleArguments {
     /// Seed of the order in which they are given back.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-}
-
-/// What [`scramble`] prints.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ScrambleReport {
-    pub(super) pages: usize,
-    pub(super) touch_ns: u64,
 }
 
 /// Body of `memtint bench scramble`: touches memory on each CPU and gives the frames back in random order.

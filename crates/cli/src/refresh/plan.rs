@@ -142,10 +142,8 @@ fn frames(file: &TaskSystem, arguments: &PlanArguments) -> Result<Found, Failure
     let listed = |tried: Vec<FrameTried>| tried.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     Ok(match best_frames(file, limits.nodes_max, &|what| searching.at(what))? {
         FramePlan::Found(plan) => Found::Plan(plan),
-        FramePlan::None(tried) => Found::None(format!("with none of these frames all jobs fit: {}", listed(tried))),
-        FramePlan::Open(tried) if tried.is_empty() => {
-            Found::Open("no frame is accepted by the rules; memtint analyze says why".to_owned())
-        }
+        FramePlan::Refuted(tried) => Found::None(format!("with none of these frames all jobs fit: {}", listed(tried))),
+        FramePlan::NoFrame => Found::Open("no frame is accepted by the rules; memtint analyze says why".to_owned()),
         FramePlan::Open(tried) => Found::Open(listed(tried)),
     })
 }

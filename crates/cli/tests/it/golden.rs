@@ -1,11 +1,11 @@
-//! Does each verb print and draw what it did?
+//! What verbs print and draw is as before.
 //!
 //! `cargo test -p memtint-cli --test it golden::`; with `SNAPSHOTS=overwrite` before it, what is printed now is accepted: look at
 //! the difference, and at pictures, before it is committed.
 //!
 //! `tests/golden/cases` has a line for each case: its name, the exit status, and what is said after `memtint`. Beside it lies what it
-//! prints (`NAME.out`), and each file that it writes (`NAME.FILE`). What takes its time from a clock, and what only a
-//! real machine shows, has tests of its own.
+//! prints (`NAME.out`), what it says on standard error beside progress (`NAME.err`), and each file that it writes (`NAME.FILE`). Verbs whose
+//! output depends on a clock or on the machine (run, inspect, bench, detect, record) have other tests.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -36,6 +36,11 @@ fn outputs(name: &str, status: i32, words: &[String]) -> Vec<(String, Vec<u8>)> 
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(status), "{name}: {errors}");
     let mut all = vec![(format!("{name}.out"), output.stdout)];
+    let said: String =
+        errors.lines().filter(|line| line.starts_with("memtint: ")).map(|line| format!("{line}\n")).collect();
+    if !said.is_empty() {
+        all.push((format!("{name}.err"), said.into_bytes()));
+    }
     let written = std::fs::read_dir(folder.folder()).expect("it is there").flatten();
     for file in written.filter(|file| file.file_type().is_ok_and(|kind| kind.is_file())) {
         let own = file.file_name().into_string().expect("a plain name");
@@ -45,7 +50,7 @@ fn outputs(name: &str, status: i32, words: &[String]) -> Vec<(String, Vec<u8>)> 
 }
 
 #[test]
-fn each_verb_prints_and_draws_what_it_did() {
+fn verbs_print_and_draw_what_they_did() {
     let cases = std::fs::read_to_string(format!("{GOLDEN}/cases")).expect("it is there");
     let assert = Assert::new().action_env("SNAPSHOTS");
     let (mut expected, mut differences) = (BTreeSet::from(["cases".to_owned()]), Vec::new());

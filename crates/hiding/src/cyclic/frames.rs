@@ -96,7 +96,7 @@ impl Frames {
 #[non_exhaustive]
 pub enum Refused {
     /// Rule (1): the frame exceeds half of the task's period. Only as printed: it is copies that need it ([`Note::Copies`]).
-    #[error("accepted is at most half of the period of task {task}, which is {period}")]
+    #[error("accepted is at most half of the period of task {task} (from 0), which is {period}")]
     Alternation {
         /// Index of the task, from 0.
         task: usize,
@@ -112,7 +112,7 @@ pub enum Refused {
     /// Rule (3): as printed, `2 f - gcd(p, f)` exceeds the deadline. Corrected, which holds with phases and jitter: a job
     /// released so long after the beginning of a frame has no whole frame until its deadline,
     /// `floor((r + D) / f) - ceil(r / f) < 1`.
-    #[error("accepted is what gives each job of task {task} a whole frame before its deadline")]
+    #[error("accepted is what gives each job of task {task} (from 0) a whole frame before its deadline")]
     WholeFrame {
         /// Index of the task, from 0.
         task: usize,
@@ -129,7 +129,7 @@ pub enum Refused {
         grain: Picoseconds,
     },
     /// Rule (5): a job is longer than a frame. Only as printed: slices mend it ([`Note::Slices`]).
-    #[error("accepted is at least the WCET of task {task}, which is {wcet}")]
+    #[error("accepted is at least the WCET of task {task} (from 0), which is {wcet}")]
     Unsliced {
         /// Index of the task, from 0.
         task: usize,

@@ -14,7 +14,7 @@ fn task(name: &str, period: u64, wcet: u64, more: &str) -> String {
     format!("[[task]]\nname = \"{name}\"\nperiod = \"{period} us\"\nwcet = \"{wcet} us\"\n{more}\n")
 }
 
-/// The example of `sched::crs`, whose servers are proved.
+/// The example of `hiding::crs`, whose servers are proved.
 fn servers() -> String {
     let server = |name: &str, color: &str, budget: &str| {
         format!(

@@ -127,6 +127,7 @@ impl Processor {
         }
         let files = [
             "Cargo.lock",
+            "Cargo.toml",
             "crates/guard",
             "crates/regulator",
             "crates/units",

@@ -1,13 +1,12 @@
 //! The figures of `bench frames` for people and for programs.
 
+use memtint_bench::{Disturbance, Machine, Spread};
 use std::fmt::Write as _;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{FREED_PERCENT, Figures, PAGES_PER_MIB, Results, Setting, State};
-use crate::bench::machine::{Disturbance, Machine};
-use crate::bench::series::Spread;
 use crate::output::table;
 
 /// Number of the form of the JSON.

@@ -3,6 +3,7 @@
 //! The whole algorithm and, one step at a time, the rest of it ask the same simulated machines with the same seeds. A step earns its
 //! place when without it more answers are wrong or fewer are right, or when the same answers take more accesses.
 
+use memtint_bench::{Beside, Machine, Spread, cpu_seconds};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -12,9 +13,6 @@ use serde_json::{Value, json};
 
 use super::{Level, ProbeArguments, asked, failed, machine, seeds};
 use crate::Ending;
-use crate::bench::machine::{Beside, Machine};
-use crate::bench::series::Spread;
-use crate::bench::sim::cpu_seconds;
 use crate::output::{Failure, Format, done, done_json, table};
 
 /// Pairs of bits, functions of seven and of eleven, of all row bits above a hole, and three channels in turn.

@@ -1,5 +1,6 @@
 //! The search for Colored Refresh Servers, beside the dissertation's Algorithm 7, corrected.
 
+use memtint_bench::Spread;
 use std::fmt::Write as _;
 use std::hint::black_box;
 
@@ -11,7 +12,6 @@ use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
 use super::cpu_seconds;
-use crate::bench::series::Spread;
 use crate::output::{Failure, table};
 
 /// How much faster than Algorithm 7 the search is to be, on the paper's task set.

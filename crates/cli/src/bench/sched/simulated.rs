@@ -4,6 +4,7 @@
 //! rows have it, but for the time that refresh takes; what it does meanwhile is so many reads of memory, evenly spread, each of which
 //! misses the caches and opens a row.
 
+use memtint_bench::Spread;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -13,7 +14,6 @@ use memtint_units::Picoseconds;
 use serde_json::{Value, json};
 
 use super::cpu_seconds;
-use crate::bench::series::Spread;
 use crate::output::{Failure, table};
 
 /// Reads of a job.

@@ -7,25 +7,30 @@ use serde::Serialize;
 
 /// The machine, as it names itself. Absent fields could not be read.
 #[derive(Debug, Serialize)]
-pub(super) struct Machine {
-    pub(super) cpu: Option<String>,
+pub struct Machine {
+    /// Name of the processor.
+    pub cpu: Option<String>,
     /// The processor says that a hypervisor runs it.
-    pub(super) virtual_machine: bool,
-    pub(super) kernel: Option<String>,
+    pub virtual_machine: bool,
+    /// Its release.
+    pub kernel: Option<String>,
     /// CPUs this process may run on.
-    pub(super) cores: usize,
-    pub(super) memory_bytes: Option<u64>,
-    pub(super) memory_available_bytes: Option<u64>,
+    pub cores: usize,
+    /// Memory of the machine.
+    pub memory_bytes: Option<u64>,
+    /// Of it, what new programs can have.
+    pub memory_available_bytes: Option<u64>,
     /// Mode of transparent huge pages.
-    pub(super) thp: Option<String>,
+    pub thp: Option<String>,
     /// Of the first CPU.
-    pub(super) governor: Option<String>,
+    pub governor: Option<String>,
     /// Load of the minute before the bench.
-    pub(super) load_average: Option<f64>,
+    pub load_average: Option<f64>,
 }
 
 impl Machine {
-    pub(super) fn read() -> Machine {
+    /// Reads what this machine says of itself.
+    pub fn read() -> Machine {
         let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {
             let line = cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|head| head.trim() == name));
@@ -68,24 +73,25 @@ impl Ticks {
 }
 
 /// What went on beside the bench.
-pub(super) struct Beside(Option<Ticks>);
+pub struct Beside(Option<Ticks>);
 
 /// Shares of the processors' time that were not the bench's and not idle.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Disturbance {
+pub struct Disturbance {
     /// Used by other programs of this machine, and by the kernel on behalf of nobody.
-    pub(super) other_programs_share: f64,
+    pub other_programs_share: f64,
     /// Taken by the hypervisor.
-    pub(super) stolen_share: f64,
+    pub stolen_share: f64,
 }
 
 impl Beside {
-    pub(super) fn since_now() -> Beside {
+    /// Begins to watch.
+    pub fn since_now() -> Beside {
         Beside(Ticks::read())
     }
 
     /// `own` is what the bench and all that it started and waited for have used.
-    pub(super) fn until_now(&self, own: Duration) -> Option<Disturbance> {
+    pub fn until_now(&self, own: Duration) -> Option<Disturbance> {
         let (before, after) = (self.0?, Ticks::read()?);
         let all = after.all.checked_sub(before.all).filter(|&all| all > 0)? as f64;
         let (idle, stolen) = (after.idle.saturating_sub(before.idle), after.stolen.saturating_sub(before.stolen));

@@ -20,13 +20,13 @@ const FIRST_LOOK: Duration = Duration::from_millis(20);
 
 /// What a process used.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
+pub struct Usage {
     /// Time in the program's own code.
-    pub(super) user: Duration,
+    pub user: Duration,
     /// Time in the kernel.
-    pub(super) system: Duration,
+    pub system: Duration,
     /// Largest resident set.
-    pub(super) max_rss_kib: u64,
+    pub max_rss_kib: u64,
 }
 
 impl Usage {
@@ -38,7 +38,8 @@ impl Usage {
         Usage { user, system, max_rss_kib: usage.ru_maxrss.unsigned_abs() }
     }
 
-    pub(super) fn cpu(self) -> Duration {
+    /// Gives the time of both.
+    pub fn cpu(self) -> Duration {
         self.user + self.system
     }
 
@@ -54,41 +55,46 @@ impl Usage {
 
 /// What the processes used that a colored program needs beside itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Entourage {
-    pub(super) supervisor: Usage,
-    pub(super) broker: Usage,
+pub struct Entourage {
+    /// The process that decides.
+    pub supervisor: Usage,
+    /// The process that finds frames.
+    pub broker: Usage,
     /// Helpers share the program's memory: only their time counts.
-    pub(super) helpers: Usage,
+    pub helpers: Usage,
 }
 
 /// A program that has ended.
 #[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
+pub struct Ended {
+    /// How it ended.
+    pub status: ExitStatus,
     /// From just before its start to its end.
-    pub(super) wall: Duration,
+    pub wall: Duration,
     /// The program (a colored one with the front of `memtint run`).
-    pub(super) usage: Usage,
-    pub(super) entourage: Entourage,
-    pub(super) output: Output,
+    pub usage: Usage,
+    /// What belonged to it.
+    pub entourage: Entourage,
+    /// What it printed.
+    pub output: Output,
     /// Largest resident set of the supervisor that was seen now and then; `None` when it was never seen.
-    pub(super) supervisor_rss_kib: Option<u64>,
+    pub supervisor_rss_kib: Option<u64>,
 }
 
 impl Entourage {
     /// Processor time of all of them.
-    pub(super) fn cpu(&self) -> Duration {
+    pub fn cpu(&self) -> Duration {
         self.supervisor.cpu() + self.broker.cpu() + self.helpers.cpu()
     }
 }
 
 /// Standard output of a program.
 #[derive(Debug, Default)]
-pub(super) struct Output {
+pub struct Output {
     /// Its beginning.
-    pub(super) text: Vec<u8>,
+    pub text: Vec<u8>,
     /// Of all bytes.
-    pub(super) hash: u64,
+    pub hash: u64,
     /// So many.
     bytes: u64,
 }
@@ -108,8 +114,8 @@ impl Output {
 
 /// A place in the output of a program.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Mark {
-    /// Behind this line, which must be among the first [`KEPT_BYTES`].
+pub enum Mark {
+    /// Behind this line, which must be in the first MiB.
     Line(&'static str),
     /// Behind so many bytes.
     Bytes(u64),
@@ -119,25 +125,29 @@ pub(super) enum Mark {
 
 /// Why a program gave no figures.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ChildError {
+pub enum ChildError {
+    /// There is no such program, or no room for it.
     #[error("cannot be started: {0}")]
     Start(io::Error),
+    /// It took too long.
     #[error("did not end within {} s and was killed", .0.as_secs())]
     Hung(Duration),
+    /// It ended before the part that is measured.
     #[error("ended its output before {0:?}")]
     Short(Mark),
+    /// The kernel refuses to say how it ended.
     #[error("cannot be waited for: {0}")]
     Wait(io::Error),
 }
 
 /// Makes this process the parent of descendants whose own parent has ended.
-pub(super) fn adopt_orphans() {
+pub fn adopt_orphans() {
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
 /// Processor time of this process and of all that it has waited for.
-pub(super) fn own_time() -> Duration {
+pub fn own_time() -> Duration {
     let time = |who| {
         // SAFETY: rusage is plain data for which all zeros is a value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -148,8 +158,22 @@ pub(super) fn own_time() -> Duration {
     time(libc::RUSAGE_SELF) + time(libc::RUSAGE_CHILDREN)
 }
 
+/// Processor time of this thread, in seconds.
+///
+/// # Panics
+///
+/// Never: this thread has a clock.
+#[must_use]
+pub fn cpu_seconds() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists since Linux 2.6.12, and the pointer is to a timespec of ours.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert_eq!(status, 0, "this thread has a clock");
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 /// A program under way. Dropped, it is killed and nothing of it is left.
-pub(super) struct Running {
+pub struct Running {
     child: Child,
     started: Instant,
     pidfd: OwnedFd,
@@ -169,7 +193,7 @@ struct Reading {
 
 impl Running {
     /// Starts a program; its standard output comes to the bench. It dies with the bench.
-    pub(super) fn start(mut command: Command) -> Result<Running, ChildError> {
+    pub fn start(mut command: Command) -> Result<Running, ChildError> {
         command.stdout(Stdio::piped());
         // SAFETY: the closure runs between fork and exec and makes one system call that takes numbers.
         unsafe {
@@ -207,7 +231,7 @@ impl Running {
 
     /// Waits for the end of the program, and kills it when `limit` is over; what belongs to it is left to
     /// [`finish_entourage`].
-    pub(super) fn finish_alone(mut self, limit: Duration) -> Result<Ended, ChildError> {
+    pub fn finish_alone(mut self, limit: Duration) -> Result<Ended, ChildError> {
         let Some(wall) = self.watch(limit) else { return Err(ChildError::Hung(limit)) };
         let (status, usage) =
             reap(self.child.id().cast_signed()).ok_or_else(|| ChildError::Wait(io::Error::last_os_error()))?;
@@ -278,7 +302,7 @@ impl Running {
     }
 
     /// Reads until the output has come to a mark, so long at most; whether it has.
-    pub(super) fn reads_to(&mut self, mark: Mark, limit: Duration) -> Result<bool, ChildError> {
+    pub fn reads_to(&mut self, mark: Mark, limit: Duration) -> Result<bool, ChildError> {
         let until = Instant::now() + limit;
         loop {
             match (&self.stdout, mark) {
@@ -303,18 +327,18 @@ impl Running {
     }
 
     /// Whether the program ends before the time is over.
-    pub(super) fn ends_within(&self, limit: Duration) -> bool {
+    pub fn ends_within(&self, limit: Duration) -> bool {
         wait_for([self.pidfd.as_raw_fd(), -1], limit)[0]
     }
 
     /// Starts again what [`Program::halt`] has stopped, and the front of `memtint run`, which stops with its program.
-    pub(super) fn go_on(&self, program: Program) {
+    pub fn go_on(&self, program: Program) {
         program.go();
         Program(self.child.id().cast_signed()).go();
     }
 
     /// The program itself: of `memtint run`, the child that does not lead a session.
-    pub(super) fn program(&mut self, colored: bool) -> Option<Program> {
+    pub fn program(&mut self, colored: bool) -> Option<Program> {
         let front = self.child.id().cast_signed();
         let pid = if colored {
             let children = std::fs::read_to_string(format!("/proc/{front}/task/{front}/children")).ok()?;
@@ -353,14 +377,16 @@ impl Drop for Running {
 
 /// A process that can be stopped and started again. It has not been waited for, so that its number is its own.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Program(i32);
+pub struct Program(i32);
 
 impl Program {
-    pub(super) fn halt(self) {
+    /// Stops it.
+    pub fn halt(self) {
         self.signal(libc::SIGSTOP);
     }
 
-    pub(super) fn go(self) {
+    /// Lets it go on.
+    pub fn go(self) {
         self.signal(libc::SIGCONT);
     }
 
@@ -370,7 +396,7 @@ impl Program {
     }
 
     /// Processor time of all its threads that are there; `None` when the kernel does not say.
-    pub(super) fn cpu(self) -> Option<Duration> {
+    pub fn cpu(self) -> Option<Duration> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
         let of = |thread: io::Result<std::fs::DirEntry>| {
             let text = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
@@ -404,7 +430,7 @@ fn wait_for(descriptors: [i32; 2], limit: Duration) -> [bool; 2] {
 }
 
 /// Waits for the end of what programs leave behind that have ended. No other child may be under way.
-pub(super) fn finish_entourage() -> Entourage {
+pub fn finish_entourage() -> Entourage {
     reap_orphans(AFTERLIFE)
 }
 

@@ -9,47 +9,51 @@
 
 use std::time::{Duration, Instant};
 
-use super::child::{Mark, Program, Running, finish_entourage};
-use super::series::Side;
-use super::session::{Job, Measured, Session, Started, Trouble};
+use crate::child::{Mark, Program, Running, finish_entourage};
+use crate::series::Side;
+use crate::session::{Job, Measured, Session, Started, Trouble};
 
 /// How long a program runs before the next one does.
-pub(super) const SLICE: Duration = Duration::from_millis(20);
+pub const SLICE: Duration = Duration::from_millis(20);
 
 /// The part of a run that is measured: from one mark of its output to another.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stretch {
-    pub(super) begin: Mark,
-    pub(super) end: Mark,
+pub struct Stretch {
+    /// Where it begins.
+    pub begin: Mark,
+    /// Where it ends.
+    pub end: Mark,
 }
 
 /// A program that stands still where its measured part begins, and what that has taken so far.
-pub(super) struct Lane {
-    pub(super) side: Side,
-    pub(super) started: Started,
+pub struct Lane {
+    /// Its side.
+    pub side: Side,
+    /// The run.
+    pub started: Started,
     program: Program,
     /// Time in which it could run.
-    pub(super) wall: Duration,
+    pub wall: Duration,
     /// Of it, time in which it ran, all threads together.
-    pub(super) cpu: Option<Duration>,
+    pub cpu: Option<Duration>,
 }
 
 impl Lane {
     /// Stops a program.
-    pub(super) fn new(side: Side, mut started: Started) -> Result<Lane, Trouble> {
+    pub fn new(side: Side, mut started: Started) -> Result<Lane, Trouble> {
         let program = started.running.program(side == Side::Colored).ok_or("the program is gone")?;
         program.halt();
         Ok(Lane { side, started, program, wall: Duration::ZERO, cpu: None })
     }
 
     /// Lets the program go to its end by itself.
-    pub(super) fn release(&self) {
+    pub fn release(&self) {
         self.started.running.go_on(self.program);
     }
 }
 
 /// Starts a job on every side, in an order of chance, and takes each as far as `prepare` goes.
-pub(super) fn line_up(
+pub fn line_up(
     session: &mut Session,
     job: impl Fn(Side) -> Job,
     mut prepare: impl FnMut(&Session, Side, &mut Running) -> Result<(), Trouble>,
@@ -65,7 +69,7 @@ pub(super) fn line_up(
 }
 
 /// Lets the programs run in turn until `over` says of each that its part is done; `over` waits so long at most.
-pub(super) fn take_turns(
+pub fn take_turns(
     session: &Session,
     lanes: &mut [Lane],
     mut over: impl FnMut(&mut Lane, Duration) -> Result<bool, Trouble>,
@@ -102,7 +106,7 @@ const STARTS: usize = 5;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A program whose output says where its part begins and ends: what it took on each side, and the ends of the runs.
-pub(super) fn race(session: &mut Session, job: &Job, stretch: Stretch) -> Result<Vec<Finished>, Trouble> {
+pub fn race(session: &mut Session, job: &Job, stretch: Stretch) -> Result<Vec<Finished>, Trouble> {
     for _ in 0..STARTS {
         let mut lanes = line_up(
             session,
@@ -128,15 +132,19 @@ pub(super) fn race(session: &mut Session, job: &Job, stretch: Stretch) -> Result
 }
 
 /// What a program took for its part, and its end.
-pub(super) struct Finished {
-    pub(super) side: Side,
-    pub(super) wall: Duration,
-    pub(super) cpu: Option<Duration>,
-    pub(super) done: Measured,
+pub struct Finished {
+    /// Its side.
+    pub side: Side,
+    /// Time in which it could run.
+    pub wall: Duration,
+    /// Of it, time in which it ran, all threads together.
+    pub cpu: Option<Duration>,
+    /// How the run ended.
+    pub done: Measured,
 }
 
 /// Lets one after the other go to its end.
-pub(super) fn finish(session: &mut Session, lanes: Vec<Lane>) -> Result<Vec<Finished>, Trouble> {
+pub fn finish(session: &mut Session, lanes: Vec<Lane>) -> Result<Vec<Finished>, Trouble> {
     let mut finished = Vec::new();
     for lane in lanes {
         lane.release();

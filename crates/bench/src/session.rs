@@ -2,76 +2,88 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use memtint_map::Matcher;
 use memtint_units::Pfn;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::child::{ChildError, Ended, Running, finish_entourage};
-use super::series::{Mishap, Results, Side};
-use super::touch::ScrambleReport;
-use crate::output::Failure;
+use crate::child::{ChildError, Ended, Running, finish_entourage};
+use crate::series::{Mishap, Results, Side};
 use memtint_units::Random;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
+pub struct Extent {
     /// Runs of each kind on each side.
-    pub(super) repeat: usize,
+    pub repeat: usize,
     /// Less of everything.
-    pub(super) quick: bool,
+    pub quick: bool,
     /// No run may take longer.
-    pub(super) limit: Duration,
+    pub limit: Duration,
 }
 
 /// A bench under way.
-pub(super) struct Session {
+pub struct Session {
     /// This program.
-    pub(super) me: PathBuf,
+    pub me: PathBuf,
     /// Options of `memtint run` that name the colors.
-    pub(super) colors: Vec<OsString>,
-    pub(super) matcher: Matcher,
-    pub(super) extent: Extent,
-    pub(super) seed: u64,
-    pub(super) work: WorkDirectory,
-    pub(super) random: Random,
-    pub(super) results: Results,
+    pub colors: Vec<OsString>,
+    /// Whether a frame is in the session's colors.
+    pub in_color: Box<dyn Fn(Pfn) -> bool>,
+    /// Hears what is measured, and what failed.
+    pub tell: fn(&str),
+    /// How much is measured.
+    pub extent: Extent,
+    /// Seed of inputs and orders.
+    pub seed: u64,
+    /// For reports and inputs.
+    pub work: WorkDirectory,
+    /// What decides about orders.
+    pub random: Random,
+    /// What was measured so far.
+    pub results: Results,
 }
 
 /// A program with its arguments.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Job {
-    pub(super) words: Vec<OsString>,
+pub struct Job {
+    /// The program, and its arguments.
+    pub words: Vec<OsString>,
     /// Further options of `memtint run`.
-    pub(super) run_options: Vec<OsString>,
+    pub run_options: Vec<OsString>,
     /// Colors other than the session's.
-    pub(super) colors: Option<Vec<OsString>>,
+    pub colors: Option<Vec<OsString>>,
     /// Standard input; nothing when absent.
-    pub(super) input: Option<PathBuf>,
+    pub input: Option<PathBuf>,
 }
 
 impl Job {
-    pub(super) fn new<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Job {
+    /// Takes a program with its arguments.
+    pub fn new<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Job {
         Job { words: words.into_iter().map(|word| word.as_ref().to_owned()).collect(), ..Job::default() }
     }
 }
 
 /// What a run gave.
-pub(super) struct Measured {
-    pub(super) ended: Ended,
+pub struct Measured {
+    /// How it ended, and what it used.
+    pub ended: Ended,
     /// Sums over all address spaces; native runs have none.
-    pub(super) pool: Option<Pool>,
+    pub pool: Option<Pool>,
 }
 
 /// What the report of a colored run says about its pool.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct Pool {
-    pub(super) kept_pages: u64,
-    pub(super) scanned_pages: u64,
-    pub(super) pool_build_ns: u64,
+pub struct Pool {
+    /// Pages that a search kept.
+    pub kept_pages: u64,
+    /// Pages that it looked at.
+    pub scanned_pages: u64,
+    /// Time that it took.
+    pub pool_build_ns: u64,
     pages_in_color: u64,
     pages_out_of_color: u64,
     pages_refused: u64,
@@ -80,7 +92,7 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Pages that lay ready when the program ended.
-    pub(super) fn left_pages(&self) -> u64 {
+    pub fn left_pages(&self) -> u64 {
         (self.kept_pages + self.recycled_pages).saturating_sub(self.pages_in_color)
     }
 
@@ -106,8 +118,9 @@ struct RunReport {
 }
 
 /// A run under way, with what is needed to understand its end.
-pub(super) struct Started {
-    pub(super) running: Running,
+pub struct Started {
+    /// The program.
+    pub running: Running,
     report: Option<PathBuf>,
     errors: PathBuf,
 }
@@ -140,7 +153,7 @@ impl Session {
     }
 
     /// Starts a job.
-    pub(super) fn start(&self, job: &Job, side: Side) -> Result<Started, String> {
+    pub fn start(&self, job: &Job, side: Side) -> Result<Started, String> {
         let (mut command, report) = self.command(job, side);
         let errors = self.work.path(&format!("errors-{}.txt", side.name()));
         let file = |error: std::io::Error| format!("cannot be started: {error}");
@@ -154,14 +167,14 @@ impl Session {
     }
 
     /// Waits for its end; anything but success is an error in words.
-    pub(super) fn finish(&mut self, started: Started) -> Result<Measured, Trouble> {
+    pub fn finish(&mut self, started: Started) -> Result<Measured, Trouble> {
         let mut done = self.finish_alone(started)?;
         done.ended.entourage = finish_entourage();
         Ok(done)
     }
 
     /// The same when others are under way: what belongs to the program is not waited for.
-    pub(super) fn finish_alone(&mut self, started: Started) -> Result<Measured, Trouble> {
+    pub fn finish_alone(&mut self, started: Started) -> Result<Measured, Trouble> {
         let Started { running, report, errors } = started;
         let ended = running.finish_alone(self.extent.limit)?;
         let said = || std::fs::read_to_string(&errors).unwrap_or_default();
@@ -192,7 +205,7 @@ impl Session {
     }
 
     /// Starts a job and waits for its end.
-    pub(super) fn run(&mut self, job: &Job, side: Side) -> Result<Measured, Trouble> {
+    pub fn run(&mut self, job: &Job, side: Side) -> Result<Measured, Trouble> {
         let started = self.start(job, side).map_err(|reason| Trouble { hung: false, reason })?;
         self.finish(started)
     }
@@ -200,7 +213,7 @@ impl Session {
     /// Measures on both sides in turn, each time from scrambled free lists; the side that comes first changes from round
     /// to round. `measure` is given the side and adds its samples; what it cannot do becomes a failure, and after a hang
     /// or a second failure the side is left out.
-    pub(super) fn alternate(
+    pub fn alternate(
         &mut self,
         (group, subject): (&'static str, &str),
         sides: &[Side],
@@ -209,7 +222,7 @@ impl Session {
     ) {
         let mut failed = [0; Side::ALL.len()];
         for round in 1..=repeat {
-            eprintln!("memtint: bench: {group} {subject} {round}/{repeat}");
+            (self.tell)(&format!("{group} {subject} {round}/{repeat}"));
             let mut order = sides.to_vec();
             order.rotate_left((round - 1) % sides.len());
             for side in order {
@@ -227,7 +240,7 @@ impl Session {
 
     /// Measures on all sides at the same time, each time from scrambled free lists. After a hang or a second failure no
     /// more rounds are tried.
-    pub(super) fn side_by_side(
+    pub fn side_by_side(
         &mut self,
         (group, subject): (&'static str, &str),
         (repeat, scramble_pages): (usize, usize),
@@ -235,7 +248,7 @@ impl Session {
     ) {
         let mut failed = 0;
         for round in 1..=repeat {
-            eprintln!("memtint: bench: {group} {subject}, side by side {round}/{repeat}");
+            (self.tell)(&format!("{group} {subject}, side by side {round}/{repeat}"));
             self.scramble(scramble_pages);
             if let Err(trouble) = measure(self) {
                 failed += if trouble.hung { 2 } else { 1 };
@@ -248,7 +261,7 @@ impl Session {
     }
 
     fn note_failure(&mut self, (group, subject): (&'static str, &str), side: &'static str, trouble: Trouble) {
-        eprintln!("memtint: bench: {group} {subject} {side}: {}", trouble.reason);
+        (self.tell)(&format!("{group} {subject} {side}: {}", trouble.reason));
         self.results.failures.push(Mishap { group, subject: subject.to_owned(), side, reason: trouble.reason });
     }
 
@@ -264,16 +277,16 @@ impl Session {
             Some(report) => {
                 self.results.scramble_touch_ns_per_page.push(report.touch_ns as f64 / report.pages as f64);
             }
-            None => eprintln!("memtint: bench: scrambling failed, the next run starts from whatever was left"),
+            None => (self.tell)("scrambling failed, the next run starts from whatever was left"),
         }
     }
 
     /// Notes how many of these frames are in color.
-    pub(super) fn note_share(&mut self, side: Side, frames: &[u64]) {
+    pub fn note_share(&mut self, side: Side, frames: &[u64]) {
         if frames.is_empty() {
             return;
         }
-        let right = frames.iter().filter(|&&frame| self.matcher.matches(Pfn(frame))).count();
+        let right = frames.iter().filter(|&&frame| (self.in_color)(Pfn(frame))).count();
         let share = right as f64 / frames.len() as f64;
         match side {
             Side::Native | Side::Control => self.results.native_share_in_color.push(share),
@@ -282,12 +295,22 @@ impl Session {
     }
 }
 
+/// What a program that scrambles the free lists prints.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ScrambleReport {
+    /// Pages that were touched.
+    pub pages: usize,
+    /// Time that touching them took.
+    pub touch_ns: u64,
+}
+
 /// Why a run gave no figures.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub struct Trouble {
     /// It was killed for taking too long.
-    pub(super) hung: bool,
-    pub(super) reason: String,
+    pub hung: bool,
+    /// Why.
+    pub reason: String,
 }
 
 impl From<&str> for Trouble {
@@ -313,20 +336,26 @@ fn last_line(text: &str) -> &str {
 }
 
 /// A directory of the bench's own, removed at the end.
-pub(super) struct WorkDirectory(PathBuf);
+pub struct WorkDirectory(PathBuf);
 
 impl WorkDirectory {
-    pub(super) fn new() -> Result<Self, Failure> {
-        let path = std::env::temp_dir().join(format!("memtint-bench-{}", std::process::id()));
-        std::fs::create_dir(&path).map_err(|cause| Failure::File { path: path.clone(), done: "created", cause })?;
+    /// Makes it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be made.
+    pub fn new(path: PathBuf) -> io::Result<Self> {
+        std::fs::create_dir(&path)?;
         Ok(Self(path))
     }
 
-    pub(super) fn directory(&self) -> &Path {
+    /// Gives its path.
+    pub fn directory(&self) -> &Path {
         &self.0
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    /// Gives the path of a file in it.
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }

@@ -6,11 +6,16 @@ use memtint_units::Random;
 
 /// Unit of a series; the names of JSON fields end in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub enum Unit {
+    /// Milliseconds.
     Milliseconds,
+    /// Nanoseconds for each page.
     NanosecondsPerPage,
+    /// Microseconds for each request.
     MicrosecondsPerRequest,
+    /// MiB.
     Mebibytes,
+    /// Pages for each page that is used.
     PagesPerPage,
 }
 
@@ -27,7 +32,7 @@ impl Unit {
     }
 
     /// For people.
-    pub(super) fn label(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Unit::Milliseconds => "ms",
             Unit::NanosecondsPerPage => "ns/page",
@@ -40,18 +45,23 @@ impl Unit {
 
 /// A run without memtint, or one under `memtint run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub enum Side {
+    /// Without memtint.
     Native,
+    /// Under `memtint run`.
     Colored,
     /// A second run without memtint beside the first: what chance makes of two equal runs.
     Control,
 }
 
 impl Side {
-    pub(super) const BOTH: [Side; 2] = [Side::Native, Side::Colored];
-    pub(super) const ALL: [Side; 3] = [Side::Native, Side::Colored, Side::Control];
+    /// Native and colored.
+    pub const BOTH: [Side; 2] = [Side::Native, Side::Colored];
+    /// All three.
+    pub const ALL: [Side; 3] = [Side::Native, Side::Colored, Side::Control];
 
-    pub(super) fn name(self) -> &'static str {
+    /// Gives its name in reports.
+    pub fn name(self) -> &'static str {
         match self {
             Side::Native => "native",
             Side::Colored => "colored",
@@ -62,15 +72,21 @@ impl Side {
 
 /// One figure of one program, measured several times on both sides.
 #[derive(Debug)]
-pub(super) struct Series {
-    pub(super) group: &'static str,
-    pub(super) subject: String,
-    pub(super) measure: &'static str,
-    pub(super) unit: Unit,
-    pub(super) native: Vec<f64>,
-    pub(super) colored: Vec<f64>,
+pub struct Series {
+    /// What was measured: start-up, touching, programs.
+    pub group: &'static str,
+    /// The program, or what was asked of it.
+    pub subject: String,
+    /// Which of its figures.
+    pub measure: &'static str,
+    /// Unit of all samples.
+    pub unit: Unit,
+    /// Samples without memtint, one a round.
+    pub native: Vec<f64>,
+    /// Samples in color.
+    pub colored: Vec<f64>,
     /// Empty where native runs have no other beside them.
-    pub(super) control: Vec<f64>,
+    pub control: Vec<f64>,
 }
 
 impl Series {
@@ -86,28 +102,29 @@ impl Series {
 
     /// What [`Series::ratio`] would be of a second native run in the place of the colored one, and where it lies: the
     /// share of chance. `None` without a control.
-    pub(super) fn control_ratio(&self) -> Option<(f64, Option<Interval>)> {
+    pub fn control_ratio(&self) -> Option<(f64, Option<Interval>)> {
         let ratios = quotients(&self.control, self.native.iter().copied());
         Some((Spread::of(&ratios)?.median, Interval::of_median(&ratios)))
     }
 
     /// Median of the ratios of all rounds; `None` when a side is missing or native is 0.
-    pub(super) fn ratio(&self) -> Option<f64> {
+    pub fn ratio(&self) -> Option<f64> {
         Some(Spread::of(&self.ratios())?.median)
     }
 
     /// Where [`Series::ratio`] lies.
-    pub(super) fn ratio_interval(&self) -> Option<Interval> {
+    pub fn ratio_interval(&self) -> Option<Interval> {
         Interval::of_median(&self.ratios())
     }
 
     /// Smallest colored sample by the smallest native one: what other programs disturb least.
-    pub(super) fn ratio_of_min(&self) -> Option<f64> {
+    pub fn ratio_of_min(&self) -> Option<f64> {
         let (native, colored) = (Spread::of(&self.native)?, Spread::of(&self.colored)?);
         (native.min > 0.0).then(|| colored.min / native.min)
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    /// Gives all sides and ratios, with units in the names.
+    pub fn to_json(&self) -> Value {
         json!({
             "group": self.group,
             "subject": self.subject,
@@ -142,15 +159,18 @@ fn side_json(samples: &[f64], unit: Unit) -> Value {
 
 /// Middle and ends of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
+pub struct Spread {
+    /// The middle.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
 }
 
 impl Spread {
     /// `None` when there are no samples; the median of an even number is the mean of the middle two.
-    pub(super) fn of(samples: &[f64]) -> Option<Spread> {
+    pub fn of(samples: &[f64]) -> Option<Spread> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (&min, &max) = (sorted.first()?, sorted.last()?);
@@ -161,15 +181,17 @@ impl Spread {
 
 /// Where a figure lies with 95 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Interval {
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
 }
 
 impl Interval {
     /// Of the median of samples, by the percentile bootstrap (Efron and Tibshirani: An introduction to the bootstrap, 1993,
     /// chapter 13): medians of as many samples as there are, drawn with replacement. `None` below three samples.
-    pub(super) fn of_median(samples: &[f64]) -> Option<Interval> {
+    pub fn of_median(samples: &[f64]) -> Option<Interval> {
         const RESAMPLES: usize = 2000;
         if samples.len() < 3 {
             return None;
@@ -189,45 +211,45 @@ impl Interval {
 
 /// A run that gave no figures, or whose output was not that of the native run.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(super) struct Mishap {
-    pub(super) group: &'static str,
-    pub(super) subject: String,
+pub struct Mishap {
+    /// What was measured: start-up, touching, programs.
+    pub group: &'static str,
+    /// The program, or what was asked of it.
+    pub subject: String,
     /// `native` or `colored`.
-    pub(super) side: &'static str,
-    pub(super) reason: String,
+    pub side: &'static str,
+    /// Why.
+    pub reason: String,
 }
 
 /// Everything that was measured.
 #[derive(Debug, Default)]
-pub(super) struct Results {
-    pub(super) series: Vec<Series>,
-    pub(super) failures: Vec<Mishap>,
+pub struct Results {
+    /// The figures.
+    pub series: Vec<Series>,
+    /// Runs without figures.
+    pub failures: Vec<Mishap>,
     /// What could not be measured here, and why.
-    pub(super) skipped: Vec<String>,
+    pub skipped: Vec<String>,
     /// Share of pages in the chosen colors, one sample for each run that was looked into.
-    pub(super) native_share_in_color: Vec<f64>,
-    pub(super) colored_share_in_color: Vec<f64>,
+    pub native_share_in_color: Vec<f64>,
+    /// The same, of colored runs.
+    pub colored_share_in_color: Vec<f64>,
     /// What touching memory for the scrambling cost, run by run.
-    pub(super) scramble_touch_ns_per_page: Vec<f64>,
+    pub scramble_touch_ns_per_page: Vec<f64>,
     /// Programs whose outputs were compared, and whether all were equal.
-    pub(super) outputs: Vec<(&'static str, bool)>,
+    pub outputs: Vec<(&'static str, bool)>,
     /// Pages that colored runs got out of color, or were refused.
-    pub(super) pages_out_of_color: u64,
-    pub(super) pages_refused: u64,
+    pub pages_out_of_color: u64,
+    /// Pages that a strict run was refused.
+    pub pages_refused: u64,
     /// What the runtime could not color, in its own words, each once.
-    pub(super) problems: Vec<String>,
+    pub problems: Vec<String>,
 }
 
 impl Results {
     /// Adds a sample to its series.
-    pub(super) fn add(
-        &mut self,
-        group: &'static str,
-        subject: &str,
-        measure: (&'static str, Unit),
-        side: Side,
-        value: f64,
-    ) {
+    pub fn add(&mut self, group: &'static str, subject: &str, measure: (&'static str, Unit), side: Side, value: f64) {
         let (measure, unit) = measure;
         let place = self.series.iter().position(|series| {
             series.group == group && series.subject == subject && series.measure == measure && series.unit == unit
@@ -245,7 +267,7 @@ impl Results {
     }
 
     /// The series of this name.
-    pub(super) fn find(&self, group: &str, subject: &str, measure: &str) -> Option<&Series> {
+    pub fn find(&self, group: &str, subject: &str, measure: &str) -> Option<&Series> {
         self.series.iter().find(|s| s.group == group && s.subject == subject && s.measure == measure)
     }
 }

@@ -1,0 +1,24 @@
+//! The measuring harness: the same program with and without coloring, interleaved, and where the figures lie.
+//!
+//! What it is for: machines are shared and noisy. A [`Session`] runs a [`Job`] on all [sides](Side) in turn, each time from
+//! scrambled free lists; [`race`] runs all of them at the same time, in slices. A second native run, the control, shows what is
+//! left to chance. [`Series`] gives ratios with confidence [intervals](Interval), and [`Beside`] what else went on.
+//!
+//! What it deliberately does not do: it knows no colors and prints nothing. What is measured, and what it is to be, is the caller's.
+//!
+//! Types to know: [`Session`], [`Job`], [`Results`]; [`Running`] for one program.
+
+mod child;
+mod lockstep;
+mod machine;
+mod series;
+mod session;
+
+pub use child::{
+    ChildError, Ended, Entourage, Mark, Output, Program, Running, Usage, adopt_orphans, cpu_seconds, finish_entourage,
+    own_time,
+};
+pub use lockstep::{Finished, Lane, SLICE, Stretch, finish, line_up, race, take_turns};
+pub use machine::{Beside, Disturbance, Machine};
+pub use series::{Interval, Mishap, Results, Series, Side, Spread, Unit};
+pub use session::{Extent, Job, Measured, Pool, ScrambleReport, Session, Started, Trouble, WorkDirectory};
