@@ -106,7 +106,7 @@ pub fn find_servers(
             return Ok(Err(NoServers::Apart { needed }));
         }
     }
-    // All cores share the phases, and each pair is a search of its own; with copy tasks each assignment is one too.
+    // All cores share the phases, and each pair costs one more search; with copy tasks, so does each assignment.
     if wanted.cores > 1 || copies {
         phases.truncate(1);
     }
