@@ -6,7 +6,7 @@
 //! with the program. What the helper really got is verified against its page map every time.
 
 use crate::areas::{self, Backing, PageMap};
-use crate::memory::{self, Memory, Zone};
+use crate::memory::{self, MemoryLimits, Zone};
 use crate::supervisor::word;
 use crate::sys::{self, Pid};
 use crate::wire::{Nodes, PAGE, Run};
@@ -29,7 +29,7 @@ const IDLE_MS: i32 = 1000;
 const RARE: f64 = 64.0;
 /// A search for a rare color ends, unless the program is strict and no frame is left otherwise, after this many times the
 /// pages it should take by the share of the color in memory ...
-const PATIENCE: f64 = 8.0;
+const SEARCH_MULTIPLE: f64 = 8.0;
 /// ... and these.
 const MANY: u64 = 1 << 16;
 /// How long the broker does not search after it has found too little; twice as long each time, up to the second.
@@ -130,7 +130,7 @@ impl Broker {
             return released;
         }
         // Somebody has ended it. Without room a new one would find nothing, and be the next to go.
-        if Memory::of_this_process().room(None) < LOOK {
+        if MemoryLimits::of_this_process().room(None) < LOOK {
             return Released::default();
         }
         let Ok(socket) = spawn(choice, &self.search) else { return Released::default() };
@@ -141,7 +141,7 @@ impl Broker {
     /// Why there are no more frames, in words for the middle of a sentence, in brackets and with a blank before them.
     pub(crate) fn shortage(&self) -> String {
         let told = self.shortage.borrow();
-        match (told.as_str(), Memory::of_this_process().tight_limit()) {
+        match (told.as_str(), MemoryLimits::of_this_process().tight_limit()) {
             ("", limit) if !limit.is_empty() => limit,
             ("", _) => " (other programs took the frames while they were handed over)".to_owned(),
             (cause, _) => format!(" ({cause})"),
@@ -344,7 +344,7 @@ struct Stock<'a> {
     /// The node it takes its pages from; None where the machine has only one.
     node: Option<u32>,
     strict: bool,
-    memory: Memory,
+    memory: MemoryLimits,
     /// CPUs it may run on, but for the moments in which it puts frames on top of another's list.
     cpus: [u64; 128],
     /// Most pages a search may hold.
@@ -383,7 +383,7 @@ impl<'a> Stock<'a> {
             choice,
             node,
             strict,
-            memory: Memory::of_this_process(),
+            memory: MemoryLimits::of_this_process(),
             cpus: sys::affinity(0),
             hold_max: u64::MAX,
             looked: 0,
@@ -496,7 +496,7 @@ impl<'a> Stock<'a> {
         let kept = KEPT_OF_A_PASS.min(room / 8).min(left);
         let least = if everywhere && looks > RARE { need.max(kept) } else { need };
         let goal = in_stock + least.max(ahead.min(room / 8));
-        let patience = (PATIENCE * looks * (goal - in_stock) as f64) as u64 + MANY;
+        let search_max = (SEARCH_MULTIPLE * looks * (goal - in_stock) as f64) as u64 + MANY;
         let Ok(map) = PageMap::open(std::process::id() as Pid) else { return false };
         if let Some(node) = self.node {
             sys::take_memory_only_from(node);
@@ -516,7 +516,7 @@ impl<'a> Stock<'a> {
         } else {
             // A common color is somewhere: what lies on top may be what other searches, of this run or another, gave
             // back.
-            let hold_max = if looks > RARE { patience.min(most / 2) } else { most / 2 };
+            let hold_max = if looks > RARE { search_max.min(most / 2) } else { most / 2 };
             self.look_at_pages(&map, goal, Extent { hold_max, looks: u64::MAX, lends_above: None }, Vec::new());
         }
         self.pages.sort_unstable();
@@ -857,7 +857,9 @@ mod live {
         let _alone = alone();
         make_room();
         let map = PageMap::open(std::process::id() as Pid).unwrap();
-        if memory::free(None) < memory::left_free(None) + 8 * LOOKS * LOOK || Memory::of_this_process().has_limit() {
+        if memory::free(None) < memory::left_free(None) + 8 * LOOKS * LOOK
+            || MemoryLimits::of_this_process().has_limit()
+        {
             return skip("free memory without a limit");
         }
         let seen = Seen::default();

@@ -4,7 +4,7 @@
 use crate::broker::{Broker, Search, listed};
 use crate::compaction::{self, Pause};
 use crate::kernel::{self, KernelOptions};
-use crate::memory::Memory;
+use crate::memory::MemoryLimits;
 use crate::report::RunReport;
 use crate::space::{Settings, Supply};
 use crate::supervisor::{Channels, Supervisor, word};
@@ -33,7 +33,7 @@ pub struct RunOptions {
     pub cgroup: Option<PathBuf>,
     /// User to run the program as.
     pub user: Option<String>,
-    /// Who keeps the program in its colors.
+    /// What keeps the program in its colors.
     pub floor: Floor,
     /// Called once with the process id of what becomes the program, right after it has been created.
     pub started: Option<Box<dyn Fn(i32)>>,
@@ -41,7 +41,7 @@ pub struct RunOptions {
     pub ended: Option<Box<dyn Fn(i32)>>,
 }
 
-/// Who keeps a program in its colors.
+/// What keeps a program in its colors.
 pub enum Floor {
     /// A runtime beside the program, on a stock kernel.
     User {
@@ -72,12 +72,13 @@ pub struct RunStatus {
 }
 
 impl RunStatus {
-    /// Ends this process as the program ended: by the same signal, or with the status that is returned.
+    /// Ends this process as the program ended: by the same signal, or with the status that is returned. Before a signal, the
+    /// limit of core files and the mounts of this process may change.
     #[must_use]
     pub fn end_like(&self) -> ExitCode {
         if let Some(signal) = self.signal {
             // The program has written its core file, if any. The kernel tells a parent of that only when there is one: this
-            // process writes another where nobody sees it, or none.
+            // process writes another where it is lost with this process, or none.
             let core_bytes = if self.core_dumped && sys::hide_core_files() { 1 << 16 } else { 0 };
             sys::end_by(signal, core_bytes);
         }
@@ -136,7 +137,7 @@ fn run_beside(options: RunOptions, amounts: &Amounts, tell: &mut impl FnMut(&str
     let (launcher, supervisor_launcher) = sys::message_pair()?;
     let identity = options.user.as_deref().map(Identity::find).transpose()?;
     let nodes = nodes(&*options.choice)?;
-    let memory = Memory::of_this_process();
+    let memory = MemoryLimits::of_this_process();
     let kills = memory.kills();
     let settings = Settings {
         strict: options.strict,
@@ -474,18 +475,18 @@ impl<'s> Watch<'s> {
 
     /// Waits for the program's end, passing on signals and stops, and what a supervisor says, if there is one.
     pub(crate) fn wait_for(mut self, program: Pid, ended: Option<&dyn Fn(i32)>, tell: &mut impl FnMut(&str)) -> End {
-        let (mut stopped, mut patience_ms, mut orphaned_ms) = (false, -1, 0);
+        let (mut stopped, mut timeout_ms, mut orphaned_ms) = (false, -1, 0);
         loop {
             if let Some(end) = reap(program, ended, &mut stopped) {
                 return end;
             }
             reap_orphans(Some(program));
-            orphaned_ms += patience_ms.max(0);
+            orphaned_ms += timeout_ms.max(0);
             if orphaned_ms > ORPHANED_MS {
                 // No process serves its faults and calls.
                 pass_on(program, libc::SIGKILL);
             }
-            for (token, _) in self.poller.wait(patience_ms) {
+            for (token, _) in self.poller.wait(timeout_ms) {
                 if token == 0 {
                     while let Some((signal, sender)) = sys::next_signal(&self.signals) {
                         // What the terminal or the program itself sends to the job has reached the program. So has, as a
@@ -498,7 +499,7 @@ impl<'s> Watch<'s> {
                         }
                     }
                 } else if self.supervisor.is_some_and(|supervisor| hear(supervisor, tell).is_none()) {
-                    (self.supervisor, patience_ms) = (None, 100);
+                    (self.supervisor, timeout_ms) = (None, 100);
                 }
             }
         }

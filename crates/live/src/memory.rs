@@ -16,7 +16,7 @@ const LEFT_FREE: u64 = 32;
 const BLOCK_ORDER: usize = 9;
 
 /// The memory cgroups of this process, from its own up to the root.
-pub(crate) struct Memory {
+pub(crate) struct MemoryLimits {
     groups: Vec<Group>,
 }
 
@@ -30,10 +30,10 @@ struct Group {
     reclaimable: &'static str,
 }
 
-impl Memory {
-    pub(crate) fn of_this_process() -> Memory {
+impl MemoryLimits {
+    pub(crate) fn of_this_process() -> MemoryLimits {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
-        Memory { groups: groups(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo")) }
+        MemoryLimits { groups: groups(&text("/proc/self/cgroup"), &text("/proc/self/mountinfo")) }
     }
 
     /// Pages that may be taken now, from a NUMA node or from any.
@@ -73,7 +73,7 @@ impl Memory {
         of_group.or_else(|| kills(Path::new("/proc/vmstat"))).unwrap_or(0)
     }
 
-    /// What the kernel has done since there were so many [`Memory::kills`], as a line for the user.
+    /// What the kernel has done since there were so many [`MemoryLimits::kills`], as a line for the user.
     pub(crate) fn killed_since(&self, kills: u64) -> Option<String> {
         let limit = self.tightest().map_or(String::new(), |(words, _)| format!(" ({words})"));
         (self.kills() > kills).then(|| format!("the kernel has ended processes for want of memory{limit}"))
@@ -325,7 +325,7 @@ fn free_in(buddyinfo: &str, machine_free: u64) -> BTreeMap<u32, (u64, u64)> {
     nodes
 }
 
-/// CPUs with the pages that wait in their lists, of a NUMA node or of all: each gives them only to who asks there.
+/// CPUs with the pages that wait in their lists, of a NUMA node or of all: the kernel gives those pages out on that CPU only.
 pub(crate) fn waiting_pages(node: Option<u32>) -> BTreeMap<u32, u64> {
     waiting(&fs::read_to_string("/proc/zoneinfo").unwrap_or_default(), node)
 }
@@ -458,7 +458,7 @@ mod tests {
         write("memory.current", "2000\n");
         assert_eq!(group.left(), Some((0, 1000)));
         // What is killed is counted where the limit is.
-        let memory = Memory { groups: vec![group] };
+        let memory = MemoryLimits { groups: vec![group] };
         for (before, after, told) in [("0", "0", false), ("3", "4", true)] {
             write("memory.events", &format!("oom 5\noom_kill {before}\n"));
             let kills = memory.kills();

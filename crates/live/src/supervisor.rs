@@ -180,8 +180,8 @@ impl Supervisor {
                 self.ended = false;
                 continue;
             }
-            let patience_ms = self.end_boosts();
-            for (token, hung) in self.poller.wait(patience_ms) {
+            let timeout_ms = self.end_boosts();
+            for (token, hung) in self.poller.wait(timeout_ms) {
                 match token {
                     // Nobody with the filter is left; the front may still want the report.
                     TOKEN_LISTENER if hung => {

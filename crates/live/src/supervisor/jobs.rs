@@ -4,7 +4,7 @@ use super::Supervisor;
 use super::borrowed::Borrowed;
 use super::calls::{COPY_MAX, Ending, Step, pages_up};
 use crate::areas;
-use crate::memory::Memory;
+use crate::memory::MemoryLimits;
 use crate::space::Space;
 use crate::sys;
 use crate::wire::{self, Reply, op, say};
@@ -192,7 +192,7 @@ impl Supervisor {
             self.listener.take_back();
         }
         if !ended {
-            let limit = Memory::of_this_process().tight_limit();
+            let limit = MemoryLimits::of_this_process().tight_limit();
             self.problem(format!("{}: the helper is lost{limit}, the program is ended", served.space.program));
         }
         self.close_space(served);

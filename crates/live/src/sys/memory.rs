@@ -1,0 +1,219 @@
+//! Memory of this process: nodes, fresh pages, and what a page map says.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::mpsc::{self, SendError};
+use std::time::Duration;
+
+use super::{affinity, ioctl, pin_to_cpu, set_affinity};
+use crate::wire::{self, Nodes};
+
+/// NUMA nodes that this process may take memory from: what its cpuset and a binding policy leave.
+pub(crate) fn allowed_nodes() -> Nodes {
+    const MPOL_F_MEMS_ALLOWED: libc::c_ulong = 1 << 2;
+    let (mode, bound) = memory_policy(0);
+    if mode == MPOL_BIND { bound } else { memory_policy(MPOL_F_MEMS_ALLOWED).1 }
+}
+
+const MPOL_DEFAULT: i32 = 0;
+const MPOL_BIND: i32 = 2;
+/// Linux 5.15.
+const MPOL_PREFERRED_MANY: i32 = 5;
+
+fn memory_policy(flags: libc::c_ulong) -> (i32, Nodes) {
+    let (mut mode, mut nodes) = (MPOL_DEFAULT, Nodes::default());
+    let no_address = 0;
+    // SAFETY: both structures are valid for the call, and the mask has as many bits as said. A kernel without NUMA
+    // refuses, and leaves them as they are.
+    unsafe {
+        let bits = 8 * size_of::<Nodes>();
+        libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, nodes.as_mut_ptr(), bits, no_address, flags)
+    };
+    (mode, nodes)
+}
+
+fn set_memory_policy(mode: i32, nodes: &Nodes) {
+    // The kernel takes the number of bits plus one.
+    let bits = 8 * size_of::<Nodes>() + 1;
+    // SAFETY: the mask is valid for the call and has as many bits as said. When the kernel refuses, frames come from
+    // other nodes too, and are found to be of the wrong color.
+    unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, nodes.as_ptr(), bits) };
+}
+
+/// Takes this process's memory from one NUMA node only, as long as it has any that could be freed.
+pub(crate) fn take_memory_only_from(node: u32) {
+    set_memory_policy(MPOL_BIND, &wire::one_node(node));
+}
+
+/// Lets the kernel take this process's memory from these NUMA nodes while they have any, unless a policy has been
+/// chosen for it. Any policy at all also keeps the kernel from moving pages to the node that uses them most.
+pub(crate) fn take_memory_first_from(nodes: &Nodes) {
+    if memory_policy(0).0 == MPOL_DEFAULT {
+        set_memory_policy(MPOL_PREFERRED_MANY, nodes);
+    }
+}
+
+/// Maps `length` bytes of new memory, all present, without huge pages.
+pub(crate) fn fresh_pages(length: u64) -> io::Result<u64> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), length as usize, protection, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: advice about the mapping just made.
+    let populated = unsafe {
+        libc::madvise(start, length as usize, libc::MADV_NOHUGEPAGE);
+        libc::madvise(start, length as usize, libc::MADV_POPULATE_WRITE)
+    };
+    if populated < 0 {
+        let error = io::Error::last_os_error();
+        unmap(start as u64, length);
+        return Err(error);
+    }
+    Ok(start as u64)
+}
+
+/// The same with what `cpu` has to give; None when it has none, or does not let this process run within `timeout`.
+pub(crate) fn fresh_pages_on(cpu: u32, length: u64, timeout: Duration) -> Option<u64> {
+    let everywhere = affinity(0);
+    let (names, name) = mpsc::channel();
+    let (maps, mapped) = mpsc::channel();
+    let looks = move || {
+        // SAFETY: takes nothing.
+        let thread = unsafe { libc::gettid() };
+        let _ = names.send(thread);
+        pin_to_cpu(thread, cpu.into());
+        // Nobody waits any more: it was not needed.
+        if let Err(SendError(Some(start))) = maps.send(fresh_pages(length).ok()) {
+            unmap(start, length);
+        }
+    };
+    std::thread::Builder::new().spawn(looks).ok()?;
+    let thread = name.recv().ok()?;
+    mapped.recv_timeout(timeout).unwrap_or_else(|_| {
+        // It ends where it may.
+        set_affinity(thread, &everywhere);
+        None
+    })
+}
+
+/// Maps a block of 2 MiB of new memory, aligned, that the kernel has taken in one piece if it could, and splits it into
+/// pages: each of them can be given up by itself from then on.
+pub(crate) fn fresh_block() -> io::Result<u64> {
+    const BLOCK: u64 = 2 << 20;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), 2 * BLOCK as usize, protection, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let (start, block) = (start as u64, (start as u64).next_multiple_of(BLOCK));
+    if start < block {
+        unmap(start, block - start);
+    }
+    if block < start + BLOCK {
+        unmap(block + BLOCK, start + BLOCK - block);
+    }
+    // SAFETY: advice about the mapping just made.
+    let advise = |advice| unsafe { libc::madvise(block as *mut libc::c_void, BLOCK as usize, advice) };
+    advise(libc::MADV_HUGEPAGE);
+    let populated = advise(libc::MADV_POPULATE_WRITE);
+    // What is left of it must not become huge again.
+    advise(libc::MADV_NOHUGEPAGE);
+    if populated < 0 {
+        let error = io::Error::last_os_error();
+        unmap(block, BLOCK);
+        return Err(error);
+    }
+    for page in (block..block + BLOCK).step_by(4096) {
+        // The kernel would not keep pages of zeroes when it splits.
+        // SAFETY: inside the mapping just made, which nothing else uses.
+        unsafe { (page as *mut u64).write_volatile(1) };
+    }
+    // Advice about a part of a huge page splits it; somebody may hold on to it for a moment.
+    for _ in 0..3 {
+        // SAFETY: as above.
+        unsafe { libc::madvise(block as *mut libc::c_void, 4096, libc::MADV_COLD) };
+    }
+    Ok(block)
+}
+
+/// Unmaps memory that came from [`fresh_pages`].
+fn unmap(start: u64, length: u64) {
+    // SAFETY: the caller owns the range, and keeps no reference into it.
+    unsafe { libc::munmap(start as *mut libc::c_void, length as usize) };
+}
+
+/// Gives the frames of memory from [`fresh_pages`] back to the kernel, on this CPU; the addresses stay mapped, because
+/// unmapping single pages would split the mapping beyond the number the kernel allows.
+pub(crate) fn give_up(start: u64, length: u64) {
+    // SAFETY: the caller owns the range, and keeps no reference into it.
+    unsafe { libc::madvise(start as *mut libc::c_void, length as usize, libc::MADV_DONTNEED) };
+}
+
+/// Leaves the memory in place until the kernel needs it: then these pages go before anything else does, and their contents
+/// with them.
+pub(crate) fn lend(start: u64, length: u64) {
+    // SAFETY: the caller owns the range, and keeps no reference into it.
+    unsafe { libc::madvise(start as *mut libc::c_void, length as usize, libc::MADV_FREE) };
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct ScanRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ScanArgument {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    regions: u64,
+    regions_length: u64,
+    max_pages: u64,
+    inverted: u64,
+    mask: u64,
+    any_of: u64,
+    returned: u64,
+}
+
+/// Ranges of present private pages (no file, not the shared zero page) between two addresses of the address space
+/// behind a page map, however much of it is empty. Linux 6.7.
+pub(crate) fn scan_private(page_map: &std::fs::File, start: u64, end: u64) -> io::Result<Vec<(u64, u64)>> {
+    const PAGEMAP_SCAN: u64 = 0xc060_6610;
+    const FILE: u64 = 1 << 2;
+    const PRESENT: u64 = 1 << 3;
+    const ZERO: u64 = 1 << 5;
+    let mut found = Vec::new();
+    let mut regions = vec![ScanRegion::default(); 1024];
+    let mut from = start;
+    while from < end {
+        let mut argument = ScanArgument {
+            size: size_of::<ScanArgument>() as u64,
+            start: from,
+            end,
+            regions: regions.as_mut_ptr() as u64,
+            regions_length: regions.len() as u64,
+            inverted: FILE | ZERO,
+            mask: FILE | PRESENT | ZERO,
+            returned: PRESENT,
+            ..ScanArgument::default()
+        };
+        let count = ioctl(page_map.as_raw_fd(), PAGEMAP_SCAN, (&raw mut argument).cast())?;
+        found.extend(regions[..count as usize].iter().map(|region| (region.start, region.end)));
+        if argument.walk_end <= from {
+            break;
+        }
+        from = argument.walk_end;
+    }
+    Ok(found)
+}
