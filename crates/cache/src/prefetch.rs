@@ -106,16 +106,16 @@ mod tests {
     #[test]
     fn a_stride_is_believed_when_it_comes_again_and_stays_in_its_page() {
         let mut prefetcher = strides(4);
-        assert_eq!(lines(prefetcher.train(0, true)), []);
-        assert_eq!(lines(prefetcher.train(5, true)), []);
+        assert_eq!(lines(prefetcher.train(0, true)), [] as [u64; 0]);
+        assert_eq!(lines(prefetcher.train(5, true)), [] as [u64; 0]);
         assert_eq!(lines(prefetcher.train(10, true)), [15, 20, 25]);
-        assert_eq!(lines(prefetcher.train(9, true)), [], "another stride");
+        assert_eq!(lines(prefetcher.train(9, true)), [] as [u64; 0], "another stride");
         assert_eq!(lines(prefetcher.train(8, true)), [7, 6, 5]);
         assert_eq!(lines(prefetcher.train(7, true)), [6, 5, 4]);
         for line in [50, 55] {
             prefetcher.train(line, true);
         }
-        assert_eq!(lines(prefetcher.train(60, true)), [], "65 is in the next page of 64 lines");
+        assert_eq!(lines(prefetcher.train(60, true)), [] as [u64; 0], "65 is in the next page of 64 lines");
     }
 
     #[test]
@@ -128,14 +128,14 @@ mod tests {
         assert_eq!(lines(prefetcher.train(3, true)), [4, 5, 6]);
         assert_eq!(lines(prefetcher.train(64 + 6, true)), [72, 74, 76]);
         prefetcher.train(128, true);
-        assert_eq!(lines(prefetcher.train(4, true)), [], "the oldest stream was given up");
+        assert_eq!(lines(prefetcher.train(4, true)), [] as [u64; 0], "the oldest stream was given up");
     }
 
     #[test]
     fn the_next_line_is_proposed_on_a_second_level_miss_within_the_page() {
         let mut prefetcher = Prefetcher::new(PrefetchConfig { next_line: true, stride: None }, 6).unwrap();
         assert_eq!(lines(prefetcher.train(3, true)), [4]);
-        assert_eq!(lines(prefetcher.train(3, false)), []);
-        assert_eq!(lines(prefetcher.train(63, true)), []);
+        assert_eq!(lines(prefetcher.train(3, false)), [] as [u64; 0]);
+        assert_eq!(lines(prefetcher.train(63, true)), [] as [u64; 0]);
     }
 }

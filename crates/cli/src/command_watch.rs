@@ -5,7 +5,8 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use memtint_dram::{CheckOptions, Checker, Command, CommandSink, Device, RefreshCheck, Violation};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::output::Failure;
 
@@ -81,11 +82,13 @@ impl Violations {
     }
 
     /// The same for programs; null within the limits.
-    pub(crate) fn postponed_json(&self) -> Value {
+    pub(crate) fn postponed_report(&self) -> Option<PostponedReport> {
         match (self.postponed, self.by_design) {
-            (Some(shown), _) => violation_json(&shown),
-            (None, Some(own)) => json!({"postponed_commands": own.postponed, "accepted_commands": own.accepted}),
-            (None, None) => Value::Null,
+            (Some(shown), _) => Some(PostponedReport::Shown(ViolationReport::of(&shown))),
+            (None, Some(own)) => {
+                Some(PostponedReport::ByDesign { postponed_commands: own.postponed, accepted_commands: own.accepted })
+            }
+            (None, None) => None,
         }
     }
 
@@ -151,12 +154,44 @@ impl CommandSink for CommandWatch {
     }
 }
 
-pub(crate) fn violation_json(violation: &Violation) -> Value {
-    json!({
-        "constraint": violation.constraint.name(),
-        "command": violation.command.to_string(),
-        "earlier_command": violation.earlier.map(|command| command.to_string()),
-        "needed_cycles": violation.needed,
-        "found_cycles": violation.found,
-    })
+/// A command that is not legal, in JSON.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct ViolationReport {
+    /// JEDEC's name of what is violated.
+    constraint: &'static str,
+    /// The command, as command files write it.
+    command: String,
+    /// The command that it comes too soon after, where there is one.
+    earlier_command: Option<String>,
+    /// Cycles between the two that are needed.
+    needed_cycles: u64,
+    /// Cycles between the two that there are.
+    found_cycles: u64,
+}
+
+impl ViolationReport {
+    pub(crate) fn of(violation: &Violation) -> ViolationReport {
+        ViolationReport {
+            constraint: violation.constraint.name(),
+            command: violation.command.to_string(),
+            earlier_command: violation.earlier.map(|command| command.to_string()),
+            needed_cycles: violation.needed,
+            found_cycles: violation.found,
+        }
+    }
+}
+
+/// Refresh that is postponed or pulled in beyond the standard's limit, in JSON.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum PostponedReport {
+    /// Seen in the commands.
+    Shown(ViolationReport),
+    /// The engine does it by design.
+    ByDesign {
+        /// REF commands that the engine postpones.
+        postponed_commands: u32,
+        /// REF commands that the standard lets it postpone.
+        accepted_commands: u32,
+    },
 }

@@ -8,10 +8,14 @@ use memtint_map::gf2;
 use memtint_map::{Platform, PlatformFile};
 use memtint_registers::{ConfigSpace, Decoded, Family, RegisterError, ZenDump, decode_family, decode_zen};
 use memtint_units::ByteSize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Ending;
-use crate::output::{Failure, Format, done, done_json, read_document, table, write_file};
+use crate::output::{Failure, Format, JsonForm, done, done_json, read_document, table, write_file};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<DecodeReport>("platform-decode")];
 
 /// Arguments of `memtint platform decode`.
 #[derive(Debug, clap::Args)]
@@ -52,7 +56,7 @@ impl Kind {
 /// Where Linux shows configuration space.
 const THIS_MACHINE: &str = "/sys/bus/pci/devices";
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct DecodeReport<'a> {
     schema: u32,
     report: &'static str,
@@ -62,7 +66,7 @@ struct DecodeReport<'a> {
     platform: &'a PlatformFile,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct FunctionRow {
     role: &'static str,
     /// Which bit of that role's number.

@@ -5,10 +5,14 @@ use std::fmt::{self, Write as _};
 use memtint_detect::{Candidate, Machine, assumed_platform, candidates, microarchitecture};
 use memtint_map::Platform;
 use memtint_units::ByteSize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Ending;
-use crate::output::{Format, done, done_json, table};
+use crate::output::{Format, JsonForm, done, done_json, table};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<DetectReport>("platform-detect")];
 
 /// Arguments of `memtint platform detect`.
 #[derive(Debug, clap::Args)]
@@ -23,7 +27,7 @@ pub(crate) struct DetectArguments {
     cache_of: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct DetectReport<'a> {
     schema: u32,
     report: &'static str,

@@ -22,7 +22,15 @@ use self::report::ReplayReport;
 use self::requests::{Access, TraceFile};
 use crate::Ending;
 use crate::command_watch::{CommandWatch, Rules, Violations};
-use crate::output::{Failure, Format, done, done_json, open_log, print, print_json, table};
+use crate::output::{Failure, Format, JsonForm, done, done_json, open_log, print, print_json, table};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[
+    JsonForm::of::<report::StandardsReport>("dram-list"),
+    JsonForm::of::<report::DeviceReport>("dram-show"),
+    JsonForm::of::<report::ReplayJson>("dram-replay"),
+    JsonForm::of::<report::CheckReport>("dram-check"),
+];
 
 pub(crate) use self::mapping::Matched;
 pub(crate) use self::requests::{SEED, Shape, Synthetic};
@@ -81,18 +89,7 @@ fn list(format: Format) -> Ending {
     let standards: Vec<Standard> = Standard::names().map(Standard::load).collect::<Result<_, _>>()?;
     let devices = |standard: &Standard| standard.devices().map(|(gbit, bits)| format!("{gbit}Gb x{bits}")).collect();
     if format == Format::Json {
-        let rows = standards.iter().map(|standard| {
-            let devices =
-                standard.devices().map(|(gbit, bits)| serde_json::json!({ "density_gbit": gbit, "width_bits": bits }));
-            serde_json::json!({
-                "standard": standard.name(),
-                "family": standard.family(),
-                "speed_bin": standard.speed_bin(),
-                "devices": devices.collect::<Vec<_>>(),
-            })
-        });
-        let rows: Vec<_> = rows.collect();
-        return done_json(&serde_json::json!({ "schema": 1, "report": "dram standards", "standards": rows }));
+        return done_json(&report::StandardsReport::of(&standards));
     }
     let rows: Vec<Vec<String>> = standards
         .iter()
@@ -106,7 +103,7 @@ fn list(format: Format) -> Ending {
 
 fn show(device: &Device, format: Format) -> Ending {
     match format {
-        Format::Json => done_json(&report::device_json(device)),
+        Format::Json => done_json(&report::DeviceReport::of(device)),
         Format::Text => done(&report::device_text(device)),
     }
 }
@@ -348,7 +345,9 @@ fn check(path: &Path, device: &DeviceArguments, mapping: &MappingArguments, refr
     let retention = monitor.map(|monitor| monitor.finish(end)).filter(|_| found.violation.is_none());
     let lost = retention.as_ref().is_some_and(|retention| retention.losses > 0);
     match format {
-        Format::Json => print_json(&report::check_json(path, &device, commands, (line, &found), retention.as_ref()))?,
+        Format::Json => {
+            print_json(&report::CheckReport::of(path, &device, commands, (line, &found), retention.as_ref()))?;
+        }
         Format::Text => {
             print(&report::check_text(&device, commands, (line, &found), plan.duty.is_some(), retention.as_ref()))?;
         }

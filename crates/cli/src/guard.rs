@@ -17,13 +17,23 @@ use memtint_dram::{
 };
 use memtint_map::Platform;
 use memtint_units::Picoseconds;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) use member::{Member, Regulation};
 pub(crate) use regulate::programs;
 
 use crate::Ending;
-use crate::output::{Failure, Format, print, print_json, table};
+use crate::output::{Failure, Format, JsonForm, print, print_json, table};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[
+    JsonForm::of::<report::Line>("guard"),
+    JsonForm::of::<report::DryRun>("guard-dry-run"),
+    JsonForm::of::<predict::Prediction>("guard-predict"),
+    JsonForm::of::<Report>("guard-rmin"),
+    JsonForm::of::<status::Status>("guard-status"),
+];
 
 /// Arguments of `memtint guard`.
 #[derive(Debug, clap::Args)]
@@ -104,7 +114,7 @@ const REQUESTS: u64 = 200_000;
 const LINE_BYTES: u64 = 64;
 
 /// What was found out.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Report {
     schema: u32,
     report: &'static str,
@@ -122,7 +132,7 @@ struct Report {
 }
 
 /// A pattern of requests.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Pattern {
     name: &'static str,
     /// A line, without refresh.
@@ -132,7 +142,7 @@ struct Pattern {
 }
 
 /// What is guaranteed in a period.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PeriodReport {
     ns: f64,
     lines: u64,
@@ -140,7 +150,7 @@ struct PeriodReport {
 }
 
 /// The sum of the slides of MemGuard.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Slides {
     line_ns: f64,
     mb_per_s: f64,

@@ -15,10 +15,14 @@ use memtint_map::{Granule, Palette, Platform};
 use memtint_regulator::online_cpus;
 use memtint_system::{Assignment, RefreshEntry, RefreshMode, SystemFile, TaskEntry, Text, Time, Verb, decisive};
 use memtint_units::{IndexList, IndexSet};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::Ending;
-use crate::output::{Failure, Format, WholeFile, done, done_json, print, say, write_file};
+use crate::output::{Failure, Format, JsonForm, WholeFile, done, done_json, print, say, write_file};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<InitReport>("init")];
 
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
@@ -131,15 +135,33 @@ pub(crate) fn main(arguments: &InitArguments, format: Format) -> Ending {
     }
     let platform_file = chosen.new.as_ref().map(|(path, _)| path.display().to_string());
     match format {
-        Format::Json => done_json(&json!({
-            "schema": SCHEMA, "report": "init", "system": path, "platform": chosen.spec,
-            "platform_file": platform_file, "tasks": file.tasks.len(),
-        })),
+        Format::Json => done_json(&InitReport {
+            schema: SCHEMA,
+            report: "init",
+            system: path.to_string(),
+            platform: chosen.spec,
+            platform_file,
+            tasks: file.tasks.len(),
+        }),
         Format::Text => {
             let beside = platform_file.map_or_else(String::new, |file| format!(", and {file}"));
             done(&format!("wrote {path}{beside}; next: memtint system check {path}\n"))
         }
     }
+}
+
+/// What is printed as JSON.
+#[derive(Serialize, JsonSchema)]
+struct InitReport {
+    schema: u32,
+    report: &'static str,
+    /// The new system file.
+    system: String,
+    /// The platform that it names.
+    platform: String,
+    /// The new platform file, if one was written.
+    platform_file: Option<String>,
+    tasks: usize,
 }
 
 impl InitArguments {

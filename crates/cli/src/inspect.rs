@@ -6,13 +6,21 @@ use std::process::ExitCode;
 
 use memtint_inspect::{InspectError, Inspector, Others, ProcessTree, Report, Verdict, cgroup_pids};
 use memtint_system::{AssignedTask, Assignment, SystemFile, Verb, left_out};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Ending;
 use crate::choice::ChoiceArguments;
 use crate::draw::svg;
-use crate::output::{Failure, Format, print, print_json, say, write_file};
+use crate::output::{Failure, Format, JsonForm, print, print_json, say, write_file};
 use crate::registry::{Entry, Registry};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[
+    JsonForm::of::<Report>("inspect"),
+    JsonForm::of::<Others>("inspect-others"),
+    JsonForm::of::<SystemReport>("inspect-system"),
+];
 
 /// Arguments of `memtint inspect`.
 ///
@@ -146,7 +154,7 @@ fn name_runs(others: &mut Others) {
 }
 
 /// All tasks of a system, as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct SystemReport {
     schema: u32,
     report: &'static str,
@@ -156,7 +164,7 @@ struct SystemReport {
     tasks: Vec<TaskReport>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct TaskReport {
     name: String,
     /// Programs that `memtint run` has started with this task, and that run.

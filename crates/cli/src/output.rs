@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use memtint_input::Input;
 use memtint_units::Picoseconds;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 
 /// Form of what goes to standard output.
@@ -15,6 +17,23 @@ pub(crate) enum Format {
     Text,
     /// For programs; carries a schema number.
     Json,
+}
+
+/// A form of JSON that a verb prints.
+pub(crate) struct JsonForm {
+    /// The verb's words, with a dash between them; more where a verb has several forms.
+    pub(crate) name: &'static str,
+    /// Gives the schema of what is printed.
+    pub(crate) schema: fn() -> Schema,
+}
+
+impl JsonForm {
+    pub(crate) const fn of<T: JsonSchema>(name: &'static str) -> JsonForm {
+        JsonForm {
+            name,
+            schema: || SchemaSettings::default().for_serialize().into_generator().into_root_schema_for::<T>(),
+        }
+    }
 }
 
 /// Why a verb could not do what it was asked to.
@@ -74,7 +93,7 @@ pub(crate) enum Failure {
 
 /// Writes a line for people to standard error. A reader that has gone away is no failure.
 pub(crate) fn say(line: &str) {
-    // Nobody is left to tell.
+    // There is nobody to read it.
     let _ = io::stderr().write_all(format!("memtint: {line}\n").as_bytes());
 }
 
@@ -130,7 +149,7 @@ impl WholeFile {
         name.push(format!(".{}", std::process::id()));
         let is_other = std::fs::metadata(path).is_ok_and(|found| !found.is_file());
         let file = WholeFile { path: path.to_owned(), beside: (!is_other).then(|| path.with_file_name(name)) };
-        // A pipe is opened once, or whoever reads it takes the first end for the last.
+        // A pipe is opened once, or its reader takes the first end for the last.
         if let Some(beside) = &file.beside {
             let tried = std::fs::File::create_new(beside).and_then(|_| std::fs::remove_file(beside));
             tried.map_err(|cause| file.failed(cause))?;

@@ -4,10 +4,14 @@ use std::fmt::Write as _;
 
 use memtint_map::{Granule, Pair, Palette, Platform, kernel};
 use memtint_units::{ByteSize, IndexSet};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Ending;
-use crate::output::{Failure, Format, done, done_json, table};
+use crate::output::{Failure, Format, JsonForm, done, done_json, table};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<PaletteReport>("palette")];
 
 /// Arguments of `memtint palette`.
 #[derive(Debug, clap::Args)]
@@ -29,7 +33,7 @@ pub(crate) struct PaletteArguments {
 }
 
 /// JSON form; all counts of granules are of whole ones in the platform's memory.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PaletteReport<'a> {
     schema: u32,
     report: &'static str,
@@ -57,7 +61,7 @@ struct PaletteReport<'a> {
     warnings: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ClassRow {
     class: u32,
     /// Raw bank numbers, ascending.

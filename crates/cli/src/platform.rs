@@ -3,12 +3,21 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use memtint_map::{Granule, Palette, Platform, catalogue, mapfile};
+use memtint_map::{Granule, Palette, Platform, PlatformFile, catalogue, mapfile};
 use memtint_units::ByteSize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::output::{Failure, Format, done, done_json, print_json, read_document, table};
+use crate::output::{Failure, Format, JsonForm, done, done_json, print_json, read_document, table};
 use crate::{Ending, decode, detect};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[
+    JsonForm::of::<PlatformFile>("platform-import"),
+    JsonForm::of::<ListReport>("platform-list"),
+    JsonForm::of::<ShowReport>("platform-show"),
+    JsonForm::of::<ExportReport>("platform-export"),
+];
 
 /// Arguments of `memtint platform`.
 #[derive(Debug, clap::Args)]
@@ -65,14 +74,14 @@ pub(crate) fn main(arguments: &PlatformArguments, format: Format) -> Ending {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ListReport {
     schema: u32,
     report: &'static str,
     platforms: Vec<ListRow>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ListRow {
     id: String,
     name: String,
@@ -133,18 +142,24 @@ impl ListRow {
     }
 }
 
+/// What `memtint platform show` prints.
+#[derive(Serialize, JsonSchema)]
+struct ShowReport<'a> {
+    schema: u32,
+    report: &'static str,
+    /// Banks of all ranks and channels.
+    banks: u32,
+    size_bytes: u64,
+    /// The file.
+    platform: &'a PlatformFile,
+}
+
 fn show(spec: &str, toml: bool, format: Format) -> Ending {
     let platform = Platform::load(spec)?;
     match format {
         Format::Json => {
-            let value = serde_json::json!({
-                "schema": 1,
-                "report": "platform",
-                "banks": platform.banks(),
-                "size_bytes": platform.size_bytes(),
-                "platform": platform.file(),
-            });
-            done_json(&value)
+            let (banks, size_bytes) = (platform.banks(), platform.size_bytes());
+            done_json(&ShowReport { schema: 1, report: "platform", banks, size_bytes, platform: platform.file() })
         }
         // The catalogue's own text, where there is one, has comments.
         Format::Text if toml => match catalogue::text(spec) {
@@ -261,7 +276,7 @@ fn import(path: &std::path::Path, id: &str, size: ByteSize, format: Format) -> E
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ExportReport {
     schema: u32,
     report: &'static str,

@@ -32,7 +32,14 @@ use self::report::{Banks, Outcome};
 use self::wanted::{Part, Wanted};
 use self::watched::Watched;
 use crate::Ending;
-use crate::output::{Failure, Format, WholeFile, print, print_json};
+use crate::output::{Failure, Format, JsonForm, WholeFile, print, print_json};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[
+    JsonForm::of::<report::Json>("probe"),
+    JsonForm::of::<selftest::Output>("probe-selftest"),
+    JsonForm::of::<baseline::Json>("probe-baseline"),
+];
 
 /// Arguments of `memtint probe`.
 #[derive(Debug, clap::Args)]

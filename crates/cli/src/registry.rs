@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use memtint_inspect::ProcessTree;
 use memtint_map::Selection;
 use memtint_units::IndexSet;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where it is, unless [`ELSEWHERE`] names another place.
@@ -22,7 +23,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const SCHEMA: u32 = 1;
 
 /// A process, for certain: numbers are given anew, start times with them are not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ProcessId {
     pub(crate) pid: u32,
     /// In clock ticks since the machine was started.

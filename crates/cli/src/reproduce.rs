@@ -7,11 +7,17 @@ use std::process::ExitCode;
 use memtint_reproduce::{
     ComparedRow, Comparison, Evidence, Figure, JudgedClaim, JudgedErratum, Options, Regenerated, Verdict, catalogue,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Ending;
-use crate::output::{Failure, Format, done, done_json, print, print_json, read_configuration, table, write_file};
+use crate::output::{
+    Failure, Format, JsonForm, done, done_json, print, print_json, read_configuration, table, write_file,
+};
 use crate::sim::Progress;
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<Output>("reproduce"), JsonForm::of::<List>("reproduce-list")];
 
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
@@ -46,7 +52,7 @@ pub(crate) struct ReproduceArguments {
 }
 
 /// What goes to standard output as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Output<'a> {
     schema: u32,
     figures: Vec<&'a Comparison>,
@@ -148,7 +154,7 @@ fn keep(directory: &Path, one: &Regenerated) -> Result<(), Failure> {
 }
 
 /// A line of the list.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Listed<'a> {
     id: &'a str,
     paper: &'a str,
@@ -159,6 +165,13 @@ struct Listed<'a> {
     cpu_seconds_estimated: u32,
 }
 
+/// What `memtint reproduce --list` prints.
+#[derive(Serialize, JsonSchema)]
+struct List<'a> {
+    schema: u32,
+    figures: Vec<Listed<'a>>,
+}
+
 fn list(figures: &[Figure], format: Format) -> Ending {
     let listed = |figure| {
         let Figure { id, paper, title, source, kind, seconds, .. }: &Figure = figure;
@@ -167,11 +180,6 @@ fn list(figures: &[Figure], format: Format) -> Ending {
     };
     let all: Vec<Listed> = figures.iter().map(listed).collect();
     if format == Format::Json {
-        #[derive(Serialize)]
-        struct List<'a> {
-            schema: u32,
-            figures: Vec<Listed<'a>>,
-        }
         return done_json(&List { schema: SCHEMA, figures: all });
     }
     let row = |figure: &Listed| {

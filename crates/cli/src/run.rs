@@ -22,7 +22,10 @@ use self::report::{Colors, Report};
 use crate::Ending;
 use crate::choice::{Choice, ChoiceArguments};
 use crate::guard::{Member, Regulation};
-use crate::output::{Failure, WholeFile, say};
+use crate::output::{Failure, JsonForm, WholeFile, say};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<self::report::Report>("run")];
 
 /// Arguments of `memtint run`.
 #[derive(Debug, clap::Args)]
@@ -40,10 +43,10 @@ pub(crate) struct RunArguments {
     /// Gives a page out of color when no other is left, and counts it.
     #[arg(long)]
     pub(crate) soft: bool,
-    /// Who keeps the program in its colors.
+    /// What keeps the program in its colors.
     ///
     /// The kernel works with one mapping for the whole machine: that of the platform is loaded when there is none, and
-    /// unloaded again at the end of the run that loaded it, unless somebody has colors then. A run whose platform (or
+    /// unloaded again at the end of the run that loaded it, unless another program has colors then. A run whose platform (or
     /// granule) differs from what is loaded fails.
     #[arg(long, value_enum, default_value_t = FloorChoice::Auto)]
     pub(crate) floor: FloorChoice,
@@ -89,7 +92,7 @@ pub(crate) struct RunArguments {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Who keeps the program in its colors.
+/// What keeps the program in its colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum FloorChoice {
     /// The kernel if it can (it has memtint's series, debugfs is mounted, the platform can be expressed), else the runtime.

@@ -12,14 +12,17 @@ use memtint_dram::Device;
 use memtint_sim::report::{BandwidthReport, End, RegulatorReport, ServerReport, TaskReport};
 use memtint_sim::{Report, Scenario, Watch, simulate, simulate_watched};
 use memtint_system::Verb;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::command_watch::{CommandWatch, Rules, violation_json};
-use crate::output::{Failure, Format, done, done_json, print, print_json, table, write_file};
+use crate::command_watch::{CommandWatch, PostponedReport, Rules, ViolationReport};
+use crate::output::{Failure, Format, JsonForm, done, done_json, print, print_json, table, write_file};
 use crate::parquet;
 use crate::system::{Reading, first_line};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<Output>("sim")];
 
 /// Options of `memtint sim`.
 #[derive(Debug, clap::Args)]
@@ -146,7 +149,7 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
 }
 
 /// What goes to standard output as JSON.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Output<'a> {
     /// Fields of the system file that the simulation does not consider.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -158,7 +161,7 @@ struct Output<'a> {
 }
 
 /// Of all channels.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Commands {
     channels: usize,
     commands: u64,
@@ -168,9 +171,27 @@ struct Commands {
     /// Whether refresh that never comes would have been found: not in a scenario without refresh.
     refresh_checked: bool,
     /// The first of each channel that has one.
-    violations: Vec<Value>,
+    violations: Vec<ChannelViolation>,
     /// Refresh that is postponed or pulled in beyond the standard's limits, the first of each channel that has one.
-    postponed_beyond_standard: Vec<Value>,
+    postponed_beyond_standard: Vec<ChannelPostponed>,
+}
+
+/// A command of a channel that is not legal.
+#[derive(Serialize, JsonSchema)]
+struct ChannelViolation {
+    channel: usize,
+    /// In words.
+    text: String,
+    violation: ViolationReport,
+}
+
+/// Refresh of a channel that leaves the standard's limits.
+#[derive(Serialize, JsonSchema)]
+struct ChannelPostponed {
+    channel: usize,
+    /// In words.
+    text: String,
+    found: PostponedReport,
 }
 
 impl Commands {
@@ -182,11 +203,10 @@ impl Commands {
             commands += seen;
             violations.extend(found.violation.map(|violation| {
                 let text = violation.to_string();
-                json!({ "channel": channel, "text": text, "violation": violation_json(&violation) })
+                ChannelViolation { channel, text, violation: ViolationReport::of(&violation) }
             }));
-            let postponed = found.postponed_json();
-            postponed_beyond_standard
-                .extend(found.postponed().map(|text| json!({ "channel": channel, "text": text, "found": postponed })));
+            let postponed = found.postponed().zip(found.postponed_report());
+            postponed_beyond_standard.extend(postponed.map(|(text, found)| ChannelPostponed { channel, text, found }));
         }
         let legal = violations.is_empty() && postponed_beyond_standard.is_empty();
         Ok(Commands {
@@ -210,13 +230,13 @@ impl Commands {
         };
         let mut text = format!("commands   {} on {} channels{legal}\n", self.commands, self.channels);
         for violation in &self.violations {
-            let _ = writeln!(text, "           channel {}: {}", violation["channel"], violation["text"]);
+            let _ = writeln!(text, "           channel {}: {}", violation.channel, violation.text);
         }
         for postponed in &self.postponed_beyond_standard {
             let _ = writeln!(
                 text,
                 "           channel {}: JEDEC limits how many REF commands are postponed or pulled in: {}",
-                postponed["channel"], postponed["text"]
+                postponed.channel, postponed.text
             );
         }
         text

@@ -4,10 +4,14 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use memtint_system::{BandwidthEntry, SystemFile, Verb as Reader, decisive, left_out, used};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::Ending;
-use crate::output::{Failure, Format, done, done_json};
+use crate::output::{Failure, Format, JsonForm, done, done_json};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<CheckReport>("system-check")];
 
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
@@ -28,8 +32,8 @@ pub(crate) struct SystemArguments {
 enum Verb {
     /// Check a system file, and show what each verb would use of it.
     Check(CheckArguments),
-    /// Print the JSON Schema of system files.
-    Schema,
+    /// Print the JSON Schema of system files, or of what a verb prints as JSON.
+    Schema(SchemaArguments),
 }
 
 /// Arguments of `memtint system check`.
@@ -41,25 +45,83 @@ struct CheckArguments {
     file: PathBuf,
 }
 
+/// Arguments of `memtint system schema`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: memtint system schema sim\nExit status: 0, or 2 when there is no such form.")]
+struct SchemaArguments {
+    /// What is printed by this verb, its words with a dash between them; default: the system file.
+    #[arg(value_name = "OF", value_parser = clap::builder::PossibleValuesParser::new(forms().map(|form| form.name)))]
+    of: Option<String>,
+}
+
+/// All forms of JSON that verbs print.
+fn forms() -> impl Iterator<Item = &'static JsonForm> {
+    let verbs = [
+        crate::decode::FORMS,
+        crate::detect::FORMS,
+        crate::dram::FORMS,
+        crate::guard::FORMS,
+        crate::init::FORMS,
+        crate::inspect::FORMS,
+        crate::palette::FORMS,
+        crate::platform::FORMS,
+        crate::probe::FORMS,
+        crate::reproduce::FORMS,
+        crate::run::FORMS,
+        crate::sim::FORMS,
+        FORMS,
+        crate::trace::FORMS,
+    ];
+    verbs.into_iter().flatten()
+}
+
 pub(crate) fn main(arguments: &SystemArguments, format: Format) -> Ending {
     match &arguments.verb {
         Verb::Check(check) => self::check(&check.file, format),
-        Verb::Schema => done_json(&memtint_system::json_schema()),
+        Verb::Schema(schema) => match schema.of.as_deref() {
+            None => done_json(&memtint_system::json_schema()),
+            Some(name) => match forms().find(|form| form.name == name) {
+                Some(form) => done_json(&(form.schema)()),
+                None => Err(Failure::Sentence(format!("system schema: {name:?} is no form of JSON"))),
+            },
+        },
     }
+}
+
+/// What `memtint system check` prints.
+#[derive(Serialize, JsonSchema)]
+struct CheckReport {
+    schema: u32,
+    report: &'static str,
+    /// The system file.
+    system: String,
+    /// What each verb would make of it.
+    verbs: Vec<VerbReport>,
+}
+
+/// What a verb would make of a system file.
+#[derive(Serialize, JsonSchema)]
+struct VerbReport {
+    verb: &'static str,
+    /// Fields that it uses.
+    used: Vec<&'static str>,
+    /// Fields that it passes over.
+    not_considered: Vec<&'static str>,
+    /// Fields without which its answer could be yes where it is no: it refuses the file.
+    refused_because_of: Vec<&'static str>,
 }
 
 fn check(path: &Path, format: Format) -> Ending {
     let file = SystemFile::load(path)?;
     if format == Format::Json {
-        let verbs = Reader::ALL.map(|verb| {
-            json!({
-                "verb": verb.name(), "used": used(&file, verb), "not_considered": left_out(&file, verb),
-                "refused_because_of": refused_because_of(&file, verb)
-            })
+        let verbs = Reader::ALL.map(|verb| VerbReport {
+            verb: verb.name(),
+            used: used(&file, verb),
+            not_considered: left_out(&file, verb),
+            refused_because_of: refused_because_of(&file, verb),
         });
-        return done_json(
-            &json!({"schema": SCHEMA, "report": "system check", "system": path.display().to_string(), "verbs": verbs}),
-        );
+        let (system, verbs) = (path.display().to_string(), verbs.into());
+        return done_json(&CheckReport { schema: SCHEMA, report: "system check", system, verbs });
     }
     let tasks = if file.tasks.len() == 1 { "task" } else { "tasks" };
     let mut text = format!("{}: valid, {} {tasks}\n", path.display(), file.tasks.len());

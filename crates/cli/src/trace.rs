@@ -14,10 +14,15 @@ use memtint_workload::trace::{Sampling, TraceEnding};
 use memtint_workload::{
     Analysis, AnalysisReport, Reference, Source as _, TraceFile, TraceHeader, TraceWriter, UnfinishedFile,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::output::{Failure, Format, done, done_json, open_log, table};
+use crate::output::{Failure, Format, JsonForm, done, done_json, open_log, table};
 use crate::{Ending, RUN_FAILED};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] =
+    &[JsonForm::of::<InfoReport>("trace-info"), JsonForm::of::<ConvertReport>("trace-convert")];
 
 /// Arguments of `memtint trace`.
 #[derive(Debug, clap::Args)]
@@ -239,7 +244,7 @@ impl ProgressLine {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct InfoReport<'a> {
     schema: u32,
     report: &'static str,
@@ -379,7 +384,7 @@ fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { String::new() } else { format!(" ({:.1} %)", part as f64 * 100.0 / whole as f64) }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ConvertReport {
     schema: u32,
     report: &'static str,

@@ -1,9 +1,10 @@
 //! `cpuid`: which processor, and whether it is a real one.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What the processor says of itself (Intel SDM volume 2, CPUID; AMD APM volume 3, appendix E).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Processor {
     /// Vendor, for instance "GenuineIntel".
     pub vendor: String,

@@ -1,6 +1,7 @@
 //! Whether a platform file can describe this machine.
 
 use memtint_map::Platform;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::machine::Machine;
@@ -16,7 +17,7 @@ const ABSENT: u64 = 4;
 const ABSENT_MIN: u64 = 1 << 30;
 
 /// How a platform file fits the machine that it is used on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Fit {
     /// What the file says that cannot be true here, one sentence each; empty when nothing contradicts.
     pub contradictions: Vec<String>,

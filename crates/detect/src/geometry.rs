@@ -5,12 +5,13 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::sysfs::{numbered, read_text};
 
 /// Modules as EDAC and SPD describe them; what cannot be read is absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Geometry {
     /// Memory controllers of Linux EDAC, by number.
     pub controllers: Vec<EdacController>,
@@ -19,7 +20,7 @@ pub struct Geometry {
 }
 
 /// A memory controller (`/sys/devices/system/edac/mc/mc0`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EdacController {
     /// Number.
     pub number: u64,
@@ -32,7 +33,7 @@ pub struct EdacController {
 }
 
 /// A module, a rank, or a chip select row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EdacPart {
     /// What the driver counts.
     pub kind: EdacKind,
@@ -49,7 +50,7 @@ pub struct EdacPart {
 }
 
 /// What an EDAC driver counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EdacKind {
     /// A module.
@@ -73,7 +74,7 @@ impl EdacKind {
 }
 
 /// A module, as its SPD describes it (JEDEC 21-C annexes K and L for DDR3 and DDR4, JESD400-5 for DDR5).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SpdModule {
     /// Place on the I2C buses, for instance `0-0050`.
     pub place: String,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use memtint_units::PAGE_SIZE;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cpu::Processor;
@@ -11,7 +12,7 @@ use crate::smbios::{self, Smbios};
 use crate::sysfs::{self, Cache, Cores, Node, read_text};
 
 /// What this machine says of itself; whatever could not be read is absent or empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Machine {
     /// The processor; absent on architectures without `cpuid`.
     pub processor: Option<Processor>,
@@ -31,7 +32,7 @@ pub struct Machine {
 }
 
 /// A range of physical addresses that is memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MemoryRange {
     /// First address.
     pub start: u64,
@@ -42,7 +43,7 @@ pub struct MemoryRange {
 }
 
 /// What the firmware says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Firmware {
     /// Maker of the machine.
     pub vendor: Option<String>,

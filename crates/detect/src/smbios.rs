@@ -1,9 +1,10 @@
 //! SMBIOS tables: which memory modules the firmware says are plugged in.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What the SMBIOS tables say of memory (DMTF DSP0134, version 3.7).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Smbios {
     /// Modules, section 7.18; empty slots are left out.
     pub memory_devices: Vec<MemoryDevice>,
@@ -12,7 +13,7 @@ pub struct Smbios {
 }
 
 /// A memory module (type 17).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MemoryDevice {
     /// Label of the slot.
     pub locator: String,
@@ -29,7 +30,7 @@ pub struct MemoryDevice {
 }
 
 /// A range of physical addresses that a memory array serves (type 19).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MappedAddress {
     /// First address.
     pub start: u64,

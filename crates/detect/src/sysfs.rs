@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use memtint_units::ByteSize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The processors Linux runs on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cores {
     /// Hardware threads that are online.
     pub online_cpus: u32,
@@ -18,7 +19,7 @@ pub struct Cores {
 }
 
 /// Caches of one kind and level; the machine may have several such.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cache {
     /// Level, 1 nearest to the core.
     pub level: u32,
@@ -39,7 +40,7 @@ pub struct Cache {
 }
 
 /// What a cache holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
     /// Data only.
@@ -51,7 +52,7 @@ pub enum CacheKind {
 }
 
 /// A NUMA node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Node {
     /// Linux's number.
     pub node: u32,

@@ -1,6 +1,7 @@
 //! Relatives: which published mappings belong to processors like this one.
 
 use memtint_map::{Platform, catalogue};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::Processor;
@@ -29,7 +30,7 @@ pub struct Microarchitecture {
 ///
 /// That is a place to begin probing and no more: mappings differ with the number of modules, ranks and channels, and with
 /// firmware settings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Candidate {
     /// Name in the catalogue.
     pub id: String,

@@ -8,6 +8,7 @@ use std::io;
 use memtint_map::Matcher;
 use memtint_map::Palette;
 use memtint_units::Pfn;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::InspectError;
@@ -22,7 +23,7 @@ use crate::walk::PageEntry;
 const WINDOW: u64 = 4 << 30;
 
 /// Which processes have pages in the selected colors. All counts are of 4 KiB pages.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Others {
     /// Version of the JSON form; 1.
     pub schema: u32,
@@ -41,7 +42,7 @@ pub struct Others {
 }
 
 /// A process with pages in the colors.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherProcess {
     /// Process id.
     pub pid: u32,

@@ -1,5 +1,6 @@
 //! What an inspection found, as data.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::maps::SegmentKind;
@@ -8,7 +9,7 @@ use crate::maps::SegmentKind;
 pub const REPORT_SCHEMA: u32 = 1;
 
 /// Whether the pages are where they should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Every private page is in color.
@@ -22,7 +23,7 @@ pub enum Verdict {
 /// Identities: `private.pages` is the sum of `private_pages` over `segments`, of `pages` over `bank_classes` plus
 /// `private.outside_platform_pages`, and, with a selection, of `in_color_pages` and `out_of_color_pages`. Pages in
 /// [`Report::pool`] are in none of the other counts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// [`REPORT_SCHEMA`].
     pub schema: u32,
@@ -65,7 +66,7 @@ pub struct Report {
 }
 
 /// One inspected process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Process id.
     pub pid: u32,
@@ -76,7 +77,7 @@ pub struct Process {
 }
 
 /// The machine the frames were judged against.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlatformSummary {
     /// Catalogue id.
     pub id: String,
@@ -93,7 +94,7 @@ pub struct PlatformSummary {
 }
 
 /// The colors asked for, in canonical list syntax; absent parts do not restrict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectionSummary {
     /// Bank classes.
     pub banks: Option<String>,
@@ -104,7 +105,7 @@ pub struct SelectionSummary {
 }
 
 /// The private pages of the program: in memory, anonymous, not the zero page, not hugetlb.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PrivatePages {
     /// All of them.
     pub pages: u64,
@@ -130,7 +131,7 @@ impl PrivatePages {
 }
 
 /// What the segments of one kind hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SegmentRow {
     /// The kind.
     pub kind: SegmentKind,
@@ -146,7 +147,7 @@ pub struct SegmentRow {
     pub out_of_color_pages: u64,
     /// Pages of files (page cache) and of shared memory.
     pub file_or_shared_pages: u64,
-    /// Mappings of the page of zeroes that everybody shares.
+    /// Mappings of the page of zeroes that all processes share.
     pub zero_pages: u64,
     /// Pages of hugetlbfs.
     pub hugetlb_pages: u64,
@@ -157,7 +158,7 @@ pub struct SegmentRow {
 }
 
 /// Private pages of one bank class, set color or node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ColorRow {
     /// Number of the class, color or node.
     pub index: u32,
@@ -169,7 +170,7 @@ pub struct ColorRow {
 }
 
 /// Pages, by whether they are in color.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tally {
     /// All of them.
     pub pages: u64,
@@ -180,7 +181,7 @@ pub struct Tally {
 }
 
 /// Where the private pages that are not in color lie.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutOfColor {
     /// All of them.
     pub pages: u64,
@@ -193,7 +194,7 @@ pub struct OutOfColor {
 }
 
 /// What an observer can tell of why a page is out of color. Each page is counted once, under the first that applies.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Causes {
     /// In no memory region of the platform file.
     pub outside_platform_pages: u64,
@@ -208,15 +209,17 @@ pub struct Causes {
 }
 
 /// One mapping with private pages out of color.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutMapping {
     /// Whose.
     pub pid: u32,
     /// First address.
     #[serde(with = "hexadecimal")]
+    #[schemars(with = "String")]
     pub start: u64,
     /// Address behind the last.
     #[serde(with = "hexadecimal")]
+    #[schemars(with = "String")]
     pub end: u64,
     /// What the mapping is.
     pub kind: SegmentKind,
@@ -229,10 +232,11 @@ pub struct OutMapping {
 }
 
 /// One private page out of color.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutPage {
     /// Where in the program.
     #[serde(with = "hexadecimal")]
+    #[schemars(with = "String")]
     pub address: u64,
     /// Bank class of its frame; absent outside the platform's regions.
     pub bank_class: Option<u32>,
@@ -243,20 +247,20 @@ pub struct OutPage {
 }
 
 /// Private pages that more than one address space maps.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sharing {
     /// How many there are: each was shared by a fork and has not been written since.
     pub pages: u64,
     /// Whether other processes were searched for them.
     pub searched: bool,
-    /// Who maps them too.
+    /// The processes that map them, too.
     pub with: Vec<SharedWith>,
-    /// Pages for which nobody was found: the other process ended meanwhile, or is in a namespace that we cannot see.
+    /// Pages for which no other process was found: it ended meanwhile, or is in a namespace that we cannot see.
     pub unexplained_pages: u64,
 }
 
 /// A process that maps the same frames.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SharedWith {
     /// Process id.
     pub pid: u32,
@@ -269,7 +273,7 @@ pub struct SharedWith {
 }
 
 /// Memory that coloring of private pages does not reach.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotColorable {
     /// What it is.
     pub what: Uncolored,
@@ -278,7 +282,7 @@ pub struct NotColorable {
 }
 
 /// Kinds of memory that coloring of private pages does not reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Uncolored {
     /// Pages of files, mapped privately and not written: they belong to the page cache and to every program that uses it.

@@ -1,11 +1,12 @@
 //! What a run reports about itself.
 
 use crate::wire::Counters;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One address space of the run: one program image from its start to its end.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AddressSpaceReport {
     /// Process id it began with.
     pub pid: i32,
@@ -94,8 +95,8 @@ pub(crate) fn causes(
     causes
 }
 
-/// Who kept a program in its colors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What kept a program in its colors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FloorName {
     /// The runtime beside it.
@@ -105,8 +106,8 @@ pub enum FloorName {
     Kernel,
 }
 
-/// What whoever gives the pages says of a run; `memtint inspect` looks from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What the floor that gives the pages says of a run; `memtint inspect` looks from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunVerdict {
     /// Every page was in color, and none was refused.
@@ -121,7 +122,7 @@ pub enum RunVerdict {
 }
 
 /// What only the kernel floor has to say.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct KernelReport {
     /// How the program came to its colors: by a `cgroup` of its own, or by a `policy` of its own.
     pub interface: String,
@@ -134,7 +135,7 @@ pub struct KernelReport {
 }
 
 /// Whether the kernel moves pages together by itself, out of their colors.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactionReport {
     /// What `vm.compaction_proactiveness` was before this run, and others beside it, set it to 0 for as long as they last.
     /// Absent where that was not needed.
@@ -144,9 +145,9 @@ pub struct CompactionReport {
 }
 
 /// A whole run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RunReport {
-    /// Who kept the program in its colors.
+    /// What kept the program in its colors.
     pub floor: FloorName,
     /// Absent when what was counted is lost.
     pub verdict: Option<RunVerdict>,
@@ -165,7 +166,7 @@ pub struct RunReport {
     pub problems: Vec<String>,
     /// Processes that could not be colored: a soft run goes on without colors in them, a strict one ends them.
     pub processes_not_colored: u64,
-    /// Processes of the run that outlive the program; absent where nobody knows them all.
+    /// Processes of the run that outlive the program; absent where not all of them are known.
     pub still_running: Option<usize>,
     /// Absent on the floor of the userspace runtime.
     pub kernel: Option<KernelReport>,

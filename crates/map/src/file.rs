@@ -5,13 +5,14 @@
 //! `"4 GiB"`. Bits are positions in an address, 0 is the least significant bit of the byte address.
 
 use memtint_units::ByteSize;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The version of the file format this crate reads and writes.
 pub const SCHEMA: u32 = 1;
 
 /// A platform file as read, before verification.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlatformFile {
     /// Version of the format, [`SCHEMA`].
@@ -42,7 +43,7 @@ pub struct PlatformFile {
 }
 
 /// How DRAM addresses select node, channel, rank and bank.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DramSection {
     /// JEDEC standard as the source names it, such as `DDR4`.
@@ -86,7 +87,7 @@ pub struct DramSection {
 }
 
 /// One XOR function of address bits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionSection {
     /// What the function selects.
@@ -96,13 +97,13 @@ pub struct FunctionSection {
     pub bit: Option<u32>,
     /// The address bits that are XORed; not empty, no duplicates, each below `address_bits`.
     pub bits: Vec<u32>,
-    /// The bits are not published, and were chosen by whoever wrote the file; default false.
+    /// The bits are not published, and were chosen by the author of the file; default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub assumed: bool,
 }
 
 /// What a bank function selects. The order is the order from the outside of the memory system inwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// NUMA node, or memory controller of one.
@@ -163,23 +164,26 @@ impl std::fmt::Display for Role {
 /// A byte at physical address `p` of the region has the DRAM address `p - base + dram_base`. Every published offset rule
 /// is a list of such regions: *subtract above 4 GiB*, Intel's reclaim of the memory under the PCI hole, ZynqMP's high
 /// window, a base that is not zero.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RegionSection {
     /// First physical address; a multiple of 4 KiB.
+    #[schemars(with = "String")]
     pub base: ByteSize,
     /// Length; a multiple of 4 KiB, not zero.
+    #[schemars(with = "String")]
     pub size: ByteSize,
     /// NUMA node; default 0.
     #[serde(default)]
     pub node: u32,
     /// DRAM address of the first byte; a multiple of 4 KiB; default: `base`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub dram_base: Option<ByteSize>,
     /// Channel interleave by a modulus that is no power of two; default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interleave: Option<InterleaveSection>,
-    /// Base or size is not published, and was chosen by whoever wrote the file; default false.
+    /// Base or size is not published, and was chosen by the author of the file; default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub assumed: bool,
     /// Where base, size and offset come from; not empty.
@@ -188,26 +192,29 @@ pub struct RegionSection {
 
 /// Channel interleave by a modulus: `channel = (address >> g) % ways`, and the functions apply to the channel address
 /// `(address >> g) / ways << g | address % 2^g`, where `2^g` is the granularity.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InterleaveSection {
     /// Number of channels; from 3 to 64, no power of two (those are XOR functions).
     pub ways: u32,
     /// Bytes that stay in one channel; a power of two from 64 bytes to 1 GiB.
+    #[schemars(with = "String")]
     pub granularity: ByteSize,
 }
 
 /// The last-level cache.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LlcSection {
     /// Size of one cache, over all its slices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub size: Option<ByteSize>,
     /// Associativity; unit: ways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ways: Option<u32>,
     /// Line size; a power of two from 16 bytes to 4 KiB.
+    #[schemars(with = "String")]
     pub line: ByteSize,
     /// Number of slices; unit: count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -229,7 +236,7 @@ pub struct LlcSection {
     /// What of the hash this file leaves out; required unless the hash is `none` or `linear`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_modelled: Option<String>,
-    /// Some of the section is not published, and was chosen by whoever wrote the file; default false.
+    /// Some of the section is not published, and was chosen by the author of the file; default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub assumed: bool,
     /// Where the facts of this section come from; not empty.
@@ -237,7 +244,7 @@ pub struct LlcSection {
 }
 
 /// How physical addresses select the slice of a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SliceHash {
     /// One slice.
@@ -253,7 +260,7 @@ pub enum SliceHash {
 }
 
 /// A cache other than the last level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSection {
     /// Level, from 1.
@@ -261,12 +268,14 @@ pub struct CacheSection {
     /// What it holds.
     pub kind: CacheKind,
     /// Size of one cache.
+    #[schemars(with = "String")]
     pub size: ByteSize,
     /// Associativity; unit: ways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ways: Option<u32>,
     /// Line size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub line: Option<ByteSize>,
     /// Physical address bits that index the set, where known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -279,7 +288,7 @@ pub struct CacheSection {
 }
 
 /// What a cache holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheKind {
     /// Data only.
@@ -291,7 +300,7 @@ pub enum CacheKind {
 }
 
 /// The cores.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CoresSection {
     /// Cores of the machine; unit: count, not zero.

@@ -8,6 +8,7 @@ use crate::granule::Granule;
 use crate::platform::Platform;
 use crate::select::{Selection, SelectionError};
 use memtint_units::{ByteSize, IndexSet, Pfn, PhysAddr};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ pub struct Palette {
 }
 
 /// The color of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct FrameColor {
     /// Bank class, in `0..bank_classes()`.
     pub bank_class: u32,
@@ -56,7 +57,7 @@ pub struct FrameColor {
 }
 
 /// A bank class and a set color that some granules have together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct Pair {
     /// Bank class.
     pub bank_class: u32,

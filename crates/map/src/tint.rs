@@ -14,10 +14,11 @@ use crate::gf2;
 use crate::palette::Palette;
 use crate::platform::Platform;
 use memtint_units::PhysAddr;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A bank, named by the roles of the bits that select it; a role without a function is 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct BankRoles {
     /// NUMA node, numbered as the regions do.
     pub node: u32,
@@ -148,7 +149,7 @@ pub struct TintNumbering<'a> {
 }
 
 /// A bank in TintMalloc's four coordinates, each below its count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct TintBank {
     /// Index of the node, below NN.
     pub node: u32,

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bpf::SumWords;
 
 /// Why a period does not show that its bound was kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// The counter was in the error state and counted nothing.
@@ -64,7 +65,7 @@ impl fmt::Display for Cause {
 }
 
 /// A period that does not show that its bound was kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Incident {
     /// Number of the period.
     pub period: u32,
@@ -183,7 +184,7 @@ impl Sums {
 }
 
 /// What a group has done on a CPU since the start. Numbers without a unit in their names are events, or periods where they say so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// Index of the group.
     pub group: usize,

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use memtint_guard::{Kind, Reservation};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::RegulatorError;
@@ -14,7 +15,7 @@ use crate::settings::Place;
 use crate::sys;
 
 /// What the self-test of a group on a CPU has seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Tested {
     /// Name of the group.
     pub group: String,
@@ -27,7 +28,7 @@ pub struct Tested {
 }
 
 /// What a load has met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Seen {
     /// Budget in events per period.
     pub budget: u32,

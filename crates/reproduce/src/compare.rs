@@ -6,11 +6,12 @@ use crate::errata::{JudgedErratum, judge as judge_erratum};
 use crate::error::{ReproduceError, refuse};
 use crate::expand::{items, named};
 use crate::figure::{Claim, Expectation, Figure, FigureKind, Fitted, Measured, Point};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A figure, regenerated and compared.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// The figure.
     pub id: String,
@@ -62,7 +63,7 @@ pub struct Comparison {
 }
 
 /// A value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ComparedValue {
     /// Its name.
     pub name: String,
@@ -91,7 +92,7 @@ pub struct ComparedValue {
 }
 
 /// A value that is a list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ComparedRow {
     /// Its name.
     pub name: String,
@@ -113,7 +114,7 @@ pub struct ComparedRow {
 }
 
 /// A claim.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct JudgedClaim {
     /// In words.
     pub say: String,
@@ -132,7 +133,7 @@ pub struct JudgedClaim {
 }
 
 /// What a comparison comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Every compared value is within the tolerance of its published one, and every claim holds.

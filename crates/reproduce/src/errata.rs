@@ -2,10 +2,11 @@
 
 use crate::answer::{Answers, Bound};
 use crate::figure::{Erratum, Shown};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A published value that cannot be right.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct JudgedErratum {
     /// Its number in the list of errata, or where of it.
     pub number: String,
@@ -26,7 +27,7 @@ pub struct JudgedErratum {
 }
 
 /// A result of an analysis, held against a bound.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Evidence {
     /// The bound, in terms of the result.
     pub bound: String,

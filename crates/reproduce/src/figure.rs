@@ -1,6 +1,7 @@
 //! The data files: a figure or table of a paper, what it says, and what to simulate to see whether that comes out.
 
 use crate::expand::named;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
@@ -87,7 +88,7 @@ pub struct Figure {
 }
 
 /// Whether the paper prints numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FigureKind {
     /// It does.
@@ -97,7 +98,7 @@ pub enum FigureKind {
 }
 
 /// What a comparison can be expected to come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Expectation {
     /// Same order and trend.
@@ -109,7 +110,7 @@ pub enum Expectation {
 }
 
 /// A parameter that no source gives.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fitted {
     /// The parameter.
@@ -228,7 +229,7 @@ pub struct Measured {
 }
 
 /// What can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
     /// Mean time from access to data of demand reads of memory, in nanoseconds.
@@ -345,7 +346,7 @@ pub struct Analysis {
 }
 
 /// In which form formulas, rules and algorithms are used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrintedForm {
     /// With their mistakes put right.
@@ -356,7 +357,7 @@ pub enum PrintedForm {
 }
 
 /// What can be asked of a task set. `S` stands for the name of a server, `T` for that of a task, `N` for a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Its own numbers: `utilization`, `hyperperiod ms`; with `[memory]` `cycle ms` (common multiple with the retention time),
@@ -432,7 +433,7 @@ impl Answered {
 }
 
 /// An answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Is {
     /// Yes.

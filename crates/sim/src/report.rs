@@ -10,6 +10,7 @@ use crate::scenario::{Regulators, Scenario, ServerSection};
 use crate::task::{Ending, TaskCounts};
 use memtint_dram::{CommandSink, Device, Energy, EnergyCounts, EnergyMeter, RefreshMet};
 use memtint_units::Picoseconds;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +24,7 @@ const STEP_MAX: u64 = 1_000_000_000;
 const PS_PER_SECOND: f64 = 1e12;
 
 /// What a scenario came to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// Version of the form.
     pub schema: u32,
@@ -75,7 +76,7 @@ pub struct Report {
 }
 
 /// What became of budgets of bandwidth.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BandwidthReport {
     /// Between two budgets.
     pub period_ns: f64,
@@ -102,7 +103,7 @@ pub struct BandwidthReport {
 }
 
 /// A period of a core or task with a budget, at one counter; numbers of events but where they say otherwise.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PeriodReport {
     /// `core 0`, or `task` and its name.
     pub subject: String,
@@ -134,7 +135,7 @@ pub struct PeriodReport {
 }
 
 /// Events that are counted together.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CounterReport {
     /// What they are.
     pub counts: String,
@@ -150,7 +151,7 @@ pub struct CounterReport {
 }
 
 /// A core or task with a budget, at one counter; numbers of events but where they say otherwise.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RegulatorReport {
     /// Its group.
     pub group: String,
@@ -220,7 +221,7 @@ impl BandwidthReport {
 }
 
 /// What became of a cyclic executive.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TableReport {
     /// Slots that have begun.
     pub slots: u64,
@@ -236,7 +237,7 @@ pub struct TableReport {
 }
 
 /// What became of a slot.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SlotReport {
     /// Its task.
     pub task: String,
@@ -251,7 +252,7 @@ pub struct SlotReport {
 }
 
 /// What became of a server.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ServerReport {
     /// Its name.
     pub name: String,
@@ -271,7 +272,7 @@ pub struct ServerReport {
 }
 
 /// What refresh by software came to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LockReport {
     /// Time in which some rank was locked.
     pub locked_ns: f64,
@@ -305,7 +306,7 @@ pub enum End {
 }
 
 /// What became of a task.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TaskReport {
     /// Its name.
     pub name: String,
@@ -400,7 +401,7 @@ pub struct TaskReport {
 }
 
 /// What a task does on the machine alone.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AloneReport {
     /// Instructions a second, over all the time until it completed or the simulation ended.
     pub instructions_per_second: f64,
@@ -417,7 +418,7 @@ pub struct AloneReport {
 }
 
 /// A distribution of times; quantiles are up to 3.2 % high.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Distribution {
     /// How many.
     pub count: u64,
@@ -440,7 +441,7 @@ pub struct Distribution {
 }
 
 /// What a bank did.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BankReport {
     /// Channel.
     pub channel: u32,
@@ -459,7 +460,7 @@ pub struct BankReport {
 }
 
 /// What a rank did.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RankReport {
     /// Channel.
     pub channel: u32,
@@ -485,7 +486,7 @@ pub struct RankReport {
 }
 
 /// Energy in picojoules.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EnergyReport {
     /// Opening and closing rows.
     pub activate: f64,

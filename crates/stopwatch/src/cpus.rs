@@ -88,7 +88,7 @@ mod tests {
     fn other_cores_are_others() {
         let allowed = allowed().unwrap();
         for &cpu in &allowed {
-            assert_eq!(of_other_cores(&[cpu], cpu), []);
+            assert!(of_other_cores(&[cpu], cpu).is_empty());
             let others = of_other_cores(&allowed, cpu);
             assert!(!others.contains(&cpu) && others.is_sorted() && others.len() < allowed.len());
         }

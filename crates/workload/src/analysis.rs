@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{Kind, LINE_BYTES, Reference};
@@ -31,7 +32,7 @@ pub struct Analysis {
 }
 
 /// The result of an [`Analysis`]; units are in the names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AnalysisReport {
     /// Loads.
     pub reads: u64,
@@ -59,7 +60,7 @@ pub struct AnalysisReport {
 }
 
 /// How often a distance occurs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stride {
     /// The distance.
     pub bytes: i64,
@@ -68,7 +69,7 @@ pub struct Stride {
 }
 
 /// How many references come again to a line after so many references.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReuseBucket {
     /// At least so many references after the last one to the line: a power of two.
     pub references_from: u64,

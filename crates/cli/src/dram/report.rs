@@ -1,20 +1,25 @@
 //! What `memtint dram` says, for people and for programs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use memtint_dram::replay::ReplayStats;
 use memtint_dram::{
     ControllerConfig, Device, Energy, EnergyCounts, EnergyMeter, PagePolicy, QueueSharing, RankCounts, Retention,
-    Scheduler, Timing,
+    Scheduler, Standard, Timing,
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::bandwidth;
 use super::mapping::Mapping;
 use super::options::ReplayArguments;
-use crate::command_watch::{Violations, violation_json};
+use crate::command_watch::{PostponedReport, ViolationReport, Violations};
 use crate::output::table;
+
+/// Version of the form of JSON output.
+const SCHEMA: u32 = 1;
 
 /// Everything a replay has to say.
 pub(super) struct ReplayReport<'a> {
@@ -31,6 +36,110 @@ pub(super) struct ReplayReport<'a> {
     /// Commands that were checked.
     pub(super) commands: Option<u64>,
     pub(super) found: Violations,
+}
+
+/// The same, as JSON.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReplayJson<'a> {
+    schema: u32,
+    report: &'static str,
+    /// The memory device.
+    device: &'a str,
+    /// Ranks of the channel.
+    ranks: u32,
+    /// Banks of the channel.
+    banks: u32,
+    clock_period_ps: f64,
+    /// How addresses become banks, rows and columns.
+    mapping: &'a str,
+    /// What of it is assumed, in words.
+    mapping_assumed: &'a [String],
+    /// The trace file.
+    trace: String,
+    /// From one request to the next; 0: queues are kept full; absent: at the times of the trace.
+    period_cycles: Option<u64>,
+    seed: u64,
+    controller: ControllerJson,
+    requests: u64,
+    reads: u64,
+    writes: u64,
+    /// Requests of the trace that are left out.
+    requests_of_other_channels: u64,
+    /// Until the last request was done.
+    cycles: u64,
+    simulated_seconds: f64,
+    bandwidth_bytes_per_second: f64,
+    /// Of reads.
+    latency_cycles: LatencyJson,
+    row_hits: u64,
+    row_misses: u64,
+    row_conflicts: u64,
+    /// Reads served from writes that waited.
+    forwarded: u64,
+    activates: u64,
+    /// Refreshes of whole ranks.
+    refreshes: u64,
+    /// Refreshes of single banks.
+    bank_refreshes: u64,
+    /// Absent where no currents are published for the device.
+    energy_picojoules: Option<EnergyJson>,
+    /// Absent without `--check`.
+    commands_checked: Option<u64>,
+    /// The first command that is not legal.
+    violation: Option<ViolationReport>,
+    /// Refresh that is postponed or pulled in beyond the standard's limits.
+    postponed_beyond_standard: Option<PostponedReport>,
+    /// Of all that was counted: equal for equal results, in hexadecimal.
+    result_hash: String,
+}
+
+/// The memory controller.
+#[derive(Serialize, JsonSchema)]
+struct ControllerJson {
+    scheduler: String,
+    page_policy: String,
+    refresh: &'static str,
+    read_queue_entries: u32,
+    write_queue_entries: u32,
+    queues_per_bank: bool,
+    /// Writes are served from this many on ...
+    drain_at_writes: u32,
+    /// ... until this many are left.
+    drain_to_writes: u32,
+}
+
+/// Where latencies lie.
+#[derive(Serialize, JsonSchema)]
+struct LatencyJson {
+    mean: f64,
+    min: u64,
+    p50: u64,
+    p99: u64,
+    max: u64,
+}
+
+/// Energy of the channel's devices.
+#[derive(Serialize, JsonSchema)]
+struct EnergyJson {
+    activate: u64,
+    read: u64,
+    write: u64,
+    refresh: u64,
+    background: u64,
+    total: u64,
+}
+
+impl EnergyJson {
+    fn of(energy: Energy) -> EnergyJson {
+        EnergyJson {
+            activate: picojoules(energy.activate_pj),
+            read: picojoules(energy.read_pj),
+            write: picojoules(energy.write_pj),
+            refresh: picojoules(energy.refresh_pj),
+            background: picojoules(energy.background_pj),
+            total: picojoules(energy.total_pj()),
+        }
+    }
 }
 
 impl ReplayReport<'_> {
@@ -56,67 +165,57 @@ impl ReplayReport<'_> {
         self.device.clock.start(self.stats.cycles).as_seconds()
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> ReplayJson<'_> {
         let (stats, config) = (self.stats, self.config);
-        let energy = self.energy().map(|energy| {
-            json!({
-                "activate": picojoules(energy.activate_pj),
-                "read": picojoules(energy.read_pj),
-                "write": picojoules(energy.write_pj),
-                "refresh": picojoules(energy.refresh_pj),
-                "background": picojoules(energy.background_pj),
-                "total": picojoules(energy.total_pj()),
-            })
-        });
-        json!({
-            "schema": 1,
-            "report": "dram replay",
-            "device": self.device.name,
-            "ranks": self.device.geometry.ranks,
-            "banks": self.device.geometry.banks(),
-            "clock_period_ps": self.device.clock.period_ps(),
-            "mapping": self.arguments.mapping.mapping,
-            "mapping_assumed": self.mapping.assumed(),
-            "trace": self.arguments.trace.display().to_string(),
-            "period_cycles": if self.timed { self.arguments.period } else { self.arguments.period.or(Some(0)) },
-            "seed": self.arguments.seed,
-            "controller": {
-                "scheduler": scheduler(config),
-                "page_policy": page_policy(config),
-                "refresh": self.engine,
-                "read_queue_entries": config.read_queue,
-                "write_queue_entries": config.write_queue,
-                "queues_per_bank": config.sharing == QueueSharing::PerBank,
-                "drain_at_writes": config.drain_at,
-                "drain_to_writes": config.drain_to,
+        ReplayJson {
+            schema: SCHEMA,
+            report: "dram replay",
+            device: &self.device.name,
+            ranks: self.device.geometry.ranks,
+            banks: self.device.geometry.banks(),
+            clock_period_ps: self.device.clock.period_ps(),
+            mapping: &self.arguments.mapping.mapping,
+            mapping_assumed: self.mapping.assumed(),
+            trace: self.arguments.trace.display().to_string(),
+            period_cycles: if self.timed { self.arguments.period } else { self.arguments.period.or(Some(0)) },
+            seed: self.arguments.seed,
+            controller: ControllerJson {
+                scheduler: scheduler(config),
+                page_policy: page_policy(config),
+                refresh: self.engine,
+                read_queue_entries: config.read_queue,
+                write_queue_entries: config.write_queue,
+                queues_per_bank: config.sharing == QueueSharing::PerBank,
+                drain_at_writes: config.drain_at,
+                drain_to_writes: config.drain_to,
             },
-            "requests": stats.requests,
-            "reads": stats.reads,
-            "writes": stats.requests - stats.reads,
-            "requests_of_other_channels": self.other_channels,
-            "cycles": stats.cycles,
-            "simulated_seconds": self.seconds(),
-            "bandwidth_bytes_per_second": bandwidth(stats, self.device),
-            "latency_cycles": {
-                "mean": stats.latency.mean(),
-                "min": stats.latency.min(),
-                "p50": stats.latency.quantile(0.5),
-                "p99": stats.latency.quantile(0.99),
-                "max": stats.latency.max(),
+            requests: stats.requests,
+            reads: stats.reads,
+            writes: stats.requests - stats.reads,
+            requests_of_other_channels: self.other_channels,
+            cycles: stats.cycles,
+            simulated_seconds: self.seconds(),
+            bandwidth_bytes_per_second: bandwidth(stats, self.device),
+            latency_cycles: LatencyJson {
+                mean: stats.latency.mean(),
+                min: stats.latency.min(),
+                p50: stats.latency.quantile(0.5),
+                p99: stats.latency.quantile(0.99),
+                max: stats.latency.max(),
             },
-            "row_hits": stats.hits,
-            "row_misses": stats.misses,
-            "row_conflicts": stats.conflicts,
-            "forwarded": stats.forwarded,
-            "activates": self.sum(|rank| rank.activates),
-            "refreshes": self.sum(|rank| rank.refreshes),
-            "bank_refreshes": self.sum(|rank| rank.bank_refreshes),
-            "energy_picojoules": energy,
-            "commands_checked": self.commands,
-            "violation": self.found.violation.map(|violation| violation_json(&violation)),
-            "postponed_beyond_standard": self.found.postponed_json(),
-            "result_hash": format!("{:016x}", stats.hash()),
-        })
+            row_hits: stats.hits,
+            row_misses: stats.misses,
+            row_conflicts: stats.conflicts,
+            forwarded: stats.forwarded,
+            activates: self.sum(|rank| rank.activates),
+            refreshes: self.sum(|rank| rank.refreshes),
+            bank_refreshes: self.sum(|rank| rank.bank_refreshes),
+            energy_picojoules: self.energy().map(EnergyJson::of),
+            commands_checked: self.commands,
+            violation: self.found.violation.map(|violation| ViolationReport::of(&violation)),
+            postponed_beyond_standard: self.found.postponed_report(),
+            result_hash: format!("{:016x}", stats.hash()),
+        }
     }
 
     pub(super) fn to_text(&self) -> String {
@@ -210,26 +309,50 @@ fn page_policy(config: &ControllerConfig) -> String {
     }
 }
 
-pub(super) fn check_json(
-    path: &Path,
-    device: &Device,
-    commands: u64,
-    (line, found): (Option<u64>, &Violations),
-    retention: Option<&Retention>,
-) -> Value {
-    json!({
-        "schema": 1,
-        "report": "dram check",
-        "file": path.display().to_string(),
-        "device": device.name,
-        "legal_commands": commands,
-        "legal": found.is_legal(),
-        "line": line,
-        "violation": found.violation.map(|violation| violation_json(&violation)),
-        "postponed_beyond_standard": found.postponed_json(),
-        "longest_without_refresh_cycles": retention.map(|retention| &retention.longest),
-        "lost_rows": retention.and_then(|retention| retention.first).map(|loss| loss.to_string()),
-    })
+/// What `memtint dram check` prints.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CheckReport<'a> {
+    schema: u32,
+    report: &'static str,
+    /// The file of commands.
+    file: String,
+    device: &'a str,
+    /// Commands before the first that is not legal.
+    legal_commands: u64,
+    legal: bool,
+    /// Where it is in the file.
+    line: Option<u64>,
+    violation: Option<ViolationReport>,
+    /// Refresh that is postponed or pulled in beyond the standard's limits.
+    postponed_beyond_standard: Option<PostponedReport>,
+    /// For each rank; absent where retention was not checked.
+    longest_without_refresh_cycles: Option<&'a [u64]>,
+    /// Rows that lose their data, in words.
+    lost_rows: Option<String>,
+}
+
+impl CheckReport<'_> {
+    pub(super) fn of<'a>(
+        path: &Path,
+        device: &'a Device,
+        commands: u64,
+        (line, found): (Option<u64>, &Violations),
+        retention: Option<&'a Retention>,
+    ) -> CheckReport<'a> {
+        CheckReport {
+            schema: SCHEMA,
+            report: "dram check",
+            file: path.display().to_string(),
+            device: &device.name,
+            legal_commands: commands,
+            legal: found.is_legal(),
+            line,
+            violation: found.violation.map(|violation| ViolationReport::of(&violation)),
+            postponed_beyond_standard: found.postponed_report(),
+            longest_without_refresh_cycles: retention.map(|retention| &retention.longest[..]),
+            lost_rows: retention.and_then(|retention| retention.first).map(|loss| loss.to_string()),
+        }
+    }
 }
 
 pub(super) fn check_text(
@@ -295,30 +418,101 @@ fn constraints(t: &Timing) -> Vec<(&'static str, u32)> {
     ]
 }
 
-pub(super) fn device_json(device: &Device) -> Value {
-    let geometry = &device.geometry;
-    let timing: serde_json::Map<String, Value> =
-        constraints(&device.timing).into_iter().map(|(name, cycles)| (name.to_owned(), cycles.into())).collect();
-    let sources = device.sources.iter().map(|(field, source)| json!({ "field": field, "source": source }));
-    json!({
-        "schema": 1,
-        "report": "dram device",
-        "device": device.name,
-        "clock_period_ps": device.clock.period_ps(),
-        "ranks": geometry.ranks,
-        "bank_groups": geometry.bank_groups,
-        "banks_per_group": geometry.banks_per_group,
-        "rows": geometry.rows,
-        "columns": geometry.columns,
-        "bus_bits": geometry.bus_bits,
-        "device_bits": geometry.device_bits,
-        "burst_length": geometry.burst_length,
-        "channel_bytes": geometry.bytes(),
-        "timing_cycles": timing,
-        "refresh_commands_per_window": device.refresh.commands,
-        "refresh_window_cycles": device.refresh.window_cycles,
-        "sources": sources.collect::<Vec<_>>(),
-    })
+/// What `memtint dram device` prints.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DeviceReport<'a> {
+    schema: u32,
+    report: &'static str,
+    device: &'a str,
+    clock_period_ps: f64,
+    ranks: u32,
+    bank_groups: u32,
+    banks_per_group: u32,
+    rows: u32,
+    columns: u32,
+    /// Width of the channel.
+    bus_bits: u32,
+    /// Width of a device.
+    device_bits: u32,
+    burst_length: u32,
+    channel_bytes: u64,
+    /// By JEDEC's names.
+    timing_cycles: BTreeMap<&'static str, u32>,
+    refresh_commands_per_window: u32,
+    refresh_window_cycles: u64,
+    sources: Vec<SourceJson<'a>>,
+}
+
+/// Where a fact comes from.
+#[derive(Serialize, JsonSchema)]
+struct SourceJson<'a> {
+    field: &'a str,
+    source: &'a str,
+}
+
+impl DeviceReport<'_> {
+    pub(super) fn of(device: &Device) -> DeviceReport<'_> {
+        let geometry = &device.geometry;
+        DeviceReport {
+            schema: SCHEMA,
+            report: "dram device",
+            device: &device.name,
+            clock_period_ps: device.clock.period_ps(),
+            ranks: geometry.ranks,
+            bank_groups: geometry.bank_groups,
+            banks_per_group: geometry.banks_per_group,
+            rows: geometry.rows,
+            columns: geometry.columns,
+            bus_bits: geometry.bus_bits,
+            device_bits: geometry.device_bits,
+            burst_length: geometry.burst_length,
+            channel_bytes: geometry.bytes(),
+            timing_cycles: constraints(&device.timing).into_iter().collect(),
+            refresh_commands_per_window: device.refresh.commands,
+            refresh_window_cycles: device.refresh.window_cycles,
+            sources: device.sources.iter().map(|(field, source)| SourceJson { field, source }).collect(),
+        }
+    }
+}
+
+/// What `memtint dram list` prints.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct StandardsReport<'a> {
+    schema: u32,
+    report: &'static str,
+    standards: Vec<StandardJson<'a>>,
+}
+
+/// A standard at a speed.
+#[derive(Serialize, JsonSchema)]
+struct StandardJson<'a> {
+    standard: &'a str,
+    family: &'a str,
+    speed_bin: &'a str,
+    devices: Vec<StandardDevice>,
+}
+
+/// A device that the standard has timings for.
+#[derive(Serialize, JsonSchema)]
+struct StandardDevice {
+    density_gbit: u32,
+    width_bits: u32,
+}
+
+impl StandardsReport<'_> {
+    pub(super) fn of(standards: &[Standard]) -> StandardsReport<'_> {
+        let devices = |standard: &Standard| {
+            let device = |(density_gbit, width_bits)| StandardDevice { density_gbit, width_bits };
+            standard.devices().map(device).collect()
+        };
+        let row = |standard| StandardJson {
+            standard: Standard::name(standard),
+            family: standard.family(),
+            speed_bin: standard.speed_bin(),
+            devices: devices(standard),
+        };
+        StandardsReport { schema: SCHEMA, report: "dram standards", standards: standards.iter().map(row).collect() }
+    }
 }
 
 pub(super) fn device_text(device: &Device) -> String {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use memtint_regulator::{CgroupRoot, Snapshot, online_cpus};
 use memtint_system::{AssignedTask, BandwidthEntry, BudgetKind};
 use memtint_units::Picoseconds;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::asked::events_of;
@@ -25,7 +26,7 @@ pub(crate) struct Member {
 }
 
 /// What the report of a run says of it. Numbers are of all tasks in the group, from the program's start to some periods after its end.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Regulation {
     group: String,
     cgroup: PathBuf,
@@ -49,7 +50,7 @@ pub(crate) struct Regulation {
 }
 
 /// Of the group on a CPU, in events, or periods where they say so.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Sums {
     cpu: usize,
     periods: u64,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use memtint_sched::{Regulator, Stretch, predicted_run_time};
 use memtint_units::Picoseconds;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Ending;
@@ -67,8 +68,8 @@ struct Period {
     throttled: bool,
 }
 
-#[derive(Serialize)]
-struct Prediction {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Prediction {
     schema: u32,
     report: &'static str,
     subject: String,

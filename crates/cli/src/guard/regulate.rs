@@ -15,12 +15,12 @@ use memtint_regulator::{
 };
 use memtint_units::Picoseconds;
 use sd_notify::NotifyState;
-use serde::Serialize;
 
 use super::asked::Asked;
 use super::metrics::{Address, Exporter};
 use super::report::{
-    Line, Regulated, Row, SensorReport, TrafficRow, WorkRow, rows, text_of, text_of_traffic, traffic_rows, work_row,
+    DryRun, Line, Regulated, Row, SensorReport, TrafficRow, WorkRow, rows, text_of, text_of_traffic, traffic_rows,
+    work_row,
 };
 use super::status::{Status, StatusFile, decided};
 use crate::Ending;
@@ -230,14 +230,6 @@ fn dry_run(asked: &Asked, arguments: &RegulateArguments, format: Format) -> Endi
         writes.push(format!("{address}: a socket of a process that runs as user {}", super::metrics::USER));
     }
     if format == Format::Json {
-        #[derive(Serialize)]
-        struct DryRun {
-            schema: u32,
-            report: &'static str,
-            #[serde(flatten)]
-            regulated: Regulated,
-            writes: Vec<String>,
-        }
         print_json_line(&DryRun { schema: 1, report: "guard-dry-run", regulated, writes })?;
     } else {
         print(&format!(

@@ -9,12 +9,13 @@ use memtint_regulator::{
     Backend, GroupSettings, Incident, Place, Reading, Sensor, Settings, Snapshot, Tested, Traffic, online_cpus,
 };
 use memtint_units::Picoseconds;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::output::{Failure, table};
 
 /// What is counted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct SensorReport {
     pub(crate) name: String,
     event: String,
@@ -39,7 +40,7 @@ impl SensorReport {
 }
 
 /// A group with its budget, in events per period.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct GroupReport {
     pub(crate) name: String,
     pub(crate) cgroup: Option<String>,
@@ -53,7 +54,7 @@ pub(crate) struct GroupReport {
 }
 
 /// What is regulated.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Regulated {
     /// The system file that has some of the groups.
     system: Option<String>,
@@ -140,8 +141,19 @@ impl Regulated {
     }
 }
 
+/// What a dry run prints as JSON.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DryRun {
+    pub(super) schema: u32,
+    pub(super) report: &'static str,
+    #[serde(flatten)]
+    pub(super) regulated: Regulated,
+    /// Each write that there would be, in words.
+    pub(super) writes: Vec<String>,
+}
+
 /// A line of JSON.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(tag = "report")]
 pub(super) enum Line<'a> {
     #[serde(rename = "guard-started")]
@@ -177,7 +189,7 @@ pub(super) enum Line<'a> {
 }
 
 /// A group on a CPU.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Row {
     pub(crate) name: String,
     #[serde(flatten)]
@@ -185,7 +197,7 @@ pub(crate) struct Row {
 }
 
 /// Memory traffic of all tasks through an L3 cache.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct TrafficRow {
     /// The cache's domain in resctrl.
     l3: String,
@@ -212,7 +224,7 @@ pub(super) fn text_of_traffic(rows: &[TrafficRow], seconds: f64) -> String {
 }
 
 /// The regulator of a CPU.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct WorkRow {
     pub(super) cpu: usize,
     /// Of one CPU's time.

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::report::{Regulated, Row, text_of};
@@ -24,7 +25,7 @@ const SCHEMA: u32 = 1;
 const FRESH_NS: u64 = 10_000_000_000;
 
 /// A regulator at a time.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Status {
     schema: u32,
     report: String,

@@ -13,6 +13,7 @@ use memtint_probe::cache::{CacheFacts, CacheMachine, CacheOracle, NodeOracle, Pr
 use memtint_probe::{LINE, Log, Oracle, Recorder, SimulatedMachine, begin_log};
 use memtint_stopwatch::{About, Machine, NodeMachine};
 use memtint_units::PhysAddr;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ProbeArguments;
@@ -31,7 +32,7 @@ pub(super) enum Asked {
 }
 
 /// What a machine says of itself beside its timing: written into logs, so that a repetition writes the same files.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Described {
     /// The machine, in words.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use memtint_map::gf2;
 use memtint_probe::baseline::{Bpm, Found, Outcome, Palloc, Stopped};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::asked::{Asked, Source};
@@ -36,8 +37,8 @@ impl Algorithm {
     }
 }
 
-#[derive(Serialize)]
-struct Json<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Json<'a> {
     schema: u32,
     report: &'static str,
     algorithm: &'static str,

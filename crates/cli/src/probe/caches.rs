@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use memtint_map::file::LlcSection;
 use memtint_map::gf2;
 use memtint_probe::cache::{CacheAnswer, CacheLevels, CacheReport, LastLevel, NotLinear, Slice};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::report::{function, list};
@@ -19,7 +20,7 @@ pub(super) enum Caches {
     NotAsked(String),
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct CachesJson {
     answer: &'static str,
     /// Why it is not the whole index; absent if it is.
@@ -56,7 +57,7 @@ pub(super) struct CachesJson {
 }
 
 /// In ticks.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct LevelsJson {
     /// A line that was just read.
     near: f64,

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use memtint_probe::cache::{Nearer, NodeLatency, NodeReport};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::output::table;
@@ -15,7 +16,7 @@ pub(super) enum Nodes {
     NotAsked(String),
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct NodesJson {
     /// `ordered` when every two nodes were told apart from every group of cores, `partly` when some were not, `one` when there is
     /// nothing to compare, `not_asked`.
@@ -28,7 +29,7 @@ pub(super) struct NodesJson {
     accesses: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct LatencyJson {
     cores_of_node: u32,
     memory_of_node: u32,
@@ -38,7 +39,7 @@ struct LatencyJson {
     samples: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct OrderJson {
     cores_of_node: u32,
     nodes: [u32; 2],

@@ -8,6 +8,7 @@ use memtint_probe::{
     Answer, Area, Attempt, Compared, Level, Mapping, Pool, Rate, Report, Roles, Shift, SimulatedMachine,
 };
 use memtint_units::ByteSize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::advice::advice;
@@ -41,7 +42,7 @@ pub(super) struct Banks {
     pool: PoolJson,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Json<'a> {
     schema: u32,
     report: &'static str,
@@ -59,7 +60,7 @@ pub(super) struct Json<'a> {
     oracle: OracleJson<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct BanksJson<'a> {
     answer: &'static str,
     /// Probability with which the mapping is right at least, as far as readings err independently; absent without one.
@@ -83,7 +84,7 @@ struct BanksJson<'a> {
     readings: ReadingsJson,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct AreaJson {
     pool: PoolJson,
     /// Address bits that were looked at.
@@ -108,7 +109,7 @@ struct AreaJson {
     roles: Option<RolesJson>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct RolesJson {
     /// A basis of the bank functions, each known up to sums with those of roles before it.
     functions: Vec<RoleJson>,
@@ -125,13 +126,13 @@ struct RolesJson {
     untold: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct RoleJson {
     bits: Vec<u32>,
     role: Role,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct LevelJson {
     /// Beyond one line, of four lines of two banks.
     ticks: f64,
@@ -142,7 +143,7 @@ struct LevelJson {
     role: Role,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ComparedJson {
     function: Vec<u32>,
     open_rows_share: f64,
@@ -151,7 +152,7 @@ struct ComparedJson {
     channel: Option<bool>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ShiftJson {
     function: Vec<u32>,
     ticks: f64,
@@ -159,7 +160,7 @@ struct ShiftJson {
     error_ticks: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PartJson {
     base: u64,
     size_bytes: u64,
@@ -170,7 +171,7 @@ struct PartJson {
     granularity_bytes: Option<u64>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct FunctionJson {
     bits: Vec<u32>,
     /// What the function may select: `unknown`, or what its shift leaves open.
@@ -179,13 +180,13 @@ struct FunctionJson {
     near_misses: RateJson,
 }
 
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Serialize, JsonSchema)]
 struct RateJson {
     tried: u32,
     hits: u32,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct AttemptJson<'a> {
     assumption: &'a str,
     /// Absent when it succeeded.
@@ -198,7 +199,7 @@ struct AttemptJson<'a> {
 }
 
 /// Memory that was probed.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PoolJson {
     bytes: u64,
     pieces: usize,
@@ -206,7 +207,7 @@ struct PoolJson {
     known_bits: u32,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct EffortJson {
     accesses: u64,
     calls: u64,
@@ -216,7 +217,7 @@ struct EffortJson {
 }
 
 /// Questions, by the middle of their readings.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ReadingsJson {
     /// Two addresses in turn.
     pairs: Option<Quartiles>,
@@ -224,13 +225,13 @@ struct ReadingsJson {
     alone: Option<Quartiles>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct LeastJson {
     bits: f64,
     random_pairs: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum OracleJson<'a> {
     Machine {
@@ -256,7 +257,7 @@ pub(super) enum OracleJson<'a> {
     },
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct MemoryJson {
     page_bytes: u64,
     addresses_known: bool,

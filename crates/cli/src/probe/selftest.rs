@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use memtint_map::{Platform, catalogue};
 use memtint_probe::{Answer, Settings, Verdict, judge, probe};
 use memtint_sim::Watch as _;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::noise::{self, Level};
@@ -23,7 +24,7 @@ const SCHEMA: u32 = 1;
 const TICKS_PER_MS: f64 = 3e6;
 
 /// What came of the probes of one platform at one level of noise.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Row {
     platform: String,
     noise: &'static str,
@@ -41,8 +42,8 @@ struct Row {
     reasons: Vec<String>,
 }
 
-#[derive(Serialize)]
-struct Output<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Output<'a> {
     schema: u32,
     report: &'static str,
     confidence_wanted: f64,

@@ -84,7 +84,7 @@ impl Seen {
 }
 
 /// Where half of some times lie.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub(super) struct Quartiles {
     count: u64,
     pub(super) lower_ticks: u32,

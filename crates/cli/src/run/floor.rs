@@ -1,4 +1,4 @@
-//! Who keeps a program in its colors: the kernel or the runtime.
+//! What keeps a program in its colors: the kernel or the runtime.
 
 use memtint_live::{Floor, KernelFloor, KernelOptions};
 use memtint_map::{KernelMapError, Palette, Selection, kernel};
@@ -7,7 +7,7 @@ use memtint_units::{ByteSize, PAGE_SIZE};
 use super::{FloorChoice, RunArguments};
 use crate::output::Failure;
 
-/// Decides who keeps the program in its colors.
+/// Decides what keeps the program in its colors.
 pub(super) fn floor(
     arguments: &RunArguments,
     palette: &Palette,

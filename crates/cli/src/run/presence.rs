@@ -66,7 +66,7 @@ impl Presence {
     pub(super) fn end(&self) -> Vec<String> {
         let begun = self.begun.take();
         if let Some(file) = begun.pid_file {
-            // Somebody may have removed it.
+            // It may have been removed already.
             let _ = std::fs::remove_file(file);
         }
         begun.shared_with

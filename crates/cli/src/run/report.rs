@@ -2,12 +2,13 @@
 
 use memtint_detect::Fit;
 use memtint_map::Selection;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::guard::Regulation;
 
 /// What `--report` writes.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Report<'a> {
     pub(super) schema: u32,
     pub(super) command: Vec<String>,
@@ -38,7 +39,7 @@ pub(super) struct Report<'a> {
 }
 
 /// The colors a program was given, in list syntax; absent = any.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Colors {
     pub(super) banks: Option<String>,
     pub(super) sets: Option<String>,

@@ -16,6 +16,7 @@ mod refresh_copies;
 mod refresh_simulate;
 mod reproduce;
 mod rooms;
+mod schemas;
 mod scratch;
 mod sim;
 mod stock_kernel;

@@ -4,6 +4,7 @@ use super::{Check, Scenario, TaskSection, Time};
 use crate::error::SimError;
 use crate::machine::{ServerConfig, ServerKind, ServerScheduling};
 use memtint_units::IndexSet;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A server: a budget of time on a core in each period, for the tasks that name it.
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 ///
 /// Servers of a core go before its tasks without server, which run in the background: when no server can.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSection {
     /// Its name; unique.

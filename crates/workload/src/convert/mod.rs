@@ -9,6 +9,7 @@ mod ramulator2;
 
 use std::io::{BufRead, Read as _, Write};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{Kind, Reference, WorkloadError};
@@ -31,7 +32,7 @@ pub enum Format {
 }
 
 /// What a conversion could not keep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Losses {
     /// Instruction fetches, left out.
     pub fetches: u64,

@@ -24,6 +24,7 @@ mod block;
 mod reader;
 mod writer;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use reader::{TraceFile, TraceSource};
@@ -44,7 +45,7 @@ const TEXT_BYTES_MAX: u32 = 1 << 24;
 const FLAG_WINDOW: u32 = 1;
 
 /// What a trace file says of itself at its beginning.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceHeader {
     /// Version of the format: 1.
@@ -84,7 +85,7 @@ impl TraceHeader {
 
 /// Windows of a recording, counted in the instructions of each thread by itself: `skip`, then of each `period` the
 /// first `sample`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sampling {
     /// Instructions before the first window.
@@ -97,7 +98,7 @@ pub struct Sampling {
 }
 
 /// What a trace file says at its end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceEnding {
     /// The streams, in ascending order of their numbers.
@@ -123,7 +124,7 @@ impl TraceEnding {
 }
 
 /// Counts of one stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSummary {
     /// Its number: threads in the order in which they began, from 0.
