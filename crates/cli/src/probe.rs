@@ -37,8 +37,9 @@ use crate::output::{Failure, Format, JsonForm, WholeFile, print, print_json};
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[
     JsonForm::of::<report::Json>("probe"),
-    JsonForm::of::<selftest::Output>("probe-selftest"),
-    JsonForm::of::<baseline::Json>("probe-baseline"),
+    JsonForm::of::<selftest::Output>("probe-self-test"),
+    JsonForm::of::<baseline::Json>("probe-palloc"),
+    JsonForm::of::<baseline::Json>("probe-bpm"),
 ];
 
 /// Arguments of `memtint probe`.

@@ -1,26 +1,25 @@
 //! What a probe found, for people and for programs.
 
+mod json;
+mod words;
+
 use std::fmt::{self, Write as _};
 
 use memtint_detect::Processor;
-use memtint_map::{Role, gf2};
-use memtint_probe::{
-    Answer, Area, Attempt, Compared, Level, Mapping, Pool, Rate, Report, Roles, Shift, SimulatedMachine,
-};
+use memtint_probe::{Answer, Area, Mapping, Pool, Report, Shift, SimulatedMachine};
 use memtint_units::ByteSize;
-use schemars::JsonSchema;
-use serde::Serialize;
 
+use self::json::PoolJson;
+pub(super) use self::json::{Json, OracleJson};
+use self::words::*;
+pub(super) use self::words::{function, list, roles};
 use super::advice::advice;
 use super::asked::{Asked, Described};
-use super::caches::{Caches, CachesJson};
-use super::nodes::{Nodes, NodesJson};
+use super::caches::Caches;
+use super::nodes::Nodes;
 use super::wanted::Wanted;
 use super::watched::{Quartiles, Seen};
 use crate::output::table;
-
-/// Version of the form of JSON output.
-const SCHEMA: u32 = 1;
 
 /// Differences that were timed less often are not called slow.
 const SLOWEST_OFTEN: usize = 12;
@@ -42,233 +41,6 @@ pub(super) struct Banks {
     pool: PoolJson,
 }
 
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Json<'a> {
-    schema: u32,
-    report: &'static str,
-    /// What was looked for.
-    parts: Vec<&'static str>,
-    /// About banks; absent when they were not looked for.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    banks: Option<BanksJson<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    llc: Option<CachesJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nodes: Option<NodesJson>,
-    seed: u64,
-    confidence_wanted: f64,
-    oracle: OracleJson<'a>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct BanksJson<'a> {
-    answer: &'static str,
-    /// Probability with which the mapping is right at least, as far as readings err independently; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    confidence: Option<f64>,
-    /// Parts of memory with functions of their own, the largest first.
-    areas: Vec<AreaJson>,
-    /// What a partial mapping leaves open.
-    missing: Vec<String>,
-    /// Largest distance of two levels that was seen, in deviations of one sample; absent when nothing stood out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    separation: Option<f64>,
-    attempts: Vec<AttemptJson<'a>>,
-    pool: &'a PoolJson,
-    effort: EffortJson,
-    /// What any method needs at least for this mapping; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    least: Option<LeastJson>,
-    /// Of an access that waits for nothing.
-    baseline_ticks: f64,
-    readings: ReadingsJson,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct AreaJson {
-    pool: PoolJson,
-    /// Address bits that were looked at.
-    covered: Vec<u32>,
-    /// Parts of memory, and what is subtracted from or added to their addresses before the functions.
-    parts: Vec<PartJson>,
-    functions: Vec<FunctionJson>,
-    /// Functions that tell the rows of a bank apart, up to sums with bank functions.
-    rows: Vec<Vec<u32>>,
-    hit_ticks: f64,
-    conflict_ticks: f64,
-    sigma_ticks: f64,
-    predicted_conflicts: RateJson,
-    predicted_at_random: RateJson,
-    predictions_undecided: u32,
-    /// Lower bound of Clopper and Pearson, at 95 %, of the share of predictions that come true.
-    predictions_true_least: Option<f64>,
-    /// What shifts the time of pairs that do not conflict, if it was looked for and found.
-    shift: Option<ShiftJson>,
-    /// What bank functions select; absent where cores could not be asked to read together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    roles: Option<RolesJson>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct RolesJson {
-    /// A basis of the bank functions, each known up to sums with those of roles before it.
-    functions: Vec<RoleJson>,
-    /// Changes of the bank by how fast two banks are read together.
-    levels: Vec<LevelJson>,
-    /// Time of a read from half of the banks as a share of one from all.
-    compared: Vec<ComparedJson>,
-    /// Half of the cores read as fast as all, rows open and rows changing; absent when it was not asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    saturated: Option<[bool; 2]>,
-    wrong_probability_max: f64,
-    /// Why not all is told; absent when it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    untold: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct RoleJson {
-    bits: Vec<u32>,
-    role: Role,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct LevelJson {
-    /// Beyond one line, of four lines of two banks.
-    ticks: f64,
-    error_ticks: f64,
-    /// Changes of the bank that are so.
-    changes: usize,
-    /// What the two banks have apart; `bank` for one bank too.
-    role: Role,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct ComparedJson {
-    function: Vec<u32>,
-    open_rows_share: f64,
-    changing_rows_share: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    channel: Option<bool>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct ShiftJson {
-    function: Vec<u32>,
-    ticks: f64,
-    /// At 99.9 %.
-    error_ticks: f64,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct PartJson {
-    base: u64,
-    size_bytes: u64,
-    inside: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ways: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    granularity_bytes: Option<u64>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct FunctionJson {
-    bits: Vec<u32>,
-    /// What the function may select: `unknown`, or what its shift leaves open.
-    role: &'static str,
-    /// Differences that change this function alone, and were predicted not to conflict.
-    near_misses: RateJson,
-}
-
-#[derive(Clone, Copy, Serialize, JsonSchema)]
-struct RateJson {
-    tried: u32,
-    hits: u32,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct AttemptJson<'a> {
-    assumption: &'a str,
-    /// Absent when it succeeded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failed: Option<String>,
-    /// In deviations of one sample; absent when nothing stood out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    separation: Option<f64>,
-    accesses: u64,
-}
-
-/// Memory that was probed.
-#[derive(Serialize, JsonSchema)]
-struct PoolJson {
-    bytes: u64,
-    pieces: usize,
-    /// Of addresses, so many low bits are known.
-    known_bits: u32,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct EffortJson {
-    accesses: u64,
-    calls: u64,
-    decisions: u64,
-    /// Of all timed accesses.
-    ticks: u64,
-}
-
-/// Questions, by the middle of their readings.
-#[derive(Serialize, JsonSchema)]
-struct ReadingsJson {
-    /// Two addresses in turn.
-    pairs: Option<Quartiles>,
-    /// One address alone, which no conflict can slow.
-    alone: Option<Quartiles>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct LeastJson {
-    bits: f64,
-    random_pairs: f64,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum OracleJson<'a> {
-    Machine {
-        processor: Option<&'a str>,
-        hypervisor: Option<&'a str>,
-        /// Absent when neither banks nor the last-level cache were looked for.
-        #[serde(flatten, skip_serializing_if = "Option::is_none")]
-        memory: Option<MemoryJson>,
-        /// What would make the answer better.
-        advice: Vec<String>,
-    },
-    Simulated {
-        platform: &'a str,
-        noise: &'a str,
-        /// What the platform file leaves open, and was assumed.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        advice: Vec<String>,
-    },
-    Log {
-        path: &'a str,
-        /// The machine that was recorded.
-        of: &'a str,
-    },
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(super) struct MemoryJson {
-    page_bytes: u64,
-    addresses_known: bool,
-    locked: bool,
-    cpu: u32,
-    other_cpu: Option<u32>,
-    clock_quantum_ticks: u64,
-    cached_ticks: u32,
-    flushed_ticks: u32,
-}
-
 impl Outcome {
     /// Tells whether the first of what was looked for was found, or a part of it.
     pub(super) fn is_found(&self) -> bool {
@@ -282,20 +54,6 @@ impl Outcome {
 
     fn advice(&self) -> Vec<String> {
         advice(&self.asked, self.banks.as_ref().map(|banks| &banks.report), self.caches.as_ref())
-    }
-
-    pub(super) fn to_json(&self) -> Json<'_> {
-        Json {
-            schema: SCHEMA,
-            report: "probe",
-            parts: self.wanted.parts.iter().map(|part| part.name()).collect(),
-            banks: self.banks.as_ref().map(Banks::to_json),
-            llc: self.caches.as_ref().map(Caches::to_json),
-            nodes: self.nodes.as_ref().map(Nodes::to_json),
-            seed: self.wanted.seed,
-            confidence_wanted: self.wanted.confidence,
-            oracle: self.asked.to_json(self.advice()),
-        }
     }
 
     pub(super) fn to_text(&self) -> String {
@@ -360,28 +118,6 @@ impl Banks {
             Answer::NoBankSignal(_) => {
                 ("no_bank_signal", "no bank signal here: no two addresses in turn stand out as slow".to_owned())
             }
-        }
-    }
-
-    fn to_json(&self) -> BanksJson<'_> {
-        let effort = self.report.effort;
-        BanksJson {
-            answer: self.answer().0,
-            confidence: self.mapping().map(|mapping| mapping.confidence),
-            areas: self.mapping().map_or_else(Vec::new, |mapping| mapping.areas.iter().map(AreaJson::of).collect()),
-            missing: self.missing(),
-            separation: self.separation(),
-            attempts: self.report.attempts.iter().map(AttemptJson::of).collect(),
-            pool: &self.pool,
-            effort: EffortJson {
-                accesses: effort.accesses,
-                calls: effort.calls,
-                decisions: effort.decisions,
-                ticks: self.seen.ticks,
-            },
-            least: self.report.least().map(|(bits, random_pairs)| LeastJson { bits, random_pairs }),
-            baseline_ticks: self.report.baseline,
-            readings: ReadingsJson { pairs: Quartiles::of(&self.seen.pairs), alone: Quartiles::of(&self.seen.alone) },
         }
     }
 
@@ -486,269 +222,7 @@ impl Banks {
     }
 }
 
-/// What functions select, and what that rests on.
-fn write_roles(out: &mut String, roles: &Roles) -> fmt::Result {
-    if is_told(roles) {
-        writeln!(out, "\nwhat they select, each up to sums with those above its kind")?;
-        let row = |&(mask, role): &(u64, Role)| vec![format!("  {}", list(mask)), selected(role).to_owned()];
-        let rows: Vec<Vec<String>> = roles.functions.iter().map(row).collect();
-        out.push_str(&table(&["  address bits", "selects"], &[], &rows));
-        // Up, but not by what 1 - 0.999 is off in binary.
-        let share = (roles.error * 1e6 - 1e-6).ceil().max(1.0) / 1e4;
-        writeln!(
-            out,
-            "roles       wrong with a probability of {share} % at most, as far as readings err independently"
-        )?;
-    }
-    if let Some(why) = roles.untold {
-        writeln!(out, "roles       not told: {why}")?;
-    }
-    for Level { ticks, error, changes, role } in &roles.levels {
-        let (what, changes) = (apart(*role), count(changes.len(), "change"));
-        writeln!(
-            out,
-            "together    four lines of two banks: {ticks:.1} +- {error:.1} ticks more than one line, {changes} of the bank: {what}"
-        )?;
-    }
-    for Compared { function: mask, shares: [open, changing], channel } in &roles.compared {
-        let is = match channel {
-            Some(true) => "a channel",
-            Some(false) => "no channel",
-            None => "not clear",
-        };
-        writeln!(
-            out,
-            "half        banks of one value of {}: a read takes {open:.2} times as long as from all, {changing:.2} times where rows change: {is}",
-            function(*mask)
-        )?;
-    }
-    Ok(())
-}
-
-fn is_told(roles: &Roles) -> bool {
-    roles.functions.iter().any(|&(_, role)| role != Role::Unknown)
-}
-
-fn selected(role: Role) -> &'static str {
-    match role {
-        Role::Channel => "channel",
-        Role::Rank => "rank",
-        Role::BankGroup => "bank group",
-        Role::Bank => "bank",
-        _ => "not told",
-    }
-}
-
-/// What two banks have apart.
-fn apart(role: Role) -> &'static str {
-    match role {
-        Role::Channel => "another channel",
-        Role::Rank => "another rank",
-        Role::BankGroup => "another bank group",
-        Role::Bank => "the same bank group",
-        _ => "not told",
-    }
-}
-
-/// What a function may select whose value shifts the time of pairs that do not conflict. Which of these, the time between two accesses
-/// does not say: of all of them some make it longer, and some shorter, on one machine or another.
-pub(super) const SHIFTING: &str = "bank group, rank or channel";
-
-/// What timing says that a bank function selects. All functions of a basis are equal in conflicts; only a shift tells one from others,
-/// and only if it is one of the basis, which is not the hardware's.
-fn role(area: &Area, mask: u64) -> &'static str {
-    match area.shift {
-        Some(shift) if shift.function == mask => SHIFTING,
-        _ => "unknown",
-    }
-}
-
-/// What is known of roles, in sentences, for a platform file.
-pub(super) fn roles(area: &Area) -> String {
-    let told = area.roles.as_ref().is_some_and(is_told);
-    let shift = match area.shift {
-        None => String::new(),
-        Some(shift) => {
-            let (bits, which) = (function(shift.function), if told { "" } else { ", and timing does not say which" });
-            format!(" {bits} shifts the time of pairs that do not conflict: a {SHIFTING}{which}.")
-        }
-    };
-    let ways = area.view.cut(&area.pool.envelope()).into_iter().find_map(|part| part.interleave);
-    let turns = match ways {
-        None => String::new(),
-        Some(interleave) => {
-            format!(" That {} channels take turns is found too: they are channels, or nodes.", interleave.ways)
-        }
-    };
-    let selects = if told {
-        "what it selects too, as far as it has a role: up to sums with functions of channel, rank and bank group, in this order"
-    } else {
-        "what it selects (channel, rank, bank group, bank) is not"
-    };
-    format!(
-        "Found by timing: which bank a function selects is known up to the names of banks, and {selects}.{shift}{turns}"
-    )
-}
-
-fn sure(mapping: &Mapping) -> String {
-    // Never more than what was computed.
-    let share = (mapping.confidence * 1e6).floor() / 1e4;
-    format!("right with a probability of {share:.4} % at least, as far as readings err independently")
-}
-
-fn hits(rate: &Rate) -> String {
-    format!("{} of {}", rate.hits, rate.tried)
-}
-
-pub(super) fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}
-
-/// Bits as a list, runs shortened.
-pub(super) fn list(mask: u64) -> String {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for bit in gf2::bits(mask) {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == bit => *last = bit,
-            _ => runs.push((bit, bit)),
-        }
-    }
-    let run = |&(first, last): &(u32, u32)| match last - first {
-        0 => first.to_string(),
-        1 => format!("{first} {last}"),
-        _ => format!("{first}-{last}"),
-    };
-    runs.iter().map(run).collect::<Vec<_>>().join(" ")
-}
-
-/// Bits that are XORed, as one word.
-pub(super) fn function(mask: u64) -> String {
-    gf2::bits(mask).map(|bit| bit.to_string()).collect::<Vec<_>>().join("^")
-}
-
-fn attempt_row(attempt: &Attempt) -> Vec<String> {
-    vec![
-        format!("  {}", attempt.assumption),
-        attempt.separation.map_or("-".to_owned(), |separation| format!("{separation:.2}")),
-        attempt.accesses.to_string(),
-        attempt.failed.map_or("predicts what memory does".to_owned(), |failed| failed.to_string()),
-    ]
-}
-
-impl AreaJson {
-    fn of(area: &Area) -> AreaJson {
-        let (solution, verification) = (&area.solution, &area.verification);
-        let functions = solution.functions.iter().zip(&verification.near_misses);
-        let part = |part: memtint_probe::Part| PartJson {
-            base: part.base,
-            size_bytes: part.size,
-            inside: part.inside,
-            ways: part.interleave.map(|interleave| interleave.ways),
-            granularity_bytes: part.interleave.map(|interleave| 1 << interleave.shift),
-        };
-        AreaJson {
-            pool: PoolJson::of(&area.pool),
-            covered: gf2::bits(solution.covered).collect(),
-            parts: area.view.cut(&area.pool.envelope()).into_iter().map(part).collect(),
-            functions: functions
-                .map(|(&mask, rate)| FunctionJson {
-                    bits: gf2::bits(mask).collect(),
-                    role: role(area, mask),
-                    near_misses: RateJson::of(rate),
-                })
-                .collect(),
-            rows: solution.rows().iter().map(|&mask| gf2::bits(mask).collect()).collect(),
-            hit_ticks: area.levels.hit,
-            conflict_ticks: area.levels.conflict,
-            sigma_ticks: area.levels.sigma,
-            predicted_conflicts: RateJson::of(&verification.conflicts),
-            predicted_at_random: RateJson::of(&verification.random),
-            predictions_undecided: verification.undecided,
-            predictions_true_least: verification.all().at_least(),
-            shift: area.shift.map(|Shift { function, ticks, error }| ShiftJson {
-                function: gf2::bits(function).collect(),
-                ticks,
-                error_ticks: error,
-            }),
-            roles: area.roles.as_ref().map(RolesJson::of),
-        }
-    }
-}
-
-impl RolesJson {
-    fn of(roles: &Roles) -> RolesJson {
-        let level = |level: &Level| LevelJson {
-            ticks: level.ticks,
-            error_ticks: level.error,
-            changes: level.changes.len(),
-            role: level.role,
-        };
-        let compared = |compared: &Compared| ComparedJson {
-            function: gf2::bits(compared.function).collect(),
-            open_rows_share: compared.shares[0],
-            changing_rows_share: compared.shares[1],
-            channel: compared.channel,
-        };
-        let function = |&(mask, role): &(u64, Role)| RoleJson { bits: gf2::bits(mask).collect(), role };
-        RolesJson {
-            functions: roles.functions.iter().map(function).collect(),
-            levels: roles.levels.iter().map(level).collect(),
-            compared: roles.compared.iter().map(compared).collect(),
-            saturated: roles.saturated,
-            wrong_probability_max: roles.error,
-            untold: roles.untold.map(|why| why.to_string()),
-        }
-    }
-}
-
-impl RateJson {
-    fn of(rate: &Rate) -> RateJson {
-        RateJson { tried: rate.tried, hits: rate.hits }
-    }
-}
-
-impl PoolJson {
-    fn of(pool: &Pool) -> PoolJson {
-        PoolJson { bytes: pool.bytes(), pieces: pool.pieces().len(), known_bits: pool.known_bits() }
-    }
-}
-
-impl AttemptJson<'_> {
-    fn of(attempt: &Attempt) -> AttemptJson<'_> {
-        AttemptJson {
-            assumption: &attempt.assumption,
-            failed: attempt.failed.map(|failed| failed.to_string()),
-            separation: attempt.separation,
-            accesses: attempt.accesses,
-        }
-    }
-}
-
 impl Asked {
-    pub(super) fn to_json(&self, advice: Vec<String>) -> OracleJson<'_> {
-        match self {
-            Asked::Machine { about, processor } => OracleJson::Machine {
-                processor: processor.as_ref().map(|processor| processor.brand.as_str()),
-                hypervisor: self.hypervisor(),
-                memory: about.as_ref().map(|about| MemoryJson {
-                    page_bytes: about.page_bytes,
-                    addresses_known: about.addresses_known,
-                    locked: about.locked,
-                    cpu: about.cpu,
-                    other_cpu: about.other_cpu,
-                    clock_quantum_ticks: about.quantum_ticks,
-                    cached_ticks: about.cached_ticks,
-                    flushed_ticks: about.flushed_ticks,
-                }),
-                advice,
-            },
-            Asked::Simulated { machine, noise } => {
-                OracleJson::Simulated { platform: machine.platform().id(), noise, advice }
-            }
-            Asked::Log { path, of } => OracleJson::Log { path, of },
-        }
-    }
-
     /// A hypervisor, if the processor says that there is one.
     pub(super) fn hypervisor(&self) -> Option<&str> {
         match self {
@@ -799,7 +273,8 @@ pub(super) fn write_simulated(f: &mut fmt::Formatter<'_>, machine: &SimulatedMac
 
 #[cfg(test)]
 mod tests {
-    use memtint_probe::{Solution, Untold, Verification, View};
+    use memtint_map::Role;
+    use memtint_probe::{Compared, Level, Rate, Roles, Solution, Untold, Verification, View};
     use memtint_units::PhysAddr;
     use serde_json::{Value, json};
 
