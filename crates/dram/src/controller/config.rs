@@ -1,0 +1,101 @@
+//! What a controller can be told to do.
+
+use super::BANKS_MAX;
+use crate::error::DramError;
+use crate::refresh::RefreshKind;
+use crate::timing::Geometry;
+
+/// How the next request is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// First come, first served: a bank serves its requests in the order of arrival; banks work side by side, and of
+    /// two commands that are ready together the one of the older request goes first.
+    Fcfs,
+    /// First ready (Rixner et al., ISCA 2000): row hits first, then the oldest. With a cap, a bank serves at most so
+    /// many row hits while an older request waits for another row.
+    FrFcfs {
+        /// Row hits in a row over an older request; `None` for no limit.
+        cap: Option<u32>,
+    },
+    /// Parallelism-aware batch scheduling (Mutlu and Moscibroda, ISCA 2008): the oldest requests of every requester and
+    /// bank form a batch that is served before all others; inside it row hits first, then the requester with the least
+    /// waiting for any bank, then the oldest.
+    ParBs {
+        /// Requests of one requester to one bank that a batch takes; the paper's Marking-Cap is 5.
+        marking_cap: u32,
+    },
+}
+
+/// When a row is closed that nobody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PagePolicy {
+    /// Not before another row of the bank is wanted.
+    Open,
+    /// With the last waiting request for it (auto-precharge).
+    Closed,
+    /// When it has not been used for so many cycles.
+    Timeout(u32),
+}
+
+/// What the queues share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueSharing {
+    /// One read and one write queue, whose entries any bank may take: one busy bank can fill them.
+    Shared,
+    /// The entries are divided evenly among the banks.
+    PerBank,
+}
+
+/// Parameters of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControllerConfig {
+    /// Entries for reads.
+    pub read_queue: u32,
+    /// Entries for writes.
+    pub write_queue: u32,
+    /// Who may take them.
+    pub sharing: QueueSharing,
+    /// Waiting writes at which writes are drained although reads wait.
+    pub drain_at: u32,
+    /// Waiting writes down to which they are drained then.
+    pub drain_to: u32,
+    /// Order of service.
+    pub scheduler: Scheduler,
+    /// When rows are closed.
+    pub page_policy: PagePolicy,
+    /// When rows are refreshed.
+    pub refresh: RefreshKind,
+}
+
+impl Default for ControllerConfig {
+    /// A controller as in today's simulators: 32 + 32 entries, writes drained from four fifths to one fifth,
+    /// row hits first with a cap of 16, open rows, all-bank refresh.
+    fn default() -> ControllerConfig {
+        ControllerConfig {
+            read_queue: 32,
+            write_queue: 32,
+            sharing: QueueSharing::Shared,
+            drain_at: 26,
+            drain_to: 6,
+            scheduler: Scheduler::FrFcfs { cap: Some(16) },
+            page_policy: PagePolicy::Open,
+            refresh: RefreshKind::AllBank { staggered: true },
+        }
+    }
+}
+
+impl ControllerConfig {
+    pub(super) fn check(&self, geometry: &Geometry) -> Result<(), DramError> {
+        let between = |field: &'static str, found: u32, least: u32, most: u32| {
+            let fits = (least..=most).contains(&found);
+            fits.then_some(()).ok_or(DramError::Config { field, found, least, most })
+        };
+        const MOST: u32 = 30_000;
+        between("banks on the channel", geometry.banks(), 1, BANKS_MAX)?;
+        let least = if self.sharing == QueueSharing::PerBank { geometry.banks() } else { 1 };
+        between("read_queue", self.read_queue, least, MOST)?;
+        between("write_queue", self.write_queue, least, MOST)?;
+        between("drain_at", self.drain_at, 1, self.write_queue)?;
+        between("drain_to", self.drain_to, 0, self.drain_at - 1)
+    }
+}

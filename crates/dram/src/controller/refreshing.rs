@@ -1,0 +1,156 @@
+//! The commands of refresh, as its engine asks for them.
+
+use super::{ACT, CLOSED, CommandSink, Controller, NONE, PRE, count_source};
+use crate::command::Kind;
+use crate::refresh::{Refresh, Scope, Traffic};
+use crate::timing::Geometry;
+
+impl<S: CommandSink> Controller<S> {
+    /// Counts a request that arrives while its bank is refreshed or its rank locked.
+    pub(super) fn meets_refresh(&mut self, cycle: u64, bank: usize) -> bool {
+        let rank = self.places[bank].rank;
+        let (state, met) = (&self.banks[bank], &mut self.met[rank as usize]);
+        match self.engine.locks() {
+            Some(timetable) if timetable.is_locked(rank, cycle) => met.locked += 1,
+            None if state.blocked || cycle < state.refreshed_at => met.ordinary += 1,
+            _ => return false,
+        }
+        true
+    }
+
+    /// Counts the requests that wait for banks whose refresh has fallen due.
+    pub(super) fn count_caught(&mut self, refresh: Refresh) {
+        if self.waiting_in_rank[refresh.rank as usize] == 0 {
+            return;
+        }
+        let met = &mut self.met[refresh.rank as usize];
+        let count = if self.engine.locks().is_some() { &mut met.caught } else { &mut met.ordinary };
+        for bank in refresh.banks(&self.geometry) {
+            for list in self.lists[bank] {
+                let mut at = list.head;
+                while at != NONE {
+                    let slot = &mut self.slots[at as usize];
+                    if !slot.met {
+                        slot.met = true;
+                        *count += 1;
+                        count_source(&mut self.met_by_source, slot.source);
+                    }
+                    at = slot.next;
+                }
+            }
+        }
+    }
+
+    /// The time has come that the engine named.
+    pub(super) fn ask_engine(&mut self) {
+        let now = self.wakeup;
+        self.free_at = self.free_at.max(now);
+        self.chosen = None;
+        let traffic = Traffic { waiting: &self.waiting_in_rank, last_access: &self.last_access };
+        while let Some(refresh) = self.engine.poll(now, traffic) {
+            self.due.push(refresh);
+        }
+        self.wakeup = self.engine.wakeup();
+        for index in 0..self.due.len() {
+            self.count_caught(self.due[index]);
+            self.set_blocked(self.due[index], true);
+        }
+    }
+
+    pub(super) fn set_blocked(&mut self, refresh: Refresh, blocked: bool) {
+        for bank in refresh.banks(&self.geometry) {
+            self.banks[bank].blocked = blocked;
+            self.renew_bank(bank);
+        }
+    }
+
+    /// The command that a due refresh needs next, its earliest cycle, and the bank it is for.
+    pub(super) fn refresh_step(&self, refresh: &Refresh) -> (Kind, u64, usize) {
+        let groups = self.geometry.bank_groups as usize;
+        let first_group = refresh.rank as usize * groups;
+        let open = |bank: &usize| self.banks[*bank].open_row != CLOSED;
+        let mut banks = refresh.banks(&self.geometry);
+        let first = refresh.rank as usize * self.geometry.banks_per_rank() as usize;
+        let limit = self.limits[first_group][PRE];
+        if refresh.scope == Scope::AllBanks {
+            if banks.clone().any(|bank| open(&bank)) {
+                // Banks that are about to close by themselves must have begun to.
+                let ready = banks.map(|bank| self.banks[bank].ready[PRE]).max().unwrap_or(0);
+                return (Kind::PrechargeAll, ready.max(limit), first);
+            }
+            let ready = banks.map(|bank| self.banks[bank].ready[ACT]).max().unwrap_or(0);
+            let ready = ready.max(self.ranks[refresh.rank as usize].bank_refresh_ready);
+            return (Kind::Refresh, ready.max(refresh.earliest), first);
+        }
+        if let Some(bank) = banks.clone().find(open) {
+            return (Kind::Precharge, self.banks[bank].ready[PRE].max(limit), bank);
+        }
+        let place = banks.clone().next().unwrap_or(first);
+        let ready = banks.by_ref().map(|bank| self.banks[bank].ready[ACT]).max().unwrap_or(0);
+        // A bank refresh opens a row: distances between ACT hold for it as well.
+        let limit = self.limits[first_group..first_group + groups].iter().map(|limits| limits[ACT]).max().unwrap_or(0);
+        let kind = if matches!(refresh.scope, Scope::Bank(_)) { Kind::RefreshBank } else { Kind::RefreshSameBank };
+        let ready = ready.max(limit).max(self.ranks[refresh.rank as usize].bank_refresh_ready);
+        (kind, ready.max(refresh.earliest), place)
+    }
+
+    pub(super) fn advance_refresh(&mut self, cycle: u64, index: usize) {
+        let refresh = self.due[index];
+        let (kind, _, bank) = self.refresh_step(&refresh);
+        self.send(cycle, kind, bank, 0);
+        match kind {
+            Kind::Precharge => {
+                self.precharge(cycle, bank, self.timing.rp);
+                self.limit_precharges(cycle, bank);
+            }
+            Kind::PrechargeAll => {
+                for bank in refresh.banks(&self.geometry) {
+                    self.precharge(cycle, bank, self.timing.rp_ab);
+                }
+                self.limit_precharges(cycle, bank);
+            }
+            _ => self.refresh_sent(cycle, index),
+        }
+    }
+
+    pub(super) fn refresh_sent(&mut self, cycle: u64, index: usize) {
+        let refresh = self.due.remove(index);
+        let over = cycle + u64::from(refresh.duration);
+        for bank in refresh.banks(&self.geometry) {
+            let state = &mut self.banks[bank];
+            state.ready[ACT] = state.ready[ACT].max(over);
+            state.refreshed_at = over;
+        }
+        let rank = &mut self.ranks[refresh.rank as usize];
+        if refresh.scope == Scope::AllBanks {
+            rank.counts.refreshes += 1;
+            rank.bank_refresh_ready = over;
+        } else {
+            rank.counts.bank_refreshes += 1;
+            rank.bank_refresh_ready = cycle + u64::from(self.timing.pbr2pbr.max(1));
+            let groups = self.geometry.bank_groups as usize;
+            for limits in &mut self.limits[refresh.rank as usize * groups..][..groups] {
+                limits[ACT] = limits[ACT].max(cycle + u64::from(self.timing.pbr2act.max(self.timing.rrd_l)));
+            }
+        }
+        self.set_blocked(refresh, false);
+        // Another refresh of the same banks may be due already.
+        for index in 0..self.due.len() {
+            self.set_blocked(self.due[index], true);
+        }
+    }
+}
+
+impl Refresh {
+    /// Banks of the channel that the refresh closes.
+    pub(super) fn banks(&self, geometry: &Geometry) -> impl Iterator<Item = usize> + Clone + use<> {
+        let per_rank = geometry.banks_per_rank() as usize;
+        let first = self.rank as usize * per_rank;
+        let (start, end, step) = match self.scope {
+            Scope::AllBanks => (0, per_rank, 1),
+            Scope::Bank(bank) => (bank as usize, bank as usize + 1, 1),
+            Scope::SameBank(bank) => (bank as usize, per_rank, geometry.banks_per_group as usize),
+        };
+        (first + start..first + end).step_by(step)
+    }
+}
