@@ -20,5 +20,5 @@ pub use child::{
 };
 pub use lockstep::{Finished, Lane, SLICE, Stretch, finish, line_up, race, take_turns};
 pub use machine::{Beside, Disturbance, Machine};
-pub use series::{Interval, Mishap, Results, Series, Side, Spread, Unit};
+pub use series::{Interval, Mishap, Results, Runs, Series, SeriesReport, Side, SideReport, Spread, Unit};
 pub use session::{Extent, Job, Measured, Pool, ScrambleReport, Session, Started, Trouble, WorkDirectory};

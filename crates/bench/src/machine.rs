@@ -3,10 +3,11 @@
 use std::fs::read_to_string;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The machine, as it names itself. Absent fields could not be read.
-#[derive(Debug, Serialize)]
+/// The machine, as it names itself. Fields that are null could not be read.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Machine {
     /// Name of the processor.
     pub cpu: Option<String>,
@@ -76,7 +77,7 @@ impl Ticks {
 pub struct Beside(Option<Ticks>);
 
 /// Shares of the processors' time that were not the bench's and not idle.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Disturbance {
     /// Used by other programs of this machine, and by the kernel on behalf of nobody.
     pub other_programs_share: f64,

@@ -1,10 +1,10 @@
 //! What was measured: series of samples, failures, and what they come to.
 
-use serde_json::{Map, Value, json};
-
 use memtint_units::Random;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// Unit of a series; the names of JSON fields end in it.
+/// Unit of a series; the fields of [`SideReport`] end in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Milliseconds.
@@ -20,17 +20,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// End of field names.
-    fn suffix(self) -> &'static str {
-        match self {
-            Unit::Milliseconds => "ms",
-            Unit::NanosecondsPerPage => "ns_per_page",
-            Unit::MicrosecondsPerRequest => "us_per_request",
-            Unit::Mebibytes => "mib",
-            Unit::PagesPerPage => "pages_per_page",
-        }
-    }
-
     /// For people.
     pub fn label(self) -> &'static str {
         match self {
@@ -124,20 +113,21 @@ impl Series {
     }
 
     /// Gives all sides and ratios, with units in the names.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "group": self.group,
-            "subject": self.subject,
-            "measure": self.measure,
-            "native": side_json(&self.native, self.unit),
-            "colored": side_json(&self.colored, self.unit),
-            "control": side_json(&self.control, self.unit),
-            "ratio": self.ratio(),
-            "ratio_95": self.ratio_interval().map(|interval| [interval.low, interval.high]),
-            "ratio_of_min": self.ratio_of_min(),
-            "control_ratio": self.control_ratio().map(|(ratio, _)| ratio),
-            "control_ratio_95": self.control_ratio().and_then(|(_, at)| at).map(|at| [at.low, at.high]),
-        })
+    pub fn report(&self) -> SeriesReport {
+        let control = self.control_ratio();
+        SeriesReport {
+            group: self.group,
+            subject: self.subject.clone(),
+            measure: self.measure,
+            native: SideReport::of(&self.native, self.unit),
+            colored: SideReport::of(&self.colored, self.unit),
+            control: SideReport::of(&self.control, self.unit),
+            ratio: self.ratio(),
+            ratio_95: self.ratio_interval().map(Interval::ends),
+            ratio_of_min: self.ratio_of_min(),
+            control_ratio: control.map(|(ratio, _)| ratio),
+            control_ratio_95: control.and_then(|(_, at)| at).map(Interval::ends),
+        }
     }
 }
 
@@ -146,19 +136,175 @@ fn quotients(samples: &[f64], by: impl Iterator<Item = f64>) -> Vec<f64> {
     by.zip(samples).filter(|(by, _)| *by > 0.0).map(|(by, sample)| sample / by).collect()
 }
 
-fn side_json(samples: &[f64], unit: Unit) -> Value {
-    let Some(spread) = Spread::of(samples) else { return Value::Null };
-    let mut map = Map::new();
-    let mut put = |name: &str, value: Value| map.insert(format!("{name}_{}", unit.suffix()), value);
-    put("median", json!(spread.median));
-    put("min", json!(spread.min));
-    put("max", json!(spread.max));
-    put("samples", json!(samples));
-    Value::Object(map)
+/// One figure of one program, as reports have it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SeriesReport {
+    /// What was measured: start-up, touching, programs.
+    pub group: &'static str,
+    /// The program, or what was asked of it.
+    pub subject: String,
+    /// Which of its figures.
+    pub measure: &'static str,
+    /// Samples without memtint; null where there are none.
+    pub native: Option<SideReport>,
+    /// Samples in color; null where there are none.
+    pub colored: Option<SideReport>,
+    /// Samples of a second native run; null where there are none.
+    pub control: Option<SideReport>,
+    /// Median of the ratios of all rounds, colored by native; null where a side is missing or native is 0.
+    pub ratio: Option<f64>,
+    /// Ends of its interval at 95 % confidence; null below three rounds.
+    pub ratio_95: Option<[f64; 2]>,
+    /// The smallest colored sample by the smallest native one; null where a side is missing or native is 0.
+    pub ratio_of_min: Option<f64>,
+    /// Median of the ratios of all rounds, control by native; null without a control.
+    pub control_ratio: Option<f64>,
+    /// Ends of its interval at 95 % confidence; null without a control, and below three rounds.
+    pub control_ratio_95: Option<[f64; 2]>,
+}
+
+/// The samples of one side of a series, with their middle and ends. The unit ends the names of the fields.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SideReport {
+    /// In milliseconds.
+    Milliseconds {
+        /// The middle.
+        median_ms: f64,
+        /// The smallest.
+        min_ms: f64,
+        /// The largest.
+        max_ms: f64,
+        /// All of them, in the order of rounds.
+        samples_ms: Vec<f64>,
+    },
+    /// In nanoseconds for each page.
+    NanosecondsPerPage {
+        /// The middle.
+        median_ns_per_page: f64,
+        /// The smallest.
+        min_ns_per_page: f64,
+        /// The largest.
+        max_ns_per_page: f64,
+        /// All of them, in the order of rounds.
+        samples_ns_per_page: Vec<f64>,
+    },
+    /// In microseconds for each request.
+    MicrosecondsPerRequest {
+        /// The middle.
+        median_us_per_request: f64,
+        /// The smallest.
+        min_us_per_request: f64,
+        /// The largest.
+        max_us_per_request: f64,
+        /// All of them, in the order of rounds.
+        samples_us_per_request: Vec<f64>,
+    },
+    /// In MiB.
+    Mebibytes {
+        /// The middle.
+        median_mib: f64,
+        /// The smallest.
+        min_mib: f64,
+        /// The largest.
+        max_mib: f64,
+        /// All of them, in the order of rounds.
+        samples_mib: Vec<f64>,
+    },
+    /// In pages for each page that is used.
+    PagesPerPage {
+        /// The middle.
+        median_pages_per_page: f64,
+        /// The smallest.
+        min_pages_per_page: f64,
+        /// The largest.
+        max_pages_per_page: f64,
+        /// All of them, in the order of rounds.
+        samples_pages_per_page: Vec<f64>,
+    },
+}
+
+impl SeriesReport {
+    /// Gives the unit of all samples; `None` where there are none.
+    pub fn unit(&self) -> Option<Unit> {
+        [&self.native, &self.colored, &self.control].into_iter().flatten().next().map(SideReport::unit)
+    }
+}
+
+impl SideReport {
+    /// Gives the unit of all samples.
+    pub fn unit(&self) -> Unit {
+        match self {
+            SideReport::Milliseconds { .. } => Unit::Milliseconds,
+            SideReport::NanosecondsPerPage { .. } => Unit::NanosecondsPerPage,
+            SideReport::MicrosecondsPerRequest { .. } => Unit::MicrosecondsPerRequest,
+            SideReport::Mebibytes { .. } => Unit::Mebibytes,
+            SideReport::PagesPerPage { .. } => Unit::PagesPerPage,
+        }
+    }
+
+    /// Gives the middle and the ends.
+    pub fn spread(&self) -> Spread {
+        let (&median, &min, &max) = match self {
+            SideReport::Milliseconds { median_ms: median, min_ms: min, max_ms: max, .. } => (median, min, max),
+            SideReport::NanosecondsPerPage {
+                median_ns_per_page: median,
+                min_ns_per_page: min,
+                max_ns_per_page: max,
+                ..
+            } => (median, min, max),
+            SideReport::MicrosecondsPerRequest {
+                median_us_per_request: median,
+                min_us_per_request: min,
+                max_us_per_request: max,
+                ..
+            } => (median, min, max),
+            SideReport::Mebibytes { median_mib: median, min_mib: min, max_mib: max, .. } => (median, min, max),
+            SideReport::PagesPerPage {
+                median_pages_per_page: median,
+                min_pages_per_page: min,
+                max_pages_per_page: max,
+                ..
+            } => (median, min, max),
+        };
+        Spread { median, min, max }
+    }
+
+    /// `None` when there are no samples.
+    fn of(samples: &[f64], unit: Unit) -> Option<SideReport> {
+        let Spread { median, min, max } = Spread::of(samples)?;
+        let samples = samples.to_vec();
+        Some(match unit {
+            Unit::Milliseconds => {
+                SideReport::Milliseconds { median_ms: median, min_ms: min, max_ms: max, samples_ms: samples }
+            }
+            Unit::NanosecondsPerPage => SideReport::NanosecondsPerPage {
+                median_ns_per_page: median,
+                min_ns_per_page: min,
+                max_ns_per_page: max,
+                samples_ns_per_page: samples,
+            },
+            Unit::MicrosecondsPerRequest => SideReport::MicrosecondsPerRequest {
+                median_us_per_request: median,
+                min_us_per_request: min,
+                max_us_per_request: max,
+                samples_us_per_request: samples,
+            },
+            Unit::Mebibytes => {
+                SideReport::Mebibytes { median_mib: median, min_mib: min, max_mib: max, samples_mib: samples }
+            }
+            Unit::PagesPerPage => SideReport::PagesPerPage {
+                median_pages_per_page: median,
+                min_pages_per_page: min,
+                max_pages_per_page: max,
+                samples_pages_per_page: samples,
+            },
+        })
+    }
 }
 
 /// Middle and ends of samples.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Spread {
     /// The middle.
     pub median: f64,
@@ -189,6 +335,11 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Gives both ends, as reports have them.
+    pub fn ends(self) -> [f64; 2] {
+        [self.low, self.high]
+    }
+
     /// Of the median of samples, by the percentile bootstrap (Efron and Tibshirani: An introduction to the bootstrap, 1993,
     /// chapter 13): medians of as many samples as there are, drawn with replacement. `None` below three samples.
     pub fn of_median(samples: &[f64]) -> Option<Interval> {
@@ -209,15 +360,54 @@ impl Interval {
     }
 }
 
+/// The runs of a round: those of one side, or of all sides at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum Runs {
+    /// Without memtint.
+    #[serde(rename = "native")]
+    Native,
+    /// Under `memtint run`.
+    #[serde(rename = "colored")]
+    Colored,
+    /// Without memtint once more.
+    #[serde(rename = "control")]
+    Control,
+    /// All sides at the same time.
+    #[serde(rename = "side by side")]
+    SideBySide,
+}
+
+impl Runs {
+    /// Gives their name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Runs::Native => Side::Native.name(),
+            Runs::Colored => Side::Colored.name(),
+            Runs::Control => Side::Control.name(),
+            Runs::SideBySide => "side by side",
+        }
+    }
+}
+
+impl From<Side> for Runs {
+    fn from(side: Side) -> Runs {
+        match side {
+            Side::Native => Runs::Native,
+            Side::Colored => Runs::Colored,
+            Side::Control => Runs::Control,
+        }
+    }
+}
+
 /// A run that gave no figures, or whose output was not that of the native run.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Mishap {
     /// What was measured: start-up, touching, programs.
     pub group: &'static str,
     /// The program, or what was asked of it.
     pub subject: String,
-    /// `native` or `colored`.
-    pub side: &'static str,
+    /// Its side, or all of them.
+    pub side: Runs,
     /// Why.
     pub reason: String,
 }
@@ -317,10 +507,11 @@ mod tests {
     fn fields_carry_their_unit_and_absence_is_null() {
         let mut results = Results::default();
         results.add("touch", "random", ("first touch", Unit::NanosecondsPerPage), Side::Colored, 2.0);
-        let json = results.series[0].to_json();
-        assert_eq!(json["colored"]["median_ns_per_page"], 2.0);
-        assert!(json["native"].is_null() && json["ratio"].is_null());
+        let json = |series: &Series| serde_json::to_value(series.report()).unwrap();
+        let first = json(&results.series[0]);
+        assert_eq!(first["colored"]["median_ns_per_page"], 2.0);
+        assert!(first["native"].is_null() && first["ratio"].is_null());
         results.add("touch", "random", ("first touch", Unit::NanosecondsPerPage), Side::Native, 4.0);
-        assert_eq!(results.series[0].to_json()["ratio"], 0.5);
+        assert_eq!(json(&results.series[0])["ratio"], 0.5);
     }
 }

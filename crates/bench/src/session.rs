@@ -8,10 +8,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use memtint_units::Pfn;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::child::{ChildError, Ended, Running, finish_entourage};
-use crate::series::{Mishap, Results, Side};
+use crate::series::{Mishap, Results, Runs, Side};
 use memtint_units::Random;
 
 /// How much is measured.
@@ -232,7 +233,7 @@ impl Session {
                 self.scramble(scramble_pages);
                 if let Err(trouble) = measure(self, side) {
                     failed[side as usize] += if trouble.hung { 2 } else { 1 };
-                    self.note_failure((group, subject), side.name(), trouble);
+                    self.note_failure((group, subject), side.into(), trouble);
                 }
             }
         }
@@ -252,7 +253,7 @@ impl Session {
             self.scramble(scramble_pages);
             if let Err(trouble) = measure(self) {
                 failed += if trouble.hung { 2 } else { 1 };
-                self.note_failure((group, subject), "side by side", trouble);
+                self.note_failure((group, subject), Runs::SideBySide, trouble);
             }
             if failed > 1 {
                 return;
@@ -260,8 +261,8 @@ impl Session {
         }
     }
 
-    fn note_failure(&mut self, (group, subject): (&'static str, &str), side: &'static str, trouble: Trouble) {
-        (self.tell)(&format!("{group} {subject} {side}: {}", trouble.reason));
+    fn note_failure(&mut self, (group, subject): (&'static str, &str), side: Runs, trouble: Trouble) {
+        (self.tell)(&format!("{group} {subject} {}: {}", side.name(), trouble.reason));
         self.results.failures.push(Mishap { group, subject: subject.to_owned(), side, reason: trouble.reason });
     }
 
@@ -296,7 +297,7 @@ impl Session {
 }
 
 /// What a program that scrambles the free lists prints.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ScrambleReport {
     /// Pages that were touched.
     pub pages: usize,

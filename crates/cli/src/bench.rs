@@ -1,29 +1,38 @@
 //! `memtint bench`: what coloring costs.
 
 mod frames;
-mod groups;
 mod guard;
 mod guard_live;
 mod probe;
-mod programs;
 mod report;
 mod sched;
 mod sim;
 mod touch;
 
-use memtint_bench::{Beside, Extent, Machine, Results, Session, WorkDirectory, adopt_orphans, own_time};
 use std::ffi::OsString;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use memtint_bench::Extent;
+use memtint_benchmarks::BenchmarkError;
+use memtint_benchmarks::run::{self, Asked, PoolColors};
 use memtint_map::{Palette, Selection};
 use memtint_units::IndexSet;
 
-use self::groups::PoolColors;
-use self::report::BenchReport;
 use crate::Ending;
 use crate::choice::{Choice, ChoiceArguments};
-use crate::output::{Failure, Format, done, done_json};
-use memtint_units::Random;
+use crate::output::{Failure, Format, JsonForm, done, done_json};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[
+    JsonForm::of::<memtint_benchmarks::run::RunReport>("bench-run"),
+    JsonForm::of::<memtint_benchmarks::frames::FramesReport>("bench-frames"),
+    JsonForm::of::<memtint_benchmarks::sim::SimReport>("bench-sim"),
+    JsonForm::of::<memtint_benchmarks::sched::SchedReport>("bench-sched"),
+    JsonForm::of::<memtint_benchmarks::guard::GuardReport>("bench-guard"),
+    JsonForm::of::<memtint_benchmarks::guard_live::GuardLiveReport>("bench-guard-live"),
+    JsonForm::of::<memtint_benchmarks::probe::ProbeReport>("bench-probe"),
+    JsonForm::of::<memtint_benchmarks::probe::ablation::AblationReport>("bench-probe-ablation"),
+];
 
 /// Arguments of `memtint bench`.
 #[derive(Debug, clap::Args)]
@@ -76,7 +85,7 @@ struct BenchRunArguments {
 }
 
 /// What can be measured by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Group {
     /// Programs that do nothing.
     Startup,
@@ -86,6 +95,40 @@ enum Group {
     Programs,
     /// Pool building for one, a quarter and all of the classes.
     Pool,
+}
+
+impl From<Group> for run::Group {
+    fn from(group: Group) -> run::Group {
+        match group {
+            Group::Startup => run::Group::Startup,
+            Group::Touch => run::Group::Touch,
+            Group::Programs => run::Group::Programs,
+            Group::Pool => run::Group::Pool,
+        }
+    }
+}
+
+/// Writes what is measured next to standard error.
+fn tell(line: &str) {
+    eprintln!("memtint: bench: {line}");
+}
+
+/// Names the verb where the message does not begin with what it is about.
+fn failed(verb: &'static str) -> impl Fn(BenchmarkError) -> Failure {
+    move |error| match error {
+        BenchmarkError::Platform(cause) => cause.into(),
+        BenchmarkError::Palette(cause) => cause.into(),
+        BenchmarkError::Dram(cause) => cause.into(),
+        BenchmarkError::Sim(cause) => cause.into(),
+        BenchmarkError::Regulator(cause) => cause.into(),
+        BenchmarkError::NoCpu
+        | BenchmarkError::Load { .. }
+        | BenchmarkError::RegulatorToKill { .. }
+        | BenchmarkError::NotReported => Failure::Sentence(error.to_string()),
+        BenchmarkError::File { path, done, cause } => Failure::File { path, done, cause },
+        BenchmarkError::Banks(cause) => Failure::Sentence(format!("{verb}: --banks: {cause}")),
+        other => Failure::Sentence(format!("{verb}: {other}")),
+    }
 }
 
 pub(crate) fn main(arguments: &BenchArguments, format: Format) -> Ending {
@@ -102,62 +145,33 @@ pub(crate) fn main(arguments: &BenchArguments, format: Format) -> Ending {
 }
 
 fn bench_run(arguments: &BenchRunArguments, format: Format) -> Ending {
-    let started = Instant::now();
-    let (choice, selection, colors) = resolve(&arguments.choice)?;
+    let (choice, selection, options) = resolve(&arguments.choice)?;
     arguments.choice.check_machine(choice.palette.platform())?;
     let matcher = selection.compile(&choice.palette)?;
-    let repeat = arguments.repeat.map_or(if arguments.quick { 3 } else { 7 }, usize::from);
-    let limit = Duration::from_secs(if arguments.quick { 15 } else { 60 });
-    let (machine, beside) = (Machine::read(), Beside::since_now());
-    let me =
-        std::env::current_exe().map_err(|error| Failure::Sentence(format!("bench: this program's file: {error}")))?;
-    adopt_orphans();
-    let share_of_frames = matcher.fraction();
-    let work = std::env::temp_dir().join(format!("memtint-bench-{}", std::process::id()));
-    let failed = |cause| Failure::File { path: work.clone(), done: "created", cause };
-    let mut session = Session {
-        me,
-        colors,
-        in_color: Box::new(move |frame| matcher.matches(frame)),
-        tell: |line| eprintln!("memtint: bench: {line}"),
-        extent: Extent { repeat, quick: arguments.quick, limit },
-        seed: arguments.seed,
-        work: WorkDirectory::new(work.clone()).map_err(failed)?,
-        random: Random::new(arguments.seed),
-        results: Results::default(),
-    };
-    let memory_as_found = groups::warm(&mut session, machine.memory_available_bytes.unwrap_or(u64::MAX));
-    let wanted = |group| arguments.only.is_empty() || arguments.only.contains(&group);
-    if wanted(Group::Startup) {
-        groups::startup(&mut session);
-    }
-    if wanted(Group::Touch) {
-        groups::touch(&mut session);
-    }
-    if wanted(Group::Programs) {
-        programs::programs(&mut session);
-    }
-    if wanted(Group::Pool) {
-        let choices = pool_colors(&arguments.choice, &choice.palette, &session.colors);
-        groups::pool(&mut session, &choices);
-    }
-    let report = BenchReport {
-        machine,
+    let quick = arguments.quick;
+    let asked = Asked {
+        me: std::env::current_exe()
+            .map_err(|error| Failure::Sentence(format!("bench: this program's file: {error}")))?,
         platform: choice.palette.platform().id().to_owned(),
         granule_bytes: choice.palette.granule().bytes(),
         colors: label(&selection),
-        share_of_frames,
+        pools: pool_colors(&arguments.choice, &choice.palette, &options),
+        options,
+        share_of_frames: matcher.fraction(),
+        in_color: Box::new(move |frame| matcher.matches(frame)),
+        only: arguments.only.iter().copied().map(run::Group::from).collect(),
+        extent: Extent {
+            repeat: arguments.repeat.map_or(if quick { 3 } else { 7 }, usize::from),
+            quick,
+            limit: Duration::from_secs(if quick { 15 } else { 60 }),
+        },
         seed: arguments.seed,
-        repeat,
-        quick: arguments.quick,
-        duration_s: started.elapsed().as_secs_f64(),
-        memory_as_found,
-        disturbance: beside.until_now(own_time()),
-        results: &session.results,
+        work: std::env::temp_dir().join(format!("memtint-bench-{}", std::process::id())),
     };
+    let report = run::measure(asked, tell).map_err(failed("bench run"))?;
     match format {
-        Format::Text => done(&report.to_text()),
-        Format::Json => done_json(&report.to_json()),
+        Format::Text => done(&report::text(&report)),
+        Format::Json => done_json(&report),
     }
 }
 

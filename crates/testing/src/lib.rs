@@ -1,9 +1,14 @@
 //! What the tests of all crates share. A development dependency only: no program contains it.
 //!
 //! A test that cannot run here calls [`skip`] and returns. A live test, one that reads frame numbers or times memory, holds
-//! [`alone`] while it runs. A test of minutes runs when something that it depends on has changed ([`due`]).
+//! [`alone`] while it runs. A test of minutes runs when something that it depends on has changed ([`due`]). What is
+//! printed as JSON is held against its [`StrictSchema`].
 
 #![forbid(unsafe_code)]
+
+mod schema;
+
+pub use schema::StrictSchema;
 
 use std::collections::BTreeMap;
 use std::fs::File;

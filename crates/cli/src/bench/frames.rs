@@ -1,27 +1,13 @@
 //! `memtint bench frames`: what a page costs in each page-frame allocator, beside PALLOC's Table I.
-//!
-//! One run of an allocator takes the largest size page by page; a smaller size is the beginning of that run, because equal calls
-//! give equal frames. Average times come from runs in which the clock is read at the ends of sizes only. Single pages are timed
-//! in runs of their own, and of each page the least of all repeats counts: its work is the same each time, and what comes on
-//! top is the machine's. Steps are counted in the same runs and are exact.
 
-mod report;
+use std::fmt::Write as _;
 
-use memtint_bench::{Beside, Machine, own_time};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use memtint_benchmarks::frames::{self, Asked, FramesReport, PublishedRow, SizeRow, State, System, SystemRow};
+use memtint_units::IndexList;
 
-use memtint_frames::{
-    Bpm, Buddy, Caller, Camc, Form, FrameAllocator, FrameError, FrameRange, Hybrid, MemIds, Memory, Palloc, PerCpu,
-    Pick, Policy, Profile, Steps, TintMalloc, Tinted, ZoneKind,
-};
-use memtint_map::{Granule, Palette, Platform};
-use memtint_units::{IndexList, IndexSet, Pfn};
-
-use self::report::FramesReport;
+use super::{failed, tell};
 use crate::Ending;
-use crate::output::{Failure, Format, done, done_json};
-use memtint_units::Random;
+use crate::output::{Format, done, done_json, table};
 
 /// Arguments of `memtint bench frames`.
 #[derive(Debug, clap::Args)]
@@ -45,311 +31,142 @@ pub(super) struct FramesArguments {
     seed: u64,
 }
 
-/// How memory is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// All free, in the largest blocks.
-    Fresh,
-    /// Filled, and 60 % of the frames freed in random order.
-    Fragmented,
-    /// The same frames freed, the task's own colors before all others: whoever searches lists comes by the others first.
-    Adverse,
-}
-
-impl State {
-    const EVERY: [State; 3] = [State::Fresh, State::Fragmented, State::Adverse];
-
-    fn name(self) -> &'static str {
-        match self {
-            State::Fresh => "fresh",
-            State::Fragmented => "fragmented",
-            State::Adverse => "adverse",
-        }
-    }
-}
-
-/// The systems, the baseline first.
-const SYSTEMS: [&str; 7] = ["buddy", "palloc", "bpm", "camc", "tintmalloc", "hybrid", "tinted"];
-
-/// The user whose tasks CAMC does not color.
-const PLAIN_USER: u32 = 1000;
-
-/// Parts of 100 that the fragmented state frees.
-const FREED_PERCENT: usize = 60;
-
-/// Pages of the smallest size, 1 MiB.
-const PAGES_PER_MIB: usize = 256;
-
-/// What all runs have in common.
-struct Setting {
-    memory: Arc<Memory>,
-    policy: Policy,
-    /// Ends of the sizes, in pages, ascending.
-    sizes: Vec<usize>,
-    /// The frames that the fragmented state frees, in its order.
-    scattered: Vec<Pfn>,
-    /// The same in the order of the adverse state.
-    own_first: Vec<Pfn>,
-    /// What reading the clock costs.
-    clock_ns: u64,
-    /// What it took to color every frame.
-    color_ms: f64,
-}
-
-/// What was measured of one system in one state.
-#[derive(Clone, Debug, Default)]
-struct Figures {
-    /// For each size, one sample for each repeat.
-    average_ns: Vec<Vec<f64>>,
-    /// For each page, the least of all repeats.
-    page_ns: Vec<u32>,
-    /// For each size, the most that any page took in any repeat.
-    max_any_ns: Vec<u32>,
-    page_steps: Vec<u32>,
-    /// One sample for each repeat.
-    free_ns: Vec<f64>,
-    free_steps: f64,
-    build_ms: Vec<f64>,
-    out_of_color: u64,
-}
-
-/// All figures, by system and state.
-struct Results(Vec<(&'static str, State, Figures)>);
-
-impl Results {
-    fn of(&mut self, system: &'static str, state: State) -> &mut Figures {
-        let place = self.0.iter().position(|&(name, of, _)| name == system && of == state);
-        let place = place.unwrap_or_else(|| {
-            self.0.push((system, state, Figures::default()));
-            self.0.len() - 1
-        });
-        &mut self.0[place].2
-    }
-}
+/// What a table shows of a row.
+type Cell = fn(&SizeRow) -> String;
 
 pub(super) fn bench_frames(arguments: &FramesArguments, format: Format) -> Ending {
-    let started = Instant::now();
-    let (machine, beside) = (Machine::read(), Beside::since_now());
-    let platform = Platform::load(&arguments.platform)?;
-    let palette = Palette::new(&platform, Granule::PAGE)?;
-    let mut random = Random::new(arguments.seed);
-    let setting = Setting::new(&palette, arguments, &mut random)?;
-    let mut results = Results(Vec::new());
-    let mut skipped = Vec::new();
-    let mut systems: Vec<&'static str> = SYSTEMS.to_vec();
-    systems.retain(|system| match make(system, &setting.memory) {
-        Ok(_) => true,
-        Err(error) => {
-            skipped.push(error.to_string());
-            false
-        }
-    });
-    for state in State::EVERY {
-        for &system in &systems {
-            results.of(system, state);
-        }
-    }
-    for round in 1..=arguments.repeat {
-        eprintln!("memtint: bench: frames {round}/{}", arguments.repeat);
-        let mut runs: Vec<(&'static str, State)> =
-            systems.iter().flat_map(|&system| State::EVERY.map(|state| (system, state))).collect();
-        random.shuffle(&mut runs);
-        for (system, state) in runs {
-            let figures = results.of(system, state);
-            whole_sizes(&setting, system, state, figures, &mut random)?;
-            single_pages(&setting, system, state, figures)?;
-        }
-    }
-    let report = FramesReport {
-        machine,
-        platform: platform.id().to_owned(),
-        banks: setting.policy.banks.as_ref().map(ToString::to_string).unwrap_or_default(),
-        bank_classes: palette.bank_classes(),
-        memory_frames: setting.memory.frames(),
-        seed: arguments.seed,
+    let asked = Asked {
+        platform: arguments.platform.clone(),
+        banks: arguments.banks.clone(),
         repeat: arguments.repeat,
         quick: arguments.quick,
-        duration_s: started.elapsed().as_secs_f64(),
-        disturbance: beside.until_now(own_time()),
-        setting: &setting,
-        systems: &systems,
-        results: &mut results,
-        skipped,
+        seed: arguments.seed,
     };
+    let report = frames::measure(&asked, tell).map_err(failed("bench frames"))?;
     match format {
-        Format::Text => done(&report.to_text()),
-        Format::Json => done_json(&report.to_json()),
+        Format::Text => done(&text(&report)),
+        Format::Json => done_json(&report),
     }
 }
 
-impl Setting {
-    fn new(palette: &Palette, arguments: &FramesArguments, random: &mut Random) -> Result<Setting, Failure> {
-        let refused = |error: FrameError| Failure::Sentence(format!("bench frames: {error}"));
-        let started = Instant::now();
-        let memory = memory_of(palette, arguments.quick).map_err(refused)?;
-        let color_ms = started.elapsed().as_secs_f64() * 1e3;
-        let classes = palette.bank_classes();
-        let banks = match &arguments.banks {
-            Some(list) => list.resolve(classes),
-            None => IndexSet::from_indices(0..classes.div_ceil(4), classes),
-        };
-        let policy =
-            Policy::banks(banks.map_err(|error| Failure::Sentence(format!("bench frames: --banks: {error}")))?);
-        // What is left of the color in the fragmented state, less a twentieth for the luck of the draw.
-        let room = memory.frames_in_color(&policy).map_err(refused)? as usize * FREED_PERCENT / 100 * 19 / 20;
-        let largest = if arguments.quick { 8 } else { 512 };
-        let mib = std::iter::successors(Some(1), |size| Some(size * 2)).take_while(|&size| size <= largest);
-        let sizes: Vec<usize> = mib.map(|size| size * PAGES_PER_MIB).filter(|&pages| pages <= room).collect();
-        if sizes.is_empty() {
-            let found = format!("bench frames: the colors hold {room} pages in the fragmented state, needed are 256");
-            return Err(Failure::Sentence(found));
+fn text(report: &FramesReport) -> String {
+    let mut text = head(report);
+    for state in State::EVERY {
+        let name = state.name();
+        let tables: [(String, bool, Cell); 5] = [
+            (format!("{name}: average ns/page, median of repeats"), true, |row| {
+                format!("{:.0}", row.average_ns_median)
+            }),
+            (format!("{name}: 99.9th percentile, ns/page"), false, |row| row.p999_ns.to_string()),
+            (format!("{name}: maximum, ns/page"), true, |row| row.max_ns.to_string()),
+            (format!("{name}: average steps/page"), false, |row| format!("{:.1}", row.steps_average)),
+            (format!("{name}: maximum, steps/page"), false, |row| row.steps_max.to_string()),
+        ];
+        for (place, (title, beside, cell)) in tables.into_iter().enumerate() {
+            let published: fn(&PublishedRow) -> (u32, u32) = match (beside && state == State::Fresh, place) {
+                (false, _) => |_| (0, 0),
+                (true, 0) => |row| (row.palloc_average_ns, row.buddy_average_ns),
+                (true, _) => |row| (row.palloc_max_ns, row.buddy_max_ns),
+            };
+            let _ = write!(text, "\n{title}\n{}", by_size(report, state, cell, published));
         }
-        let mut scattered = every_frame(&memory).map_err(refused)?;
-        random.shuffle(&mut scattered);
-        scattered.truncate(scattered.len() * FREED_PERCENT / 100);
-        let mine = |pfn: &Pfn| memory.color(*pfn).is_some_and(|color| policy.allows(color));
-        let (mut own_first, others): (Vec<Pfn>, Vec<Pfn>) = scattered.iter().copied().partition(mine);
-        own_first.extend(others);
-        Ok(Setting { memory, policy, sizes, scattered, own_first, clock_ns: clock_ns(), color_ms })
+        let _ = write!(text, "\n{name}: at the largest size\n{}", summary(report, state));
     }
-
-    fn pages(&self) -> usize {
-        *self.sizes.last().expect("there is a size")
+    for skipped in &report.skipped {
+        let _ = writeln!(text, "\nnot measured: {skipped}");
     }
+    text
+}
 
-    /// An allocator in a state, and who will ask it.
-    fn prepare(&self, system: &str, state: State) -> Result<(Box<dyn FrameAllocator>, Caller, Duration), Failure> {
-        let refused = |error: FrameError| Failure::Sentence(format!("bench frames: {system}: {error}"));
-        let started = Instant::now();
-        let mut frames = make(system, &self.memory).map_err(refused)?;
-        let build = started.elapsed();
-        let freed = match state {
-            State::Fresh => None,
-            State::Fragmented => Some(&self.scattered),
-            State::Adverse => Some(&self.own_first),
-        };
-        if let Some(freed) = freed {
-            let plain = frames.enter(&Profile { user: PLAIN_USER, ..Profile::default() }).map_err(refused)?;
-            let caller = Caller { task: plain, cpu: 0 };
-            while frames.allocate(caller).is_ok() {}
-            for &pfn in freed {
-                frames.free(caller, pfn).map_err(refused)?;
-            }
-            frames.flush();
-            frames.leave(plain).map_err(refused)?;
+fn head(report: &FramesReport) -> String {
+    let unknown = || "unknown".to_owned();
+    let machine = &report.machine;
+    let guest = if machine.virtual_machine { ", in a virtual machine" } else { "" };
+    let others = report.disturbance.map_or_else(unknown, |beside| {
+        format!("{:.0} % others, {:.0} % stolen", beside.other_programs_share * 100.0, beside.stolen_share * 100.0)
+    });
+    format!(
+        "machine    {}, {} cores{guest}, kernel {}, load {}, {others}\n\
+         memory     {} ({} frames, colored in {:.0} ms), bank classes {} of {}\n\
+         runs       {} of each, interleaved, seed {}, {:.0} s\n\
+         average    whole sizes, the clock read at their ends\n\
+         pages      least of {} runs for each page, {} ns of the clock subtracted\n\
+         steps      list heads or bitmap words looked at, frames put on or taken off lists, splits, merges\n\
+         fragmented memory filled, {} % of its frames freed in random order\n\
+         adverse    the same frames freed, the task's colors before all others: searches come by the others first\n\
+         camc       chooses colors by itself, the least used first, and so is not met by the adverse state\n\
+         *          published: {}\n\
+         simulated  data structures alone, in user space: no locks, no page clearing, no interrupts\n",
+        machine.cpu.clone().unwrap_or_else(unknown),
+        machine.cores,
+        machine.kernel.clone().unwrap_or_else(unknown),
+        machine.load_average.map_or_else(unknown, |load| load.to_string()),
+        report.platform,
+        report.memory_frames,
+        report.memory_color_ms,
+        report.banks,
+        report.bank_classes,
+        report.repeat,
+        report.seed,
+        report.duration_s,
+        report.repeat,
+        report.clock_ns_subtracted,
+        report.freed_percent_of_fragmented_state,
+        report.published.source,
+    )
+}
+
+/// The systems in one state, in their order.
+fn systems(report: &FramesReport, state: State) -> impl Iterator<Item = &SystemRow> {
+    report.systems.iter().filter(move |row| row.state == state)
+}
+
+/// The sizes of one system in one state, ascending.
+fn sizes(report: &FramesReport, system: System, state: State) -> impl Iterator<Item = &SizeRow> {
+    report.rows.iter().filter(move |row| row.system == system && row.state == state)
+}
+
+/// One line for each size, one column for each system, and published columns where they are not zero.
+fn by_size(report: &FramesReport, state: State, cell: Cell, beside: impl Fn(&PublishedRow) -> (u32, u32)) -> String {
+    let published = &report.published.rows;
+    let shown = published.iter().any(|row| beside(row) != (0, 0));
+    let mut heads = vec!["MiB"];
+    heads.extend(systems(report, state).map(|row| row.system.name()));
+    if shown {
+        heads.extend(["palloc*", "buddy*"]);
+    }
+    let line = |size: &SizeRow| {
+        let mib = size.size_mib;
+        let of = report.rows.iter().filter(|row| row.state == state && row.size_mib == mib);
+        let mut cells = vec![mib.to_string()];
+        cells.extend(of.map(cell));
+        if shown {
+            let (palloc, buddy) = published.iter().find(|row| row.size_mib == mib).map_or((0, 0), &beside);
+            cells.extend([palloc.to_string(), buddy.to_string()]);
         }
-        // The buddy allocator is asked without colors, as in Table I.
-        let policy = if system == "buddy" { Policy::any() } else { self.policy.clone() };
-        let profile = Profile { policy, path: "/colored".to_owned(), ..Profile::default() };
-        let task = frames.enter(&profile).map_err(refused)?;
-        Ok((frames, Caller { task, cpu: 0 }, build))
-    }
+        cells
+    };
+    let lines: Vec<Vec<String>> = sizes(report, System::Buddy, state).map(line).collect();
+    table(&heads, &(0..heads.len()).collect::<Vec<_>>(), &lines)
 }
 
-/// One run with the clock read at the ends of sizes, then everything freed in random order.
-fn whole_sizes(
-    setting: &Setting,
-    system: &str,
-    state: State,
-    figures: &mut Figures,
-    random: &mut Random,
-) -> Result<(), Failure> {
-    let refused = |error: FrameError| Failure::Sentence(format!("bench frames: {system}: {error}"));
-    let (mut frames, caller, build) = setting.prepare(system, state)?;
-    let mut held = vec![Pfn(0); setting.pages()];
-    let mut ends = Vec::with_capacity(setting.sizes.len());
-    let mut from = 0;
-    let started = Instant::now();
-    for &end in &setting.sizes {
-        for place in &mut held[from..end] {
-            *place = frames.allocate(caller).map_err(refused)?;
-        }
-        ends.push(started.elapsed());
-        from = end;
-    }
-    figures.average_ns.resize(setting.sizes.len(), Vec::new());
-    for ((samples, end), &pages) in figures.average_ns.iter_mut().zip(ends).zip(&setting.sizes) {
-        samples.push(end.as_nanos() as f64 / pages as f64);
-    }
-    figures.out_of_color += frames.usage(caller.task).map_err(refused)?.out_of_color;
-    figures.build_ms.push(build.as_secs_f64() * 1e3);
-    random.shuffle(&mut held);
-    let (before, started) = (frames.steps(), Instant::now());
-    for &pfn in &held {
-        frames.free(caller, pfn).map_err(refused)?;
-    }
-    figures.free_ns.push(started.elapsed().as_nanos() as f64 / held.len() as f64);
-    figures.free_steps = frames.steps().since(&before).total() as f64 / held.len() as f64;
-    Ok(())
-}
-
-/// One run with every page timed, and its steps counted.
-fn single_pages(setting: &Setting, system: &str, state: State, figures: &mut Figures) -> Result<(), Failure> {
-    let (mut frames, caller, _) = setting.prepare(system, state)?;
-    let pages = setting.pages();
-    figures.page_ns.resize(pages, u32::MAX);
-    figures.page_steps.resize(pages, 0);
-    let mut now = vec![0u32; pages];
-    let mut before: Steps = frames.steps();
-    for (place, steps) in now.iter_mut().zip(&mut figures.page_steps) {
-        let started = Instant::now();
-        let found = frames.allocate(caller);
-        let took = started.elapsed().as_nanos() as u64;
-        found.map_err(|error| Failure::Sentence(format!("bench frames: {system}: {error}")))?;
-        *place = u32::try_from(took.saturating_sub(setting.clock_ns)).unwrap_or(u32::MAX);
-        let after = frames.steps();
-        *steps = after.since(&before).total() as u32;
-        before = after;
-    }
-    for (least, &now) in figures.page_ns.iter_mut().zip(&now) {
-        *least = now.min(*least);
-    }
-    figures.max_any_ns.resize(setting.sizes.len(), 0);
-    for (most, &end) in figures.max_any_ns.iter_mut().zip(&setting.sizes) {
-        *most = now[..end].iter().copied().max().unwrap_or(0).max(*most);
-    }
-    Ok(())
-}
-
-fn make(system: &str, memory: &Arc<Memory>) -> Result<Box<dyn FrameAllocator>, FrameError> {
-    let lists = Some(PerCpu::LINUX_3_6);
-    Ok(match system {
-        "palloc" => Box::new(Palloc::new(memory, lists, Pick::InTurn)),
-        "bpm" => Box::new(Bpm::new(memory)?),
-        "camc" => {
-            let mut camc = Camc::new(memory, lists, Form::Corrected);
-            camc.register_user(0);
-            camc.add_pattern("*");
-            Box::new(camc)
-        }
-        "tintmalloc" => Box::new(TintMalloc::new(memory, MemIds::dense(memory), Form::Corrected)?),
-        "hybrid" => Box::new(Hybrid::new(memory, lists)),
-        "tinted" => Box::new(Tinted::new(memory)),
-        _ => Box::new(Buddy::new(memory, lists)),
-    })
-}
-
-/// The platform's memory, or its first 64 MiB in one zone.
-fn memory_of(palette: &Palette, quick: bool) -> Result<Arc<Memory>, FrameError> {
-    let node = |pfn: Pfn| palette.color_of_frame(pfn).map_or(0, |color| color.node);
-    let first = palette.platform().regions().first().filter(|_| quick);
-    let Some(first) = first else { return Memory::of_palette(palette, &[0]) };
-    let start = first.base.pfn();
-    let end = start.offset(1 << 14).min(first.end().pfn());
-    Memory::new(&[FrameRange { zone: ZoneKind::Normal, node: node(start), start, end }], &[node(start)], palette)
-}
-
-fn every_frame(memory: &Arc<Memory>) -> Result<Vec<Pfn>, FrameError> {
-    let mut frames = Buddy::new(memory, None);
-    let task = frames.enter(&Profile::default())?;
-    let mut every: Vec<Pfn> = std::iter::from_fn(|| frames.allocate(Caller { task, cpu: 0 }).ok()).collect();
-    every.sort_unstable();
-    Ok(every)
-}
-
-/// The median of what passes between two readings.
-fn clock_ns() -> u64 {
-    let mut samples: Vec<u64> = (0..10_001).map(|_| Instant::now().elapsed().as_nanos() as u64).collect();
-    samples.sort_unstable();
-    samples[samples.len() / 2]
+fn summary(report: &FramesReport, state: State) -> String {
+    let heads =
+        ["system", "ns/page", "spread", "x buddy", "spread", "worst of any run", "free ns", "free steps", "build ms"];
+    let line = |figures: &SystemRow| {
+        let row = sizes(report, figures.system, state).last()?;
+        Some(vec![
+            figures.system.name().to_owned(),
+            format!("{:.1}", row.average_ns_median),
+            format!("{:.1}..{:.1}", row.average_ns_min, row.average_ns_max),
+            format!("{:.2}", row.ratio_to_buddy_median),
+            format!("{:.2}..{:.2}", row.ratio_to_buddy_min, row.ratio_to_buddy_max),
+            row.max_of_any_repeat_ns.to_string(),
+            format!("{:.1}", figures.free_ns_median),
+            format!("{:.1}", figures.free_steps_average),
+            format!("{:.1}", figures.build_ms_median),
+        ])
+    };
+    let lines: Vec<Vec<String>> = systems(report, state).filter_map(line).collect();
+    table(&heads, &[1, 2, 3, 4, 5, 6, 7, 8], &lines)
 }

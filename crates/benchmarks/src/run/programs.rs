@@ -1,9 +1,5 @@
 //! Five real programs: whole runs, their steady part, their memory, and whether they say the same.
 
-use memtint_bench::{
-    Ended, Finished, Job, Mark, Measured, Running, Session, Side, Stretch, Trouble, Unit, finish, line_up, race,
-    take_turns,
-};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -13,12 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::groups::{PEAK, add_times, scramble_pages};
+use memtint_bench::{
+    Ended, Finished, Job, Mark, Measured, Running, Session, Side, Stretch, Trouble, Unit, finish, line_up, race,
+    take_turns,
+};
 use memtint_units::Random;
+
+use super::groups::{PEAK, add_times, scramble_pages};
 
 const GROUP: &str = "programs";
 /// Name of the series that the first target speaks of.
-pub(super) const STEADY: &str = "steady part";
+pub const STEADY: &str = "steady part";
 /// Of it, time on a processor.
 pub(super) const STEADY_CPU: &str = "steady part, program's CPU";
 /// Lines between which programs that can be told to say them are steady.

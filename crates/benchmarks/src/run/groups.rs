@@ -1,11 +1,14 @@
 //! Start-up, faults and pool building.
 
-use memtint_bench::{Ended, Job, Measured, Session, Side, Spread, Trouble, Unit};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use super::touch::{Pass, TouchReport};
+use memtint_bench::{Ended, Job, Measured, Session, Side, Spread, Trouble, Unit};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::touch::{Pass, TouchReport};
 
 const PAGE: u64 = 4096;
 /// Largest resident set. That of a colored program is never below that of `memtint run` itself, which the kernel counts
@@ -21,20 +24,21 @@ pub(super) fn scramble_pages(quick: bool) -> usize {
 }
 
 /// Memory as it is found when the bench starts.
-#[derive(Debug, Default, serde::Serialize)]
-pub(super) struct MemoryAsFound {
-    pub(super) touched_pages: usize,
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct MemoryAsFound {
+    /// Pages that were touched, natively.
+    pub touched_pages: usize,
     /// First touch of each page.
-    pub(super) first_touch_ns_per_page: f64,
+    pub first_touch_ns_per_page: f64,
     /// After it was unmapped and mapped again at once.
-    pub(super) second_touch_ns_per_page: f64,
+    pub second_touch_ns_per_page: f64,
 }
 
 /// Touches memory twice, natively: what it costs when it has lain unused and when it has just been used.
 pub(super) fn warm(session: &mut Session, available_bytes: u64) -> Option<MemoryAsFound> {
     let most = if session.extent.quick { 1 << 16 } else { 1 << 19 };
     let pages = usize::try_from(available_bytes / PAGE / 2).unwrap_or(most).clamp(1, most);
-    eprintln!("memtint: bench: touching {} MiB to see what memory costs here", pages >> 8);
+    (session.tell)(&format!("touching {} MiB to see what memory costs here", pages >> 8));
     let job = touch_job(session, &["--pattern", "sequential", "--passes", "2"], pages);
     let report = touch_report(&session.run(&job, Side::Native).ok()?).ok()?;
     let cost = |pass: &Pass| pass.touch_ns as f64 / pages as f64;
@@ -154,11 +158,12 @@ fn prefault(session: &mut Session, pages: usize) {
 }
 
 /// Colors to build a pool of.
-pub(super) struct PoolColors {
+#[derive(Clone, Debug)]
+pub struct PoolColors {
     /// In words.
-    pub(super) subject: String,
+    pub subject: String,
     /// Options of `memtint run`.
-    pub(super) options: Vec<OsString>,
+    pub options: Vec<OsString>,
 }
 
 /// Cost of building pools.

@@ -4,17 +4,17 @@
 //! rows have it, but for the time that refresh takes; what it does meanwhile is so many reads of memory, evenly spread, each of which
 //! misses the caches and opens a row.
 
-use memtint_bench::Spread;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use memtint_bench::{Spread, cpu_seconds};
 use memtint_sched::TaskSet;
-use memtint_sim::Scenario;
+use memtint_sim::{Scenario, SimError};
 use memtint_units::Picoseconds;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::cpu_seconds;
-use crate::output::{Failure, table};
+use crate::words::words;
 
 /// Reads of a job.
 const REFERENCES: [u64; 2] = [1, 4];
@@ -26,9 +26,42 @@ const TARGET_JOBS_PER_CPU_SECOND: f64 = 1e6;
 const MEGAHERTZ: u64 = 3000;
 const READ_CYCLES: u64 = 150;
 
+words! {
+    /// How the simulated machine schedules.
+    Scheduling {
+        /// By fixed priorities, the shortest period first.
+        FixedPriority = "fixed-priority",
+        /// The earliest deadline first.
+        Edf = "edf",
+    }
+}
+
+/// Simulations of one kind.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SimulatedRow {
+    /// How the simulated machine schedules.
+    pub scheduling: Scheduling,
+    /// Reads of memory of a job.
+    pub reads_per_job: u64,
+    /// Task sets that are simulated.
+    pub sets: usize,
+    /// Simulated time of each, in nanoseconds.
+    pub simulated_ns: u64,
+    /// Jobs of all sets.
+    pub jobs: u64,
+    /// Jobs that ended after their deadlines.
+    pub deadline_misses: u64,
+    /// Jobs for each second of processor time, over all runs; making the machines is not counted.
+    pub jobs_per_cpu_second: Spread,
+    /// What the median is to be at least.
+    pub target_jobs_per_cpu_second: f64,
+    /// Whether it is.
+    pub target_met: bool,
+}
+
 /// Simulations of one kind.
 pub(super) struct Simulated {
-    scheduling: &'static str,
+    scheduling: Scheduling,
     references: u64,
     scenarios: Vec<Scenario>,
     jobs: u64,
@@ -37,27 +70,28 @@ pub(super) struct Simulated {
 }
 
 /// Makes them, of some of the sets.
-pub(super) fn machines(sets: &[TaskSet]) -> Result<Vec<Simulated>, Failure> {
+pub(super) fn machines(sets: &[TaskSet]) -> Result<Vec<Simulated>, SimError> {
     let mut all = Vec::new();
-    for scheduling in ["fixed-priority", "edf"] {
+    for scheduling in [Scheduling::FixedPriority, Scheduling::Edf] {
         for references in REFERENCES {
             let scenario =
                 |set: &TaskSet| Scenario::parse(&scenario(set, scheduling, references), "bench sched", Path::new(""));
-            let scenarios = sets.iter().take(SETS).map(scenario).collect::<Result<_, memtint_sim::SimError>>()?;
+            let scenarios = sets.iter().take(SETS).map(scenario).collect::<Result<_, _>>()?;
             all.push(Simulated { scheduling, references, scenarios, jobs: 0, misses: 0, rates: Vec::new() });
         }
     }
     Ok(all)
 }
 
-fn scenario(set: &TaskSet, scheduling: &str, references: u64) -> String {
+fn scenario(set: &TaskSet, scheduling: Scheduling, references: u64) -> String {
     let mut text = format!(
         "schema = 1\nplatform = \"ramses-sandy-1ch1d1r\"\ndevice = \"ddr3-1600\"\nduration = \"{} ps\"\n\
          [cores]\ncount = 1\nmhz = {MEGAHERTZ}\nwidth = 1\nwindow = 0\n\
          [caches]\nlatency_cycles = [4, 14, 40, 60, 60]\nl1 = {{ size = \"128\", ways = 1 }}\n\
          llc = {{ size = \"128\", ways = 1 }}\n[controller]\npage = \"closed\"\n\
-         [system]\nfault = \"0 ns\"\nscheduling = \"{scheduling}\"\n",
-        DURATION.0
+         [system]\nfault = \"0 ns\"\nscheduling = \"{}\"\n",
+        DURATION.0,
+        scheduling.name()
     );
     let mut by_period: Vec<usize> = (0..set.tasks().len()).collect();
     by_period.sort_by_key(|&task| set.tasks()[task].period());
@@ -78,7 +112,7 @@ fn scenario(set: &TaskSet, scheduling: &str, references: u64) -> String {
 
 impl Simulated {
     /// Simulates them once; making the machines is not counted.
-    pub(super) fn measure(&mut self) -> Result<(), Failure> {
+    pub(super) fn measure(&mut self) -> Result<(), SimError> {
         let (mut jobs, mut misses, mut seconds) = (0, 0, 0.0);
         for scenario in &self.scenarios {
             let mut machine = scenario.machine()?;
@@ -95,40 +129,18 @@ impl Simulated {
         Ok(())
     }
 
-    fn spread(&self) -> Spread {
-        Spread::of(&self.rates).expect("each kind is measured at least once")
+    pub(super) fn row(&self) -> SimulatedRow {
+        let rate = Spread::of(&self.rates).expect("each kind is measured at least once");
+        SimulatedRow {
+            scheduling: self.scheduling,
+            reads_per_job: self.references,
+            sets: self.scenarios.len(),
+            simulated_ns: DURATION.0 / 1000,
+            jobs: self.jobs,
+            deadline_misses: self.misses,
+            jobs_per_cpu_second: rate,
+            target_jobs_per_cpu_second: TARGET_JOBS_PER_CPU_SECOND,
+            target_met: rate.median >= TARGET_JOBS_PER_CPU_SECOND,
+        }
     }
-
-    pub(super) fn met(&self) -> bool {
-        self.spread().median >= TARGET_JOBS_PER_CPU_SECOND
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        let spread = self.spread();
-        json!({
-            "scheduling": self.scheduling,
-            "reads_per_job": self.references,
-            "sets": self.scenarios.len(),
-            "simulated_ns": DURATION.0 / 1000,
-            "jobs": self.jobs,
-            "deadline_misses": self.misses,
-            "jobs_per_cpu_second": {"median": spread.median, "min": spread.min, "max": spread.max},
-            "target_jobs_per_cpu_second": TARGET_JOBS_PER_CPU_SECOND,
-            "target_met": self.met(),
-        })
-    }
-}
-
-/// What is told of them.
-pub(super) fn text(all: &[Simulated]) -> String {
-    let row = |one: &Simulated| {
-        let spread = one.spread();
-        let rate = |value: f64| format!("{value:.0}");
-        let mut cells = vec![one.scheduling.to_owned(), one.references.to_string(), one.jobs.to_string()];
-        cells.extend([spread.median, spread.min, spread.max, TARGET_JOBS_PER_CPU_SECOND].map(rate));
-        cells.push(if one.met() { "met" } else { "not met" }.to_owned());
-        cells
-    };
-    let heads = ["simulated machine", "reads a job", "jobs", "jobs a second", "least", "most", "target", ""];
-    table(&heads, &[1, 2, 3, 4, 5, 6], &all.iter().map(row).collect::<Vec<_>>())
 }

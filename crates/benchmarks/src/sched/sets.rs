@@ -1,9 +1,7 @@
 //! Random task sets, by integers alone.
 
 use memtint_sched::{TaskSet, TaskSpec};
-use memtint_units::Picoseconds;
-
-use memtint_units::Random;
+use memtint_units::{Picoseconds, Random};
 
 /// Periods are in this range, in whole nanoseconds.
 pub(super) const PERIOD_MIN_NS: u64 = 10_000;
