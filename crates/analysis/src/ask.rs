@@ -1,6 +1,8 @@
 //! One question, and the way to its answer.
 
 use memtint_sched::{AnalysisLimits, Form, Interference, Refresh};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::error::AnalysisError;
 use crate::report::{Answer, Report};
@@ -11,13 +13,17 @@ use crate::{cyclic, priority, servers};
 pub const WITNESS_JOBS_MAX: u64 = 10_000;
 
 /// Which job goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
     /// Rate monotonic: the shorter period.
+    #[serde(rename = "rm")]
     RateMonotonic,
     /// Deadline monotonic: the shorter relative deadline.
+    #[serde(rename = "dm")]
     DeadlineMonotonic,
     /// Fixed priorities as given, 1 the highest.
+    #[serde(rename = "fp")]
     FixedPriority,
     /// The earliest deadline.
     Edf,
@@ -30,6 +36,31 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
+    /// All of them.
+    pub const ALL: [Scheduler; 7] = [
+        Scheduler::RateMonotonic,
+        Scheduler::DeadlineMonotonic,
+        Scheduler::FixedPriority,
+        Scheduler::Edf,
+        Scheduler::Cyclic,
+        Scheduler::ColoredRefresh,
+        Scheduler::Crs,
+    ];
+
+    /// Gives the name, as on command lines and in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheduler::RateMonotonic => "rm",
+            Scheduler::DeadlineMonotonic => "dm",
+            Scheduler::FixedPriority => "fp",
+            Scheduler::Edf => "edf",
+            Scheduler::Cyclic => "cyclic",
+            Scheduler::ColoredRefresh => "colored-refresh",
+            Scheduler::Crs => "crs",
+        }
+    }
+
     /// Tells whether software refreshes the memory, and not the controller.
     #[must_use]
     pub fn refreshes(self) -> bool {

@@ -2,16 +2,19 @@
 
 use memtint_hiding::BEYOND_STANDARD;
 use memtint_hiding::cyclic::{
-    Answer as Found, Checked, Class, Cut, Executive, FrameReport, Frames, Limits, Memory, Note, Problem, Refused,
-    Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame, place_then_avoid,
+    Answer as Found, Checked, Class, ColorSet, Cut, Executive, FrameReport, Frames, Limits, Memory, Note, Problem,
+    Refused, Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame, place_then_avoid,
 };
 use memtint_sched::{Coverage, Form, Interference, Response, TaskSet, padded};
 use memtint_units::Picoseconds;
-use serde_json::{Value, json};
 
-use crate::ask::Question;
+use crate::ask::{Question, Scheduler};
 use crate::error::AnalysisError;
-use crate::report::{Answer, Band, Chart, Lane, Number, Refusal, Report, Row, Run, Section, arrivals, ns};
+use crate::output::{
+    Facts, FrameCut, FrameRows, FramesOverload, JobName, Ns, Overload, PrintedFrame, RefutedChoice, TaskClass,
+    TaskColors, TaskFacts, TriedFrame, WindowOverload,
+};
+use crate::report::{Answer, Band, Chart, Findings, Lane, Refusal, Report, Row, Run, Section, arrivals};
 use crate::tasks::TaskSystem;
 use crate::words::{reason, time};
 
@@ -64,7 +67,7 @@ pub(crate) fn textbook(question: &Question<'_>) -> Result<Report, AnalysisError>
     let file = question.file;
     let theorem = "cyclic executive: Baker and Shaw 1989; a whole frame between each release and its deadline; jobs into frames by \
                    maximum flow, fewest slices by branch and bound";
-    let mut part = Part::new("cyclic", theorem, file.set.clone());
+    let mut part = Part::new(question.scheduler, theorem, file.set.clone());
     part.assumptions.push(ARRIVALS.to_owned());
     if let Some(foreign) = file.terms.iter().find(|term| !matches!(term, Interference::Refresh(_))) {
         return Ok(part.unsupported(format!("the table knows no {}", name_of(foreign))));
@@ -120,7 +123,7 @@ pub(crate) fn colored_refresh(question: &Question<'_>) -> Result<Report, Analysi
     let file = question.file;
     let theorem = "Colored Refresh: paper 004, chapter 4; rules (2) to (4) corrected, with the burst in its frame; colors inside the \
                    maximum flow; fewest copies, then fewest slices, by branch and bound";
-    let mut part = Part::new("colored-refresh", theorem, file.set.clone());
+    let mut part = Part::new(question.scheduler, theorem, file.set.clone());
     if let Some(foreign) = file.terms.first() {
         return Ok(
             part.unsupported(format!("software refreshes this memory, and the table knows no {}", name_of(foreign)))
@@ -179,7 +182,7 @@ fn as_printed(mut part: Part, file: &TaskSystem, memory: Memory) -> Result<Repor
     };
     part.theorem = "Colored Refresh: paper 004, chapter 4, rules (1) to (5) as printed, and colors chosen after jobs are placed (4.3.2)"
         .to_owned();
-    let (mut rows, mut json_rows, mut kept) = (Vec::new(), Vec::new(), 0);
+    let (mut rows, mut printed_rows, mut kept) = (Vec::new(), Vec::new(), 0);
     for frames in choices {
         let printed = judge_frame(&file.set, &memory, frames, Form::AsPrinted);
         kept += u32::from(printed.accepted());
@@ -202,22 +205,19 @@ fn as_printed(mut part: Part, file: &TaskSystem, memory: Memory) -> Result<Repor
                 format!("{}{copied}", own.collect::<Vec<_>>().join(", "))
             }
         };
-        json_rows.push(
-            json!({"frame_ps": frames.size.0, "accepted": printed.accepted(), "refused": refused, "colors": colors}),
-        );
         rows.push(vec![
             time(frames.size),
             if refused.is_empty() { "accepted".to_owned() } else { refused.join("; ") },
-            colors,
+            colors.clone(),
         ]);
+        printed_rows.push(PrintedFrame { frame_ps: frames.size.0, accepted: printed.accepted(), refused, colors });
     }
     part.sections.push(Section {
-        name: "frames",
         heads: vec!["frame", "rules as printed", "colors that are left, from 0"],
         right: vec![0],
         rows,
-        json: json_rows,
     });
+    part.findings.facts.frames = Some(FrameRows::Printed(printed_rows));
     let reason = match kept {
         0 => "as printed, the rules refuse each of these frames; the corrected form says more",
         _ => "as printed, there are frames; whether jobs meet their deadlines is for the corrected form to say",
@@ -267,34 +267,36 @@ fn cut_sentence(set: &TaskSet, cut: &Cut, frame: Picoseconds) -> String {
     )
 }
 
-fn cut_json(set: &TaskSet, cut: &Cut, frame: Picoseconds) -> Value {
-    json!({
-        "task": cut.jobs.first().map(|id| set.tasks()[id.task].name()),
-        "job": cut.jobs.first().map(|id| id.job.to_string()),
-        "jobs": cut.jobs.iter().map(|id| json!({"task": set.tasks()[id.task].name(), "job": id.job})).collect::<Vec<_>>(),
-        "frames": cut.frames,
-        "frame_ps": frame.0,
-        "window_ps": (u128::from(frame.0) * cut.frames.len() as u128).to_string(),
-        "demand_ps": cut.demand.0.to_string(),
-        "supply_ps": cut.supply.0.to_string(),
-        "because": "these jobs may run in these frames only",
-    })
+fn frame_cut(set: &TaskSet, cut: &Cut, frame: Picoseconds) -> FrameCut {
+    let name = |task: usize| set.tasks()[task].name().to_owned();
+    FrameCut {
+        task: cut.jobs.first().map(|id| name(id.task)),
+        job: cut.jobs.first().map(|id| id.job.to_string()),
+        jobs: cut.jobs.iter().map(|id| JobName { task: name(id.task), job: id.job }).collect(),
+        frames: cut.frames.clone(),
+        frame_ps: frame.0,
+        window_ps: (u128::from(frame.0) * cut.frames.len() as u128).to_string(),
+        demand_ps: cut.demand.0.to_string(),
+        supply_ps: cut.supply.0.to_string(),
+        because: "these jobs may run in these frames only",
+    }
 }
 
 /// What is known before frames are tried.
 struct Part {
-    scheduler: &'static str,
+    scheduler: Scheduler,
     theorem: String,
     assumptions: Vec<String>,
     set: TaskSet,
     memory: Option<Memory>,
     /// WCETs with refresh in them.
     wcets: Option<Vec<Picoseconds>>,
+    findings: Findings<Facts>,
     sections: Vec<Section>,
 }
 
 impl Part {
-    fn new(scheduler: &'static str, theorem: &str, set: TaskSet) -> Part {
+    fn new(scheduler: Scheduler, theorem: &str, set: TaskSet) -> Part {
         let assumptions = vec![
             "one processor; switching between jobs takes no time beyond what the WCETs and slices hold".to_owned(),
             "tasks are independent, and never suspend themselves".to_owned(),
@@ -306,19 +308,17 @@ impl Part {
             set,
             memory: None,
             wcets: None,
+            findings: Findings::default(),
             sections: Vec::new(),
         }
     }
 
     fn unsupported(self, why: String) -> Report {
-        self.finish(Answer::Unsupported(why), Vec::new(), Vec::new(), Err("because the answer is not yes".to_owned()))
+        self.finish(Answer::Unsupported(why), Vec::new(), Err("because the answer is not yes".to_owned()))
     }
 
-    fn finish(self, answer: Answer, rows: Vec<Row>, numbers: Vec<Number>, witness: Result<Chart, String>) -> Report {
-        let utilization = self.set.utilization().to_string();
+    fn finish(self, answer: Answer, rows: Vec<Row>, witness: Result<Chart, String>) -> Report {
         let rows = if rows.is_empty() { self.set.tasks().iter().map(|_| Row::default()).collect() } else { rows };
-        let mut all = vec![("utilization", json!(utilization), utilization)];
-        all.extend(numbers);
         Report {
             not_considered: Vec::new(),
             scheduler: self.scheduler,
@@ -327,7 +327,7 @@ impl Part {
             answer,
             set: self.set,
             rows,
-            numbers: all,
+            findings: self.findings,
             derived: None,
             sections: self.sections,
             witness,
@@ -350,18 +350,21 @@ impl Part {
             return self.unsupported(sentence);
         }
         let burst = memory.burst(1);
-        let overload = json!({
-            "task": Value::Null,
-            "window_ps": memory.grain().0.to_string(),
-            "demand_ps": burst.0.to_string(),
-            "because": "the refresh of a rank does not fit the time that it has",
-        });
-        let answer = Answer::No(Box::new(Refusal { sentence, overload }));
-        self.finish(answer, Vec::new(), Vec::new(), Err("because the answer is not yes".to_owned()))
+        let overload = WindowOverload {
+            task: None,
+            job: None,
+            window_ps: memory.grain().0.to_string(),
+            demand_ps: burst.0.to_string(),
+            because: "the refresh of a rank does not fit the time that it has".to_owned(),
+        };
+        let answer = Answer::No(Box::new(Refusal { sentence, overload: Overload::Window(overload) }));
+        self.finish(answer, Vec::new(), Err("because the answer is not yes".to_owned()))
     }
 
     fn outcome(mut self, file: &TaskSystem, mut tried: Vec<Tried>) -> Report {
-        self.sections.push(self.frames_tried(&tried));
+        let (section, frames) = self.frames_tried(&tried);
+        self.sections.push(section);
+        self.findings.facts.frames = Some(FrameRows::Tried(frames));
         let none = Err("because the answer is not yes".to_owned());
         let Some(last) = tried.pop() else {
             return self.unsupported("no frame has been found that leaves each job a whole one".to_owned());
@@ -384,11 +387,11 @@ impl Part {
                 )),
                 (answer, _) => answer,
             };
-            return self.finish(answer, Vec::new(), Vec::new(), none);
+            return self.finish(answer, Vec::new(), none);
         };
-        let (rows, numbers) = (self.rows(file, &last.problem, solution), self.numbers(file, &last, solution));
-        let chart = self.chart(&last.problem, solution);
-        self.finish(Answer::Yes, rows, numbers, Ok(chart))
+        self.describe(file, &last, solution);
+        let (rows, chart) = (self.rows(file, &last.problem, solution), self.chart(&last.problem, solution));
+        self.finish(Answer::Yes, rows, Ok(chart))
     }
 
     /// All frames are refuted: says so of the first, which is the longest.
@@ -398,8 +401,15 @@ impl Part {
             unreachable!("a yes ends the search, and what is open was looked for")
         };
         let size = first.frames.size;
-        let (why, mut overload) = match refutation {
-            Refutation::Demand(cut) => (cut_sentence(&self.set, cut, size), cut_json(&self.set, cut, size)),
+        let shown = |cut: &Cut| (cut_sentence(&self.set, cut, size), frame_cut(&self.set, cut, size));
+        let mut overload =
+            FramesOverload { cut: None, refuted: None, refuted_choices: None, frames_refuted: tried.len() };
+        let why = match refutation {
+            Refutation::Demand(cut) => {
+                let (sentence, cut) = shown(cut);
+                overload.cut = Some(cut);
+                sentence
+            }
             Refutation::Colors(refuted) | Refutation::Slices(refuted) => {
                 let how = match refutation {
                     Refutation::Colors(_) => "no colors and copies leave each job the frames that it needs",
@@ -407,41 +417,33 @@ impl Part {
                         "with slices as the file wants them, jobs do not fit, though they would with free ones; all were tried"
                     }
                 };
-                let one = refuted
-                    .first()
-                    .map(|one| (cut_sentence(&self.set, &one.cut, size), cut_json(&self.set, &one.cut, size)));
-                let (example, mut json) = one.unwrap_or_default();
-                let choices = refuted.iter().take(REFUTED_MAX).map(|one| {
-                    let colors = one.colors.iter().map(|(task, colors)| {
-                        let instances: Vec<Vec<u32>> = colors.iter().map(|own| own.colors()).collect();
-                        json!({"task": self.set.tasks()[*task].name(), "colors": instances})
-                    });
-                    json!({"colors": colors.collect::<Vec<_>>(), "cut": cut_json(&self.set, &one.cut, size)})
+                let (example, cut) = refuted.first().map(|one| shown(&one.cut)).unzip();
+                let choices = refuted.iter().take(REFUTED_MAX).map(|one| RefutedChoice {
+                    colors: one.colors.iter().map(|(task, colors)| self.task_colors(*task, colors)).collect(),
+                    cut: frame_cut(&self.set, &one.cut, size),
                 });
-                if json.is_null() {
-                    json = json!({});
-                }
-                json["refuted"] = json!(choices.collect::<Vec<_>>());
-                json["refuted_choices"] = json!(refuted.len());
-                let example = if example.is_empty() {
-                    example
-                } else {
+                overload.cut = cut;
+                overload.refuted = Some(choices.collect());
+                overload.refuted_choices = Some(refuted.len());
+                let example = example.map_or(String::new(), |example| {
                     format!("; with the first of {} choices, {example}", refuted.len())
-                };
-                (format!("{how}{example}"), json)
+                });
+                format!("{how}{example}")
             }
         };
         let sentence = match tried.len() {
             1 => format!("with frames of {}, {why}", time(size)),
             count => format!("with each of {count} frames some jobs do not fit; with {}, {why}", time(size)),
         };
-        if overload.is_object() {
-            overload["frames_refuted"] = json!(tried.len());
-        }
-        Answer::No(Box::new(Refusal { sentence, overload }))
+        Answer::No(Box::new(Refusal { sentence, overload: Overload::Frames(Box::new(overload)) }))
     }
 
-    fn frames_tried(&self, tried: &[Tried]) -> Section {
+    fn task_colors(&self, task: usize, instances: &[ColorSet]) -> TaskColors {
+        let colors = instances.iter().map(|own| own.colors()).collect();
+        TaskColors { task: self.set.tasks()[task].name().to_owned(), colors }
+    }
+
+    fn frames_tried(&self, tried: &[Tried]) -> (Section, Vec<TriedFrame>) {
         let colored = self.memory.is_some();
         let said = |one: &Tried| match &one.found {
             Found::Schedulable(_) => "will do".to_owned(),
@@ -450,7 +452,7 @@ impl Part {
             Found::Unschedulable(Refutation::Slices(_)) => "no slices of the kind wanted".to_owned(),
             Found::Unsupported(why) => unanswered(&self.set, why),
         };
-        let row = |one: &Tried| {
+        let cells = |one: &Tried| {
             let mut cells = vec![time(one.frames.size)];
             if colored {
                 cells.extend([time(one.frames.color), one.problem.colors().to_string()]);
@@ -458,24 +460,21 @@ impl Part {
             cells.push(said(one));
             cells
         };
-        let json = |one: &Tried| {
-            let schedulable = match &one.found {
+        let row = |one: &Tried| TriedFrame {
+            frame_ps: one.frames.size.0,
+            color_frame_ps: colored.then_some(one.frames.color.0),
+            colors: colored.then(|| one.problem.colors()),
+            schedulable: match &one.found {
                 Found::Schedulable(_) => Some(true),
                 Found::Unschedulable(_) => Some(false),
                 Found::Unsupported(_) => None,
-            };
-            let mut all = json!({"frame_ps": one.frames.size.0, "schedulable": schedulable, "said": said(one)});
-            if colored {
-                all["color_frame_ps"] = json!(one.frames.color.0);
-                all["colors"] = json!(one.problem.colors());
-            }
-            all
+            },
+            said: said(one),
         };
         let heads =
             if colored { vec!["frame", "colored", "colors", "frames tried"] } else { vec!["frame", "frames tried"] };
         let right = (0..heads.len() - 1).collect();
-        let rows = tried.iter().map(row).collect();
-        Section { name: "frames", heads, right, rows, json: tried.iter().map(json).collect() }
+        (Section { heads, right, rows: tried.iter().map(cells).collect() }, tried.iter().map(row).collect())
     }
 
     fn rows(&self, file: &TaskSystem, problem: &Problem, solution: &Solution) -> Vec<Row> {
@@ -486,15 +485,15 @@ impl Part {
             let worst = Some(Response { task, response, job, window: response, jobs });
             let slots = || executive.slots.iter().filter(|slot| slot.id.task == task);
             let slices = slots().map(|slot| slot.slice + 1).max().unwrap_or(0);
-            let mut more: Vec<Number> = Vec::new();
+            let mut findings = Findings::<TaskFacts>::default();
             if let Some(wcets) = &self.wcets {
-                more.push(("padded_wcet_ns", ns(wcets[task]), time(wcets[task])));
+                findings.line("padded wcet", time(wcets[task])).padded_wcet_ns = Some(Ns(wcets[task]));
             }
-            more.push(("slices_most", json!(slices), slices.to_string()));
+            findings.line("slices most", slices.to_string()).slices_most = Some(slices);
             if let Some(memory) = &self.memory {
-                more.extend(self.colors(file, problem, executive, *memory, task));
+                self.colors(file, problem, executive, *memory, task, &mut findings);
             }
-            Row { worst, more, ..Row::default() }
+            Row { worst, findings, ..Row::default() }
         };
         (0..self.set.tasks().len()).map(row).collect()
     }
@@ -506,7 +505,8 @@ impl Part {
         executive: &Executive,
         memory: Memory,
         task: usize,
-    ) -> Vec<Number> {
+        findings: &mut Findings<TaskFacts>,
+    ) {
         let own = &executive.instances[task];
         let each = problem.ranks_per_color();
         let texts: Vec<String> = own.iter().map(|one| one.colors.to_string()).collect();
@@ -516,81 +516,55 @@ impl Part {
             .collect();
         let colors: Vec<Vec<u32>> = own.iter().map(|one| one.colors.colors()).collect();
         let kind = classes(class(&self.set.tasks()[task], &memory, file.tasks[task].ranks));
-        let kinds = if kind.is_empty() { "-".to_owned() } else { kind.join(", ") };
+        let kinds: Vec<&str> = kind.iter().map(|class| class.name()).collect();
+        let kinds = if kinds.is_empty() { "-".to_owned() } else { kinds.join(", ") };
         let copy = file.tasks[task].copy;
         let cost = if own.len() > 1 { time(copy) } else { "-".to_owned() };
-        vec![
-            ("colors", json!(colors), texts.join(" and ")),
-            ("ranks", json!(ranks), ranks.iter().map(|own| list(own)).collect::<Vec<_>>().join(" and ")),
-            ("copy_ns", ns(copy), cost),
-            ("class", json!(kind), kinds),
-        ]
+        let rank_texts: Vec<String> = ranks.iter().map(|own| list(own)).collect();
+        findings.line("colors", texts.join(" and ")).colors = Some(colors);
+        findings.line("ranks", rank_texts.join(" and ")).ranks = Some(ranks);
+        findings.line("copy", cost).copy_ns = Some(Ns(copy));
+        findings.line("class", kinds).class = Some(kind);
     }
 
-    fn numbers(&self, file: &TaskSystem, last: &Tried, solution: &Solution) -> Vec<Number> {
-        let (problem, executive, checked) = (&last.problem, &solution.executive, &solution.checked);
-        let span = |name, span: Picoseconds| (name, json!(span.0), time(span));
+    /// Says what is known of the table that was found.
+    fn describe(&mut self, file: &TaskSystem, last: &Tried, solution: &Solution) {
+        let (problem, executive, found) = (&last.problem, &solution.executive, &mut self.findings);
         let proved = |found: u64, least: u64| match found == least {
             true => format!("{found}, proved to be the fewest"),
             false => format!("{found}; at least {least} are needed"),
         };
-        let slices = executive.extra_slices();
-        let mut all = vec![
-            span("frame_ps", last.frames.size),
-            span("cycle_ps", executive.cycle),
-            ("slices_extra", json!(slices), proved(slices, solution.extra_slices_least)),
-            ("slices_extra_least", json!(solution.extra_slices_least), String::new()),
-            ("nodes", json!(solution.nodes), solution.nodes.to_string()),
-        ];
-        let Some(memory) = &self.memory else { return all };
+        let in_a_cycle = |span: Picoseconds| format!("{} in a cycle", time(span));
+        let (frames, slices) = (last.frames, executive.extra_slices());
+        found.line("frame", time(frames.size)).frame_ps = Some(frames.size.0);
+        found.line("cycle", time(executive.cycle)).cycle_ps = Some(executive.cycle.0);
+        found.line("slices extra", proved(slices, solution.extra_slices_least)).slices_extra = Some(slices);
+        found.facts.slices_extra_least = Some(solution.extra_slices_least);
+        found.line("nodes", solution.nodes.to_string()).nodes = Some(solution.nodes);
+        let Some(memory) = &self.memory else { return };
         let burst = memory.burst(problem.ranks_per_color());
-        let refreshed: u64 = executive.refreshes.iter().map(|one| one.end.0 - one.start.0).sum();
-        let Checked { switches, refresh_gap, .. } = *checked;
-        let report = judge_frame(&self.set, memory, last.frames, Form::Corrected);
-        let copies = u64::from(executive.copies());
+        let ends = format!("{}, {} before its frame ends", time(burst), time(frames.color - burst));
+        let copies = executive.copies();
+        let Checked { switches, refresh_gap, .. } = solution.checked;
         let extra = Picoseconds(slices * file.cyclic.slice_cost.0);
-        all.extend([
-            span("color_frame_ps", last.frames.color),
-            ("color_count", json!(problem.colors()), problem.colors().to_string()),
-            (
-                "burst_ps",
-                json!(burst.0),
-                format!("{}, {} before its frame ends", time(burst), time(last.frames.color - burst)),
-            ),
-            ("copies", json!(copies), proved(copies, solution.copies_least.into())),
-            ("copies_least", json!(solution.copies_least), String::new()),
-            ("instance_switches", json!(switches), format!("{switches} in a cycle")),
-            ("slice_cost_of_a_cycle_ps", json!(extra.0), time(extra)),
-            ("hidden_refresh_ps", json!(refreshed), format!("{} in a cycle", time(Picoseconds(refreshed)))),
-            (
-                "unhidden_refresh_ps",
-                json!(0),
-                "0 ps: no task runs, or waits to run, in ranks that are refreshed".to_owned(),
-            ),
-            (
-                "longest_refresh_gap_ps",
-                json!(refresh_gap.0),
-                format!("{}, of {} allowed", time(refresh_gap), time(memory.retention())),
-            ),
-        ]);
-        let notes: Vec<String> = report.notes.iter().map(|note| self.note(note)).collect();
+        let refreshed = Picoseconds(executive.refreshes.iter().map(|one| one.end.0 - one.start.0).sum());
+        let unhidden = "0 ps: no task runs, or waits to run, in ranks that are refreshed";
+        let gap = format!("{}, of {} allowed", time(refresh_gap), time(memory.retention()));
+        found.line("color frame", time(frames.color)).color_frame_ps = Some(frames.color.0);
+        found.line("color count", problem.colors().to_string()).color_count = Some(problem.colors());
+        found.line("burst", ends).burst_ps = Some(burst.0);
+        found.line("copies", proved(copies.into(), solution.copies_least.into())).copies = Some(copies);
+        found.facts.copies_least = Some(solution.copies_least);
+        found.line("instance switches", format!("{switches} in a cycle")).instance_switches = Some(switches);
+        found.line("slice cost of a cycle", time(extra)).slice_cost_of_a_cycle_ps = Some(extra.0);
+        found.line("hidden refresh", in_a_cycle(refreshed)).hidden_refresh_ps = Some(refreshed.0);
+        found.line("unhidden refresh", unhidden).unhidden_refresh_ps = Some(0);
+        found.line("longest refresh gap", gap).longest_refresh_gap_ps = Some(refresh_gap.0);
+        let report = judge_frame(&self.set, memory, frames, Form::Corrected);
+        let notes: Vec<String> = report.notes.iter().map(|note| sentence(&self.set, note)).collect();
         if !notes.is_empty() {
-            all.push(("notes", json!(notes), notes.join("; ")));
-        }
-        all
-    }
-
-    fn note(&self, note: &Note) -> String {
-        let name = |task: &usize| self.set.tasks()[*task].name();
-        match note {
-            Note::Copies { task } => {
-                format!("rule (1): two instances of {} could not be sure to alternate", name(task))
-            }
-            Note::Slices { task, least } => {
-                format!("rule (5): each job of {} needs {least} slices or more", name(task))
-            }
-            Note::Capacity { task } => format!("frames lie partly outside of windows of {}", name(task)),
-            other => format!("{other:?}"),
+            let text = notes.join("; ");
+            found.line("notes", text).notes = Some(notes);
         }
     }
 
@@ -630,9 +604,9 @@ impl Part {
     }
 }
 
-fn classes(of: Class) -> Vec<&'static str> {
-    let all = [(of.huge, "huge"), (of.long, "long"), (of.short, "short")];
-    all.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect()
+fn classes(of: Class) -> Vec<TaskClass> {
+    let all = [(of.huge, TaskClass::Huge), (of.long, TaskClass::Long), (of.short, TaskClass::Short)];
+    all.into_iter().filter(|(is, _)| *is).map(|(_, class)| class).collect()
 }
 
 /// Ranks as a list of ranges.
@@ -673,6 +647,21 @@ pub fn unanswered(set: &TaskSet, why: &Unanswered) -> String {
         Unanswered::Contradiction(fault) => {
             format!("a defect of memtint: the checker refuses the table that was found: {fault}")
         }
+        other => format!("{other:?}"),
+    }
+}
+
+/// A sentence for what a rule remarks.
+fn sentence(set: &TaskSet, note: &Note) -> String {
+    let name = |task: &usize| set.tasks()[*task].name();
+    match note {
+        Note::Copies { task } => {
+            format!("rule (1): two instances of {} could not be sure to alternate", name(task))
+        }
+        Note::Slices { task, least } => {
+            format!("rule (5): each job of {} needs {least} slices or more", name(task))
+        }
+        Note::Capacity { task } => format!("frames lie partly outside of windows of {}", name(task)),
         other => format!("{other:?}"),
     }
 }

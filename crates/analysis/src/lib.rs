@@ -8,7 +8,8 @@
 //! valid file (servers, for instance) is checked where the system becomes its input.
 //!
 //! Types to know: [`TaskSystem`], which [`TaskSystem::problem`] and [`TaskSystem::system`] turn into what `hiding` judges, and
-//! `to_string` into a system file again, with what was found filled in; [`Question`], [`Report`].
+//! `to_string` into a system file again, with what was found filled in; [`Question`], [`Report`], and
+//! [`AnalysisReport`] for programs.
 //!
 //! ```
 //! use memtint_analysis::TaskSystem;
@@ -27,6 +28,7 @@ mod banks;
 mod cores;
 mod cyclic;
 mod error;
+pub mod output;
 mod priority;
 mod problem;
 mod refresh;
@@ -39,7 +41,8 @@ pub use ask::{Question, Scheduler, WITNESS_JOBS_MAX, answer};
 pub use cores::on_core;
 pub use cyclic::{Tried, search_limits, try_frames, unanswered};
 pub use error::AnalysisError;
+pub use output::AnalysisReport;
 pub use refresh::{Color, Cyclic, Inside, Memory, ServerSpec};
-pub use report::{Answer, Arrivals, Band, Chart, Derived, Lane, Number, Refusal, Report, Row, Run, Section};
+pub use report::{Answer, Arrivals, Band, Chart, Findings, Lane, Line, Refusal, Report, Row, Run, Section};
 pub use servers::without_servers;
 pub use tasks::{TaskDetails, TaskSystem};

@@ -7,29 +7,29 @@ use memtint_sched::{
     worst_response_nonpreemptive_edf, worst_response_with,
 };
 use memtint_units::Picoseconds;
-use serde_json::json;
 
 use crate::ask::Question;
 use crate::error::AnalysisError;
-use crate::report::{Answer, Chart, Lane, Number, Report, Row, Run, arrivals};
+use crate::output::Facts;
+use crate::report::{Answer, Chart, Findings, Lane, Report, Row, Run, arrivals};
 use crate::tasks::TaskSystem;
 use crate::words::{CRITICAL, reason, refusal, span, time};
 
 pub(crate) fn rate_monotonic(question: &Question<'_>) -> Report {
-    fixed(question, "rm", Priorities::rate_monotonic(&question.file.set))
+    fixed(question, Priorities::rate_monotonic(&question.file.set))
 }
 
 pub(crate) fn deadline_monotonic(question: &Question<'_>) -> Report {
-    fixed(question, "dm", Priorities::deadline_monotonic(&question.file.set))
+    fixed(question, Priorities::deadline_monotonic(&question.file.set))
 }
 
 pub(crate) fn given(question: &Question<'_>) -> Result<Report, AnalysisError> {
     let all: Vec<usize> = (0..question.file.tasks.len()).collect();
     let order = question.file.priorities(&all, &question.file.set);
-    Ok(fixed(question, "fp", order?))
+    Ok(fixed(question, order?))
 }
 
-fn fixed(question: &Question<'_>, scheduler: &'static str, order: Priorities) -> Report {
+fn fixed(question: &Question<'_>, order: Priorities) -> Report {
     let (set, terms, effort) = (&question.file.set, &question.file.terms[..], question.limits.effort);
     let preemption = if question.nonpreemptive { Preemption::None } else { Preemption::Full };
     let worst = |task| worst_response_with(set, &order, preemption, task, terms, effort);
@@ -39,7 +39,7 @@ fn fixed(question: &Question<'_>, scheduler: &'static str, order: Priorities) ->
     }
     let plain = terms.is_empty() && !question.nonpreemptive;
     let scaling = |scaled| fixed_priority_scaling(set, &order, scaled, effort);
-    let all = if plain { scalings(set, &mut rows, scaling) } else { Vec::new() };
+    let findings = if plain { scalings(set, &mut rows, scaling) } else { Findings::default() };
     let theorem = match preemption {
         Preemption::Full => {
             "preemptive response times: Joseph and Pandya 1986; every job of the busy window, Lehoczky 1990; jitter and \
@@ -51,8 +51,7 @@ fn fixed(question: &Question<'_>, scheduler: &'static str, order: Priorities) ->
         }
     };
     let verdict = fixed_priority_with(set, &order, preemption, terms, effort).map(|_| ());
-    Parts { scheduler, theorem, rows, numbers: all, policy: Policy::FixedPriority(order, preemption) }
-        .outcome(question, verdict)
+    Parts { theorem, rows, findings, policy: Policy::FixedPriority(order, preemption) }.outcome(question, verdict)
 }
 
 pub(crate) fn edf(question: &Question<'_>) -> Report {
@@ -62,11 +61,11 @@ pub(crate) fn edf(question: &Question<'_>) -> Report {
     let (set, terms, effort) = (&question.file.set, &question.file.terms[..], question.limits.effort);
     let mut rows = rows(set, |task| worst_response_edf_with(set, task, terms, effort));
     let scaling = |scaled| edf_scaling(set, scaled, effort);
-    let numbers = if terms.is_empty() { scalings(set, &mut rows, scaling) } else { Vec::new() };
+    let findings = if terms.is_empty() { scalings(set, &mut rows, scaling) } else { Findings::default() };
     let verdict = quick_processor_demand_with(set, terms, effort).map(|_| ());
     let theorem = "processor demand: Baruah, Rosier and Howell 1990, Spuri 1996, by QPA, Zhang and Burns 2009; response times: \
                    Spuri 1996";
-    Parts { scheduler: "edf", theorem, rows, numbers, policy: Policy::Edf }.outcome(question, verdict)
+    Parts { theorem, rows, findings, policy: Policy::Edf }.outcome(question, verdict)
 }
 
 fn uninterrupted_edf(question: &Question<'_>) -> Report {
@@ -83,11 +82,8 @@ fn uninterrupted_edf(question: &Question<'_>) -> Report {
     });
     let theorem = "demand with a job that has begun: Jeffay, Stanat and Martel 1991; any deadlines, and \
                    response times, George, Rivierre and Spuri 1996";
-    Parts { scheduler: "edf", theorem, rows, numbers: Vec::new(), policy: Policy::NonPreemptiveEdf }
-        .outcome(question, verdict)
+    Parts { theorem, rows, findings: Findings::default(), policy: Policy::NonPreemptiveEdf }.outcome(question, verdict)
 }
-
-type Numbers = Vec<Number>;
 
 fn rows(set: &TaskSet, worst: impl Fn(usize) -> Result<WorstCase, Unsupported>) -> Vec<Row> {
     let row = |task| match worst(task) {
@@ -106,27 +102,28 @@ fn scalings(
     set: &TaskSet,
     rows: &mut [Row],
     scaling: impl Fn(Scaled) -> Result<Option<Scaling>, Unsupported>,
-) -> Numbers {
+) -> Findings<Facts> {
     for (task, row) in rows.iter_mut().enumerate() {
         row.scaling = scaling(Scaled::One(task)).ok().flatten().map(|found| found.factor.to_string());
     }
-    let Ok(Some(all)) = scaling(Scaled::All) else { return Vec::new() };
+    let mut findings = Findings::default();
+    let Ok(Some(all)) = scaling(Scaled::All) else { return findings };
     let limit = match all.limit {
         Limit::Utilization => "then the whole processor is in use".to_owned(),
         Limit::Window { task, job, window } => {
             format!("then task {:?}, job {job}, fills a window of {}", set.tasks()[task].name(), time(window))
         }
     };
-    let factor = all.factor.to_string();
-    vec![("wcet_factor_max_of_all", json!(factor), format!("{factor}; {limit}"))]
+    let text = format!("{}; {limit}", all.factor);
+    findings.line("wcet factor max of all", text).wcet_factor_max_of_all = Some(all.factor.to_string());
+    findings
 }
 
 /// What the schedulers of this module differ in.
 struct Parts {
-    scheduler: &'static str,
     theorem: &'static str,
     rows: Vec<Row>,
-    numbers: Numbers,
+    findings: Findings<Facts>,
     policy: Policy,
 }
 
@@ -167,11 +164,9 @@ impl Parts {
             _ => "the one schedule of these phases, which repeats: Leung and Merrill 1980",
         };
         // All else that is known is about the worst phases.
-        self.numbers = vec![(
-            "phases_window_ps",
-            json!(window.to_string()),
-            format!("{}, the last phase and two hyperperiods from time 0", span(&window)),
-        )];
+        self.findings = Findings::default();
+        let text = format!("{}, the last phase and two hyperperiods from time 0", span(&window));
+        self.findings.line("phases window", text).phases_window_ps = Some(window.to_string());
         let answer = match verdict {
             Verdict::Schedulable(schedule) => {
                 for (task, row) in self.rows.iter_mut().enumerate() {
@@ -207,19 +202,17 @@ impl Parts {
             answer = Answer::Unsupported(contradiction.clone());
             Err(contradiction)
         });
-        let mut numbers = vec![("utilization", json!(set.utilization().to_string()), set.utilization().to_string())];
-        numbers.extend(self.numbers);
         let theorem =
             [self.theorem.to_owned()].into_iter().chain(terms.iter().map(named)).collect::<Vec<_>>().join("; ");
         Report {
             not_considered: Vec::new(),
-            scheduler: self.scheduler,
+            scheduler: question.scheduler,
             theorem,
             assumptions: assumptions(set, terms, question.file.guaranteed),
             answer,
             set: set.clone(),
             rows: self.rows,
-            numbers,
+            findings: self.findings,
             derived: None,
             sections: Vec::new(),
             witness,

@@ -1,21 +1,19 @@
-//! What an analysis found, as values and as JSON.
+//! What an analysis found.
 
 use memtint_sched::{Coverage, Refresh, Response, Task, TaskSet};
 use memtint_units::Picoseconds;
-use serde_json::{Value, json};
 
+use crate::ask::Scheduler;
+use crate::output::{DerivedRefresh, Facts, Overload, TaskFacts};
 use crate::words::{span, time};
 
-/// Version of the form of JSON output.
-const SCHEMA: u32 = 1;
-
-/// What an analysis found.
+/// What an analysis found; [`AnalysisReport`](crate::AnalysisReport) is the same for programs.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Fields of the system file, and tasks, that the analysis does not consider.
     pub not_considered: Vec<String>,
-    /// The scheduler's name as on the command line.
-    pub scheduler: &'static str,
+    /// The scheduler.
+    pub scheduler: Scheduler,
     /// The theorem, with its source.
     pub theorem: String,
     /// What must hold for the answer to.
@@ -26,40 +24,56 @@ pub struct Report {
     pub set: TaskSet,
     /// For each task of the set.
     pub rows: Vec<Row>,
-    /// Further numbers.
-    pub numbers: Vec<Number>,
-    /// Refresh that was derived from the file's memory.
-    pub derived: Option<Derived>,
-    /// Further tables: servers, frames.
+    /// What only some schedulers find.
+    pub findings: Findings<Facts>,
+    /// A sentence on refresh that was derived from `[memory]`, in a file without `[refresh]`.
+    pub derived: Option<String>,
+    /// Further tables for people: servers, frames.
     pub sections: Vec<Section>,
     /// A schedule that the independent checker has accepted, or why there is none.
     pub witness: Result<Chart, String>,
 }
 
-/// Name, value for programs, value for people. What is for programs only has no text.
-pub type Number = (&'static str, Value, String);
+/// Facts for programs, and lines for people in the order in which they are printed. Some facts have no line.
+#[derive(Clone, Debug, Default)]
+pub struct Findings<F> {
+    /// For programs.
+    pub facts: F,
+    /// For people.
+    pub lines: Vec<Line>,
+}
 
-/// A table beside that of the tasks.
+/// A fact for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its label.
+    pub label: &'static str,
+    /// Its text.
+    pub text: String,
+}
+
+impl<F> Findings<F> {
+    /// Adds a line for people, and gives the facts, to set the same one for programs.
+    ///
+    /// ```
+    /// let mut findings = memtint_analysis::Findings::<memtint_analysis::output::Facts>::default();
+    /// findings.line("frame", "8 ms").frame_ps = Some(8_000_000_000);
+    /// ```
+    pub fn line(&mut self, label: &'static str, text: impl Into<String>) -> &mut F {
+        self.lines.push(Line { label, text: text.into() });
+        &mut self.facts
+    }
+}
+
+/// A table for people, beside that of the tasks.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// Its name; for programs the key of a list.
-    pub name: &'static str,
     /// Heads of its columns.
     pub heads: Vec<&'static str>,
     /// Columns of numbers, from 0.
     pub right: Vec<usize>,
     /// Cells, row by row, as many as there are heads.
     pub rows: Vec<Vec<String>>,
-    /// The rows for programs.
-    pub json: Vec<Value>,
-}
-
-/// What `[memory]` says of refresh, in a file without `[refresh]`.
-#[derive(Clone, Debug)]
-pub struct Derived {
-    /// For people.
-    pub text: String,
-    json: Value,
 }
 
 /// Whether every job meets its deadline.
@@ -79,7 +93,7 @@ pub struct Refusal {
     /// For people.
     pub sentence: String,
     /// For programs.
-    pub overload: Value,
+    pub overload: Overload,
 }
 
 /// What is known of one task.
@@ -93,8 +107,8 @@ pub struct Row {
     pub unbounded: Option<String>,
     /// The largest factor on its WCET alone, exact.
     pub scaling: Option<String>,
-    /// What only some schedulers know; the same names in each row.
-    pub more: Vec<Number>,
+    /// What only some schedulers find; the same lines in each row.
+    pub findings: Findings<TaskFacts>,
 }
 
 /// A witness: lanes of runs, and below them what is refreshed. The lanes may be more than the tasks of the set.
@@ -169,120 +183,27 @@ impl Report {
     pub(crate) fn refresh_from_memory(&mut self, refresh: &Refresh, t_rfc: Picoseconds) {
         let (period, duration) = (refresh.period(), t_rfc);
         let stall = refresh.stall();
-        self.derived = Some(Derived {
-            text: format!(
-                "refresh: derived from [memory], because there is no [refresh]: a stall of {} each {}, all ranks together (tRFC {})",
-                time(stall),
-                time(period),
-                time(duration)
-            ),
-            json: json!({
-                "from": "memory", "mode": "auto", "interval_ps": period.0, "duration_ps": duration.0, "stall_ps": stall.0
-            }),
+        self.derived = Some(format!(
+            "refresh: derived from [memory], because there is no [refresh]: a stall of {} each {}, all ranks together (tRFC {})",
+            time(stall),
+            time(period),
+            time(duration)
+        ));
+        self.findings.facts.refresh_derived = Some(DerivedRefresh {
+            from: "memory",
+            mode: "auto",
+            interval_ps: period.0,
+            duration_ps: duration.0,
+            stall_ps: stall.0,
         });
         self.assumptions.push(
             "the controller refreshes all ranks at the same time; for ranks in turn see memtint refresh simulate --scheme auto"
                 .to_owned(),
         );
     }
-
-    /// Gives the form for programs: what `memtint analyze --format json` prints.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let (schedulable, overload, unsupported) = match &self.answer {
-            Answer::Yes => (json!(true), Value::Null, Value::Null),
-            Answer::No(refusal) => (json!(false), refusal.overload.clone(), Value::Null),
-            Answer::Unsupported(reason) => (Value::Null, Value::Null, json!(reason)),
-        };
-        let mut all = json!({
-            "schema": SCHEMA,
-            "report": "analyze",
-            "not_considered": self.not_considered,
-            "scheduler": self.scheduler,
-            "schedulable": schedulable,
-            "unsupported": unsupported,
-            "theorem": self.theorem,
-            "assumptions": self.assumptions,
-            "overload": overload,
-            "tasks": self.rows.iter().enumerate().map(|(index, row)| self.task(index, row)).collect::<Vec<_>>(),
-            "witness": self.witness.as_ref().map_or(Value::Null, Chart::to_json),
-            "witness_absent": self.witness.as_ref().err(),
-        });
-        if let Some(derived) = &self.derived {
-            all["refresh_derived"] = derived.json.clone();
-        }
-        for (name, value, _) in &self.numbers {
-            all[name] = value.clone();
-        }
-        for section in &self.sections {
-            all[section.name] = json!(section.json);
-        }
-        all
-    }
-
-    fn task(&self, index: usize, row: &Row) -> Value {
-        let task = &self.set.tasks()[index];
-        let worst = row.worst.as_ref();
-        let mut all = json!({
-            "name": task.name(),
-            "priority": row.priority,
-            "period_ps": task.period().0,
-            "wcet_ps": task.wcet().0,
-            "deadline_ps": task.deadline().0,
-            "wcrt_ns": worst.map(|worst| ns(worst.response)),
-            "wcrt_ps": worst.map(|worst| worst.response.0),
-            "slack_ns": worst.and_then(|worst| worst.slack(&self.set)).map(ns),
-            "meets_deadline": worst.map(|worst| worst.response <= task.deadline()),
-            "critical_job": worst.map(|worst| worst.job),
-            "critical_window_ps": worst.map(|worst| worst.window.0),
-            "jobs_looked_at": worst.map(|worst| worst.jobs),
-            "no_wcrt_because": row.unbounded,
-            "wcet_factor_max": row.scaling,
-        });
-        for (name, value, _) in &row.more {
-            all[name] = value.clone();
-        }
-        all
-    }
 }
 
 impl Chart {
-    fn to_json(&self) -> Value {
-        let run = |run: &Run| {
-            let mut all = json!({"job": run.job, "start_ps": run.start.0, "end_ps": run.end.0});
-            if let Some((slice, instance)) = run.part {
-                all["slice"] = json!(slice);
-                all["instance"] = json!(instance);
-            }
-            all
-        };
-        let lane = |lane: &Lane| json!({"name": lane.name, "runs": lane.runs.iter().map(run).collect::<Vec<_>>()});
-        let span = |span: &(Picoseconds, Picoseconds)| json!({"start_ps": span.0.0, "end_ps": span.1.0});
-        let band = |band: &Band| {
-            let spans: Vec<Value> = band.spans.iter().map(span).collect();
-            json!({"color": band.name, "ranks": band.ranks, "refreshes": spans})
-        };
-        let coverage = match self.coverage {
-            Coverage::Hyperperiod => "hyperperiod",
-            Coverage::Phases => "phases and two hyperperiods",
-            Coverage::Part(_) => "part",
-        };
-        let hyperperiod = match &self.coverage {
-            Coverage::Part(whole) => Some(whole.to_string()),
-            _ => None,
-        };
-        json!({
-            "window_ps": self.window.0,
-            "coverage": coverage,
-            "hyperperiod_ps": hyperperiod,
-            "accepted_jobs": self.jobs,
-            "idle_ps": self.idle.0,
-            "remark": self.remark,
-            "lanes": self.lanes.iter().map(lane).collect::<Vec<_>>(),
-            "colors": self.bands.iter().map(band).collect::<Vec<_>>(),
-        })
-    }
-
     /// Says in a line what it shows.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -299,9 +220,4 @@ impl Chart {
 /// When jobs of a task arrive, and are due.
 pub(crate) fn arrivals(task: &Task) -> Option<Arrivals> {
     Some(Arrivals { phase: task.phase(), period: task.period(), deadline: task.deadline() })
-}
-
-/// Nanoseconds: a whole number where it is one.
-pub(crate) fn ns(span: Picoseconds) -> Value {
-    if span.0.is_multiple_of(1000) { json!(span.0 / 1000) } else { json!(span.as_ns()) }
 }

@@ -13,13 +13,13 @@ use memtint_sched::{
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
-use serde_json::{Value, json};
 
-use crate::ask::{Question, unused};
+use crate::ask::{Question, Scheduler, unused};
 use crate::cyclic::list;
 use crate::error::AnalysisError;
+use crate::output::{BusyRefresh, CopiedInstance, Facts, Ns, PrintedServer, ServerReport};
 use crate::refresh::Inside;
-use crate::report::{Answer, Band, Chart, Lane, Number, Report, Row, Run, Section, arrivals, ns};
+use crate::report::{Answer, Band, Chart, Findings, Lane, Report, Row, Run, Section, arrivals};
 use crate::tasks::TaskSystem;
 use crate::words::{CRITICAL, exact_span, reason, refusal, time};
 
@@ -50,23 +50,29 @@ pub(crate) fn crs(question: &Question<'_>) -> Result<Report, AnalysisError> {
     let mut part = Part::new(file, Some(&view));
     if question.form == Form::AsPrinted {
         part.theorem = "Colored Refresh Server: paper 004, 5.3.7 and 5.3.8, as printed".to_owned();
-        let (section, accepted) = view.as_printed(question.limits.effort);
+        let (section, servers, accepted) = view.as_printed(question.limits.effort);
         part.sections.push(section);
+        part.findings.facts.as_printed = Some(servers);
         let reason = match accepted {
             true => "as printed, every test says yes; some of these tests are not safe, and the corrected form answers",
             false => "as printed, the analysis does not accept these servers; the corrected form answers",
         };
         return Ok(part.finish(Answer::Unsupported(reason.to_owned()), Vec::new(), no_witness()));
     }
-    part.sections.push(view.servers(question.limits.effort));
+    let (section, servers) = view.servers(question.limits.effort);
+    part.sections.push(section);
+    part.findings.facts.servers = Some(servers);
     let verdict = judge(&view.system, question.limits.effort, question.limits.events_max)?;
     let verdict = verdict.map(|witness| view.printed(witness, question.witness_jobs_max));
     let witness = if let Verdict::Schedulable(witness) = &verdict { Some(witness) } else { None };
-    part.sections.extend(view.copies(question.limits.effort, witness));
+    if let Some((section, copied)) = view.copies(question.limits.effort, witness) {
+        part.sections.push(section);
+        part.findings.facts.copied_tasks = Some(copied);
+    }
     let answer = match verdict {
         Verdict::Schedulable(witness) => {
             let rows = view.rows(&witness);
-            part.numbers.extend(view.hiding(Some(&witness)));
+            view.hiding(Some(&witness), &mut part.findings);
             let chart = view.chart(&witness);
             return Ok(part.finish(Answer::Yes, rows, Ok(chart)));
         }
@@ -76,7 +82,7 @@ pub(crate) fn crs(question: &Question<'_>) -> Result<Report, AnalysisError> {
         }
         Verdict::Unsupported(_) => Answer::Unsupported(view.why(question.limits.effort)),
     };
-    part.numbers.extend(view.hiding(None));
+    view.hiding(None, &mut part.findings);
     Ok(part.finish(answer, Vec::new(), no_witness()))
 }
 
@@ -84,14 +90,13 @@ pub(crate) fn crs(question: &Question<'_>) -> Result<Report, AnalysisError> {
 struct Part {
     theorem: String,
     assumptions: Vec<String>,
-    numbers: Vec<Number>,
+    findings: Findings<Facts>,
     sections: Vec<Section>,
     set: TaskSet,
 }
 
 impl Part {
     fn new(file: &TaskSystem, view: Option<&View<'_>>) -> Part {
-        let utilization = file.set.utilization().to_string();
         let mut assumptions = vec![
             "tasks stay on their cores, are independent but for the blocking given, and never suspend themselves"
                 .to_owned(),
@@ -129,7 +134,7 @@ impl Part {
                 .to_owned()
                 + if copied { copies } else { "" },
             assumptions,
-            numbers: vec![("utilization", json!(utilization), utilization)],
+            findings: Findings::default(),
             sections: Vec::new(),
             set: file.set.clone(),
         }
@@ -139,13 +144,13 @@ impl Part {
         let rows = if rows.is_empty() { self.set.tasks().iter().map(|_| Row::default()).collect() } else { rows };
         Report {
             not_considered: Vec::new(),
-            scheduler: "crs",
+            scheduler: Scheduler::Crs,
             theorem: self.theorem,
             assumptions: self.assumptions,
             answer,
             set: self.set,
             rows,
-            numbers: self.numbers,
+            findings: self.findings,
             derived: None,
             sections: self.sections,
             witness,
@@ -224,9 +229,9 @@ impl<'a> View<'a> {
         format!("inconclusive: {}; no job is late in the timeline of the phases given", failed.join("; "))
     }
 
-    fn servers(&self, effort: Effort) -> Section {
+    fn servers(&self, effort: Effort) -> (Section, Vec<ServerReport>) {
         let proofs = server_proofs(&self.system, effort, self.events_max);
-        let (mut rows, mut json) = (Vec::new(), Vec::new());
+        let (mut rows, mut servers) = (Vec::new(), Vec::new());
         let mut responses = Vec::new();
         for core in 0..self.cores.len() {
             responses.push(server_responses(&self.system, core));
@@ -242,9 +247,7 @@ impl<'a> View<'a> {
             };
             let enough = proofs[core][place].is_ok().then(|| self.enough(core, place, effort)).flatten();
             let slack = enough.map(|enough| own.budget - enough);
-            let bandwidth = Ratio::new(own.budget.0, own.period.0).to_string();
             let response = responses[core][place];
-            let rate = supplies(&self.system, core)[place].rate().to_string();
             let dash = || "-".to_owned();
             rows.push(vec![
                 entry.name.clone(),
@@ -258,23 +261,24 @@ impl<'a> View<'a> {
                 response.map_or_else(|| "none".to_owned(), time),
                 if proofs[core][place].is_ok() { "yes" } else { "no proof" }.to_owned(),
             ]);
-            json.push(json!({
-                "name": entry.name,
-                "core": entry.core,
-                "color": color.name,
-                "ranks": color.ranks,
-                "period_ps": own.period.0,
-                "budget_ps": own.budget.0.to_string(),
-                "bandwidth": bandwidth,
-                "smallest_budget_ps": smallest.as_ref().ok().map(ToString::to_string),
-                "no_smallest_budget_because": smallest.as_ref().err(),
-                "enough_budget_ps": enough.map(|enough| enough.0.to_string()),
-                "slack_ps": slack.map(|slack| slack.0.to_string()),
-                "response_ns": response.map(ns),
-                "supply_rate": rate,
-                "proved": proofs[core][place].is_ok(),
-                "tasks": self.file.tasks_of(index).iter().map(|&task| self.file.set.tasks()[task].name()).collect::<Vec<_>>(),
-            }));
+            let tasks = self.file.tasks_of(index).into_iter().map(|task| self.file.set.tasks()[task].name().to_owned());
+            servers.push(ServerReport {
+                name: entry.name.clone(),
+                core: entry.core,
+                color: color.name.clone(),
+                ranks: color.ranks.clone(),
+                period_ps: own.period.0,
+                budget_ps: own.budget.0.to_string(),
+                bandwidth: Ratio::new(own.budget.0, own.period.0).to_string(),
+                smallest_budget_ps: smallest.as_ref().ok().map(ToString::to_string),
+                no_smallest_budget_because: smallest.err(),
+                enough_budget_ps: enough.map(|enough| enough.0.to_string()),
+                slack_ps: slack.map(|slack| slack.0.to_string()),
+                response_ns: response.map(Ns),
+                supply_rate: supplies(&self.system, core)[place].rate().to_string(),
+                proved: proofs[core][place].is_ok(),
+                tasks: tasks.collect(),
+            });
         }
         let heads = [
             "server",
@@ -288,7 +292,7 @@ impl<'a> View<'a> {
             "response",
             "proved",
         ];
-        Section { name: "servers", heads: heads.to_vec(), right: vec![1, 3, 4, 5, 6, 7, 8], rows, json }
+        (Section { heads: heads.to_vec(), right: vec![1, 3, 4, 5, 6, 7, 8], rows }, servers)
     }
 
     /// A budget with which the tasks of this server still have their proof, and 1 ps less does not, all else equal; found by halving,
@@ -310,8 +314,8 @@ impl<'a> View<'a> {
     }
 
     /// What 5.3.7 and 5.3.8 print, and whether all of it says yes.
-    fn as_printed(&self, effort: Effort) -> (Section, bool) {
-        let (mut rows, mut json, mut all) = (Vec::new(), Vec::new(), true);
+    fn as_printed(&self, effort: Effort) -> (Section, Vec<PrintedServer>, bool) {
+        let (mut rows, mut servers, mut all) = (Vec::new(), Vec::new(), true);
         for core in 0..self.cores.len() {
             let most = total_utilization(&self.system, core);
             let within = most <= Ratio::from_integer(BigUint::from(1u8));
@@ -359,22 +363,19 @@ impl<'a> View<'a> {
                     responses[place].map_or("none".to_owned(), time),
                     yes(capacity && in_time),
                 ]);
-                let least = |bound: &Option<Result<Picoseconds, String>>| match bound {
-                    Some(Ok(least)) => json!(least.0.to_string()),
-                    _ => Value::Null,
-                };
-                json.push(json!({
-                    "name": entry.name,
-                    "budget_ps": own.budget.0.to_string(),
-                    "capacity_bound_ps": least(&printed),
-                    "capacity_bound_at_deadlines_ps": least(&corrected),
-                    "utilization": bound.as_ref().map(|bound| bound.found.to_string()),
-                    "utilization_bound": bound.as_ref().map(|bound| bound.most.to_string()),
-                    "within_utilization_bound": filter,
-                    "response_ns": responses[place].map(ns),
-                    "total_utilization_of_core": most.to_string(),
-                    "accepted": capacity && in_time && within,
-                }));
+                let least = |bound: Option<Result<Picoseconds, String>>| Some(bound?.ok()?.0.to_string());
+                servers.push(PrintedServer {
+                    name: entry.name.clone(),
+                    budget_ps: own.budget.0.to_string(),
+                    capacity_bound_ps: least(printed),
+                    capacity_bound_at_deadlines_ps: least(corrected),
+                    utilization: bound.as_ref().map(|bound| bound.found.to_string()),
+                    utilization_bound: bound.as_ref().map(|bound| bound.most.to_string()),
+                    within_utilization_bound: filter,
+                    response_ns: responses[place].map(Ns),
+                    total_utilization_of_core: most.to_string(),
+                    accepted: capacity && in_time && within,
+                });
             }
         }
         let heads = vec![
@@ -387,71 +388,52 @@ impl<'a> View<'a> {
             "response as printed",
             "accepted",
         ];
-        (Section { name: "as_printed", heads, right: vec![1, 2, 3, 4, 6], rows, json }, all)
+        (Section { heads, right: vec![1, 2, 3, 4, 6], rows }, servers, all)
     }
 
     /// Refresh that costs processor time, and refresh that does not.
-    fn hiding(&self, witness: Option<&Witness>) -> Vec<Number> {
-        let mut all: Vec<Number> = Vec::new();
-        let by_core = |what: &dyn Fn(usize) -> Option<Value>| (0..self.cores.len()).map(what).collect::<Vec<_>>();
+    fn hiding(&self, witness: Option<&Witness>, found: &mut Findings<Facts>) {
         if let Some(witness) = witness {
             let sum = |of: &dyn Fn(&memtint_hiding::crs::Hiding) -> u64| {
                 witness.timeline.hiding.iter().flatten().map(of).sum::<u64>()
             };
             let (hidden, unhidden) = (sum(&|own| own.hidden.0), sum(&|own| own.unhidden.0));
             let window = time(witness.timeline.window);
-            all.push((
-                "hidden_refresh_ps",
-                json!(hidden),
-                format!("{} of {window}, in the witness", time(Picoseconds(hidden))),
-            ));
-            all.push((
-                "unhidden_refresh_ps",
-                json!(unhidden),
-                format!("{} of {window}, in the witness", time(Picoseconds(unhidden))),
-            ));
+            let text = |part: u64| format!("{} of {window}, in the witness", time(Picoseconds(part)));
+            found.line("hidden refresh", text(hidden)).hidden_refresh_ps = Some(hidden);
+            found.line("unhidden refresh", text(unhidden)).unhidden_refresh_ps = Some(unhidden);
         }
-        let saturated = by_core(&|core| {
-            let (own, window) = saturated_hiding(&self.system, core, BURSTS_MAX)?;
-            let (hidden, unhidden) = own.iter().fold((0, 0), |sum, own| (sum.0 + own.hidden.0, sum.1 + own.unhidden.0));
-            Some(json!({"hidden_ps": hidden, "unhidden_ps": unhidden, "window_ps": window.0}))
-        });
-        let text: Vec<String> = saturated
+        let saturated: Vec<Option<BusyRefresh>> = (0..self.cores.len()).map(|core| self.busy(core)).collect();
+        let texts: Vec<String> = saturated
             .iter()
             .flatten()
             .map(|own| {
-                let span = |key: &str| time(Picoseconds(own[key].as_u64().unwrap_or(0)));
-                format!("{} hidden, {} unhidden of {}", span("hidden_ps"), span("unhidden_ps"), span("window_ps"))
+                let [hidden, unhidden, window] =
+                    [own.hidden_ps, own.unhidden_ps, own.window_ps].map(|ps| time(Picoseconds(ps)));
+                format!("{hidden} hidden, {unhidden} unhidden of {window}")
             })
             .collect();
-        all.push((
-            "refresh_with_busy_servers",
-            json!(saturated),
-            format!("{} (servers that always have something to do)", text.join("; ")),
-        ));
+        let text = format!("{} (servers that always have something to do)", texts.join("; "));
+        found.line("refresh with busy servers", text).refresh_with_busy_servers = Some(saturated);
         let loads: Vec<String> =
             (0..self.cores.len()).map(|core| total_utilization(&self.system, core).to_string()).collect();
-        all.push((
-            "total_utilization_of_cores",
-            json!(loads),
-            format!("{}, of budgets and refresh tasks", loads.join(", ")),
-        ));
-        let bursts: Vec<Value> = self.system.refresh().groups.iter().map(|group| json!(group.burst.0)).collect();
-        let texts: Vec<String> = (0..bursts.len())
-            .map(|group| {
-                let own = &self.system.refresh().groups[group];
-                let color = &self.file.colors[group];
-                format!(
-                    "{}: {} each {}, locked {}",
-                    color.name,
-                    time(own.burst),
-                    time(self.system.refresh().retention),
-                    time(self.system.refresh().locked(group))
-                )
-            })
-            .collect();
-        all.push(("bursts_ps", json!(bursts), texts.join("; ")));
-        all
+        let text = format!("{}, of budgets and refresh tasks", loads.join(", "));
+        found.line("total utilization of cores", text).total_utilization_of_cores = Some(loads);
+        let refresh = self.system.refresh();
+        let bursts = refresh.groups.iter().map(|group| group.burst.0).collect();
+        let texts = refresh.groups.iter().zip(&self.file.colors).enumerate().map(|(group, (own, color))| {
+            let [burst, retention, locked] = [own.burst, refresh.retention, refresh.locked(group)].map(time);
+            format!("{}: {burst} each {retention}, locked {locked}", color.name)
+        });
+        found.line("bursts", texts.collect::<Vec<_>>().join("; ")).bursts_ps = Some(bursts);
+    }
+
+    /// Refresh on a core whose servers always have something to do.
+    fn busy(&self, core: usize) -> Option<BusyRefresh> {
+        let (own, window) = saturated_hiding(&self.system, core, BURSTS_MAX)?;
+        let (hidden_ps, unhidden_ps) =
+            own.iter().fold((0, 0), |sum, own| (sum.0 + own.hidden.0, sum.1 + own.unhidden.0));
+        Some(BusyRefresh { hidden_ps, unhidden_ps, window_ps: window.0 })
     }
 
     /// Each task; of one with two instances the longer of both.
@@ -475,21 +457,19 @@ impl<'a> View<'a> {
         }
         for ((row, more), seen) in rows.iter_mut().zip(&self.file.tasks).zip(longest) {
             let named = |server: Option<usize>| server.map(|server| self.file.servers[server].name.clone());
-            let text = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
-            let (server, other) = (named(more.server), named(more.copy_server));
-            row.more = vec![
-                ("server", json!(server), text(&server)),
-                ("copy_server", json!(other), text(&other)),
-                ("longest_seen_ns", json!(seen.map(ns)), seen.map_or("-".to_owned(), time)),
-            ];
+            let text = |server| named(server).unwrap_or_else(|| "-".to_owned());
+            let found = &mut row.findings;
+            found.line("server", text(more.server)).server = Some(named(more.server));
+            found.line("copy server", text(more.copy_server)).copy_server = Some(named(more.copy_server));
+            found.line("longest seen", seen.map_or("-".to_owned(), time)).longest_seen_ns = Some(seen.map(Ns));
         }
         rows
     }
 
     /// Both instances of each copied task: what the theorem asks for, and its numbers. Nothing where there is none.
-    fn copies(&self, effort: Effort, witness: Option<&Witness>) -> Option<Section> {
+    fn copies(&self, effort: Effort, witness: Option<&Witness>) -> Option<(Section, Vec<CopiedInstance>)> {
         let proofs = server_proofs(&self.system, effort, self.events_max);
-        let (mut rows, mut json) = (Vec::new(), Vec::new());
+        let (mut rows, mut instances) = (Vec::new(), Vec::new());
         for one in self.system.copied() {
             let groups = one.instances.map(|(server, _)| self.system.cores()[one.core].servers[server].group);
             let apart = self.system.refresh().apart_for_copies(groups);
@@ -525,19 +505,19 @@ impl<'a> View<'a> {
                     seen.map_or_else(dash, time),
                     jobs.map_or_else(dash, |jobs| jobs.to_string()),
                 ]);
-                json.push(json!({
-                    "task": task.name(),
-                    "server": entry.name,
-                    "color": self.file.colors[group].name,
-                    "wcet_with_copy_ps": task.wcet().0,
-                    "locked_ps": locked.0,
-                    "lengthening_ps": shorter.0,
-                    "locks_apart_ps": apart.0,
-                    "locks_apart_needed_ps": (task.period() + task.deadline()).0,
-                    "wcrt_ns": bound.map(ns),
-                    "longest_seen_ns": seen.map(ns),
-                    "jobs_in_witness": jobs,
-                }));
+                instances.push(CopiedInstance {
+                    task: task.name().to_owned(),
+                    server: entry.name.clone(),
+                    color: self.file.colors[group].name.clone(),
+                    wcet_with_copy_ps: task.wcet().0,
+                    locked_ps: locked.0,
+                    lengthening_ps: shorter.0,
+                    locks_apart_ps: apart.0,
+                    locks_apart_needed_ps: (task.period() + task.deadline()).0,
+                    wcrt_ns: bound.map(Ns),
+                    longest_seen_ns: seen.map(Ns),
+                    jobs_in_witness: jobs,
+                });
             }
         }
         let heads = [
@@ -554,7 +534,7 @@ impl<'a> View<'a> {
             "jobs",
         ];
         let right = (3..heads.len()).collect();
-        (!rows.is_empty()).then(|| Section { name: "copied_tasks", heads: heads.to_vec(), right, rows, json })
+        (!rows.is_empty()).then(|| (Section { heads: heads.to_vec(), right, rows }, instances))
     }
 
     fn chart(&self, witness: &Witness) -> Chart {

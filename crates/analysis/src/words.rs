@@ -5,8 +5,8 @@ use memtint_units::{Picoseconds, spell_picoseconds};
 use num_bigint::BigUint;
 use num_integer::Integer;
 use num_rational::Ratio;
-use serde_json::json;
 
+use crate::output::{Overload as Demand, WindowOverload};
 use crate::report::{Answer, Refusal};
 
 /// A span as a cell.
@@ -30,14 +30,14 @@ fn because(set: &TaskSet, cause: &Cause) -> String {
 
 /// A no by an overload after a critical instant, or another beginning.
 pub(crate) fn refusal(set: &TaskSet, late: &Overload, after: &str) -> Answer {
-    let overload = json!({
-        "task": set.tasks()[late.task].name(),
-        "job": late.job.to_string(),
-        "window_ps": late.window_ps.to_string(),
-        "demand_ps": late.demand_ps.to_string(),
-        "because": because(set, &late.cause),
-    });
-    Answer::No(Box::new(Refusal { sentence: late_in(set, late, after), overload }))
+    let overload = WindowOverload {
+        task: Some(set.tasks()[late.task].name().to_owned()),
+        job: Some(late.job.to_string()),
+        window_ps: late.window_ps.to_string(),
+        demand_ps: late.demand_ps.to_string(),
+        because: because(set, &late.cause),
+    };
+    Answer::No(Box::new(Refusal { sentence: late_in(set, late, after), overload: Demand::Window(overload) }))
 }
 
 /// What the window of an overload begins with, unless said.

@@ -9,15 +9,20 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_analysis::{Answer, Question, Report, Scheduler as Analyzed, TaskSystem, WITNESS_JOBS_MAX, on_core};
+use memtint_analysis::{
+    AnalysisReport, Answer, Question, Report, Scheduler as Analyzed, TaskSystem, WITNESS_JOBS_MAX, on_core,
+};
 use memtint_planner::answer;
 use memtint_sched::{AnalysisLimits, Form, Refresh};
 use memtint_system::{SystemFile, Verb, used};
 
 use crate::Ending;
-use crate::output::{Failure, Format, print, print_json, write_file};
+use crate::output::{Failure, Format, JsonForm, print, print_json, write_file};
 use crate::searching::Searching;
 use crate::system::Reading;
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<memtint_analysis::AnalysisReport>("analyze")];
 
 /// Arguments of `memtint analyze`.
 #[derive(Debug, clap::Args)]
@@ -160,12 +165,12 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     }
     if let Some(path) = &arguments.svg {
         match &report.witness {
-            Ok(witness) => write_file(path, &gantt::picture(witness, report.scheduler).svg())?,
+            Ok(witness) => write_file(path, &gantt::picture(witness, report.scheduler.name()).svg())?,
             Err(reason) => eprintln!("memtint: {path:?} is not written: there is no witness: {reason}"),
         }
     }
     match format {
-        Format::Json => print_json(&report.to_json())?,
+        Format::Json => print_json(&AnalysisReport::from(&report))?,
         Format::Text => print(&text::text(&report))?,
     }
     ending(&report)
@@ -174,7 +179,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
 /// An answer about a plan, in all its forms.
 pub(crate) struct Judged {
     pub(crate) yes: bool,
-    pub(crate) json: serde_json::Value,
+    pub(crate) json: AnalysisReport,
     pub(crate) text: String,
     /// The witness, drawn.
     pub(crate) svg: Option<String>,
@@ -186,9 +191,9 @@ pub(crate) fn judge_plan(file: &TaskSystem, scheduler: Analyzed, limits: Analysi
     let at = |what| searching.at(what);
     let report = memtint_analysis::answer(&Question { limits, at: &at, ..Question::new(file, scheduler) })?;
     drop(searching);
-    let svg = report.witness.as_ref().ok().map(|chart| gantt::picture(chart, report.scheduler).svg());
+    let svg = report.witness.as_ref().ok().map(|chart| gantt::picture(chart, report.scheduler.name()).svg());
     let yes = matches!(report.answer, Answer::Yes);
-    Ok(Judged { yes, json: report.to_json(), text: text::text(&report), svg })
+    Ok(Judged { yes, json: AnalysisReport::from(&report), text: text::text(&report), svg })
 }
 
 /// Gives the refresh of the memory of a file without `[refresh]`, for schedulers under which the controller refreshes.

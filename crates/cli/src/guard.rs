@@ -30,6 +30,7 @@ use crate::output::{Failure, Format, JsonForm, print, print_json, table};
 pub(crate) const FORMS: &[JsonForm] = &[
     JsonForm::of::<report::Line>("guard"),
     JsonForm::of::<report::DryRun>("guard-dry-run"),
+    JsonForm::of::<Vec<report::SensorReport>>("guard-list-events"),
     JsonForm::of::<predict::Prediction>("guard-predict"),
     JsonForm::of::<Report>("guard-rmin"),
     JsonForm::of::<status::Status>("guard-status"),

@@ -4,13 +4,21 @@
 
 mod chart;
 mod compare;
-pub(crate) mod plan;
+mod json;
+mod plan;
 mod report;
 mod setting;
 mod simulate;
 
 use crate::Ending;
-use crate::output::Format;
+use crate::output::{Format, JsonForm};
+
+/// What is printed as JSON.
+pub(crate) const FORMS: &[JsonForm] = &[
+    JsonForm::of::<plan::PlanReport>("refresh-plan"),
+    JsonForm::of::<json::SimulateReport>("refresh-simulate"),
+    JsonForm::of::<compare::CompareReport>("refresh-compare"),
+];
 
 /// Arguments of `memtint refresh`.
 #[derive(Debug, clap::Args)]

@@ -57,6 +57,8 @@ struct SchemaArguments {
 /// All forms of JSON that verbs print.
 fn forms() -> impl Iterator<Item = &'static JsonForm> {
     let verbs = [
+        crate::analyze::FORMS,
+        crate::bench::FORMS,
         crate::decode::FORMS,
         crate::detect::FORMS,
         crate::dram::FORMS,
@@ -66,6 +68,7 @@ fn forms() -> impl Iterator<Item = &'static JsonForm> {
         crate::palette::FORMS,
         crate::platform::FORMS,
         crate::probe::FORMS,
+        crate::refresh::FORMS,
         crate::reproduce::FORMS,
         crate::run::FORMS,
         crate::sim::FORMS,

@@ -3,12 +3,11 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use memtint_analysis::{TaskSystem, Tried, search_limits, try_frames, unanswered};
+use memtint_analysis::{Line, TaskSystem, Tried, search_limits, try_frames, unanswered};
 use memtint_hiding::cyclic::{Answer, Frames, Solution};
 use memtint_units::Picoseconds;
-use serde_json::json;
 
-use crate::{Plan, PlanError};
+use crate::{FramesWhy, Plan, PlanError, Why};
 
 /// What a search for frames found.
 #[derive(Clone, Debug)]
@@ -136,11 +135,12 @@ fn plan(file: &TaskSystem, frames: Frames, solution: &Solution, proved: bool, al
         false => "the best that was found; a search ended at its limit, so there may be a better one",
     };
     let said = all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    let numbers = vec![
-        ("plan", json!("colored-refresh"), format!("frames of {}, colored by {}", frames.size, frames.color)),
-        ("task_colors", json!(colors), format!("{colors} (from 0)")),
-        ("proved_best", json!(proved), why.to_owned()),
-        ("frames_tried", json!(said), said.clone()),
+    let lines = vec![
+        Line { label: "plan", text: format!("frames of {}, colored by {}", frames.size, frames.color) },
+        Line { label: "task colors", text: format!("{colors} (from 0)") },
+        Line { label: "proved best", text: why.to_owned() },
+        Line { label: "frames tried", text: said.clone() },
     ];
-    Plan { file, numbers }
+    let why = FramesWhy { plan: "colored-refresh", task_colors: colors, proved_best: proved, frames_tried: said };
+    Plan { file, why: Why::Frames(why), lines }
 }

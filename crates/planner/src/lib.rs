@@ -6,7 +6,7 @@
 //! What it deliberately does not do: it opens no files and prints nothing, and it does not judge. A plan is a
 //! system file like any other, which [`answer`](memtint_analysis::answer()) judges from the start.
 //!
-//! Types to know: [`Plan`]; [`best_frames`] for Colored Refresh, [`find_servers`] for Colored Refresh Servers.
+//! Types to know: [`Plan`], with [`Why`]; [`best_frames`] for Colored Refresh, [`find_servers`] for Colored Refresh Servers.
 //!
 //! ```
 //! use memtint_analysis::{Answer, Question, Scheduler, TaskSystem, answer};
@@ -29,21 +29,25 @@ mod copies;
 mod error;
 mod frames;
 mod servers;
+mod why;
 
-use memtint_analysis::{Number, Question, Report, Scheduler, TaskSystem, without_servers};
+use memtint_analysis::{Line, Question, Report, Scheduler, TaskSystem, without_servers};
 use memtint_sched::Form;
 
 pub use error::{NoServers, PlanError};
 pub use frames::{FramePlan, FrameTried, Said, best_frames};
 pub use servers::{Wanted, find_servers};
+pub use why::{FramesWhy, ServersWhy, Why};
 
 /// A plan: the file with it, and why it is the best.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The file that it was made for, with the plan filled in.
     pub file: TaskSystem,
-    /// What space was searched, and what is proved.
-    pub numbers: Vec<Number>,
+    /// What space was searched, and what is proved; for programs.
+    pub why: Why,
+    /// The same for people.
+    pub lines: Vec<Line>,
 }
 
 /// Answers a question as [`memtint_analysis::answer`] does; where servers are asked about and the file has none, about the best that
@@ -62,7 +66,10 @@ pub fn answer(question: &Question<'_>) -> Result<Report, PlanError> {
         Ok(found) => {
             (question.at)("the proof of each server".to_owned());
             let mut report = memtint_analysis::answer(&Question { file: &found.file, ..*question })?;
-            report.numbers.extend(found.numbers);
+            report.findings.lines.extend(found.lines);
+            if let Why::Servers(why) = found.why {
+                report.findings.facts.choice = Some(why.choice);
+            }
             Ok(report)
         }
         Err(why) => Ok(without_servers(question, why.to_string())),

@@ -1,6 +1,7 @@
 //! Servers for the tasks of a file.
 
-use memtint_analysis::{Color, Inside, Memory, ServerSpec, TaskSystem};
+use memtint_analysis::output::{AdmittedIf, ServerChoice};
+use memtint_analysis::{Color, Inside, Line, Memory, ServerSpec, TaskSystem};
 use memtint_hiding::HidingError;
 use memtint_hiding::crs::{
     Admission, Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, System, judge, optimize,
@@ -8,10 +9,9 @@ use memtint_hiding::crs::{
 };
 use memtint_sched::{AnalysisLimits, Effort, Unsupported};
 use memtint_units::Picoseconds;
-use serde_json::json;
 
 use crate::error::{NoServers, PlanError, cores_of};
-use crate::{Plan, copies};
+use crate::{Plan, ServersWhy, Why, copies};
 
 /// What is wanted of servers.
 #[derive(Clone, Copy, Debug)]
@@ -326,24 +326,30 @@ fn servers_of(
          always have something to do, {}",
         best.unhidden, best.why
     );
-    let (admission, admitted) = match best.admission {
+    let (admitted_if, admitted) = match best.admission {
         Admission::Supply => {
-            ("supply", "what each server surely supplies, whatever the phases of refresh, holds its tasks".to_owned())
+            let supply = "what each server surely supplies, whatever the phases of refresh, holds its tasks";
+            (AdmittedIf::Supply, supply.to_owned())
         }
         Admission::Proof { events_max } => {
             let known = format!("by the known times of servers and refreshes, of up to {events_max} events");
-            ("proof", format!("memtint analyze proves each server, whatever the phases of refresh or {known}"))
+            (
+                AdmittedIf::Proof,
+                format!("memtint analyze proves each server, whatever the phases of refresh or {known}"),
+            )
         }
     };
-    let mut numbers = vec![
-        ("space", json!(space), space.clone()),
-        ("admitted_if", json!(admission), admitted),
-        ("unhidden_part", json!(best.unhidden), best.unhidden.clone()),
-        ("proved_best", json!(best.proved), why),
+    let copied: Vec<String> = best.copied.iter().map(|&task| file.set.tasks()[task].name().to_owned()).collect();
+    let mut lines = vec![
+        Line { label: "space", text: space.clone() },
+        Line { label: "admitted if", text: admitted },
+        Line { label: "unhidden part", text: best.unhidden.clone() },
+        Line { label: "proved best", text: why },
     ];
-    if !best.copied.is_empty() {
-        let names: Vec<&str> = best.copied.iter().map(|&task| file.set.tasks()[task].name()).collect();
-        numbers.push(("copied_tasks", json!(names), format!("{}, in both servers", names.join(", "))));
+    if !copied.is_empty() {
+        lines.push(Line { label: "copied tasks", text: format!("{}, in both servers", copied.join(", ")) });
     }
-    Plan { file, numbers }
+    let choice = ServerChoice { space, admitted_if, unhidden_part: best.unhidden.clone(), proved_best: best.proved };
+    let copied_tasks = (!copied.is_empty()).then_some(copied);
+    Plan { file, why: Why::Servers(ServersWhy { choice, copied_tasks }), lines }
 }

@@ -1,9 +1,12 @@
 //! Ways to refresh.
 
 use memtint_hiding::BEYOND_STANDARD;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// A way to refresh memory while tasks run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Scheme {
     /// Not at all: what data would not survive, and what the others are measured by.
     None,

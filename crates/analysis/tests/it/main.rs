@@ -1,4 +1,5 @@
 //! The integration tests of `memtint-analysis`, in one program that is linked once.
 
 mod files;
+mod output;
 mod problems;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use memtint_analysis::{Answer, Number, Report, Row};
+use memtint_analysis::{Answer, Line, Report, Row};
 
 use crate::output::{table, time};
 use crate::system::first_line;
@@ -15,9 +15,9 @@ pub(super) fn text(report: &Report) -> String {
         Answer::No(refusal) => format!("not schedulable: {}", refusal.sentence),
         Answer::Unsupported(reason) => format!("unsupported: {reason}"),
     };
-    let _ = writeln!(text, "{} ({})", verdict, report.scheduler);
+    let _ = writeln!(text, "{} ({})", verdict, report.scheduler.name());
     if let Some(derived) = &report.derived {
-        let _ = writeln!(text, "{}", derived.text);
+        let _ = writeln!(text, "{derived}");
     }
     text.push('\n');
     text.push_str(&task_table(report));
@@ -25,9 +25,9 @@ pub(super) fn text(report: &Report) -> String {
         let _ = writeln!(text, "\n{}", table(&section.heads, &section.right, &section.rows).trim_end());
     }
     let _ = writeln!(text, "\ntheorem: {}", report.theorem);
-    // What is for programs only has no text.
-    for (name, _, value) in report.numbers.iter().filter(|(_, _, value)| !value.is_empty()) {
-        let _ = writeln!(text, "{}: {value}", name.trim_end_matches("_ps").replace('_', " "));
+    let _ = writeln!(text, "utilization: {}", report.set.utilization());
+    for Line { label, text: found } in &report.findings.lines {
+        let _ = writeln!(text, "{label}: {found}");
     }
     for assumption in &report.assumptions {
         let _ = writeln!(text, "assumes: {assumption}");
@@ -41,16 +41,13 @@ pub(super) fn text(report: &Report) -> String {
 
 /// The tasks; columns in which nothing is known of any are left out.
 fn task_table(report: &Report) -> String {
-    let mut heads: Vec<String> =
-        ["task", "priority", "period", "wcet", "deadline", "worst response", "slack", "in job", "wcet factor"]
-            .map(str::to_owned)
-            .to_vec();
-    let words = |(name, _, _): &Number| name.trim_end_matches("_ns").replace('_', " ");
-    heads.extend(report.rows.iter().take(1).flat_map(|row| row.more.iter().map(words)));
+    let mut heads =
+        vec!["task", "priority", "period", "wcet", "deadline", "worst response", "slack", "in job", "wcet factor"];
+    heads.extend(report.rows.iter().take(1).flat_map(|row| row.findings.lines.iter().map(|line| line.label)));
     let rows: Vec<Vec<String>> = report.rows.iter().enumerate().map(|(index, row)| cells(report, index, row)).collect();
     let known: Vec<usize> = (0..heads.len()).filter(|&column| rows.iter().any(|row| row[column] != "-")).collect();
     let right: Vec<usize> = (0..known.len()).filter(|&column| (1..8).contains(&known[column])).collect();
-    let heads: Vec<&str> = known.iter().map(|&column| heads[column].as_str()).collect();
+    let heads: Vec<&str> = known.iter().map(|&column| heads[column]).collect();
     let pick = |row: Vec<String>| known.iter().map(|&column| row[column].clone()).collect();
     table(&heads, &right, &rows.into_iter().map(pick).collect::<Vec<_>>())
 }
@@ -72,6 +69,6 @@ fn cells(report: &Report, index: usize, row: &Row) -> Vec<String> {
         worst.map_or_else(dash, |worst| worst.job.to_string()),
         row.scaling.clone().unwrap_or_else(dash),
     ];
-    cells.extend(row.more.iter().map(|(_, _, text)| text.clone()));
+    cells.extend(row.findings.lines.iter().map(|line| line.text.clone()));
     cells
 }

@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_analysis::{Memory, Scheduler, TaskSystem};
+use memtint_analysis::{AnalysisReport, Line, Memory, Scheduler, TaskSystem};
 use memtint_hiding::BEYOND_STANDARD;
 use memtint_hiding::crs::{Admission, Inner};
-use memtint_planner::{FramePlan, FrameTried, Plan, Wanted, best_frames, find_servers};
+use memtint_planner::{FramePlan, FrameTried, Plan, Wanted, Why, best_frames, find_servers};
 use memtint_sched::{AnalysisLimits, Density};
 use memtint_system::Verb;
 use memtint_units::Picoseconds;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::Ending;
 use crate::analyze::judge_plan;
@@ -121,14 +122,10 @@ pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
         Scheme::Crs => (servers(file, arguments)?, Scheduler::Crs),
     };
     match found {
-        Found::Plan(plan) => tell(arguments, &plan, scheduler, &not_considered, format),
+        Found::Plan(plan) => tell(arguments, &plan, scheduler, not_considered, format),
         Found::None(why) => {
             match format {
-                Format::Json => {
-                    print_json(
-                        &json!({"schema": SCHEMA, "report": "refresh plan", "not_considered": not_considered, "plan": null, "because": why}),
-                    )?;
-                }
+                Format::Json => print_json(&PlanReport::none(why, not_considered))?,
                 Format::Text => print(&format!("{}no plan: {why}\n", first_line(&not_considered)))?,
             }
             Ok(ExitCode::from(1))
@@ -173,11 +170,65 @@ fn servers(mut file: TaskSystem, arguments: &PlanArguments) -> Result<Found, Fai
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
 
+/// The best plan for a file that names tasks and memory, or why there is none.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct PlanReport {
+    /// Version of the form of this report.
+    schema: u32,
+    /// Which report it is.
+    #[schemars(extend("const" = "refresh plan"))]
+    report: &'static str,
+    /// Fields of the system file that no plan considers.
+    not_considered: Vec<String>,
+    /// The system file with the plan in it, in TOML; null where there is no plan.
+    plan: Option<String>,
+    /// Why there is no plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    because: Option<String>,
+    /// What space was searched, and what is proved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<Why>,
+    /// What the plan asks of memory that the standard does not give.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beyond_standard: Option<&'static str>,
+    /// The plan as memtint analyze judges it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    analysis: Option<AnalysisReport>,
+}
+
+impl PlanReport {
+    pub(super) fn found(plan: &Plan, analysis: AnalysisReport, not_considered: Vec<String>) -> PlanReport {
+        PlanReport {
+            schema: SCHEMA,
+            report: "refresh plan",
+            not_considered,
+            plan: Some(plan.file.to_string()),
+            because: None,
+            why: Some(plan.why.clone()),
+            beyond_standard: Some(BEYOND_STANDARD),
+            analysis: Some(analysis),
+        }
+    }
+
+    pub(super) fn none(because: String, not_considered: Vec<String>) -> PlanReport {
+        PlanReport {
+            schema: SCHEMA,
+            report: "refresh plan",
+            not_considered,
+            plan: None,
+            because: Some(because),
+            why: None,
+            beyond_standard: None,
+            analysis: None,
+        }
+    }
+}
+
 fn tell(
     arguments: &PlanArguments,
     plan: &Plan,
     scheduler: Scheduler,
-    not_considered: &[String],
+    not_considered: Vec<String>,
     format: Format,
 ) -> Ending {
     let judged = judge_plan(&plan.file, scheduler, AnalysisLimits::of_steps(arguments.steps))?;
@@ -189,8 +240,8 @@ fn tell(
     }
     if let Some(path) = &arguments.out {
         let mut text = format!("# Written by memtint refresh plan from {}.\n", plan.file.name);
-        for (name, _, why) in &plan.numbers {
-            let _ = writeln!(text, "# {}: {why}", name.replace('_', " "));
+        for Line { label, text: found } in &plan.lines {
+            let _ = writeln!(text, "# {label}: {found}");
         }
         write_file(path, &format!("{text}\n{}", plan.file.to_string().trim_start()))?;
     }
@@ -198,19 +249,11 @@ fn tell(
         write_file(path, svg)?;
     }
     match format {
-        Format::Json => {
-            let why: serde_json::Map<String, Value> =
-                plan.numbers.iter().map(|(name, value, _)| ((*name).to_owned(), value.clone())).collect();
-            let (toml, report) = (plan.file.to_string(), "refresh plan");
-            print_json(&json!({
-                "schema": SCHEMA, "report": report, "not_considered": not_considered, "plan": toml, "why": why, "beyond_standard": BEYOND_STANDARD,
-                "analysis": judged.json
-            }))?;
-        }
+        Format::Json => print_json(&PlanReport::found(plan, judged.json, not_considered))?,
         Format::Text => {
-            let mut text = first_line(not_considered);
-            for (name, _, why) in &plan.numbers {
-                let _ = writeln!(text, "{}: {why}", name.replace('_', " "));
+            let mut text = first_line(&not_considered);
+            for Line { label, text: found } in &plan.lines {
+                let _ = writeln!(text, "{label}: {found}");
             }
             let _ = writeln!(text, "standard: not kept: {BEYOND_STANDARD}");
             print(&format!("{text}\n{}", judged.text))?;

@@ -1,10 +1,9 @@
-//! What a simulation came to, for people and for programs.
+//! What a simulation came to, for people.
 
 use std::fmt::Write as _;
 
-use memtint_refresh::{Bound, Outcome, Spread, TaskOutcome};
+use memtint_refresh::{Bound, Outcome, TaskOutcome};
 use memtint_units::Picoseconds;
-use serde_json::{Value, json};
 
 use crate::output::{table, time};
 
@@ -214,82 +213,4 @@ fn execution_row(task: &TaskOutcome) -> Vec<String> {
         task.preemptions.to_string(),
         task.copies.to_string(),
     ]
-}
-
-pub(super) fn to_json(outcome: &Outcome) -> Value {
-    let met = |met: &memtint_refresh::Met| json!({"rank": met.rank, "requests": met.requests, "tasks": met.tasks});
-    let locked = outcome.locked.as_ref().map(|locked| {
-        json!({
-            "locked_ps": locked.locked.0,
-            "unhidden_ps": locked.unhidden.iter().map(|time| time.0).collect::<Vec<_>>(),
-            "hidden_ps": locked.unhidden.iter().map(|time| locked.locked.0.saturating_sub(time.0)).collect::<Vec<_>>(),
-            "lock_tasks_ps": locked.tasks.0,
-            "lock_task_ps": locked.lock_task.0,
-            "unlock_task_ps": locked.unlock_task.0,
-            "lock_assumed": locked.assumed,
-            "locks": locked.locks,
-            "cleaned_lines": locked.cleaned_lines,
-            "copies": locked.copies,
-            "copied_lines": locked.copied_lines,
-        })
-    });
-    let retention = outcome.retention.as_ref().map(|found| {
-        json!({
-            "losses": found.losses,
-            "longest_ps": outcome.refresh_gap.map(|gap| gap.0),
-            "first": found.first.as_ref().map(ToString::to_string),
-        })
-    });
-    json!({
-        "scheme": outcome.scheme.name(),
-        "t_rfc_ps": outcome.t_rfc.0,
-        "simulated_ps": outcome.duration.0,
-        "hyperperiod_ps": outcome.hyperperiod.map(|one| one.0),
-        "holds": outcome.holds(),
-        "complaints": complaints(outcome),
-        "analysis": outcome.analysis,
-        "beyond_standard": outcome.scheme.beyond_standard(),
-        "tasks": outcome.tasks.iter().map(task_json).collect::<Vec<_>>(),
-        "core_busy_ps": outcome.busy.iter().map(|busy| busy.0).collect::<Vec<_>>(),
-        "requests_that_met_a_refresh": outcome.requests_met(),
-        "met": outcome.met.iter().map(met).collect::<Vec<_>>(),
-        "retention": retention,
-        "locks": locked,
-        "latency_mean_ps": outcome.latency().0,
-    })
-}
-
-fn task_json(task: &TaskOutcome) -> Value {
-    let (bound, reason) = match &task.bound {
-        Bound::Within(bound) => (json!(bound.0), Value::Null),
-        Bound::Unbounded => (Value::Null, json!("unbounded")),
-        Bound::Unknown(reason) => (Value::Null, json!(reason)),
-    };
-    json!({
-        "name": task.name,
-        "core": task.core,
-        "server": task.server,
-        "ranks": task.ranks,
-        "period_ps": task.period.0,
-        "wcet_ps": task.wcet.0,
-        "deadline_ps": task.deadline.0,
-        "references_of_a_job": task.job.references,
-        "workload": serde_json::to_value(&task.job.workload).unwrap_or_default(),
-        "alone_max_ps": task.job.alone.0,
-        "alone_min_ps": task.job.alone_least.0,
-        "deadline_misses": task.misses,
-        "response_ps": spread(&task.response),
-        "execution_ps": spread(&task.execution),
-        "latency_ps": spread(&task.latency),
-        "preemptions": task.preemptions,
-        "copies": task.copies,
-        "bound_ps": bound,
-        "no_bound_because": reason,
-        "within_bound": task.within(),
-        "ended": task.ended,
-    })
-}
-
-fn spread(spread: &Spread) -> Value {
-    json!({"count": spread.count, "min": spread.min.0, "mean": spread.mean().0, "max": spread.max.0})
 }

@@ -6,17 +6,14 @@ use std::process::ExitCode;
 use memtint_hiding::crs::Density;
 use memtint_refresh::Scheme;
 use memtint_sim::Watch as _;
-use serde_json::json;
 
+use super::json::SimulateReport;
 use super::setting::{Setting, density, scheme};
 use super::{chart, report};
 use crate::Ending;
 use crate::output::{Format, print, print_json, write_file};
 use crate::sim::Progress;
 use crate::system::first_line;
-
-/// Version of the form of JSON output.
-const SCHEMA: u32 = 1;
 
 /// Arguments of `memtint refresh simulate`.
 #[derive(Debug, clap::Args)]
@@ -61,13 +58,7 @@ pub(super) fn main(arguments: &SimulateArguments, format: Format) -> Ending {
     }
     match format {
         Format::Text => print(&(first_line(&not_considered) + &report::text(&outcome)))?,
-        Format::Json => {
-            let mut all = report::to_json(&outcome);
-            all["schema"] = json!(SCHEMA);
-            all["report"] = json!("refresh simulate");
-            all["not_considered"] = json!(not_considered);
-            print_json(&all)?;
-        }
+        Format::Json => print_json(&SimulateReport::new(&outcome, not_considered))?,
     }
     Ok(ExitCode::from(u8::from(!outcome.holds())))
 }

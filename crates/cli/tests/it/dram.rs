@@ -19,7 +19,9 @@ fn text(arguments: &[&str]) -> String {
 
 fn json(arguments: &[&str]) -> Value {
     let text = text(&[&["--format", "json"], arguments].concat());
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+    let report = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+    crate::shared::check_printed(arguments, &report);
+    report
 }
 
 /// The message of a call that must fail with status 2.

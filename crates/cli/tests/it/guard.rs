@@ -123,6 +123,8 @@ fn a_dry_run_shows_every_write_and_what_is_not_considered() {
     ] {
         assert!(text.contains(words), "{words:?}: {text}");
     }
+    let json = run(&[&["--format", "json"][..], &budget].concat()).stdout;
+    crate::shared::check("guard-dry-run", &serde_json::from_slice(&json).expect("JSON"));
 }
 
 #[test]
@@ -132,4 +134,6 @@ fn every_sensor_of_this_machine_is_listed_with_its_source() {
         assert!(text.contains(sensor), "{text}");
     }
     assert_eq!(text.matches("  source: ").count(), text.matches("  not counted: ").count());
+    let json = run(&["--list-events", "--format", "json"]).stdout;
+    crate::shared::check("guard-list-events", &serde_json::from_slice(&json).expect("JSON"));
 }

@@ -18,6 +18,8 @@ mod reproduce;
 mod rooms;
 mod schemas;
 mod scratch;
+#[path = "../shared/schemas.rs"]
+mod shared;
 mod sim;
 mod stock_kernel;
 mod system;

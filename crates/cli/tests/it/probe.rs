@@ -23,7 +23,13 @@ fn text(arguments: &[&str]) -> String {
 
 fn json(arguments: &[&str]) -> Value {
     let text = text(&[&["--format", "json"], arguments].concat());
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+    let report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+    // A recording says which algorithm it is of.
+    match report["algorithm"].as_str() {
+        Some(published) => crate::shared::check(&format!("probe-{published}"), &report),
+        None => crate::shared::check_printed(arguments, &report),
+    }
+    report
 }
 
 /// The report without the name of the oracle.

@@ -30,6 +30,7 @@ fn json(arguments: &[&str]) -> Value {
     let text = text(&[&["--format", "json"], arguments].concat());
     let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
     assert!(text.ends_with("}\n"), "JSON ends in a line's end");
+    crate::shared::check_printed(arguments, &value);
     value
 }
 

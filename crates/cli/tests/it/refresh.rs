@@ -21,7 +21,9 @@ fn memtint(arguments: &[&str]) -> Output {
 fn json_of(arguments: &[&str]) -> (Option<i32>, Value) {
     let output = memtint(&[&["--format", "json"], arguments].concat());
     let value = serde_json::from_slice(&output.stdout);
-    (output.status.code(), value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}")))
+    let value = value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"));
+    crate::shared::check_printed(arguments, &value);
+    (output.status.code(), value)
 }
 
 fn analyze(path: &str, scheduler: &str) -> (Option<i32>, Value) {

@@ -17,7 +17,9 @@ impl Scratch {
     fn answer(&self, text: &str, verb: &str, arguments: &[&str]) -> (Option<i32>, Value) {
         let output = self.run(text, verb, &[&["--format", "json"], arguments].concat());
         let value = serde_json::from_slice(&output.stdout);
-        (output.status.code(), value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}")))
+        let value = value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"));
+        crate::shared::check(&format!("refresh-{verb}"), &value);
+        (output.status.code(), value)
     }
 }
 

@@ -17,7 +17,9 @@ fn run(arguments: &[&str]) -> Output {
 fn json(arguments: &[&str], status: i32) -> Value {
     let output = run(&[&["--format", "json", "reproduce"], arguments].concat());
     assert_eq!(output.status.code(), Some(status), "{arguments:?}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+    let result = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+    crate::shared::check_printed(&[&["reproduce"], arguments].concat(), &result);
+    result
 }
 
 impl Scratch {

@@ -28,7 +28,9 @@ fn run(arguments: &[&str]) -> Output {
 fn json(arguments: &[&str]) -> Value {
     let output = run(&[&["--format", "json"], arguments].concat());
     assert!(output.status.success(), "{arguments:?}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+    crate::shared::check_printed(arguments, &report);
+    report
 }
 
 const SYSTEM: &str = r#"

@@ -54,7 +54,9 @@ fn with_input(command: &mut Command, input: &[u8]) -> Output {
 fn info(trace: &Path) -> Value {
     let output = memtint().args(["--format", "json", "trace", "info"]).arg(trace).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    crate::shared::check("trace-info", &report);
+    report
 }
 
 #[test]

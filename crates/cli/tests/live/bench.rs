@@ -15,6 +15,13 @@ fn memtint(arguments: &[&str]) -> Command {
     command
 }
 
+/// The JSON that a call prints, which is as its schema says.
+fn printed(arguments: &[&str], text: &str) -> Value {
+    let json = serde_json::from_str(text).expect("the output is JSON");
+    crate::shared::check_printed(arguments, &json);
+    json
+}
+
 /// What takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(3600);
 
@@ -108,8 +115,7 @@ fn the_bench_measures_both_sides_and_judges_its_targets() {
     let arguments = ["--format", "json", "bench", "run", "--quick", "--repeat", "2", "--only", "startup,touch"];
     let mut command = memtint(&arguments);
     command.args(["--seed", "7", "--platform", platform.path()]);
-    let text = output(command);
-    let json: Value = serde_json::from_str(&text).expect("the output is JSON");
+    let json = printed(&arguments, &output(command));
     assert_eq!((&json["schema"], &json["seed"], &json["repeat"]), (&1.into(), &7.into(), &2.into()));
     assert!(json["machine"]["cores"].as_u64().is_some_and(|cores| cores > 0));
     assert!(json["colors"].as_str().is_some_and(|colors| colors.starts_with("bank classes 0-")));
@@ -154,8 +160,7 @@ fn steady_parts_are_measured_side_by_side_with_a_control() {
     let arguments = ["--format", "json", "bench", "run", "--quick", "--repeat", "1", "--only", "programs"];
     let mut command = memtint(&arguments);
     command.args(["--platform", platform.path()]);
-    let text = output(command);
-    let json: Value = serde_json::from_str(&text).expect("the output is JSON");
+    let json = printed(&arguments, &output(command));
     assert_eq!(json["failures"], Value::Array(Vec::new()));
     let outputs = json["outputs"].as_array().expect("outputs are a list");
     assert!(outputs.iter().all(|output| output["equal"] == true), "{outputs:?}");
@@ -186,7 +191,7 @@ fn allocators_are_compared_page_by_page_and_equal_seeds_take_equal_steps() {
     let _alone = alone();
     let run = |seed: &str| -> Value {
         let arguments = ["--format", "json", "bench", "frames", "--quick", "--repeat", "2", "--seed", seed];
-        serde_json::from_str(&output(memtint(&arguments))).expect("the output is JSON")
+        printed(&arguments, &output(memtint(&arguments)))
     };
     let (json, again) = (run("5"), run("5"));
     assert_eq!((&json["schema"], &json["bench"], &json["seed"]), (&1.into(), &"frames".into(), &5.into()));
@@ -220,6 +225,15 @@ fn allocators_are_compared_page_by_page_and_equal_seeds_take_equal_steps() {
 }
 
 #[test]
+fn analyses_are_measured_beside_their_textbook() {
+    let _alone = alone();
+    let arguments = ["--format", "json", "bench", "sched", "--quick", "--sets", "1", "--repeat", "1"];
+    let json = printed(&arguments, &output(memtint(&arguments)));
+    let rows = json["rows"].as_array().expect("rows are a list");
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["same_answers"] == true), "{json}");
+}
+
+#[test]
 fn equal_seeds_ask_equal_questions_of_simulated_machines() {
     let _alone = alone();
     let arguments = ["bench", "probe", "--platforms", "haswell-e3-1230,zen2-ddr4-1r", "--noise", "none", "--repeat"];
@@ -227,7 +241,7 @@ fn equal_seeds_ask_equal_questions_of_simulated_machines() {
         let arguments = [&["--format", format][..], &arguments, &[repeat, "--accesses-max", "2000000"]].concat();
         output(memtint(&arguments))
     };
-    let json = |repeat| serde_json::from_str::<Value>(&run(repeat, "json")).expect("the output is JSON");
+    let json = |repeat| printed(&arguments, &run(repeat, "json"));
     let (one, two) = (json("1"), json("2"));
     assert_eq!((&two["schema"], &two["bench"], &two["seed"]), (&1.into(), &"probe".into(), &1.into()));
     let [haswell, zen] = [0, 1].map(|row| &two["rows"][row]);
@@ -259,7 +273,7 @@ fn an_ablation_says_what_answers_rest_on() {
     let asked =
         ["bench", "probe", "--ablation", "--platforms", "haswell-e3-1230", "--noise", "closed", "--repeat", "2"];
     let run = |format| output(memtint(&[&["--format", format][..], &asked].concat()));
-    let json = serde_json::from_str::<Value>(&run("json")).expect("the output is JSON");
+    let json = printed(&asked, &run("json"));
     let rows = json["rows"].as_array().expect("a list");
     let of = |without: Value| rows.iter().find(|row| row["without"] == without).expect("a row for each step");
     let (whole, sanity) = (of(Value::Null), of("sanity".into()));

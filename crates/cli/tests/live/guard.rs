@@ -141,7 +141,9 @@ impl Guard {
 
 fn next(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<Value> {
     let line = lines.next()?.expect("a pipe can be read");
-    Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
+    let report = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    crate::shared::check("guard", &report);
+    Some(report)
 }
 
 fn signal(process: u32, signal: i32) {

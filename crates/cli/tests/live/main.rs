@@ -1,6 +1,8 @@
 //! The live tests of `memtint-cli`: they read frame numbers of this machine, or time it. Each takes the machine for itself.
 
 mod common;
+#[path = "../shared/schemas.rs"]
+mod shared;
 
 /// `make test-live` picks tests by this name.
 #[path = "."]

@@ -33,6 +33,7 @@ fn this_machine_gets_an_answer() {
         return skip("memory that can be timed");
     }
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{error}"));
+    crate::shared::check("probe", &report);
     let (status, written) = match report["answer"].as_str() {
         Some("mapping" | "partial") => (0, true),
         Some("no_bank_signal") => (1, false),

@@ -38,6 +38,7 @@ fn inspect(colors: &[&str], pid: u32) -> (Option<i32>, Value) {
     let output = command.output().expect("it was built");
     let said = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}; {}", said()));
+    crate::shared::check("inspect", &report);
     (output.status.code(), report)
 }
 
@@ -141,6 +142,10 @@ fn inspect_with(arguments: &[&str]) -> (Option<i32>, Value, String) {
     command.args(["inspect", "--format", "json"]).args(arguments).env("MEMTINT_REGISTRY", crate::common::registry());
     let output = command.output().expect("it was built");
     let value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    // "inspect", "inspect_others" or "inspect_system".
+    if let Some(form) = value["report"].as_str() {
+        crate::shared::check(&form.replace('_', "-"), &value);
+    }
     (output.status.code(), value, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 

@@ -1,8 +1,8 @@
 //! Are the best frames chosen of all that there are? Each other choice is asked about alone; that each answer is right is a question of
 //! `hiding`, whose tests have it.
 
-use memtint_analysis::{Answer, Question, Scheduler, TaskSystem, answer};
-use memtint_planner::{FramePlan, Plan, Said, best_frames};
+use memtint_analysis::{Answer, Question, Report, Scheduler, TaskSystem, answer};
+use memtint_planner::{FramePlan, Said, best_frames};
 use memtint_units::Random;
 
 const NODES_MAX: u64 = 20_000;
@@ -20,8 +20,10 @@ fn random_file(random: &mut Random) -> TaskSystem {
     TaskSystem::parse("random.toml", &text).unwrap()
 }
 
-fn is_proved(plan: &Plan) -> bool {
-    plan.numbers.iter().any(|(name, value, _)| *name == "proved_best" && *value == true)
+/// Copies and extra slices of the table that was found.
+fn costs(report: &Report) -> (u32, u64) {
+    let facts = &report.findings.facts;
+    (facts.copies.unwrap(), facts.slices_extra.unwrap())
 }
 
 #[test]
@@ -41,10 +43,9 @@ fn no_other_frames_have_fewer_copies_and_slices_than_a_plan_that_is_proved_best(
         };
         let report = answer(&Question::new(&plan.file, Scheduler::ColoredRefresh)).unwrap();
         assert!(matches!(report.answer, Answer::Yes), "round {round}: the table is found again");
-        let own = |name: &str| report.numbers.iter().find(|(own, _, _)| *own == name).unwrap().1.as_u64().unwrap();
-        let (copies, slices) = (own("copies"), own("slices_extra"));
+        let (copies, slices) = costs(&report);
         copied += u32::from(copies > 0);
-        if !is_proved(&plan) {
+        if !plan.why.is_proved() {
             continue;
         }
         proved += 1;
@@ -53,8 +54,7 @@ fn no_other_frames_have_fewer_copies_and_slices_than_a_plan_that_is_proved_best(
             (other.cyclic.frame, other.cyclic.color_frame) = (Some(frames.size), Some(frames.color));
             let report = answer(&Question::new(&other, Scheduler::ColoredRefresh)).unwrap();
             let Answer::Yes = report.answer else { continue };
-            let own = |name: &str| report.numbers.iter().find(|(own, _, _)| *own == name).unwrap().1.as_u64().unwrap();
-            assert!((copies, slices) <= (own("copies"), own("slices_extra")), "round {round}: {frames:?}");
+            assert!((copies, slices) <= costs(&report), "round {round}: {frames:?}");
         }
     }
     println!("proved {proved}, with copies {copied}, none {none}");

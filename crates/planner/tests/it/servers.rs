@@ -1,8 +1,9 @@
 //! Is a plan with copied tasks that is said to be the best really the best? Every choice of the space is tried.
 
+use memtint_analysis::output::ServerChoice;
 use memtint_analysis::{Answer, Inside, Question, Scheduler, ServerSpec, TaskSystem, answer};
 use memtint_hiding::crs::{Kind, judge, saturated_hiding};
-use memtint_planner::{NoServers, Plan, PlanError, Wanted, find_servers};
+use memtint_planner::{NoServers, Plan, PlanError, Wanted, Why, find_servers};
 use memtint_sched::AnalysisLimits;
 use memtint_units::{Picoseconds, Random};
 use num_bigint::BigUint;
@@ -32,8 +33,9 @@ fn planned(file: &TaskSystem) -> Result<Plan, NoServers> {
     find_servers(file, &Wanted { grid, ..Wanted::default() }, limits, &|_| {}).unwrap()
 }
 
-fn number<'a>(plan: &'a Plan, name: &str) -> &'a serde_json::Value {
-    &plan.numbers.iter().find(|(own, _, _)| *own == name).unwrap_or_else(|| panic!("{name} is said")).1
+fn choice(plan: &Plan) -> &ServerChoice {
+    let Why::Servers(why) = &plan.why else { panic!("servers were looked for") };
+    &why.choice
 }
 
 /// The part of all time in which servers that always have something to do leave refresh unhidden.
@@ -94,13 +96,11 @@ fn no_choice_that_passes_costs_less_than_a_plan_that_is_proved_best() {
                 let report = answer(&Question::new(&plan.file, Scheduler::Crs)).unwrap();
                 assert!(matches!(report.answer, Answer::Yes), "round {round}: the plan is proved again");
                 let own = cost(&plan.file);
-                assert_eq!(number(&plan, "unhidden_part").as_str(), Some(own.to_string().as_str()));
+                assert_eq!(choice(&plan).unhidden_part, own.to_string());
                 found += 1;
-                if number(&plan, "proved_best") == true {
+                if plan.why.is_proved() {
                     assert_eq!(Some(own), best, "round {round}: {:?}", plan.file.servers);
-                    assert!(
-                        number(&plan, "space").as_str().unwrap().contains("leaves each server one that is not copied")
-                    );
+                    assert!(choice(&plan).space.contains("leaves each server one that is not copied"));
                     proved += 1;
                 }
             }
@@ -129,7 +129,7 @@ fn a_server_of_copied_tasks_alone_is_not_in_what_is_proved() {
     }
     let report = answer(&Question::new(&cheaper, Scheduler::Crs)).unwrap();
     assert!(matches!(report.answer, Answer::Yes) && cost(&cheaper) < cost(&plan.file), "{:?}", plan.file.servers);
-    assert_eq!(number(&plan, "proved_best"), false);
+    assert!(!plan.why.is_proved());
 }
 
 #[test]

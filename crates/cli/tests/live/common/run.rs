@@ -317,7 +317,10 @@ impl Run<'_> {
             let _ = std::fs::remove_file(&file);
             found
         });
-        let report = found.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
+        let report: Value = found.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
+        if !report.is_null() {
+            crate::shared::check("run", &report);
+        }
         Ended { what: self.what, status, stdout, output, beginning, stderr, report, samples }
     }
 }

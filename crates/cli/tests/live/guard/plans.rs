@@ -162,6 +162,7 @@ fn a_running_regulator_can_be_asked() {
     let (code, [text, error]) = status("json");
     let report: serde_json::Value =
         serde_json::from_str(&text).unwrap_or_else(|fault| panic!("{fault}: {text}{error}"));
+    crate::shared::check("guard-status", &report);
     assert_eq!((code, report["report"].as_str(), report["schema"].as_u64()), (Some(0), Some("guard-status"), Some(1)));
     assert_eq!((report["groups"][0]["budget"].as_u64(), report["sums"][0]["name"].as_str()), (Some(10), Some("test")));
     assert_kept(&guard.end());
