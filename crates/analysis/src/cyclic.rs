@@ -2,8 +2,9 @@
 
 use memtint_hiding::BEYOND_STANDARD;
 use memtint_hiding::cyclic::{
-    Answer as Found, Checked, Class, ColorSet, Cut, Executive, FrameReport, Frames, Limits, Memory, Note, Problem,
-    Refused, Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame, place_then_avoid,
+    Answer as Found, Checked, Class, ColorSet, Cut, Executive, FrameReport, Frames, Limits, Note, Problem,
+    RefreshedMemory, Refused, Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame,
+    place_then_avoid,
 };
 use memtint_sched::{Coverage, Form, Interference, Response, TaskSet, padded};
 use memtint_units::Picoseconds;
@@ -171,7 +172,7 @@ fn name_of(term: &Interference) -> &'static str {
 }
 
 /// Rules (1) to (5) and the order of 4.3.2, literally: for comparison, with no verdict.
-fn as_printed(mut part: Part, file: &TaskSystem, memory: Memory) -> Result<Report, AnalysisError> {
+fn as_printed(mut part: Part, file: &TaskSystem, memory: RefreshedMemory) -> Result<Report, AnalysisError> {
     let choices = match file.cyclic.frame {
         Some(_) => file.frame_choices()?,
         None => {
@@ -288,7 +289,7 @@ struct Part {
     theorem: String,
     assumptions: Vec<String>,
     set: TaskSet,
-    memory: Option<Memory>,
+    memory: Option<RefreshedMemory>,
     /// WCETs with refresh in them.
     wcets: Option<Vec<Picoseconds>>,
     findings: Findings<Facts>,
@@ -335,7 +336,7 @@ impl Part {
     }
 
     /// Each colored frame that there can be is refused.
-    fn no_frame(self, file: &TaskSystem, memory: Memory) -> Report {
+    fn no_frame(self, file: &TaskSystem, memory: RefreshedMemory) -> Report {
         let whole = |j: &u32| memory.ranks().is_multiple_of(*j);
         let stretches = (1..memory.ranks()).filter(whole).map(|j| Picoseconds(memory.grain().0 * u64::from(j)));
         let mut bursts = true;
@@ -503,7 +504,7 @@ impl Part {
         file: &TaskSystem,
         problem: &Problem,
         executive: &Executive,
-        memory: Memory,
+        memory: RefreshedMemory,
         task: usize,
         findings: &mut Findings<TaskFacts>,
     ) {

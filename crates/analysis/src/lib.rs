@@ -42,7 +42,7 @@ pub use cores::on_core;
 pub use cyclic::{Tried, search_limits, try_frames, unanswered};
 pub use error::AnalysisError;
 pub use output::AnalysisReport;
-pub use refresh::{Color, Cyclic, Inside, Memory, ServerSpec};
+pub use refresh::{Color, Cyclic, Inside, MemorySpec, ServerSpec};
 pub use report::{Answer, Arrivals, Band, Chart, Findings, Lane, Line, Refusal, Report, Row, Run, Section};
 pub use servers::without_servers;
 pub use tasks::{TaskDetails, TaskSystem};

@@ -7,7 +7,7 @@ use memtint_system::{Place, SystemError};
 use memtint_units::{IndexList, Picoseconds};
 use num_integer::Integer;
 
-use crate::refresh::{Inside, Memory};
+use crate::refresh::{Inside, MemorySpec};
 use crate::tasks::{TaskDetails, TaskSystem};
 
 /// The most frames into which a colored frame is cut when frames are looked for.
@@ -32,7 +32,7 @@ impl TaskSystem {
     /// # Errors
     ///
     /// [`SystemError`] when there is none.
-    pub fn memory_given(&self) -> Result<&Memory, SystemError> {
+    pub fn memory_given(&self) -> Result<&MemorySpec, SystemError> {
         let accepted = "a table [memory] with ranks, and density or t_rfc";
         self.memory.as_ref().ok_or_else(|| self.place().refuse("memory", None, accepted))
     }
@@ -42,9 +42,9 @@ impl TaskSystem {
     /// # Errors
     ///
     /// [`SystemError`] when there is no `[memory]`, or its retention is no multiple of the ranks.
-    pub fn cyclic_memory(&self) -> Result<cyclic::Memory, SystemError> {
+    pub fn cyclic_memory(&self) -> Result<cyclic::RefreshedMemory, SystemError> {
         let own = self.memory_given()?;
-        let memory = cyclic::Memory::new(own.retention, own.ranks, own.t_rfc, own.bursts);
+        let memory = cyclic::RefreshedMemory::new(own.retention, own.ranks, own.t_rfc, own.bursts);
         memory.map_err(|error| self.place().range(error))
     }
 
@@ -93,7 +93,7 @@ impl TaskSystem {
         if let Some(size) = self.cyclic.frame {
             return Ok(vec![frames(size)]);
         }
-        let memory = cyclic::Memory::new(cycle, 1, Picoseconds(1), memtint_sched::RankOrder::Parallel);
+        let memory = cyclic::RefreshedMemory::new(cycle, 1, Picoseconds(1), memtint_sched::RankOrder::Parallel);
         let memory = memory.map_err(|error| self.place().range(error))?;
         let finest = self.set.tasks().iter().flat_map(ends).fold(cycle.0, |finest, point| finest.gcd(&point));
         let parts = |task: &memtint_sched::Task| {
@@ -274,7 +274,7 @@ impl TaskSystem {
     }
 }
 
-impl Memory {
+impl MemorySpec {
     /// Gives how long it takes to refresh so many ranks of one color in full: [`REF_COMMANDS`](memtint_sched::REF_COMMANDS) commands, once, or once for
     /// each rank where these take turns. At most 2^64 - 1 ps, which every analysis refuses.
     #[must_use]

@@ -16,7 +16,7 @@ const RETENTION: Picoseconds = Picoseconds::from_ns(64_000_000);
 
 /// The memory whose refresh software schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct MemorySpec {
     /// How many ranks there are, 1 to 64.
     pub ranks: u32,
     /// Density of a chip, where the file gives that.
@@ -93,8 +93,8 @@ pub struct ServerSpec {
     pub inside: Inside,
 }
 
-impl Memory {
-    pub(crate) fn of(entry: &MemoryEntry, file: &Place) -> Result<Memory, SystemError> {
+impl MemorySpec {
+    pub(crate) fn of(entry: &MemoryEntry, file: &Place) -> Result<MemorySpec, SystemError> {
         let place = file.table("memory");
         place.need(&[
             ("ranks", entry.ranks.is_some(), "a whole number, 1 to 64"),
@@ -116,7 +116,7 @@ impl Memory {
             }
             (None, None) => unreachable!("one of them is needed"),
         };
-        Ok(Memory {
+        Ok(MemorySpec {
             ranks: entry.ranks.map_or(1, |ranks| ranks.get() as u32),
             density,
             t_rfc,
@@ -209,7 +209,11 @@ impl ServerSpec {
 }
 
 /// Colors of a memory, each with a unique name. The analysis checks that each rank has one.
-pub(crate) fn colors(entries: &[ColorEntry], memory: Option<&Memory>, file: &Place) -> Result<Vec<Color>, SystemError> {
+pub(crate) fn colors(
+    entries: &[ColorEntry],
+    memory: Option<&MemorySpec>,
+    file: &Place,
+) -> Result<Vec<Color>, SystemError> {
     let mut colors: Vec<Color> = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let place = file.item("color", index, entry.name.as_ref().map(Text::as_str));

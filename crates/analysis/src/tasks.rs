@@ -12,7 +12,7 @@ use memtint_system::{
 use memtint_units::{ByteSize, Picoseconds};
 
 use crate::banks;
-use crate::refresh::{Color, Cyclic, Memory, ServerSpec, colors, servers};
+use crate::refresh::{Color, Cyclic, MemorySpec, ServerSpec, colors, servers};
 
 /// A system as the analyses take it.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct TaskSystem {
     /// `[refresh]`: refresh by the memory controller, which a witness can show.
     pub refresh: Option<Refresh>,
     /// Memory whose refresh software schedules.
-    pub memory: Option<Memory>,
+    pub memory: Option<MemorySpec>,
     /// A cyclic executive.
     pub cyclic: Cyclic,
     /// Ranks that are locked and refreshed together.
@@ -78,7 +78,7 @@ impl TaskSystem {
     /// [`SystemError`] with the place, the field, its value and the accepted values.
     pub fn of(file: &SystemFile, name: &str) -> Result<TaskSystem, SystemError> {
         let place = Place::new(name);
-        let memory = file.memory.as_ref().map(|memory| Memory::of(memory, &place)).transpose()?;
+        let memory = file.memory.as_ref().map(|memory| MemorySpec::of(memory, &place)).transpose()?;
         let colors = colors(&file.colors, memory.as_ref(), &place)?;
         let servers = servers(&file.servers, &colors, &place)?;
         let set = task_set(&place, &file.tasks)?;
@@ -112,7 +112,7 @@ impl TaskSystem {
     #[must_use]
     pub fn to_file(&self) -> SystemFile {
         let mut file = self.written.clone();
-        file.memory = self.memory.as_ref().map(Memory::entry);
+        file.memory = self.memory.as_ref().map(MemorySpec::entry);
         file.cyclic = (self.cyclic != Cyclic::default()).then(|| self.cyclic.entry());
         let ranks = self.memory.map_or(0, |memory| memory.ranks);
         file.colors = self.colors.iter().map(|color| color.entry(ranks)).collect();

@@ -444,10 +444,10 @@ fn reap(pid: i32) -> Option<(ExitStatus, Usage)> {
     (found == pid).then(|| (ExitStatus::from_raw(status), Usage::of(&usage)))
 }
 
-/// Takes the ends of all children that are left, and kills those that stay longer than `patience`.
-fn reap_orphans(patience: Duration) -> Entourage {
+/// Takes the ends of all children that are left, and kills those that stay longer than `timeout`.
+fn reap_orphans(timeout: Duration) -> Entourage {
     let mut entourage = Entourage::default();
-    let mut deadline = Instant::now() + patience;
+    let mut deadline = Instant::now() + timeout;
     let mut killed = false;
     loop {
         match next_ended() {
@@ -468,7 +468,7 @@ fn reap_orphans(patience: Duration) -> Entourage {
             Next::AllRunning => {
                 kill_children();
                 killed = true;
-                deadline = Instant::now() + patience;
+                deadline = Instant::now() + timeout;
             }
         }
     }

@@ -19,6 +19,6 @@ pub use child::{
     own_time,
 };
 pub use lockstep::{Finished, Lane, SLICE, Stretch, finish, line_up, race, take_turns};
-pub use machine::{Beside, Disturbance, Machine};
+pub use machine::{Beside, Disturbance, Host};
 pub use series::{Interval, Mishap, Results, Runs, Series, SeriesReport, Side, SideReport, Spread, Unit};
 pub use session::{Extent, Job, Measured, Pool, ScrambleReport, Session, Started, Trouble, WorkDirectory};

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// The machine, as it names itself. Fields that are null could not be read.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Machine {
+pub struct Host {
     /// Name of the processor.
     pub cpu: Option<String>,
     /// The processor says that a hypervisor runs it.
@@ -29,15 +29,15 @@ pub struct Machine {
     pub load_average: Option<f64>,
 }
 
-impl Machine {
+impl Host {
     /// Reads what this machine says of itself.
-    pub fn read() -> Machine {
+    pub fn read() -> Host {
         let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {
             let line = cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|head| head.trim() == name));
             line.and_then(|line| Some(line.split_once(':')?.1.trim().to_owned()))
         };
-        Machine {
+        Host {
             cpu: field("model name"),
             virtual_machine: field("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
             kernel: trimmed("/proc/sys/kernel/osrelease"),

@@ -10,10 +10,10 @@ mod report;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memtint_bench::{Beside, Machine, own_time};
+use memtint_bench::{Beside, Host, own_time};
 use memtint_frames::{
-    Bpm, Buddy, Caller, Camc, Form, FrameAllocator, FrameError, FrameRange, Hybrid, MemIds, Memory, Palloc, PerCpu,
-    Pick, Policy, Profile, Steps, TintMalloc, Tinted, ZoneKind,
+    Bpm, Buddy, Caller, Camc, Form, FrameAllocator, FrameError, FrameMemory, FrameRange, Hybrid, MemIds, Palloc,
+    PerCpu, Pick, Policy, Profile, Steps, TintMalloc, Tinted, ZoneKind,
 };
 use memtint_map::{Granule, Palette, Platform};
 use memtint_units::{IndexList, IndexSet, Pfn, Random};
@@ -98,7 +98,7 @@ const PAGES_PER_MIB: usize = 256;
 
 /// What all runs have in common.
 struct Setting {
-    memory: Arc<Memory>,
+    memory: Arc<FrameMemory>,
     policy: Policy,
     /// Ends of the sizes, in pages, ascending.
     sizes: Vec<usize>,
@@ -150,7 +150,7 @@ impl Results {
 /// When the platform cannot be read, its memory is too small for the colors, or an allocator refuses what it has promised.
 pub fn measure(asked: &Asked, tell: fn(&str)) -> Result<FramesReport, BenchmarkError> {
     let started = Instant::now();
-    let (machine, beside) = (Machine::read(), Beside::since_now());
+    let (machine, beside) = (Host::read(), Beside::since_now());
     let platform = Platform::load(&asked.platform)?;
     let palette = Palette::new(&platform, Granule::PAGE)?;
     let mut random = Random::new(asked.seed);
@@ -337,7 +337,7 @@ fn single_pages(setting: &Setting, system: System, state: State, figures: &mut F
     Ok(())
 }
 
-fn make(system: System, memory: &Arc<Memory>) -> Result<Box<dyn FrameAllocator>, FrameError> {
+fn make(system: System, memory: &Arc<FrameMemory>) -> Result<Box<dyn FrameAllocator>, FrameError> {
     let lists = Some(PerCpu::LINUX_3_6);
     Ok(match system {
         System::Palloc => Box::new(Palloc::new(memory, lists, Pick::InTurn)),
@@ -356,16 +356,16 @@ fn make(system: System, memory: &Arc<Memory>) -> Result<Box<dyn FrameAllocator>,
 }
 
 /// The platform's memory, or its first 64 MiB in one zone.
-fn memory_of(palette: &Palette, quick: bool) -> Result<Arc<Memory>, FrameError> {
+fn memory_of(palette: &Palette, quick: bool) -> Result<Arc<FrameMemory>, FrameError> {
     let node = |pfn: Pfn| palette.color_of_frame(pfn).map_or(0, |color| color.node);
     let first = palette.platform().regions().first().filter(|_| quick);
-    let Some(first) = first else { return Memory::of_palette(palette, &[0]) };
+    let Some(first) = first else { return FrameMemory::of_palette(palette, &[0]) };
     let start = first.base.pfn();
     let end = start.offset(1 << 14).min(first.end().pfn());
-    Memory::new(&[FrameRange { zone: ZoneKind::Normal, node: node(start), start, end }], &[node(start)], palette)
+    FrameMemory::new(&[FrameRange { zone: ZoneKind::Normal, node: node(start), start, end }], &[node(start)], palette)
 }
 
-fn every_frame(memory: &Arc<Memory>) -> Result<Vec<Pfn>, FrameError> {
+fn every_frame(memory: &Arc<FrameMemory>) -> Result<Vec<Pfn>, FrameError> {
     let mut frames = Buddy::new(memory, None);
     let task = frames.enter(&Profile::default())?;
     let mut every: Vec<Pfn> = std::iter::from_fn(|| frames.allocate(Caller { task, cpu: 0 }).ok()).collect();

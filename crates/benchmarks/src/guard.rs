@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use memtint_bench::{Beside, Disturbance, Machine, Spread, cpu_seconds};
+use memtint_bench::{Beside, Disturbance, Host, Spread, cpu_seconds};
 use memtint_guard::{Action, Config, Event, Ewma, Group, Guard, Kind, LastValue, Reservation, Sharing, parts};
 use memtint_units::Random;
 use schemars::JsonSchema;
@@ -67,7 +67,7 @@ pub struct GuardReport {
     /// Version of memtint.
     pub version: &'static str,
     /// The machine that measured.
-    pub machine: Machine,
+    pub machine: Host,
     /// What else ran on the machine meanwhile; null where the kernel does not say.
     pub disturbance: Option<Disturbance>,
     /// Seed of the events.
@@ -374,7 +374,7 @@ fn visit(most: usize) -> (f64, usize) {
 
 /// Measures how long the state machine takes for an event.
 pub fn measure(asked: &Asked, tell: fn(&str)) -> GuardReport {
-    let (machine, beside) = (Machine::read(), Beside::since_now());
+    let (machine, beside) = (Host::read(), Beside::since_now());
     let most = if asked.quick { STATES / 10 } else { STATES };
     let mut random = Random::new(asked.seed);
     let mut course = |system, config| Course::draw(system, config, asked.events as usize, &mut random);

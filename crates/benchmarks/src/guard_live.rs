@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use memtint_bench::{Beside, Disturbance, Machine, Spread, cpu_seconds};
+use memtint_bench::{Beside, Disturbance, Host, Spread, cpu_seconds};
 use memtint_guard::Kind;
 use memtint_regulator::{
     Backend, Cause, CgroupRoot, GroupSettings, Incident, Place, ProgramStatistics, Programs, Regulator, Sensor,
@@ -107,7 +107,7 @@ pub struct GuardLiveReport {
     /// Version of memtint.
     pub version: &'static str,
     /// The machine that measured.
-    pub machine: Machine,
+    pub machine: Host,
     /// What else ran on the machine meanwhile; null where the kernel does not say.
     pub disturbance: Option<Disturbance>,
     /// What is counted and regulated.
@@ -217,7 +217,7 @@ pub struct TargetReport {
 ///
 /// When the regulator cannot be started, or a load does not do what it is told.
 pub fn measure(asked: &Asked, tell: fn(&str)) -> Result<GuardLiveReport, BenchmarkError> {
-    let (machine, beside, began) = (Machine::read(), Beside::since_now(), cpu_seconds());
+    let (machine, beside, began) = (Host::read(), Beside::since_now(), cpu_seconds());
     let seconds = asked.seconds;
     let cpus = online_cpus()?;
     let root = CgroupRoot::find()?;

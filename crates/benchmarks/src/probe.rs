@@ -11,7 +11,7 @@ pub mod ablation;
 use std::io;
 use std::time::Duration;
 
-use memtint_bench::{Beside, Disturbance, Machine, Spread, cpu_seconds};
+use memtint_bench::{Beside, Disturbance, Host, Spread, cpu_seconds};
 use memtint_map::Platform;
 use memtint_probe::baseline::{DramDig, Drama, Outcome, SetLimit};
 use memtint_probe::{Noise, Oracle, OracleError, Pool, Settings, SimulatedMachine, Verdict, judge, probe};
@@ -118,7 +118,7 @@ pub struct ProbeReport {
     /// Version of memtint.
     pub version: &'static str,
     /// The machine that measured.
-    pub machine: Machine,
+    pub machine: Host,
     /// What else ran on the machine meanwhile; null where the kernel does not say.
     pub disturbance: Option<Disturbance>,
     /// Seed of the first run.
@@ -386,7 +386,7 @@ fn levels<'a>(asked: &'a [Level], otherwise: &'a [Level]) -> &'a [Level] {
 ///
 /// When a platform cannot be read or simulated.
 pub fn measure(asked: &Asked, tell: fn(&str)) -> Result<ProbeReport, BenchmarkError> {
-    let (machine, beside) = (Machine::read(), Beside::since_now());
+    let (machine, beside) = (Host::read(), Beside::since_now());
     let platforms = load(&asked.platforms, &PLATFORMS)?;
     let began = cpu_seconds();
     let mut rows = Vec::new();

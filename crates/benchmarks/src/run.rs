@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use memtint_bench::{Beside, Extent, Machine, Results, Session, WorkDirectory, adopt_orphans, own_time};
+use memtint_bench::{Beside, Extent, Host, Results, Session, WorkDirectory, adopt_orphans, own_time};
 use memtint_units::{Pfn, Random};
 
 pub use self::groups::{MemoryAsFound, PoolColors};
@@ -67,7 +67,7 @@ pub struct Asked {
 /// When the directory for inputs cannot be made. What cannot be measured is listed in the report.
 pub fn measure(asked: Asked, tell: fn(&str)) -> Result<RunReport, BenchmarkError> {
     let started = Instant::now();
-    let (machine, beside) = (Machine::read(), Beside::since_now());
+    let (machine, beside) = (Host::read(), Beside::since_now());
     adopt_orphans();
     let failed = |cause| BenchmarkError::File { path: asked.work.clone(), done: "created", cause };
     let mut session = Session {

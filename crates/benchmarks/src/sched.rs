@@ -12,7 +12,7 @@ mod textbook;
 use std::hint::black_box;
 use std::time::Duration;
 
-use memtint_bench::{Beside, Disturbance, Machine, Spread, cpu_seconds};
+use memtint_bench::{Beside, Disturbance, Host, Spread, cpu_seconds};
 use memtint_sched::{
     Effort, Policy, Preemption, Priorities, Run, Supply, TaskSet, Verdict, WorstCase, fixed_priority,
     quick_processor_demand, schedule, smallest_budget, worst_response, worst_response_edf,
@@ -111,7 +111,7 @@ pub struct SchedReport {
     /// Version of memtint.
     pub version: &'static str,
     /// The machine that measured.
-    pub machine: Machine,
+    pub machine: Host,
     /// What else ran on the machine meanwhile; null where the kernel does not say.
     pub disturbance: Option<Disturbance>,
     /// Seed of the task sets.
@@ -351,7 +351,7 @@ fn digest(runs: &[Run]) -> Answers {
 ///
 /// When a scenario of the simulated machine is refused.
 pub fn measure(asked: &Asked, tell: fn(&str)) -> Result<SchedReport, BenchmarkError> {
-    let (machine, beside) = (Machine::read(), Beside::since_now());
+    let (machine, beside) = (Host::read(), Beside::since_now());
     let mut random = Random::new(asked.seed);
     let mut drawn =
         |tasks, load| (0..asked.sets).map(|_| sets::draw(&mut random, tasks, load)).collect::<Vec<TaskSet>>();

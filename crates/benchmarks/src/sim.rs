@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use memtint_bench::{Beside, Disturbance, Machine, Spread, cpu_seconds};
+use memtint_bench::{Beside, Disturbance, Host, Spread, cpu_seconds};
 use memtint_dram::reference::{self, Reference};
 use memtint_dram::replay::{ReplayStats, replay};
 use memtint_dram::{
@@ -98,7 +98,7 @@ pub struct SimReport {
     /// Version of memtint.
     pub version: &'static str,
     /// The machine that measured.
-    pub machine: Machine,
+    pub machine: Host,
     /// What else ran on the machine meanwhile; null where the kernel does not say.
     pub disturbance: Option<Disturbance>,
     /// Seed of the random addresses.
@@ -246,7 +246,7 @@ pub fn measure<R: Iterator<Item = Request>>(
     requests: impl Fn(Trace, Geometry) -> R,
     tell: fn(&str),
 ) -> Result<SimReport, BenchmarkError> {
-    let (machine, beside) = (Machine::read(), Beside::since_now());
+    let (machine, beside) = (Host::read(), Beside::since_now());
     let mut runs = kinds(asked.requests, asked.seed);
     let began = cpu_seconds();
     for round in 1..=asked.repeat {

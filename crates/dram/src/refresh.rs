@@ -273,7 +273,7 @@ impl Elastic {
     }
 
     /// How long a rank must have been idle.
-    fn patience(&self, debt: u64) -> u64 {
+    fn idle_needed(&self, debt: u64) -> u64 {
         u64::from(self.duration) * self.postponed_max.saturating_sub(debt) / self.postponed_max
     }
 
@@ -285,7 +285,7 @@ impl Elastic {
             0 => next_interval,
             _ if debt >= self.postponed_max => now,
             _ if traffic.waiting[rank] > 0 => next_interval.min(now + self.interval / 32 + 1),
-            _ => (traffic.last_access[rank] + self.patience(debt)).max(now).min(next_interval),
+            _ => (traffic.last_access[rank] + self.idle_needed(debt)).max(now).min(next_interval),
         }
     }
 }

@@ -3,7 +3,7 @@
 use memtint_units::Pfn;
 
 use crate::error::FrameError;
-use crate::memory::{Memory, ORDER_MAX};
+use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::task::{Caller, Policy, Profile, TaskId, Usage};
 
 /// What a system promises. The conformance suite holds it to each.
@@ -120,7 +120,7 @@ pub trait FrameAllocator {
     fn promises(&self) -> Promises;
 
     /// Gives the memory.
-    fn memory(&self) -> &Memory;
+    fn memory(&self) -> &FrameMemory;
 
     /// Admits a task.
     ///

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use crate::blocks::OneShelf;
+use crate::base::Base;
+use crate::blocks::OneFreeList;
 use crate::lists::List;
 use crate::memory::ORDER_MAX;
-use crate::office::Office;
 
 /// Which of two readings of a published algorithm is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,20 +38,20 @@ impl Bins {
 
     /// Appends a frame.
     #[inline]
-    pub(crate) fn push<T>(&mut self, office: &mut Office<OneShelf, T>, bin: usize, frame: u32) {
-        office.blocks.links.push_back(&mut self.0[bin], frame);
-        office.blocks.mark_on_color_list(frame);
-        office.blocks.steps.moves += 1;
-        office.on_color_lists += 1;
+    pub(crate) fn push<T>(&mut self, base: &mut Base<OneFreeList, T>, bin: usize, frame: u32) {
+        base.blocks.links.push_back(&mut self.0[bin], frame);
+        base.blocks.mark_on_color_list(frame);
+        base.blocks.steps.moves += 1;
+        base.on_color_lists += 1;
     }
 
     /// Takes the first frame of a list.
     #[inline]
-    pub(crate) fn pop<T>(&mut self, office: &mut Office<OneShelf, T>, bin: usize) -> Option<u32> {
-        office.blocks.steps.lookups += 1;
-        let frame = office.blocks.links.pop_front(&mut self.0[bin])?;
-        office.blocks.steps.moves += 1;
-        office.on_color_lists -= 1;
+    pub(crate) fn pop<T>(&mut self, base: &mut Base<OneFreeList, T>, bin: usize) -> Option<u32> {
+        base.blocks.steps.lookups += 1;
+        let frame = base.blocks.links.pop_front(&mut self.0[bin])?;
+        base.blocks.steps.moves += 1;
+        base.on_color_lists -= 1;
         Some(frame)
     }
 
@@ -63,11 +63,11 @@ impl Bins {
     /// Breaks a block into single frames and sorts them onto the lists: `create_color_list`.
     pub(crate) fn shatter<T>(
         &mut self,
-        office: &mut Office<OneShelf, T>,
+        base: &mut Base<OneFreeList, T>,
         first: u32,
         order: u32,
         form: Form,
-        bin_of: impl Fn(&crate::memory::Memory, u32) -> usize,
+        bin_of: impl Fn(&crate::memory::FrameMemory, u32) -> usize,
     ) {
         let frames = 1u32 << order;
         let kept = match form {
@@ -76,11 +76,11 @@ impl Bins {
             Form::AsPrinted => (frames / 2 + 1).min(frames),
         };
         for frame in first..first + kept {
-            let bin = bin_of(&office.blocks.memory, frame);
-            self.push(office, bin, frame);
+            let bin = bin_of(&base.blocks.memory, frame);
+            self.push(base, bin, frame);
         }
         for frame in first + kept..first + frames {
-            office.lose(frame);
+            base.lose(frame);
         }
     }
 }
@@ -88,32 +88,32 @@ impl Bins {
 /// Algorithms 1 and 3: finds a frame on a color list, or breaks free blocks of a zone until there is one.
 pub(crate) fn select<T>(
     bins: &mut Bins,
-    office: &mut Office<OneShelf, T>,
+    base: &mut Base<OneFreeList, T>,
     zone: u8,
     form: Form,
-    find: impl Fn(&mut Bins, &mut Office<OneShelf, T>) -> Option<u32>,
-    bin_of: impl Fn(&crate::memory::Memory, u32) -> usize,
+    find: impl Fn(&mut Bins, &mut Base<OneFreeList, T>) -> Option<u32>,
+    bin_of: impl Fn(&crate::memory::FrameMemory, u32) -> usize,
 ) -> Option<u32> {
     match form {
         // MAX_ORDER is one more than the largest order, and the loop includes it: lists are looked at one last time.
         Form::AsPrinted => (0..=ORDER_MAX + 1).find_map(|order| {
-            find(bins, office).or_else(|| {
-                let first = if order > ORDER_MAX { None } else { office.blocks.take_exact(zone, order) };
+            find(bins, base).or_else(|| {
+                let first = if order > ORDER_MAX { None } else { base.blocks.take_exact(zone, order) };
                 if let Some(first) = first {
-                    bins.shatter(office, first, order, form, &bin_of);
+                    bins.shatter(base, first, order, form, &bin_of);
                 }
                 None
             })
         }),
         Form::Corrected => {
-            let mut found = find(bins, office);
+            let mut found = find(bins, base);
             let mut order = 0;
             while found.is_none() && order <= ORDER_MAX {
-                match office.blocks.take_exact(zone, order) {
+                match base.blocks.take_exact(zone, order) {
                     None => order += 1,
                     Some(first) => {
-                        bins.shatter(office, first, order, form, &bin_of);
-                        found = find(bins, office);
+                        bins.shatter(base, first, order, form, &bin_of);
+                        found = find(bins, base);
                     }
                 }
             }

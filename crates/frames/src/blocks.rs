@@ -1,8 +1,8 @@
 //! Free blocks of every order, merged with their buddies: the base of every allocator here.
 //!
-//! Each order of each zone has not one free list but several *shelves*, and the system says on which a block belongs:
+//! Each order of each zone has several free lists, and the system says on which a block belongs:
 //! the buddy allocator has one, BPM one for each class of a block's first frame, memtint's own one for each pattern of
-//! colors. A bitmap knows the shelves that are not empty.
+//! colors. A bitmap knows the free lists that are not empty.
 //!
 //! The state of a frame is one byte. Only the first frame of a block has one; frames inside a block are `INSIDE`, free
 //! or not, so that handing out, splitting and merging take constant time, and freeing something that is not the first
@@ -14,26 +14,26 @@ use std::sync::Arc;
 use crate::allocator::Steps;
 use crate::error::FrameError;
 use crate::lists::{Links, List};
-use crate::memory::{Memory, ORDER_MAX};
+use crate::memory::{FrameMemory, ORDER_MAX};
 
-/// Says on which shelf a free block belongs.
-pub trait Shelves {
-    /// Counts the shelves of an order; at least 1.
-    fn shelves(&self, order: u32) -> u32;
-    /// Gives the shelf of the whole block of this order whose first frame has this index.
-    fn shelf(&self, memory: &Memory, order: u32, first: u32) -> u32;
+/// Says on which free list a free block belongs.
+pub trait FreeLists {
+    /// Counts the free lists of an order; at least 1.
+    fn free_lists(&self, order: u32) -> u32;
+    /// Gives the free list of the whole block of this order whose first frame has this index.
+    fn free_list(&self, memory: &FrameMemory, order: u32, first: u32) -> u32;
 }
 
-/// One shelf for each order: the buddy allocator's free lists.
+/// One free list for each order: the buddy allocator's free lists.
 #[derive(Clone, Copy, Debug)]
-pub struct OneShelf;
+pub struct OneFreeList;
 
-impl Shelves for OneShelf {
-    fn shelves(&self, _: u32) -> u32 {
+impl FreeLists for OneFreeList {
+    fn free_lists(&self, _: u32) -> u32 {
         1
     }
 
-    fn shelf(&self, _: &Memory, _: u32, _: u32) -> u32 {
+    fn free_list(&self, _: &FrameMemory, _: u32, _: u32) -> u32 {
         0
     }
 }
@@ -65,15 +65,15 @@ struct ZoneFree {
     orders: u32,
 }
 
-/// A block found on a shelf.
+/// A block found on a free list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) order: u32,
-    /// Position of the shelf among all shelves of the zone.
+    /// Position of the free list among all free lists of the zone.
     bit: u32,
 }
 
-/// A block that was filed on its shelf, or taken off it.
+/// A block that was filed on its free list, or taken off it.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     pub(crate) first: u32,
@@ -84,8 +84,8 @@ pub struct Change {
 /// All free blocks of a memory.
 #[derive(Clone)]
 pub(crate) struct Blocks<S> {
-    pub(crate) memory: Arc<Memory>,
-    pub(crate) shelves: S,
+    pub(crate) memory: Arc<FrameMemory>,
+    pub(crate) free_lists: S,
     pub(crate) links: Links,
     pub(crate) steps: Steps,
     state: Vec<u8>,
@@ -106,12 +106,12 @@ impl<S> fmt::Debug for Blocks<S> {
     }
 }
 
-impl<S: Shelves> Blocks<S> {
+impl<S: FreeLists> Blocks<S> {
     /// Files all frames of the memory as blocks of at most `order_max`.
-    pub(crate) fn new(memory: Arc<Memory>, shelves: S, order_max: u32) -> Blocks<S> {
+    pub(crate) fn new(memory: Arc<FrameMemory>, free_lists: S, order_max: u32) -> Blocks<S> {
         let mut first_word = [0; ORDERS + 1];
         for order in 0..ORDERS {
-            first_word[order + 1] = first_word[order] + (shelves.shelves(order as u32) as usize).div_ceil(64);
+            first_word[order + 1] = first_word[order] + (free_lists.free_lists(order as u32) as usize).div_ceil(64);
         }
         let indices = memory.indices();
         let mut blocks = Blocks {
@@ -123,7 +123,7 @@ impl<S: Shelves> Blocks<S> {
             order_max,
             unmerged: false,
             journal: None,
-            shelves,
+            free_lists,
             memory,
         };
         blocks.file_all();
@@ -189,12 +189,12 @@ impl<S: Shelves> Blocks<S> {
         counts
     }
 
-    /// First words of the orders in masks over shelves, and the number of words behind them.
+    /// First words of the orders in masks over free lists, and the number of words behind them.
     pub(crate) fn first_words(&self) -> &[usize; ORDERS + 1] {
         &self.first_word
     }
 
-    /// Finds the smallest block of at least this order in a zone, on any shelf.
+    /// Finds the smallest block of at least this order in a zone, on any free list.
     #[inline]
     pub(crate) fn find_any(&mut self, zone: u8, order: u32) -> Option<Found> {
         let orders = self.zones[zone as usize].orders >> order << order;
@@ -207,10 +207,10 @@ impl<S: Shelves> Blocks<S> {
                 return Some(Found { order, bit: word as u32 * 64 + filled.trailing_zeros() });
             }
         }
-        unreachable!("an order with blocks has a shelf with blocks")
+        unreachable!("an order with blocks has a free_list with blocks")
     }
 
-    /// Finds the smallest block of at least this order in a zone, on a shelf of the mask; at order 0 the first shelf at or
+    /// Finds the smallest block of at least this order in a zone, on a free list of the mask; at order 0 the first free list at or
     /// behind `from`, then the first at all.
     #[inline]
     pub(crate) fn find_in(&mut self, zone: u8, order: u32, mask: &[u64], from: u32) -> Option<Found> {
@@ -235,13 +235,13 @@ impl<S: Shelves> Blocks<S> {
         None
     }
 
-    /// Finds the smallest block of at least this order in a zone, on one of the shelves that `shelves_of` names for each
+    /// Finds the smallest block of at least this order in a zone, on one of the free lists that `free_lists_of` names for each
     /// order.
-    pub(crate) fn find_on(&mut self, zone: u8, order: u32, shelves_of: impl Fn(&S, u32) -> &[u32]) -> Option<Found> {
+    pub(crate) fn find_on(&mut self, zone: u8, order: u32, free_lists_of: impl Fn(&S, u32) -> &[u32]) -> Option<Found> {
         for order in order..=self.order_max {
-            for &shelf in shelves_of(&self.shelves, order) {
+            for &free_list in free_lists_of(&self.free_lists, order) {
                 self.steps.lookups += 1;
-                let bit = self.first_word[order as usize] as u32 * 64 + shelf;
+                let bit = self.first_word[order as usize] as u32 * 64 + free_list;
                 if !self.zones[zone as usize].lists[bit as usize].is_empty() {
                     return Some(Found { order, bit });
                 }
@@ -250,7 +250,7 @@ impl<S: Shelves> Blocks<S> {
         None
     }
 
-    /// Takes the first block off a shelf and halves it down to an order. At each halving `lower(order, first)` says
+    /// Takes the first block off a free list and halves it down to an order. At each halving `lower(order, first)` says
     /// whether the lower half, a block of that order at that index, is kept; the other half is filed.
     ///
     /// The block that is left has no state: the caller decides what becomes of it.
@@ -308,7 +308,7 @@ impl<S: Shelves> Blocks<S> {
 
     #[inline]
     fn bit_of(&self, first: u32, order: u32) -> usize {
-        self.first_word[order as usize] * 64 + self.shelves.shelf(&self.memory, order, first) as usize
+        self.first_word[order as usize] * 64 + self.free_lists.free_list(&self.memory, order, first) as usize
     }
 
     #[inline]
@@ -402,7 +402,7 @@ impl<S: Shelves> Blocks<S> {
         Err(FrameError::NotAllocated { pfn, found })
     }
 
-    /// Walks the whole structure and counts what is wrong with it: for tests. Zero: every block is on its shelf, counted
+    /// Walks the whole structure and counts what is wrong with it: for tests. Zero: every block is on its free list, counted
     /// and marked once; bitmap and counters agree with the lists; no two buddies are free side by side.
     pub(crate) fn faults(&self) -> usize {
         let mut faults = 0;

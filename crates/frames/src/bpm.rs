@@ -12,13 +12,13 @@
 use std::sync::Arc;
 
 use crate::allocator::Promises;
-use crate::blocks::Shelves;
+use crate::base::{Base, System, refuse};
+use crate::blocks::FreeLists;
 use crate::error::FrameError;
-use crate::memory::{Memory, ORDER_MAX};
-use crate::office::{Office, System, refuse};
+use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::task::{Caller, Policy, Profile};
 
-/// Shelves by the bank class of a block's first frame.
+/// Free lists by the bank class of a block's first frame.
 #[derive(Clone)]
 pub struct ByFirstFrame {
     classes: u32,
@@ -28,12 +28,12 @@ pub struct ByFirstFrame {
     leads_to: Vec<Vec<Vec<u32>>>,
 }
 
-impl Shelves for ByFirstFrame {
-    fn shelves(&self, _: u32) -> u32 {
+impl FreeLists for ByFirstFrame {
+    fn free_lists(&self, _: u32) -> u32 {
         self.classes
     }
 
-    fn shelf(&self, memory: &Memory, _: u32, first: u32) -> u32 {
+    fn free_list(&self, memory: &FrameMemory, _: u32, first: u32) -> u32 {
         memory.bank_of(first)
     }
 }
@@ -41,7 +41,7 @@ impl Shelves for ByFirstFrame {
 impl ByFirstFrame {
     /// Learns what blocks hold, order by order from their halves, and refuses memory where the first frame's class does
     /// not tell.
-    fn new(memory: &Memory) -> Result<ByFirstFrame, FrameError> {
+    fn new(memory: &FrameMemory) -> Result<ByFirstFrame, FrameError> {
         let classes = memory.bank_classes();
         let words = (classes as usize).div_ceil(64);
         let single = |class: u32| {
@@ -63,7 +63,7 @@ impl ByFirstFrame {
 
     /// What blocks of an order hold, and which of them exist whole.
     fn double(
-        memory: &Memory,
+        memory: &FrameMemory,
         order: u32,
         half: &[Vec<u64>],
         whole: &[bool],
@@ -119,7 +119,7 @@ pub struct OwnColors {
 /// BPM.
 #[derive(Clone, Debug)]
 pub struct Bpm {
-    office: Office<ByFirstFrame, OwnColors>,
+    base: Base<ByFirstFrame, OwnColors>,
 }
 
 impl Bpm {
@@ -127,35 +127,35 @@ impl Bpm {
     ///
     /// # Errors
     /// [`FrameError::NotLinear`] when blocks whose first frames are of one class hold different sets of classes.
-    pub fn new(memory: &Arc<Memory>) -> Result<Bpm, FrameError> {
-        let shelves = ByFirstFrame::new(memory)?;
-        Ok(Bpm { office: Office::new(Arc::clone(memory), shelves, ORDER_MAX) })
+    pub fn new(memory: &Arc<FrameMemory>) -> Result<Bpm, FrameError> {
+        let free_lists = ByFirstFrame::new(memory)?;
+        Ok(Bpm { base: Base::new(Arc::clone(memory), free_lists, ORDER_MAX) })
     }
 
     /// Takes a frame of a class from a zone.
     fn take_class(&mut self, zone: u8, class: u32) -> Option<u32> {
-        let blocks = &mut self.office.blocks;
-        let found = blocks.find_on(zone, 0, |shelves, order| shelves.leading_to(order, class))?;
+        let blocks = &mut self.base.blocks;
+        let found = blocks.find_on(zone, 0, |free_lists, order| free_lists.leading_to(order, class))?;
         let lower = |blocks: &crate::blocks::Blocks<ByFirstFrame>, order, first| {
-            blocks.shelves.holds(order, blocks.memory.bank_of(first), class)
+            blocks.free_lists.holds(order, blocks.memory.bank_of(first), class)
         };
         Some(blocks.carve(zone, found, 0, lower))
     }
 }
 
 impl System for Bpm {
-    type Shelf = ByFirstFrame;
+    type Lists = ByFirstFrame;
     type Own = OwnColors;
 
     const NAME: &'static str = "bpm";
     const PROMISES: Promises = Promises { banks: true, merges: true, constant_time: true, ..Promises::NONE };
 
-    fn office(&self) -> &Office<ByFirstFrame, OwnColors> {
-        &self.office
+    fn base(&self) -> &Base<ByFirstFrame, OwnColors> {
+        &self.base
     }
 
-    fn office_mut(&mut self) -> &mut Office<ByFirstFrame, OwnColors> {
-        &mut self.office
+    fn base_mut(&mut self) -> &mut Base<ByFirstFrame, OwnColors> {
+        &mut self.base
     }
 
     fn accept(&mut self, profile: &Profile) -> Result<(Policy, OwnColors), FrameError> {
@@ -165,13 +165,13 @@ impl System for Bpm {
     }
 
     fn take(&mut self, caller: Caller, order: u32) -> Option<u32> {
-        let own = std::mem::take(&mut self.office.tasks.get_mut(caller.task).expect("the caller was checked").own);
+        let own = std::mem::take(&mut self.base.tasks.get_mut(caller.task).expect("the caller was checked").own);
         let mut turn = own.turn;
-        let zones = self.office.memory().zone_list(caller.cpu).len();
+        let zones = self.base.memory().zone_list(caller.cpu).len();
         let found = (0..zones).find_map(|place| {
-            let zone = self.office.memory().zone_list(caller.cpu)[place];
+            let zone = self.base.memory().zone_list(caller.cpu)[place];
             let Some(colors) = own.colors.as_ref().filter(|_| order == 0) else {
-                return self.office.blocks.take_any(zone, order);
+                return self.base.blocks.take_any(zone, order);
             };
             (0..colors.len()).find_map(|step| {
                 let pick = (own.turn + step) % colors.len();
@@ -179,12 +179,12 @@ impl System for Bpm {
                 self.take_class(zone, colors[pick])
             })
         });
-        let place = &mut self.office.tasks.get_mut(caller.task).expect("the caller was checked").own;
+        let place = &mut self.base.tasks.get_mut(caller.task).expect("the caller was checked").own;
         *place = OwnColors { turn, ..own };
         found
     }
 
     fn give(&mut self, _: Caller, first: u32, order: u32) {
-        self.office.blocks.put(first, order);
+        self.base.blocks.put(first, order);
     }
 }

@@ -8,44 +8,41 @@
 use std::sync::Arc;
 
 use crate::allocator::Promises;
-use crate::blocks::OneShelf;
+use crate::base::{Base, System};
+use crate::blocks::OneFreeList;
 use crate::error::FrameError;
-use crate::memory::{Memory, ORDER_MAX};
-use crate::office::{Office, System};
+use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::percpu::{CpuLists, PerCpu};
 use crate::task::{Caller, Policy, Profile};
 
 /// The buddy allocator.
 #[derive(Clone, Debug)]
 pub struct Buddy {
-    office: Office<OneShelf, ()>,
+    base: Base<OneFreeList, ()>,
     cpu_lists: CpuLists,
 }
 
 impl Buddy {
     /// Starts with all memory free, and per-CPU lists of these sizes or none.
     #[must_use]
-    pub fn new(memory: &Arc<Memory>, per_cpu: Option<PerCpu>) -> Buddy {
-        Buddy {
-            office: Office::new(Arc::clone(memory), OneShelf, ORDER_MAX),
-            cpu_lists: CpuLists::new(memory, per_cpu),
-        }
+    pub fn new(memory: &Arc<FrameMemory>, per_cpu: Option<PerCpu>) -> Buddy {
+        Buddy { base: Base::new(Arc::clone(memory), OneFreeList, ORDER_MAX), cpu_lists: CpuLists::new(memory, per_cpu) }
     }
 }
 
 impl System for Buddy {
-    type Shelf = OneShelf;
+    type Lists = OneFreeList;
     type Own = ();
 
     const NAME: &'static str = "buddy";
     const PROMISES: Promises = Promises { soft: true, merges: true, constant_time: true, ..Promises::NONE };
 
-    fn office(&self) -> &Office<OneShelf, ()> {
-        &self.office
+    fn base(&self) -> &Base<OneFreeList, ()> {
+        &self.base
     }
 
-    fn office_mut(&mut self) -> &mut Office<OneShelf, ()> {
-        &mut self.office
+    fn base_mut(&mut self) -> &mut Base<OneFreeList, ()> {
+        &mut self.base
     }
 
     fn accept(&mut self, profile: &Profile) -> Result<(Policy, ()), FrameError> {
@@ -54,15 +51,15 @@ impl System for Buddy {
 
     #[inline]
     fn take(&mut self, caller: Caller, order: u32) -> Option<u32> {
-        self.cpu_lists.take_normal(&mut self.office, caller.cpu, order)
+        self.cpu_lists.take_normal(&mut self.base, caller.cpu, order)
     }
 
     #[inline]
     fn give(&mut self, caller: Caller, first: u32, order: u32) {
-        self.cpu_lists.give(&mut self.office, caller.cpu, first, order);
+        self.cpu_lists.give(&mut self.base, caller.cpu, first, order);
     }
 
     fn drain(&mut self) {
-        self.cpu_lists.drain(&mut self.office);
+        self.cpu_lists.drain(&mut self.base);
     }
 }

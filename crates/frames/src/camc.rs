@@ -20,11 +20,11 @@ use std::sync::Arc;
 use memtint_units::IndexSet;
 
 use crate::allocator::Promises;
+use crate::base::{Base, System, Task, refuse};
 use crate::bins::{self, Bins, Form};
-use crate::blocks::OneShelf;
+use crate::blocks::OneFreeList;
 use crate::error::FrameError;
-use crate::memory::{Memory, ORDER_MAX};
-use crate::office::{Office, System, Task, refuse};
+use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::percpu::{CpuLists, PerCpu};
 use crate::task::{Caller, Policy, Profile};
 
@@ -39,7 +39,7 @@ pub struct Assigned {
 /// CAMC.
 #[derive(Clone, Debug)]
 pub struct Camc {
-    office: Office<OneShelf, Assigned>,
+    base: Base<OneFreeList, Assigned>,
     cpu_lists: CpuLists,
     color_list: Bins,
     form: Form,
@@ -54,7 +54,7 @@ pub struct Camc {
 impl Camc {
     /// Starts with all memory in free blocks, no registered user and no pattern: no task is colored yet.
     #[must_use]
-    pub fn new(memory: &Arc<Memory>, per_cpu: Option<PerCpu>, form: Form) -> Camc {
+    pub fn new(memory: &Arc<FrameMemory>, per_cpu: Option<PerCpu>, form: Form) -> Camc {
         let mut nodes_of = vec![Vec::new(); memory.bank_classes() as usize];
         for color in memory.colors() {
             let nodes: &mut Vec<u32> = &mut nodes_of[color.bank_class as usize];
@@ -63,7 +63,7 @@ impl Camc {
             }
         }
         Camc {
-            office: Office::new(Arc::clone(memory), OneShelf, ORDER_MAX),
+            base: Base::new(Arc::clone(memory), OneFreeList, ORDER_MAX),
             cpu_lists: CpuLists::new(memory, per_cpu),
             color_list: Bins::new(memory.bank_classes() as usize),
             form,
@@ -104,8 +104,8 @@ impl Camc {
     /// The table of global utilization: frames in use of each color.
     fn used(&self) -> Vec<u64> {
         let mut used = vec![0; self.owners.len()];
-        for (color, frames) in self.office.used_by_color() {
-            used[self.office.memory().colors()[color].bank_class as usize] += frames;
+        for (color, frames) in self.base.used_by_color() {
+            used[self.base.memory().colors()[color].bank_class as usize] += frames;
         }
         used
     }
@@ -128,54 +128,54 @@ impl Camc {
 
     /// Gives a task one more color of the pool; `false` when there is none.
     fn grow(&mut self, caller: Caller) -> bool {
-        let node = self.office.task(caller.task).own.node;
+        let node = self.base.task(caller.task).own.node;
         let Some(color) = self.preferred(node).first().copied().filter(|&color| self.owners[color as usize] == 0)
         else {
             return false;
         };
         self.owners[color as usize] += 1;
-        let mut colors = self.office.task(caller.task).own.colors.clone();
+        let mut colors = self.base.task(caller.task).own.colors.clone();
         colors.push(color);
         let policy = self.policy_of(&colors);
-        let wanted = policy.wanted(self.office.memory()).expect("the color exists");
-        let task = self.office.tasks.get_mut(caller.task).expect("the caller was checked");
+        let wanted = policy.wanted(self.base.memory()).expect("the color exists");
+        let task = self.base.tasks.get_mut(caller.task).expect("the caller was checked");
         (task.policy, task.wanted, task.own.colors) = (policy, wanted, colors);
         true
     }
 
     /// Algorithm 1 on every zone that the caller may use.
     fn select(&mut self, caller: Caller, colors: &[u32]) -> Option<u32> {
-        let (bins, office, form) = (&mut self.color_list, &mut self.office, self.form);
-        let find = |bins: &mut Bins, office: &mut Office<OneShelf, Assigned>| {
-            colors.iter().find_map(|&color| bins.pop(office, color as usize))
+        let (bins, base, form) = (&mut self.color_list, &mut self.base, self.form);
+        let find = |bins: &mut Bins, base: &mut Base<OneFreeList, Assigned>| {
+            colors.iter().find_map(|&color| bins.pop(base, color as usize))
         };
-        let bin_of = |memory: &Memory, frame| memory.bank_of(frame) as usize;
-        (0..office.memory().zone_list(caller.cpu).len()).find_map(|place| {
-            let zone = office.memory().zone_list(caller.cpu)[place];
-            bins::select(bins, office, zone, form, find, bin_of)
+        let bin_of = |memory: &FrameMemory, frame| memory.bank_of(frame) as usize;
+        (0..base.memory().zone_list(caller.cpu).len()).find_map(|place| {
+            let zone = base.memory().zone_list(caller.cpu)[place];
+            bins::select(bins, base, zone, form, find, bin_of)
         })
     }
 }
 
 impl System for Camc {
-    type Shelf = OneShelf;
+    type Lists = OneFreeList;
     type Own = Assigned;
 
     const NAME: &'static str = "camc";
     const PROMISES: Promises = Promises { banks: true, chooses: true, ..Promises::NONE };
 
-    fn office(&self) -> &Office<OneShelf, Assigned> {
-        &self.office
+    fn base(&self) -> &Base<OneFreeList, Assigned> {
+        &self.base
     }
 
-    fn office_mut(&mut self) -> &mut Office<OneShelf, Assigned> {
-        &mut self.office
+    fn base_mut(&mut self) -> &mut Base<OneFreeList, Assigned> {
+        &mut self.base
     }
 
     fn accept(&mut self, profile: &Profile) -> Result<(Policy, Assigned), FrameError> {
         let accepted = "a number of colors (the length of the list of bank classes), strict";
         refuse(Self::NAME, &Self::PROMISES, &profile.policy, accepted)?;
-        let node = self.office.memory().node_of_cpu(profile.cpu).expect("the CPU was checked");
+        let node = self.base.memory().node_of_cpu(profile.cpu).expect("the CPU was checked");
         if !self.is_colored(profile) {
             return Ok((Policy::any(), Assigned { colors: Vec::new(), node }));
         }
@@ -200,17 +200,17 @@ impl System for Camc {
     }
 
     fn take(&mut self, caller: Caller, order: u32) -> Option<u32> {
-        if order > 0 || self.office.task(caller.task).own.colors.is_empty() {
-            return self.cpu_lists.take_normal(&mut self.office, caller.cpu, order);
+        if order > 0 || self.base.task(caller.task).own.colors.is_empty() {
+            return self.cpu_lists.take_normal(&mut self.base, caller.cpu, order);
         }
         loop {
-            let task = self.office.tasks.get_mut(caller.task).expect("the caller was checked");
+            let task = self.base.tasks.get_mut(caller.task).expect("the caller was checked");
             let colors = std::mem::take(&mut task.own.colors);
             let mut page = self.select(caller, &colors);
-            if page.is_none() && self.cpu_lists.drain(&mut self.office) {
+            if page.is_none() && self.cpu_lists.drain(&mut self.base) {
                 page = self.select(caller, &colors);
             }
-            self.office.tasks.get_mut(caller.task).expect("the caller was checked").own.colors = colors;
+            self.base.tasks.get_mut(caller.task).expect("the caller was checked").own.colors = colors;
             if page.is_some() || !self.grow(caller) {
                 return page;
             }
@@ -218,16 +218,16 @@ impl System for Camc {
     }
 
     fn give(&mut self, caller: Caller, first: u32, order: u32) {
-        if order > 0 || self.office.task(caller.task).own.colors.is_empty() {
-            self.cpu_lists.give(&mut self.office, caller.cpu, first, order);
+        if order > 0 || self.base.task(caller.task).own.colors.is_empty() {
+            self.cpu_lists.give(&mut self.base, caller.cpu, first, order);
         } else {
-            let color = self.office.memory().bank_of(first) as usize;
-            self.color_list.push(&mut self.office, color, first);
+            let color = self.base.memory().bank_of(first) as usize;
+            self.color_list.push(&mut self.base, color, first);
         }
     }
 
     fn drain(&mut self) {
-        self.cpu_lists.drain(&mut self.office);
+        self.cpu_lists.drain(&mut self.base);
     }
 }
 

@@ -15,11 +15,11 @@
 use std::sync::Arc;
 
 use crate::allocator::Promises;
+use crate::base::{Base, System, refuse};
 use crate::bins::{self, Bins, Form};
-use crate::blocks::OneShelf;
+use crate::blocks::OneFreeList;
 use crate::error::FrameError;
-use crate::memory::{Memory, ORDER_MAX};
-use crate::office::{Office, System, refuse};
+use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::percpu::{CpuLists, PerCpu};
 use crate::task::{Caller, Policy, Profile};
 
@@ -58,7 +58,7 @@ pub type HybridColors = Option<(Vec<u32>, Vec<u32>)>;
 /// The hybrid allocator.
 #[derive(Clone, Debug)]
 pub struct Hybrid {
-    office: Office<OneShelf, HybridColors>,
+    base: Base<OneFreeList, HybridColors>,
     cpu_lists: CpuLists,
     /// `color_list[bank][llc]`, row by row.
     color_list: Bins,
@@ -68,10 +68,10 @@ pub struct Hybrid {
 impl Hybrid {
     /// Starts with all memory in free blocks and empty color lists.
     #[must_use]
-    pub fn new(memory: &Arc<Memory>, per_cpu: Option<PerCpu>) -> Hybrid {
+    pub fn new(memory: &Arc<FrameMemory>, per_cpu: Option<PerCpu>) -> Hybrid {
         let llc_colors = memory.set_colors();
         Hybrid {
-            office: Office::new(Arc::clone(memory), OneShelf, ORDER_MAX),
+            base: Base::new(Arc::clone(memory), OneFreeList, ORDER_MAX),
             cpu_lists: CpuLists::new(memory, per_cpu),
             color_list: Bins::new(memory.bank_classes() as usize * llc_colors as usize),
             llc_colors,
@@ -79,33 +79,33 @@ impl Hybrid {
     }
 
     fn select(&mut self, cpu: u32, banks: &[u32], llcs: &[u32]) -> Option<u32> {
-        let (bins, office, llc_colors) = (&mut self.color_list, &mut self.office, self.llc_colors);
-        let find = |bins: &mut Bins, office: &mut Office<OneShelf, HybridColors>| {
+        let (bins, base, llc_colors) = (&mut self.color_list, &mut self.base, self.llc_colors);
+        let find = |bins: &mut Bins, base: &mut Base<OneFreeList, HybridColors>| {
             banks
                 .iter()
-                .find_map(|&bank| llcs.iter().find_map(|&llc| bins.pop(office, (bank * llc_colors + llc) as usize)))
+                .find_map(|&bank| llcs.iter().find_map(|&llc| bins.pop(base, (bank * llc_colors + llc) as usize)))
         };
-        let bin_of = |memory: &Memory, frame| (memory.bank_of(frame) * llc_colors + memory.set_of(frame)) as usize;
-        (0..office.memory().zone_list(cpu).len()).find_map(|place| {
-            let zone = office.memory().zone_list(cpu)[place];
-            bins::select(bins, office, zone, Form::Corrected, find, bin_of)
+        let bin_of = |memory: &FrameMemory, frame| (memory.bank_of(frame) * llc_colors + memory.set_of(frame)) as usize;
+        (0..base.memory().zone_list(cpu).len()).find_map(|place| {
+            let zone = base.memory().zone_list(cpu)[place];
+            bins::select(bins, base, zone, Form::Corrected, find, bin_of)
         })
     }
 }
 
 impl System for Hybrid {
-    type Shelf = OneShelf;
+    type Lists = OneFreeList;
     type Own = HybridColors;
 
     const NAME: &'static str = "hybrid";
     const PROMISES: Promises = Promises { banks: true, sets: true, ..Promises::NONE };
 
-    fn office(&self) -> &Office<OneShelf, HybridColors> {
-        &self.office
+    fn base(&self) -> &Base<OneFreeList, HybridColors> {
+        &self.base
     }
 
-    fn office_mut(&mut self) -> &mut Office<OneShelf, HybridColors> {
-        &mut self.office
+    fn base_mut(&mut self) -> &mut Base<OneFreeList, HybridColors> {
+        &mut self.base
     }
 
     fn accept(&mut self, profile: &Profile) -> Result<(Policy, HybridColors), FrameError> {
@@ -118,36 +118,35 @@ impl System for Hybrid {
         )?;
         let all = |count: u32| (0..count).collect();
         let banks =
-            policy.banks.as_ref().map_or_else(|| all(self.office.memory().bank_classes()), |set| set.iter().collect());
+            policy.banks.as_ref().map_or_else(|| all(self.base.memory().bank_classes()), |set| set.iter().collect());
         let llcs = policy.sets.as_ref().map_or_else(|| all(self.llc_colors), |set| set.iter().collect());
         Ok((policy.clone(), (!policy.is_any()).then_some((banks, llcs))))
     }
 
     fn take(&mut self, caller: Caller, order: u32) -> Option<u32> {
-        let colors =
-            self.office.tasks.get_mut(caller.task).expect("the caller was checked").own.take_if(|_| order == 0);
+        let colors = self.base.tasks.get_mut(caller.task).expect("the caller was checked").own.take_if(|_| order == 0);
         let Some((banks, llcs)) = colors else {
-            return self.cpu_lists.take_normal(&mut self.office, caller.cpu, order);
+            return self.cpu_lists.take_normal(&mut self.base, caller.cpu, order);
         };
         let mut page = self.select(caller.cpu, &banks, &llcs);
-        if page.is_none() && self.cpu_lists.drain(&mut self.office) {
+        if page.is_none() && self.cpu_lists.drain(&mut self.base) {
             page = self.select(caller.cpu, &banks, &llcs);
         }
-        self.office.tasks.get_mut(caller.task).expect("the caller was checked").own = Some((banks, llcs));
+        self.base.tasks.get_mut(caller.task).expect("the caller was checked").own = Some((banks, llcs));
         page
     }
 
     fn give(&mut self, caller: Caller, first: u32, order: u32) {
-        if order > 0 || self.office.task(caller.task).own.is_none() {
-            return self.cpu_lists.give(&mut self.office, caller.cpu, first, order);
+        if order > 0 || self.base.task(caller.task).own.is_none() {
+            return self.cpu_lists.give(&mut self.base, caller.cpu, first, order);
         }
-        let memory = self.office.memory();
+        let memory = self.base.memory();
         let bin = (memory.bank_of(first) * self.llc_colors + memory.set_of(first)) as usize;
-        self.color_list.push(&mut self.office, bin, first);
+        self.color_list.push(&mut self.base, bin, first);
     }
 
     fn drain(&mut self) {
-        self.cpu_lists.drain(&mut self.office);
+        self.cpu_lists.drain(&mut self.base);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Page-frame allocators as pure data structures over simulated memory, behind one trait.
 //!
 //! What it is for: to put the page allocator of an operating system into a simulation, and to compare the published coloring
-//! allocators with each other on equal terms. [`Memory`] says which frames there are, in which zones and of which color;
+//! allocators with each other on equal terms. [`FrameMemory`] says which frames there are, in which zones and of which color;
 //! every system stands behind [`FrameAllocator`], one file each:
 //!
 //! | system | file | finds a frame by | freed frames |
@@ -22,16 +22,16 @@
 //! What it deliberately does not do: it holds no page contents and no page tables, reclaims nothing, and knows neither locks nor
 //! time. Migrate types, watermarks and reserves are not modelled.
 //!
-//! Types to know: [`Memory`], [`Policy`], [`FrameAllocator`], [`FrameError`].
+//! Types to know: [`FrameMemory`], [`Policy`], [`FrameAllocator`], [`FrameError`].
 //!
 //! ```
-//! use memtint_frames::{Caller, FrameAllocator, FrameError, Memory, Policy, Profile, Tinted};
+//! use memtint_frames::{Caller, FrameAllocator, FrameError, FrameMemory, Policy, Profile, Tinted};
 //! use memtint_map::{Granule, Palette, Platform};
 //! use memtint_units::IndexSet;
 //!
 //! // The 4 GiB machine of the PALLOC paper: 16 banks, one CPU of node 0.
 //! let palette = Palette::new(&Platform::load("xeon-w3530-palloc")?, Granule::PAGE)?;
-//! let memory = Memory::of_palette(&palette, &[0])?;
+//! let memory = FrameMemory::of_palette(&palette, &[0])?;
 //! let mut frames = Tinted::new(&memory);
 //!
 //! let banks = IndexSet::parse("0-3", palette.bank_classes())?;
@@ -49,6 +49,7 @@
 #![forbid(unsafe_code)]
 
 mod allocator;
+mod base;
 mod bins;
 mod blocks;
 mod bpm;
@@ -58,7 +59,6 @@ mod error;
 pub mod hybrid;
 mod lists;
 mod memory;
-mod office;
 mod palloc;
 mod percpu;
 mod shared;
@@ -67,14 +67,14 @@ mod tinted;
 mod tintmalloc;
 
 pub use allocator::{Counts, FrameAllocator, Promises, Steps};
+pub use base::Tenant;
 pub use bins::Form;
 pub use bpm::Bpm;
 pub use buddy::Buddy;
 pub use camc::Camc;
 pub use error::FrameError;
 pub use hybrid::Hybrid;
-pub use memory::{COLORS_MAX, ColorBy, FrameColoring, FrameRange, Memory, ORDER_MAX, ZoneKind};
-pub use office::Tenant;
+pub use memory::{COLORS_MAX, ColorBy, FrameColoring, FrameMemory, FrameRange, ORDER_MAX, ZoneKind};
 pub use palloc::{Palloc, Pick};
 pub use percpu::PerCpu;
 pub use shared::{Member, Shared};

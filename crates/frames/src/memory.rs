@@ -110,7 +110,7 @@ struct Segment {
 /// Frames are known inside the crate by a dense index; index and frame number agree in their low 10 bits, so that
 /// `index ^ (1 << order)` is the buddy of an aligned block.
 #[derive(Clone)]
-pub struct Memory {
+pub struct FrameMemory {
     segments: Vec<Segment>,
     zones: Vec<(ZoneKind, u32)>,
     zone_of_section: Vec<u8>,
@@ -125,14 +125,14 @@ pub struct Memory {
     set_colors: u32,
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for FrameMemory {
     /// Without the tables: they are as long as the memory.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("frames", &self.frames).field("zones", &self.zones).finish_non_exhaustive()
     }
 }
 
-impl Memory {
+impl FrameMemory {
     /// Describes memory: its ranges in any order, the node of each CPU, and the color of each frame.
     ///
     /// A request from a CPU tries the zones of its node first, `Normal` before `Dma32` before `Dma`, then those of the
@@ -149,15 +149,19 @@ impl Memory {
         ranges: &[FrameRange],
         cpu_nodes: &[u32],
         coloring: &impl FrameColoring,
-    ) -> Result<Arc<Memory>, FrameError> {
+    ) -> Result<Arc<FrameMemory>, FrameError> {
         let ranges = in_order(ranges)?;
-        let mut memory = Memory::outline(&ranges, cpu_nodes, coloring)?;
+        let mut memory = FrameMemory::outline(&ranges, cpu_nodes, coloring)?;
         memory.paint(&ranges, coloring)?;
         Ok(Arc::new(memory))
     }
 
     /// Describes sorted ranges, but for the frames in them.
-    fn outline(ranges: &[FrameRange], cpu_nodes: &[u32], coloring: &impl FrameColoring) -> Result<Memory, FrameError> {
+    fn outline(
+        ranges: &[FrameRange],
+        cpu_nodes: &[u32],
+        coloring: &impl FrameColoring,
+    ) -> Result<FrameMemory, FrameError> {
         if cpu_nodes.is_empty() {
             return Err(FrameError::Nothing { what: "cpus" });
         }
@@ -170,7 +174,7 @@ impl Memory {
         }
         let segments = segments(ranges)?;
         let indices: u64 = segments.iter().map(|segment| segment.frames).sum();
-        let mut memory = Memory {
+        let mut memory = FrameMemory {
             zone_of_section: vec![u8::MAX; (indices / u64::from(SECTION)) as usize],
             zone_lists: cpu_nodes.iter().map(|&node| zone_list(&zones, node)).collect(),
             cpu_nodes: cpu_nodes.to_vec(),
@@ -195,13 +199,13 @@ impl Memory {
     /// interleaved), the operating system sees one node, and so does this; the color still tells the true one.
     ///
     /// # Errors
-    /// As [`Memory::new`].
-    pub fn of_palette(palette: &Palette, cpu_nodes: &[u32]) -> Result<Arc<Memory>, FrameError> {
-        Memory::new(&ranges_of(palette), cpu_nodes, palette)
+    /// As [`FrameMemory::new`].
+    pub fn of_palette(palette: &Palette, cpu_nodes: &[u32]) -> Result<Arc<FrameMemory>, FrameError> {
+        FrameMemory::new(&ranges_of(palette), cpu_nodes, palette)
     }
 
     /// Describes a small part of a platform's memory, in which every color of the whole occurs: allocators refuse for it
-    /// what they refuse for [`Memory::of_palette`], tasks included, and it is refused when that is.
+    /// what they refuse for [`FrameMemory::of_palette`], tasks included, and it is refused when that is.
     ///
     /// Where the mapping does not repeat block by block, or where colors are too many for a small part, it is all of the
     /// memory.
@@ -209,15 +213,15 @@ impl Memory {
     /// Complexity: one call of the color function for each frame of the part.
     ///
     /// # Errors
-    /// As [`Memory::of_palette`].
-    pub fn sketch_of_palette(palette: &Palette, cpu_nodes: &[u32]) -> Result<Arc<Memory>, FrameError> {
+    /// As [`FrameMemory::of_palette`].
+    pub fn sketch_of_palette(palette: &Palette, cpu_nodes: &[u32]) -> Result<Arc<FrameMemory>, FrameError> {
         let ranges = ranges_of(palette);
         match repeats(palette).then(|| sample(palette)).flatten() {
-            None => Memory::new(&ranges, cpu_nodes, palette),
+            None => FrameMemory::new(&ranges, cpu_nodes, palette),
             Some(sections) => {
                 let ranges = in_order(&ranges)?;
-                Memory::outline(&ranges, cpu_nodes, palette)?;
-                Memory::new(&cut(&ranges, &sections), cpu_nodes, palette)
+                FrameMemory::outline(&ranges, cpu_nodes, palette)?;
+                FrameMemory::new(&cut(&ranges, &sections), cpu_nodes, palette)
             }
         }
     }
@@ -234,7 +238,7 @@ impl Memory {
         self.cpu_nodes.len() as u32
     }
 
-    /// Gives the node of a CPU; `None` at or above [`Memory::cpus`].
+    /// Gives the node of a CPU; `None` at or above [`FrameMemory::cpus`].
     #[must_use]
     pub fn node_of_cpu(&self, cpu: u32) -> Option<u32> {
         self.cpu_nodes.get(cpu as usize).copied()

@@ -20,11 +20,11 @@ use std::sync::Arc;
 use memtint_units::IndexSet;
 
 use crate::allocator::Promises;
+use crate::base::{Base, System, refuse};
 use crate::bins::{Bins, Form};
-use crate::blocks::OneShelf;
+use crate::blocks::OneFreeList;
 use crate::error::FrameError;
-use crate::memory::{Memory, ORDER_MAX};
-use crate::office::{Office, System, refuse};
+use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::percpu::{CpuLists, PerCpu};
 use crate::task::{Caller, Policy, Profile, TaskId};
 
@@ -48,7 +48,7 @@ pub struct Bankmap {
 /// PALLOC.
 #[derive(Clone, Debug)]
 pub struct Palloc {
-    office: Office<OneShelf, Bankmap>,
+    base: Base<OneFreeList, Bankmap>,
     cpu_lists: CpuLists,
     /// Bin `bank` of zone `z` has the number `z × banks + bank`.
     bank_bins: Bins,
@@ -59,10 +59,10 @@ pub struct Palloc {
 impl Palloc {
     /// Starts with all memory in free blocks and empty bins.
     #[must_use]
-    pub fn new(memory: &Arc<Memory>, per_cpu: Option<PerCpu>, pick: Pick) -> Palloc {
+    pub fn new(memory: &Arc<FrameMemory>, per_cpu: Option<PerCpu>, pick: Pick) -> Palloc {
         let banks = memory.bank_classes() as usize;
         Palloc {
-            office: Office::new(Arc::clone(memory), OneShelf, ORDER_MAX),
+            base: Base::new(Arc::clone(memory), OneFreeList, ORDER_MAX),
             cpu_lists: CpuLists::new(memory, per_cpu),
             bank_bins: Bins::new(banks * memory.zones().len()),
             banks,
@@ -82,15 +82,15 @@ impl Palloc {
     /// Counts the frames in the bin of a bank class, over all zones.
     #[must_use]
     pub fn bin_frames(&self, bank: u32) -> u64 {
-        let zones = 0..self.office.memory().zones().len();
+        let zones = 0..self.base.memory().zones().len();
         zones.map(|zone| u64::from(self.bank_bins.len(zone * self.banks + bank as usize))).sum()
     }
 
     /// Writes `flush` to the control file: bins go back as single frames, and, as published, unmerged.
     pub fn flush_bins(&mut self) {
-        for bin in 0..self.banks * self.office.memory().zones().len() {
-            while let Some(frame) = self.bank_bins.pop(&mut self.office, bin) {
-                self.office.blocks.put_unmerged(frame);
+        for bin in 0..self.banks * self.base.memory().zones().len() {
+            while let Some(frame) = self.bank_bins.pop(&mut self.base, bin) {
+                self.base.blocks.put_unmerged(frame);
             }
         }
     }
@@ -99,15 +99,15 @@ impl Palloc {
     #[inline]
     fn find_page(&mut self, zone: u8, task: TaskId) -> Option<u32> {
         let (count, turn) = {
-            let own = &self.office.task(task).own;
+            let own = &self.base.task(task).own;
             (own.bins.len(), if self.pick == Pick::InTurn { own.turn } else { 0 })
         };
         for step in 0..count {
             let place = (turn + step) % count;
-            let bank = self.office.task(task).own.bins[place] as usize;
-            let page = self.bank_bins.pop(&mut self.office, zone as usize * self.banks + bank);
+            let bank = self.base.task(task).own.bins[place] as usize;
+            let page = self.bank_bins.pop(&mut self.base, zone as usize * self.banks + bank);
             if page.is_some() {
-                self.office.tasks.get_mut(task).expect("the caller was checked").own.turn = (place + 1) % count;
+                self.base.tasks.get_mut(task).expect("the caller was checked").own.turn = (place + 1) % count;
                 return page;
             }
         }
@@ -121,10 +121,10 @@ impl Palloc {
             return Some(page);
         }
         let banks = self.banks;
-        let bin_of = |memory: &Memory, frame| zone as usize * banks + memory.bank_of(frame) as usize;
+        let bin_of = |memory: &FrameMemory, frame| zone as usize * banks + memory.bank_of(frame) as usize;
         for order in 0..=ORDER_MAX {
-            while let Some(first) = self.office.blocks.take_exact(zone, order) {
-                self.bank_bins.shatter(&mut self.office, first, order, Form::Corrected, bin_of);
+            while let Some(first) = self.base.blocks.take_exact(zone, order) {
+                self.bank_bins.shatter(&mut self.base, first, order, Form::Corrected, bin_of);
                 if let Some(page) = self.find_page(zone, task) {
                     return Some(page);
                 }
@@ -135,18 +135,18 @@ impl Palloc {
 }
 
 impl System for Palloc {
-    type Shelf = OneShelf;
+    type Lists = OneFreeList;
     type Own = Bankmap;
 
     const NAME: &'static str = "palloc";
     const PROMISES: Promises = Promises { banks: true, ..Promises::NONE };
 
-    fn office(&self) -> &Office<OneShelf, Bankmap> {
-        &self.office
+    fn base(&self) -> &Base<OneFreeList, Bankmap> {
+        &self.base
     }
 
-    fn office_mut(&mut self) -> &mut Office<OneShelf, Bankmap> {
-        &mut self.office
+    fn base_mut(&mut self) -> &mut Base<OneFreeList, Bankmap> {
+        &mut self.base
     }
 
     fn accept(&mut self, profile: &Profile) -> Result<(Policy, Bankmap), FrameError> {
@@ -161,18 +161,18 @@ impl System for Palloc {
     #[inline]
     fn take(&mut self, caller: Caller, order: u32) -> Option<u32> {
         if order > 0 {
-            return self.cpu_lists.take_normal(&mut self.office, caller.cpu, order);
+            return self.cpu_lists.take_normal(&mut self.base, caller.cpu, order);
         }
         loop {
-            for place in 0..self.office.memory().zone_list(caller.cpu).len() {
-                let zone = self.office.memory().zone_list(caller.cpu)[place];
+            for place in 0..self.base.memory().zone_list(caller.cpu).len() {
+                let zone = self.base.memory().zone_list(caller.cpu)[place];
                 let page = self.smallest(zone, caller.task);
                 if page.is_some() {
                     return page;
                 }
             }
             // Freed frames wait on per-CPU lists, of which allocation knows nothing; the kernel empties them in need.
-            if !self.cpu_lists.drain(&mut self.office) {
+            if !self.cpu_lists.drain(&mut self.base) {
                 return None;
             }
         }
@@ -180,10 +180,10 @@ impl System for Palloc {
 
     #[inline]
     fn give(&mut self, caller: Caller, first: u32, order: u32) {
-        self.cpu_lists.give(&mut self.office, caller.cpu, first, order);
+        self.cpu_lists.give(&mut self.base, caller.cpu, first, order);
     }
 
     fn drain(&mut self) {
-        self.cpu_lists.drain(&mut self.office);
+        self.cpu_lists.drain(&mut self.base);
     }
 }

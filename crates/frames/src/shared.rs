@@ -1,7 +1,7 @@
 //! Several systems in one memory, each with tasks of its own.
 //!
 //! What is free and can merge belongs to all of them. The published systems were built into Linux's buddy allocator and took
-//! their frames from its free lists; so do these: the free blocks are the same for everyone, each system shelves them in
+//! their frames from its free lists; so do these: the free blocks are the same for everyone, each system free lists them in
 //! its own way, and what one does to a block is told to the others before anybody goes on. What a system keeps for itself
 //! is out of reach for the others until it gives it back to the blocks:
 //!
@@ -27,20 +27,20 @@ use std::fmt;
 use memtint_units::Pfn;
 
 use crate::allocator::{Counts, FrameAllocator, Promises, Steps};
+use crate::base::Tenant;
 use crate::error::FrameError;
-use crate::memory::Memory;
-use crate::office::Tenant;
+use crate::memory::FrameMemory;
 use crate::task::{Caller, Policy, Profile, TaskId, Usage};
 
 /// Systems that hand out the frames of one memory; at least one.
 ///
 /// ```
-/// use memtint_frames::{Buddy, Caller, FrameAllocator, Memory, Policy, Profile, Shared, Tinted};
+/// use memtint_frames::{Buddy, Caller, FrameAllocator, FrameMemory, Policy, Profile, Shared, Tinted};
 /// use memtint_map::{Granule, Palette, Platform};
 /// use memtint_units::IndexSet;
 ///
 /// let palette = Palette::new(&Platform::load("xeon-w3530-palloc")?, Granule::PAGE)?;
-/// let memory = Memory::of_palette(&palette, &[0])?;
+/// let memory = FrameMemory::of_palette(&palette, &[0])?;
 /// let mut shared = Shared::new(vec![Box::new(Buddy::new(&memory, None)), Box::new(Tinted::new(&memory))])?;
 ///
 /// let plain = Caller { task: shared.member(0).enter(&Profile::default())?, cpu: 0 };
@@ -170,7 +170,7 @@ impl FrameAllocator for Member<'_> {
         self.own().promises()
     }
 
-    fn memory(&self) -> &Memory {
+    fn memory(&self) -> &FrameMemory {
         self.own().memory()
     }
 

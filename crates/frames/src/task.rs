@@ -6,7 +6,7 @@ use memtint_map::FrameColor;
 use memtint_units::IndexSet;
 
 use crate::error::FrameError;
-use crate::memory::Memory;
+use crate::memory::FrameMemory;
 
 /// Names a task between [`enter`](crate::FrameAllocator::enter) and [`leave`](crate::FrameAllocator::leave). Numbers are
 /// used again, but never for an equal `TaskId`.
@@ -81,7 +81,7 @@ impl Policy {
     }
 
     /// Checks the policy against a memory and makes it a set of color numbers.
-    pub(crate) fn wanted(&self, memory: &Memory) -> Result<Wanted, FrameError> {
+    pub(crate) fn wanted(&self, memory: &FrameMemory) -> Result<Wanted, FrameError> {
         if self.is_any() {
             return Ok(Wanted(None));
         }

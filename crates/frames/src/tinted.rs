@@ -1,13 +1,13 @@
 //! Tinted, memtint's own: free blocks stay whole in the buddy system, and an index over them knows their colors.
 //!
-//! The shelf of a free block is the *pattern* of its colors: at order 0 the color itself, above it the unordered pair of
+//! The free list of a free block is the *pattern* of its colors: at order 0 the color itself, above it the unordered pair of
 //! its halves' patterns. On mappings that XOR address bits a pattern is a coset, and there are never more of them than
 //! colors; on others (interleave by a modulus) there are a few times more. Patterns are counted once, when the allocator is
 //! made.
 //!
 //! ```text
-//! order 2   {0,1,2,3}                 want color 2: of the non-empty shelves whose pattern holds a 2, take the one of the
-//! order 1   {0,1}  {2,3}              lowest order; halve towards the 2, and shelve the other halves where they belong
+//! order 2   {0,1,2,3}                 want color 2: of the non-empty free lists whose pattern holds a 2, take the one of the
+//! order 1   {0,1}  {2,3}              lowest order; halve towards the 2, and file the other halves where they belong
 //! order 0   0   1   2   3
 //! ```
 //!
@@ -33,10 +33,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::allocator::Promises;
-use crate::blocks::{Blocks, Shelves};
+use crate::base::{Base, System, Task};
+use crate::blocks::{Blocks, FreeLists};
 use crate::error::FrameError;
-use crate::memory::{Memory, ORDER_MAX};
-use crate::office::{Office, System, Task};
+use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::task::{Caller, Mode, Policy, Profile, Wanted};
 
 /// Blocks are formed up to the largest order that has no more patterns than this.
@@ -64,7 +64,7 @@ pub struct Patterns {
 
 impl Patterns {
     /// Learns the patterns of a memory, order by order, until there are too many.
-    fn new(memory: &Memory) -> Patterns {
+    fn new(memory: &FrameMemory) -> Patterns {
         let mut patterns = Patterns { colors: memory.colors().len() as u32, orders: Vec::new() };
         for order in 1..=ORDER_MAX {
             let Some(next) = patterns.double(memory, order) else { break };
@@ -77,13 +77,13 @@ impl Patterns {
         self.orders.len() as u32
     }
 
-    fn double(&self, memory: &Memory, order: u32) -> Option<OrderPatterns> {
+    fn double(&self, memory: &FrameMemory, order: u32) -> Option<OrderPatterns> {
         let half = |block: u32| match order {
             1 if memory.exists(block) => memory.color_of(block),
             1 => NO_BLOCK,
             _ => self.orders[order as usize - 2].of_block[block as usize],
         };
-        let below = self.shelves(order - 1) as usize;
+        let below = self.free_lists(order - 1) as usize;
         let mut numbers = PairNumbers::new(below);
         let mut halves = Vec::new();
         let mut of_block = vec![NO_BLOCK; (memory.indices() >> order) as usize];
@@ -105,8 +105,8 @@ impl Patterns {
     }
 }
 
-impl Shelves for Patterns {
-    fn shelves(&self, order: u32) -> u32 {
+impl FreeLists for Patterns {
+    fn free_lists(&self, order: u32) -> u32 {
         match order {
             0 => self.colors,
             _ => self.orders.get(order as usize - 1).map_or(1, |patterns| patterns.halves.len().max(1) as u32),
@@ -114,7 +114,7 @@ impl Shelves for Patterns {
     }
 
     #[inline]
-    fn shelf(&self, memory: &Memory, order: u32, first: u32) -> u32 {
+    fn free_list(&self, memory: &FrameMemory, order: u32, first: u32) -> u32 {
         u32::from(match order {
             0 => memory.color_of(first),
             _ => self.orders[order as usize - 1].of_block[(first >> order) as usize],
@@ -151,17 +151,17 @@ impl PairNumbers {
     }
 }
 
-/// One bit for each shelf, at the places of [`Blocks`]'s bitmap: shelves that lead to what is wanted.
+/// One bit for each free list, at the places of [`Blocks`]'s bitmap: free lists that lead to what is wanted.
 type Reach = Vec<u64>;
 
-/// Marks the shelves from whose blocks a block of `target` frames' order inside the wanted colors can be carved.
+/// Marks the free lists from whose blocks a block of `target` frames' order inside the wanted colors can be carved.
 fn reach(blocks: &Blocks<Patterns>, wanted: &Wanted, target: u32) -> Reach {
     let first_words = blocks.first_words();
     let mut mask = vec![0u64; first_words[first_words.len() - 1]];
-    let mut below: Vec<bool> = (0..blocks.shelves.colors).map(|color| wanted.has(color)).collect();
+    let mut below: Vec<bool> = (0..blocks.free_lists.colors).map(|color| wanted.has(color)).collect();
     for order in 0..=blocks.order_max() {
         if order > 0 {
-            let halves = &blocks.shelves.orders[order as usize - 1].halves;
+            let halves = &blocks.free_lists.orders[order as usize - 1].halves;
             let both = |&(lower, upper): &(u16, u16)| (below[lower as usize], below[upper as usize]);
             // Up to the target everything must be inside, above it one half suffices.
             below = match order <= target {
@@ -170,8 +170,8 @@ fn reach(blocks: &Blocks<Patterns>, wanted: &Wanted, target: u32) -> Reach {
             };
         }
         if order >= target {
-            for shelf in (0..below.len()).filter(|&shelf| below[shelf]) {
-                mask[first_words[order as usize] + shelf / 64] |= 1 << (shelf % 64);
+            for free_list in (0..below.len()).filter(|&free_list| below[free_list]) {
+                mask[first_words[order as usize] + free_list / 64] |= 1 << (free_list % 64);
             }
         }
     }
@@ -191,7 +191,7 @@ pub struct Tint {
 /// Memtint's own allocator.
 #[derive(Clone, Debug)]
 pub struct Tinted {
-    office: Office<Patterns, Tint>,
+    base: Base<Patterns, Tint>,
     /// Strict tasks that may have each color.
     claims: Vec<u32>,
     /// Reach of the colors that no strict task may have; `None` while there are no strict tasks, or nothing else.
@@ -201,11 +201,11 @@ pub struct Tinted {
 impl Tinted {
     /// Starts with all memory free.
     #[must_use]
-    pub fn new(memory: &Arc<Memory>) -> Tinted {
+    pub fn new(memory: &Arc<FrameMemory>) -> Tinted {
         let patterns = Patterns::new(memory);
         let order_max = patterns.order_max();
         Tinted {
-            office: Office::new(Arc::clone(memory), patterns, order_max),
+            base: Base::new(Arc::clone(memory), patterns, order_max),
             claims: vec![0; memory.colors().len()],
             unclaimed: None,
         }
@@ -214,15 +214,15 @@ impl Tinted {
     /// Gives the largest order of a block: 10, or less where the color function has too many patterns above.
     #[must_use]
     pub fn order_max(&self) -> u32 {
-        self.office.blocks.order_max()
+        self.base.blocks.order_max()
     }
 
     /// Gives the most lookups that a request can need: words of the bitmap over all zones, the word of the turn twice, for
     /// the task's colors, for unclaimed ones and for any.
     #[must_use]
     pub fn lookups_max(&self) -> u64 {
-        let words = self.office.blocks.first_words();
-        3 * (words[words.len() - 1] as u64 + 1) * self.office.memory().zones().len() as u64
+        let words = self.base.blocks.first_words();
+        3 * (words[words.len() - 1] as u64 + 1) * self.base.memory().zones().len() as u64
     }
 
     fn claim(&mut self, wanted: &Wanted, by: i32) {
@@ -234,24 +234,24 @@ impl Tinted {
             free[color / 64] |= 1 << (color % 64);
         }
         let some = self.claims.iter().any(|&tasks| tasks > 0) && self.claims.contains(&0);
-        self.unclaimed = some.then(|| reach(&self.office.blocks, &Wanted(Some(free)), 0));
+        self.unclaimed = some.then(|| reach(&self.base.blocks, &Wanted(Some(free)), 0));
     }
 
-    /// Takes a block out of a zone by the shelves of a mask, halving towards them.
+    /// Takes a block out of a zone by the free lists of a mask, halving towards them.
     #[inline]
     fn take_within(blocks: &mut Blocks<Patterns>, zone: u8, order: u32, mask: &Reach, turn: u32) -> Option<u32> {
         let found = blocks.find_in(zone, order, mask, turn)?;
         let lower = |blocks: &Blocks<Patterns>, order: u32, first| {
-            let shelf = blocks.shelves.shelf(&blocks.memory, order, first) as usize;
-            mask[blocks.first_words()[order as usize] + shelf / 64] >> (shelf % 64) & 1 == 1
+            let free_list = blocks.free_lists.free_list(&blocks.memory, order, first) as usize;
+            mask[blocks.first_words()[order as usize] + free_list / 64] >> (free_list % 64) & 1 == 1
         };
         Some(blocks.carve(zone, found, order, lower))
     }
 
     /// Without regard to the task's colors, but to those of strict tasks.
     fn take_outside(&mut self, cpu: u32, order: u32, turn: u32) -> Option<u32> {
-        let memory = Arc::clone(self.office.memory());
-        let (zones, blocks) = (memory.zone_list(cpu), &mut self.office.blocks);
+        let memory = Arc::clone(self.base.memory());
+        let (zones, blocks) = (memory.zone_list(cpu), &mut self.base.blocks);
         if let Some(mask) = self.unclaimed.as_ref().filter(|_| order == 0) {
             let block = zones.iter().find_map(|&zone| Self::take_within(blocks, zone, order, mask, turn));
             if block.is_some() {
@@ -263,7 +263,7 @@ impl Tinted {
 }
 
 impl System for Tinted {
-    type Shelf = Patterns;
+    type Lists = Patterns;
     type Own = Tint;
 
     const NAME: &'static str = "tinted";
@@ -278,21 +278,21 @@ impl System for Tinted {
         ..Promises::NONE
     };
 
-    fn office(&self) -> &Office<Patterns, Tint> {
-        &self.office
+    fn base(&self) -> &Base<Patterns, Tint> {
+        &self.base
     }
 
-    fn office_mut(&mut self) -> &mut Office<Patterns, Tint> {
-        &mut self.office
+    fn base_mut(&mut self) -> &mut Base<Patterns, Tint> {
+        &mut self.base
     }
 
     fn accept(&mut self, profile: &Profile) -> Result<(Policy, Tint), FrameError> {
         let policy = &profile.policy;
-        let wanted = policy.wanted(self.office.memory())?;
+        let wanted = policy.wanted(self.base.memory())?;
         let strict = policy.mode == Mode::Strict && !policy.is_any();
         let reach = (!policy.is_any()).then(|| {
             let mut reaches = vec![None; ORDER_MAX as usize + 1];
-            reaches[0] = Some(reach(&self.office.blocks, &wanted, 0));
+            reaches[0] = Some(reach(&self.base.blocks, &wanted, 0));
             reaches
         });
         if strict {
@@ -309,10 +309,10 @@ impl System for Tinted {
 
     #[inline]
     fn take(&mut self, caller: Caller, order: u32) -> Option<u32> {
-        if order > self.office.blocks.order_max() {
+        if order > self.base.blocks.order_max() {
             return None;
         }
-        let Office { blocks, tasks, .. } = &mut self.office;
+        let Base { blocks, tasks, .. } = &mut self.base;
         let task = tasks.get_mut(caller.task).expect("the caller was checked");
         let soft = task.policy.mode == Mode::Soft;
         let turn = task.own.turn;
@@ -339,14 +339,14 @@ impl System for Tinted {
 
     #[inline]
     fn give(&mut self, _: Caller, first: u32, order: u32) {
-        self.office.blocks.put(first, order);
+        self.base.blocks.put(first, order);
     }
 }
 
 impl Tinted {
     #[inline]
     fn turn_after(&mut self, caller: Caller, first: u32) {
-        let turn = u32::from(self.office.memory().color_of(first)) + 1;
-        self.office.tasks.get_mut(caller.task).expect("the caller was checked").own.turn = turn;
+        let turn = u32::from(self.base.memory().color_of(first)) + 1;
+        self.base.tasks.get_mut(caller.task).expect("the caller was checked").own.turn = turn;
     }
 }

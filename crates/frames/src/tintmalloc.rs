@@ -12,11 +12,11 @@ use std::sync::Arc;
 use memtint_map::{Palette, TintError, TintNumbering};
 
 use crate::allocator::Promises;
+use crate::base::{Base, System, refuse};
 use crate::bins::{self, Bins, Form};
-use crate::blocks::OneShelf;
+use crate::blocks::OneFreeList;
 use crate::error::FrameError;
-use crate::memory::{Memory, ORDER_MAX};
-use crate::office::{Office, System, refuse};
+use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::task::{Caller, Policy, Profile};
 
 /// The row of each bank class in the matrix of color lists.
@@ -29,7 +29,7 @@ pub struct MemIds {
 impl MemIds {
     /// Numbers classes as they are.
     #[must_use]
-    pub fn dense(memory: &Memory) -> MemIds {
+    pub fn dense(memory: &FrameMemory) -> MemIds {
         MemIds { of_class: (0..memory.bank_classes()).collect(), rows: memory.bank_classes() }
     }
 
@@ -78,7 +78,7 @@ pub(crate) type Tints = Option<(Vec<u32>, Vec<u32>)>;
 /// TintMalloc.
 #[derive(Clone, Debug)]
 pub struct TintMalloc {
-    office: Office<OneShelf, Tints>,
+    base: Base<OneFreeList, Tints>,
     /// `color_list[MEM_ID][LLC_ID]`, row by row.
     color_list: Bins,
     mem_ids: MemIds,
@@ -92,7 +92,7 @@ impl TintMalloc {
     /// # Errors
     /// [`FrameError::MemIdCount`] when `mem_ids` is of another memory; [`FrameError::MemIdOutsideMatrix`] when a number has no
     /// row, as with eq. 1 as printed.
-    pub fn new(memory: &Arc<Memory>, mem_ids: MemIds, form: Form) -> Result<TintMalloc, FrameError> {
+    pub fn new(memory: &Arc<FrameMemory>, mem_ids: MemIds, form: Form) -> Result<TintMalloc, FrameError> {
         let (found, classes, lists) = (mem_ids.of_class.len(), memory.bank_classes(), mem_ids.rows);
         if found != classes as usize {
             return Err(FrameError::MemIdCount { found, classes });
@@ -103,7 +103,7 @@ impl TintMalloc {
         }
         let llc_ids = memory.set_colors();
         Ok(TintMalloc {
-            office: Office::new(Arc::clone(memory), OneShelf, ORDER_MAX),
+            base: Base::new(Arc::clone(memory), OneFreeList, ORDER_MAX),
             color_list: Bins::new(lists as usize * llc_ids as usize),
             mem_ids,
             llc_ids,
@@ -118,43 +118,43 @@ impl TintMalloc {
     }
 
     fn take_normal(&mut self, cpu: u32, order: u32) -> Option<u32> {
-        (0..self.office.memory().zone_list(cpu).len()).find_map(|place| {
-            let zone = self.office.memory().zone_list(cpu)[place];
-            self.office.blocks.take_any(zone, order)
+        (0..self.base.memory().zone_list(cpu).len()).find_map(|place| {
+            let zone = self.base.memory().zone_list(cpu)[place];
+            self.base.blocks.take_any(zone, order)
         })
     }
 
     /// Algorithm 3 on every zone that the caller may use.
     fn select(&mut self, cpu: u32, rows: &[u32], columns: &[u32]) -> Option<u32> {
-        let (bins, office, form) = (&mut self.color_list, &mut self.office, self.form);
+        let (bins, base, form) = (&mut self.color_list, &mut self.base, self.form);
         let (mem_ids, llc_ids) = (&self.mem_ids.of_class, self.llc_ids);
-        let find = |bins: &mut Bins, office: &mut Office<OneShelf, Tints>| {
+        let find = |bins: &mut Bins, base: &mut Base<OneFreeList, Tints>| {
             rows.iter()
-                .find_map(|&row| columns.iter().find_map(|&column| bins.pop(office, (row * llc_ids + column) as usize)))
+                .find_map(|&row| columns.iter().find_map(|&column| bins.pop(base, (row * llc_ids + column) as usize)))
         };
-        let bin_of = |memory: &Memory, frame| {
+        let bin_of = |memory: &FrameMemory, frame| {
             (mem_ids[memory.bank_of(frame) as usize] * llc_ids + memory.set_of(frame)) as usize
         };
-        (0..office.memory().zone_list(cpu).len()).find_map(|place| {
-            let zone = office.memory().zone_list(cpu)[place];
-            bins::select(bins, office, zone, form, find, bin_of)
+        (0..base.memory().zone_list(cpu).len()).find_map(|place| {
+            let zone = base.memory().zone_list(cpu)[place];
+            bins::select(bins, base, zone, form, find, bin_of)
         })
     }
 }
 
 impl System for TintMalloc {
-    type Shelf = OneShelf;
+    type Lists = OneFreeList;
     type Own = Tints;
 
     const NAME: &'static str = "tintmalloc";
     const PROMISES: Promises = Promises { banks: true, sets: true, ..Promises::NONE };
 
-    fn office(&self) -> &Office<OneShelf, Tints> {
-        &self.office
+    fn base(&self) -> &Base<OneFreeList, Tints> {
+        &self.base
     }
 
-    fn office_mut(&mut self) -> &mut Office<OneShelf, Tints> {
-        &mut self.office
+    fn base_mut(&mut self) -> &mut Base<OneFreeList, Tints> {
+        &mut self.base
     }
 
     fn accept(&mut self, profile: &Profile) -> Result<(Policy, Tints), FrameError> {
@@ -177,20 +177,20 @@ impl System for TintMalloc {
     }
 
     fn take(&mut self, caller: Caller, order: u32) -> Option<u32> {
-        let tints = self.office.tasks.get_mut(caller.task).expect("the caller was checked").own.take_if(|_| order == 0);
+        let tints = self.base.tasks.get_mut(caller.task).expect("the caller was checked").own.take_if(|_| order == 0);
         let Some((rows, columns)) = tints else { return self.take_normal(caller.cpu, order) };
         let page = self.select(caller.cpu, &rows, &columns);
-        self.office.tasks.get_mut(caller.task).expect("the caller was checked").own = Some((rows, columns));
+        self.base.tasks.get_mut(caller.task).expect("the caller was checked").own = Some((rows, columns));
         page
     }
 
     fn give(&mut self, caller: Caller, first: u32, order: u32) {
-        if order > 0 || self.office.task(caller.task).own.is_none() {
-            return self.office.blocks.put(first, order);
+        if order > 0 || self.base.task(caller.task).own.is_none() {
+            return self.base.blocks.put(first, order);
         }
-        let memory = self.office.memory();
+        let memory = self.base.memory();
         let row = self.mem_ids.of_class[memory.bank_of(first) as usize];
         let bin = (row * self.llc_ids + memory.set_of(first)) as usize;
-        self.color_list.push(&mut self.office, bin, first);
+        self.color_list.push(&mut self.base, bin, first);
     }
 }

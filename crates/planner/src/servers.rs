@@ -1,7 +1,7 @@
 //! Servers for the tasks of a file.
 
 use memtint_analysis::output::{AdmittedIf, ServerChoice};
-use memtint_analysis::{Color, Inside, Line, Memory, ServerSpec, TaskSystem};
+use memtint_analysis::{Color, Inside, Line, MemorySpec, ServerSpec, TaskSystem};
 use memtint_hiding::HidingError;
 use memtint_hiding::crs::{
     Admission, Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, System, judge, optimize,
@@ -236,7 +236,7 @@ fn best_of(file: &TaskSystem, space: &Space, wanted: &Wanted, effort: Effort) ->
 }
 
 /// The colors of the file, or the ranks in halves.
-fn two_colors(file: &TaskSystem, memory: &Memory) -> Result<Vec<Color>, PlanError> {
+fn two_colors(file: &TaskSystem, memory: &MemorySpec) -> Result<Vec<Color>, PlanError> {
     match file.colors.len() {
         2 => Ok(file.colors.clone()),
         0 if memory.ranks >= 2 => {

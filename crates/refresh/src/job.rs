@@ -13,7 +13,7 @@ use memtint_sim::scenario::Workload;
 use memtint_units::{ByteSize, Picoseconds};
 use memtint_workload::catalogue;
 
-use crate::machine::{Machine, RANK_BYTES_MIN};
+use crate::machine::{Hardware, RANK_BYTES_MIN};
 use crate::scenario::{Placed, alone, of_slots};
 use crate::{Options, RefreshError};
 
@@ -153,7 +153,7 @@ pub(crate) fn stretch(file: &TaskSystem, but: Option<usize>) -> Result<Picosecon
 
 /// Finds what the jobs of a task execute: first the size of one job, then whether it is that of all.
 pub(crate) fn fit(
-    machine: &Machine,
+    machine: &Hardware,
     file: &TaskSystem,
     index: usize,
     jobs: u64,
@@ -259,7 +259,7 @@ fn too_short(file: &TaskSystem, task: &Task, accepted: String) -> RefreshError {
 
 /// Simulates a task alone without refresh.
 fn measure(
-    machine: &Machine,
+    machine: &Hardware,
     file: &TaskSystem,
     index: usize,
     placed: Placed,

@@ -37,7 +37,7 @@ pub use bound::Bound;
 pub use compare::{Cell, Comparison, compare};
 pub use error::RefreshError;
 pub use job::Job;
-pub use machine::{Caches, Machine, gigabits, refresh_of};
+pub use machine::{Caches, Hardware, gigabits, refresh_of};
 pub use outcome::{Locked, Met, Outcome, Spread, TaskOutcome};
 pub use scheme::Scheme;
 pub use simulate::{GoOn, Options, Prepared};

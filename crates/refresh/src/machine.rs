@@ -1,6 +1,6 @@
 //! The machine of the dissertation, with as many ranks and cores as a task set needs, and memory of any density.
 
-use memtint_analysis::Memory;
+use memtint_analysis::MemorySpec;
 use memtint_dram::{Device, DeviceChoice, Standard};
 use memtint_map::Platform;
 use memtint_sched::{Density, RankOrder, Refresh};
@@ -40,7 +40,7 @@ pub enum Caches {
 
 /// Memory, and what comes before it.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct Hardware {
     /// Ranks of the only channel that hold memory. Address bits name a rank, so that a channel has room for a power of two: what is
     /// beyond is refreshed with the others and used by nobody.
     pub ranks: u32,
@@ -57,7 +57,7 @@ pub struct Machine {
     pub(crate) gbit: u32,
 }
 
-impl Machine {
+impl Hardware {
     /// Puts the machine together: DDR3-1600 with tRFC of the density, or what the file gives.
     ///
     /// DDR3 has no fine granularity refresh: tRFC2 and tRFC4 are those of DDR4, which at 2 to 16 Gb are tRFC of a half and a
@@ -66,8 +66,8 @@ impl Machine {
     /// # Errors
     ///
     /// [`RefreshError::Field`] for less than 2 ranks, or more than 64.
-    pub fn new(file: &str, memory: &Memory, caches: Caches, rank_bytes: u64) -> Result<Machine, RefreshError> {
-        let Memory { ranks, density, t_rfc, retention, .. } = *memory;
+    pub fn new(file: &str, memory: &MemorySpec, caches: Caches, rank_bytes: u64) -> Result<Hardware, RefreshError> {
+        let MemorySpec { ranks, density, t_rfc, retention, .. } = *memory;
         if !(2..=RANKS_MAX).contains(&ranks) {
             return Err(RefreshError::Field {
                 file: file.to_owned(),
@@ -81,7 +81,7 @@ impl Machine {
         let choice = DeviceChoice { density_gbit: Some(gbit), ..DeviceChoice::default() };
         let device = standard.device(choice)?;
         let platform = platform(ranks.next_power_of_two(), rank_bytes)?;
-        Ok(Machine { ranks, device, density, retention, caches, platform, standard, gbit })
+        Ok(Hardware { ranks, device, density, retention, caches, platform, standard, gbit })
     }
 
     /// Gives the time in which so many ranks of the timetable are refreshed, in one burst or one after the other, with closing their
@@ -155,12 +155,12 @@ impl Machine {
 ///
 /// # Errors
 ///
-/// As [`Machine::new`] and [`Machine::refresh`].
+/// As [`Hardware::new`] and [`Hardware::refresh`].
 ///
 /// [`Scheme::Fgr1`]: crate::Scheme::Fgr1
-pub fn refresh_of(file: &str, memory: &Memory) -> Result<Refresh, RefreshError> {
-    let memory = Memory { ranks: memory.ranks.max(2), ..*memory };
-    Machine::new(file, &memory, Caches::None, RANK_BYTES_MIN)?.refresh()
+pub fn refresh_of(file: &str, memory: &MemorySpec) -> Result<Refresh, RefreshError> {
+    let memory = MemorySpec { ranks: memory.ranks.max(2), ..*memory };
+    Hardware::new(file, &memory, Caches::None, RANK_BYTES_MIN)?.refresh()
 }
 
 /// Bursts that refresh so many ranks, one after the other.

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use memtint_analysis::{Inside, Memory, TaskSystem};
+use memtint_analysis::{Inside, MemorySpec, TaskSystem};
 use memtint_hiding::crs::Kind;
 use memtint_sched::{Priorities, TaskSet};
 use memtint_sim::scenario::{
@@ -16,7 +16,7 @@ use memtint_sim::{Scenario, ServerKind, ServerScheduling};
 use memtint_units::{ByteSize, IndexSet, Picoseconds};
 
 use crate::job::globals;
-use crate::machine::{MHZ, Machine, turns};
+use crate::machine::{Hardware, MHZ, turns};
 use crate::{Job, RefreshError, Scheme};
 
 /// A moment beyond the last job, in which it can end.
@@ -50,9 +50,9 @@ pub(crate) fn instance_name(task: &str, instance: usize) -> String {
 /// What becomes a scenario.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
-    pub(crate) machine: &'a Machine,
+    pub(crate) machine: &'a Hardware,
     pub(crate) file: &'a TaskSystem,
-    pub(crate) memory: &'a Memory,
+    pub(crate) memory: &'a MemorySpec,
     pub(crate) scheme: Scheme,
     /// How tasks are ordered where there are neither servers nor a table.
     pub(crate) order: Inside,
@@ -64,7 +64,7 @@ pub(crate) struct Plan<'a> {
 
 /// A task alone, without refresh, in as many ranks as it asks for.
 pub(crate) fn alone(
-    machine: &Machine,
+    machine: &Hardware,
     file: &TaskSystem,
     index: usize,
     placed: Placed,
@@ -94,12 +94,12 @@ pub(crate) fn alone(
     Ok(on(machine, scenario, &file.name)?)
 }
 
-pub(crate) fn on(machine: &Machine, file: ScenarioFile, origin: &str) -> Result<Scenario, memtint_sim::SimError> {
+pub(crate) fn on(machine: &Hardware, file: ScenarioFile, origin: &str) -> Result<Scenario, memtint_sim::SimError> {
     Scenario::on(file, machine.platform.clone(), &machine.standard, origin, Path::new(""))
 }
 
 pub(crate) fn empty(
-    machine: &Machine,
+    machine: &Hardware,
     scheme: Scheme,
     cores: u32,
     duration: Picoseconds,
@@ -162,7 +162,7 @@ pub(crate) fn section(name: String, workload: Workload) -> TaskSection {
 }
 
 /// Ranks as a list.
-pub(crate) fn list(ranks: &[u32], machine: &Machine) -> Result<String, RefreshError> {
+pub(crate) fn list(ranks: &[u32], machine: &Hardware) -> Result<String, RefreshError> {
     let set = IndexSet::from_indices(ranks.iter().copied(), machine.places());
     let set = set.map_err(|error| RefreshError::Field {
         file: "the simulated machine".to_owned(),

@@ -1,6 +1,6 @@
 //! A task set under a scheme: what its jobs execute, the simulation, and what came out.
 
-use memtint_analysis::{Inside, Memory, TaskSystem};
+use memtint_analysis::{Inside, MemorySpec, TaskSystem};
 use memtint_hiding::cyclic::{Executive, Problem};
 use memtint_sim::{Ending, Machine as Simulated, Scenario};
 use memtint_units::Picoseconds;
@@ -11,7 +11,7 @@ use crate::job::{fit, globals, moves_lines, rank_bytes};
 use crate::outcome::{Locked, Met, Outcome, Spread, TaskOutcome};
 use crate::scenario::{Plan, of_slots};
 use crate::watch::CommandWatch;
-use crate::{Caches, Job, Machine, RefreshError, Scheme};
+use crate::{Caches, Hardware, Job, RefreshError, Scheme};
 
 /// Longer simulations are cut off.
 const DURATION_MAX: u64 = 10_000_000_000_000;
@@ -63,7 +63,7 @@ pub type GoOn<'a> = &'a (dyn Fn(f64) -> bool + Sync);
 #[derive(Clone, Debug)]
 pub struct Prepared {
     file: TaskSystem,
-    memory: Memory,
+    memory: MemorySpec,
     lock_assumed: bool,
     options: Options,
     jobs: Vec<Job>,
@@ -91,7 +91,7 @@ impl Prepared {
             memory.unlock = memory.unlock.max(UNLOCK);
         }
         let rank_bytes = rank_bytes(file)?;
-        let machine = Machine::new(&file.name, &memory, options.caches, rank_bytes)?;
+        let machine = Hardware::new(&file.name, &memory, options.caches, rank_bytes)?;
         let mut all = file.set.tasks().iter().zip(&file.tasks);
         if let Some((task, more)) = all.find(|(_, more)| more.ranks > memory.ranks) {
             return Err(RefreshError::Field {
@@ -138,7 +138,7 @@ impl Prepared {
     /// The same tasks with memory of another density, tRFC as in Table 4.1.
     #[must_use]
     pub fn with_density(&self, density: memtint_hiding::crs::Density) -> Prepared {
-        let memory = Memory { density: Some(density), t_rfc: density.t_rfc(), ..self.memory };
+        let memory = MemorySpec { density: Some(density), t_rfc: density.t_rfc(), ..self.memory };
         let mut prepared = self.clone();
         (prepared.memory, prepared.file.memory) = (memory, Some(memory));
         prepared
@@ -151,7 +151,7 @@ impl Prepared {
     /// [`RefreshError`] for what the scheme needs and the file does not have (colors and servers, say), and when
     /// there is no schedule; [`RefreshError::Stopped`] when told to stop.
     pub fn simulate(&self, scheme: Scheme, go_on: GoOn<'_>) -> Result<Outcome, RefreshError> {
-        let machine = Machine::new(&self.file.name, &self.memory, self.options.caches, self.rank_bytes)?;
+        let machine = Hardware::new(&self.file.name, &self.memory, self.options.caches, self.rank_bytes)?;
         let plan = self.plan(&machine, scheme);
         let (setup, bounds) = match scheme {
             Scheme::ColoredRefresh => crate::colored::setup(&plan)?,
@@ -172,13 +172,13 @@ impl Prepared {
         table: &Executive,
         go_on: GoOn<'_>,
     ) -> Result<Outcome, RefreshError> {
-        let machine = Machine::new(&self.file.name, &self.memory, self.options.caches, self.rank_bytes)?;
+        let machine = Hardware::new(&self.file.name, &self.memory, self.options.caches, self.rank_bytes)?;
         let plan = self.plan(&machine, Scheme::ColoredRefresh);
         let setup = crate::colored::of_executive(&plan, problem, table)?;
         self.run(&plan, &setup, crate::colored::bounds(&plan, table), go_on)
     }
 
-    fn plan<'a>(&'a self, machine: &'a Machine, scheme: Scheme) -> Plan<'a> {
+    fn plan<'a>(&'a self, machine: &'a Hardware, scheme: Scheme) -> Plan<'a> {
         Plan {
             machine,
             file: &self.file,
@@ -329,7 +329,7 @@ impl Setup {
 }
 
 /// The least common multiple of the periods of tasks and servers, and of the retention time.
-fn hyperperiod(file: &TaskSystem, memory: &Memory) -> Option<Picoseconds> {
+fn hyperperiod(file: &TaskSystem, memory: &MemorySpec) -> Option<Picoseconds> {
     let tasks = file.set.tasks().iter().map(|task| task.period().0);
     let mut periods = tasks.chain(file.servers.iter().map(|server| server.period.0));
     let common = periods.try_fold(u128::from(memory.retention.0), |common, period| {

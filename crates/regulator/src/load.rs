@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::sys::{self, Memory};
+use crate::sys::{self, LoadMemory};
 
 /// What a load does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -53,14 +53,14 @@ const FORGET: u64 = 1024;
 /// What the kernel refuses.
 pub fn run(load: Load, cpu: usize, time: Duration) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    let mut memory = Memory::reserve(match load {
-        Load::Faults => Memory::page_bytes(),
+    let mut memory = LoadMemory::reserve(match load {
+        Load::Faults => LoadMemory::page_bytes(),
         Load::Switches => 0,
         Load::Stream => STREAM_BYTES,
         Load::Pages => PAGES_BYTES,
     })?;
     // Charged to the group of the process that starts the load, which it leaves later.
-    (0..memory.len()).step_by(Memory::page_bytes()).for_each(|offset| memory.touch(offset));
+    (0..memory.len()).step_by(LoadMemory::page_bytes()).for_each(|offset| memory.touch(offset));
     sys::pin(&[cpu])?;
     writeln!(output, "ready")?;
     output.flush()?;
@@ -78,7 +78,7 @@ pub fn run(load: Load, cpu: usize, time: Duration) -> io::Result<()> {
     output.flush()
 }
 
-fn fault_until(memory: &mut Memory, end: Instant) -> io::Result<u64> {
+fn fault_until(memory: &mut LoadMemory, end: Instant) -> io::Result<u64> {
     let mut caused = 0;
     while Instant::now() < end {
         memory.discard()?;
@@ -89,7 +89,7 @@ fn fault_until(memory: &mut Memory, end: Instant) -> io::Result<u64> {
 }
 
 /// Goes round the memory. Looks at the clock every few touches: with a small budget they take long.
-fn touch_until(memory: &mut Memory, end: Instant) -> u64 {
+fn touch_until(memory: &mut LoadMemory, end: Instant) -> u64 {
     let (mut caused, mut offset) = (0, 0);
     while Instant::now() < end {
         for _ in 0..TOUCHES {
@@ -102,7 +102,7 @@ fn touch_until(memory: &mut Memory, end: Instant) -> u64 {
 }
 
 /// The TLB of an emulator grows until it has every page: it is emptied now and then.
-fn look_until(memory: &mut Memory, end: Instant) -> io::Result<u64> {
+fn look_until(memory: &mut LoadMemory, end: Instant) -> io::Result<u64> {
     let (mut caused, mut offset) = (0, 0);
     while Instant::now() < end {
         if caused % FORGET == 0 {
@@ -110,7 +110,7 @@ fn look_until(memory: &mut Memory, end: Instant) -> io::Result<u64> {
         }
         for _ in 0..TOUCHES {
             memory.look(offset);
-            offset = (offset + Memory::page_bytes()) % memory.len();
+            offset = (offset + LoadMemory::page_bytes()) % memory.len();
         }
         caused += TOUCHES;
     }

@@ -105,7 +105,7 @@ impl Test<'_> {
         let mut load = Process::start(self, cpu, time)?;
         regulator.reserve(group, reservation);
         let before = regulator.snapshot()[self.seat];
-        let caused = load.run(&own.place, time * 20 + PATIENCE, self);
+        let caused = load.run(&own.place, time * 20 + TIMEOUT, self);
         drop(load);
         regulator.await_accounts();
         let passed = regulator.snapshot()[self.seat].since(&before);
@@ -137,7 +137,7 @@ impl Test<'_> {
 /// Longest time of a load on a CPU that is occupied.
 const OCCUPIED: Duration = Duration::from_millis(500);
 /// What a load on a busy machine may take beside twenty times its own time.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A load that is killed when this is dropped.
 struct Process {
@@ -158,10 +158,10 @@ impl Process {
             .map_err(|error| failed(error.to_string()))?;
         let output = child.stdout.take().ok_or_else(|| failed("it has no pipe".to_owned()))?;
         let mut process = Process { child, output };
-        match process.line(PATIENCE, test)? {
+        match process.line(TIMEOUT, test)? {
             Some(line) if line == "ready" => Ok(process),
             Some(line) => Err(failed(format!("it has answered {line:?}"))),
-            None => Err(test.refused(format!("the load was not ready within {PATIENCE:?}"))),
+            None => Err(test.refused(format!("the load was not ready within {TIMEOUT:?}"))),
         }
     }
 

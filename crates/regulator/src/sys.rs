@@ -446,14 +446,14 @@ pub(crate) fn lock_memory() -> io::Result<()> {
 
 /// Private memory, zeroed, untouched.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct LoadMemory {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-impl Memory {
+impl LoadMemory {
     /// Reserves `bytes`, rounded up to pages, in pages of the smallest size.
-    pub(crate) fn reserve(bytes: usize) -> io::Result<Memory> {
+    pub(crate) fn reserve(bytes: usize) -> io::Result<LoadMemory> {
         let bytes = bytes.max(1).next_multiple_of(page_bytes());
         // SAFETY: a new private mapping at an address that the kernel chooses.
         let start = unsafe {
@@ -470,7 +470,7 @@ impl Memory {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
-        let memory = Memory { start, bytes };
+        let memory = LoadMemory { start, bytes };
         // Kernels without huge pages refuse this, and need it not.
         // SAFETY: advice about this mapping.
         unsafe { libc::madvise(memory.start.as_ptr().cast(), memory.bytes, libc::MADV_NOHUGEPAGE) };
@@ -524,7 +524,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for LoadMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's, of this size, and no reference to it remains.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };

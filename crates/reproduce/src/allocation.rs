@@ -3,7 +3,7 @@
 
 use crate::error::{ReproduceError, refuse};
 use crate::figure::Allocation;
-use memtint_frames::{Buddy, Caller, FrameAllocator, Memory, Palloc, PerCpu, Pick, Policy, Profile};
+use memtint_frames::{Buddy, Caller, FrameAllocator, FrameMemory, Palloc, PerCpu, Pick, Policy, Profile};
 use memtint_map::{Granule, Palette, Platform};
 use memtint_units::Random;
 use memtint_units::{IndexSet, PAGE_SIZE};
@@ -61,7 +61,7 @@ fn prepare(id: &str, allocation: &Allocation) -> Result<(Box<dyn FrameAllocator>
     let platform = Platform::load(&allocation.platform)?;
     let granule = Granule::from_bytes(PAGE_SIZE).map_err(|error| refuse(id, "granule", PAGE_SIZE, error))?;
     let palette = Palette::new(&platform, granule)?;
-    let memory = Memory::of_palette(&palette, &[0])?;
+    let memory = FrameMemory::of_palette(&palette, &[0])?;
     let lists = Some(PerCpu::LINUX_3_6);
     let mut frames: Box<dyn FrameAllocator> = match allocation.allocator.as_str() {
         "buddy" => Box::new(Buddy::new(&memory, lists)),

@@ -11,7 +11,7 @@ mod server;
 mod table;
 
 use crate::core::{AT_ONCE, Block, Core, CoreConfig, NO_REGISTER, PENDING, Ready};
-use crate::memory::{Memory, Notice, NumaConfig, Ticket};
+use crate::memory::{MemorySystem, Notice, NumaConfig, Ticket};
 use crate::refresh::{LockCounts, SoftRefresh};
 use crate::runs::{RunLog, Runs};
 use crate::task::{Barrier, Ending, Release, State, Task, TaskCounts};
@@ -168,7 +168,7 @@ pub struct Machine<S = ()> {
     cores: Vec<Core>,
     tasks: Vec<Task>,
     hierarchy: Hierarchy,
-    memory: Memory<S>,
+    memory: MemorySystem<S>,
     allocators: Shared,
     scheduling: Scheduling,
     preemption: bool,
@@ -303,7 +303,7 @@ impl<S: CommandSink> Machine<S> {
             running: built.len(),
             tasks: built,
             hierarchy: Hierarchy::new(&caches)?,
-            memory: Memory::new(decoder, &device, controller, timetable, numa, line_bytes, sinks)?,
+            memory: MemorySystem::new(decoder, &device, controller, timetable, numa, line_bytes, sinks)?,
             soft_refresh,
             allocators,
             scheduling: config.scheduling,

@@ -90,7 +90,7 @@ struct Channel<S> {
 }
 
 /// All channels of the machine, each with a sink for its commands.
-pub(crate) struct Memory<S> {
+pub(crate) struct MemorySystem<S> {
     decoder: Decoder,
     channels: Vec<Channel<S>>,
     clock: Clock,
@@ -112,7 +112,7 @@ pub(crate) struct Memory<S> {
 
 const LONG_AFTER: Picoseconds = Picoseconds(u64::MAX);
 
-impl<S: CommandSink> Memory<S> {
+impl<S: CommandSink> MemorySystem<S> {
     /// There must be a sink for each channel; lines have a power of two of bytes.
     pub(crate) fn new(
         decoder: Decoder,
@@ -122,7 +122,7 @@ impl<S: CommandSink> Memory<S> {
         numa: NumaConfig,
         line_bytes: u64,
         sinks: Vec<S>,
-    ) -> Result<Memory<S>, SimError> {
+    ) -> Result<MemorySystem<S>, SimError> {
         let geometry = decoder.geometry(&device.geometry);
         let nodes = decoder.node_of_channel().iter().max().map_or(1, |&last| last as usize + 1);
         assert_eq!(sinks.len(), decoder.node_of_channel().len(), "a sink for each channel");
@@ -142,7 +142,7 @@ impl<S: CommandSink> Memory<S> {
                 next: Picoseconds(0),
             })
         });
-        let mut memory = Memory {
+        let mut memory = MemorySystem {
             channels: channels.collect::<Result<_, SimError>>()?,
             clock: device.clock,
             decoder,

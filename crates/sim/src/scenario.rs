@@ -21,7 +21,7 @@ pub use memtint_system::{
 
 use crate::error::SimError;
 use memtint_dram::{Decoder, Device, DeviceChoice, Geometry, RefreshCheck, Standard, Timing};
-use memtint_frames::Memory as FrameMemory;
+use memtint_frames::FrameMemory;
 use memtint_map::Platform;
 use memtint_units::{ByteSize, IndexSet, Picoseconds};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Times accesses to this machine's memory: the oracle for a probe of the machine that it runs on.
 //!
-//! A [`Machine`] takes some memory, in the largest pages that can be had, asks the kernel at which physical addresses it lies, and
+//! A [`Stopwatch`] takes some memory, in the largest pages that can be had, asks the kernel at which physical addresses it lies, and
 //! times reads that no cache answers, on one CPU. It changes nothing but that, needs root for the physical addresses, and without them
 //! knows only the bits within a huge page. It draws no conclusion from its readings. It also tells whether a line is still in a cache
 //! after others were read ([`memtint_probe::cache::CacheOracle`]); a [`NodeMachine`] times reads of every node's memory.
@@ -9,10 +9,10 @@
 //!
 //! ```no_run
 //! use memtint_probe::Oracle as _;
-//! use memtint_stopwatch::Machine;
+//! use memtint_stopwatch::Stopwatch;
 //! use memtint_units::ByteSize;
 //!
-//! let mut machine = Machine::open(Some(ByteSize::mib(64)))?;
+//! let mut machine = Stopwatch::open(Some(ByteSize::mib(64)))?;
 //! let line = machine.pool().pieces().next().expect("a pool is not empty").start;
 //! println!("{:?}", machine.time(&[line], 10)?);
 //! machine.check_places()?;
@@ -29,5 +29,5 @@ mod pagemap;
 mod places;
 
 pub use error::StopwatchError;
-pub use machine::{About, Machine};
+pub use machine::{About, Stopwatch};
 pub use nodes::NodeMachine;

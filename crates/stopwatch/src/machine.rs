@@ -10,7 +10,7 @@ use memtint_units::{ByteSize, PhysAddr};
 use crate::access;
 use crate::cpus::{self, Pinned};
 use crate::error::StopwatchError;
-use crate::memory::{Line, Memory, base_page_bytes, free_bytes};
+use crate::memory::{Line, TimedMemory, base_page_bytes, free_bytes};
 use crate::pagemap;
 use crate::places::Places;
 
@@ -24,7 +24,7 @@ const TRIED: u64 = 1000;
 /// Readings from which the clock's quantum is told.
 const CLOCK_READINGS: usize = 10_000;
 
-/// What a [`Machine`] found out about itself. Ticks are those of the processor's clock.
+/// What a [`Stopwatch`] found out about itself. Ticks are those of the processor's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// All of the pool is made of pages of so many bytes.
@@ -49,8 +49,8 @@ pub struct About {
 ///
 /// The thread that opens it is kept on one CPU until it is dropped. Each reading is one read, begun when the flush of its line is
 /// done, and ended before anything else begins; a line is flushed as soon as it was read.
-pub struct Machine {
-    memory: Memory,
+pub struct Stopwatch {
+    memory: TimedMemory,
     places: Places,
     pool: Pool,
     about: About,
@@ -60,13 +60,13 @@ pub struct Machine {
     _pinned: Pinned,
 }
 
-impl Machine {
+impl Stopwatch {
     /// Takes memory for a pool, at most so many bytes: by default a quarter of what is free and 4 GiB at most.
     ///
     /// # Errors
     /// [`StopwatchError`] for less than 2 MiB, for more than is free, when the kernel hides where memory lies, and when lines of it
     /// cannot be thrown out of the caches.
-    pub fn open(bytes: Option<ByteSize>) -> Result<Machine, StopwatchError> {
+    pub fn open(bytes: Option<ByteSize>) -> Result<Stopwatch, StopwatchError> {
         if let Some(lacking) = access::missing() {
             return Err(StopwatchError::Processor { lacking });
         }
@@ -78,7 +78,7 @@ impl Machine {
         // The first has the most else to do.
         let cpu = *allowed.last().expect("this thread runs somewhere");
         let pinned = Pinned::to(cpu).map_err(|source| StopwatchError::io("staying on one CPU", source))?;
-        let memory = Memory::take(bytes)?;
+        let memory = TimedMemory::take(bytes)?;
         let (places, known_bits) = match frames(&memory)? {
             Some(frames) => (Places::of_frames(&frames, base_page_bytes()), 64),
             None if memory.page_bytes() > base_page_bytes() => {
@@ -100,7 +100,7 @@ impl Machine {
             flushed_ticks,
         };
         let caches = CacheFacts { line: memtint_probe::LINE, private: Vec::new() };
-        Ok(Machine { memory, places, pool, about, caches, other_cpus, _pinned: pinned })
+        Ok(Stopwatch { memory, places, pool, about, caches, other_cpus, _pinned: pinned })
     }
 
     /// Gives what was found out about it.
@@ -133,7 +133,7 @@ impl Machine {
 
     /// Sets what the system says of the caches before the last, which a reload has to get past. Unless it is set there are none.
     #[must_use]
-    pub fn with_caches(mut self, caches: CacheFacts) -> Machine {
+    pub fn with_caches(mut self, caches: CacheFacts) -> Stopwatch {
         self.caches = caches;
         self
     }
@@ -187,7 +187,7 @@ impl Machine {
     }
 }
 
-impl Oracle for Machine {
+impl Oracle for Stopwatch {
     fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -232,7 +232,7 @@ impl Oracle for Machine {
     }
 }
 
-impl CacheOracle for Machine {
+impl CacheOracle for Stopwatch {
     fn caches(&self) -> &CacheFacts {
         &self.caches
     }
@@ -294,14 +294,14 @@ fn modest() -> Result<u64, StopwatchError> {
     Ok((free / SHARE_MODEST).min(BYTES_MODEST))
 }
 
-fn page_frames(memory: &Memory) -> Result<Option<Vec<Option<u64>>>, StopwatchError> {
+fn page_frames(memory: &TimedMemory) -> Result<Option<Vec<Option<u64>>>, StopwatchError> {
     let page_bytes = base_page_bytes();
     pagemap::frames(memory.address() / page_bytes, (memory.bytes() / page_bytes) as usize)
         .map_err(|source| StopwatchError::io("reading /proc/self/pagemap", source))
 }
 
 /// The frame of each page, where the kernel says it.
-fn frames(memory: &Memory) -> Result<Option<Vec<u64>>, StopwatchError> {
+fn frames(memory: &TimedMemory) -> Result<Option<Vec<u64>>, StopwatchError> {
     let Some(frames) = page_frames(memory)? else { return Ok(None) };
     let all: Option<Vec<u64>> = frames.into_iter().collect();
     let missing = || io::Error::other("a page that was just written is not in memory");
@@ -309,7 +309,7 @@ fn frames(memory: &Memory) -> Result<Option<Vec<u64>>, StopwatchError> {
 }
 
 /// Reads lines that were flushed and lines that were not, and gives the medians of the latter and the former.
-fn flushing_works(memory: &Memory) -> Result<(u32, u32), StopwatchError> {
+fn flushing_works(memory: &TimedMemory) -> Result<(u32, u32), StopwatchError> {
     let (mut cached, mut flushed) = (Vec::new(), Vec::new());
     let lines = memory.bytes() / memtint_probe::LINE;
     for at in 0..TRIED {
@@ -349,8 +349,8 @@ mod live {
     use super::*;
     use memtint_testing::{alone, skip};
 
-    fn machine() -> Machine {
-        Machine::open(Some(ByteSize::mib(8))).expect("memory can be timed here")
+    fn machine() -> Stopwatch {
+        Stopwatch::open(Some(ByteSize::mib(8))).expect("memory can be timed here")
     }
 
     #[test]

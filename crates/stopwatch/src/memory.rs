@@ -14,7 +14,7 @@ const SHARE_LEAST: u64 = 4;
 const HUGE_SHIFT: u32 = 26;
 
 /// Memory that was written once and is not any more, and is given back when this is dropped.
-pub(crate) struct Memory {
+pub(crate) struct TimedMemory {
     mapped: *mut u8,
     mapped_bytes: usize,
     /// Of `mapped`, the first byte that is used.
@@ -25,11 +25,11 @@ pub(crate) struct Memory {
     locked: bool,
 }
 
-/// A byte of a [`Memory`], and with it the line that it is in.
+/// A byte of a [`TimedMemory`], and with it the line that it is in.
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'m> {
     at: *const u8,
-    of: PhantomData<&'m Memory>,
+    of: PhantomData<&'m TimedMemory>,
 }
 
 // SAFETY: nobody writes to the memory while there is a line of it, since that takes a mutable reference to it; any thread may
@@ -65,32 +65,32 @@ pub(crate) fn base_page_bytes() -> u64 {
     u64::try_from(bytes).expect("every system has pages")
 }
 
-impl Memory {
+impl TimedMemory {
     /// Takes so many bytes, or somewhat less to make whole pages: huge pages that were set aside, largest first, else transparent
     /// ones, else what the kernel gives.
-    pub(crate) fn take(wanted: u64) -> Result<Memory, StopwatchError> {
+    pub(crate) fn take(wanted: u64) -> Result<TimedMemory, StopwatchError> {
         for (page_bytes, free) in set_aside() {
             let bytes = wanted.min(page_bytes * free) / page_bytes * page_bytes;
             // Others may be faster to take them.
             if bytes > 0
                 && bytes >= wanted / SHARE_LEAST
-                && let Ok(memory) = Memory::of_set_aside(bytes, page_bytes)
+                && let Ok(memory) = TimedMemory::of_set_aside(bytes, page_bytes)
             {
                 return Ok(memory);
             }
         }
-        Memory::of_any(wanted).map_err(|source| StopwatchError::Memory { bytes: wanted, source })
+        TimedMemory::of_any(wanted).map_err(|source| StopwatchError::Memory { bytes: wanted, source })
     }
 
-    fn of_set_aside(bytes: u64, page_bytes: u64) -> io::Result<Memory> {
+    fn of_set_aside(bytes: u64, page_bytes: u64) -> io::Result<TimedMemory> {
         let kind = libc::MAP_HUGETLB | (page_bytes.trailing_zeros() as libc::c_int) << HUGE_SHIFT;
-        let mut memory = Memory::map(bytes as usize, 0, kind)?;
+        let mut memory = TimedMemory::map(bytes as usize, 0, kind)?;
         memory.page_bytes = page_bytes;
         memory.fill()?;
         Ok(memory)
     }
 
-    fn of_any(wanted: u64) -> io::Result<Memory> {
+    fn of_any(wanted: u64) -> io::Result<TimedMemory> {
         // What is asked for beyond that, the kernel takes from other programs, or kills them.
         let free = free_bytes()?;
         if wanted > free {
@@ -98,7 +98,7 @@ impl Memory {
         }
         let transparent = transparent_page_bytes();
         let whole = if wanted >= transparent { transparent } else { base_page_bytes() };
-        let mut memory = Memory::map((wanted / whole * whole) as usize, transparent as usize, 0)?;
+        let mut memory = TimedMemory::map((wanted / whole * whole) as usize, transparent as usize, 0)?;
         // A kernel without them, or told to give none, says no; that shows below.
         let _ = memory.advise(libc::MADV_HUGEPAGE);
         memory.fill()?;
@@ -112,8 +112,8 @@ impl Memory {
     }
 
     /// Takes memory of one node, if it is said which, in pages as the kernel likes.
-    pub(crate) fn of_node(bytes: u64, node: Option<u32>) -> io::Result<Memory> {
-        let mut memory = Memory::map(bytes as usize, 0, 0)?;
+    pub(crate) fn of_node(bytes: u64, node: Option<u32>) -> io::Result<TimedMemory> {
+        let mut memory = TimedMemory::map(bytes as usize, 0, 0)?;
         if let Some(node) = node {
             bind(memory.start(), memory.bytes, node)?;
         }
@@ -122,7 +122,7 @@ impl Memory {
     }
 
     /// Maps memory whose first used byte is aligned.
-    fn map(bytes: usize, align: usize, kind: libc::c_int) -> io::Result<Memory> {
+    fn map(bytes: usize, align: usize, kind: libc::c_int) -> io::Result<TimedMemory> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | kind);
         let mapped_bytes = bytes + align;
         // SAFETY: asks for a new mapping anywhere, backed by no file.
@@ -131,7 +131,14 @@ impl Memory {
             return Err(io::Error::last_os_error());
         }
         let skipped = if align == 0 { 0 } else { (mapped as usize).next_multiple_of(align) - mapped as usize };
-        Ok(Memory { mapped: mapped.cast(), mapped_bytes, skipped, bytes, page_bytes: base_page_bytes(), locked: false })
+        Ok(TimedMemory {
+            mapped: mapped.cast(),
+            mapped_bytes,
+            skipped,
+            bytes,
+            page_bytes: base_page_bytes(),
+            locked: false,
+        })
     }
 
     fn start(&self) -> *mut u8 {
@@ -199,7 +206,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for TimedMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and lines of it do not outlive this.
         unsafe { libc::munmap(self.mapped.cast(), self.mapped_bytes) };
@@ -236,7 +243,7 @@ fn transparent_page_bytes() -> u64 {
 }
 
 #[cfg(test)]
-impl Memory {
+impl TimedMemory {
     /// Gives a page's frame back to the kernel.
     pub(crate) fn lose(&mut self, offset: u64) {
         let at = self.start().wrapping_add(offset as usize).cast();

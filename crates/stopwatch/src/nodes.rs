@@ -11,7 +11,7 @@ use crate::access;
 use crate::cpus::{self, Pinned};
 use crate::error::StopwatchError;
 use crate::machine::time;
-use crate::memory::{Line, Memory};
+use crate::memory::{Line, TimedMemory};
 
 /// Memory of each node.
 const BYTES: u64 = 8 << 20;
@@ -26,7 +26,7 @@ const NODES: &str = "/sys/devices/system/node";
 ///
 /// A group of cores are those of one node. Addresses are no physical ones, but names: how far a node is does not depend on them.
 pub struct NodeMachine {
-    memories: Vec<Memory>,
+    memories: Vec<TimedMemory>,
     pool: Pool,
     layout: NodeLayout,
     /// The node of each group, and the CPU that times for it.
@@ -66,7 +66,7 @@ impl NodeMachine {
             }
             // Where there is no other node, nothing has to be said of it; a container may not let us.
             let bound = (with_memory.len() > 1).then_some(node);
-            let own = Memory::of_node(BYTES, bound)
+            let own = TimedMemory::of_node(BYTES, bound)
                 .map_err(|source| StopwatchError::io(&format!("taking {BYTES} bytes of node {node}"), source))?;
             memory.push((node, PhysAddr(end)..PhysAddr(end + own.bytes())));
             end += own.bytes();
@@ -148,11 +148,11 @@ mod tests {
 
     #[test]
     fn memory_of_a_node_is_had_and_of_none_is_not() {
-        let here = Memory::of_node(1 << 20, Some(0));
+        let here = TimedMemory::of_node(1 << 20, Some(0));
         match here.as_ref().map_err(io::Error::raw_os_error) {
             Err(Some(libc::ENOSYS | libc::EPERM)) => return memtint_testing::skip("the system call mbind"),
             other => assert!(other.is_ok(), "node 0 has memory"),
         }
-        assert!(Memory::of_node(1 << 20, Some(NODES_MAX - 1)).is_err(), "there is no such node");
+        assert!(TimedMemory::of_node(1 << 20, Some(NODES_MAX - 1)).is_err(), "there is no such node");
     }
 }

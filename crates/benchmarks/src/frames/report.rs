@@ -1,6 +1,6 @@
 //! The figures of page-frame allocators as a report.
 
-use memtint_bench::{Disturbance, Machine, Spread};
+use memtint_bench::{Disturbance, Host, Spread};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct FramesReport {
     #[schemars(extend("const" = "frames"))]
     pub bench: Benchmark,
     /// The machine that measured.
-    pub machine: Machine,
+    pub machine: Host,
     /// What else ran on the machine meanwhile; null where the kernel does not say.
     pub disturbance: Option<Disturbance>,
     /// Platform whose memory and colors are simulated.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use memtint_bench::{Beside, Disturbance, Machine, Spread, cpu_seconds};
+use memtint_bench::{Beside, Disturbance, Host, Spread, cpu_seconds};
 use memtint_map::Platform;
 use memtint_probe::{Settings, Step, Verdict, judge, probe};
 use schemars::JsonSchema;
@@ -93,7 +93,7 @@ pub struct AblationReport {
     /// Version of memtint.
     pub version: &'static str,
     /// The machine that measured.
-    pub machine: Machine,
+    pub machine: Host,
     /// What else ran on the machine meanwhile; null where the kernel does not say.
     pub disturbance: Option<Disturbance>,
     /// Platforms that are simulated.
@@ -187,7 +187,7 @@ impl Row {
 ///
 /// When a platform cannot be read or simulated.
 pub fn measure(asked: &Asked, tell: fn(&str)) -> Result<AblationReport, BenchmarkError> {
-    let (machine, beside) = (Machine::read(), Beside::since_now());
+    let (machine, beside) = (Host::read(), Beside::since_now());
     let platforms = load(&asked.platforms, &PLATFORMS)?;
     let began = cpu_seconds();
     let mut rows = Vec::new();

@@ -1,6 +1,6 @@
 //! The report of programs in color beside the same programs without, and whether the targets are met.
 
-use memtint_bench::{Disturbance, Interval, Machine, Mishap, Results, SeriesReport, Spread};
+use memtint_bench::{Disturbance, Host, Interval, Mishap, Results, SeriesReport, Spread};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub struct RunReport {
     /// Version of memtint.
     pub version: &'static str,
     /// The machine that measured.
-    pub machine: Machine,
+    pub machine: Host,
     /// Name of the platform.
     pub platform: String,
     /// Its granule.

@@ -93,7 +93,7 @@ impl Regulation {
 }
 
 /// How long a regulator on a busy machine may take to report.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Member {
     /// Finds the group of a task, which must have the task's budget on all CPUs that the program may run on (`None`: all).
@@ -170,10 +170,10 @@ impl Member {
     pub(crate) fn end(self) -> Regulation {
         // The period under way has ended by then.
         let ended_ns = now_ns() + self.before.regulated.period_ns;
-        let patience = PATIENCE + Duration::from_nanos(3 * self.before.regulated.period_ns);
+        let timeout = TIMEOUT + Duration::from_nanos(3 * self.before.regulated.period_ns);
         let begin = Instant::now();
         let mut last = Err("the regulator has not reported since the program ended".to_owned());
-        while begin.elapsed() < patience {
+        while begin.elapsed() < timeout {
             match Status::read() {
                 Ok(Some(status)) if !self.before.is_of_the_same(&status) => {
                     last = Err("another regulator has begun meanwhile".to_owned());

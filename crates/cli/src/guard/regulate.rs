@@ -244,7 +244,7 @@ fn dry_run(asked: &Asked, arguments: &RegulateArguments, format: Format) -> Endi
 /// Time between two writes of the status. Each `memtint run` waits for one when its program has ended.
 const STATUS_INTERVAL: Duration = Duration::from_millis(200);
 /// Signals are noticed as soon as that.
-const PATIENCE: Duration = Duration::from_millis(100);
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Tells what a regulator does, until it ends.
 struct Watch<'a> {
@@ -283,7 +283,7 @@ impl Watch<'_> {
         let (mut next_status, mut is_written) = (begin, true);
         while !stop.load(Ordering::Acquire) && until.is_none_or(|until| Instant::now() < until) {
             let wait = next.min(next_status).min(until.unwrap_or(next)).saturating_duration_since(Instant::now());
-            regulator.wait(wait.min(PATIENCE));
+            regulator.wait(wait.min(SIGNAL_INTERVAL));
             broken |= self.tell_incidents(&regulator)?;
             if regulator.has_ended() {
                 say("regulation has ended by itself: the last incident has the cause, or the guardian was ended");

@@ -5,13 +5,13 @@ use std::io::{BufReader, BufWriter};
 use std::ops::Range;
 use std::path::Path;
 
-use memtint_detect::{CacheKind, Machine as Detected, Processor};
+use memtint_detect::{CacheKind, Machine, Processor};
 use memtint_input::Input;
 use memtint_map::Platform;
 use memtint_map::file::{CacheSection, CoresSection, LlcSection};
 use memtint_probe::cache::{CacheFacts, CacheMachine, CacheOracle, NodeOracle, PrivateCache};
 use memtint_probe::{LINE, Log, Oracle, Recorder, SimulatedMachine, begin_log};
-use memtint_stopwatch::{About, Machine, NodeMachine};
+use memtint_stopwatch::{About, NodeMachine, Stopwatch};
 use memtint_units::PhysAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ impl Described {
 enum Who {
     Machine {
         /// Not there when nothing about banks and caches is wanted.
-        machine: Option<Box<Machine>>,
+        machine: Option<Box<Stopwatch>>,
         nodes: Option<Box<NodeMachine>>,
         processor: Option<Processor>,
     },
@@ -250,7 +250,7 @@ fn simulated(arguments: &ProbeArguments, wanted: &Wanted, spec: &str) -> Result<
 }
 
 fn this_machine(arguments: &ProbeArguments, wanted: &Wanted) -> Result<(Who, Described), Failure> {
-    let detected = Detected::read();
+    let detected = Machine::read();
     let mut described = Described {
         memory: detected.memory.iter().map(|range| (range.start, range.end)).collect(),
         llc: detected.last_level_section(),
@@ -272,7 +272,7 @@ fn this_machine(arguments: &ProbeArguments, wanted: &Wanted) -> Result<(Who, Des
     let mut machine = None;
     if wanted.has(Part::Dram) || wanted.has(Part::Llc) {
         eprintln!("memtint: taking memory");
-        machine = Some(Box::new(Machine::open(arguments.memory)?.with_caches(cache_facts(&detected))));
+        machine = Some(Box::new(Stopwatch::open(arguments.memory)?.with_caches(cache_facts(&detected))));
     }
     let who = Who::Machine { machine, nodes, processor: detected.processor };
     described.name = who.to_string();
@@ -280,7 +280,7 @@ fn this_machine(arguments: &ProbeArguments, wanted: &Wanted) -> Result<(Who, Des
 }
 
 /// The caches before the last.
-fn cache_facts(detected: &Detected) -> CacheFacts {
+fn cache_facts(detected: &Machine) -> CacheFacts {
     let last = detected.last_level_cache();
     let line = last.and_then(|last| last.line_bytes).map_or(LINE, |bytes| u64::from(bytes).max(LINE));
     let inner = detected.caches.iter().filter(|cache| last.is_some_and(|last| cache.level < last.level));

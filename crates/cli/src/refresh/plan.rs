@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_analysis::{AnalysisReport, Line, Memory, Scheduler, TaskSystem};
+use memtint_analysis::{AnalysisReport, Line, MemorySpec, Scheduler, TaskSystem};
 use memtint_hiding::BEYOND_STANDARD;
 use memtint_hiding::crs::{Admission, Inner};
 use memtint_planner::{FramePlan, FrameTried, Plan, Wanted, Why, best_frames, find_servers};
@@ -115,7 +115,7 @@ pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
     let mut file = TaskSystem::of(&file, &format!("{:?}", arguments.system))?;
     file.memory_given()?;
     if let (Some(density), Some(memory)) = (arguments.density, file.memory) {
-        file.memory = Some(Memory { density: Some(density), t_rfc: density.t_rfc(), ..memory });
+        file.memory = Some(MemorySpec { density: Some(density), t_rfc: density.t_rfc(), ..memory });
     }
     let (found, scheduler) = match arguments.scheme {
         Scheme::ColoredRefresh => (frames(&file, arguments)?, Scheduler::ColoredRefresh),

@@ -1,12 +1,12 @@
 //! Is wrong memory refused, and right memory understood?
 
 use crate::common::{plain_bits, range, two_nodes};
-use memtint_frames::{Bpm, ColorBy, FrameAllocator, FrameError, FrameRange, Memory, Policy, Tinted, ZoneKind};
+use memtint_frames::{Bpm, ColorBy, FrameAllocator, FrameError, FrameMemory, FrameRange, Policy, Tinted, ZoneKind};
 use memtint_map::{FrameColor, Granule, Palette, Platform};
 use memtint_units::{IndexSet, Pfn};
 
 fn refused(ranges: &[FrameRange], cpus: &[u32], color: impl Fn(Pfn) -> Option<FrameColor>) -> FrameError {
-    Memory::new(ranges, cpus, &ColorBy { bank_classes: 16, set_colors: 8, color }).unwrap_err()
+    FrameMemory::new(ranges, cpus, &ColorBy { bank_classes: 16, set_colors: 8, color }).unwrap_err()
 }
 
 fn plain(pfn: Pfn) -> Option<FrameColor> {
@@ -40,11 +40,11 @@ fn wrong_colors_are_refused_with_the_frame() {
     assert_eq!(refused(&frames, &[0], bank), found);
     let set = |pfn: Pfn| Some(FrameColor { set_color: 8, ..plain_bits(pfn) });
     assert!(matches!(refused(&frames, &[0], set), FrameError::ColorOutOfRange { what: "set color", .. }));
-    let many = Memory::new(&frames, &[0], &ColorBy { bank_classes: 1 << 12, set_colors: 1 << 12, color: plain });
+    let many = FrameMemory::new(&frames, &[0], &ColorBy { bank_classes: 1 << 12, set_colors: 1 << 12, color: plain });
     assert!(matches!(many, Err(FrameError::TooLarge { what: "pairs of bank class and set color", .. })));
     let count = [range(ZoneKind::Normal, 0, 0, 70_000)];
     let each = |pfn: Pfn| Some(FrameColor { bank_class: pfn.0 as u32, set_color: 0, node: 0 });
-    let colors = Memory::new(&count, &[0], &ColorBy { bank_classes: 70_000, set_colors: 1, color: each });
+    let colors = FrameMemory::new(&count, &[0], &ColorBy { bank_classes: 70_000, set_colors: 1, color: each });
     assert_eq!(colors.unwrap_err(), FrameError::TooManyColors { found: 65_536 });
 }
 
@@ -52,7 +52,7 @@ fn wrong_colors_are_refused_with_the_frame() {
 fn frames_far_apart_cost_no_table_between_them() {
     let far = 1 << 50;
     let ranges = [range(ZoneKind::Normal, 0, 5, 90), range(ZoneKind::Normal, 1, far, far + 2048)];
-    let memory = Memory::new(&ranges, &[1], &ColorBy { bank_classes: 16, set_colors: 8, color: plain }).unwrap();
+    let memory = FrameMemory::new(&ranges, &[1], &ColorBy { bank_classes: 16, set_colors: 8, color: plain }).unwrap();
     assert_eq!((memory.frames(), memory.zones().len()), (85 + 2048, 2));
     assert_eq!(memory.zone(Pfn(far + 2047)), Some((ZoneKind::Normal, 1)));
     for absent in [4, 90, 1024, far - 1, far + 2048] {
@@ -67,7 +67,7 @@ fn a_color_that_occurs_on_two_nodes_is_two_colors() {
     let color =
         |pfn: Pfn| Some(FrameColor { bank_class: (pfn.0 & 1) as u32, set_color: 0, node: (pfn.0 >> 10) as u32 });
     let ranges = [range(ZoneKind::Normal, 0, 0, 1024), range(ZoneKind::Normal, 1, 1024, 2048)];
-    let memory = Memory::new(&ranges, &[0], &ColorBy { bank_classes: 2, set_colors: 1, color }).unwrap();
+    let memory = FrameMemory::new(&ranges, &[0], &ColorBy { bank_classes: 2, set_colors: 1, color }).unwrap();
     assert_eq!(memory.colors().len(), 4);
     let one = |text: &str| Some(IndexSet::parse(text, 2).unwrap());
     let policy = Policy { banks: one("1"), nodes: one("0"), ..Policy::any() };
@@ -78,7 +78,7 @@ fn a_color_that_occurs_on_two_nodes_is_two_colors() {
 #[test]
 fn a_platforms_regions_become_zones() {
     let palette = Palette::new(&Platform::load("xeon-w3530-palloc").unwrap(), Granule::PAGE).unwrap();
-    let memory = Memory::of_palette(&palette, &[0]).unwrap();
+    let memory = FrameMemory::of_palette(&palette, &[0]).unwrap();
     assert_eq!(memory.frames(), 1 << 20);
     assert_eq!(memory.zones(), [(ZoneKind::Dma, 0), (ZoneKind::Dma32, 0)]);
     assert_eq!(memory.zone(Pfn(4095)), Some((ZoneKind::Dma, 0)));
@@ -100,8 +100,8 @@ fn a_sketch_has_the_colors_of_the_whole() {
         }
         for granule in [Granule::PAGE, Granule::MAX].into_iter().take(if large { 1 } else { 2 }) {
             let Ok(palette) = Palette::new(&platform, granule) else { continue };
-            let whole = Memory::of_palette(&palette, &[0]);
-            let sketch = Memory::sketch_of_palette(&palette, &[0]);
+            let whole = FrameMemory::of_palette(&palette, &[0]);
+            let sketch = FrameMemory::sketch_of_palette(&palette, &[0]);
             let (whole, sketch) = match (whole, sketch) {
                 (Ok(whole), Ok(sketch)) => (whole, sketch),
                 (whole, sketch) => {
@@ -136,13 +136,14 @@ fn a_sketch_is_refused_when_the_whole_is() {
     ] {
         let platform = Platform::parse(&file(second), "test").unwrap();
         let palette = Palette::new(&platform, Granule::PAGE).unwrap();
-        let [whole, sketch] = [Memory::of_palette, Memory::sketch_of_palette].map(|make| make(&palette, &[0]));
+        let [whole, sketch] =
+            [FrameMemory::of_palette, FrameMemory::sketch_of_palette].map(|make| make(&palette, &[0]));
         match (whole, sketch) {
             (Ok(whole), Ok(sketch)) => assert_eq!(whole.colors(), sketch.colors(), "{second}"),
             (whole, sketch) => assert_eq!(whole.unwrap_err(), sketch.unwrap_err(), "{second}"),
         }
     }
     let palette = Palette::new(&Platform::load("xeon-w3530-palloc").unwrap(), Granule::PAGE).unwrap();
-    let nobody = [Memory::of_palette, Memory::sketch_of_palette].map(|make| make(&palette, &[]).unwrap_err());
+    let nobody = [FrameMemory::of_palette, FrameMemory::sketch_of_palette].map(|make| make(&palette, &[]).unwrap_err());
     assert_eq!(nobody, [FrameError::Nothing { what: "cpus" }, FrameError::Nothing { what: "cpus" }]);
 }

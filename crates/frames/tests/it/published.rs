@@ -5,13 +5,13 @@ use crate::common::{
     uncolored,
 };
 use memtint_frames::{
-    Bpm, Buddy, Caller, Camc, Form, FrameAllocator, FrameError, Hybrid, MemIds, Memory, Palloc, Pick, Policy, Profile,
-    TintMalloc, ZoneKind,
+    Bpm, Buddy, Caller, Camc, Form, FrameAllocator, FrameError, FrameMemory, Hybrid, MemIds, Palloc, Pick, Policy,
+    Profile, TintMalloc, ZoneKind,
 };
 use memtint_map::{Granule, Palette, Platform};
 use memtint_units::{IndexSet, Pfn};
 
-fn class(memory: &Memory, pfn: Pfn) -> u32 {
+fn class(memory: &FrameMemory, pfn: Pfn) -> u32 {
     memory.color(pfn).unwrap().bank_class
 }
 
@@ -147,7 +147,7 @@ fn bpm_picks_colors_in_turn() {
 
 // CAMC.
 
-fn program(cpu: u32, colors: Option<&str>, memory: &Memory) -> Profile {
+fn program(cpu: u32, colors: Option<&str>, memory: &FrameMemory) -> Profile {
     let policy = colors.map_or(Policy::any(), |list| banks(list, memory));
     Profile { cpu, ..colored(policy) }
 }
@@ -295,7 +295,7 @@ fn algorithms_1_and_3_as_printed_give_up_before_the_list_ends() {
 fn equation_1_as_printed_overflows_the_matrix() {
     let palette = Palette::new(&Platform::load("opteron-6128-tintmalloc").unwrap(), Granule::PAGE).unwrap();
     let ranges = [range(ZoneKind::Normal, 0, 0, 2048), range(ZoneKind::Normal, 3, 0x30_0000, 0x30_0800)];
-    let memory = Memory::new(&ranges, &[0], &palette).unwrap();
+    let memory = FrameMemory::new(&ranges, &[0], &palette).unwrap();
     let printed = MemIds::of_palette(&palette, Form::AsPrinted).unwrap();
     assert_eq!((printed.rows(), printed.of_classes().len()), (128, 64));
     assert!(printed.of_classes().iter().any(|&row| row >= 128));

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::common::{SMALL_LISTS, banks, colored, memories, on, square, tenants, uncolored};
 use memtint_frames::{
-    Bpm, Buddy, Caller, FrameAllocator, FrameError, Hybrid, Memory, Mode, Palloc, Pick, Policy, Shared, TaskId, Tenant,
-    TintMalloc, Tinted,
+    Bpm, Buddy, Caller, FrameAllocator, FrameError, FrameMemory, Hybrid, Mode, Palloc, Pick, Policy, Shared, TaskId,
+    Tenant, TintMalloc, Tinted,
 };
 use memtint_units::Pfn;
 use proptest::prelude::*;
@@ -161,7 +161,7 @@ proptest! {
     }
 }
 
-fn pair(memory: &Arc<Memory>) -> Shared {
+fn pair(memory: &Arc<FrameMemory>) -> Shared {
     let plain = Buddy::new(memory, Some(SMALL_LISTS));
     Shared::new(vec![Box::new(plain), Box::new(Tinted::new(memory))]).unwrap()
 }

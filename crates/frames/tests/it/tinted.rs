@@ -6,12 +6,14 @@ use std::sync::Arc;
 use crate::common::{
     banks, drain, memory, on, plain_bits, range, square, systems, three_channels, two_nodes, uncolored,
 };
-use memtint_frames::{Caller, FrameAllocator, FrameError, FrameRange, Memory, Mode, Policy, Profile, Tinted, ZoneKind};
+use memtint_frames::{
+    Caller, FrameAllocator, FrameError, FrameMemory, FrameRange, Mode, Policy, Profile, Tinted, ZoneKind,
+};
 use memtint_map::{Granule, Palette, Platform, catalogue};
 use memtint_units::{IndexSet, Pfn};
 
 /// Fills memory, then frees frames by a rule in an order of the seed's choice.
-fn fragmented(memory: &Arc<Memory>, seed: u64, freed: impl Fn(Pfn) -> bool) -> Tinted {
+fn fragmented(memory: &Arc<FrameMemory>, seed: u64, freed: impl Fn(Pfn) -> bool) -> Tinted {
     let mut frames = Tinted::new(memory);
     let plain = frames.enter(&uncolored()).unwrap();
     let mut held = drain(&mut frames, plain);
@@ -31,7 +33,7 @@ fn worst(frames: &mut Tinted, policy: &Policy) -> (u64, u64) {
         let Ok(pfn) = frames.allocate(on(task)) else { break };
         let steps = frames.steps().since(&before);
         assert!(steps.lookups <= frames.lookups_max() && steps.splits <= 10 && steps.merges == 0);
-        // Taken off its shelf, and one half put on a shelf at each split.
+        // Taken off its free list, and one half put on a free list at each split.
         assert_eq!(steps.moves, steps.splits + 1);
         worst.0 = worst.0.max(steps.total());
         held.push(pfn);
@@ -200,7 +202,7 @@ fn nodes_can_be_asked_for_and_fall_back_in_soft_mode() {
 }
 
 /// The first 8 MiB of each region of a platform, whole blocks.
-fn beginnings(palette: &Palette) -> Option<Arc<Memory>> {
+fn beginnings(palette: &Palette) -> Option<Arc<FrameMemory>> {
     let regions = palette.platform().regions().iter();
     let ranges: Vec<FrameRange> = regions
         .filter_map(|region| {
@@ -209,7 +211,7 @@ fn beginnings(palette: &Palette) -> Option<Arc<Memory>> {
             (start < end).then(|| range(ZoneKind::Normal, region.node, start, end))
         })
         .collect();
-    Memory::new(&ranges, &[0], palette).ok()
+    FrameMemory::new(&ranges, &[0], palette).ok()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Huge, long and short tasks, and what copies cost: sections 4.3.3, 4.3.7 and 4.3.8.
 
-use crate::cyclic::frames::Memory;
+use crate::cyclic::frames::RefreshedMemory;
 use memtint_sched::{Form, Task};
 use memtint_units::{ByteSize, Picoseconds};
 use num_bigint::BigUint;
@@ -20,7 +20,7 @@ pub struct Class {
 
 /// Classifies a task that needs so many ranks.
 #[must_use]
-pub fn class(task: &Task, memory: &Memory, ranks: u32) -> Class {
+pub fn class(task: &Task, memory: &RefreshedMemory, ranks: u32) -> Class {
     let (period, grain) = (task.period().0, memory.grain().0);
     Class {
         huge: ranks > memory.ranks() - 1,
@@ -47,7 +47,7 @@ pub fn rank_need(allocation: ByteSize, rank: ByteSize) -> u64 {
 ///
 /// When `t_refi` is zero.
 #[must_use]
-pub fn long_task_bound(memory: &Memory, t_refi: Picoseconds, ranks: u32) -> Ratio<BigUint> {
+pub fn long_task_bound(memory: &RefreshedMemory, t_refi: Picoseconds, ranks: u32) -> Ratio<BigUint> {
     let (whole, all) = (u128::from(t_refi.0), u128::from(memory.ranks()));
     let lost = u128::from(memory.t_rfc().0) * u128::from(ranks);
     Ratio::new(BigUint::from((whole * all).saturating_sub(lost)), BigUint::from(whole * all))

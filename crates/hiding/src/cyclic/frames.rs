@@ -7,14 +7,14 @@ use num_integer::Integer;
 
 /// The ranks, and what it takes to refresh them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct RefreshedMemory {
     retention: Picoseconds,
     ranks: u32,
     t_rfc: Picoseconds,
     order: RankOrder,
 }
 
-impl Memory {
+impl RefreshedMemory {
     /// Describes memory of `ranks` ranks (`K` of the dissertation, at least 1), each of which has to be refreshed by
     /// [`REF_COMMANDS`] commands of `t_rfc` each within `retention` (`R`).
     ///
@@ -26,7 +26,7 @@ impl Memory {
         ranks: u32,
         t_rfc: Picoseconds,
         order: RankOrder,
-    ) -> Result<Memory, HidingError> {
+    ) -> Result<RefreshedMemory, HidingError> {
         let refuse = |field, found: String, accepted: String| Err(HidingError::Memory { field, found, accepted });
         if ranks == 0 {
             return refuse("ranks", "0".to_owned(), "1 or more".to_owned());
@@ -39,7 +39,7 @@ impl Memory {
             let most = TIME_MAX.0 / REF_COMMANDS / u64::from(ranks);
             return refuse("t_rfc", t_rfc.to_string(), format!("1 ps to {}", Picoseconds(most)));
         }
-        Ok(Memory { retention, ranks, t_rfc, order })
+        Ok(RefreshedMemory { retention, ranks, t_rfc, order })
     }
 
     /// Gives the retention time `R`, in which each rank must be refreshed.
@@ -197,7 +197,7 @@ impl FrameReport {
 /// phase and jitter; the burst in its frame, which the chapter forgets; (1) and (5) as notes, because copies and slices
 /// mend what they refuse. As printed: all five, literally; the formula of (4) then refuses nearly everything.
 #[must_use]
-pub fn judge_frame(set: &TaskSet, memory: &Memory, frames: Frames, form: Form) -> FrameReport {
+pub fn judge_frame(set: &TaskSet, memory: &RefreshedMemory, frames: Frames, form: Form) -> FrameReport {
     let (mut refused, mut notes) = (Vec::new(), Vec::new());
     if frames.size.0 == 0 || frames.color.0 == 0 || !frames.color.0.is_multiple_of(frames.size.0) {
         refused.push(Refused::Fusion);
@@ -261,7 +261,7 @@ fn whole_frame(task: usize, own: &Task, size: Picoseconds) -> Option<Refused> {
 }
 
 /// Rule (4).
-fn grain(memory: &Memory, color: Picoseconds, form: Form) -> Option<Refused> {
+fn grain(memory: &RefreshedMemory, color: Picoseconds, form: Form) -> Option<Refused> {
     let grain = memory.grain();
     let holds = match form {
         // floor((R/K)/f) - (R-K)/f = 0, with R in milliseconds.
@@ -290,7 +290,7 @@ fn unsliced(task: usize, own: &Task, size: Picoseconds, form: Form, notes: &mut 
 }
 
 /// The rule that is missing.
-fn burst(memory: &Memory, color: Picoseconds) -> Option<Refused> {
+fn burst(memory: &RefreshedMemory, color: Picoseconds) -> Option<Refused> {
     let ranks = u32::try_from(color.0.div_ceil(memory.grain().0)).unwrap_or(u32::MAX).min(memory.ranks);
     let burst = memory.burst(ranks);
     (burst > color).then_some(Refused::Burst { burst })
@@ -305,7 +305,7 @@ fn divides(own: &Task, size: Picoseconds) -> bool {
 /// The most steps that a retention time may have when frames are enumerated.
 const STEPS_MAX: u64 = 1 << 20;
 
-fn steps(memory: &Memory, step: Picoseconds) -> Result<u64, HidingError> {
+fn steps(memory: &RefreshedMemory, step: Picoseconds) -> Result<u64, HidingError> {
     if step.0 == 0 || !memory.retention.0.is_multiple_of(step.0) || memory.retention.0 / step.0 > STEPS_MAX {
         let accepted = format!("a divisor of the retention {}, and at least 1/{STEPS_MAX} of it", memory.retention);
         return Err(HidingError::Memory { field: "step", found: step.to_string(), accepted });
@@ -320,7 +320,7 @@ fn steps(memory: &Memory, step: Picoseconds) -> Result<u64, HidingError> {
 /// [`HidingError::Memory`] when the step does not divide the retention time, or is less than 2^-20 of it.
 pub fn frame_candidates(
     set: &TaskSet,
-    memory: &Memory,
+    memory: &RefreshedMemory,
     step: Picoseconds,
     form: Form,
 ) -> Result<Vec<FrameReport>, HidingError> {
@@ -338,7 +338,12 @@ pub fn frame_candidates(
 /// # Errors
 ///
 /// [`HidingError::Memory`] for a step as in [`frame_candidates`].
-pub fn fuse(set: &TaskSet, memory: &Memory, step: Picoseconds, form: Form) -> Result<Option<Frames>, HidingError> {
+pub fn fuse(
+    set: &TaskSet,
+    memory: &RefreshedMemory,
+    step: Picoseconds,
+    form: Form,
+) -> Result<Option<Frames>, HidingError> {
     steps(memory, step)?;
     Ok(match form {
         Form::AsPrinted => fuse_as_printed(set, memory, step),
@@ -346,7 +351,7 @@ pub fn fuse(set: &TaskSet, memory: &Memory, step: Picoseconds, form: Form) -> Re
     })
 }
 
-fn fuse_as_printed(set: &TaskSet, memory: &Memory, step: Picoseconds) -> Option<Frames> {
+fn fuse_as_printed(set: &TaskSet, memory: &RefreshedMemory, step: Picoseconds) -> Option<Frames> {
     let shortest = set.tasks().iter().map(|task| task.deadline().0).min()?;
     let grain = memory.grain().0;
     for size in (1..).map(|count| count * step.0).take_while(|&size| size <= shortest / 2) {
@@ -362,7 +367,7 @@ fn fuse_as_printed(set: &TaskSet, memory: &Memory, step: Picoseconds) -> Option<
     None
 }
 
-fn fuse_corrected(set: &TaskSet, memory: &Memory, step: Picoseconds) -> Option<Frames> {
+fn fuse_corrected(set: &TaskSet, memory: &RefreshedMemory, step: Picoseconds) -> Option<Frames> {
     let grain = memory.grain().0;
     let points = |own: &Task| [own.period().0, own.phase().0 + own.jitter().0, own.phase().0 + own.deadline().0];
     let size = set.tasks().iter().flat_map(points).fold(grain, |size, point| size.gcd(&point));

@@ -29,7 +29,7 @@ mod table;
 pub use check::{Checked, Fault, check_executive};
 pub use costs::{Class, break_even_bytes, class, copy_pays, copy_time, long_task_bound, rank_need, refresh_gain};
 pub use flow::{Cut, Placement, Portion, place};
-pub use frames::{FrameReport, Frames, Memory, Note, Refused, frame_candidates, fuse, judge_frame};
+pub use frames::{FrameReport, Frames, Note, RefreshedMemory, Refused, frame_candidates, fuse, judge_frame};
 pub use given::place_given;
 pub use memtint_sched::{Density, RankOrder};
 pub use problem::{ColorSet, Footprint, JobId, Problem, Sharing, Slicing, Unanswered};

@@ -1,6 +1,6 @@
 //! What is to be placed: tasks, frames, memory needs.
 
-use crate::cyclic::frames::{Frames, Memory};
+use crate::cyclic::frames::{Frames, RefreshedMemory};
 use crate::cyclic::{Fault, judge_frame};
 use crate::error::HidingError;
 use memtint_sched::{Form, RankOrder, SchedError, TIME_MAX, TaskSet};
@@ -156,7 +156,7 @@ const PAIRS_MAX: u64 = 1 << 22;
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub(crate) set: TaskSet,
-    pub(crate) memory: Memory,
+    pub(crate) memory: RefreshedMemory,
     pub(crate) frames: Frames,
     pub(crate) footprints: Vec<Footprint>,
     pub(crate) slice: Picoseconds,
@@ -186,7 +186,7 @@ impl Problem {
     /// windows more than 4 194 304 together; [`HidingError::Memory`] for more than 64 colors.
     pub fn new(
         set: TaskSet,
-        memory: Memory,
+        memory: RefreshedMemory,
         frames: Frames,
         footprints: Vec<Footprint>,
     ) -> Result<Problem, HidingError> {
@@ -244,7 +244,7 @@ impl Problem {
     /// As [`Problem::new`]; [`SchedError::Hyperperiod`] too.
     pub fn textbook(set: TaskSet, size: Picoseconds) -> Result<Problem, HidingError> {
         let cycle = set.hyperperiod_time()?;
-        let memory = Memory::new(cycle, 1, Picoseconds(1), RankOrder::Parallel)?;
+        let memory = RefreshedMemory::new(cycle, 1, Picoseconds(1), RankOrder::Parallel)?;
         let footprints = vec![Footprint::default(); set.tasks().len()];
         let mut problem = Problem::new(set, memory, Frames { size, color: cycle }, footprints)?;
         problem.footprints.iter_mut().for_each(|own| own.ranks = 0);
@@ -287,7 +287,7 @@ impl Problem {
 
     /// Gives the memory.
     #[must_use]
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &RefreshedMemory {
         &self.memory
     }
 

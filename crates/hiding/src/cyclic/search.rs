@@ -108,14 +108,14 @@ const NO_BOUND: u64 = 1 << 48;
 /// the checker accepts of that, counting each slice, is an answer too, again beside a weaker bound.
 ///
 /// ```
-/// use memtint_hiding::cyclic::{Answer, Footprint, Frames, Limits, Memory, Problem, RankOrder, color};
+/// use memtint_hiding::cyclic::{Answer, Footprint, Frames, Limits, RefreshedMemory, Problem, RankOrder, color};
 /// use memtint_sched::{TaskSet, TaskSpec};
 /// use memtint_units::Picoseconds;
 ///
 /// // Example 2 of section 4.3.5, which is said to need copies of both tasks.
 /// let ms = |value: u64| Picoseconds::from_ns(value * 1_000_000);
 /// let set = TaskSet::new([TaskSpec::new("A", ms(20), ms(8)), TaskSpec::new("B", ms(40), ms(16))])?;
-/// let memory = Memory::new(ms(64), 8, Picoseconds::from_ns(350), RankOrder::Parallel)?;
+/// let memory = RefreshedMemory::new(ms(64), 8, Picoseconds::from_ns(350), RankOrder::Parallel)?;
 /// let problem = Problem::new(set, memory, Frames::plain(ms(8)), vec![Footprint::default(); 2])?;
 /// let Answer::Schedulable(solution) = color(&problem, Limits::default()) else { panic!("it can") };
 /// assert_eq!(solution.executive.copies(), 0);

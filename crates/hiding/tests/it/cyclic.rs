@@ -2,10 +2,10 @@
 
 use memtint_hiding::HidingError;
 use memtint_hiding::cyclic::{
-    Answer, Class, ColorSet, Cut, Density, Fault, Footprint, Frames, Limits, Memory, Note, Placement, Problem,
-    RankOrder, Refused, Refutation, Sharing, Slicing, Unanswered, available_colors, break_even_bytes, check_executive,
-    class, color, copy_pays, copy_time, fewest_slices, frame_candidates, fuse, judge_frame, long_task_bound, place,
-    place_given, place_then_avoid, rank_need, refresh_gain,
+    Answer, Class, ColorSet, Cut, Density, Fault, Footprint, Frames, Limits, Note, Placement, Problem, RankOrder,
+    RefreshedMemory, Refused, Refutation, Sharing, Slicing, Unanswered, available_colors, break_even_bytes,
+    check_executive, class, color, copy_pays, copy_time, fewest_slices, frame_candidates, fuse, judge_frame,
+    long_task_bound, place, place_given, place_then_avoid, rank_need, refresh_gain,
 };
 use memtint_sched::{Form, SchedError, TaskSet, TaskSpec};
 use memtint_units::{ByteSize, Picoseconds as Ps};
@@ -23,8 +23,8 @@ fn set(tasks: &[(u64, u64)]) -> TaskSet {
 }
 
 /// The memory of the chapter: 64 ms, 8 ranks, of 8 Gbit chips.
-fn memory() -> Memory {
-    Memory::new(ms(64), 8, Ps::from_ns(350), RankOrder::Parallel).unwrap()
+fn memory() -> RefreshedMemory {
+    RefreshedMemory::new(ms(64), 8, Ps::from_ns(350), RankOrder::Parallel).unwrap()
 }
 
 fn problem(tasks: &[(u64, u64)], frame: u64) -> Problem {
@@ -270,7 +270,7 @@ fn lms_never_has_the_frame_in_which_its_copy_is_said_to_run() {
 fn twelve_milliseconds_are_no_frame_of_the_standard_executive() {
     // Printed: "the maximum possible frame size for a standard cyclic executive could be 12ms". Here with R = 96 ms and 8 ranks,
     // so that 12 ms divide it, and no color avoided.
-    let memory = Memory::new(ms(96), 8, Ps::from_ns(350), RankOrder::Parallel).unwrap();
+    let memory = RefreshedMemory::new(ms(96), 8, Ps::from_ns(350), RankOrder::Parallel).unwrap();
     let problem = Problem::new(set(&TABLE_4_4), memory, Frames::plain(ms(12)), vec![Footprint::default(); 5]).unwrap();
     let cut = place(&problem, &[ColorSet::default(); 5]).unwrap().unwrap_err();
     assert_eq!(problem.cycle(), ms(480));
@@ -281,7 +281,7 @@ fn twelve_milliseconds_are_no_frame_of_the_standard_executive() {
 fn theorem_1_forgets_capacity() {
     // T = (5, 5, 5): of 10 ms needed in 10 ms, frames of 2 ms give 8, and of 5 ms all; rule (3) accepts both.
     let of = |ranks, size| {
-        let memory = Memory::new(ms(10), ranks, Ps::from_ns(1), RankOrder::Parallel).unwrap();
+        let memory = RefreshedMemory::new(ms(10), ranks, Ps::from_ns(1), RankOrder::Parallel).unwrap();
         let frames = Frames::plain(ms(size));
         let report = judge_frame(&set(&[(5, 5)]), &memory, frames, Form::Corrected);
         assert!(report.accepted());
@@ -354,7 +354,7 @@ fn algorithm_6_as_printed_finds_the_smallest_frame_and_a_color_that_does_not_div
     let corrected = fuse(&set, &memory(), ms(1), Form::Corrected).unwrap().unwrap();
     assert_eq!(corrected, Frames { size: ms(4), color: ms(8) });
     // K = 5, R = 65: with steps of 13 ms the color is 26 ms, and 65 = 2 * 26 + 13.
-    let memory = Memory::new(ms(65), 5, Ps::from_ns(350), RankOrder::Parallel).unwrap();
+    let memory = RefreshedMemory::new(ms(65), 5, Ps::from_ns(350), RankOrder::Parallel).unwrap();
     let set = self::set(&[(65, 1), (130, 1)]);
     let printed = fuse(&set, &memory, ms(13), Form::AsPrinted).unwrap().unwrap();
     assert_eq!(printed, Frames { size: ms(13), color: ms(26) });
@@ -369,7 +369,7 @@ fn bursts_have_to_fit() {
     // delta = 8192 tRFC: 0.90, 1.31, 2.13, 2.87, 4.51, 8.19, 16.38 ms; the last two exceed 8 ms.
     let set = set(&EXAMPLE_1);
     for (density, t_rfc) in Density::ALL.map(|density| (density.gigabits(), density.t_rfc())) {
-        let memory = Memory::new(ms(64), 8, t_rfc, RankOrder::Parallel).unwrap();
+        let memory = RefreshedMemory::new(ms(64), 8, t_rfc, RankOrder::Parallel).unwrap();
         let plain = judge_frame(&set, &memory, Frames::plain(ms(8)), Form::Corrected);
         let late = plain.refused.iter().any(|refused| matches!(refused, Refused::Burst { .. }));
         assert_eq!(late, density >= 32, "{density} Gbit");
@@ -380,11 +380,11 @@ fn bursts_have_to_fit() {
             _ => 8,
         };
         assert_eq!(fused.color, ms(color), "{density} Gbit");
-        let serial = Memory::new(ms(64), 8, t_rfc, RankOrder::Serial).unwrap();
+        let serial = RefreshedMemory::new(ms(64), 8, t_rfc, RankOrder::Serial).unwrap();
         let fused = fuse(&set, &serial, ms(1), Form::Corrected).unwrap();
         assert_eq!(fused.is_none(), density >= 32, "one rank after another, {density} Gbit");
     }
-    let memory = Memory::new(ms(64), 8, Ps::from_ns(1000), RankOrder::Parallel).unwrap();
+    let memory = RefreshedMemory::new(ms(64), 8, Ps::from_ns(1000), RankOrder::Parallel).unwrap();
     let refused = Problem::new(set, memory, Frames::plain(ms(8)), vec![Footprint::default(); 3]).unwrap_err();
     assert!(matches!(refused, HidingError::Frames { refused: Refused::Burst { .. }, .. }), "{refused}");
 }
@@ -440,7 +440,7 @@ fn data_are_copied_while_neither_instance_is_refreshed() {
     assert!(check_executive(&free, &wrong).is_ok());
     // Two colors have no others beside them.
     let two = |copy| {
-        let memory = Memory::new(ms(64), 2, Ps::from_ns(350), RankOrder::Parallel).unwrap();
+        let memory = RefreshedMemory::new(ms(64), 2, Ps::from_ns(350), RankOrder::Parallel).unwrap();
         let footprint = Footprint { ranks: 1, copy: ms(copy) };
         Problem::new(set(&[(32, 1)]), memory, Frames::plain(ms(32)), vec![footprint]).unwrap()
     };
@@ -454,7 +454,8 @@ fn three_instances_are_a_matter_of_distance_and_not_of_parity() {
     // E11: jobs that span two colors, of three or of five. With five two instances do, at distance 2; with three it takes three.
     let tasks = |period: u64| set(&[(2 * period, 2 * period)]);
     let of = |ranks: u32| {
-        let memory = Memory::new(ms(u64::from(ranks) * 8), ranks, Ps::from_ns(350), RankOrder::Parallel).unwrap();
+        let memory =
+            RefreshedMemory::new(ms(u64::from(ranks) * 8), ranks, Ps::from_ns(350), RankOrder::Parallel).unwrap();
         Problem::new(tasks(8), memory, Frames::plain(ms(8)), vec![Footprint::default()]).unwrap()
     };
     for (ranks, instances) in [(3, 3), (4, 2), (5, 2), (6, 2), (7, 2), (8, 2)] {
@@ -500,9 +501,9 @@ fn nonsense_is_refused() {
     let tiny = Frames { size: Ps(1000), color: ms(8) };
     let error = Problem::new(set(&[(8, 1)]), memory(), tiny, vec![Footprint::default()]).unwrap_err();
     assert!(matches!(error, HidingError::Cycle { .. }), "{error}");
-    assert!(Memory::new(ms(64), 0, Ps(1), RankOrder::Parallel).is_err());
-    assert!(Memory::new(Ps(63), 8, Ps(1), RankOrder::Parallel).is_err());
-    assert!(Memory::new(ms(64), 8, Ps(0), RankOrder::Parallel).is_err());
+    assert!(RefreshedMemory::new(ms(64), 0, Ps(1), RankOrder::Parallel).is_err());
+    assert!(RefreshedMemory::new(Ps(63), 8, Ps(1), RankOrder::Parallel).is_err());
+    assert!(RefreshedMemory::new(ms(64), 8, Ps(0), RankOrder::Parallel).is_err());
     assert!(frame_candidates(&set(&[(8, 1)]), &memory(), ms(3), Form::Corrected).is_err());
     assert!(fuse(&set(&[(8, 1)]), &memory(), Ps(1), Form::AsPrinted).is_err());
 }
@@ -532,7 +533,7 @@ fn huge_long_and_short_tasks() {
     assert_eq!(of(15, 1, 1), Class { short: true, ..Class::default() });
     assert_eq!(of(16, 1, 8), Class { huge: true, ..Class::default() });
     // The chapter's example: with 32 ranks, short is below 4 ms.
-    let memory = Memory::new(ms(64), 32, Ps::from_ns(350), RankOrder::Parallel).unwrap();
+    let memory = RefreshedMemory::new(ms(64), 32, Ps::from_ns(350), RankOrder::Parallel).unwrap();
     assert!(class(&set(&[(3, 1)]).tasks()[0], &memory, 1).short);
     assert!(!class(&set(&[(4, 1)]).tasks()[0], &memory, 1).short);
     assert_eq!((rank_need(ByteSize(0), ByteSize(8)), rank_need(ByteSize(17), ByteSize(8))), (1, 3));
@@ -591,7 +592,7 @@ fn slices_that_cost_little_are_placed_too() {
     // Table 4.4 with the cost of a context switch that 4.5.2 gives: too fine for a search of fewest slices.
     let tasks = [("lms", 20, 4), ("compress", 32, 6), ("cnt", 32, 8), ("st", 40, 8), ("matmult", 80, 10)];
     let set = TaskSet::new(tasks.map(|(name, period, wcet)| TaskSpec::new(name, ms(period), ms(wcet)))).unwrap();
-    let memory = Memory::new(ms(64), 8, Ps::from_ns(350), RankOrder::Parallel).unwrap();
+    let memory = RefreshedMemory::new(ms(64), 8, Ps::from_ns(350), RankOrder::Parallel).unwrap();
     let problem = Problem::new(set, memory, Frames::plain(ms(8)), vec![Footprint::default(); 5]).unwrap();
     let problem = problem.slice_cost(Ps::from_ns(2789)).unwrap();
     let limits = Limits { nodes_max: 3000, ..Limits::default() };

@@ -1,8 +1,8 @@
 //! Do colors, flow and slices agree with trying everything?
 
 use memtint_hiding::cyclic::{
-    Answer, ColorSet, Cut, Footprint, Frames, Limits, Memory, Problem, RankOrder, Refutation, Sharing, Slicing,
-    Unanswered, check_executive, color, fewest_slices, place,
+    Answer, ColorSet, Cut, Footprint, Frames, Limits, Problem, RankOrder, RefreshedMemory, Refutation, Sharing,
+    Slicing, Unanswered, check_executive, color, fewest_slices, place,
 };
 use memtint_sched::{TaskSet, TaskSpec};
 use memtint_units::Picoseconds as Ps;
@@ -65,7 +65,8 @@ impl Small {
         };
         let set = TaskSet::new(self.tasks.iter().enumerate().map(spec)).unwrap();
         let color = self.frame * self.fused * TICK;
-        let memory = Memory::new(Ps(color * self.colors), self.colors as u32, Ps(1), RankOrder::Parallel).unwrap();
+        let memory =
+            RefreshedMemory::new(Ps(color * self.colors), self.colors as u32, Ps(1), RankOrder::Parallel).unwrap();
         let frames = Frames { size: Ps(self.frame * TICK), color: Ps(color) };
         let footprints = self.ranks.iter().map(|&ranks| Footprint { ranks, copy: Ps(self.copy * TICK) }).collect();
         let problem = Problem::new(set, memory, frames, footprints).unwrap();

@@ -14,8 +14,8 @@ use memtint_dram::{
     RefreshPlan, Scheduler,
 };
 use memtint_frames::{
-    Bpm, Buddy, Camc, Form, FrameAllocator, FrameError, Hybrid, MemIds, Memory as FrameMemory, Mode, Palloc, PerCpu,
-    Pick, Policy, Profile, Shared, Tenant, TintMalloc, Tinted,
+    Bpm, Buddy, Camc, Form, FrameAllocator, FrameError, FrameMemory, Hybrid, MemIds, Mode, Palloc, PerCpu, Pick,
+    Policy, Profile, Shared, Tenant, TintMalloc, Tinted,
 };
 use memtint_map::{Granule, Palette};
 use memtint_system::{AllocatorName, CacheSize, Inclusion, PageName, Replacement, SchedulerName, SchedulingName};

@@ -8,13 +8,13 @@ use std::os::unix::fs::FileExt as _;
 
 use memtint_probe::cache::{CacheFacts, CacheOracle, NodeOracle, PrivateCache, probe_nodes};
 use memtint_probe::{Log, LogPart, Oracle, OracleError, Recorder, begin_log};
-use memtint_stopwatch::{Machine, NodeMachine, StopwatchError};
+use memtint_stopwatch::{NodeMachine, Stopwatch, StopwatchError};
 use memtint_units::Random;
 use memtint_units::{ByteSize, PhysAddr};
 
 /// `None` where nothing can be timed.
-fn machine(mib: u64) -> Option<Machine> {
-    match Machine::open(Some(ByteSize::mib(mib))) {
+fn machine(mib: u64) -> Option<Stopwatch> {
+    match Stopwatch::open(Some(ByteSize::mib(mib))) {
         Ok(machine) => Some(machine),
         Err(StopwatchError::Hidden) => {
             memtint_testing::skip("physical addresses, or huge pages");
@@ -178,9 +178,9 @@ fn a_recording_repeats_what_was_read() {
 #[test]
 fn pools_that_are_too_small_or_too_large_are_refused() {
     let _alone = memtint_testing::alone();
-    let error = Machine::open(Some(ByteSize::mib(1))).err().expect("too small").to_string();
+    let error = Stopwatch::open(Some(ByteSize::mib(1))).err().expect("too small").to_string();
     assert_eq!(error, "a pool of 1048576 bytes was asked for; accepted is 2097152 or more");
-    let error = Machine::open(Some(ByteSize(u64::MAX / 2))).err().expect("there is not so much").to_string();
+    let error = Stopwatch::open(Some(ByteSize(u64::MAX / 2))).err().expect("there is not so much").to_string();
     assert!(error.starts_with("9223372036854775807 bytes of memory cannot be had: "), "{error}");
     assert!(error.ends_with(" bytes are free"), "{error}");
 }

@@ -2,8 +2,8 @@
 use std::sync::Arc;
 
 use memtint_frames::{
-    Bpm, Buddy, Caller, Camc, ColorBy, Counts, Form, FrameAllocator, FrameError, FrameRange, Hybrid, MemIds, Memory,
-    Palloc, PerCpu, Pick, Policy, Profile, Promises, Shared, Steps, TaskId, Tenant, TintMalloc, Tinted, Usage,
+    Bpm, Buddy, Caller, Camc, ColorBy, Counts, Form, FrameAllocator, FrameError, FrameMemory, FrameRange, Hybrid,
+    MemIds, Palloc, PerCpu, Pick, Policy, Profile, Promises, Shared, Steps, TaskId, Tenant, TintMalloc, Tinted, Usage,
     ZoneKind,
 };
 use memtint_map::FrameColor;
@@ -48,17 +48,17 @@ pub(crate) fn memory(
     cpus: &[u32],
     (bank_classes, set_colors): (u32, u32),
     color: fn(Pfn) -> FrameColor,
-) -> Arc<Memory> {
-    Memory::new(ranges, cpus, &ColorBy { bank_classes, set_colors, color: |pfn| Some(color(pfn)) }).unwrap()
+) -> Arc<FrameMemory> {
+    FrameMemory::new(ranges, cpus, &ColorBy { bank_classes, set_colors, color: |pfn| Some(color(pfn)) }).unwrap()
 }
 
 /// One zone of whole blocks, 16 banks.
-pub(crate) fn square(frames: u64) -> Arc<Memory> {
+pub(crate) fn square(frames: u64) -> Arc<FrameMemory> {
     memory(&[range(ZoneKind::Normal, 0, 0, frames)], &[0, 0], (16, 8), plain_bits)
 }
 
 /// Ragged ranges with holes in three zones of one node.
-pub(crate) fn ragged() -> Arc<Memory> {
+pub(crate) fn ragged() -> Arc<FrameMemory> {
     let ranges = [
         range(ZoneKind::Normal, 0, 8192 + 5, 8192 + 700),
         range(ZoneKind::Dma, 0, 1, 159),
@@ -69,7 +69,7 @@ pub(crate) fn ragged() -> Arc<Memory> {
 }
 
 /// Two nodes with a CPU each, XOR functions.
-pub(crate) fn two_nodes() -> Arc<Memory> {
+pub(crate) fn two_nodes() -> Arc<FrameMemory> {
     let ranges = [
         range(ZoneKind::Dma32, 0, 0, 2048),
         range(ZoneKind::Normal, 1, 4096, 6144),
@@ -79,16 +79,16 @@ pub(crate) fn two_nodes() -> Arc<Memory> {
 }
 
 /// A mapping whose bits alone do not tell the color.
-pub(crate) fn modulo() -> Arc<Memory> {
+pub(crate) fn modulo() -> Arc<FrameMemory> {
     memory(&[range(ZoneKind::Normal, 0, 0, 3 * 1024)], &[0], (6, 1), three_channels)
 }
 
 /// All memories, by name.
-pub(crate) fn memories() -> Vec<(&'static str, Arc<Memory>)> {
+pub(crate) fn memories() -> Vec<(&'static str, Arc<FrameMemory>)> {
     vec![("square", square(3072)), ("ragged", ragged()), ("two nodes", two_nodes()), ("modulo", modulo())]
 }
 
-pub(crate) fn camc(memory: &Arc<Memory>, form: Form) -> Camc {
+pub(crate) fn camc(memory: &Arc<FrameMemory>, form: Form) -> Camc {
     let mut camc = Camc::new(memory, Some(SMALL_LISTS), form);
     camc.register_user(0);
     camc.add_pattern("/rt/*");
@@ -96,7 +96,7 @@ pub(crate) fn camc(memory: &Arc<Memory>, form: Form) -> Camc {
 }
 
 /// Every system that accepts the memory: alone, and in memory that it shares with an idle other.
-pub(crate) fn systems(memory: &Arc<Memory>) -> Vec<Box<dyn FrameAllocator>> {
+pub(crate) fn systems(memory: &Arc<FrameMemory>) -> Vec<Box<dyn FrameAllocator>> {
     let alone = tenants(memory).into_iter().map(|system| system as Box<dyn FrameAllocator>);
     let beside = tenants(memory).into_iter().map(|system| {
         let name = Box::leak(format!("{} beside palloc", system.name()).into_boxed_str());
@@ -126,7 +126,7 @@ impl FrameAllocator for Beside {
     fn promises(&self) -> Promises {
         self.own().promises()
     }
-    fn memory(&self) -> &Memory {
+    fn memory(&self) -> &FrameMemory {
         self.own().memory()
     }
     fn enter(&mut self, profile: &Profile) -> Result<TaskId, FrameError> {
@@ -168,7 +168,7 @@ impl FrameAllocator for Beside {
 }
 
 /// Every system that accepts the memory, in its sound form. BPM refuses memory that bits alone do not color.
-pub(crate) fn tenants(memory: &Arc<Memory>) -> Vec<Box<dyn Tenant>> {
+pub(crate) fn tenants(memory: &Arc<FrameMemory>) -> Vec<Box<dyn Tenant>> {
     let lists = Some(SMALL_LISTS);
     let mut systems: Vec<Box<dyn Tenant>> = vec![
         Box::new(Buddy::new(memory, lists)),
@@ -206,7 +206,7 @@ pub(crate) fn on(task: TaskId) -> Caller {
     Caller { task, cpu: 0 }
 }
 
-pub(crate) fn banks(list: &str, memory: &Memory) -> Policy {
+pub(crate) fn banks(list: &str, memory: &FrameMemory) -> Policy {
     Policy::banks(IndexSet::parse(list, memory.bank_classes()).unwrap())
 }
 

@@ -3,7 +3,7 @@
 //! The machine chooses whose a job is; the analysis knows nothing of how. Copies take no time here, so that all times are whole references
 //! and nothing is left to margins.
 
-use super::machine::{Dispatch, Machine, Scheme, run, words};
+use super::machine::{Dispatch, Hardware, Scheme, run, words};
 use super::servers::{dispatch, refresh, serve, tasks};
 use super::sets::shuffled;
 use memtint_hiding::crs::{Copied, Core, Kind, Server, System, judge};
@@ -16,7 +16,7 @@ const SETS: u64 = 120;
 const JUDGED_EVENTS: u64 = 20_000;
 const EFFORT: Effort = Effort { steps_max: 200_000 };
 
-fn system(random: &mut Random, machine: &Machine) -> Option<System> {
+fn system(random: &mut Random, machine: &Hardware) -> Option<System> {
     let (reference, locks) = (machine.reference, &machine.locks);
     let refresh = refresh(locks);
     let spec = |name: String, period: u64, wcet: u64, deadline: u64| {
@@ -69,7 +69,7 @@ struct Counts {
     largest_permille: u64,
 }
 
-fn confront(random: &mut Random, machine: &Machine, counts: &mut Counts) {
+fn confront(random: &mut Random, machine: &Hardware, counts: &mut Counts) {
     let Some(system) = system(random, machine) else { return };
     counts.systems += 1;
     let Verdict::Schedulable(witness) = judge(&system, EFFORT, JUDGED_EVENTS).unwrap() else { return };
@@ -113,7 +113,7 @@ fn confront(random: &mut Random, machine: &Machine, counts: &mut Counts) {
 
 #[test]
 fn copied_tasks_keep_their_bounds_and_no_job_waits_for_a_lock() {
-    let machines = [1, 4].map(|density| Machine::new(Scheme::Colors, density));
+    let machines = [1, 4].map(|density| Hardware::new(Scheme::Colors, density));
     let mut counts = Counts::default();
     for round in 0..SETS {
         let mut random = Random::new(0xc0b1_0000 + round);

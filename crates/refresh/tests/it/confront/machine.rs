@@ -5,15 +5,15 @@
 //! at once. A reference therefore takes the same time whatever went before, as long as no refresh does:
 //!
 //! ```text
-//! gap + 1 instructions | way to the channel | tRCD | CL | burst          = Machine::reference
+//! gap + 1 instructions | way to the channel | tRCD | CL | burst          = Hardware::reference
 //! ```
 //!
 //! and a job of `n` references has a WCET of `n` times that, without refresh and without preemption. What else there is:
 //!
 //! - A reference that has begun is not interrupted: a more urgent job waits for up to a reference less a cycle. That is the
-//!   blocking of [`Machine::blocking`]; the end of a job, a switch and lost cache lines cost nothing on this machine.
+//!   blocking of [`Hardware::blocking`]; the end of a job, a switch and lost cache lines cost nothing on this machine.
 //! - A refresh lets a reference wait for at most tRAS + tRP + tRFC: ACT has just been sent as it falls due, the bank is closed
-//!   again, and after REF comes another ACT; and a cycle for each rank that is sent a REF before. See [`Machine::stall`].
+//!   again, and after REF comes another ACT; and a cycle for each rank that is sent a REF before. See [`Hardware::stall`].
 
 use super::sets::Own;
 use memtint_dram::{DeviceChoice, RefreshPlan, Standard};
@@ -82,7 +82,7 @@ pub(crate) enum Dispatch {
 }
 
 /// Machine and refresh.
-pub(crate) struct Machine {
+pub(crate) struct Hardware {
     pub(crate) scheme: Scheme,
     /// Cycles of a reference.
     pub(crate) reference: u64,
@@ -123,8 +123,8 @@ const LOCKS_COMMANDS: u64 = 512;
 const LOCK_CYCLES: u64 = 6400;
 const UNLOCK_CYCLES: u64 = 1600;
 
-impl Machine {
-    pub(crate) fn new(scheme: Scheme, density_gbit: u32) -> Machine {
+impl Hardware {
+    pub(crate) fn new(scheme: Scheme, density_gbit: u32) -> Hardware {
         let choice = DeviceChoice { density_gbit: Some(density_gbit), ..DeviceChoice::default() };
         let device = Standard::load(DEVICE).unwrap().device(choice).unwrap();
         assert_eq!(device.clock.period(), (CYCLE_PS, 1));
@@ -180,7 +180,7 @@ impl Machine {
         };
         let text = text(scheme, density_gbit, gap, &locks);
         let template = Scenario::parse(&text, "confront", &base).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        Machine { scheme, reference, rfc, locks, period, due, stalls, template }
+        Hardware { scheme, reference, rfc, locks, period, due, stalls, template }
     }
 
     /// When a refresh of a rank falls due.
@@ -320,7 +320,7 @@ pub(crate) fn words(scenario: &Scenario, end: u64) -> String {
 #[test]
 fn a_reference_takes_as_long_as_its_parts() {
     for scheme in [Scheme::None, Scheme::Burst, Scheme::Locks] {
-        let machine = Machine::new(scheme, 2);
+        let machine = Hardware::new(scheme, 2);
         for references in [1, 7, 300] {
             let period = 400 * machine.reference;
             let own = Own { period, deadline: period, jitter: 0, references, rank: 1 };

@@ -1,7 +1,7 @@
 //! Fixed priorities and EDF without preemption. A job is not interrupted by others, so that there is nothing to block for but whole
 //! jobs; without refresh everything happens to the cycle.
 
-use super::machine::{Dispatch, Machine, Scheme, Seen, is_late_by, run, words};
+use super::machine::{Dispatch, Hardware, Scheme, Seen, is_late_by, run, words};
 use super::sets::{Own, Shape, analysed, draw};
 use super::tally::Tally;
 use memtint_sched::{
@@ -17,13 +17,13 @@ const EFFORT: Effort = Effort { steps_max: 20_000 };
 const PERIODS_MAX: u64 = 30;
 
 struct Case<'a> {
-    machine: &'a Machine,
+    machine: &'a Hardware,
     tasks: Vec<Own>,
     edf: bool,
 }
 
 impl Case<'_> {
-    fn draw<'a>(random: &mut Random, machine: &'a Machine, edf: bool) -> Case<'a> {
+    fn draw<'a>(random: &mut Random, machine: &'a Hardware, edf: bool) -> Case<'a> {
         let (jitter, deadline_halves) = (random.within(0, 3) == 0, 2 + random.within(0, 2));
         let periods = if machine.scheme == Scheme::None { (8, 128) } else { (24, 384) };
         let mut tasks = draw(random, machine, Shape { grid: false, jitter, deadline_halves, periods });
@@ -158,7 +158,7 @@ impl Case<'_> {
 fn without_preemption_no_response_exceeds_its_bound() {
     let fixed = [Scheme::None, Scheme::AllBank, Scheme::Staggered, Scheme::Fgr2, Scheme::Fgr4].map(|one| (one, false));
     for (scheme, edf) in fixed.into_iter().chain([(Scheme::None, true)]) {
-        let machines = [4, 8].map(|density| Machine::new(scheme, density));
+        let machines = [4, 8].map(|density| Hardware::new(scheme, density));
         let mut tally = Tally::default();
         for round in 0..SETS {
             let mut random = Random::new(0x2047_0000 + round + 1000 * scheme as u64 + 100_000 * u64::from(edf));

@@ -1,6 +1,6 @@
 //! Fixed priorities and EDF with preemption, under each refresh scheme.
 
-use super::machine::{Dispatch, Machine, Scheme, Seen, is_late_by, run, words};
+use super::machine::{Dispatch, Hardware, Scheme, Seen, is_late_by, run, words};
 use super::sets::{Own, Shape, analysed, draw, shuffled};
 use super::tally::Tally;
 use memtint_sched::{
@@ -30,7 +30,7 @@ enum Order {
 
 /// A set with its analysis.
 struct Case<'a> {
-    machine: &'a Machine,
+    machine: &'a Hardware,
     tasks: Vec<Own>,
     /// `None` under EDF.
     priorities: Option<Priorities>,
@@ -39,7 +39,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn draw<'a>(random: &mut Random, machine: &'a Machine, order: Order, grid: bool) -> Case<'a> {
+    fn draw<'a>(random: &mut Random, machine: &'a Hardware, order: Order, grid: bool) -> Case<'a> {
         let periods = match machine.scheme {
             Scheme::None => (8, 128),
             Scheme::Burst => (256, 2048),
@@ -237,7 +237,7 @@ fn bounded(case: &Result<WorstCase, Unsupported>) -> Option<u64> {
 
 #[track_caller]
 fn confront(order: Order, scheme: Scheme, densities: &[u32], grid: bool) -> Tally {
-    let machines: Vec<Machine> = densities.iter().map(|&density| Machine::new(scheme, density)).collect();
+    let machines: Vec<Hardware> = densities.iter().map(|&density| Hardware::new(scheme, density)).collect();
     let mut tally = Tally::default();
     for round in 0..SETS {
         let mut random = Random::new(0x5eed_0000 + round + 1000 * scheme as u64 + 100_000 * order as u64);

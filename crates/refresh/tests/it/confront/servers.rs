@@ -7,7 +7,7 @@
 //! the whole core, and little of a deferrable budget is then sure in any one window. For these, phases of tasks and servers that
 //! make a job late are looked for: where there are some, no analysis could have said yes.
 
-use super::machine::{CYCLE_PS, Dispatch, Locks, Machine, Scheme, is_late_by, run, words};
+use super::machine::{CYCLE_PS, Dispatch, Hardware, Locks, Scheme, is_late_by, run, words};
 use super::sets::Own;
 use memtint_hiding::crs::{Core, Inner, Kind, RankGroup, Refresh, Server, System, Timeline, What, judge, timeline};
 use memtint_sched::{Effort, TaskSet, TaskSpec, Verdict};
@@ -40,7 +40,7 @@ pub(crate) fn refresh(locks: &Locks) -> Refresh {
     }
 }
 
-fn system(random: &mut Random, machine: &Machine) -> System {
+fn system(random: &mut Random, machine: &Hardware) -> System {
     let reference = machine.reference;
     let refresh = refresh(&machine.locks);
     let count = random.within(2, 3);
@@ -70,7 +70,7 @@ fn system(random: &mut Random, machine: &Machine) -> System {
 }
 
 /// The tasks of all servers, in order, with the server and place of each.
-pub(crate) fn tasks(system: &System, machine: &Machine) -> (Vec<Own>, Vec<(usize, usize)>) {
+pub(crate) fn tasks(system: &System, machine: &Hardware) -> (Vec<Own>, Vec<(usize, usize)>) {
     let mut all = (Vec::new(), Vec::new());
     for (index, server) in system.cores()[0].servers.iter().enumerate() {
         for (place, task) in server.tasks.tasks().iter().enumerate() {
@@ -226,7 +226,7 @@ struct Counts {
     open: u64,
 }
 
-fn confront(random: &mut Random, machine: &Machine, counts: &mut Counts) {
+fn confront(random: &mut Random, machine: &Hardware, counts: &mut Counts) {
     let system = system(random, machine);
     let servers = &system.cores()[0].servers;
     let (tasks, places) = tasks(&system, machine);
@@ -293,7 +293,7 @@ fn confront(random: &mut Random, machine: &Machine, counts: &mut Counts) {
 }
 
 /// What is late in a timeline is late in the simulation.
-fn assert_late(machine: &Machine, system: &System, phases: &Phases) {
+fn assert_late(machine: &Hardware, system: &System, phases: &Phases) {
     let servers = &system.cores()[0].servers;
     let begin = phases.servers * machine.reference;
     let (tasks, places) = tasks(system, machine);
@@ -321,7 +321,7 @@ pub(crate) fn dispatch(system: &System, places: &[(usize, usize)]) -> Dispatch {
 
 #[test]
 fn servers_respond_as_their_timeline_and_within_their_bounds() {
-    let machines = [1, 4].map(|density| Machine::new(Scheme::Colors, density));
+    let machines = [1, 4].map(|density| Hardware::new(Scheme::Colors, density));
     let mut counts = Counts::default();
     for round in 0..SETS {
         let mut random = Random::new(0xc125_0000 + round);

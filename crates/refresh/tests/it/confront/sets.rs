@@ -1,6 +1,6 @@
 //! Random task sets.
 
-use super::machine::{Machine, Scheme};
+use super::machine::{Hardware, Scheme};
 use memtint_sched::{TaskSet, TaskSpec};
 use memtint_units::{Picoseconds, Random};
 
@@ -36,7 +36,7 @@ pub(crate) struct Shape {
 }
 
 /// Draws a set of 2 to 6 tasks with a utilization of 0.3 to 0.99, beside refresh.
-pub(crate) fn draw(random: &mut Random, machine: &Machine, shape: Shape) -> Vec<Own> {
+pub(crate) fn draw(random: &mut Random, machine: &Hardware, shape: Shape) -> Vec<Own> {
     let reference = machine.reference;
     let count = random.within(2, 6);
     let mut left = random.within(30, 99);
@@ -73,7 +73,7 @@ pub(crate) fn draw(random: &mut Random, machine: &Machine, shape: Shape) -> Vec<
 
 /// The set as the analysis sees it, a cycle being a picosecond: with the blocking of each task, and deadlines that are so much
 /// later.
-pub(crate) fn analysed(tasks: &[Own], machine: &Machine, blocking: impl Fn(usize) -> u64, later: u64) -> TaskSet {
+pub(crate) fn analysed(tasks: &[Own], machine: &Hardware, blocking: impl Fn(usize) -> u64, later: u64) -> TaskSet {
     let specs = tasks.iter().enumerate().map(|(index, task)| {
         let ps = Picoseconds;
         TaskSpec::new(format!("t{index}"), ps(task.period), ps(task.references * machine.reference))

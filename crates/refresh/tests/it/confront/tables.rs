@@ -1,9 +1,9 @@
 //! Cyclic executives with colors.
 
-use super::machine::{CYCLE_PS, Dispatch, Machine, Scheme, run, words};
+use super::machine::{CYCLE_PS, Dispatch, Hardware, Scheme, run, words};
 use super::sets::Own;
 use memtint_hiding::cyclic::{
-    Answer, Footprint, Frames, Limits, Memory, Problem, RankOrder, Sharing, Slicing, Solution, color,
+    Answer, Footprint, Frames, Limits, Problem, RankOrder, RefreshedMemory, Sharing, Slicing, Solution, color,
 };
 use memtint_sched::{TaskSet, TaskSpec};
 use memtint_sim::scenario::{ScenarioFile, SchedulingName, SlotSection, TableSection, Time};
@@ -21,7 +21,7 @@ const FRAMES: [u64; 2] = [800, 1600];
 const PERIODS: [u64; 3] = [1600, 3200, 6400];
 const PART: u64 = 200;
 
-fn problem(random: &mut Random, machine: &Machine) -> Option<Problem> {
+fn problem(random: &mut Random, machine: &Hardware) -> Option<Problem> {
     let (reference, retention) = (machine.reference, machine.locks.period);
     let frame = FRAMES[random.within(0, 1) as usize] * reference;
     let count = random.within(1, 3);
@@ -34,7 +34,7 @@ fn problem(random: &mut Random, machine: &Machine) -> Option<Problem> {
         TaskSpec::new(format!("t{index}"), Ps(period * reference), Ps(wcet * reference))
     });
     let set = TaskSet::new(specs.collect::<Vec<_>>()).unwrap();
-    let memory = Memory::new(Ps(retention), 2, Ps(machine.rfc), RankOrder::Parallel).unwrap();
+    let memory = RefreshedMemory::new(Ps(retention), 2, Ps(machine.rfc), RankOrder::Parallel).unwrap();
     let frames = Frames { size: Ps(frame), color: Ps(retention / 2) };
     let problem = Problem::new(set, memory, frames, vec![Footprint::default(); count as usize]).ok()?;
     let slicing = if random.within(0, 2) == 0 { Slicing::WholeFrames } else { Slicing::Free };
@@ -56,7 +56,7 @@ fn responses(solution: &Solution, set: &TaskSet, instances: &[(usize, usize)]) -
     instances.iter().map(longest).collect()
 }
 
-fn confront(random: &mut Random, machine: &Machine, counts: &mut [u64; 3]) {
+fn confront(random: &mut Random, machine: &Hardware, counts: &mut [u64; 3]) {
     let Some(problem) = problem(random, machine) else { return };
     let solution = match color(&problem, Limits { nodes_max: 20, copies_max: COPIES_MAX }) {
         Answer::Schedulable(solution) => solution,
@@ -110,7 +110,7 @@ fn confront(random: &mut Random, machine: &Machine, counts: &mut [u64; 3]) {
 
 #[test]
 fn jobs_of_cyclic_executives_end_when_the_table_says() {
-    let machines = [1, 4].map(|density| Machine::new(Scheme::Frames, density));
+    let machines = [1, 4].map(|density| Hardware::new(Scheme::Frames, density));
     let mut counts = [0; 3];
     for round in 0..SETS {
         let mut random = Random::new(0x7ab1_0000 + round);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use memtint_units::Pfn;
 
 use crate::allocator::{Counts, FrameAllocator, Promises, Steps};
-use crate::blocks::{Blocks, Change, Shelves};
+use crate::blocks::{Blocks, Change, FreeLists};
 use crate::error::FrameError;
-use crate::memory::{Memory, ORDER_MAX};
+use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::task::{Caller, Policy, Profile, TaskId, Usage, Wanted};
 
 /// A task that has entered.
@@ -69,7 +69,7 @@ impl<T> Tasks<T> {
 
 /// Free blocks, tasks and books of a system.
 #[derive(Clone)]
-pub struct Office<S, T> {
+pub struct Base<S, T> {
     pub(crate) blocks: Blocks<S>,
     pub(crate) tasks: Tasks<T>,
     free_of_color: Vec<u32>,
@@ -81,17 +81,17 @@ pub struct Office<S, T> {
     given: Usage,
 }
 
-impl<S, T> fmt::Debug for Office<S, T> {
+impl<S, T> fmt::Debug for Base<S, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Office").field("blocks", &self.blocks).field("held", &self.held).finish_non_exhaustive()
+        f.debug_struct("Base").field("blocks", &self.blocks).field("held", &self.held).finish_non_exhaustive()
     }
 }
 
-impl<S: Shelves, T> Office<S, T> {
-    pub(crate) fn new(memory: Arc<Memory>, shelves: S, order_max: u32) -> Office<S, T> {
-        Office {
+impl<S: FreeLists, T> Base<S, T> {
+    pub(crate) fn new(memory: Arc<FrameMemory>, free_lists: S, order_max: u32) -> Base<S, T> {
+        Base {
             free_of_color: memory.frames_of_color().to_vec(),
-            blocks: Blocks::new(memory, shelves, order_max),
+            blocks: Blocks::new(memory, free_lists, order_max),
             tasks: Tasks { slots: Vec::new(), vacant: Vec::new() },
             held: 0,
             on_color_lists: 0,
@@ -102,7 +102,7 @@ impl<S: Shelves, T> Office<S, T> {
         }
     }
 
-    pub(crate) fn memory(&self) -> &Arc<Memory> {
+    pub(crate) fn memory(&self) -> &Arc<FrameMemory> {
         &self.blocks.memory
     }
 
@@ -242,8 +242,8 @@ impl<S: Shelves, T> Office<S, T> {
 
 /// A system's algorithm. Callers, orders and frees have been checked before these are called.
 pub trait System {
-    /// How free blocks are shelved.
-    type Shelf: Shelves;
+    /// How free blocks are filed.
+    type Lists: FreeLists;
     /// What is kept for each task.
     type Own;
 
@@ -253,9 +253,9 @@ pub trait System {
     const PROMISES: Promises;
 
     /// Blocks, tasks, books.
-    fn office(&self) -> &Office<Self::Shelf, Self::Own>;
+    fn base(&self) -> &Base<Self::Lists, Self::Own>;
     /// Blocks, tasks, books.
-    fn office_mut(&mut self) -> &mut Office<Self::Shelf, Self::Own>;
+    fn base_mut(&mut self) -> &mut Base<Self::Lists, Self::Own>;
     /// Accepts a task: its policy as it will hold, and what to keep for it. The policy has been checked against memory.
     fn accept(&mut self, profile: &Profile) -> Result<(Policy, Self::Own), FrameError>;
     /// Takes back what belongs to a task that is leaving, or to its former policy.
@@ -295,26 +295,26 @@ impl<A: System> Tenant for A {
     }
 
     fn order_max(&self) -> u32 {
-        self.office().blocks.order_max()
+        self.base().blocks.order_max()
     }
 
     fn share(&mut self, order_max: u32) {
-        self.office_mut().blocks.share(order_max);
+        self.base_mut().blocks.share(order_max);
     }
 
     fn changes(&mut self) -> Vec<Change> {
-        self.office_mut().blocks.changes()
+        self.base_mut().blocks.changes()
     }
 
     fn follow(&mut self, changes: &[Change]) {
         for &change in changes {
-            self.office_mut().follow(change);
+            self.base_mut().follow(change);
         }
     }
 }
 
 fn admit<A: System>(system: &mut A, profile: &Profile) -> Result<Task<A::Own>, FrameError> {
-    let memory = Arc::clone(system.office().memory());
+    let memory = Arc::clone(system.base().memory());
     profile.policy.wanted(&memory)?;
     let (policy, own) = system.accept(profile)?;
     let wanted = policy.wanted(&memory)?;
@@ -330,50 +330,50 @@ impl<A: System> FrameAllocator for A {
         A::PROMISES
     }
 
-    fn memory(&self) -> &Memory {
-        self.office().memory()
+    fn memory(&self) -> &FrameMemory {
+        self.base().memory()
     }
 
     fn enter(&mut self, profile: &Profile) -> Result<TaskId, FrameError> {
-        self.office().check_cpu(profile.cpu)?;
+        self.base().check_cpu(profile.cpu)?;
         let task = admit(self, profile)?;
-        Ok(self.office_mut().tasks.add(task))
+        Ok(self.base_mut().tasks.add(task))
     }
 
     fn leave(&mut self, id: TaskId) -> Result<(), FrameError> {
-        let task = self.office_mut().tasks.remove(id).ok_or(FrameError::UnknownTask { task: id })?;
+        let task = self.base_mut().tasks.remove(id).ok_or(FrameError::UnknownTask { task: id })?;
         self.dismiss(task);
         Ok(())
     }
 
     fn set_policy(&mut self, id: TaskId, policy: &Policy) -> Result<(), FrameError> {
-        let task = self.office().tasks.get(id).ok_or(FrameError::UnknownTask { task: id })?;
+        let task = self.base().tasks.get(id).ok_or(FrameError::UnknownTask { task: id })?;
         let (profile, usage) = (Profile { policy: policy.clone(), ..task.profile.clone() }, task.usage);
         let mut next = admit(self, &profile)?;
         next.usage = usage;
-        let place = self.office_mut().tasks.get_mut(id).expect("it was there a moment ago");
+        let place = self.base_mut().tasks.get_mut(id).expect("it was there a moment ago");
         let former = std::mem::replace(place, next);
         self.dismiss(former);
         Ok(())
     }
 
     fn policy(&self, id: TaskId) -> Result<&Policy, FrameError> {
-        self.office().tasks.get(id).map(|task| &task.policy).ok_or(FrameError::UnknownTask { task: id })
+        self.base().tasks.get(id).map(|task| &task.policy).ok_or(FrameError::UnknownTask { task: id })
     }
 
     #[inline]
     fn allocate_block(&mut self, caller: Caller, order: u32) -> Result<Pfn, FrameError> {
-        self.office().check(caller, order)?;
+        self.base().check(caller, order)?;
         match self.take(caller, order) {
-            Some(first) => Ok(self.office_mut().hand_out(caller.task, first, order)),
-            None => Err(self.office().shortage(caller.task, order)),
+            Some(first) => Ok(self.base_mut().hand_out(caller.task, first, order)),
+            None => Err(self.base().shortage(caller.task, order)),
         }
     }
 
     #[inline]
     fn free_block(&mut self, caller: Caller, pfn: Pfn, order: u32) -> Result<(), FrameError> {
-        self.office().check(caller, order)?;
-        let first = self.office_mut().take_back(pfn, order)?;
+        self.base().check(caller, order)?;
+        let first = self.base_mut().take_back(pfn, order)?;
         self.give(caller, first, order);
         Ok(())
     }
@@ -383,23 +383,23 @@ impl<A: System> FrameAllocator for A {
     }
 
     fn counts(&self) -> Counts {
-        self.office().counts()
+        self.base().counts()
     }
 
     fn free_in_color(&self, policy: &Policy) -> Result<u64, FrameError> {
-        Ok(self.office().free_in(&policy.wanted(self.office().memory())?))
+        Ok(self.base().free_in(&policy.wanted(self.base().memory())?))
     }
 
     fn usage(&self, id: TaskId) -> Result<Usage, FrameError> {
-        self.office().tasks.get(id).map(|task| task.usage).ok_or(FrameError::UnknownTask { task: id })
+        self.base().tasks.get(id).map(|task| task.usage).ok_or(FrameError::UnknownTask { task: id })
     }
 
     fn steps(&self) -> Steps {
-        self.office().blocks.steps
+        self.base().blocks.steps
     }
 
     fn faults(&self) -> usize {
-        self.office().faults()
+        self.base().faults()
     }
 }
 
