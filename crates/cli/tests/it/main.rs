@@ -4,6 +4,8 @@ mod analyze;
 mod bandwidth;
 mod decode;
 mod dram;
+#[path = "../shared/fields.rs"]
+mod fields;
 mod golden;
 mod guard;
 mod init;

@@ -1,6 +1,8 @@
 //! The live tests of `memtint-cli`: they read frame numbers of this machine, or time it. Each takes the machine for itself.
 
 mod common;
+#[path = "../shared/fields.rs"]
+mod fields;
 #[path = "../shared/schemas.rs"]
 mod shared;
 
@@ -10,6 +12,7 @@ mod live {
     mod bench;
     mod boundary;
     mod coexist;
+    mod considered;
     mod guard;
     mod job_control;
     mod limits;
