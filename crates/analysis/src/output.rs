@@ -333,10 +333,10 @@ impl TaskClass {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Overload {
+    /// For the frames of a table; the first, because it has all that the other has.
+    Frames(Box<FramesOverload>),
     /// For a window of time.
     Window(WindowOverload),
-    /// For the frames of a table.
-    Frames(Box<FramesOverload>),
 }
 
 /// More work than a window of time has room for.

@@ -157,15 +157,16 @@ impl CommandSink for CommandWatch {
 /// A command that is not legal, in JSON.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct ViolationReport {
-    /// JEDEC's name of what is violated.
+    /// What is violated, by JEDEC's name where it has one.
     constraint: &'static str,
     /// The command, as command files write it.
     command: String,
     /// The command that it comes too soon after, where there is one.
     earlier_command: Option<String>,
-    /// Cycles between the two that are needed.
+    /// Cycles that the rule asks for after the earlier command; of tREFI and retention, the most that are allowed without a refresh; 0
+    /// for rules without a time.
     needed_cycles: u64,
-    /// Cycles between the two that there are.
+    /// Cycles that there are instead.
     found_cycles: u64,
 }
 

@@ -150,7 +150,7 @@ pub(crate) fn main(arguments: &InitArguments, format: Format) -> Ending {
     }
 }
 
-/// What is printed as JSON.
+/// What `memtint init` prints.
 #[derive(Serialize, JsonSchema)]
 struct InitReport {
     schema: u32,

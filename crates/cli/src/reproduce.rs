@@ -51,7 +51,7 @@ pub(crate) struct ReproduceArguments {
     out: Option<PathBuf>,
 }
 
-/// What goes to standard output as JSON.
+/// What `memtint reproduce` prints.
 #[derive(Serialize, JsonSchema)]
 struct Output<'a> {
     schema: u32,

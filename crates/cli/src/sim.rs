@@ -22,7 +22,8 @@ use crate::parquet;
 use crate::system::{Reading, first_line};
 
 /// What is printed as JSON.
-pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<Output>("sim")];
+pub(crate) const FORMS: &[JsonForm] =
+    &[JsonForm::of::<Output>("sim"), JsonForm::of::<memtint_system::SystemFile>("sim-print-config")];
 
 /// Options of `memtint sim`.
 #[derive(Debug, clap::Args)]
@@ -148,7 +149,7 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     Ok(ExitCode::from(u8::from(!legal || !placed || broken.is_some())))
 }
 
-/// What goes to standard output as JSON.
+/// What `memtint sim` prints: the report, and what of the file it does not consider.
 #[derive(Serialize, JsonSchema)]
 struct Output<'a> {
     /// Fields of the system file that the simulation does not consider.

@@ -1,5 +1,7 @@
 //! `memtint system`: checks of a system file, and its schema. What other verbs need of a system file is here, too.
 
+mod schema;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -33,7 +35,7 @@ enum Verb {
     /// Check a system file, and show what each verb would use of it.
     Check(CheckArguments),
     /// Print the JSON Schema of system files, or of what a verb prints as JSON.
-    Schema(SchemaArguments),
+    Schema(schema::SchemaArguments),
 }
 
 /// Arguments of `memtint system check`.
@@ -45,49 +47,10 @@ struct CheckArguments {
     file: PathBuf,
 }
 
-/// Arguments of `memtint system schema`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example: memtint system schema sim\nExit status: 0, or 2 when there is no such form.")]
-struct SchemaArguments {
-    /// What is printed by this verb, its words with a dash between them; default: the system file.
-    #[arg(value_name = "OF", value_parser = clap::builder::PossibleValuesParser::new(forms().map(|form| form.name)))]
-    of: Option<String>,
-}
-
-/// All forms of JSON that verbs print.
-fn forms() -> impl Iterator<Item = &'static JsonForm> {
-    let verbs = [
-        crate::analyze::FORMS,
-        crate::bench::FORMS,
-        crate::decode::FORMS,
-        crate::detect::FORMS,
-        crate::dram::FORMS,
-        crate::guard::FORMS,
-        crate::init::FORMS,
-        crate::inspect::FORMS,
-        crate::palette::FORMS,
-        crate::platform::FORMS,
-        crate::probe::FORMS,
-        crate::refresh::FORMS,
-        crate::reproduce::FORMS,
-        crate::run::FORMS,
-        crate::sim::FORMS,
-        FORMS,
-        crate::trace::FORMS,
-    ];
-    verbs.into_iter().flatten()
-}
-
 pub(crate) fn main(arguments: &SystemArguments, format: Format) -> Ending {
     match &arguments.verb {
         Verb::Check(check) => self::check(&check.file, format),
-        Verb::Schema(schema) => match schema.of.as_deref() {
-            None => done_json(&memtint_system::json_schema()),
-            Some(name) => match forms().find(|form| form.name == name) {
-                Some(form) => done_json(&(form.schema)()),
-                None => Err(Failure::Sentence(format!("system schema: {name:?} is no form of JSON"))),
-            },
-        },
+        Verb::Schema(schema) => schema::main(schema),
     }
 }
 

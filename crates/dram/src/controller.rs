@@ -679,8 +679,4 @@ impl<S: CommandSink> Controller<S> {
         self.free_at = cycle + 1;
         self.sink.see(Command { cycle, kind, rank, bank, place });
     }
-
-    // --- batches ---
-
-    // --- refresh ---
 }

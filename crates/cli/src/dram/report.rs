@@ -38,7 +38,7 @@ pub(super) struct ReplayReport<'a> {
     pub(super) found: Violations,
 }
 
-/// The same, as JSON.
+/// What `memtint dram replay` prints.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReplayJson<'a> {
     schema: u32,
@@ -56,7 +56,7 @@ pub(super) struct ReplayJson<'a> {
     mapping_assumed: &'a [String],
     /// The trace file.
     trace: String,
-    /// From one request to the next; 0: queues are kept full; absent: at the times of the trace.
+    /// From one request to the next; 0: queues are kept full; null: at the times of the trace.
     period_cycles: Option<u64>,
     seed: u64,
     controller: ControllerJson,
@@ -81,9 +81,9 @@ pub(super) struct ReplayJson<'a> {
     refreshes: u64,
     /// Refreshes of single banks.
     bank_refreshes: u64,
-    /// Absent where no currents are published for the device.
+    /// Null where no currents are published for the device.
     energy_picojoules: Option<EnergyJson>,
-    /// Absent without `--check`.
+    /// Null without `--check`.
     commands_checked: Option<u64>,
     /// The first command that is not legal.
     violation: Option<ViolationReport>,
@@ -317,7 +317,7 @@ pub(super) struct CheckReport<'a> {
     /// The file of commands.
     file: String,
     device: &'a str,
-    /// Commands before the first that is not legal.
+    /// Commands that are legal: all before a violation.
     legal_commands: u64,
     legal: bool,
     /// Where it is in the file.
@@ -325,9 +325,9 @@ pub(super) struct CheckReport<'a> {
     violation: Option<ViolationReport>,
     /// Refresh that is postponed or pulled in beyond the standard's limits.
     postponed_beyond_standard: Option<PostponedReport>,
-    /// For each rank; absent where retention was not checked.
+    /// For each rank; null where retention was not checked.
     longest_without_refresh_cycles: Option<&'a [u64]>,
-    /// Rows that lose their data, in words.
+    /// The first rows that lose their data, in words.
     lost_rows: Option<String>,
 }
 
@@ -418,7 +418,7 @@ fn constraints(t: &Timing) -> Vec<(&'static str, u32)> {
     ]
 }
 
-/// What `memtint dram device` prints.
+/// What `memtint dram show` prints.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct DeviceReport<'a> {
     schema: u32,

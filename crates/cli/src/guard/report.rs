@@ -152,7 +152,7 @@ pub(super) struct DryRun {
     pub(super) writes: Vec<String>,
 }
 
-/// A line of JSON.
+/// Each line that `memtint guard` prints is one of these.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "report")]
 pub(super) enum Line<'a> {

@@ -67,6 +67,7 @@ fn a_list_of_zen_gives_the_catalogues_machine() {
     let output = decode(&[&dump("zen4-ddr5-1r.txt"), "--format", "json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    crate::shared::check("platform-decode", &report);
     assert_eq!((report["report"].as_str(), report["kind"].as_str()), (Some("decoded"), Some("zen")));
     let functions = report["functions"].as_array().expect("a list");
     let mask = |row: &Value| {
@@ -111,6 +112,7 @@ fn all_forms_of_a_dump_say_the_same() {
         let output = decode(arguments);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        crate::shared::check("platform-decode", &report);
         report["platform"].clone()
     };
     let from_text = platform(&[&dump("opteron-6128.txt"), "--format", "json"]);

@@ -195,6 +195,7 @@ fn a_command_trace_can_be_checked_apart() {
     let illegal = check(broken.path());
     assert_eq!(illegal.status.code(), Some(1), "{illegal:?}");
     let report: Value = serde_json::from_slice(&illegal.stdout).unwrap();
+    crate::shared::check("dram-check", &report);
     assert_eq!((&report["legal"], &report["line"]), (&false.into(), &2.into()), "{report}");
     assert!(report["violation"]["constraint"].as_str().unwrap().starts_with("tRRD"), "{report}");
     assert_eq!(report["violation"]["command"], "1 ACT 0 1 5");
@@ -231,6 +232,7 @@ fn a_burst_is_not_all_legal() {
         let arguments = [&fixed[..], &[refresh]].concat();
         let found = output(&[&["--format", "json"], &arguments[..]].concat());
         let report: Value = serde_json::from_slice(&found.stdout).unwrap();
+        crate::shared::check("dram-replay", &report);
         assert_eq!((found.status.code(), &report["violation"]), (Some(status), &Value::Null), "{refresh}: {report}");
         assert_eq!(report["postponed_beyond_standard"].is_null(), status == 0, "{refresh}: {report}");
         let text = String::from_utf8(output(&arguments).stdout).unwrap();

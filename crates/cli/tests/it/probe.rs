@@ -152,6 +152,7 @@ fn what_cannot_be_asked_is_said() {
     let output = run(&asked);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    crate::shared::check("probe", &report);
     assert_eq!(report["llc"]["answer"], "not_asked");
     assert!(report["llc"]["why"].as_str().unwrap().starts_with("it is not simulated: "), "{report}");
 }
@@ -333,6 +334,7 @@ fn published_algorithms_answer_beside() {
     assert!(found["accesses"].as_u64().unwrap() >= 2000 * 18, "{found}");
     // Functions of six bits are not among what it looks for, and it does not notice.
     let bpm = ["probe", "--simulate", "skl-i5-6200u-xps13", "--noise", "none", "--algorithm", "bpm", "--repeats", "20"];
+    assert_eq!(json(&bpm)["right"], Value::from(false));
     let report = text(&bpm);
     assert!(report.starts_with("answer      bpm says that this is the mapping; it is not the machine's\n"), "{report}");
 }
@@ -440,6 +442,7 @@ fn a_simulated_machine_without_row_bits_says_what_it_assumes() {
     let without = scratch.file("without.toml", WITHOUT_ROWS);
     let output = run(&["--format", "json", "probe", "--only", "dram", "--simulate", &without]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    crate::shared::check("probe", &report);
     let advice = report["oracle"]["advice"][0].as_str().unwrap_or_default();
     assert!(advice.starts_with("row_bits of platform \"without-rows\" are not given"), "{report}");
     assert!(advice.contains("takes address bits 13 and up for rows"), "{report}");
@@ -448,5 +451,6 @@ fn a_simulated_machine_without_row_bits_says_what_it_assumes() {
     let with = scratch.file("with.toml", &with);
     let output = run(&["--format", "json", "probe", "--only", "dram", "--simulate", &with]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    crate::shared::check("probe", &report);
     assert_eq!(report["oracle"]["advice"], Value::Null, "{report}");
 }

@@ -319,6 +319,7 @@ fn this_machine_says_what_it_is_and_lends_itself_to_a_first_try() {
     let directory = Directory::new("detect");
     let here = text(&["platform", "detect", "--functions-of", PLATFORM, "--cache-of", PLATFORM]);
     assert!(here.contains("assumed"));
+    assert_eq!(json(&["platform", "detect", "--functions-of", PLATFORM])["dram"]["source_kind"], "assumed");
     let here = directory.write("here.toml", &here);
     let palette = json(&["palette", &here]);
     assert_eq!(palette["isolation_classes"], 16);

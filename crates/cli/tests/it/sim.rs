@@ -143,6 +143,7 @@ fn an_interrupted_simulation_keeps_what_is_done() {
     // Half a simulation is no answer, although what is done is printed.
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    crate::shared::check("sim", &report);
     assert_eq!(report["complete"], Value::from(false));
     assert!(report["tasks"][1]["references"].as_u64().unwrap() > 1000, "{report}");
 }
@@ -218,12 +219,14 @@ fn a_task_that_gets_no_more_frames_is_a_no() {
     let scenario = scratch.scenario(&small);
     let output = run(&["--format", "json", "sim", &scenario]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    crate::shared::check("sim", &report);
     let reader = &report["tasks"][0];
     assert!(reader["ending"].as_str().unwrap().contains("color"), "{reader}");
     assert_eq!((output.status.code(), &reader["completed_ns"]), (Some(1), &Value::Null), "{reader}");
     let scenario = scratch.scenario(&small.replace("sets = \"0\"", "sets = \"0-3\""));
     let output = run(&["--format", "json", "sim", &scenario]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    crate::shared::check("sim", &report);
     assert_eq!(output.status.code(), Some(0), "{report}");
     assert!(report["tasks"][0]["completed_ns"].is_f64(), "{report}");
 }
@@ -235,6 +238,7 @@ fn a_burst_of_refreshes_is_not_all_legal() {
     let scenario = scratch.scenario(&(SYSTEM.to_owned() + "\n[simulation.controller]\nrefresh = \"burst\"\n"));
     let output = run(&["--format", "json", "sim", "--check", &scenario]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    crate::shared::check("sim", &report);
     let commands = &report["commands"];
     assert_eq!((output.status.code(), &commands["legal"]), (Some(1), &false.into()), "{commands}");
     assert_eq!(commands["violations"].as_array().unwrap().len(), 0, "{commands}");

@@ -17,7 +17,12 @@ fn memtint(arguments: &[&str]) -> Output {
 
 fn json_of(arguments: &[&str]) -> Value {
     let output = memtint(&[&["--format", "json"], arguments].concat());
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
+    let report =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"));
+    if !arguments.contains(&"schema") {
+        crate::shared::check_printed(arguments, &report);
+    }
+    report
 }
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/control-and-streams.toml");
@@ -153,6 +158,9 @@ fn answers(scratch: &Scratch, text: &str, commands: &[&str]) -> Vec<Answer> {
         let words: Vec<&str> = command.split(' ').map(|word| if word == "FILE" { &file } else { word }).collect();
         let output = memtint(&[&["--format", "json"], &words[..]].concat());
         let mut report: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        if !report.is_null() {
+            crate::shared::check_printed(&words, &report);
+        }
         let listed = report.as_object_mut().and_then(|report| {
             // A planned file has all fields of its file.
             report.remove("plan");

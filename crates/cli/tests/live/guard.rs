@@ -25,12 +25,12 @@ fn memtint(arguments: &[&str]) -> Command {
 }
 
 /// A machine with cgroup v2, for this test alone. Mounts it for the time of the test where it is not.
-struct Machine {
+pub(crate) struct Machine {
     groups: PathBuf,
     mounted: Option<PathBuf>,
     first: String,
     /// The CPU of tests that need one only.
-    cpu: String,
+    pub(crate) cpu: String,
     _alone: Option<Alone>,
 }
 
@@ -41,7 +41,7 @@ impl Machine {
     }
 
     /// The same for a test that has taken the machine already.
-    fn beside(_taken: &crate::common::Machine) -> Option<Machine> {
+    pub(crate) fn beside(_taken: &crate::common::Machine) -> Option<Machine> {
         Machine::prepare(None)
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn with(field: &str) -> String {
         "platform" => top("platform = \"nehalem-w3530\""),
         "granule" => top("granule = \"64K\""),
         "simulation" => top("simulation = { device = \"ddr4-2400\", duration = \"1 ms\", cores = { mhz = 3000 } }"),
-        "group" => format!("{BASE}\n[[group]]\nname = \"g\"\ntasks = [\"a\"]\nmb_per_s = 100\n"),
+        "group" => format!("{BASE}\n[[group]]\nname = \"g\"\ntasks = [\"b\"]\nmb_per_s = 100\n"),
         "refresh" => {
             top("refresh = { mode = \"auto\", interval = \"7.8 us\", duration = \"350 ns\", reopen = \"28 ns\" }")
         }

@@ -29,7 +29,7 @@ pub(crate) fn forms() -> BTreeSet<String> {
     list.split(',').map(|form| form.trim().to_owned()).collect()
 }
 
-/// The form that a command line prints: of those that words and options of it make up, in order, the longest.
+/// The form that a command line prints: the longest name that its words and options spell, in order.
 pub(crate) fn form_of(words: &[impl AsRef<str>]) -> String {
     static FORMS: LazyLock<BTreeSet<String>> = LazyLock::new(forms);
     let named = |form: &&String| {

@@ -1,4 +1,4 @@
-//! How refresh is to come.
+//! Requirements on refresh.
 
 use crate::standard::Device;
 

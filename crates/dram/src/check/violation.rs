@@ -1,4 +1,4 @@
-//! What a command can violate.
+//! Constraints, and their violations.
 
 use std::fmt;
 

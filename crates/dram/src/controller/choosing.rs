@@ -1,4 +1,4 @@
-//! Which command comes next.
+//! Selection of the next command.
 
 use super::{
     ACT, AHEAD_MAX, CLOSED, Candidate, Chosen, CommandSink, Controller, IDLE, List, NONE, Next, PRE, PagePolicy, READ,

@@ -1,4 +1,4 @@
-//! What a controller can be told to do.
+//! Configuration of a controller.
 
 use super::BANKS_MAX;
 use crate::error::DramError;

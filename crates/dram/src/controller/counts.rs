@@ -1,4 +1,4 @@
-//! What a controller counts.
+//! Counters of a controller.
 
 /// Counts of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The commands of refresh, as its engine asks for them.
+//! Refresh commands, as the engine requests them.
 
 use super::{ACT, CLOSED, CommandSink, Controller, NONE, PRE, count_source};
 use crate::command::Kind;
@@ -19,7 +19,7 @@ impl<S: CommandSink> Controller<S> {
     }
 
     /// Counts the requests that wait for banks whose refresh has fallen due.
-    pub(super) fn count_caught(&mut self, refresh: Refresh) {
+    fn count_caught(&mut self, refresh: Refresh) {
         if self.waiting_in_rank[refresh.rank as usize] == 0 {
             return;
         }
@@ -57,7 +57,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    pub(super) fn set_blocked(&mut self, refresh: Refresh, blocked: bool) {
+    fn set_blocked(&mut self, refresh: Refresh, blocked: bool) {
         for bank in refresh.banks(&self.geometry) {
             self.banks[bank].blocked = blocked;
             self.renew_bank(bank);
@@ -113,7 +113,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    pub(super) fn refresh_sent(&mut self, cycle: u64, index: usize) {
+    fn refresh_sent(&mut self, cycle: u64, index: usize) {
         let refresh = self.due.remove(index);
         let over = cycle + u64::from(refresh.duration);
         for bank in refresh.banks(&self.geometry) {

@@ -1,4 +1,4 @@
-//! Commands of requests, and what they put off.
+//! Commands that serve requests, and the limits that they set.
 
 use super::{
     ACT, CLOSED, CommandSink, Completion, Controller, Limits, NONE, PRE, PagePolicy, Place, READ, RowOutcome,

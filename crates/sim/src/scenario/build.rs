@@ -1,4 +1,4 @@
-//! From a scenario to the machine that simulates it.
+//! Builds the simulated machine of a scenario.
 
 use std::sync::Arc;
 
@@ -205,7 +205,7 @@ impl Scenario {
     }
 
     /// Private caches that the scenario describes, and the last level of the scenario or the platform.
-    pub(super) fn caches_of_scenario(&self, l1: &CacheSize, cores: u32) -> Result<HierarchyConfig, SimError> {
+    fn caches_of_scenario(&self, l1: &CacheSize, cores: u32) -> Result<HierarchyConfig, SimError> {
         let section = &self.file.caches;
         let cache = |size: &CacheSize| CacheConfig {
             size: size.size,
@@ -272,7 +272,7 @@ impl Scenario {
     }
 
     /// The ranks that the granules of each bank class lie in, one bit each.
-    pub(super) fn ranks_of_classes(&self, palette: &Palette, decoder: &Decoder) -> Vec<u64> {
+    fn ranks_of_classes(&self, palette: &Palette, decoder: &Decoder) -> Vec<u64> {
         let geometry = decoder.geometry(&self.device.geometry);
         let mut ranks = vec![0u64; palette.bank_classes() as usize];
         let mut left = palette.granules_of_bank_classes().iter().filter(|&&granules| granules > 0).count();
@@ -330,7 +330,7 @@ impl Scenario {
     }
 
     /// The allocators that somebody has frames of: the machine's, if so, and those of tasks in the order of the tasks.
-    pub(super) fn allocators(&self) -> Vec<AllocatorName> {
+    fn allocators(&self) -> Vec<AllocatorName> {
         let of_machine = self.file.system.allocator;
         let of_tasks = self.file.tasks.iter().map(|task| self.allocator_of(task));
         let used = self.file.system.taken_per_1024 > 0 || of_tasks.clone().any(|name| name == of_machine);

@@ -46,11 +46,11 @@ pub(super) fn write_roles(out: &mut String, roles: &Roles) -> fmt::Result {
     Ok(())
 }
 
-pub(super) fn is_told(roles: &Roles) -> bool {
+fn is_told(roles: &Roles) -> bool {
     roles.functions.iter().any(|&(_, role)| role != Role::Unknown)
 }
 
-pub(super) fn selected(role: Role) -> &'static str {
+fn selected(role: Role) -> &'static str {
     match role {
         Role::Channel => "channel",
         Role::Rank => "rank",
