@@ -21,8 +21,16 @@ place=$cache/modules/$flavor
 cache=$place.packages
 package_log=$place.log
 
-newest_headers() {
-    apt-cache pkgnames linux-headers-$series. | grep -E "^linux-headers-[0-9.]+[^-]*(-[0-9]+)?-$name\$" | sort -V | tail -n 1 | grep .
+# The newest release of which there are headers and a kernel: the signed kernel is published after the headers.
+newest_release() {
+    local release
+    for release in $(apt-cache pkgnames linux-headers-$series. | sed -nE "s/^linux-headers-([0-9.]+[^-]*(-[0-9]+)?-$name)\$/\1/p" | sort -rV); do
+        if [[ $(apt-cache policy "linux-image-$release") == *'  Candidate: '[0-9]* ]]; then
+            echo "$release"
+            return
+        fi
+    done
+    return 1
 }
 
 # Of a release, RELEASE-FLAVOR-amd64: what its headers include. PREEMPT_RT has a separate tree.
@@ -45,8 +53,7 @@ fetch_newest() {
     local release
     rm -rf "$place.part" "$cache"
     mkdir -p "$place.part" "$cache"
-    release=$(newest_headers) || return 1
-    release=${release#linux-headers-}
+    release=$(newest_release) || return 1
     # The headers' Makefile names the place where the package would be installed.
     add "linux-headers-$release" './usr/*' && add "$(common "$release")" './usr/*' && add "$(kbuild "$release")" './usr/*' &&
         add "linux-image-$release" './boot/vmlinuz-*' &&

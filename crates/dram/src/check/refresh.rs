@@ -38,7 +38,7 @@ impl RefreshCheck {
         RefreshCheck::paced(device, refresh.commands, refresh.interval, 1)
     }
 
-    /// Fine granularity refresh; `None` when the device has no such factor. The [`Timing`] given to the checker must
+    /// Fine granularity refresh; `None` when the device has no such factor. The [`Timing`](crate::timing::Timing) given to the checker must
     /// hold the shorter tRFC.
     #[must_use]
     pub fn fine(device: &Device, factor: u32) -> Option<RefreshCheck> {
