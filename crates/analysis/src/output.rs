@@ -309,7 +309,7 @@ pub struct TaskFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskClass {
-    /// It needs so many ranks that no frame leaves all its data alone.
+    /// It has data in so large a part of the ranks that each frame refreshes some of it.
     Huge,
     /// There is hardly a frame in which it does not run.
     Long,

@@ -53,7 +53,7 @@ pub enum BenchmarkError {
     /// There is no CPU to regulate.
     #[error("no CPU is online")]
     NoCpu,
-    /// A load does not do what it is told.
+    /// A load does not answer as expected.
     #[error("a load: {what}")]
     Load {
         /// What is wrong.

@@ -2,8 +2,8 @@
 //!
 //! One run of an allocator takes the largest size page by page; a smaller size is the beginning of that run, because equal calls
 //! give equal frames. Average times come from runs in which the clock is read at the ends of sizes only. Single pages are timed
-//! in runs of their own, and of each page the least of all repeats counts: its work is the same each time, and what comes on
-//! top is the machine's. Steps are counted in the same runs and are exact.
+//! in separate runs, and for each page the minimum of all repeats counts: its work is the same each time, and what exceeds it is
+//! the machine's. Steps are counted in the same runs and are exact.
 
 mod report;
 

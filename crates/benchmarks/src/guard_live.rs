@@ -215,7 +215,7 @@ pub struct TargetReport {
 ///
 /// # Errors
 ///
-/// When the regulator cannot be started, or a load does not do what it is told.
+/// When the regulator cannot be started, or a load does not answer as expected.
 pub fn measure(asked: &Asked, tell: fn(&str)) -> Result<GuardLiveReport, BenchmarkError> {
     let (machine, beside, began) = (Host::read(), Beside::since_now(), cpu_seconds());
     let seconds = asked.seconds;

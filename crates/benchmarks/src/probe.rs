@@ -199,7 +199,7 @@ enum Baseline {
 }
 
 impl Baseline {
-    /// What its program is told of a machine: the number of banks, and of the address bits.
+    /// Runs it. Its input besides the oracle is the number of banks, and of the address bits.
     fn run(self, machine: &mut dyn Oracle, platform: &Platform, reads: Option<u32>, seed: u64) -> Answered {
         let dram = platform.dram();
         match self {

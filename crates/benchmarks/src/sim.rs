@@ -23,7 +23,7 @@ const SCHEMA: u32 = 1;
 /// Devices and traces of the six runs that are compared with other simulators.
 const DEVICES: [&str; 2] = ["ddr3-1600", "ddr4-2400"];
 const WRITE_PERCENT: u64 = 33;
-/// The reference replays one request of so many: it is that much slower.
+/// The reference replays one in this many requests: it is slower by about this factor.
 const REFERENCE_SHARE: u64 = 20;
 /// What the six runs are to reach.
 const TARGET_REQUESTS_PER_CPU_SECOND: f64 = 2e6;

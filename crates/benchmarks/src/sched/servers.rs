@@ -170,7 +170,7 @@ fn us(value: u64) -> Picoseconds {
     Picoseconds::from_ns(value * 1000)
 }
 
-/// Two colors of four ranks each, as 5.3.4 has them; periods and budgets are so many units.
+/// Two colors of four ranks each, as 5.3.4 has them; periods and budgets are multiples of a unit.
 fn space(density: Density, unit_us: u64, steps: u64) -> Space {
     let length = burst(density, 4, 8, RankOrder::Parallel, Form::Corrected);
     let refresh = Refresh::two_colors(8, us(64_000), length);
