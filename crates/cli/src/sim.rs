@@ -82,7 +82,7 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     }
     let ignored = arguments.ignore.contains(&SimulatedField::Bandwidth);
     if ignored {
-        if scenario.file().groups.is_empty() {
+        if scenario.spec().groups.is_empty() {
             return Err(Failure::Sentence(format!(
                 "{:?}: --ignore bandwidth is given, and no task or group has a bandwidth budget",
                 scenario.origin()
@@ -248,7 +248,7 @@ impl Commands {
 fn watches(arguments: &SimArguments, scenario: &Scenario) -> Result<Vec<CommandWatch>, Failure> {
     let channels = scenario.channels()?;
     let device = Device { geometry: channels.geometry, timing: channels.timing, ..scenario.device().clone() };
-    let rules = || Rules::new(&device, channels.duty, scenario.file().controller.refresh.as_deref());
+    let rules = || Rules::new(&device, channels.duty, scenario.spec().controller.refresh.as_deref());
     let file = |channel| arguments.commands.as_ref().map(|folder| folder.join(format!("channel-{channel}.commands")));
     let watch = |channel| CommandWatch::new(file(channel).as_deref(), arguments.check.then(rules));
     (0..channels.count).map(watch).collect()

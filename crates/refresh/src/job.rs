@@ -269,7 +269,7 @@ fn measure(
     let Placed { workload, references } = placed.clone();
     let scenario = alone(machine, file, index, placed, jobs, seed)?;
     let mut simulated: Simulated = scenario.machine()?;
-    simulated.run_until(scenario.file().duration.0);
+    simulated.run_until(scenario.spec().duration.0);
     let outcome = simulated.outcome();
     let slots = &outcome.tasks[0].execution_slots;
     // A job that does not end in time takes too long, whatever it takes.

@@ -9,8 +9,8 @@ use memtint_analysis::{Inside, MemorySpec, TaskSystem};
 use memtint_hiding::crs::Kind;
 use memtint_sched::{Priorities, TaskSet};
 use memtint_sim::scenario::{
-    CoreSection, JobSection, Late, NumaSection, ScenarioFile, SchedulingName, ServerSection, SystemSection,
-    TaskSection, Time, TimetableSection, WindowSection, Workload,
+    CoreSection, JobSpec, Late, NumaSection, ScenarioSpec, SchedulingName, ServerSpec, SystemSection, TaskSpec, Time,
+    TimetableSection, WindowSection, Workload,
 };
 use memtint_sim::{Scenario, ServerKind, ServerScheduling};
 use memtint_units::{ByteSize, IndexSet, Picoseconds};
@@ -72,7 +72,7 @@ pub(crate) fn alone(
     seed: u64,
 ) -> Result<Scenario, RefreshError> {
     let (task, ranks) = (&file.set.tasks()[index], file.tasks[index].ranks);
-    let job = JobSection {
+    let job = JobSpec {
         period: Time(task.period()),
         deadline: None,
         phase: None,
@@ -81,7 +81,7 @@ pub(crate) fn alone(
         uncounted: 0,
         late: Late::Finish,
     };
-    let section = TaskSection {
+    let section = TaskSpec {
         ranks: Some(list(&(0..ranks).collect::<Vec<_>>(), machine)?),
         core: Some(0),
         job: Some(job),
@@ -94,7 +94,7 @@ pub(crate) fn alone(
     Ok(on(machine, scenario, &file.name)?)
 }
 
-pub(crate) fn on(machine: &Hardware, file: ScenarioFile, origin: &str) -> Result<Scenario, memtint_sim::SimError> {
+pub(crate) fn on(machine: &Hardware, file: ScenarioSpec, origin: &str) -> Result<Scenario, memtint_sim::SimError> {
     Scenario::on(file, machine.platform.clone(), &machine.standard, origin, Path::new(""))
 }
 
@@ -104,10 +104,9 @@ pub(crate) fn empty(
     cores: u32,
     duration: Picoseconds,
     seed: u64,
-    tasks: Vec<TaskSection>,
-) -> ScenarioFile {
-    ScenarioFile {
-        schema: memtint_sim::scenario::SCHEMA,
+    tasks: Vec<TaskSpec>,
+) -> ScenarioSpec {
+    ScenarioSpec {
         description: String::new(),
         platform: machine.platform.id().to_owned(),
         granule: None,
@@ -136,8 +135,8 @@ pub(crate) fn empty(
     }
 }
 
-pub(crate) fn section(name: String, workload: Workload) -> TaskSection {
-    TaskSection {
+pub(crate) fn section(name: String, workload: Workload) -> TaskSpec {
+    TaskSpec {
         name,
         core: None,
         cores: None,
@@ -194,7 +193,7 @@ impl Plan<'_> {
             // Originals come first.
             let copy = place >= self.jobs.len();
             let copied = server.is_some() && self.file.tasks[task].copy_server.is_some();
-            tasks.push(TaskSection {
+            tasks.push(TaskSpec {
                 core: Some(self.core(task)),
                 server: server.map(|server| self.file.servers[server].name.clone()),
                 ranks: Some(list(&ranks, self.machine)?),
@@ -216,9 +215,9 @@ impl Plan<'_> {
         Ok(on(self.machine, file, &self.file.name)?)
     }
 
-    pub(crate) fn job(&self, index: usize) -> JobSection {
+    pub(crate) fn job(&self, index: usize) -> JobSpec {
         let task = &self.file.set.tasks()[index];
-        JobSection {
+        JobSpec {
             period: Time(task.period()),
             deadline: Some(Time(task.deadline())),
             phase: Some(Time(task.phase())),
@@ -309,9 +308,9 @@ impl Plan<'_> {
         Ok(Priorities::given(set, order)?)
     }
 
-    fn servers(&self) -> Result<Vec<ServerSection>, RefreshError> {
+    fn servers(&self) -> Result<Vec<ServerSpec>, RefreshError> {
         let section = |server: &memtint_analysis::ServerSpec| {
-            Ok(ServerSection {
+            Ok(ServerSpec {
                 name: server.name.clone(),
                 core: server.core,
                 period: Time(server.period),

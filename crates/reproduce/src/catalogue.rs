@@ -320,18 +320,18 @@ pub fn machine(name: &str) -> Result<MachineFile, ReproduceError> {
     if file.schema != SCHEMA {
         return Err(refuse(name, "schema", file.schema, SCHEMA));
     }
-    let fields = leaves(&file.scenario);
+    let fields = leaves(&file.system);
     for (field, _) in &fields {
         let known = file.parameter.iter().filter(|parameter| parameter.field == *field);
         let sourced = known.filter(|parameter| parameter.source.is_some() != parameter.fitted.is_some()).count();
         if sourced != 1 {
             let accepted = "one parameter with a source, or with what it was fitted to";
-            return Err(refuse(name, format!("scenario.{field}"), "without origin", accepted));
+            return Err(refuse(name, format!("system.{field}"), "without origin", accepted));
         }
     }
     for parameter in &file.parameter {
         if !fields.iter().any(|(field, _)| *field == parameter.field) {
-            return Err(refuse(name, "parameter", &parameter.field, "a field of its scenario"));
+            return Err(refuse(name, "parameter", &parameter.field, "a field of its system"));
         }
     }
     Ok(file)
@@ -351,7 +351,7 @@ pub fn fitted(figure: &Figure) -> Result<Vec<Fitted>, ReproduceError> {
     let mut all = Vec::new();
     if let Some(name) = &figure.machine {
         let file = machine(name)?;
-        let values = leaves(&file.scenario);
+        let values = leaves(&file.system);
         for parameter in &file.parameter {
             if let Some(how) = &parameter.fitted {
                 let value = values.iter().find(|(field, _)| *field == parameter.field);

@@ -4,9 +4,8 @@ use crate::catalogue;
 use crate::error::{ReproduceError, refuse};
 use crate::figure::{Figure, lay};
 use memtint_sim::Scenario;
-use memtint_sim::scenario::{ScenarioFile, Time};
+use memtint_system::{Count, SystemFile, Time};
 use memtint_units::Picoseconds;
-use serde::Deserialize as _;
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -46,9 +45,9 @@ pub(crate) fn named(name: &str, item: &str) -> String {
 pub fn prepare(figure: &Figure, short: bool, seed: Option<u64>) -> Result<Vec<Prepared>, ReproduceError> {
     let mut shared = Table::new();
     if let Some(machine) = &figure.machine {
-        shared = catalogue::machine(machine)?.scenario;
+        shared = catalogue::machine(machine)?.system;
     }
-    lay(&figure.scenario, &mut shared);
+    lay(&figure.system, &mut shared);
     let mut all: Vec<Prepared> = Vec::new();
     for run in &figure.run {
         for item in items(figure, run.each.as_ref(), short) {
@@ -57,7 +56,7 @@ pub fn prepare(figure: &Figure, short: bool, seed: Option<u64>) -> Result<Vec<Pr
                 return Err(refuse(&figure.id, "run.name", name, "a name of its own"));
             }
             let mut table = shared.clone();
-            lay(&run.scenario, &mut table);
+            lay(&run.system, &mut table);
             let mut tasks = Vec::new();
             for task in &run.tasks {
                 tasks.push(Value::Table(expand_task(figure, &name, task)?));
@@ -67,7 +66,7 @@ pub fn prepare(figure: &Figure, short: bool, seed: Option<u64>) -> Result<Vec<Pr
             fill(&mut value, item);
             number(&mut value);
             let origin = format!("{}/{name}", figure.id);
-            all.push(scenario(value, &origin, short, seed).map(|(scenario, text)| Prepared {
+            all.push(scenario(&value, &origin, short, seed).map(|(scenario, text)| Prepared {
                 name,
                 scenario,
                 text,
@@ -101,9 +100,10 @@ pub(crate) fn fill(value: &mut Value, item: &str) {
 }
 
 /// Seed and density out of a list are texts until here.
-fn number(scenario: &mut Value) {
+fn number(system: &mut Value) {
+    let Some(simulation) = system.get_mut("simulation") else { return };
     for field in ["seed", "density_gbit"] {
-        if let Some(value) = scenario.get_mut(field)
+        if let Some(value) = simulation.get_mut(field)
             && let Some(number) = value.as_str().and_then(|text| text.parse().ok())
         {
             *value = Value::Integer(number);
@@ -111,30 +111,38 @@ fn number(scenario: &mut Value) {
     }
 }
 
-fn scenario(value: Value, origin: &str, short: bool, seed: Option<u64>) -> Result<(Scenario, String), ReproduceError> {
-    let syntax = |reason: String| ReproduceError::Syntax { id: origin.to_owned(), reason };
-    let mut file = ScenarioFile::deserialize(value).map_err(|error| syntax(error.to_string()))?;
+fn scenario(
+    system: &Value,
+    origin: &str,
+    short: bool,
+    seed: Option<u64>,
+) -> Result<(Scenario, String), ReproduceError> {
+    let text = toml::to_string(system)
+        .map_err(|error| ReproduceError::Syntax { id: origin.to_owned(), reason: error.to_string() })?;
+    let mut file = SystemFile::parse(&text, origin)?;
     if short {
         shorten(&mut file);
     }
-    if let Some(seed) = seed {
-        file.seed = seed;
+    if let (Some(simulation), Some(_)) = (&mut file.simulation, seed) {
+        simulation.seed = seed;
     }
-    let scenario = Scenario::from_file(file, origin, Path::new(""))?;
+    let scenario = Scenario::of_system(&file, Path::new(origin))?;
     let text = scenario.to_system()?.to_text();
     Ok((scenario, text))
 }
 
 /// A tenth of the time and of the references, but jobs stay whole, and two of those that count are left.
-fn shorten(file: &mut ScenarioFile) {
-    let jobs = file.tasks.iter().filter_map(|task| task.job.as_ref());
-    let least = jobs
-        .map(|job| {
-            (job.period.0.0.saturating_mul(job.uncounted + 2)).saturating_add(job.phase.map_or(0, |phase| phase.0.0))
-        })
-        .max();
-    file.duration = Time(Picoseconds((file.duration.0.0 / SHORTER).max(least.unwrap_or(1))));
-    for task in &mut file.tasks {
-        task.references = task.references.map(|references| (references / SHORTER).max(1));
+fn shorten(file: &mut SystemFile) {
+    let least = file.tasks.iter().filter_map(|task| {
+        let jobs = task.uncounted.map_or(0, Count::get) + 2;
+        let phase = task.phase.map_or(0, |phase| phase.0.0);
+        Some(task.period?.0.0.saturating_mul(jobs).saturating_add(phase))
+    });
+    let least = least.max().unwrap_or(1);
+    if let Some(simulation) = &mut file.simulation {
+        simulation.duration = Time(Picoseconds((simulation.duration.0.0 / SHORTER).max(least)));
+    }
+    for task in file.tasks.iter_mut().filter(|task| task.period.is_none()) {
+        task.references = task.references.map(|references| Count::new((references.get() / SHORTER).max(1)));
     }
 }

@@ -55,10 +55,10 @@ pub struct Figure {
     /// Of these lists, the items of the short form; default: all.
     #[serde(default)]
     pub short: BTreeMap<String, Vec<String>>,
-    /// What all scenarios share, laid over the machine's.
+    /// What the system files (`memtint-system`) of all runs share, laid over the machine's.
     #[serde(default)]
-    pub scenario: Table,
-    /// Tasks by name, for runs to use.
+    pub system: Table,
+    /// Tasks of system files by name, for runs to use.
     #[serde(default)]
     pub task: BTreeMap<String, Table>,
     /// Simulations.
@@ -131,9 +131,9 @@ pub struct Run {
     /// `density_gbit = "{each}"` take numbers.
     #[serde(default)]
     pub each: Option<String>,
-    /// Laid over the figure's scenario.
+    /// Laid over the figure's system file.
     #[serde(default)]
-    pub scenario: Table,
+    pub system: Table,
     /// Tasks: each a table laid over the task that its `use` names.
     pub tasks: Vec<Table>,
 }
@@ -587,14 +587,14 @@ impl Figure {
     }
 }
 
-/// A machine of a paper: the part of a scenario that belongs to it, and where each parameter is from.
+/// A machine of a paper: the part of a system file that belongs to it, and where each parameter is from.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineFile {
     /// Version of the format; 1.
     pub schema: u32,
-    /// Part of a scenario.
-    pub scenario: Table,
+    /// Part of a system file.
+    pub system: Table,
     /// Where each of its fields is from.
     pub parameter: Vec<Parameter>,
 }

@@ -226,26 +226,26 @@ mod tests {
     }
 
     const TWO: &str = r#"
-        schema = 1
         platform = "xeon-w3530-palloc"
+        [simulation]
         device = "ddr3-1333"
         duration = "200 us"
         alone = ALONE
         cores = { count = 2, mhz = 2800 }
         [[task]]
         name = "chase"
-        core = 0
+        cores = "0"
         BANKS
         workload = { kind = "latency", size = "16 MiB" }
         [[task]]
         name = "walk"
-        core = 1
+        cores = "1"
         workload = { kind = "bandwidth", size = "16 MiB" }
     "#;
 
     fn run(alone: &str, banks: &str) -> Report {
         let text = TWO.replace("ALONE", alone).replace("BANKS", banks);
-        let scenario = Scenario::parse(&text, "two", std::path::Path::new("")).unwrap();
+        let scenario = Scenario::parse(&text, std::path::Path::new("two.toml")).unwrap();
         simulate(&scenario, 1, &|_: f64| true).unwrap()
     }
 

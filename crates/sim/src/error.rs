@@ -11,22 +11,6 @@ use memtint_workload::WorkloadError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
-    /// The file cannot be read.
-    #[error("{origin:?}: {reason}")]
-    Unreadable {
-        /// Name of the file.
-        origin: String,
-        /// The system's words.
-        reason: std::io::Error,
-    },
-    /// The file is no TOML, or has a field that nobody knows.
-    #[error("{origin:?}: {reason}")]
-    Syntax {
-        /// Name of the file.
-        origin: String,
-        /// Where and what.
-        reason: String,
-    },
     /// A field says something that cannot be.
     #[error("{origin:?}: {field} is {found}; accepted is {accepted}")]
     Field {

@@ -6,7 +6,7 @@ use crate::machine::{
     CounterConfig, Machine, Outcome, PeriodUse, RegulationCounts, ServerCounts, Subject, Table, TableCounts,
 };
 use crate::refresh::LockCounts;
-use crate::scenario::{Regulators, Scenario, ServerSection};
+use crate::scenario::{Regulators, Scenario, ServerSpec};
 use crate::task::{Ending, TaskCounts};
 use memtint_dram::{CommandSink, Device, Energy, EnergyCounts, EnergyMeter, RefreshMet};
 use memtint_units::Picoseconds;
@@ -597,7 +597,7 @@ pub fn simulate_watched<S: CommandSink + Send>(
     watch: &dyn Watch,
     sinks: Vec<S>,
 ) -> Result<(Report, Vec<S>), SimError> {
-    let alone = if scenario.file().alone { scenario.file().tasks.len() } else { 0 };
+    let alone = if scenario.spec().alone { scenario.spec().tasks.len() } else { 0 };
     let jobs = 1 + alone;
     let shares: Mutex<Vec<f64>> = Mutex::new(vec![0.0; jobs]);
     let runs: Vec<Mutex<Option<Result<Run, SimError>>>> = (0..jobs).map(|_| Mutex::new(None)).collect();
@@ -643,8 +643,8 @@ pub fn simulate_watched<S: CommandSink + Send>(
 }
 
 fn run<S: CommandSink>(scenario: &Scenario, mut machine: Machine<S>, go_on: &dyn Fn(f64) -> bool) -> (Run, Vec<S>) {
-    let duration = scenario.file().duration.0.0;
-    let references: u64 = scenario.file().tasks.iter().filter_map(|task| task.references).sum();
+    let duration = scenario.spec().duration.0.0;
+    let references: u64 = scenario.spec().tasks.iter().filter_map(|task| task.references).sum();
     let mut complete = true;
     let step = duration.div_ceil(STEPS).min(STEP_MAX);
     let mut end = 0;
@@ -689,8 +689,8 @@ fn report(scenario: &Scenario, together: &Run, alone: &[Run]) -> Report {
     });
     let known = !alone.is_empty() && slowdowns.iter().all(Option::is_some);
     let all = || slowdowns.iter().flatten().copied();
-    let width = f64::from(scenario.file().cores.width);
-    let slots = duration.0 as f64 / 1e6 * f64::from(scenario.file().cores.mhz) * width;
+    let width = f64::from(scenario.spec().cores.width);
+    let slots = duration.0 as f64 / 1e6 * f64::from(scenario.spec().cores.mhz) * width;
     Report {
         schema: SCHEMA,
         scenario: scenario.origin().to_owned(),
@@ -709,7 +709,7 @@ fn report(scenario: &Scenario, together: &Run, alone: &[Run]) -> Report {
         ranks: ranks(scenario, outcome),
         requests_that_met_a_refresh: outcome.refresh_met.iter().flatten().map(all_met).sum(),
         locks: outcome.locks.as_ref().map(lock_report),
-        servers: scenario.file().servers.iter().zip(&outcome.servers).map(server_report).collect(),
+        servers: scenario.spec().servers.iter().zip(&outcome.servers).map(server_report).collect(),
         table: scenario
             .table()
             .zip(outcome.table.as_ref())
@@ -784,7 +784,7 @@ fn bandwidth_report(
     });
     let history = history.collect();
     let is_regulated = |task: usize| {
-        let cores = scenario.cores_of(&scenario.file().tasks[task]).ok();
+        let cores = scenario.cores_of(&scenario.spec().tasks[task]).ok();
         let has = |core: u32| config.subjects.contains(&Subject::Core(core as usize));
         config.subjects.contains(&Subject::Task(task)) || cores.is_some_and(|cores| cores.iter().all(has))
     };
@@ -793,7 +793,7 @@ fn bandwidth_report(
     let counted = |events: fn(&CounterConfig) -> u32| config.counters.iter().any(|counter| events(counter) > 0);
     let (reads, writes) = (counted(|counter| counter.read_events), counted(|counter| counter.write_events));
     BandwidthReport {
-        unregulated: unregulated.map(|task| scenario.file().tasks[task].name.clone()).collect(),
+        unregulated: unregulated.map(|task| scenario.spec().tasks[task].name.clone()).collect(),
         uncounted: match (reads, writes) {
             (true, false) => Some("lines written"),
             (false, true) => Some("lines read"),
@@ -813,7 +813,7 @@ fn bandwidth_report(
 fn subject_name(scenario: &Scenario, place: Subject) -> String {
     match place {
         Subject::Core(core) => format!("core {core}"),
-        Subject::Task(task) => format!("task {}", scenario.file().tasks[task].name),
+        Subject::Task(task) => format!("task {}", scenario.spec().tasks[task].name),
     }
 }
 
@@ -839,7 +839,7 @@ fn table_report(scenario: &Scenario, outcome: &Outcome, table: &Table, counts: &
     let ns = |ps: u64| ps as f64 / 1000.0;
     let slots = table.slots.iter().zip(&counts.longest_use_ps);
     let slot = slots.map(|(slot, &used)| SlotReport {
-        task: scenario.file().tasks[slot.task].name.clone(),
+        task: scenario.spec().tasks[slot.task].name.clone(),
         core: slot.core,
         start_ns: ns(slot.start.0),
         length_ns: ns((slot.end - slot.start).0),
@@ -859,7 +859,7 @@ fn table_report(scenario: &Scenario, outcome: &Outcome, table: &Table, counts: &
     }
 }
 
-fn server_report((section, counts): (&ServerSection, &ServerCounts)) -> ServerReport {
+fn server_report((section, counts): (&ServerSpec, &ServerCounts)) -> ServerReport {
     let ns = |ps: u64| ps as f64 / 1000.0;
     ServerReport {
         name: section.name.clone(),
@@ -915,13 +915,13 @@ fn alone_report(outcome: &Outcome) -> AloneReport {
 }
 
 fn task_report(scenario: &Scenario, outcome: &Outcome, index: usize) -> TaskReport {
-    let section = &scenario.file().tasks[index];
+    let section = &scenario.spec().tasks[index];
     let has_jobs = scenario.job_of(section).is_some();
     let counts = &outcome.tasks[index];
     let rate = |lines: u64| rate(outcome, counts, lines);
     let per = |count: u64, of: f64| if of > 0.0 { count as f64 / of } else { 0.0 };
-    let cycles = counts.slots as f64 / f64::from(scenario.file().cores.width);
-    let slot_ns = 1000.0 / f64::from(scenario.file().cores.mhz * scenario.file().cores.width);
+    let cycles = counts.slots as f64 / f64::from(scenario.spec().cores.width);
+    let slot_ns = 1000.0 / f64::from(scenario.spec().cores.mhz * scenario.spec().cores.width);
     let end = match &outcome.endings[index] {
         Ending::Running => End::Running,
         Ending::Completed => End::Completed,

@@ -1,9 +1,9 @@
-//! Scenario files: a machine, its tasks, and what is to be found out.
+//! Scenarios: a machine, its tasks, and what is to be found out, as a system file says it.
 
 mod bandwidth;
 mod build;
-mod file;
 mod server;
+mod spec;
 mod system;
 mod table;
 mod timetable;
@@ -11,8 +11,8 @@ mod written;
 
 pub(crate) use self::bandwidth::Regulators;
 use self::build::is_path;
-pub use self::file::{BarrierSection, JobSection, Late, ScenarioFile, TaskSection, Workload};
-pub use self::server::ServerSection;
+pub use self::server::ServerSpec;
+pub use self::spec::{BarrierSpec, JobSpec, Late, ScenarioSpec, TaskSpec, Workload};
 pub use memtint_system::{
     AllocatorName, BandwidthSection, BudgetKind, CacheSection, CacheSize, ControllerSection, CoreSection, Counted,
     GroupEntry, Inclusion, LastLevelSize, NumaSection, PageName, PredictorName, Replacement, SchedulerName,
@@ -23,11 +23,10 @@ use crate::error::SimError;
 use memtint_dram::{Decoder, Device, DeviceChoice, Geometry, RefreshCheck, Standard, Timing};
 use memtint_frames::FrameMemory;
 use memtint_map::Platform;
+use memtint_system::SystemFile;
 use memtint_units::{ByteSize, IndexSet, Picoseconds};
 use std::path::{Path, PathBuf};
 
-/// Version of the scenario format.
-pub const SCHEMA: u32 = 1;
 /// At most this many cores.
 pub const CORES_MAX: u32 = 1024;
 const SECOND: Picoseconds = Picoseconds(1_000_000_000_000);
@@ -56,7 +55,7 @@ pub struct Channels {
 /// A verified scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    file: ScenarioFile,
+    spec: ScenarioSpec,
     origin: String,
     /// Directory that file names are relative to.
     base: PathBuf,
@@ -66,87 +65,72 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Reads a scenario from a file.
+    /// Reads the scenario of a system file.
     ///
     /// # Errors
     ///
     /// [`SimError`], with the file, the field, the value and what would be accepted.
     pub fn load(path: &Path) -> Result<Scenario, SimError> {
-        let origin = path.display().to_string();
-        let text = memtint_input::text(path, memtint_input::CONFIGURATION_BYTES_MAX)
-            .map_err(|reason| SimError::Unreadable { origin: origin.clone(), reason })?;
-        Scenario::parse(&text, &origin, path.parent().unwrap_or(Path::new("")))
+        Scenario::of_system(&SystemFile::load(path)?, path)
     }
 
-    /// Reads a scenario from text; names of files in it are relative to `base`.
+    /// Reads the scenario of a system file's text; names of files in it are relative to the folder of `path`.
     ///
     /// # Errors
     ///
     /// As [`Scenario::load`].
-    pub fn parse(text: &str, origin: &str, base: &Path) -> Result<Scenario, SimError> {
-        let syntax =
-            |reason: toml::de::Error| SimError::Syntax { origin: origin.to_owned(), reason: reason.to_string() };
-        let file: ScenarioFile = toml::from_str(text).map_err(syntax)?;
-        Scenario::from_file(file, origin, base)
+    pub fn parse(text: &str, path: &Path) -> Result<Scenario, SimError> {
+        Scenario::of_system(&SystemFile::parse(text, &path.display().to_string())?, path)
     }
 
-    /// Verifies a scenario.
+    /// Verifies a scenario; names of files in it are relative to `base`.
     ///
     /// # Errors
     ///
     /// As [`Scenario::load`].
-    pub fn from_file(file: ScenarioFile, origin: &str, base: &Path) -> Result<Scenario, SimError> {
-        let platform = if is_path(&file.platform) {
-            Platform::load(&base.join(&file.platform).display().to_string())?
-        } else {
-            Platform::load(&file.platform)?
-        };
-        let standard = if is_path(&file.device) {
-            Standard::load(&base.join(&file.device).display().to_string())?
-        } else {
-            Standard::load(&file.device)?
-        };
-        Scenario::on(file, platform, &standard, origin, base)
+    pub fn of_spec(spec: ScenarioSpec, origin: &str, base: &Path) -> Result<Scenario, SimError> {
+        let named = |name: &str| if is_path(name) { base.join(name).display().to_string() } else { name.to_owned() };
+        let platform = Platform::load(&named(&spec.platform))?;
+        let standard = Standard::load(&named(&spec.device))?;
+        Scenario::on(spec, platform, &standard, origin, base)
     }
 
-    /// Verifies a scenario on a platform and with a standard that are at hand already; what the file calls them is not looked at.
+    /// Verifies a scenario on a platform and with a standard that are at hand already; their names in it are not looked at.
     ///
     /// # Errors
     ///
     /// As [`Scenario::load`].
     pub fn on(
-        file: ScenarioFile,
+        spec: ScenarioSpec,
         platform: Platform,
         standard: &Standard,
         origin: &str,
         base: &Path,
     ) -> Result<Scenario, SimError> {
-        Check { origin }.that("schema", file.schema == SCHEMA, file.schema, "1")?;
-        let choice = DeviceChoice { density_gbit: file.density_gbit, device_bits: file.device_bits, ranks: 1 };
+        let choice = DeviceChoice { density_gbit: spec.density_gbit, device_bits: spec.device_bits, ranks: 1 };
         let device = standard.device(choice)?;
-        let seed = file.seed;
-        let scenario = Scenario { file, origin: origin.to_owned(), base: base.to_owned(), platform, device, seed };
+        let seed = spec.seed;
+        let scenario = Scenario { spec, origin: origin.to_owned(), base: base.to_owned(), platform, device, seed };
         scenario.verify()?;
         Ok(scenario)
     }
 
-    /// The same with changes to its file, verified again. Platform and device are read again only where the file then names
-    /// others: for those who run many small scenarios that differ in their tasks.
+    /// The same with changes, verified again. Platform and device are read again only where they have other names then: for
+    /// many small scenarios that differ in their tasks.
     ///
     /// # Errors
     ///
     /// As [`Scenario::load`].
-    pub fn changed(&self, change: impl FnOnce(&mut ScenarioFile)) -> Result<Scenario, SimError> {
-        let mut file = self.file.clone();
-        change(&mut file);
-        let read = |file: &ScenarioFile| {
-            (file.schema, file.platform.clone(), file.device.clone(), file.density_gbit, file.device_bits)
-        };
-        if read(&file) != read(&self.file) {
-            return Scenario::from_file(file, &self.origin, &self.base);
+    pub fn changed(&self, change: impl FnOnce(&mut ScenarioSpec)) -> Result<Scenario, SimError> {
+        let mut spec = self.spec.clone();
+        change(&mut spec);
+        let read =
+            |spec: &ScenarioSpec| (spec.platform.clone(), spec.device.clone(), spec.density_gbit, spec.device_bits);
+        if read(&spec) != read(&self.spec) {
+            return Scenario::of_spec(spec, &self.origin, &self.base);
         }
-        let seed = if file.seed == self.file.seed { self.seed } else { file.seed };
-        let scenario = Scenario { file, seed, ..self.clone() };
+        let seed = if spec.seed == self.spec.seed { self.seed } else { spec.seed };
+        let scenario = Scenario { spec, seed, ..self.clone() };
         scenario.verify()?;
         Ok(scenario)
     }
@@ -157,16 +141,16 @@ impl Scenario {
     ///
     /// As [`Scenario::load`].
     pub fn unregulated(&self) -> Result<Scenario, SimError> {
-        self.changed(|file| {
-            file.bandwidth = None;
-            file.groups.clear();
+        self.changed(|spec| {
+            spec.bandwidth = None;
+            spec.groups.clear();
         })
     }
 
-    /// The file it came from.
+    /// What was verified.
     #[must_use]
-    pub fn file(&self) -> &ScenarioFile {
-        &self.file
+    pub fn spec(&self) -> &ScenarioSpec {
+        &self.spec
     }
 
     /// Name of its file.
@@ -205,38 +189,38 @@ impl Scenario {
     #[must_use]
     pub fn alone(&self, task: usize) -> Scenario {
         let mut alone = self.clone();
-        (alone.file.bandwidth, alone.file.groups) = self.bandwidth_alone(task);
-        let section = &self.file.tasks[task];
+        (alone.spec.bandwidth, alone.spec.groups) = self.bandwidth_alone(task);
+        let section = &self.spec.tasks[task];
         let job = self.job_of(section).cloned();
-        alone.file.tasks = vec![TaskSection { barrier: None, copy_of: None, server: None, job, ..section.clone() }];
-        alone.file.servers = Vec::new();
-        if alone.file.table.take().is_some() {
-            alone.file.system.scheduling = SchedulingName::default();
+        alone.spec.tasks = vec![TaskSpec { barrier: None, copy_of: None, server: None, job, ..section.clone() }];
+        alone.spec.servers = Vec::new();
+        if alone.spec.table.take().is_some() {
+            alone.spec.system.scheduling = SchedulingName::default();
         }
         alone
     }
 
     /// The task that another is an instance of.
-    fn original(&self, task: &TaskSection) -> Option<(usize, &TaskSection)> {
+    fn original(&self, task: &TaskSpec) -> Option<(usize, &TaskSpec)> {
         let name = task.copy_of.as_ref()?;
-        self.file.tasks.iter().enumerate().find(|(_, other)| other.name == *name)
+        self.spec.tasks.iter().enumerate().find(|(_, other)| other.name == *name)
     }
 
     /// The jobs of a task, which for another instance are those of the first.
-    pub(crate) fn job_of<'a>(&'a self, task: &'a TaskSection) -> Option<&'a JobSection> {
+    pub(crate) fn job_of<'a>(&'a self, task: &'a TaskSpec) -> Option<&'a JobSpec> {
         self.original(task).map_or(task, |(_, original)| original).job.as_ref()
     }
 
     fn cores(&self) -> u32 {
         let of_platform = self.platform.cores().map(|cores| cores.count);
-        let of_servers = self.file.servers.iter().map(|server| server.core);
-        let of_slots = self.file.table.iter().flat_map(TableSection::cores);
-        let named = self.file.tasks.iter().filter_map(|task| task.core).chain(of_servers).chain(of_slots);
-        self.file.cores.count.or(of_platform).unwrap_or(named.max().map_or(1, |last| last.saturating_add(1)))
+        let of_servers = self.spec.servers.iter().map(|server| server.core);
+        let of_slots = self.spec.table.iter().flat_map(TableSection::cores);
+        let named = self.spec.tasks.iter().filter_map(|task| task.core).chain(of_servers).chain(of_slots);
+        self.spec.cores.count.or(of_platform).unwrap_or(named.max().map_or(1, |last| last.saturating_add(1)))
     }
 
     /// The cores a task may run on.
-    pub(crate) fn cores_of(&self, task: &TaskSection) -> Result<IndexSet, SimError> {
+    pub(crate) fn cores_of(&self, task: &TaskSpec) -> Result<IndexSet, SimError> {
         let check = Check { origin: &self.origin };
         let refuse = |found: &str, error: &dyn std::fmt::Display| {
             check.refuse(&format!("task {:?}: cores", task.name), found, error.to_string())
@@ -255,66 +239,76 @@ impl Scenario {
 
     fn verify(&self) -> Result<(), SimError> {
         let check = Check { origin: &self.origin };
-        let file = &self.file;
-        check.that("duration", file.duration.0.0 > 0, file.duration.0, "more than 0 ns")?;
-        check.that("cores.mhz", (1..=20_000).contains(&file.cores.mhz), file.cores.mhz, "1 to 20000")?;
-        let counted = file.cores.count.unwrap_or(1);
-        check.that("cores.count", (1..=CORES_MAX).contains(&counted), counted, format!("1 to {CORES_MAX}"))?;
-        check.that("cores.width", (1..=16).contains(&file.cores.width), file.cores.width, "1 to 16")?;
-        check.that("cores.window", file.cores.window <= 4096, file.cores.window, "0 to 4096")?;
-        check.that("cores.mshrs", (1..=64).contains(&file.cores.mshrs), file.cores.mshrs, "1 to 64")?;
+        let spec = &self.spec;
+        check.that("simulation.duration", spec.duration.0.0 > 0, spec.duration.0, "more than 0 ns")?;
+        check.that("simulation.cores.mhz", (1..=20_000).contains(&spec.cores.mhz), spec.cores.mhz, "1 to 20000")?;
+        let counted = spec.cores.count.unwrap_or(1);
         check.that(
-            "system.taken_per_1024",
-            file.system.taken_per_1024 < 1024,
-            file.system.taken_per_1024,
+            "simulation.cores.count",
+            (1..=CORES_MAX).contains(&counted),
+            counted,
+            format!("1 to {CORES_MAX}"),
+        )?;
+        check.that("simulation.cores.width", (1..=16).contains(&spec.cores.width), spec.cores.width, "1 to 16")?;
+        check.that("simulation.cores.window", spec.cores.window <= 4096, spec.cores.window, "0 to 4096")?;
+        check.that("simulation.cores.mshrs", (1..=64).contains(&spec.cores.mshrs), spec.cores.mshrs, "1 to 64")?;
+        check.that(
+            "simulation.system.taken_per_1024",
+            spec.system.taken_per_1024 < 1024,
+            spec.system.taken_per_1024,
             "0 to 1023",
         )?;
-        let gives_way = file.system.preemption
-            || matches!(file.system.scheduling, SchedulingName::FixedPriority | SchedulingName::Edf)
-                && file.servers.is_empty();
+        let gives_way = spec.system.preemption
+            || matches!(spec.system.scheduling, SchedulingName::FixedPriority | SchedulingName::Edf)
+                && spec.servers.is_empty();
         let accepted = "true, unless system.scheduling is fixed-priority or edf and there is no server";
-        check.that("system.preemption", gives_way, false, accepted)?;
-        check.that("system.quantum", file.system.quantum.0.0 > 0, file.system.quantum.0, "more than 0 ns")?;
-        let hop = file.numa.hop.map_or(Picoseconds(0), |hop| hop.0);
-        check.that("numa.hop", hop <= SECOND, hop, "at most 1 s")?;
-        check.that("system.fault", file.system.fault.0 <= SECOND, file.system.fault.0, "at most 1 s")?;
-        check.that("numa.link_mb_per_s", file.numa.link_mb_per_s != Some(0), 0, "1 or more")?;
-        let count = file.tasks.len();
+        check.that("simulation.system.preemption", gives_way, false, accepted)?;
+        check.that(
+            "simulation.system.quantum",
+            spec.system.quantum.0.0 > 0,
+            spec.system.quantum.0,
+            "more than 0 ns",
+        )?;
+        let hop = spec.numa.hop.map_or(Picoseconds(0), |hop| hop.0);
+        check.that("simulation.numa.hop", hop <= SECOND, hop, "at most 1 s")?;
+        check.that("simulation.system.fault", spec.system.fault.0 <= SECOND, spec.system.fault.0, "at most 1 s")?;
+        check.that("simulation.numa.link_mb_per_s", spec.numa.link_mb_per_s != Some(0), 0, "1 or more")?;
+        let count = spec.tasks.len();
         check.that("task", (1..=256).contains(&count), format!("a list of {count}"), "1 to 256 tasks")?;
-        check.that("system.switch", file.system.switch.0 <= SECOND, file.system.switch.0, "at most 1 s")?;
-        for task in &file.tasks {
-            let field = format!("task {:?}: core", task.name);
+        check.that("simulation.system.switch", spec.system.switch.0 <= SECOND, spec.system.switch.0, "at most 1 s")?;
+        for task in &spec.tasks {
+            let field = format!("task {:?}: cores", task.name);
             let core = task.core.unwrap_or(0);
             check.that(&field, core < CORES_MAX, core, format!("0 to {}", CORES_MAX - 1))?;
             check.that(&field, task.core.is_none() || task.cores.is_none(), "given beside cores", "one of the two")?;
         }
-        for server in &file.servers {
+        for server in &spec.servers {
             let accepted = format!("0 to {}", CORES_MAX - 1);
             check.that(&format!("server {:?}: core", server.name), server.core < CORES_MAX, server.core, accepted)?;
         }
         self.verify_table()?;
         let cores = self.cores();
-        for (index, task) in file.tasks.iter().enumerate() {
+        for (index, task) in spec.tasks.iter().enumerate() {
             let of = |field: &str| format!("task {:?}: {field}", task.name);
-            let first = file.tasks.iter().position(|other| other.name == task.name);
+            let first = spec.tasks.iter().position(|other| other.name == task.name);
             check.that(&of("name"), first == Some(index), "used twice", "a name of its own")?;
             let core = task.core.unwrap_or(0);
-            check.that(&of("core"), core < cores, core, format!("0 to {}", cores - 1))?;
+            check.that(&of("cores"), core < cores, core, format!("0 to {}", cores - 1))?;
             check.that(&of("references"), task.references != Some(0), 0, "1 or more")?;
             if let Some(barrier) = &task.barrier {
                 check.that(&of("barrier.every"), barrier.every > 0, 0, "1 or more")?;
                 check.that(&of("barrier"), task.job.is_none(), "given beside a job", "one of the two")?;
             }
             if let Some(job) = &task.job {
-                check.that(&of("job.references"), job.references > 0, 0, "1 or more")?;
-                check.that(&of("job.period"), job.period.0.0 > 0, job.period.0, "more than 0 ns")?;
-                check.that(&of("job.jitter"), job.jitter.0 <= job.period.0, job.jitter.0, "at most the period")?;
+                check.that(&of("references"), job.references > 0, 0, "1 or more")?;
+                check.that(&of("period"), job.period.0.0 > 0, job.period.0, "more than 0 ns")?;
+                check.that(&of("jitter"), job.jitter.0 <= job.period.0, job.jitter.0, "at most the period")?;
                 let deadline = job.deadline.unwrap_or(job.period).0;
-                check.that(&of("job.deadline"), deadline.0 > 0, deadline, "more than 0 ns")?;
+                check.that(&of("deadline"), deadline.0 > 0, deadline, "more than 0 ns")?;
             }
         }
         self.verify_servers(cores)?;
-        for (index, task) in file.tasks.iter().enumerate() {
+        for (index, task) in spec.tasks.iter().enumerate() {
             let Some(name) = &task.copy_of else { continue };
             let of = |field: &str| format!("task {:?}: {field}", task.name);
             let original = self.original(task).filter(|&(at, other)| at < index && other.copy_of.is_none());

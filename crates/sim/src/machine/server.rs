@@ -13,12 +13,9 @@ use crate::refresh::RankMask;
 use crate::task::State;
 use memtint_dram::CommandSink;
 use memtint_units::Picoseconds;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// What becomes of a budget while a server has nothing to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerKind {
     /// It stays until the end of the period.
     #[default]
@@ -28,8 +25,7 @@ pub enum ServerKind {
 }
 
 /// Which ready task of a server runs; preemptive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerScheduling {
     /// The one with the earliest deadline.
     #[default]

@@ -39,10 +39,10 @@ struct Tally {
 impl Scenario {
     /// The regulators, if there are any.
     pub(crate) fn regulators(&self, palette: &Palette, line_bytes: u64) -> Result<Option<Regulators>, SimError> {
-        if self.file.bandwidth.is_none() && self.file.groups.is_empty() {
+        if self.spec.bandwidth.is_none() && self.spec.groups.is_empty() {
             return Ok(None);
         }
-        let section = &self.file.bandwidth.clone().unwrap_or_default();
+        let section = &self.spec.bandwidth.clone().unwrap_or_default();
         let check = Check { origin: &self.origin };
         self.verify_bandwidth(section)?;
         let period = section.period();
@@ -113,7 +113,7 @@ impl Scenario {
             palette: palette.clone(),
             history: section.history,
         };
-        let groups = self.file.groups.iter().map(|group| group.name.as_str().to_owned()).collect();
+        let groups = self.spec.groups.iter().map(|group| group.name.as_str().to_owned()).collect();
         Ok(Some(Regulators { config, counters: names, groups, guaranteed_mb_per_s: guaranteed as f64 / 1e6 }))
     }
 
@@ -127,25 +127,40 @@ impl Scenario {
         let check = Check { origin: &self.origin };
         let second = Picoseconds(1_000_000_000_000);
         let period = section.period();
-        check.that("bandwidth.period", period.0 > 0 && period <= second, period, "more than 0 ns, at most 1 s")?;
+        check.that(
+            "simulation.bandwidth.period",
+            period.0 > 0 && period <= second,
+            period,
+            "more than 0 ns, at most 1 s",
+        )?;
         for (field, time) in [("skid", section.skid.0), ("overhead", section.overhead.0)] {
-            check.that(&format!("bandwidth.{field}"), time <= period, time, format!("at most the period, {period}"))?;
+            check.that(
+                &format!("simulation.bandwidth.{field}"),
+                time <= period,
+                time,
+                format!("at most the period, {period}"),
+            )?;
         }
         let step = section.reclaim_step.unwrap_or(section.quantum);
-        check.that("bandwidth.quantum", section.quantum > 0, 0, "1 or more")?;
+        check.that("simulation.bandwidth.quantum", section.quantum > 0, 0, "1 or more")?;
         let accepted = format!("1 to {}, the quantum", section.quantum);
-        check.that("bandwidth.reclaim_step", (1..=section.quantum).contains(&step), step, accepted)?;
-        check.that("bandwidth.guaranteed_mb_per_s", section.guaranteed_mb_per_s != Some(0), 0, "1 or more")?;
+        check.that("simulation.bandwidth.reclaim_step", (1..=section.quantum).contains(&step), step, accepted)?;
+        check.that(
+            "simulation.bandwidth.guaranteed_mb_per_s",
+            section.guaranteed_mb_per_s != Some(0),
+            0,
+            "1 or more",
+        )?;
         let cost = section.write_cost.unwrap_or(1);
-        check.that("bandwidth.write_cost", (1..=1000).contains(&cost), cost, "1 to 1000")?;
+        check.that("simulation.bandwidth.write_cost", (1..=1000).contains(&cost), cost, "1 to 1000")?;
         let has_cost = section.write_cost.is_none() || section.counts == Counted::Lines;
-        check.that("bandwidth.write_cost", has_cost, "given", "nothing, unless counts is lines")?;
-        check.that("group", !self.file.groups.is_empty(), "an empty list", "one group or more")?;
-        let weighted = self.file.groups.iter().filter(|group| group.weight.is_some()).count();
+        check.that("simulation.bandwidth.write_cost", has_cost, "given", "nothing, unless counts is lines")?;
+        check.that("group", !self.spec.groups.is_empty(), "an empty list", "one group or more")?;
+        let weighted = self.spec.groups.iter().filter(|group| group.weight.is_some()).count();
         let apart = section.counts == Counted::ReadsAndWrites;
-        for (index, group) in self.file.groups.iter().enumerate() {
+        for (index, group) in self.spec.groups.iter().enumerate() {
             let of = |field: &str| format!("group {:?}: {field}", group.name.as_str());
-            let first = self.file.groups.iter().position(|other| other.name == group.name);
+            let first = self.spec.groups.iter().position(|other| other.name == group.name);
             check.that(&of("name"), first == Some(index), "used twice", "a name of its own")?;
             let kinds = usize::from(group.cores.is_some()) + usize::from(!group.tasks.is_empty());
             check.that(
@@ -160,7 +175,7 @@ impl Scenario {
             let given = given.into_iter().filter(|given| *given).count();
             let found = if given > 1 { "given beside another budget" } else { "absent" };
             check.that(&of("mb_per_s"), given == 1, found, "one of mb_per_s, budget and weight")?;
-            let all = weighted == 0 || weighted == self.file.groups.len();
+            let all = weighted == 0 || weighted == self.spec.groups.len();
             check.that(&of("weight"), all, "not that of all groups", "a weight of each group, or of none")?;
             let accepted = "given with mb_per_s, as counts is reads-and-writes";
             let is_whole = !apart || (group.write_mb_per_s.is_some() && group.mb_per_s.is_some());
@@ -176,7 +191,7 @@ impl Scenario {
         let check = Check { origin: &self.origin };
         let mut owners: Vec<(Subject, &str)> = Vec::new();
         let mut all = Vec::new();
-        for group in &self.file.groups {
+        for group in &self.spec.groups {
             let of = |field: &str| format!("group {:?}: {field}", group.name.as_str());
             let mut subjects = Vec::new();
             if let Some(text) = &group.cores {
@@ -185,15 +200,15 @@ impl Scenario {
                 subjects.extend(cores.iter().map(|core| Subject::Core(core as usize)));
             }
             for name in &group.tasks {
-                let place = self.file.tasks.iter().position(|task| task.name == name.as_str());
-                let names = || self.file.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>().join(", ");
+                let place = self.spec.tasks.iter().position(|task| task.name == name.as_str());
+                let names = || self.spec.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>().join(", ");
                 let Some(place) = place else { return Err(check.refuse(&of("tasks"), name.as_str(), names())) };
                 subjects.push(Subject::Task(place));
             }
             for &subject in &subjects {
                 let called = match subject {
                     Subject::Core(core) => format!("core {core}"),
-                    Subject::Task(task) => format!("task {:?}", self.file.tasks[task].name),
+                    Subject::Task(task) => format!("task {:?}", self.spec.tasks[task].name),
                 };
                 if let Some((_, owner)) = owners.iter().find(|(other, _)| *other == subject) {
                     let field = of(if group.cores.is_some() { "cores" } else { "tasks" });
@@ -205,7 +220,7 @@ impl Scenario {
         }
         for &(subject, owner) in &owners {
             let Subject::Task(task) = subject else { continue };
-            let section = &self.file.tasks[task];
+            let section = &self.spec.tasks[task];
             let has_budget = |core: &u32| owners.iter().any(|(other, _)| *other == Subject::Core(*core as usize));
             if let Some(core) = self.cores_of(section)?.iter().find(has_budget) {
                 let field = format!("group {owner:?}: tasks");
@@ -229,17 +244,28 @@ impl Scenario {
         let mut class_of = vec![None; count as usize];
         let mut classes = Vec::new();
         for (index, text) in section.classes.iter().enumerate() {
-            let set = IndexSet::parse(text, count).map_err(|error| check.refuse("bandwidth.classes", text, error))?;
+            let set = IndexSet::parse(text, count)
+                .map_err(|error| check.refuse("simulation.bandwidth.classes", text, error))?;
             for bank in set.iter() {
                 let before = class_of[bank as usize].replace(index);
                 let accepted = "each bank class in one of the lists";
-                check.that("bandwidth.classes", before.is_none(), format!("{bank} in two of them"), accepted)?;
+                check.that(
+                    "simulation.bandwidth.classes",
+                    before.is_none(),
+                    format!("{bank} in two of them"),
+                    accepted,
+                )?;
             }
             classes.push(Some(set));
         }
         let missing = class_of.iter().position(Option::is_none);
         let accepted = format!("each of 0 to {} in one of the lists", count - 1);
-        check.that("bandwidth.classes", missing.is_none(), format!("without {}", missing.unwrap_or(0)), accepted)?;
+        check.that(
+            "simulation.bandwidth.classes",
+            missing.is_none(),
+            format!("without {}", missing.unwrap_or(0)),
+            accepted,
+        )?;
         Ok(classes)
     }
 
@@ -271,14 +297,14 @@ impl Scenario {
             return Ok(u64::from(rate) * 1_000_000);
         }
         let check = Check { origin: &self.origin };
-        let field = "bandwidth.guaranteed_mb_per_s";
+        let field = "simulation.bandwidth.guaranteed_mb_per_s";
         check.that(
             field,
             section.classes.is_empty(),
             "absent",
             "what each class of banks serves, as there are classes",
         )?;
-        check.that(field, self.file.timetable.is_none(), "absent", "a number, as a timetable locks whole ranks")?;
+        check.that(field, self.spec.timetable.is_none(), "absent", "a number, as a timetable locks whole ranks")?;
         let (controller, device) = self.controller()?;
         let decoder = Decoder::new(&self.platform, &self.device.geometry)?;
         let geometry = decoder.geometry(&device.geometry);
@@ -300,7 +326,7 @@ impl Scenario {
         let most = u64::from(u32::MAX / 2);
         let cores: u64 = subjects.iter().map(|(_, subjects)| subjects.len() as u64).sum();
         let beside = cores * (u64::from(section.quantum) + u64::from(section.skid_events));
-        let weights: Vec<u32> = self.file.groups.iter().filter_map(|group| group.weight.map(Count::get_u32)).collect();
+        let weights: Vec<u32> = self.spec.groups.iter().filter_map(|group| group.weight.map(Count::get_u32)).collect();
         let shares = by_weight(guaranteed.saturating_sub(beside), &weights);
         let mut first = 0;
         let mut groups = Vec::new();
@@ -326,13 +352,13 @@ impl Scenario {
 
     /// The budgets that concern one task alone: the same, and nothing is shared.
     pub(super) fn bandwidth_alone(&self, task: usize) -> (Option<BandwidthSection>, Vec<GroupEntry>) {
-        let section = self.file.bandwidth.clone().unwrap_or_default();
+        let section = self.spec.bandwidth.clone().unwrap_or_default();
         let groups = self.groups_alone(&section, task).unwrap_or_default();
         ((!groups.is_empty()).then_some(BandwidthSection { sharing: SharingName::Off, ..section }), groups)
     }
 
     fn groups_alone(&self, section: &BandwidthSection, task: usize) -> Option<Vec<GroupEntry>> {
-        let task = &self.file.tasks[task];
+        let task = &self.spec.tasks[task];
         let cores = self.cores_of(task).ok()?;
         let subjects = self.subjects().ok()?;
         let line_bytes = self.caches(self.cores()).ok()?.line.bytes();

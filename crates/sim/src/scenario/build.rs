@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{COLORED_USER, Channels, Check, HOPS_MAX, Late, PLAIN_USER, Scenario, TaskSection, Workload};
+use super::{COLORED_USER, Channels, Check, HOPS_MAX, Late, PLAIN_USER, Scenario, TaskSpec, Workload};
 use crate::core::{CoreConfig, CoreModel};
 use crate::error::SimError;
 use crate::machine::{Machine, MachineConfig, Scheduling, TaskConfig};
@@ -69,49 +69,51 @@ impl Scenario {
     }
 
     pub(super) fn build<S: CommandSink>(&self, sinks: Vec<S>, frames: MakeFrames) -> Result<Machine<S>, SimError> {
-        let file = &self.file;
+        let spec = &self.spec;
         let check = Check { origin: &self.origin };
         let cores = self.cores();
         let decoder = Decoder::new(&self.platform, &self.device.geometry)?;
         let nodes = decoder.node_of_channel().iter().max().map_or(1, |&last| last + 1);
-        let core_nodes = match &file.numa.core_nodes {
+        let core_nodes = match &spec.numa.core_nodes {
             Some(list) => list.clone(),
             None => (0..cores).map(|core| core * nodes / cores).collect(),
         };
         check.that(
-            "numa.core_nodes",
+            "simulation.numa.core_nodes",
             core_nodes.len() == cores as usize,
             core_nodes.len(),
             format!("a list of {cores}"),
         )?;
         if let Some(&bad) = core_nodes.iter().find(|&&node| node >= nodes) {
-            return check.that("numa.core_nodes", false, bad, format!("0 to {}", nodes - 1)).map(|()| unreachable!());
+            return check
+                .that("simulation.numa.core_nodes", false, bad, format!("0 to {}", nodes - 1))
+                .map(|()| unreachable!());
         }
         let one_apart = (0..nodes).map(|from| (0..nodes).map(|to| u32::from(from != to)).collect()).collect();
-        let hops: Vec<Vec<u32>> = file.numa.hops.clone().unwrap_or(one_apart);
+        let hops: Vec<Vec<u32>> = spec.numa.hops.clone().unwrap_or(one_apart);
         let square = hops.len() == nodes as usize && hops.iter().all(|row| row.len() == nodes as usize);
         let sound = square
             && (0..)
                 .zip(&hops)
                 .all(|(from, row)| (0..).zip(row).all(|(to, &hops)| (hops == 0) == (from == to) && hops <= HOPS_MAX));
         let accepted = format!("{nodes} lists of {nodes} numbers, 0 for itself, 1 to {HOPS_MAX} for others");
-        check.that("numa.hops", sound, format!("{hops:?}"), accepted)?;
+        check.that("simulation.numa.hops", sound, format!("{hops:?}"), accepted)?;
         let palette = Palette::new(&self.platform, self.granule())?;
         let names = self.allocators();
         let memory = frames(&palette, &core_nodes)?;
         let systems = names.iter().map(|&name| self.system(name, &memory)).collect::<Result<_, _>>()?;
         let mut allocators = Shared::new(systems)?;
         // The machine's is the first where frames are taken.
-        take_some(&mut allocators.member(0), file.system.taken_per_1024, self.seed)?;
-        let megahertz = u64::from(file.cores.mhz);
-        let tasks = file.tasks.iter().enumerate();
+        take_some(&mut allocators.member(0), spec.system.taken_per_1024, self.seed)?;
+        let megahertz = u64::from(spec.cores.mhz);
+        let tasks = spec.tasks.iter().enumerate();
         let tasks = tasks
             .map(|(index, task)| self.task(index, task, &palette, &decoder))
             .collect::<Result<Vec<_>, SimError>>()?;
         let (controller, device) = self.controller()?;
         let ranks = decoder.geometry(&device.geometry).ranks;
         let soft_refresh = self.soft_refresh(ranks)?;
-        let link = u64::from(file.numa.link_mb_per_s.unwrap_or(12_800));
+        let link = u64::from(spec.numa.link_mb_per_s.unwrap_or(12_800));
         let burst_bytes = u64::from(decoder.geometry(&device.geometry).burst_bytes());
         let caches = self.caches(cores)?;
         let regulators = self.regulators(&palette, caches.line.bytes())?;
@@ -121,33 +123,33 @@ impl Scenario {
                 caches,
                 core: CoreConfig {
                     clock: Clock::from_khz(megahertz * 1000).expect("checked above"),
-                    width: file.cores.width,
-                    model: match file.cores.window {
+                    width: spec.cores.width,
+                    model: match spec.cores.window {
                         0 => CoreModel::InOrder,
                         window => CoreModel::Windowed { window },
                     },
-                    mshrs: file.cores.mshrs,
+                    mshrs: spec.cores.mshrs,
                 },
                 core_nodes,
                 numa: NumaConfig {
-                    hop: file.numa.hop.map_or(Picoseconds::from_ns(50), |hop| hop.0),
+                    hop: spec.numa.hop.map_or(Picoseconds::from_ns(50), |hop| hop.0),
                     hops: hops.into_iter().flatten().collect(),
                     // Bytes over megabytes a second are microseconds.
                     burst_time: Picoseconds((burst_bytes * 1_000_000).div_ceil(link)),
                 },
                 allocators,
-                fault: file.system.fault.0,
-                switch: file.system.switch.0,
-                preemption: file.system.preemption,
+                fault: spec.system.fault.0,
+                switch: spec.system.switch.0,
+                preemption: spec.system.preemption,
                 soft_refresh,
                 servers: self.servers(ranks)?,
                 table: self.table(),
                 regulation: regulators.map(|regulators| regulators.config),
-                scheduling: match file.system.scheduling {
+                scheduling: match spec.system.scheduling {
                     SchedulingName::FixedPriority => Scheduling::FixedPriority,
                     SchedulingName::Edf => Scheduling::EarliestDeadline,
                     SchedulingName::Table => Scheduling::Table,
-                    SchedulingName::RoundRobin => Scheduling::RoundRobin { quantum: file.system.quantum.0 },
+                    SchedulingName::RoundRobin => Scheduling::RoundRobin { quantum: spec.system.quantum.0 },
                 },
                 decoder,
                 device,
@@ -156,63 +158,67 @@ impl Scenario {
             sinks,
         );
         machine.map_err(|error| match error {
-            SimError::Policy { task, reason } => self.refused(self.allocator_of(&file.tasks[task]), Some(task), reason),
+            SimError::Policy { task, reason } => self.refused(self.allocator_of(&spec.tasks[task]), Some(task), reason),
             other => other,
         })
     }
 
     pub(super) fn granule(&self) -> Granule {
-        self.file.granule.unwrap_or_default()
+        self.spec.granule.unwrap_or_default()
     }
 
     pub(super) fn caches(&self, cores: u32) -> Result<HierarchyConfig, SimError> {
-        let file = &self.file;
+        let spec = &self.spec;
         let check = Check { origin: &self.origin };
-        if let Some(line) = file.caches.line.filter(|_| file.caches.l1.is_none() || file.caches.llc.is_none()) {
-            return Err(check.refuse("caches.line", line, "nothing, unless caches.l1 and caches.llc are given"));
+        if let Some(line) = spec.caches.line.filter(|_| spec.caches.l1.is_none() || spec.caches.llc.is_none()) {
+            return Err(check.refuse(
+                "simulation.caches.line",
+                line,
+                "nothing, unless caches.l1 and caches.llc are given",
+            ));
         }
-        let mut caches = match &file.caches.l1 {
+        let mut caches = match &spec.caches.l1 {
             None => HierarchyConfig::from_platform(&self.platform, cores)?,
             Some(l1) => self.caches_of_scenario(l1, cores)?,
         };
-        caches.classes = file.tasks.len() as u32;
+        caches.classes = spec.tasks.len() as u32;
         caches.seed = self.seed;
-        let replacement = replacement(file.caches.replacement);
+        let replacement = replacement(spec.caches.replacement);
         caches.l1_data.replacement = replacement;
         caches.llc.cache.replacement = replacement;
         for cache in [&mut caches.l1_instruction, &mut caches.l2].into_iter().flatten() {
             cache.replacement = replacement;
         }
-        caches.prefetch.next_line = file.caches.next_line;
-        caches.prefetch.stride = file.caches.stride.then_some(StrideConfig { streams: 16, confidence: 2, degree: 2 });
-        if let Some([l1, l2, llc, peer, memory]) = file.caches.latency_cycles {
+        caches.prefetch.next_line = spec.caches.next_line;
+        caches.prefetch.stride = spec.caches.stride.then_some(StrideConfig { streams: 16, confidence: 2, degree: 2 });
+        if let Some([l1, l2, llc, peer, memory]) = spec.caches.latency_cycles {
             let latencies = &mut caches.latencies;
             (latencies.l1_cycles, latencies.l2_cycles, latencies.llc_cycles) = (l1, l2, llc);
             (latencies.peer_cycles, latencies.memory_cycles) = (peer, memory);
             latencies.source = format!("scenario {:?}", self.origin);
         }
-        if file.tasks.iter().any(|task| task.ways.is_some()) {
+        if spec.tasks.iter().any(|task| task.ways.is_some()) {
             let ways = caches.llc.cache.ways;
-            let mask = |task: &TaskSection| -> Result<WayMask, SimError> {
+            let mask = |task: &TaskSpec| -> Result<WayMask, SimError> {
                 let text = task.ways.as_deref().unwrap_or("all");
                 let set = IndexSet::parse(text, ways)
                     .map_err(|error| check.refuse(&format!("task {:?}: ways", task.name), text, error))?;
                 Ok(WayMask((0..ways).filter(|&way| set.contains(way)).fold(0, |mask, way| mask | 1 << way)))
             };
-            caches.llc.way_masks = file.tasks.iter().map(mask).collect::<Result<_, _>>()?;
+            caches.llc.way_masks = spec.tasks.iter().map(mask).collect::<Result<_, _>>()?;
         }
         Ok(caches)
     }
 
     /// Private caches that the scenario describes, and the last level of the scenario or the platform.
     fn caches_of_scenario(&self, l1: &CacheSize, cores: u32) -> Result<HierarchyConfig, SimError> {
-        let section = &self.file.caches;
+        let section = &self.spec.caches;
         let cache = |size: &CacheSize| CacheConfig {
             size: size.size,
             ways: size.ways,
             set_bits: Vec::new(),
             replacement: replacement(section.replacement),
-            mshrs: self.file.cores.mshrs,
+            mshrs: self.spec.cores.mshrs,
         };
         let llc = match &section.llc {
             None => LlcConfig::from_platform(&self.platform)?,
@@ -231,7 +237,11 @@ impl Scenario {
         };
         let check = Check { origin: &self.origin };
         let Some([l1_cycles, l2_cycles, llc_cycles, peer_cycles, memory_cycles]) = section.latency_cycles else {
-            return Err(check.refuse("caches.latency_cycles", "absent", "five numbers, as caches.l1 is given"));
+            return Err(check.refuse(
+                "simulation.caches.latency_cycles",
+                "absent",
+                "five numbers, as caches.l1 is given",
+            ));
         };
         Ok(HierarchyConfig {
             line: section.line.unwrap_or(self.platform.llc().map_or(ByteSize(64), |llc| llc.line)),
@@ -258,14 +268,14 @@ impl Scenario {
 
     pub(super) fn refresh(&self) -> Result<RefreshPlan, SimError> {
         let check = Check { origin: &self.origin };
-        let name = self.file.controller.refresh.as_deref().unwrap_or("staggered");
+        let name = self.spec.controller.refresh.as_deref().unwrap_or("staggered");
         if name == "timetable" {
             let duty = Some(RefreshCheck::window_only(&self.device, 0));
             return Ok(RefreshPlan { kind: RefreshKind::None, timing: self.device.timing, duty });
         }
         RefreshPlan::named(name, &self.device).map_err(|error| match error {
             DramError::Field { found, accepted, .. } => {
-                check.refuse("controller.refresh", found, accepted + ", timetable")
+                check.refuse("simulation.controller.refresh", found, accepted + ", timetable")
             }
             other => other.into(),
         })
@@ -298,7 +308,7 @@ impl Scenario {
 
     /// The controllers, and the devices with the timing that goes with their refresh.
     pub(super) fn controller(&self) -> Result<(ControllerConfig, Device), SimError> {
-        let section = &self.file.controller;
+        let section = &self.spec.controller;
         let plan = self.refresh()?;
         let device = Device { timing: plan.timing, ..self.device.clone() };
         let default = ControllerConfig::default();
@@ -325,15 +335,15 @@ impl Scenario {
     }
 
     /// Who hands out a task's frames.
-    pub(crate) fn allocator_of(&self, task: &TaskSection) -> AllocatorName {
-        task.allocator.unwrap_or(self.file.system.allocator)
+    pub(crate) fn allocator_of(&self, task: &TaskSpec) -> AllocatorName {
+        task.allocator.unwrap_or(self.spec.system.allocator)
     }
 
     /// The allocators that somebody has frames of: the machine's, if so, and those of tasks in the order of the tasks.
     fn allocators(&self) -> Vec<AllocatorName> {
-        let of_machine = self.file.system.allocator;
-        let of_tasks = self.file.tasks.iter().map(|task| self.allocator_of(task));
-        let used = self.file.system.taken_per_1024 > 0 || of_tasks.clone().any(|name| name == of_machine);
+        let of_machine = self.spec.system.allocator;
+        let of_tasks = self.spec.tasks.iter().map(|task| self.allocator_of(task));
+        let used = self.spec.system.taken_per_1024 > 0 || of_tasks.clone().any(|name| name == of_machine);
         let mut names = if used { vec![of_machine] } else { Vec::new() };
         for name in of_tasks {
             if !names.contains(&name) {
@@ -345,12 +355,13 @@ impl Scenario {
 
     /// What an allocator refuses, with the field that names it: of a task, or of the first that has it.
     pub(super) fn refused(&self, name: AllocatorName, task: Option<usize>, reason: FrameError) -> SimError {
-        let mut tasks = self.file.tasks.iter();
+        let mut tasks = self.spec.tasks.iter();
         let task = match task {
-            Some(index) => self.file.tasks.get(index),
-            None => tasks.find(|task| task.allocator == Some(name)).filter(|_| name != self.file.system.allocator),
+            Some(index) => self.spec.tasks.get(index),
+            None => tasks.find(|task| task.allocator == Some(name)).filter(|_| name != self.spec.system.allocator),
         };
-        let field = task.map_or("system.allocator".to_owned(), |task| format!("task {:?}: allocator", task.name));
+        let field =
+            task.map_or("simulation.system.allocator".to_owned(), |task| format!("task {:?}: allocator", task.name));
         SimError::Allocator { origin: self.origin.clone(), field, allocator: name.name(), reason: Box::new(reason) }
     }
 
@@ -378,7 +389,7 @@ impl Scenario {
     pub(super) fn task(
         &self,
         index: usize,
-        task: &TaskSection,
+        task: &TaskSpec,
         palette: &Palette,
         decoder: &Decoder,
     ) -> Result<TaskConfig, SimError> {
@@ -396,7 +407,7 @@ impl Scenario {
         let ranks_end = decoder.geometry(&self.device.geometry).ranks;
         let server = self.server_of(task)?;
         let of_server = server.map(|(_, server)| self.ranks_of_server(server, ranks_end)).transpose()?.flatten();
-        if self.file.timetable.is_some() || task.ranks.is_some() || of_server.is_some() {
+        if self.spec.timetable.is_some() || task.ranks.is_some() || of_server.is_some() {
             let of_classes = self.ranks_of_classes(palette, decoder);
             if let Some(wanted) = list("ranks", &task.ranks, ranks_end)? {
                 let wanted = wanted.iter().fold(0, |mask, rank| mask | 1u64 << rank);
@@ -428,7 +439,7 @@ impl Scenario {
         let policy = Policy {
             banks,
             sets: list("sets", &task.sets, palette.set_colors())?,
-            nodes: list("nodes", &task.nodes, nodes)?,
+            nodes: list("node", &task.nodes, nodes)?,
             mode: if task.soft { Mode::Soft } else { Mode::Strict },
         };
         let allocator = self.allocator_of(task);

@@ -1,61 +1,42 @@
 //! Servers of a scenario.
 
-use super::{Check, Scenario, TaskSection, Time};
+use super::{Check, Scenario, TaskSpec, Time};
 use crate::error::SimError;
 use crate::machine::{ServerConfig, ServerKind, ServerScheduling};
 use memtint_units::IndexSet;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// A server: a budget of time on a core in each period, for the tasks that name it.
 ///
-/// ```toml
-/// [[server]]
-/// name = "S1"
-/// core = 0
-/// period = "4 ms"
-/// budget = "2.4 ms"
-/// ranks = "0-3"
-/// ```
-///
 /// Servers of a core go before its tasks without server, which run in the background: when no server can.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ServerSection {
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerSpec {
     /// Its name; unique.
     pub name: String,
-    /// Its core; default 0.
-    #[serde(default)]
+    /// Its core.
     pub core: u32,
     /// Between two budgets, more than 0.
     pub period: Time,
     /// Time on the core in each period, more than 0 and at most the period. What is not used by its end is lost.
     pub budget: Time,
-    /// When the first period begins; there is no budget before. Default 0.
-    #[serde(default)]
+    /// When the first period begins; there is no budget before.
     pub phase: Time,
     /// Smaller is more urgent than other servers of this core; default: its place in the file, from 0. Equal ones go by place.
-    #[serde(default)]
     pub priority: Option<u32>,
-    /// `deferrable` keeps its budget while it has nothing to do; `idle-consuming` consumes it, and keeps others off the core;
-    /// default `deferrable`.
-    #[serde(default)]
+    /// `deferrable` keeps its budget while it has nothing to do; `idle-consuming` consumes it, and keeps others off the core.
     pub kind: ServerKind,
-    /// `edf` or `fixed-priority`, of the tasks inside, preemptive; default `edf`.
-    #[serde(default)]
+    /// `edf` or `fixed-priority`, of the tasks inside, preemptive.
     pub scheduling: ServerScheduling,
     /// Ranks whose lock suspends it, those of all its tasks; default: none, and a lock suspends only tasks with memory there.
-    #[serde(default)]
     pub ranks: Option<String>,
 }
 
 impl Scenario {
     /// The server that a task runs in, and its place in the file; a name that no server has is refused.
-    pub(super) fn server_of(&self, task: &TaskSection) -> Result<Option<(usize, &ServerSection)>, SimError> {
+    pub(super) fn server_of(&self, task: &TaskSpec) -> Result<Option<(usize, &ServerSpec)>, SimError> {
         let Some(name) = &task.server else { return Ok(None) };
-        let found = self.file.servers.iter().enumerate().find(|(_, server)| server.name == *name);
+        let found = self.spec.servers.iter().enumerate().find(|(_, server)| server.name == *name);
         found.map(Some).ok_or_else(|| {
-            let names: Vec<&str> = self.file.servers.iter().map(|server| server.name.as_str()).collect();
+            let names: Vec<&str> = self.spec.servers.iter().map(|server| server.name.as_str()).collect();
             let accepted = if names.is_empty() { "none, as there is no server".into() } else { names.join(", ") };
             Check { origin: &self.origin }.refuse(&format!("task {:?}: server", task.name), name, accepted)
         })
@@ -63,9 +44,9 @@ impl Scenario {
 
     pub(super) fn verify_servers(&self, cores: u32) -> Result<(), SimError> {
         let check = Check { origin: &self.origin };
-        for (index, server) in self.file.servers.iter().enumerate() {
+        for (index, server) in self.spec.servers.iter().enumerate() {
             let of = |field: &str| format!("server {:?}: {field}", server.name);
-            let first = self.file.servers.iter().position(|other| other.name == server.name);
+            let first = self.spec.servers.iter().position(|other| other.name == server.name);
             check.that(&of("name"), first == Some(index), "used twice", "a name of its own")?;
             check.that(&of("core"), server.core < cores, server.core, format!("0 to {}", cores - 1))?;
             let (period, budget) = (server.period.0, server.budget.0);
@@ -73,18 +54,18 @@ impl Scenario {
             let accepted = format!("more than 0 ns and at most the period, {period}");
             check.that(&of("budget"), budget.0 > 0 && budget <= period, budget, accepted)?;
         }
-        for task in &self.file.tasks {
+        for task in &self.spec.tasks {
             let Some((_, server)) = self.server_of(task)? else { continue };
             let of = |field: &str| format!("task {:?}: {field}", task.name);
             check.that(&of("cores"), task.cores.is_none(), "given beside server", "one of the two")?;
             let core = task.core.unwrap_or(server.core);
-            check.that(&of("core"), core == server.core, core, format!("{}, that of its server", server.core))?;
+            check.that(&of("cores"), core == server.core, core, format!("{}, that of its server", server.core))?;
         }
         Ok(())
     }
 
     /// Ranks whose lock suspends a server, of so many, one bit each.
-    pub(super) fn ranks_of_server(&self, server: &ServerSection, ranks: u32) -> Result<Option<u64>, SimError> {
+    pub(super) fn ranks_of_server(&self, server: &ServerSpec, ranks: u32) -> Result<Option<u64>, SimError> {
         let check = Check { origin: &self.origin };
         let Some(text) = &server.ranks else { return Ok(None) };
         let set = IndexSet::parse(text, ranks)
@@ -94,7 +75,7 @@ impl Scenario {
 
     /// The servers, on channels of so many ranks.
     pub(super) fn servers(&self, ranks: u32) -> Result<Vec<ServerConfig>, SimError> {
-        let config = |(index, server): (usize, &ServerSection)| {
+        let config = |(index, server): (usize, &ServerSpec)| {
             Ok(ServerConfig {
                 core: server.core as usize,
                 period: server.period.0,
@@ -106,6 +87,6 @@ impl Scenario {
                 ranks: self.ranks_of_server(server, ranks)?.unwrap_or(0),
             })
         };
-        self.file.servers.iter().enumerate().map(config).collect()
+        self.spec.servers.iter().enumerate().map(config).collect()
     }
 }

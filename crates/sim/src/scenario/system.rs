@@ -1,8 +1,8 @@
 //! From a system file to a scenario.
 
 use super::{
-    AllocatorName, BarrierSection, Check, GroupEntry, JobSection, Late, SCHEMA, Scenario, ScenarioFile, SchedulingName,
-    ServerSection, TaskSection, Time, TimetableSection, WindowSection, Workload,
+    AllocatorName, BarrierSpec, Check, GroupEntry, JobSpec, Late, Scenario, ScenarioSpec, SchedulingName, ServerSpec,
+    TaskSpec, Time, TimetableSection, WindowSection, Workload,
 };
 use crate::error::SimError;
 use crate::machine::{ServerKind, ServerScheduling};
@@ -37,43 +37,10 @@ impl Scenario {
         let origin = path.display().to_string();
         let reader = Reader { file, check: Check { origin: &origin }, place: Place::new(&format!("{origin:?}")) };
         reader.colors_apart()?;
-        let scenario = Scenario::from_file(reader.scenario()?, &origin, path.parent().unwrap_or(Path::new("")));
-        let scenario = scenario.map_err(in_system)?;
+        let scenario = Scenario::of_spec(reader.spec()?, &origin, path.parent().unwrap_or(Path::new("")))?;
         reader.apart(&scenario)?;
         reader.same_ranks(&scenario)?;
         Ok(scenario)
-    }
-}
-
-/// Names the field as a system file has it: the machine is in `[simulation]`, and jobs have no table.
-fn in_system(error: SimError) -> SimError {
-    const OF_SIMULATION: [&str; 12] = [
-        "device",
-        "density_gbit",
-        "device_bits",
-        "duration",
-        "cores",
-        "caches",
-        "controller",
-        "numa",
-        "system",
-        "timetable",
-        "bandwidth",
-        "table",
-    ];
-    match error {
-        SimError::Field { origin, field, found, accepted } => {
-            let first = field.split(['.', ' ', ':']).next().unwrap_or_default();
-            let field = match OF_SIMULATION.contains(&first) {
-                true => format!("simulation.{field}"),
-                false => match field.strip_suffix(": core").filter(|task| task.starts_with("task")) {
-                    Some(task) => format!("{task}: cores"),
-                    None => field.replace(": job.", ": ").replace(": nodes", ": node"),
-                },
-            };
-            SimError::Field { origin, field, found, accepted }
-        }
-        other => other,
     }
 }
 
@@ -98,7 +65,7 @@ impl Reader<'_> {
         self.check.refuse(&format!("task {:?}: {field}", name_of(task)), found, accepted)
     }
 
-    fn scenario(&self) -> Result<ScenarioFile, SimError> {
+    fn spec(&self) -> Result<ScenarioSpec, SimError> {
         let file = self.file;
         self.place.need(&[
             ("platform", file.platform.is_some(), "a name of the catalogue, or a platform file"),
@@ -111,8 +78,7 @@ impl Reader<'_> {
         let copies = file.tasks.iter().filter(|entry| entry.copy_server.is_some()).map(|entry| self.copy(entry));
         let mut tasks = originals.chain(copies).collect::<Result<Vec<_>, _>>()?;
         self.priorities(simulation, &mut tasks)?;
-        let mut scenario = ScenarioFile {
-            schema: SCHEMA,
+        let mut scenario = ScenarioSpec {
             description: file.description.clone().unwrap_or_default(),
             platform: platform.as_str().to_owned(),
             granule: file.granule,
@@ -145,7 +111,7 @@ impl Reader<'_> {
     fn apart(&self, scenario: &Scenario) -> Result<(), SimError> {
         let palette = Palette::new(&scenario.platform, scenario.granule())?;
         let mut before: Vec<(&TaskEntry, Selection)> = Vec::new();
-        for (entry, section) in self.file.tasks.iter().zip(&scenario.file.tasks) {
+        for (entry, section) in self.file.tasks.iter().zip(&scenario.spec.tasks) {
             // CAMC takes the number of classes only.
             let chooses = scenario.allocator_of(section) == AllocatorName::Camc;
             if chooses || (entry.banks.is_none() && entry.sets.is_none() && entry.node.is_none()) {
@@ -190,14 +156,14 @@ impl Reader<'_> {
     /// Refuses a `[memory]` of other ranks than the machine has, where ranks are locked.
     fn same_ranks(&self, scenario: &Scenario) -> Result<(), SimError> {
         let given = self.file.memory.as_ref().and_then(|memory| memory.ranks);
-        let Some(given) = given.filter(|_| scenario.file.timetable.is_some()) else { return Ok(()) };
+        let Some(given) = given.filter(|_| scenario.spec.timetable.is_some()) else { return Ok(()) };
         let ranks =
             Decoder::new(&scenario.platform, &scenario.device.geometry)?.geometry(&scenario.device.geometry).ranks;
         let accepted = format!("{ranks}, as of each channel of the simulated machine");
         self.check.that("memory.ranks", given.get() == u64::from(ranks), given.get(), accepted)
     }
 
-    fn task(&self, entry: &TaskEntry) -> Result<TaskSection, SimError> {
+    fn task(&self, entry: &TaskEntry) -> Result<TaskSpec, SimError> {
         let text = |list: &Option<IndexList>| list.as_ref().map(ToString::to_string);
         let core = match &entry.cores {
             Some(IndexList::Only(ranges)) if matches!(ranges[..], [(first, last)] if first == last) => {
@@ -209,7 +175,7 @@ impl Reader<'_> {
         let (job, name) = (self.job(entry)?, entry.name.as_ref());
         let has_copy = |task: &TaskEntry| name.is_some() && task.copy_of.as_ref() == name;
         let copied = entry.copy_server.is_some() || entry.copy_of.is_some() || self.file.tasks.iter().any(has_copy);
-        Ok(TaskSection {
+        Ok(TaskSpec {
             name: name_of(entry).to_owned(),
             core,
             cores: text(&entry.cores).filter(|_| core.is_none()),
@@ -232,14 +198,14 @@ impl Reader<'_> {
             priority: 0,
             references: entry.references.map(|references| references.get()).filter(|_| job.is_none()),
             job,
-            barrier: entry.barrier.map(|barrier| BarrierSection { group: barrier.group, every: barrier.every.get() }),
+            barrier: entry.barrier.map(|barrier| BarrierSpec { group: barrier.group, every: barrier.every.get() }),
         })
     }
 
     /// The second instance of a task.
-    fn copy(&self, entry: &TaskEntry) -> Result<TaskSection, SimError> {
+    fn copy(&self, entry: &TaskEntry) -> Result<TaskSpec, SimError> {
         let original = self.task(entry)?;
-        Ok(TaskSection {
+        Ok(TaskSpec {
             name: second(&original.name),
             copy_of: Some(original.name.clone()),
             server: entry.copy_server.as_ref().map(|name| name.as_str().to_owned()),
@@ -277,7 +243,7 @@ impl Reader<'_> {
         if none || same { Ok(()) } else { Err(self.refuse(entry, "workload", "not that of copy_of", accepted)) }
     }
 
-    fn job(&self, entry: &TaskEntry) -> Result<Option<JobSection>, SimError> {
+    fn job(&self, entry: &TaskEntry) -> Result<Option<JobSpec>, SimError> {
         let Some(period) = entry.period else {
             let of_jobs = [
                 ("deadline", entry.deadline.is_some()),
@@ -297,7 +263,7 @@ impl Reader<'_> {
         let references = entry.references.ok_or_else(|| {
             self.refuse(entry, "references", "missing", "the memory references of a job, a whole number from 1 on")
         })?;
-        Ok(Some(JobSection {
+        Ok(Some(JobSpec {
             period,
             deadline: entry.deadline,
             phase: entry.phase,
@@ -324,7 +290,7 @@ impl Reader<'_> {
     }
 
     /// Of each task under fixed priorities: as given, or by period or deadline, where the policy is that, or no task has a priority.
-    fn priorities(&self, simulation: &SimulationEntry, tasks: &mut [TaskSection]) -> Result<(), SimError> {
+    fn priorities(&self, simulation: &SimulationEntry, tasks: &mut [TaskSpec]) -> Result<(), SimError> {
         let entries = &self.file.tasks;
         let any = entries.iter().any(|entry| entry.priority.is_some());
         let of_core = match simulation.system.scheduling {
@@ -361,14 +327,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn server(&self, (index, entry): (usize, &ServerEntry)) -> Result<ServerSection, SimError> {
+    fn server(&self, (index, entry): (usize, &ServerEntry)) -> Result<ServerSpec, SimError> {
         self.place.item("server", index, entry.name.as_ref().map(Text::as_str)).need(&[
             ("name", entry.name.is_some(), "a text that is not empty"),
             ("period", entry.period.is_some(), TIME),
             ("budget", entry.budget.is_some(), TIME),
         ])?;
         let name = entry.name.as_ref().map_or("", Text::as_str);
-        Ok(ServerSection {
+        Ok(ServerSpec {
             name: name.to_owned(),
             core: entry.core.map_or(0, |core| core.get() as u32),
             period: entry.period.unwrap_or_default(),
@@ -400,7 +366,7 @@ impl Reader<'_> {
     }
 
     /// The timetable of `[memory]` and the colors: each is refreshed at its phase in each retention time.
-    fn software_refresh(&self, scenario: &mut ScenarioFile) -> Result<(), SimError> {
+    fn software_refresh(&self, scenario: &mut ScenarioSpec) -> Result<(), SimError> {
         let file = self.file;
         self.place.need(&[
             ("memory", file.memory.is_some(), "the memory whose ranks are refreshed, or simulation.timetable"),
@@ -445,7 +411,7 @@ impl Reader<'_> {
     }
 
     /// The simulated devices have the density of `[memory]`.
-    fn density(&self, memory: &MemoryEntry, scenario: &mut ScenarioFile) -> Result<(), SimError> {
+    fn density(&self, memory: &MemoryEntry, scenario: &mut ScenarioSpec) -> Result<(), SimError> {
         if let Some(time) = memory.t_rfc {
             let accepted = "density, as a simulated device has the time of its density";
             return Err(self.check.refuse("memory.t_rfc", time.0, accepted));
@@ -457,7 +423,7 @@ impl Reader<'_> {
     }
 
     /// A group for each task with a budget; all periods are the same.
-    fn budgets(&self, scenario: &mut ScenarioFile) -> Result<(), SimError> {
+    fn budgets(&self, scenario: &mut ScenarioSpec) -> Result<(), SimError> {
         let given = self.file.simulation.as_ref().and_then(|own| own.bandwidth.as_ref()).and_then(|own| own.period);
         let mut period = given;
         let of_groups = self.file.groups.iter().filter_map(|group| {

@@ -10,34 +10,46 @@ impl Scenario {
     /// The locks of a timetable, for channels of so many ranks.
     pub(super) fn soft_refresh(&self, ranks: u32) -> Result<Option<SoftRefresh>, SimError> {
         let check = Check { origin: &self.origin };
-        let chosen = self.file.controller.refresh.as_deref() == Some("timetable");
-        let section = match (&self.file.timetable, chosen) {
+        let chosen = self.spec.controller.refresh.as_deref() == Some("timetable");
+        let section = match (&self.spec.timetable, chosen) {
             (Some(section), true) => section,
             (None, false) => return Ok(None),
             (Some(_), false) => {
-                return Err(check.refuse("timetable", "given", "nothing, unless controller.refresh is \"timetable\""));
+                return Err(check.refuse(
+                    "simulation.timetable",
+                    "given",
+                    "nothing, unless controller.refresh is \"timetable\"",
+                ));
             }
             (None, true) => {
-                return Err(check.refuse("timetable", "absent", "a table, as controller.refresh is \"timetable\""));
+                return Err(check.refuse(
+                    "simulation.timetable",
+                    "absent",
+                    "a table, as controller.refresh is \"timetable\"",
+                ));
             }
         };
         let device = &self.device;
         let (clock, period) = (device.clock, section.period.0);
         let cycles = whole_cycles(clock, period).filter(|&cycles| cycles > 0);
         let Some(cycles) = cycles else {
-            return Err(check.refuse("timetable.period", period, "one or more whole cycles of the device's clock"));
+            return Err(check.refuse(
+                "simulation.timetable.period",
+                period,
+                "one or more whole cycles of the device's clock",
+            ));
         };
         for (field, time) in [("lock", section.lock), ("unlock", section.unlock), ("jitter", section.jitter)] {
-            check.that(&format!("timetable.{field}"), time.0 <= SECOND, time.0, "at most 1 s")?;
+            check.that(&format!("simulation.timetable.{field}"), time.0 <= SECOND, time.0, "at most 1 s")?;
         }
         let cores = IndexSet::parse(&section.cores, self.cores())
-            .map_err(|error| check.refuse("timetable.cores", &section.cores, error))?;
-        check.that("timetable.cores", !cores.is_empty(), "none", "one or more")?;
+            .map_err(|error| check.refuse("simulation.timetable.cores", &section.cores, error))?;
+        check.that("simulation.timetable.cores", !cores.is_empty(), "none", "one or more")?;
         let jitter = clock.cycles_covering(section.jitter.0);
         let mut entries = vec![RankTimetable { period: cycles, phase: 0, jitter, windows: Vec::new() }; ranks as usize];
         let mut windows = Vec::new();
         for (index, window) in section.window.iter().enumerate() {
-            let of = |field: &str| format!("timetable.window {index}: {field}");
+            let of = |field: &str| format!("simulation.timetable.window {index}: {field}");
             let set = IndexSet::parse(&window.ranks, ranks)
                 .map_err(|error| check.refuse(&of("ranks"), &window.ranks, error))?;
             let commands = window.commands.unwrap_or(device.refresh.commands);

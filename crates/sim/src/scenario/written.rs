@@ -1,6 +1,6 @@
 //! From a scenario to a system file.
 
-use super::{Check, Late, Scenario, SchedulingName, ServerSection, TaskSection, Workload};
+use super::{Check, Late, Scenario, SchedulingName, ServerSpec, TaskSpec, Workload};
 use crate::error::SimError;
 use crate::machine::{ServerKind, ServerScheduling};
 use memtint_map::Palette;
@@ -17,32 +17,32 @@ impl Scenario {
     ///
     /// [`SimError::Field`] for phase and priority of a server, which a system file does not have.
     pub fn to_system(&self) -> Result<SystemFile, SimError> {
-        let file = &self.file;
+        let spec = &self.spec;
         let simulation = SimulationEntry {
-            device: Text::new(file.device.clone()),
-            density_gbit: file.density_gbit,
-            device_bits: file.device_bits,
-            duration: file.duration,
+            device: Text::new(spec.device.clone()),
+            density_gbit: spec.density_gbit,
+            device_bits: spec.device_bits,
+            duration: spec.duration,
             seed: Some(self.seed),
-            alone: Some(file.alone),
-            cores: file.cores.clone(),
-            caches: file.caches.clone(),
-            controller: file.controller.clone(),
-            numa: file.numa.clone(),
-            system: file.system.clone(),
-            timetable: file.timetable.clone(),
-            bandwidth: file.bandwidth.clone(),
-            table: file.table.clone(),
+            alone: Some(spec.alone),
+            cores: spec.cores.clone(),
+            caches: spec.caches.clone(),
+            controller: spec.controller.clone(),
+            numa: spec.numa.clone(),
+            system: spec.system.clone(),
+            timetable: spec.timetable.clone(),
+            bandwidth: spec.bandwidth.clone(),
+            table: spec.table.clone(),
         };
         let mut system = SystemFile {
-            description: (!file.description.is_empty()).then(|| file.description.clone()),
-            platform: Some(Text::new(file.platform.clone())),
-            granule: file.granule,
-            groups: file.groups.clone(),
+            description: (!spec.description.is_empty()).then(|| spec.description.clone()),
+            platform: Some(Text::new(spec.platform.clone())),
+            granule: spec.granule,
+            groups: spec.groups.clone(),
             simulation: Some(simulation),
-            tasks: file.tasks.iter().map(|task| self.entry(task)).collect::<Result<_, _>>()?,
-            colors: file.servers.iter().filter_map(color).collect(),
-            servers: file.servers.iter().map(|server| self.server_entry(server)).collect::<Result<_, _>>()?,
+            tasks: spec.tasks.iter().map(|task| self.entry(task)).collect::<Result<_, _>>()?,
+            colors: spec.servers.iter().filter_map(color).collect(),
+            servers: spec.servers.iter().map(|server| self.server_entry(server)).collect::<Result<_, _>>()?,
             ..SystemFile::default()
         };
         self.allow_common_colors(&mut system)?;
@@ -53,7 +53,7 @@ impl Scenario {
         Check { origin: &self.origin }
     }
 
-    fn entry(&self, task: &TaskSection) -> Result<TaskEntry, SimError> {
+    fn entry(&self, task: &TaskSpec) -> Result<TaskEntry, SimError> {
         let list = |field: &str, text: &Option<String>| -> Result<Option<IndexList>, SimError> {
             let refuse =
                 |error| self.check().refuse(&format!("task {:?}: {field}", task.name), format!("{text:?}"), error);
@@ -61,10 +61,10 @@ impl Scenario {
         };
         let by_priority = match self.server_of(task)? {
             Some((_, server)) => server.scheduling == ServerScheduling::FixedPriority,
-            None => self.file.system.scheduling == SchedulingName::FixedPriority,
+            None => self.spec.system.scheduling == SchedulingName::FixedPriority,
         };
         // A system file has priorities from 1.
-        let first = self.file.tasks.iter().map(|task| task.priority).min().unwrap_or(0);
+        let first = self.spec.tasks.iter().map(|task| task.priority).min().unwrap_or(0);
         let priority = u64::from(task.priority) + u64::from(first == 0);
         let job = task.job.as_ref();
         let program = match &task.workload {
@@ -103,7 +103,7 @@ impl Scenario {
         Ok(entry)
     }
 
-    fn server_entry(&self, server: &ServerSection) -> Result<ServerEntry, SimError> {
+    fn server_entry(&self, server: &ServerSpec) -> Result<ServerEntry, SimError> {
         let of = |field: &str| format!("server {:?}: {field}", server.name);
         self.check().that(&of("phase"), server.phase.0.0 == 0, server.phase.0, "0 ps, in a system file")?;
         self.check().that(&of("priority"), server.priority.is_none(), "given", "none, in a system file")?;
@@ -139,7 +139,7 @@ impl Scenario {
 }
 
 /// The ranks of a server, as a color of its name.
-fn color(server: &ServerSection) -> Option<ColorEntry> {
+fn color(server: &ServerSpec) -> Option<ColorEntry> {
     let ranks = server.ranks.clone()?;
     Some(ColorEntry { name: Some(Text::new(server.name.clone())), ranks: Some(Text::new(ranks)), phase: None })
 }

@@ -22,7 +22,7 @@ fn changed(from: &str, to: &str) -> String {
 #[test]
 fn servers_colors_and_memory_become_locks_budgets_and_instances() {
     let scenario = scenario(SYSTEM).unwrap();
-    let file = scenario.file();
+    let file = scenario.spec();
     let timetable = file.timetable.as_ref().unwrap();
     let windows: Vec<(&str, Time)> = timetable.window.iter().map(|window| (&*window.ranks, window.start)).collect();
     let ms = |count: u64| Time(Picoseconds(count * 1_000_000_000));
@@ -41,7 +41,7 @@ fn servers_colors_and_memory_become_locks_budgets_and_instances() {
     let written = scenario.to_system().unwrap().to_text();
     let file = SystemFile::parse(&written, "written").unwrap();
     let again = Scenario::of_system(&file, Path::new("test.toml")).unwrap();
-    assert_eq!(again.file(), scenario.file(), "{written}");
+    assert_eq!(again.spec(), scenario.spec(), "{written}");
 }
 
 /// A budget of a task holds for both of its instances.
@@ -49,7 +49,7 @@ fn servers_colors_and_memory_become_locks_budgets_and_instances() {
 fn second_instances_are_in_the_groups_of_the_first() {
     let members = |text: &str| {
         let scenario = scenario(text).unwrap();
-        scenario.file().groups[0].tasks.iter().map(|task| task.as_str().to_owned()).collect::<Vec<_>>()
+        scenario.spec().groups[0].tasks.iter().map(|task| task.as_str().to_owned()).collect::<Vec<_>>()
     };
     let group = "\n[[group]]\nname = \"g\"\ntasks = [\"gyro\"]\nmb_per_s = 10\n";
     let given = "bandwidth = { guaranteed_mb_per_s = 1000 }\nsystem = {";
@@ -64,7 +64,7 @@ fn policies_of_servers_become_priorities() {
     let order = |policy: &str| {
         let text = SYSTEM.replace("name = \"S1\"\n", &format!("name = \"S1\"\nscheduling = \"{policy}\"\n"));
         let scenario = scenario(&text)?;
-        Ok::<Vec<u32>, String>(scenario.file().tasks.iter().map(|task| task.priority).collect())
+        Ok::<Vec<u32>, String>(scenario.spec().tasks.iter().map(|task| task.priority).collect())
     };
     // Those of S2 have deadlines.
     assert_eq!(order("edf").unwrap(), [0; 6]);

@@ -8,7 +8,7 @@ use super::servers::{dispatch, refresh, serve, tasks};
 use super::sets::shuffled;
 use memtint_hiding::crs::{Copied, Core, Kind, Server, System, judge};
 use memtint_sched::{Effort, Policy, Preemption, Priorities, TaskSet, TaskSpec, Verdict};
-use memtint_sim::scenario::{ScenarioFile, Time};
+use memtint_sim::scenario::{ScenarioSpec, Time};
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
 
@@ -85,7 +85,7 @@ fn confront(random: &mut Random, machine: &Hardware, counts: &mut Counts) {
         servers.iter().map(|server| random.within(0, server.period.0 / reference - 1) * reference).collect();
     let later: Vec<u64> =
         tasks.iter().map(|task| (100 + random.within(0, task.period / reference)) * reference).collect();
-    let change = |file: &mut ScenarioFile| {
+    let change = |file: &mut ScenarioSpec| {
         serve(file, &system, &places, &phases);
         for (index, &place) in places.iter().enumerate() {
             if let Some(first) = original(place) {

@@ -19,7 +19,7 @@ use super::sets::Own;
 use memtint_dram::{DeviceChoice, RefreshPlan, Standard};
 use memtint_sched::{Interference, Refresh};
 use memtint_sim::Scenario;
-use memtint_sim::scenario::{ScenarioFile, SchedulingName, TaskSection, Time};
+use memtint_sim::scenario::{ScenarioSpec, SchedulingName, TaskSpec, Time};
 use memtint_units::Picoseconds;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -210,10 +210,10 @@ impl Hardware {
         tasks: &[Own],
         phases: &[u64],
         dispatch: &Dispatch,
-        change: impl FnOnce(&mut ScenarioFile),
+        change: impl FnOnce(&mut ScenarioSpec),
     ) -> Scenario {
         let time = |cycles: u64| Time(Picoseconds(cycles * CYCLE_PS));
-        let section = |(index, (task, &phase)): (usize, (&Own, &u64)), template: &TaskSection| {
+        let section = |(index, (task, &phase)): (usize, (&Own, &u64)), template: &TaskSpec| {
             let mut section = template.clone();
             section.name = format!("t{index}");
             section.ranks = Some(if self.scheme == Scheme::Locks { "0-1".to_owned() } else { task.rank.to_string() });
@@ -227,7 +227,7 @@ impl Hardware {
         };
         let changed = self.template.changed(|file| {
             file.tasks =
-                tasks.iter().zip(phases).enumerate().map(|one| section(one, &self.template.file().tasks[0])).collect();
+                tasks.iter().zip(phases).enumerate().map(|one| section(one, &self.template.spec().tasks[0])).collect();
             file.system.scheduling = match dispatch {
                 Dispatch::Priorities(_) => SchedulingName::FixedPriority,
                 Dispatch::Deadlines => SchedulingName::Edf,
@@ -312,7 +312,7 @@ fn seen(machine: &memtint_sim::Machine, words: impl Fn() -> String) -> Vec<Seen>
 
 /// The scenario as a file, to be run again by hand.
 pub(crate) fn words(scenario: &Scenario, end: u64) -> String {
-    let file = ScenarioFile { duration: Time(Picoseconds(end * CYCLE_PS)), ..scenario.file().clone() };
+    let file = ScenarioSpec { duration: Time(Picoseconds(end * CYCLE_PS)), ..scenario.spec().clone() };
     toml::to_string(&file).unwrap()
 }
 
@@ -324,7 +324,7 @@ fn a_reference_takes_as_long_as_its_parts() {
         for references in [1, 7, 300] {
             let period = 400 * machine.reference;
             let own = Own { period, deadline: period, jitter: 0, references, rank: 1 };
-            let quiet = |file: &mut ScenarioFile| {
+            let quiet = |file: &mut ScenarioSpec| {
                 (file.controller.refresh, file.timetable) = (Some("none".to_owned()), None);
             };
             let scenario = machine.scenario(&[own], &[0], &Dispatch::Deadlines, quiet);

@@ -11,7 +11,7 @@ use super::machine::{CYCLE_PS, Dispatch, Hardware, Locks, Scheme, is_late_by, ru
 use super::sets::Own;
 use memtint_hiding::crs::{Core, Inner, Kind, RankGroup, Refresh, Server, System, Timeline, What, judge, timeline};
 use memtint_sched::{Effort, TaskSet, TaskSpec, Verdict};
-use memtint_sim::scenario::{ScenarioFile, ServerSection, Time};
+use memtint_sim::scenario::{ScenarioSpec, ServerSpec, Time};
 use memtint_sim::{ServerKind, ServerScheduling};
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -83,9 +83,9 @@ pub(crate) fn tasks(system: &System, machine: &Hardware) -> (Vec<Own>, Vec<(usiz
     all
 }
 
-pub(crate) fn serve(file: &mut ScenarioFile, system: &System, places: &[(usize, usize)], phases: &[u64]) {
+pub(crate) fn serve(file: &mut ScenarioSpec, system: &System, places: &[(usize, usize)], phases: &[u64]) {
     let time = |cycles: u64| Time(Ps(cycles * CYCLE_PS));
-    let section = |(index, server): (usize, &Server)| ServerSection {
+    let section = |(index, server): (usize, &Server)| ServerSpec {
         name: format!("s{index}"),
         core: 0,
         period: time(server.period.0),
@@ -298,7 +298,7 @@ fn assert_late(machine: &Hardware, system: &System, phases: &Phases) {
     let begin = phases.servers * machine.reference;
     let (tasks, places) = tasks(system, machine);
     let later: Vec<u64> = phases.tasks.iter().map(|phase| begin + phase * machine.reference).collect();
-    let change = |file: &mut ScenarioFile| {
+    let change = |file: &mut ScenarioSpec| {
         let first: Vec<u64> = servers.iter().map(|_| begin).collect();
         serve(file, system, &places, &first);
     };

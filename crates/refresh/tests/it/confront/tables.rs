@@ -6,7 +6,7 @@ use memtint_hiding::cyclic::{
     Answer, Footprint, Frames, Limits, Problem, RankOrder, RefreshedMemory, Sharing, Slicing, Solution, color,
 };
 use memtint_sched::{TaskSet, TaskSpec};
-use memtint_sim::scenario::{ScenarioFile, SchedulingName, SlotSection, TableSection, Time};
+use memtint_sim::scenario::{ScenarioSpec, SchedulingName, SlotSection, TableSection, Time};
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
 
@@ -91,7 +91,7 @@ fn confront(random: &mut Random, machine: &Hardware, counts: &mut [u64; 3]) {
         return;
     }
     let dispatch = Dispatch::Priorities(vec![0; tasks.len()]);
-    let change = |file: &mut ScenarioFile| {
+    let change = |file: &mut ScenarioSpec| {
         (file.system.scheduling, file.table) = (SchedulingName::Table, Some(table.clone()));
         for (index, &(task, instance)) in instances.iter().enumerate() {
             if instance > 0 {

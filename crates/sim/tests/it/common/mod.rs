@@ -66,7 +66,7 @@ pub(crate) fn run_safely(text: &str) -> Report {
     let channels = scenario.channels().unwrap();
     let monitor = RetentionMonitor::new(&channels.geometry, &channels.duty.unwrap());
     let (report, monitors) = simulate_watched(&scenario, 1, &|_: f64| true, vec![monitor; channels.count]).unwrap();
-    let end = scenario.device().clock.cycles_covering(scenario.file().duration.0);
+    let end = scenario.device().clock.cycles_covering(scenario.spec().duration.0);
     for monitor in monitors {
         let found = monitor.finish(end);
         assert_eq!(found.losses, 0, "{:?}", found.first);

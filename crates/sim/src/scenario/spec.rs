@@ -1,182 +1,134 @@
-//! A scenario as text: sections and keys, with their defaults.
+//! What a scenario says of the machine and its tasks; `system.rs` makes it of a system file.
 
 use std::path::PathBuf;
 
-use super::ServerSection;
+use super::ServerSpec;
 use memtint_map::Granule;
 use memtint_system::{
     AllocatorName, BandwidthSection, CacheSection, ControllerSection, CoreSection, GroupEntry, NumaSection,
     SystemSection, TableSection, Time, TimetableSection,
 };
 use memtint_units::ByteSize;
-use serde::{Deserialize, Serialize};
 
-/// A scenario as it stands in its file.
-///
-/// Times are texts of a number and a unit, `ps`, `ns`, `us`, `ms` or `s`; sizes as everywhere (`64K`, `8 MiB`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ScenarioFile {
-    /// Version of the format; 1.
-    pub schema: u32,
+/// A scenario that is not verified yet. Lists of numbers are texts in the syntax of system files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScenarioSpec {
     /// What it is about.
-    #[serde(default)]
     pub description: String,
     /// Platform: a name of the catalogue, or a file (relative to the scenario).
     pub platform: String,
     /// Block that is colored as a unit; default 4 KiB.
-    #[serde(default)]
     pub granule: Option<Granule>,
     /// DRAM standard with its speed: a name of `memtint dram list`, or a file.
     pub device: String,
     /// Density of a device in gibibits; default: the standard's.
-    #[serde(default)]
     pub density_gbit: Option<u32>,
     /// Width of a device in bits; default: the standard's.
-    #[serde(default)]
     pub device_bits: Option<u32>,
     /// Longest simulated time. The simulation ends earlier when every task with `references` has executed them.
     pub duration: Time,
-    /// Seed of everything random; default 1. The option `--seed` comes before it.
-    #[serde(default = "one")]
+    /// Seed of everything random.
     pub seed: u64,
-    /// Whether each task is also simulated alone, for slowdowns; default false.
-    #[serde(default)]
+    /// Whether each task is also simulated alone, for slowdowns.
     pub alone: bool,
     /// The cores.
     pub cores: CoreSection,
-    /// The caches; default: the platform's, with their usual latencies.
-    #[serde(default)]
+    /// The caches; where nothing is said, the platform's, with their usual latencies.
     pub caches: CacheSection,
     /// The memory controllers.
-    #[serde(default)]
     pub controller: ControllerSection,
     /// The interconnect between nodes.
-    #[serde(default)]
     pub numa: NumaSection,
     /// The operating system.
-    #[serde(default)]
     pub system: SystemSection,
     /// When ranks are refreshed, with `refresh = "timetable"` of the controller.
-    #[serde(default)]
     pub timetable: Option<TimetableSection>,
     /// Servers, whose budgets tasks run in.
-    #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
-    pub servers: Vec<ServerSection>,
+    pub servers: Vec<ServerSpec>,
     /// How bandwidth budgets are kept, where there are groups.
-    #[serde(default)]
     pub bandwidth: Option<BandwidthSection>,
     /// Groups of cores or tasks with a bandwidth budget; all others are not regulated.
-    #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupEntry>,
     /// Who has a core when, with `scheduling = "table"` of the system.
-    #[serde(default)]
     pub table: Option<TableSection>,
     /// The tasks, 1 to 256.
-    #[serde(rename = "task")]
-    pub tasks: Vec<TaskSection>,
+    pub tasks: Vec<TaskSpec>,
 }
 
 /// A task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TaskSection {
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskSpec {
     /// Its name; unique.
     pub name: String,
     /// Core it is pinned to.
-    #[serde(default)]
     pub core: Option<u32>,
     /// Or: cores it may run on, and move between; default: that of its server or of its slots in a table, or all.
-    #[serde(default)]
     pub cores: Option<String>,
     /// Name of the server that it runs in, on its core and in its budget only. Default: none; on a core with servers it
     /// then runs in the background, while no server can.
-    #[serde(default)]
     pub server: Option<String>,
     /// What it executes.
     pub workload: Workload,
     /// Who hands out its frames, of the same names as `system.allocator`; default: that one. Allocators share the machine's
     /// free memory, but know nothing of each other's tasks, and keep what is on their color lists.
-    #[serde(default)]
     pub allocator: Option<AllocatorName>,
     /// Bank classes it may have; default: any. `camc` takes only their number and chooses by itself; it colors no task without.
-    #[serde(default)]
     pub banks: Option<String>,
     /// Ranks it may have memory of, on every channel; default: any. Narrows `banks`.
-    #[serde(default)]
     pub ranks: Option<String>,
     /// Name of a task before it that this is another instance of (a copy task): it has the same jobs, cores and workload, and
     /// memory of its own; each job is of the instance that meets no lock.
-    #[serde(default)]
     pub copy_of: Option<String>,
-    /// What it takes to copy the data when a job goes over to this instance; default 0. Without `globals` it costs just this time and
+    /// What it takes to copy the data when a job goes over to this instance. Without `globals` it costs just this time and
     /// causes no traffic.
-    #[serde(default)]
     pub copy: Time,
     /// Data that are copied when a job goes over to this instance: the lines of the other's memory are read and those of this one's
     /// written, through the caches. The instance that had the job before does it when that is complete in time, if it has not
     /// copied for it itself and no lock of either falls into the time `copy` from then on; otherwise this instance does it before
-    /// it goes on, and waits while one of the two is locked. Default 0.
-    #[serde(default)]
+    /// it goes on, and waits while one of the two is locked.
     pub globals: ByteSize,
     /// Set colors it may have; default: any.
-    #[serde(default)]
     pub sets: Option<String>,
     /// Nodes it may have memory of; default: any.
-    #[serde(default)]
     pub nodes: Option<String>,
-    /// Whether frames out of color are given when its colors are exhausted; default false.
-    #[serde(default)]
+    /// Whether frames out of color are given when its colors are exhausted.
     pub soft: bool,
     /// Ways of the last-level cache it may fill; default: all.
-    #[serde(default)]
     pub ways: Option<String>,
-    /// 2 MiB pages; default false.
-    #[serde(default)]
+    /// 2 MiB pages.
     pub huge_pages: bool,
-    /// Smaller is more urgent, for `fixed-priority`; default 0.
-    #[serde(default)]
+    /// Smaller is more urgent, for `fixed-priority`.
     pub priority: u32,
     /// References after which it is done; default: none.
-    #[serde(default)]
     pub references: Option<u64>,
     /// Jobs, instead of one without end.
-    #[serde(default)]
-    pub job: Option<JobSection>,
+    pub job: Option<JobSpec>,
     /// Tasks of the same group wait for each other.
-    #[serde(default)]
-    pub barrier: Option<BarrierSection>,
+    pub barrier: Option<BarrierSpec>,
 }
 
 /// Periodic jobs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct JobSection {
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobSpec {
     /// Between two releases.
     pub period: Time,
     /// From the release; default: the period.
-    #[serde(default)]
     pub deadline: Option<Time>,
     /// Of the first release; default 0.
-    #[serde(default)]
     pub phase: Option<Time>,
-    /// How much later a job may be released, at random, at most the period; default 0. Deadline and response count from
+    /// How much later a job may be released, at random, at most the period. Deadline and response count from
     /// when it should have been.
-    #[serde(default)]
     pub jitter: Time,
     /// What a job executes.
     pub references: u64,
-    /// Jobs at the beginning that are left out of all counts of jobs, for caches to fill; default 0.
-    #[serde(default)]
+    /// Jobs at the beginning that are left out of all counts of jobs, for caches to fill.
     pub uncounted: u64,
-    /// What becomes of a job that is not done by its deadline; default `finish`.
-    #[serde(default)]
+    /// What becomes of a job that is not done by its deadline.
     pub late: Late,
 }
 
 /// What becomes of late jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
     /// They are finished, and the next begins after them.
     #[default]
@@ -186,9 +138,8 @@ pub enum Late {
 }
 
 /// Barriers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BarrierSection {
+#[derive(Clone, Debug, PartialEq)]
+pub struct BarrierSpec {
     /// Group.
     pub group: u32,
     /// References between two barriers.
@@ -196,29 +147,24 @@ pub struct BarrierSection {
 }
 
 /// What a task executes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
     /// A pointer chase over a randomly shuffled list.
     Latency {
         /// The list.
         size: ByteSize,
-        /// Instructions between two loads; default 2.
-        #[serde(default = "two")]
+        /// Instructions between two loads.
         gap: u32,
     },
     /// A walk through an array.
     Bandwidth {
         /// The array.
         size: ByteSize,
-        /// Distance of two references; default 64.
-        #[serde(default = "line")]
+        /// Distance of two references.
         step: ByteSize,
-        /// Writes instead of reads; default false.
-        #[serde(default)]
+        /// Writes instead of reads.
         write: bool,
-        /// Instructions between two references; default 2.
-        #[serde(default = "two")]
+        /// Instructions between two references.
         gap: u32,
     },
     /// Copy, scale, add and triad over three arrays.
@@ -230,22 +176,18 @@ pub enum Workload {
     Strides {
         /// The memory.
         size: ByteSize,
-        /// By how much offsets grow; default 64.
-        #[serde(default = "line")]
+        /// By how much offsets grow.
         step: ByteSize,
-        /// Reads instead of writes; default false.
-        #[serde(default)]
+        /// Reads instead of writes.
         read: bool,
     },
     /// Lines at random, that wait for nothing.
     Uniform {
         /// The memory.
         size: ByteSize,
-        /// Of 1024 references, so many are writes; default 0.
-        #[serde(default)]
+        /// Of 1024 references, so many are writes.
         writes_per_1024: u32,
-        /// Instructions between two references; default 2.
-        #[serde(default = "two")]
+        /// Instructions between two references.
         gap: u32,
     },
     /// A program with published statistics.
@@ -257,20 +199,7 @@ pub enum Workload {
     Trace {
         /// File of `memtint trace record`, relative to the scenario.
         file: PathBuf,
-        /// Thread of it; default 0.
-        #[serde(default)]
+        /// Thread of it.
         thread: u32,
     },
-}
-
-pub(super) fn one() -> u64 {
-    1
-}
-
-pub(super) fn two() -> u32 {
-    2
-}
-
-pub(super) fn line() -> ByteSize {
-    ByteSize(64)
 }
