@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use memtint_detect::{Fit, Machine};
 use memtint_map::{Granule, Palette, Platform, Selection};
-use memtint_system::{AssignedTask, Assignment, SystemFile, select};
+use memtint_system::{AssignedTask, Assignment, SystemFile, Text, select};
 use memtint_units::IndexList;
 
 use crate::output::{Failure, say};
@@ -25,7 +25,8 @@ pub(crate) fn default_platform() -> Option<String> {
 pub(crate) struct ChoiceArguments {
     /// Platform: a name of the catalogue, or a file (a path with a slash or ending in .toml).
     ///
-    /// Default: what the environment variable MEMTINT_PLATFORM names, or else the file /etc/memtint/platform.toml.
+    /// Default: that of the system file, where there is one; else what the environment variable MEMTINT_PLATFORM names, or else the
+    /// file /etc/memtint/platform.toml.
     #[arg(long, value_name = "PLATFORM")]
     pub(crate) platform: Option<String>,
     /// Bank classes, for instance 0-3,8 or !0-1 or all (see memtint palette); default: any.
@@ -41,7 +42,9 @@ pub(crate) struct ChoiceArguments {
     #[arg(long, value_name = "SIZE")]
     pub(crate) granule: Option<Granule>,
     /// System file that names the platform and the colors of each task; --task names one (memtint system check shows what is used).
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["platform", "banks", "sets", "node", "granule"])]
+    ///
+    /// With --platform, its classes and colors are those of that platform: for a file that was written for another machine.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["banks", "sets", "node", "granule"])]
     pub(crate) system: Option<PathBuf>,
     /// Task of the system file.
     #[arg(long, value_name = "NAME", requires = "system")]
@@ -73,7 +76,7 @@ impl ChoiceArguments {
                     "--system: no task is named, accepted is --task with one of its names".to_owned(),
                 ));
             };
-            let assignment = Assignment::load(path)?;
+            let assignment = self.assignment(path)?;
             let task = assignment.task(task)?.clone();
             let (palette, selection) = (assignment.palette().clone(), Some(task.selection().clone()));
             let system = assignment.file().with_task(task.name());
@@ -90,6 +93,14 @@ impl ChoiceArguments {
             selection.compile(&palette)?;
         }
         Ok(Choice { palette, selection, task: None, system: None })
+    }
+
+    /// The assignment of a system file, on the platform of --platform where that is given.
+    pub(crate) fn assignment(&self, path: &Path) -> Result<Assignment, Failure> {
+        let Some(platform) = &self.platform else { return Ok(Assignment::load(path)?) };
+        let file = SystemFile { platform: Some(Text::new(platform)), ..SystemFile::load(path)? };
+        // Unlike one that the file names, it is not relative to the file.
+        Ok(Assignment::of(&file, &format!("{path:?}"), Path::new(""))?)
     }
 
     /// Compares a platform with this machine, and says in one line on standard error what is assumed.

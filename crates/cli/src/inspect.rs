@@ -159,8 +159,8 @@ struct SystemReport {
     schema: u32,
     report: &'static str,
     system: String,
-    /// Violated when one task is; absent when none runs.
-    verdict: Option<Verdict>,
+    /// Violated when one task is.
+    verdict: Verdict,
     tasks: Vec<TaskReport>,
 }
 
@@ -169,13 +169,13 @@ struct TaskReport {
     name: String,
     /// Programs that `memtint run` has started with this task, and that run.
     programs: Vec<u32>,
-    /// All of these and what they have started, together; absent when none runs.
+    /// All of these and what they have started, together; null when none runs.
     report: Option<Report>,
 }
 
 /// Judges the programs of all tasks of a system file whose runs are registered.
 fn inspect_system(arguments: &InspectArguments, file: &Path, format: Format) -> Ending {
-    let assignment = Assignment::load(file)?;
+    let assignment = arguments.choice.assignment(file)?;
     arguments.choice.check_machine(assignment.platform())?;
     let path =
         std::fs::canonicalize(file).map_err(|cause| Failure::File { path: file.to_owned(), done: "read", cause })?;
@@ -195,7 +195,7 @@ fn inspect_system(arguments: &InspectArguments, file: &Path, format: Format) -> 
         return Err(Failure::Sentence(sentence));
     }
     let violated = verdicts.contains(&Verdict::Violated);
-    let verdict = Some(if violated { Verdict::Violated } else { Verdict::Held });
+    let verdict = if violated { Verdict::Violated } else { Verdict::Held };
     if let Some(path) = &arguments.svg {
         let reports: Vec<Report> = tasks.iter().filter_map(|task| task.report.clone()).collect();
         write_file(path, &svg(&reports))?;
@@ -206,7 +206,7 @@ fn inspect_system(arguments: &InspectArguments, file: &Path, format: Format) -> 
         Format::Json => print_json(&report)?,
         Format::Text => print(&report.to_text())?,
     }
-    Ok(status(verdict))
+    Ok(status(Some(verdict)))
 }
 
 fn inspect_task(
@@ -215,8 +215,17 @@ fn inspect_task(
     runs: &[Entry],
     tree: &ProcessTree,
 ) -> Result<TaskReport, Failure> {
-    let runs = runs.iter().filter(|run| run.task.as_deref() == Some(task.name()));
-    let programs: Vec<u32> = runs.map(|run| run.program.pid).collect();
+    let runs: Vec<&Entry> = runs.iter().filter(|run| run.task.as_deref() == Some(task.name())).collect();
+    let id = assignment.platform().id();
+    if let Some(run) = runs.iter().find(|run| run.platform != id) {
+        return Err(Failure::Sentence(format!(
+            "task {:?} runs on platform {:?}, and colors of platform {id:?} mean something else; accepted is the platform of the run \
+             (--platform)",
+            task.name(),
+            run.platform
+        )));
+    }
+    let programs: Vec<u32> = runs.iter().map(|run| run.program.pid).collect();
     let mut pids: Vec<u32> = programs.iter().flat_map(|&program| tree.below(program)).collect();
     pids.sort_unstable();
     pids.dedup();

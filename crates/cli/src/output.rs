@@ -93,7 +93,7 @@ pub(crate) enum Failure {
 
 /// Writes a line for people to standard error. A reader that has gone away is no failure.
 pub(crate) fn say(line: &str) {
-    // There is nobody to read it.
+    // The reader has gone.
     let _ = io::stderr().write_all(format!("memtint: {line}\n").as_bytes());
 }
 

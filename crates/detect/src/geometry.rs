@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::sysfs::{numbered, read_text};
 
-/// Modules as EDAC and SPD describe them; what cannot be read is absent.
+/// Modules as EDAC and SPD describe them; what cannot be read is null.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Geometry {
     /// Memory controllers of Linux EDAC, by number.

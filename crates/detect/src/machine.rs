@@ -11,10 +11,10 @@ use crate::geometry::Geometry;
 use crate::smbios::{self, Smbios};
 use crate::sysfs::{self, Cache, Cores, Node, read_text};
 
-/// What this machine says of itself; whatever could not be read is absent or empty.
+/// What this machine says of itself; what could not be read is null or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Machine {
-    /// The processor; absent on architectures without `cpuid`.
+    /// The processor; null on architectures without `cpuid`.
     pub processor: Option<Processor>,
     /// Cores and sockets.
     pub cores: Cores,

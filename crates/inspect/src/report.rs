@@ -93,7 +93,7 @@ pub struct PlatformSummary {
     pub caveat: String,
 }
 
-/// The colors asked for, in canonical list syntax; absent parts do not restrict.
+/// The colors asked for, in canonical list syntax; null does not restrict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectionSummary {
     /// Bank classes.
@@ -238,11 +238,11 @@ pub struct OutPage {
     #[serde(with = "hexadecimal")]
     #[schemars(with = "String")]
     pub address: u64,
-    /// Bank class of its frame; absent outside the platform's regions.
+    /// Bank class of its frame; null outside the platform's regions.
     pub bank_class: Option<u32>,
-    /// Set color of its frame; absent outside the platform's regions.
+    /// Set color of its frame; null outside the platform's regions.
     pub set_color: Option<u32>,
-    /// Node of its frame; absent outside the platform's regions.
+    /// Node of its frame; null outside the platform's regions.
     pub node: Option<u32>,
 }
 

@@ -160,15 +160,15 @@ pub struct RunReport {
     /// Every address space that has ended, in order, and those alive when the program ended. Empty on the kernel floor,
     /// which counts for all of them together.
     pub address_spaces: Vec<AddressSpaceReport>,
-    /// Whether the kernel moves pages together by itself. Absent on the kernel floor, where they keep their colors.
+    /// Whether the kernel moves pages together by itself. Null on the kernel floor, where they keep their colors.
     pub compaction: Option<CompactionReport>,
     /// What could not be colored, in words.
     pub problems: Vec<String>,
     /// Processes that could not be colored: a soft run goes on without colors in them, a strict one ends them.
     pub processes_not_colored: u64,
-    /// Processes of the run that outlive the program; absent where not all of them are known.
+    /// Processes of the run that outlive the program; null where not all of them are known.
     pub still_running: Option<usize>,
-    /// Absent on the floor of the userspace runtime.
+    /// Null on the floor of the userspace runtime.
     pub kernel: Option<KernelReport>,
 }
 

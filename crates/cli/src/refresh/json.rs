@@ -2,6 +2,7 @@
 
 use memtint_refresh::{Bound, Locked, Met, Outcome, Scheme, Spread, TaskOutcome};
 use memtint_sim::scenario::Workload;
+use memtint_units::ByteSize;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -101,8 +102,7 @@ struct TaskReport {
     /// References of a job.
     references_of_a_job: u64,
     /// What its jobs execute.
-    #[schemars(with = "Executed")]
-    workload: Workload,
+    workload: Executed,
     /// What its longest job takes alone, without refresh.
     alone_max_ps: u64,
     /// What its shortest job takes alone, without refresh.
@@ -145,7 +145,7 @@ impl From<&TaskOutcome> for TaskReport {
             wcet_ps: task.wcet.0,
             deadline_ps: task.deadline.0,
             references_of_a_job: task.job.references,
-            workload: task.job.workload.clone(),
+            workload: Executed::of(&task.job.workload),
             alone_max_ps: task.job.alone.0,
             alone_min_ps: task.job.alone_least.0,
             deadline_misses: task.misses,
@@ -162,17 +162,18 @@ impl From<&TaskOutcome> for TaskReport {
     }
 }
 
-/// What jobs execute: the workloads of the simulator that `memtint_refresh::Job` has, as they are written.
-#[derive(JsonSchema)]
-#[schemars(tag = "kind", rename_all = "kebab-case")]
-#[expect(dead_code, reason = "a schema only: values are of the simulator's own type")]
+/// What jobs execute.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 enum Executed {
     /// Reads of lines, one after the other.
     Bandwidth {
         /// The memory that they are in, such as "1 MiB".
-        size: String,
+        #[schemars(with = "String")]
+        size: ByteSize,
         /// Distance of two references, such as "64 B".
-        step: String,
+        #[schemars(with = "String")]
+        step: ByteSize,
         /// Whether they are writes.
         write: bool,
         /// Instructions between two references.
@@ -183,6 +184,16 @@ enum Executed {
         /// Its model, `SET/NAME` of the catalogue.
         model: String,
     },
+}
+
+impl Executed {
+    fn of(workload: &Workload) -> Executed {
+        match *workload {
+            Workload::Program { ref model } => Executed::Program { model: model.clone() },
+            Workload::Bandwidth { size, step, write, gap } => Executed::Bandwidth { size, step, write, gap },
+            ref other => unreachable!("jobs are models or read lines, not {other:?}"),
+        }
+    }
 }
 
 /// A distribution of times.

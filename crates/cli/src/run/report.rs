@@ -38,7 +38,7 @@ pub(super) struct Report<'a> {
     pub(super) run: Option<memtint_live::RunReport>,
 }
 
-/// The colors a program was given, in list syntax; absent = any.
+/// The colors a program was given, in list syntax; null is any.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Colors {
     pub(super) banks: Option<String>,

@@ -38,6 +38,10 @@ fn the_example_has_one_verdict_by_analysis_and_in_simulation() {
     let simulated = json_of(&["sim", &Scratch::new("example").file("short.toml", &short)]);
     let control = &simulated["tasks"][0];
     assert_eq!((&control["jobs"], &control["deadline_misses"]), (&json!(3), &json!(0)), "{control}");
+    // Each is in its colors, as it is on a real machine (`live/examples.rs`).
+    for task in simulated["tasks"].as_array().unwrap() {
+        assert_eq!(task["frames_out_of_color"], json!(0), "{task}");
+    }
     // One job takes longer than a third of a period allows.
     let late = short.replace("deadline = \"1.8 ms\"", "deadline = \"600 us\"");
     let scratch = Scratch::new("late");
