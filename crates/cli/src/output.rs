@@ -62,9 +62,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Run(#[from] memtint_live::RunError),
     #[error(transparent)]
-    Probe(#[from] memtint_probe::OracleError),
-    #[error(transparent)]
-    Pool(#[from] memtint_probe::PoolError),
+    Probe(#[from] memtint_probe::session::SessionError),
     #[error(transparent)]
     Stopwatch(#[from] memtint_stopwatch::StopwatchError),
     #[error(transparent)]

@@ -1,45 +1,36 @@
 //! `memtint probe`: which physical addresses are in one bank, and in one set of the last-level cache, and how far nodes are, found
 //! out by timing.
 
-mod advice;
-mod asked;
 mod baseline;
 mod caches;
+mod choices;
 mod nodes;
-mod noise;
 mod picture;
 mod platform;
 mod report;
+mod request;
 mod selftest;
-mod wanted;
-mod watched;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_map::{Platform, mapfile};
-use memtint_probe::cache::{probe_cache, probe_nodes};
-use memtint_probe::{Oracle, Settings, probe};
+use memtint_probe::NoiseLevel;
+use memtint_probe::session::{Algorithm, LogPart, PublishedReport, Request, SelfTestReport, SessionReport, Source};
 use memtint_units::ByteSize;
 
-use self::asked::Source;
-use self::baseline::Algorithm;
-use self::caches::Caches;
-use self::nodes::Nodes;
-use self::noise::Level;
-use self::report::{Banks, Outcome};
-use self::wanted::{Part, Wanted};
-use self::watched::Watched;
+use self::choices::{AlgorithmName, Level, Part};
 use crate::Ending;
-use crate::output::{Failure, Format, JsonForm, WholeFile, print, print_json};
+use crate::output::{Failure, Format, JsonForm, WholeFile, open_log, print, print_json, say};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[
-    JsonForm::of::<report::Json>("probe"),
-    JsonForm::of::<selftest::Output>("probe-self-test"),
-    JsonForm::of::<baseline::Json>("probe-palloc"),
-    JsonForm::of::<baseline::Json>("probe-bpm"),
+    JsonForm::of::<SessionReport>("probe"),
+    JsonForm::of::<SelfTestReport>("probe-self-test"),
+    JsonForm::of::<PublishedReport>("probe-palloc"),
+    JsonForm::of::<PublishedReport>("probe-bpm"),
 ];
 
 /// Arguments of `memtint probe`.
@@ -77,7 +68,7 @@ pub(crate) struct ProbeArguments {
     /// How the mapping is looked for: by memtint's own way, or, to compare, by a published one, which nobody checks the answer of.
     /// Default: own.
     #[arg(long, value_enum, conflicts_with = "self_test")]
-    algorithm: Option<Algorithm>,
+    algorithm: Option<AlgorithmName>,
     /// Banks of the machine, a power of two, which palloc has to be told.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=4096))]
     banks: Option<u32>,
@@ -115,18 +106,8 @@ pub(crate) struct ProbeArguments {
 }
 
 fn confidence(text: &str) -> Result<f64, String> {
-    let parsed = text.parse().ok().filter(|&p: &f64| (0.5..1.0).contains(&p));
+    let parsed = text.parse().ok().filter(|&share: &f64| memtint_probe::session::is_confidence(share));
     parsed.ok_or_else(|| "accepted are numbers from 0.5 to 1 (excluded), for instance 0.999".to_owned())
-}
-
-impl ProbeArguments {
-    fn seed(&self) -> u64 {
-        self.seed.unwrap_or(1)
-    }
-
-    fn confidence(&self) -> f64 {
-        self.confidence.unwrap_or(0.999)
-    }
 }
 
 pub(crate) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
@@ -135,89 +116,98 @@ pub(crate) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
     }
     // All that can be wrong with what was asked for, before the work.
     Platform::from_file(mapfile::to_platform_file(&arguments.id, &[1 << 13], 1 << 20, "--id"), "--id")?;
-    let (mut source, (out, svg)) = Source::open(arguments, |wanted| files(arguments, wanted))?;
-    if source.wanted.algorithm != Algorithm::Own {
-        return baseline::main(source, format);
+    let (source, files) = open(arguments)?;
+    if source.request().algorithm != Algorithm::Own {
+        let published = source.run_published()?;
+        match format {
+            Format::Json => print_json(&published.report())?,
+            Format::Text => print(&baseline::text(&published))?,
+        }
+        return Ok(ExitCode::from(u8::from(published.outcome.result.is_err())));
     }
-    let Found { banks, caches, nodes } = all(&mut source)?;
-    let wanted = source.wanted.clone();
-    let (asked, described) = source.finish()?;
-    let outcome = Outcome { asked, wanted, described, banks, caches, nodes };
-    if let (Some(svg), Some(banks)) = (svg, &outcome.banks) {
-        svg.finish(&picture::svg(banks, &outcome.asked))?;
+    let outcome = source.run(&mut progress);
+    end_progress();
+    let outcome = outcome?;
+    if let (Some(svg), Some(banks)) = (files.svg, &outcome.banks) {
+        svg.finish(&picture::svg(banks, &outcome.subject))?;
     }
-    if let Some(out) = out {
+    if let Some(out) = files.out {
         platform::write(&outcome, &arguments.id, out)?;
     }
     match format {
-        Format::Json => print_json(&outcome.to_json())?,
-        Format::Text => print(&outcome.to_text())?,
+        Format::Json => print_json(&outcome.report())?,
+        Format::Text => print(&report::text(&outcome))?,
     }
     Ok(ExitCode::from(u8::from(!outcome.is_found())))
 }
 
+/// Opens the source that the arguments name, and the log (if requested), after validating the request.
+fn open(arguments: &ProbeArguments) -> Result<(Source, Files), Failure> {
+    if let Some(path) = &arguments.replay {
+        let name = path.display().to_string();
+        let source = Source::of_log(&name, Box::new(open_log(path)?))?;
+        request::agree(arguments, source.request(), &name)?;
+        request::check(source.request())?;
+        let files = Files::new(arguments, source.request())?;
+        return Ok((source, files));
+    }
+    let request = request::of(arguments);
+    request::check(&request)?;
+    let files = Files::new(arguments, &request)?;
+    let mut source = match &arguments.simulate {
+        Some(spec) => Source::simulated(request, Platform::load(spec)?, noise(arguments)?)?,
+        None => {
+            if request.has(LogPart::Dram) || request.has(LogPart::Caches) {
+                say("taking memory");
+            }
+            memtint_stopwatch::this_machine(request, arguments.memory)?
+        }
+    };
+    if let Some(path) = &arguments.record {
+        let failed = |cause| Failure::File { path: path.clone(), done: "written", cause };
+        source.record(Box::new(BufWriter::new(File::create(path).map_err(failed)?)))?;
+    }
+    Ok((source, files))
+}
+
+fn noise(arguments: &ProbeArguments) -> Result<NoiseLevel, Failure> {
+    match arguments.noise[..] {
+        [] => Ok(NoiseLevel::Quiet),
+        [level] => Ok(level.into()),
+        _ => Err(Failure::Sentence("--noise: several levels found; accepted with --simulate is one".to_owned())),
+    }
+}
+
 /// Files for what is found, and for a picture, that can be written.
-fn files(arguments: &ProbeArguments, wanted: &Wanted) -> Result<(Option<WholeFile>, Option<WholeFile>), Failure> {
-    let ProbeArguments { out, svg, .. } = arguments;
-    if wanted.algorithm != Algorithm::Own && (out.is_some() || svg.is_some()) {
-        let name = wanted.algorithm.name();
-        return Err(Failure::Sentence(format!(
-            "--out, --svg: found with --algorithm {name}, which does not check what it finds; accepted with own"
-        )));
-    }
-    if svg.is_some() && !wanted.has(Part::Dram) {
-        let found = wanted.only();
-        return Err(Failure::Sentence(format!("--svg: found with --only {found}; accepted is one with dram")));
-    }
-    if out.is_some() && wanted.parts == [Part::Nodes] {
-        return Err(Failure::Sentence("--out: found with --only nodes; accepted is one with dram or llc".to_owned()));
-    }
-    let file = |path: &Option<PathBuf>| path.as_deref().map(WholeFile::new).transpose();
-    Ok((file(out)?, file(svg)?))
+struct Files {
+    out: Option<WholeFile>,
+    svg: Option<WholeFile>,
 }
 
-fn settings(arguments: &ProbeArguments) -> Settings {
-    Settings { seed: arguments.seed(), confidence: arguments.confidence(), ..Settings::default() }
-}
-
-/// Looks for everything that is wanted, in order.
-fn all(source: &mut Source) -> Result<Found, Failure> {
-    let wanted = source.wanted.clone();
-    let mut found = Found::default();
-    if wanted.has(Part::Dram) {
-        found.banks = Some(source.dram(|oracle| banks(oracle, &wanted.settings()))?);
+impl Files {
+    fn new(arguments: &ProbeArguments, request: &Request) -> Result<Files, Failure> {
+        let ProbeArguments { out, svg, .. } = arguments;
+        if request.algorithm != Algorithm::Own && (out.is_some() || svg.is_some()) {
+            let name = request.algorithm.name();
+            return Err(Failure::Sentence(format!(
+                "--out, --svg: found with --algorithm {name}, which does not check what it finds; accepted with own"
+            )));
+        }
+        if svg.is_some() && !request.has(LogPart::Dram) {
+            let found = LogPart::list(&request.parts);
+            return Err(Failure::Sentence(format!("--svg: found with --only {found}; accepted is one with dram")));
+        }
+        if out.is_some() && request.parts == [LogPart::Nodes] {
+            return Err(Failure::Sentence(
+                "--out: found with --only nodes; accepted is one with dram or llc".to_owned(),
+            ));
+        }
+        let file = |path: &Option<PathBuf>| path.as_deref().map(WholeFile::new).transpose();
+        Ok(Files { out: file(out)?, svg: file(svg)? })
     }
-    if wanted.has(Part::Llc) {
-        progress("the last-level cache");
-        let probed = source.caches(|oracle| Ok(probe_cache(oracle, wanted.seed)?))?;
-        found.caches = Some(probed.map_or_else(Caches::NotAsked, |report| Caches::Probed(Box::new(report))));
-    }
-    if wanted.has(Part::Nodes) {
-        progress("nodes");
-        let probed = source.nodes(|oracle| Ok(probe_nodes(oracle, wanted.seed)?))?;
-        let groups = source.described.groups.clone();
-        found.nodes = Some(probed.map_or_else(Nodes::NotAsked, |report| Nodes::Probed(report, groups)));
-    }
-    end_progress();
-    Ok(found)
 }
 
-/// What was found of each part that was looked for.
-#[derive(Default)]
-struct Found {
-    banks: Option<Banks>,
-    caches: Option<Caches>,
-    nodes: Option<Nodes>,
-}
-
-fn banks(oracle: &mut dyn Oracle, settings: &Settings) -> Result<Banks, Failure> {
-    let pool = oracle.pool().clone();
-    let mut watched = Watched::new(oracle);
-    let report = probe(&mut watched, settings, &mut |doing| progress(doing))?;
-    Ok(Banks::new(report, watched.into_seen(), &pool))
-}
-
-/// Says what is done, to whoever watches.
+/// Prints what is done now, on standard error.
 fn progress(doing: &str) {
     let mut err = std::io::stderr().lock();
     // Progress that cannot be shown is no reason to stop.

@@ -10,7 +10,8 @@
 //! [`probe()`] does the whole of it. A [`Tester`] decides whether a difference of addresses conflicts, with a stated error probability
 //! and each time somewhere else; [`survey`] finds the levels to tell conflicts by; [`solve()`] finds the functions under a
 //! [`View`]; [`verify()`] tries what they predict, everywhere in the pool. What no memory looks like is refused. [`roles()`] tells
-//! what functions select, where cores that read together show it.
+//! what functions select, where cores that read together show it. [`session`] probes a whole machine, caches and nodes included, and has
+//! the report.
 //!
 //! Types to know: [`Oracle`], [`Pool`], [`Report`], [`View`], [`Solution`].
 //!
@@ -29,15 +30,17 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
+pub mod cache;
+pub mod session;
 
 mod blocks;
-pub mod cache;
 mod channels;
 mod controller;
 mod discover;
 mod judge;
 mod levels;
 mod log;
+mod noise;
 mod oracle;
 mod patience;
 mod pool;
@@ -55,12 +58,13 @@ pub use discover::probe;
 pub use judge::{Verdict, judge};
 pub use levels::{Candidate, Landscape, survey};
 pub use log::{Log, LogPart, Recorder, Replay, begin_log};
+pub use noise::{Noise, NoiseLevel};
 pub use oracle::{Oracle, OracleError};
 pub use pool::{LINE, Pool, PoolError};
 pub use report::{Answer, Area, Attempt, Mapping, Missing, Refusal, Report, Settings, Step};
 pub use roles::{Compared, Level, Roles, Untold, roles};
 pub use shift::{Shift, shift};
-pub use simulated::{ASSUMED_ROW_BIT, Noise, SimulatedMachine};
+pub use simulated::{ASSUMED_ROW_BIT, SimulatedMachine};
 pub use solve::{Solution, Unsolved, solve};
 pub use tester::{Decision, Effort, Levels, Shifted, Target, Tested, Tester};
 pub use verify::{Rate, Verification, verify};

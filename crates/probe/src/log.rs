@@ -44,6 +44,8 @@ use crate::cache::{CacheFacts, CacheOracle, NodeLayout, NodeOracle, PrivateCache
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::{LINE, Pool};
 use memtint_units::PhysAddr;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt::{self, Write as _};
 use std::io::{BufRead, Write};
 use std::ops::Range;
@@ -55,18 +57,39 @@ const PIECES_MAX: usize = 1 << 20;
 /// More lines than this are not written one by one.
 const LISTED_MAX: usize = 64;
 
-/// What the questions of a part of a log are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What the questions of a part of a log are about. A probe looks for them in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum LogPart {
     /// Banks.
+    #[serde(rename = "dram")]
     Dram,
     /// The last-level cache.
+    #[serde(rename = "llc")]
     Caches,
     /// NUMA nodes.
+    #[serde(rename = "nodes")]
     Nodes,
 }
 
 impl LogPart {
+    /// All of them.
+    pub const ALL: [LogPart; 3] = [LogPart::Dram, LogPart::Caches, LogPart::Nodes];
+
+    /// Gives each of some parts once, in order.
+    #[must_use]
+    pub fn in_order(parts: &[LogPart]) -> Vec<LogPart> {
+        let mut parts = parts.to_vec();
+        parts.sort_unstable();
+        parts.dedup();
+        parts
+    }
+
+    /// Gives names of parts, with commas between them.
+    #[must_use]
+    pub fn list(parts: &[LogPart]) -> String {
+        parts.iter().map(|part| part.name()).collect::<Vec<_>>().join(",")
+    }
+
     /// Gives the word that logs have for it.
     #[must_use]
     pub fn name(self) -> &'static str {

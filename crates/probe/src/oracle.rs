@@ -120,4 +120,7 @@ pub enum OracleError {
         /// Why it failed.
         source: std::io::Error,
     },
+    /// The machine cannot be timed, or no longer.
+    #[error(transparent)]
+    Machine(Box<dyn std::error::Error + Send + Sync>),
 }

@@ -1,6 +1,6 @@
 //! Memory that a probe may access, and what is known of its addresses.
 
-use memtint_map::ADDRESS_BITS_MAX;
+use memtint_map::{ADDRESS_BITS_MAX, Platform};
 use memtint_units::Random;
 use memtint_units::{PAGE_SIZE, PhysAddr};
 use std::ops::Range;
@@ -80,6 +80,14 @@ impl Pool {
             return Err(PoolError::Empty);
         }
         Ok(Pool { pieces, before, bytes, known_bits: known_bits.min(64) })
+    }
+
+    /// Makes a pool of all memory of a platform.
+    ///
+    /// # Errors
+    /// [`PoolError`] for memory that is no pool.
+    pub fn of_platform(platform: &Platform) -> Result<Pool, PoolError> {
+        Pool::new(platform.regions().iter().map(|region| region.base..region.end()), 64)
     }
 
     /// Forgets address bits from this one on: addresses stay comparable within aligned blocks.

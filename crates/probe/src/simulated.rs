@@ -1,5 +1,6 @@
 //! A machine that is not there: the row buffers of a known mapping, and what makes their timing hard to see.
 
+use crate::noise::{Noise, NoiseLevel};
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
 use memtint_map::{Platform, gf2};
@@ -16,87 +17,6 @@ const CACHED: f64 = 40.0;
 const BURST: f64 = 200.0;
 /// Accesses in which drift goes up and down once.
 const DRIFT_PERIOD: u64 = 200_000;
-
-/// What disturbs a reading. All of it in ticks or as a share of accesses.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Noise {
-    /// By how much a row conflict is slower. 0 is a machine that closes its rows at once.
-    pub gap: f64,
-    /// Standard deviation of each access.
-    pub sigma: f64,
-    /// Standard deviation of a shift that belongs to a pair of addresses and stays: measuring it again does not help.
-    pub bias: f64,
-    /// Shift of an access whose predecessor was to another bank group or channel: a second mode that is no conflict.
-    pub level: f64,
-    /// Share of accesses that wait for a refresh: 500 to 1100 ticks more.
-    pub refresh: f64,
-    /// Share of accesses in bursts of another program, which slow accesses and close rows.
-    pub burst: f64,
-    /// Readings go up and down by so much in the course of two hundred thousand accesses.
-    pub drift: f64,
-    /// Share of accesses that a cache answers after all.
-    pub leak: f64,
-    /// Ticks by which the clock moves on, 1 or more.
-    pub quantum: u32,
-}
-
-impl Noise {
-    /// Nothing disturbs.
-    pub const NONE: Noise = Noise {
-        gap: 90.0,
-        sigma: 0.0,
-        bias: 0.0,
-        level: 0.0,
-        refresh: 0.0,
-        burst: 0.0,
-        drift: 0.0,
-        leak: 0.0,
-        quantum: 1,
-    };
-    /// An idle machine with a good clock.
-    pub const QUIET: Noise = Noise { sigma: 4.0, bias: 2.0, level: 4.0, refresh: 0.04, drift: 2.0, ..Noise::NONE };
-    /// A machine with something to do.
-    pub const TYPICAL: Noise = Noise {
-        gap: 60.0,
-        sigma: 12.0,
-        bias: 6.0,
-        level: 10.0,
-        refresh: 0.06,
-        burst: 0.05,
-        drift: 10.0,
-        ..Noise::NONE
-    };
-    /// A busy machine.
-    pub const NOISY: Noise = Noise {
-        gap: 45.0,
-        sigma: 25.0,
-        bias: 10.0,
-        level: 15.0,
-        refresh: 0.08,
-        burst: 0.15,
-        drift: 25.0,
-        ..Noise::NONE
-    };
-    /// A machine on which a conflict is smaller than what else happens to an access.
-    pub const EXTREME: Noise = Noise {
-        gap: 30.0,
-        sigma: 40.0,
-        bias: 15.0,
-        level: 18.0,
-        refresh: 0.08,
-        burst: 0.25,
-        drift: 40.0,
-        ..Noise::NONE
-    };
-    /// An idle machine whose clock changes its speed all the time.
-    pub const DRIFTING: Noise = Noise { drift: 80.0, ..Noise::QUIET };
-    /// A machine with something to do, where the two addresses of a pair matter by themselves.
-    pub const BIASED: Noise = Noise { bias: 15.0, ..Noise::TYPICAL };
-    /// A machine with something to do, and with a coarse clock.
-    pub const COARSE: Noise = Noise { quantum: 24, ..Noise::TYPICAL };
-    /// A machine with something to do, one of whose caches answers now and then.
-    pub const LEAKY: Noise = Noise { leak: 0.05, ..Noise::TYPICAL };
-}
 
 /// The lowest address bit that is taken for a row bit where a platform file gives none.
 pub const ASSUMED_ROW_BIT: u32 = 13;
@@ -129,6 +49,15 @@ pub struct SimulatedMachine {
 }
 
 impl SimulatedMachine {
+    /// Makes a machine whose probe may access all memory of a platform. `seed` is the probe's; the machine draws other numbers.
+    ///
+    /// # Errors
+    /// [`OracleError::Pool`] for memory that is no pool.
+    pub fn of_platform(platform: Platform, noise: NoiseLevel, seed: u64) -> Result<SimulatedMachine, OracleError> {
+        let pool = Pool::of_platform(&platform)?;
+        SimulatedMachine::new(platform, pool, noise.noise(), !seed)
+    }
+
     /// Makes a machine whose probe may access all of a pool.
     ///
     /// # Errors

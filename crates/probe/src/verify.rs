@@ -27,7 +27,7 @@ const SAMPLES: u32 = 4;
 const RANDOM: usize = 24;
 
 /// How often pairs did what was predicted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Rate {
     /// Predictions that were tried.
     pub tried: u32,

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use memtint_probe::cache::{CacheFacts, CacheOracle};
+use memtint_probe::session::MemoryFacts;
 use memtint_probe::{Oracle, OracleError, Pool};
 use memtint_units::{ByteSize, PhysAddr};
 
@@ -24,27 +25,6 @@ const TRIED: u64 = 1000;
 /// Readings from which the clock's quantum is told.
 const CLOCK_READINGS: usize = 10_000;
 
-/// What a [`Stopwatch`] found out about itself. Ticks are those of the processor's clock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
-    /// All of the pool is made of pages of so many bytes.
-    pub page_bytes: u64,
-    /// The kernel says at which physical addresses they lie; else addresses of the pool are names above the bits of a page.
-    pub addresses_known: bool,
-    /// The kernel keeps the pool from being swapped out.
-    pub locked: bool,
-    /// The CPU that times.
-    pub cpu: u32,
-    /// The CPU, of another core, that accesses memory beside it, if there is one.
-    pub other_cpu: Option<u32>,
-    /// All of the clock's readings are multiples of so many ticks, but for a constant.
-    pub quantum_ticks: u64,
-    /// Median time of a read that a cache answers, which includes reading the clock.
-    pub cached_ticks: u32,
-    /// Median time of a read of a line that has just been flushed.
-    pub flushed_ticks: u32,
-}
-
 /// Times accesses to this machine's memory.
 ///
 /// The thread that opens it is kept on one CPU until it is dropped. Each reading is one read, begun when the flush of its line is
@@ -53,7 +33,7 @@ pub struct Stopwatch {
     memory: TimedMemory,
     places: Places,
     pool: Pool,
-    about: About,
+    about: MemoryFacts,
     caches: CacheFacts,
     /// One of each other core.
     other_cpus: Vec<u32>,
@@ -89,13 +69,13 @@ impl Stopwatch {
         let pool = Pool::new(places.pieces(), known_bits)?;
         let (cached_ticks, flushed_ticks) = flushing_works(&memory)?;
         let other_cpus = cpus::of_other_cores(&allowed, cpu);
-        let about = About {
+        let about = MemoryFacts {
             page_bytes: memory.page_bytes(),
             addresses_known: known_bits == 64,
             locked: memory.is_locked(),
             cpu,
             other_cpu: other_cpus.first().copied(),
-            quantum_ticks: quantum(),
+            clock_quantum_ticks: quantum(),
             cached_ticks,
             flushed_ticks,
         };
@@ -105,7 +85,7 @@ impl Stopwatch {
 
     /// Gives what was found out about it.
     #[must_use]
-    pub fn about(&self) -> &About {
+    pub fn about(&self) -> &MemoryFacts {
         &self.about
     }
 

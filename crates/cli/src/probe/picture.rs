@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use memtint_picture::timing::{Decision, Levels, Square, Timing};
+use memtint_probe::session::{Banks, Subject, median};
 use memtint_probe::{self as probe, Target};
 
-use super::asked::Asked;
-use super::report::Banks;
-use super::watched::middle;
+use super::report::answer;
 
-/// Draws what was heard of a machine.
-pub(super) fn svg(banks: &Banks, asked: &Asked) -> String {
+/// Draws the times of a machine.
+pub(super) fn svg(banks: &Banks, subject: &Subject) -> String {
     let area = banks.mapping().and_then(|mapping| mapping.areas.first());
     let alone = banks.report.baseline;
     let levels = area.map(|area| Levels {
@@ -19,7 +18,7 @@ pub(super) fn svg(banks: &Banks, asked: &Asked) -> String {
         conflict: alone + area.levels.conflict,
         sigma: area.levels.sigma,
     });
-    let (answer, asked) = (banks.answer().1, asked.to_string());
+    let (answer, asked) = (answer(banks), subject.to_string());
     let seen = &banks.seen;
     Timing { answer, asked, pairs: &seen.pairs, alone: &seen.alone, levels, squares: squares(banks) }.svg()
 }
@@ -29,7 +28,7 @@ fn squares(banks: &Banks) -> BTreeMap<(u32, u32), Square> {
     let mut squares: BTreeMap<(u32, u32), Square> = BTreeMap::new();
     let place = |difference: u64| (difference.trailing_zeros(), 63 - difference.leading_zeros());
     for (&difference, ticks) in &banks.seen.differences {
-        squares.entry(place(difference)).or_default().ticks = middle(ticks);
+        squares.entry(place(difference)).or_default().ticks = median(ticks);
     }
     for test in &banks.report.tests {
         match test.target {

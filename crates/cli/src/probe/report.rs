@@ -1,280 +1,176 @@
-//! What a probe found, for people and for programs.
+//! What a probe found, in words.
 
-mod json;
 mod words;
 
 use std::fmt::{self, Write as _};
 
-use memtint_detect::Processor;
-use memtint_probe::{Answer, Area, Mapping, Pool, Report, Shift, SimulatedMachine};
+use memtint_probe::session::{Banks, Outcome, PoolReport, Quartiles, SHIFTING, Seen, Subject, bit_list, selects, xor};
+use memtint_probe::{Answer, Area, Shift};
 use memtint_units::ByteSize;
 
-use self::json::PoolJson;
-pub(super) use self::json::{Json, OracleJson};
 use self::words::*;
-pub(super) use self::words::{function, list, roles};
-use super::advice::advice;
-use super::asked::{Asked, Described};
-use super::caches::Caches;
-use super::nodes::Nodes;
-use super::wanted::Wanted;
-use super::watched::{Quartiles, Seen};
+use super::{caches, nodes};
 use crate::output::table;
 
 /// Differences that were timed less often are not called slow.
 const SLOWEST_OFTEN: usize = 12;
 
-/// A probe that has come to its end; what was not looked for is absent.
-pub(super) struct Outcome {
-    pub(super) asked: Asked,
-    pub(super) wanted: Wanted,
-    pub(super) described: Described,
-    pub(super) banks: Option<Banks>,
-    pub(super) caches: Option<Caches>,
-    pub(super) nodes: Option<Nodes>,
+/// All that was found.
+pub(super) fn text(outcome: &Outcome) -> String {
+    let mut out = String::new();
+    // Writing to a String does not fail.
+    let _ = write(&mut out, outcome);
+    out
 }
 
-/// What came of looking for banks.
-pub(super) struct Banks {
-    pub(super) report: Report,
-    pub(super) seen: Seen,
-    pool: PoolJson,
+fn write(out: &mut String, outcome: &Outcome) -> fmt::Result {
+    if let Some(banks) = &outcome.banks {
+        write_banks(out, banks)?;
+        writeln!(out)?;
+    }
+    if let Some(caches) = &outcome.caches {
+        caches::write(out, caches)?;
+        writeln!(out)?;
+    }
+    if let Some(nodes) = &outcome.nodes {
+        nodes::write(out, nodes)?;
+        writeln!(out)?;
+    }
+    writeln!(out, "asked       {}", outcome.subject)?;
+    write_details(out, &outcome.subject)?;
+    outcome.advice().iter().try_for_each(|advice| writeln!(out, "advice      {advice}"))
 }
 
-impl Outcome {
-    /// Tells whether the first of what was looked for was found, or a part of it.
-    pub(super) fn is_found(&self) -> bool {
-        match (&self.banks, &self.caches, &self.nodes) {
-            (Some(banks), ..) => banks.mapping().is_some(),
-            (None, Some(caches), _) => caches.found().is_some(),
-            (None, None, Some(nodes)) => nodes.is_measured(),
-            (None, None, None) => false,
+/// The answer about banks, in a sentence.
+pub(super) fn answer(banks: &Banks) -> String {
+    match &banks.report.answer {
+        Answer::Mapping(mapping) => format!("a mapping, {}", sure(mapping)),
+        Answer::Partial(mapping, _) => format!("a partial mapping, {}", sure(mapping)),
+        Answer::NoBankSignal(refusal) if refusal.conflicts => {
+            "no mapping: some pairs are slow, and no mapping of a memory explains which".to_owned()
         }
-    }
-
-    fn advice(&self) -> Vec<String> {
-        advice(&self.asked, self.banks.as_ref().map(|banks| &banks.report), self.caches.as_ref())
-    }
-
-    pub(super) fn to_text(&self) -> String {
-        let mut out = String::new();
-        // Writing to a String does not fail.
-        let _ = self.write(&mut out);
-        out
-    }
-
-    fn write(&self, out: &mut String) -> fmt::Result {
-        if let Some(banks) = &self.banks {
-            banks.write(out)?;
-            writeln!(out)?;
-        }
-        if let Some(caches) = &self.caches {
-            caches.write(out)?;
-            writeln!(out)?;
-        }
-        if let Some(nodes) = &self.nodes {
-            nodes.write(out)?;
-            writeln!(out)?;
-        }
-        writeln!(out, "asked       {}", self.asked)?;
-        self.asked.write_details(out)?;
-        self.advice().iter().try_for_each(|advice| writeln!(out, "advice      {advice}"))
+        Answer::NoBankSignal(_) => "no bank signal here: no two addresses in turn stand out as slow".to_owned(),
     }
 }
 
-impl Banks {
-    pub(super) fn new(report: Report, seen: Seen, pool: &Pool) -> Banks {
-        Banks { report, seen, pool: PoolJson::of(pool) }
+fn write_banks(out: &mut String, banks: &Banks) -> fmt::Result {
+    writeln!(out, "answer      {}", answer(banks))?;
+    for missing in banks.missing() {
+        writeln!(out, "not known   {missing}")?;
     }
-
-    pub(super) fn mapping(&self) -> Option<&Mapping> {
-        match &self.report.answer {
-            Answer::Mapping(mapping) | Answer::Partial(mapping, _) => Some(mapping),
-            Answer::NoBankSignal(_) => None,
-        }
+    let areas = banks.mapping().map_or(&[][..], |mapping| &mapping.areas);
+    for area in areas {
+        write_area(out, area, areas.len() > 1, banks.report.baseline)?;
     }
-
-    pub(super) fn missing(&self) -> Vec<String> {
-        match &self.report.answer {
-            Answer::Partial(_, missing) => missing.iter().map(ToString::to_string).collect(),
-            Answer::Mapping(_) | Answer::NoBankSignal(_) => Vec::new(),
-        }
-    }
-
-    /// The largest distance of two levels, in deviations of one sample.
-    fn separation(&self) -> Option<f64> {
-        self.report.attempts.iter().filter_map(|attempt| attempt.separation).reduce(f64::max)
-    }
-
-    /// In a word, and in a sentence.
-    pub(super) fn answer(&self) -> (&'static str, String) {
-        match &self.report.answer {
-            Answer::Mapping(mapping) => ("mapping", format!("a mapping, {}", sure(mapping))),
-            Answer::Partial(mapping, _) => ("partial", format!("a partial mapping, {}", sure(mapping))),
-            Answer::NoBankSignal(refusal) if refusal.conflicts => (
-                "no_bank_signal",
-                "no mapping: some pairs are slow, and no mapping of a memory explains which".to_owned(),
-            ),
-            Answer::NoBankSignal(_) => {
-                ("no_bank_signal", "no bank signal here: no two addresses in turn stand out as slow".to_owned())
-            }
-        }
-    }
-
-    fn write(&self, out: &mut String) -> fmt::Result {
-        writeln!(out, "answer      {}", self.answer().1)?;
-        for missing in self.missing() {
-            writeln!(out, "not known   {missing}")?;
-        }
-        let areas = self.mapping().map_or(&[][..], |mapping| &mapping.areas);
-        for area in areas {
-            self.write_area(out, area, areas.len() > 1)?;
-        }
-        writeln!(out, "\ntried")?;
-        let rows: Vec<Vec<String>> = self.report.attempts.iter().map(attempt_row).collect();
-        out.push_str(&table(&["  assumption", "separation", "accesses", "what came of it"], &[1, 2], &rows));
-        let effort = self.report.effort;
+    writeln!(out, "\ntried")?;
+    let rows: Vec<Vec<String>> = banks.report.attempts.iter().map(attempt_row).collect();
+    out.push_str(&table(&["  assumption", "separation", "accesses", "what came of it"], &[1, 2], &rows));
+    let effort = banks.report.effort;
+    writeln!(
+        out,
+        "\naccesses    {} timed, in {} questions, for {} decisions",
+        effort.accesses, effort.calls, effort.decisions
+    )?;
+    if let Some((bits, pairs)) = banks.report.least() {
         writeln!(
             out,
-            "\naccesses    {} timed, in {} questions, for {} decisions",
-            effort.accesses, effort.calls, effort.decisions
+            "at least    {bits:.0} bits, which no method can do without; random pairs give them in {pairs:.0}"
         )?;
-        if let Some((bits, pairs)) = self.report.least() {
-            writeln!(
-                out,
-                "at least    {bits:.0} bits, which no method can do without; random pairs give them in {pairs:.0}"
-            )?;
-        }
-        self.write_readings(out)?;
-        let PoolJson { bytes, pieces, known_bits } = self.pool;
-        let known =
-            if known_bits < 64 { format!(", of whose addresses {known_bits} bits are known") } else { String::new() };
-        writeln!(out, "pool        {} in {}{known}", ByteSize(bytes), count(pieces, "piece"))
     }
+    write_readings(out, &banks.seen)?;
+    let PoolReport { bytes, pieces, known_bits } = banks.pool;
+    let known =
+        if known_bits < 64 { format!(", of whose addresses {known_bits} bits are known") } else { String::new() };
+    writeln!(out, "pool        {} in {}{known}", ByteSize(bytes), count(pieces, "piece"))
+}
 
-    fn write_readings(&self, out: &mut String) -> fmt::Result {
-        for (what, times) in [("pairs", &self.seen.pairs), ("alone", &self.seen.alone)] {
-            if let Some(Quartiles { lower_ticks, median_ticks, upper_ticks, .. }) = Quartiles::of(times) {
-                writeln!(
-                    out,
-                    "{what:<12}{median_ticks} ticks in the middle, half of them {lower_ticks} to {upper_ticks}"
-                )?;
-            }
+fn write_readings(out: &mut String, seen: &Seen) -> fmt::Result {
+    for (what, times) in [("pairs", &seen.pairs), ("alone", &seen.alone)] {
+        if let Some(Quartiles { lower_ticks, median_ticks, upper_ticks, .. }) = Quartiles::of(times) {
+            writeln!(out, "{what:<12}{median_ticks} ticks in the middle, half of them {lower_ticks} to {upper_ticks}")?;
         }
-        if let Some((difference, ticks)) = self.seen.slowest(SLOWEST_OFTEN) {
-            writeln!(out, "slowest     pairs that differ in bits {}: {ticks} ticks in the middle", list(difference))?;
-        }
-        Ok(())
     }
+    if let Some((difference, ticks)) = seen.slowest(SLOWEST_OFTEN) {
+        writeln!(out, "slowest     pairs that differ in bits {}: {ticks} ticks in the middle", bit_list(difference))?;
+    }
+    Ok(())
+}
 
-    fn write_area(&self, out: &mut String, area: &Area, several: bool) -> fmt::Result {
-        if several {
-            let range = area.pool.envelope();
-            writeln!(out, "\narea        {} in {}-{}", ByteSize(area.pool.bytes()), range.start, range.end)?;
-        }
-        writeln!(out, "\nbank functions (XOR of address bits)")?;
-        let rows: Vec<Vec<String>> = area
-            .solution
-            .functions
-            .iter()
-            .zip(&area.verification.near_misses)
-            .map(|(&mask, rate)| vec![format!("  {}", list(mask)), role(area, mask).to_owned(), hits(rate)])
-            .collect();
-        out.push_str(&table(&["  address bits", "selects", "differences in it alone are fast"], &[], &rows));
-        let rows: Vec<String> = area.solution.rows().iter().map(|&mask| function(mask)).collect();
-        writeln!(out, "rows        {}", rows.join(" "))?;
-        writeln!(out, "covers      address bits {}", list(area.solution.covered))?;
-        for part in area.view.cut(&area.pool.envelope()) {
-            let interleave = part.interleave.map_or_else(String::new, |interleave| {
-                format!(", dealt out over {} channels each {}", interleave.ways, ByteSize(1 << interleave.shift))
-            });
-            let inside =
-                if part.base == part.inside { String::new() } else { format!(", counted from {:#x}", part.inside) };
-            writeln!(out, "addresses   {:#x}-{:#x}{inside}{interleave}", part.base, part.base + part.size)?;
-        }
-        let levels = area.levels;
+fn write_area(out: &mut String, area: &Area, several: bool, baseline: f64) -> fmt::Result {
+    if several {
+        let range = area.pool.envelope();
+        writeln!(out, "\narea        {} in {}-{}", ByteSize(area.pool.bytes()), range.start, range.end)?;
+    }
+    writeln!(out, "\nbank functions (XOR of address bits)")?;
+    let rows: Vec<Vec<String>> = area
+        .solution
+        .functions
+        .iter()
+        .zip(&area.verification.near_misses)
+        .map(|(&mask, rate)| vec![format!("  {}", bit_list(mask)), selects(area, mask).to_owned(), hits(rate)])
+        .collect();
+    out.push_str(&table(&["  address bits", "selects", "differences in it alone are fast"], &[], &rows));
+    let rows: Vec<String> = area.solution.rows().iter().map(|&mask| xor(mask)).collect();
+    writeln!(out, "rows        {}", rows.join(" "))?;
+    writeln!(out, "covers      address bits {}", bit_list(area.solution.covered))?;
+    for part in area.view.cut(&area.pool.envelope()) {
+        let interleave = part.interleave.map_or_else(String::new, |interleave| {
+            format!(", dealt out over {} channels each {}", interleave.ways, ByteSize(1 << interleave.shift))
+        });
+        let inside =
+            if part.base == part.inside { String::new() } else { format!(", counted from {:#x}", part.inside) };
+        writeln!(out, "addresses   {:#x}-{:#x}{inside}{interleave}", part.base, part.base + part.size)?;
+    }
+    let levels = area.levels;
+    writeln!(
+        out,
+        "levels      conflicts {:.0} ticks, others {:.0} at most, beyond the {:.0} of one address alone; deviation of a sample {:.1}",
+        levels.conflict, levels.hit, baseline, levels.sigma
+    )?;
+    let (verification, all) = (&area.verification, area.verification.all());
+    let least = all.at_least().map_or_else(String::new, |share| format!(", so {:.1} % at least", share * 100.0));
+    writeln!(
+        out,
+        "predicted   {} conflicts, {} at random: came true; of all {} predictions {}{least} (95 %)",
+        hits(&verification.conflicts),
+        hits(&verification.random),
+        all.tried,
+        all.hits
+    )?;
+    if let Some(roles) = &area.roles {
+        write_roles(out, roles)?;
+    }
+    if let Some(shift) = area.shift {
+        let (bits, Shift { ticks, error, .. }) = (xor(shift.function), shift);
         writeln!(
             out,
-            "levels      conflicts {:.0} ticks, others {:.0} at most, beyond the {:.0} of one address alone; deviation of a sample {:.1}",
-            levels.conflict, levels.hit, self.report.baseline, levels.sigma
+            "shift       {bits} shifts the time of other pairs by {ticks:.1} +- {error:.1} ticks (99.9 %): a {SHIFTING}"
         )?;
-        let (verification, all) = (&area.verification, area.verification.all());
-        let least = all.at_least().map_or_else(String::new, |share| format!(", so {:.1} % at least", share * 100.0));
-        writeln!(
-            out,
-            "predicted   {} conflicts, {} at random: came true; of all {} predictions {}{least} (95 %)",
-            hits(&verification.conflicts),
-            hits(&verification.random),
-            all.tried,
-            all.hits
-        )?;
-        if let Some(roles) = &area.roles {
-            write_roles(out, roles)?;
-        }
-        if let Some(shift) = area.shift {
-            let (bits, Shift { ticks, error, .. }) = (function(shift.function), shift);
-            writeln!(
-                out,
-                "shift       {bits} shifts the time of other pairs by {ticks:.1} +- {error:.1} ticks (99.9 %): a {SHIFTING}"
-            )?;
-        }
-        Ok(())
     }
+    Ok(())
 }
 
-impl Asked {
-    /// A hypervisor, if the processor says that there is one.
-    pub(super) fn hypervisor(&self) -> Option<&str> {
-        match self {
-            Asked::Machine { processor, .. } => processor.as_ref()?.hypervisor.as_deref(),
-            Asked::Simulated { .. } | Asked::Log { .. } => None,
-        }
-    }
-
-    pub(super) fn write_details(&self, out: &mut String) -> fmt::Result {
-        let about = match self {
-            Asked::Machine { about: Some(about), .. } => about,
-            Asked::Log { of, .. } => return writeln!(out, "recorded    of {of}"),
-            Asked::Machine { about: None, .. } | Asked::Simulated { .. } => return Ok(()),
-        };
-        writeln!(out, "pages       all of {}", ByteSize(about.page_bytes))?;
-        writeln!(
-            out,
-            "clock       in steps of {}; a cached line takes {}, a flushed one {}",
-            count(about.quantum_ticks as usize, "tick"),
-            about.cached_ticks,
-            about.flushed_ticks
-        )
-    }
-}
-
-impl fmt::Display for Asked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Asked::Machine { processor, .. } => write_machine(f, processor.as_ref()),
-            Asked::Simulated { machine, noise } => write_simulated(f, machine, noise),
-            Asked::Log { path, .. } => write!(f, "the recording {path}"),
-        }
-    }
-}
-
-pub(super) fn write_machine(f: &mut fmt::Formatter<'_>, processor: Option<&Processor>) -> fmt::Result {
-    let brand = processor.map(|processor| processor.brand.as_str()).filter(|brand| !brand.is_empty());
-    write!(f, "this machine ({}", brand.unwrap_or("unknown processor"))?;
-    match processor.and_then(|processor| processor.hypervisor.as_deref()) {
-        Some(hypervisor) => write!(f, ", a virtual machine of {hypervisor})"),
-        None => write!(f, ")"),
-    }
-}
-
-pub(super) fn write_simulated(f: &mut fmt::Formatter<'_>, machine: &SimulatedMachine, noise: &str) -> fmt::Result {
-    write!(f, "a simulated machine with the mapping of {}, noise: {noise}", machine.platform().id())
+/// Writes what is known of the machine that answered.
+pub(super) fn write_details(out: &mut String, subject: &Subject) -> fmt::Result {
+    let memory = match subject {
+        Subject::Machine { memory: Some(memory), .. } => memory,
+        Subject::Log { of, .. } => return writeln!(out, "recorded    of {of}"),
+        Subject::Machine { memory: None, .. } | Subject::Simulated { .. } => return Ok(()),
+    };
+    writeln!(out, "pages       all of {}", ByteSize(memory.page_bytes))?;
+    writeln!(
+        out,
+        "clock       in steps of {}; a cached line takes {}, a flushed one {}",
+        count(memory.clock_quantum_ticks as usize, "tick"),
+        memory.cached_ticks,
+        memory.flushed_ticks
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use memtint_map::Role;
-    use memtint_probe::{Compared, Level, Rate, Roles, Solution, Untold, Verification, View};
+    use memtint_probe::{Compared, Level, Mapping, Pool, Rate, Report, Roles, Solution, Untold, Verification, View};
     use memtint_units::PhysAddr;
     use serde_json::{Value, json};
 
@@ -330,8 +226,8 @@ mod tests {
         };
         let banks = Banks::new(report, Seen::default(), &pool);
         let mut text = String::new();
-        banks.write(&mut text).unwrap();
-        (text, serde_json::to_value(banks.to_json()).unwrap()["areas"][0]["roles"].clone())
+        write_banks(&mut text, &banks).unwrap();
+        (text, serde_json::to_value(banks.report()).unwrap()["areas"][0]["roles"].clone())
     }
 
     /// Words of the lines that begin so.
@@ -418,15 +314,5 @@ mod tests {
         );
         assert!(json["compared"][1].get("channel").is_none());
         assert_eq!(json["saturated"], json!([true, false]));
-    }
-
-    #[test]
-    fn notes_do_not_deny_what_is_told() {
-        let shift = Some(Shift { function: RANK, ticks: 9.0, error: 1.0 });
-        let of = |roles| super::roles(&Area { shift, ..area(roles) });
-        let (denied, unknown) = ("timing does not say which", Role::Unknown);
-        assert!(of(None).contains(denied) && of(Some(told([unknown; 4], Some(Untold::Noisy)))).contains(denied));
-        let notes = of(Some(told([Role::Channel, Role::Rank, unknown, unknown], None)));
-        assert!(!notes.contains(denied) && notes.contains("14^18 shifts") && notes.contains("up to sums"), "{notes}");
     }
 }

@@ -1,9 +1,9 @@
 //! A machine that is not there: its caches with their replacement, its nodes, and what disturbs the view of them.
 
 use crate::cache::oracle::{CacheFacts, CacheOracle, NodeLayout, NodeOracle, PrivateCache};
+use crate::noise::Noise;
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
-use crate::simulated::Noise;
 use memtint_cache::{
     AccessKind, CacheConfig, CacheError, Hierarchy, HierarchyConfig, Inclusion, Level, LlcConfig, PrefetchConfig,
     Replacement, TaskClass,

@@ -63,7 +63,7 @@ pub struct CacheEffort {
 }
 
 /// Where readings lie, in ticks.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct CacheLevels {
     /// A line that was just read: the median.
     pub near: f64,

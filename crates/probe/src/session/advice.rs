@@ -1,16 +1,16 @@
 //! What would make an answer better.
 
-use memtint_probe::{ASSUMED_ROW_BIT, Answer, Missing, Report, SimulatedMachine};
-
-use super::asked::Asked;
 use super::caches::Caches;
+use super::subject::Subject;
+use crate::report::{Answer, Missing, Report};
+use crate::simulated::{ASSUMED_ROW_BIT, SimulatedMachine};
 
-/// Commands and settings that would get more out of this machine; of a simulated one, what its file leaves open. Nothing to say of
+/// Gives commands and settings that would get more out of this machine; for a simulated one, what its file leaves open. None for
 /// recordings.
-pub(super) fn advice(asked: &Asked, report: Option<&Report>, caches: Option<&Caches>) -> Vec<String> {
-    let about = match asked {
-        Asked::Machine { about: Some(about), .. } => about,
-        Asked::Simulated { machine, .. } => return assumed_rows(machine).into_iter().collect(),
+pub(super) fn advice(subject: &Subject, report: Option<&Report>, caches: Option<&Caches>) -> Vec<String> {
+    let memory = match subject {
+        Subject::Machine { memory: Some(memory), .. } => memory,
+        Subject::Simulated { machine, .. } => return assumed_rows(machine).into_iter().collect(),
         _ => return Vec::new(),
     };
     let mut all = Vec::new();
@@ -20,7 +20,7 @@ pub(super) fn advice(asked: &Asked, report: Option<&Report>, caches: Option<&Cac
         all.extend(missing.iter().filter_map(|missing| of_missing(missing, bytes)));
     }
     if let Some(Answer::NoBankSignal(_)) = answer {
-        match asked.hypervisor() {
+        match subject.hypervisor() {
             Some(_) => all.push(
                 "run memtint probe on the host: a virtual machine's physical addresses are not the memory's".to_owned(),
             ),
@@ -36,7 +36,7 @@ pub(super) fn advice(asked: &Asked, report: Option<&Report>, caches: Option<&Cac
             "memtint probe --only llc --out FILE.toml writes a platform file of the last-level cache alone".to_owned(),
         );
     }
-    if about.addresses_known && about.page_bytes < 1 << 21 {
+    if memory.addresses_known && memory.page_bytes < 1 << 21 {
         all.push(
             "sysctl vm.nr_hugepages=512 sets aside 1 GiB of huge pages, in which neighbouring bits are all there"
                 .to_owned(),

@@ -1,24 +1,24 @@
-//! An oracle that is listened to: how long its accesses take, whatever the probe makes of that.
+//! The times of all accesses of a probe, whatever the probe makes of them.
 
+use crate::oracle::{Oracle, OracleError};
+use crate::pool::Pool;
+use memtint_units::PhysAddr;
 use std::collections::BTreeMap;
 
-use memtint_probe::{Oracle, OracleError, Pool};
-use memtint_units::PhysAddr;
-
-/// What was heard.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    /// Ticks, as the middle of a question's readings, and how many questions took so many: of two addresses in turn.
-    pub(super) pairs: BTreeMap<u32, u64>,
-    /// The same of one address alone, which no conflict can slow.
-    pub(super) alone: BTreeMap<u32, u64>,
-    /// The same of pairs, for differences of one address bit or two.
-    pub(super) differences: BTreeMap<u64, Vec<u32>>,
-    /// All readings together.
-    pub(super) ticks: u64,
+/// Times of accesses. The time of a question is the median of its readings, the lower one of two.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Questions about two addresses in turn: ticks, and the number of questions with this time.
+    pub pairs: BTreeMap<u32, u64>,
+    /// The same about one address alone, which no conflict can slow.
+    pub alone: BTreeMap<u32, u64>,
+    /// Times of pairs by their difference, for differences of one address bit or two.
+    pub differences: BTreeMap<u64, Vec<u32>>,
+    /// Sum of all readings.
+    pub ticks: u64,
 }
 
-/// Passes questions on, and listens.
+/// Passes questions on, and keeps their times.
 pub(super) struct Watched<'o> {
     oracle: &'o mut dyn Oracle,
     seen: Seen,
@@ -68,14 +68,14 @@ impl Oracle for Watched<'_> {
 impl Seen {
     fn take(&mut self, addresses: &[PhysAddr], readings: &[u32]) {
         self.ticks += readings.iter().map(|&reading| u64::from(reading)).sum::<u64>();
-        let Some(middle) = middle(readings) else { return };
+        let Some(median) = median(readings) else { return };
         match addresses {
-            [_] => *self.alone.entry(middle).or_default() += 1,
+            [_] => *self.alone.entry(median).or_default() += 1,
             [one, other] => {
-                *self.pairs.entry(middle).or_default() += 1;
+                *self.pairs.entry(median).or_default() += 1;
                 let difference = one.0 ^ other.0;
                 if (1..=2).contains(&difference.count_ones()) {
-                    self.differences.entry(difference).or_default().push(middle);
+                    self.differences.entry(difference).or_default().push(median);
                 }
             }
             _ => {}
@@ -83,18 +83,23 @@ impl Seen {
     }
 }
 
-/// Where half of some times lie.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, schemars::JsonSchema)]
-pub(super) struct Quartiles {
-    count: u64,
-    pub(super) lower_ticks: u32,
-    pub(super) median_ticks: u32,
-    pub(super) upper_ticks: u32,
+/// Quartiles of some times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+pub struct Quartiles {
+    /// Number of times.
+    pub count: u64,
+    /// Lower quartile.
+    pub lower_ticks: u32,
+    /// Median.
+    pub median_ticks: u32,
+    /// Upper quartile.
+    pub upper_ticks: u32,
 }
 
 impl Quartiles {
-    /// `None` when there are no times.
-    pub(super) fn of(times: &BTreeMap<u32, u64>) -> Option<Quartiles> {
+    /// Gives the quartiles of times, each with its number; `None` when there are none.
+    #[must_use]
+    pub fn of(times: &BTreeMap<u32, u64>) -> Option<Quartiles> {
         let count: u64 = times.values().sum();
         let at = |quarter: u64| {
             let (mut before, wanted) = (0, (count * quarter).div_ceil(4).max(1));
@@ -108,15 +113,17 @@ impl Quartiles {
 }
 
 impl Seen {
-    /// Of all differences of one bit or two that were timed so often, the one whose pairs are slowest in the middle.
-    pub(super) fn slowest(&self, often: usize) -> Option<(u64, u32)> {
+    /// Gives the difference with the largest median time, of those that were timed at least `often` times, and that median.
+    #[must_use]
+    pub fn slowest(&self, often: usize) -> Option<(u64, u32)> {
         let known = self.differences.iter().filter(|(_, ticks)| ticks.len() >= often);
-        known.filter_map(|(&difference, ticks)| Some((difference, middle(ticks)?))).max_by_key(|&(_, ticks)| ticks)
+        known.filter_map(|(&difference, ticks)| Some((difference, median(ticks)?))).max_by_key(|&(_, ticks)| ticks)
     }
 }
 
-/// The middle one; the lower of two.
-pub(super) fn middle(values: &[u32]) -> Option<u32> {
+/// Gives the median, the lower one of two; `None` without values.
+#[must_use]
+pub fn median(values: &[u32]) -> Option<u32> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
     sorted.get((sorted.len().max(1) - 1) / 2).copied()
@@ -127,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quarters_of_what_was_heard() {
+    fn quartiles_of_times() {
         assert_eq!(Quartiles::of(&BTreeMap::new()), None);
         let one = Quartiles { count: 1, lower_ticks: 7, median_ticks: 7, upper_ticks: 7 };
         assert_eq!(Quartiles::of(&BTreeMap::from([(7, 1)])), Some(one));
