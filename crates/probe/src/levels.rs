@@ -1,7 +1,7 @@
 //! Where readings of pairs lie that conflict, and of those that do not.
 
+use crate::controls::survey_with_controls;
 use crate::oracle::OracleError;
-use crate::patience::patience;
 use crate::report::Step;
 use crate::tester::{CLEAR, Levels, Target, Tester, median};
 use crate::view::View;
@@ -14,7 +14,7 @@ const KEPT_MIN: usize = 24;
 const OTHERS: usize = 16;
 /// A gap between two clusters of differences, in standard errors.
 const GAP: f64 = 6.0;
-/// Splits that are narrower, in deviations of a sample, are none: what is that near is one kind of pairs, or takes patience.
+/// Splits that are narrower, in deviations of a sample, are none: what is that near is one kind of pairs, or needs controls.
 const SEPARATION_MIN: f64 = 1.2;
 /// Differences drawn at random at most, when simpler ones show nothing.
 pub(crate) const RANDOM_MAX: usize = 2048;
@@ -62,12 +62,12 @@ pub fn survey(
     random_max: usize,
 ) -> Result<Landscape, OracleError> {
     let mut land = Landscape { candidates: Vec::new(), sigma: 1.0, splits: Vec::new() };
-    tester.be_careful(false);
+    tester.use_controls(false);
     add(&mut land, tester, view, (lowest..bits).map(|bit| Target::Difference(1 << bit)))?;
     refine(&mut land, tester, view, 2 * FIRST as usize)?;
     let unclear = land.splits.first().is_none_or(|split| split.separation() < CLEAR);
-    if unclear && land.sigma > NOISY_SHARE * tester.baseline() && !tester.is_without(Step::Patience) {
-        return patience(tester, view, bits, lowest);
+    if unclear && land.sigma > NOISY_SHARE * tester.baseline() && !tester.is_without(Step::Controls) {
+        return survey_with_controls(tester, view, bits, lowest);
     }
     if land.splits.is_empty() {
         let top = bits.saturating_sub(14).max(lowest);

@@ -59,7 +59,7 @@ pub enum Step {
     Contrary,
     /// Where conflicts hardly stand out, each sample has a control of its own, and what else shifts pairs is found first. Without:
     /// levels are those that stand out.
-    Patience,
+    Controls,
     /// A contradiction is tried again. Without: the first one refutes an assumption.
     Retry,
     /// All ways to tell conflicts from the rest are tried. Without: the one that only the slowest pairs pass.
@@ -83,7 +83,7 @@ impl Step {
         Step::Baseline,
         Step::Doubt,
         Step::Contrary,
-        Step::Patience,
+        Step::Controls,
         Step::Retry,
         Step::Splits,
         Step::Sanity,

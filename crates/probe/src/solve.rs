@@ -159,7 +159,7 @@ pub fn solve(
         return Ok(Err(unsolved));
     }
     if !solver.tester.is_without(Step::Predictions) {
-        if solver.tester.is_careful() || levels.separation() < CLEAR {
+        if solver.tester.uses_controls() || levels.separation() < CLEAR {
             known!(solver.try_blocks(&solution));
         }
         known!(solver.verify(&solution, &independent));

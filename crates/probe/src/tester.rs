@@ -15,7 +15,7 @@ const RENEWED: u64 = 200;
 /// Share of the latest controls in what they spread by.
 const SPREAD_SHARE: f64 = 0.1;
 /// Samples that are enough to decide where each has a control of its own: more than what is as large as all of them together.
-const CAREFUL_SHARE: f64 = 16.0;
+const CONTROLLED_SHARE: f64 = 16.0;
 /// The most samples of one decision.
 const SAMPLES_MAX: u32 = 2000;
 /// Samples further from where they belong than so many deviations count as if they were there.
@@ -167,7 +167,7 @@ pub struct Tester<'a> {
     /// Spread of controls.
     spread: f64,
     renewed_at: u64,
-    careful: bool,
+    with_controls: bool,
     effort: Effort,
     /// Samples, and those of them that another program disturbed.
     samples: u64,
@@ -193,7 +193,7 @@ impl<'a> Tester<'a> {
             baseline: 0.0,
             spread: 1.0,
             renewed_at: 0,
-            careful: false,
+            with_controls: false,
             effort: Effort::default(),
             samples: 0,
             disturbed: 0,
@@ -237,14 +237,14 @@ impl<'a> Tester<'a> {
 
     /// Gives each sample a control of its own from now on, or not. The baseline errs by what is common to samples that follow each
     /// other, so that more of them do not help; what drifts, and what another program slows, slows both.
-    pub fn be_careful(&mut self, careful: bool) {
-        self.careful = careful;
+    pub fn use_controls(&mut self, controls: bool) {
+        self.with_controls = controls;
     }
 
     /// Tells whether each sample has a control of its own.
     #[must_use]
-    pub fn is_careful(&self) -> bool {
-        self.careful
+    pub fn uses_controls(&self) -> bool {
+        self.with_controls
     }
 
     /// Draws one address of each pair in this part of the pool from now on; `None` is all of it. Gives what it was before.
@@ -368,7 +368,7 @@ impl<'a> Tester<'a> {
     /// done again, for a difference with another pair.
     pub(crate) fn sample(&mut self, view: &View, target: Target) -> Result<Option<([PhysAddr; 2], f64)>, OracleError> {
         self.samples += 1;
-        if self.careful {
+        if self.with_controls {
             let Some(pair) = self.pair(view, target) else { return Ok(None) };
             let control = if self.is_without(Step::Baseline) { self.baseline } else { self.control()? };
             let readings = self.readings(&pair, self.rounds)?;
@@ -411,7 +411,7 @@ impl<'a> Tester<'a> {
         let target = target.into();
         let levels = &levels.of(target.difference());
         let (decision, contrary) = self.sequential(view, target, levels, least)?;
-        let looked_at = levels.separation() >= CLEAR || (!self.careful && least > 1);
+        let looked_at = levels.separation() >= CLEAR || (!self.with_controls && least > 1);
         let forgotten = !looked_at || self.is_without(Step::Contrary);
         if decision == Decision::Unknown || matches!(target, Target::Pair(_)) || forgotten {
             return Ok(decision);
@@ -482,7 +482,7 @@ impl<'a> Tester<'a> {
         let (low, high) = (levels.hit - CLAMP * levels.sigma, levels.conflict + CLAMP * levels.sigma);
         // No sample alone decides, however clear it looks, and on a machine with other programs not a few either.
         let disturbed = self.disturbed as f64 / (self.samples + 1) as f64;
-        let most = self.odds / if self.careful { CAREFUL_SHARE } else { (1.5 + 60.0 * disturbed).min(8.0) };
+        let most = self.odds / if self.with_controls { CONTROLLED_SHARE } else { (1.5 + 60.0 * disturbed).min(8.0) };
         let (mut evidence, mut sum, mut samples) = (0.0_f64, 0.0, 0);
         let mut decision = Decision::Unknown;
         let mut seen = Vec::new();
@@ -491,7 +491,7 @@ impl<'a> Tester<'a> {
             seen.push((pair, found - middle));
             (sum, samples) = (sum + found.clamp(low, high), samples + 1);
             // What is slower than a conflict is something else; with a control it may be so by chance.
-            let found = if found > high && !self.careful { middle } else { found.clamp(low, high) };
+            let found = if found > high && !self.with_controls { middle } else { found.clamp(low, high) };
             evidence += (weight * (found - middle)).clamp(-most, most);
             decision = match evidence {
                 _ if evidence >= self.odds => Decision::Conflict,

@@ -13,7 +13,7 @@ const PARTS: u64 = 32;
 /// Predicted conflicts in each part.
 const CONFLICTS: usize = 2;
 /// The same where each sample has a control of its own, and samples of all predicted conflicts together there.
-const CAREFUL_CONFLICTS: usize = 1;
+const CONTROLLED_CONFLICTS: usize = 1;
 const EVEN_SAMPLES: usize = 4000;
 /// Standard errors by which predicted conflicts with an address bit differ from those without by chance.
 const EVEN: f64 = 4.5;
@@ -89,7 +89,7 @@ pub fn verify(
     let mut verifier = Verifier { tester, view, levels, undecided: 0 };
     let mut verification = Verification::default();
     let columns = Basis::spanning(solution.same_row.iter().copied());
-    let conflicts = if verifier.tester.is_careful() { CAREFUL_CONFLICTS } else { CONFLICTS };
+    let conflicts = if verifier.tester.uses_controls() { CONTROLLED_CONFLICTS } else { CONFLICTS };
     let everywhere = pool.parts(PARTS).into_iter().map(|part| (part, conflicts));
     for (part, conflicts) in everywhere.chain(blocks::top(pool).into_iter().map(|part| (part, 1))) {
         verifier.tester.draw_from(Some(part));
@@ -134,7 +134,7 @@ pub fn verify(
             return Ok(Err(unsolved));
         }
     }
-    if verifier.tester.is_careful()
+    if verifier.tester.uses_controls()
         && let Some(unsolved) = verifier.mixed(solution, &columns)?
     {
         return Ok(Err(unsolved));

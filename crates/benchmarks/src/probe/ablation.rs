@@ -45,7 +45,7 @@ words! {
         /// Pairs that look otherwise than their difference was decided are looked at again. Without: they are forgotten.
         Contrary = "contrary",
         /// Where conflicts hardly stand out, each sample has a control. Without: levels are those that stand out.
-        Patience = "patience",
+        Controls = "controls",
         /// A contradiction is tried again. Without: the first one refutes an assumption.
         Retry = "retry",
         /// All ways to tell conflicts from the rest are tried. Without: the one that only the slowest pairs pass.
@@ -70,7 +70,7 @@ impl From<Step> for LeftOut {
             Step::Baseline => LeftOut::Baseline,
             Step::Doubt => LeftOut::Doubt,
             Step::Contrary => LeftOut::Contrary,
-            Step::Patience => LeftOut::Patience,
+            Step::Controls => LeftOut::Controls,
             Step::Retry => LeftOut::Retry,
             Step::Splits => LeftOut::Splits,
             Step::Sanity => LeftOut::Sanity,

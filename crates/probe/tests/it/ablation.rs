@@ -85,7 +85,7 @@ fn each_step_that_is_left_out_is_left_out() {
             Step::Contrary | Step::Splits | Step::Blocks => moved,
             Step::Turns | Step::Retry => ("skx-open-3ch1r", Noise::QUIET),
             Step::Sanity => ("haswell-e3-1230", CLOSED),
-            Step::Baseline | Step::Doubt | Step::Patience | Step::Predictions | Step::Everywhere => noisy,
+            Step::Baseline | Step::Doubt | Step::Controls | Step::Predictions | Step::Everywhere => noisy,
         };
         let differs = |seed| probed(id, noise, seed, Some(step)) != probed(id, noise, seed, None);
         assert!((1..=3).any(differs), "{step:?}");

@@ -1,4 +1,5 @@
-//! Levels where a conflict is smaller than what else happens to an access.
+//! Levels where a conflict is smaller than what else happens to an access: each sample of a pair has a control, one address alone
+//! that is timed right before it, and the difference of the two counts.
 //!
 //! There the largest step in the time of pairs may be that of a bank group or a channel, and a conflict a smaller one beyond it. But
 //! that step is a linear function of a difference, and pairs that conflict are of one bank, where all such functions agree. So the
@@ -27,12 +28,12 @@ const GAPS: [f64; 4] = [1.6, 1.0, 0.7, 0.45];
 const SEEMS: f64 = 8.0;
 const ASIDE: f64 = -2.0;
 
-/// Looks for levels as long as it takes, each sample with a control of its own.
+/// Looks for levels, each sample with a control.
 ///
 /// # Errors
 /// Those of the oracle.
-pub(crate) fn patience(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> Result<Landscape, OracleError> {
-    tester.be_careful(true);
+pub(crate) fn survey_with_controls(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> Result<Landscape, OracleError> {
+    tester.use_controls(true);
     let mut land = Landscape { candidates: Vec::new(), sigma: 1.0, splits: Vec::new() };
     let singles: Vec<u64> = (lowest..bits).filter_map(|bit| tester.of_bit(view, bit, lowest)).collect();
     let mut slowest = in_turn(tester, view, &singles)?;
