@@ -1,8 +1,6 @@
 //! `memtint guard`: regulated memory bandwidth.
 
 mod asked;
-mod member;
-mod metrics;
 mod predict;
 mod regulate;
 mod report;
@@ -16,11 +14,11 @@ use memtint_dram::{
     Controller, ControllerConfig, Device, DeviceChoice, RefreshPlan, Request, Standard, WorstCase, cycles_of_slides,
 };
 use memtint_map::Platform;
+use memtint_regulator::{DryRun, Line, SensorReport, Status};
 use memtint_units::Picoseconds;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(crate) use member::{Member, Regulation};
 pub(crate) use regulate::programs;
 
 use crate::Ending;
@@ -28,12 +26,12 @@ use crate::output::{Failure, Format, JsonForm, print, print_json, table};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[
-    JsonForm::of::<report::Line>("guard"),
-    JsonForm::of::<report::DryRun>("guard-dry-run"),
-    JsonForm::of::<Vec<report::SensorReport>>("guard-list-events"),
+    JsonForm::of::<Line<'static>>("guard"),
+    JsonForm::of::<DryRun>("guard-dry-run"),
+    JsonForm::of::<Vec<SensorReport>>("guard-list-events"),
     JsonForm::of::<predict::Prediction>("guard-predict"),
     JsonForm::of::<Report>("guard-rmin"),
-    JsonForm::of::<status::Status>("guard-status"),
+    JsonForm::of::<Status>("guard-status"),
 ];
 
 /// Arguments of `memtint guard`.
@@ -80,7 +78,7 @@ Example: memtint guard status")]
     Status,
     /// Serve the numbers of a regulator, which come on standard input.
     #[command(hide = true)]
-    Metrics(metrics::MetricsArguments),
+    Metrics(regulate::MetricsArguments),
     /// Thaw and remove the groups of a regulator when it has ended.
     #[command(hide = true)]
     Guardian,
@@ -163,7 +161,7 @@ pub(crate) fn main(arguments: &GuardArguments, format: Format) -> Ending {
         Some(GuardVerb::Rmin(rmin)) => run_rmin(rmin, format),
         Some(GuardVerb::Predict(arguments)) => predict::main(arguments, format),
         Some(GuardVerb::Status) => status::main(format),
-        Some(GuardVerb::Metrics(arguments)) => metrics::main(arguments),
+        Some(GuardVerb::Metrics(arguments)) => regulate::metrics(arguments),
         Some(GuardVerb::Guardian) => regulate::guardian(),
         Some(GuardVerb::Load(arguments)) => regulate::load(arguments),
     }

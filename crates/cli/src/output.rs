@@ -78,6 +78,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Regulator(#[from] memtint_regulator::RegulatorError),
     #[error(transparent)]
+    Budgets(#[from] memtint_regulator::BudgetsError),
+    #[error(transparent)]
     Workload(#[from] memtint_workload::WorkloadError),
     /// A file that was named on the command line.
     #[error("{path:?}: cannot be {done}: {cause}")]

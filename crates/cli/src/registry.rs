@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use memtint_inspect::ProcessTree;
 use memtint_map::Selection;
+use memtint_regulator::ProcessId;
 use memtint_units::IndexSet;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where it is, unless [`ELSEWHERE`] names another place.
@@ -21,25 +21,6 @@ const ELSEWHERE: &str = "MEMTINT_REGISTRY";
 /// Larger files are passed over: no run writes one.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const SCHEMA: u32 = 1;
-
-/// A process, for certain: numbers are given anew, start times with them are not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct ProcessId {
-    pub(crate) pid: u32,
-    /// In clock ticks since the machine was started.
-    start: u64,
-}
-
-impl ProcessId {
-    /// `None` when there is no such process, or it has ended.
-    pub(crate) fn of(pid: u32) -> Option<ProcessId> {
-        memtint_regulator::process_start(pid).map(|start| ProcessId { pid, start })
-    }
-
-    pub(crate) fn is_alive(self) -> bool {
-        ProcessId::of(self.pid) == Some(self)
-    }
-}
 
 /// A run and its colors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::bpf::{Kernel, Moves};
 use crate::cgroup::{Cgroup, CgroupRoot};
+use crate::process::process_start;
 use crate::promise::{Cause, Incident};
 use crate::seat::Common;
 use crate::sys;
@@ -137,15 +138,4 @@ impl Members {
         // One of the group may have been moved within it while it was listed.
         path.is_some_and(|path| !Path::new(path).starts_with(&self.path)) && process_start(process) == Some(start)
     }
-}
-
-/// When a process was started, in clock ticks since the machine was; `None` if it has ended. See proc_pid_stat(5).
-pub fn process_start(process: u32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
-    // The name before the last bracket may itself hold blanks and brackets.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    let start = fields.nth(18)?.parse().ok()?;
-    (!matches!(state, "Z" | "X" | "x")).then_some(start)
 }

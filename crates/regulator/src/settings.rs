@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use memtint_guard::{Config, Group, Kind, Reservation, Sharing};
 use memtint_units::IndexSet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Cgroup;
 use crate::error::RegulatorError;
@@ -21,7 +23,8 @@ pub enum Place {
 }
 
 /// Where it is decided which group runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Backend {
     /// In the kernel if that is possible, else in threads.
     #[default]
@@ -32,6 +35,18 @@ pub enum Backend {
     Threads,
     /// In the kernel module `kernel/modules/memguard`, which holds whole CPUs: above the fair server and every task.
     Kernel,
+}
+
+impl Backend {
+    /// Gives its name, as in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Auto => "auto",
+            Backend::Bpf => "bpf",
+            Backend::Threads => "threads",
+            Backend::Kernel => "kernel",
+        }
+    }
 }
 
 /// A group with a budget.

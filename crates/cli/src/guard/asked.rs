@@ -1,15 +1,15 @@
 //! What is to be regulated, as the options and a system file give it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use memtint_guard::{Kind, events_per_period};
-use memtint_regulator::{CgroupRoot, GroupSettings, Place, Sensor, Settings, online_cpus};
-use memtint_system::{AssignedTask, Assignment, BandwidthEntry, BudgetKind, Verb, left_out};
+use memtint_regulator::{
+    Budgets, CgroupRoot, GroupSettings, PERIOD, Place, Regulated, Sensor, Settings, online_cpus, usual_quantum,
+};
 use memtint_units::{IndexSet, Picoseconds};
 
 use super::regulate::RegulateArguments;
-use super::report::Regulated;
 use crate::output::Failure;
 
 /// What is asked for.
@@ -21,23 +21,21 @@ pub(super) struct Asked {
     left_out: Vec<String>,
 }
 
-const PERIOD: Picoseconds = Picoseconds(1_000_000_000);
-
 impl Asked {
     pub(super) fn new(arguments: &RegulateArguments) -> Result<Asked, Failure> {
         let mut sensor = Sensor::find(&arguments.event)?;
         sensor.bytes = arguments.event_bytes.or(sensor.bytes);
         sensor.skid = arguments.skid.unwrap_or(sensor.skid);
-        let plan = arguments.system.as_deref().map(PlanBudgets::load).transpose()?;
+        let plan = arguments.system.as_deref().map(Budgets::load).transpose()?;
         let period = match (&plan, arguments.period) {
-            (Some(plan), Some(period)) if plan.period != period => {
+            (Some(plan), Some(period)) if plan.period() != period => {
                 return Err(refused(
                     "--period",
                     &period.to_string(),
-                    &format!("{}, as of the system file", plan.period),
+                    &format!("{}, as of the system file", plan.period()),
                 ));
             }
-            (Some(plan), _) => plan.period,
+            (Some(plan), _) => plan.period(),
             (None, period) => period.unwrap_or(PERIOD),
         };
         let reader = Reader { sensor: &sensor, period, quantum: arguments.quantum };
@@ -56,11 +54,9 @@ impl Asked {
         };
         let mut groups = Vec::new();
         if let Some(plan) = &plan {
-            for (task, bandwidth) in &plan.tasks {
-                groups.push(reader.task(task, *bandwidth).map_err(|error| plan.fault(&error))?);
-            }
+            groups = plan.groups(&sensor, arguments.quantum)?;
             // Its own faults go by its name.
-            settings(groups.clone())?.check().map_err(|error| plan.fault(&error))?;
+            settings(groups.clone())?.check().map_err(|error| plan.fault(error))?;
         }
         for text in &arguments.groups {
             groups.push(reader.group(text)?);
@@ -70,62 +66,13 @@ impl Asked {
         }
         let settings = settings(groups)?;
         settings.check()?;
-        let left_out = plan.map(|plan| plan.left_out).unwrap_or_default();
+        let left_out = plan.map_or_else(Vec::new, |plan| plan.left_out().to_vec());
         Ok(Asked { settings, system: arguments.system.clone(), left_out })
     }
 
     pub(super) fn regulated(&self) -> Result<Regulated, Failure> {
-        Regulated::new(&self.settings, self.system.as_deref(), &self.left_out)
+        Ok(Regulated::new(&self.settings, self.system.as_deref(), &self.left_out)?)
     }
-}
-
-/// The budgets of a system file.
-struct PlanBudgets {
-    file: PathBuf,
-    period: Picoseconds,
-    tasks: Vec<(AssignedTask, BandwidthEntry)>,
-    left_out: Vec<String>,
-}
-
-impl PlanBudgets {
-    fn load(file: &Path) -> Result<PlanBudgets, Failure> {
-        let plan = Assignment::load(file)?;
-        let budget = |task: &AssignedTask| task.bandwidth().map(|bandwidth| (task.clone(), bandwidth));
-        let tasks: Vec<(AssignedTask, BandwidthEntry)> = plan.tasks().iter().filter_map(budget).collect();
-        let without = plan.tasks().iter().filter(|task| task.bandwidth().is_none());
-        let without: Vec<&str> = without.map(AssignedTask::name).collect();
-        let mut left_out: Vec<String> = left_out(plan.file(), Verb::Guard).into_iter().map(str::to_owned).collect();
-        if !without.is_empty() {
-            left_out.push(format!("tasks of the system file that have no budget: {}", without.join(", ")));
-        }
-        let period = tasks.first().map_or(PERIOD, |(_, bandwidth)| bandwidth.period.0);
-        let budgets = PlanBudgets { file: file.to_owned(), period, tasks, left_out };
-        if budgets.tasks.is_empty() {
-            let accepted = "at least one task with bandwidth = { budget = SIZE, period = TIME }";
-            return Err(budgets.fault(&format!("bandwidth is given for no task; accepted is {accepted}")));
-        }
-        if !period.0.is_multiple_of(1000) {
-            return Err(
-                budgets.fault(&format!("bandwidth.period is {period}; accepted is a period of whole nanoseconds"))
-            );
-        }
-        if let Some((task, other)) = budgets.tasks.iter().find(|(_, other)| other.period.0 != period) {
-            let (name, found) = (task.name(), other.period.0);
-            let accepted = format!("{period}, as of the tasks before it: a regulator has one period");
-            return Err(budgets.fault(&format!("task {name:?}: bandwidth.period is {found}; accepted is {accepted}")));
-        }
-        Ok(budgets)
-    }
-
-    fn fault(&self, sentence: &dyn std::fmt::Display) -> Failure {
-        Failure::Sentence(format!("{:?}: {sentence}", self.file))
-    }
-}
-
-/// Events per period that a budget of a task is, for events of `bytes`; `None` for less than one.
-pub(super) fn events_of(bandwidth: BandwidthEntry, bytes: u32) -> Option<u32> {
-    let events = bandwidth.budget.bytes() / u64::from(bytes);
-    u32::try_from(events).ok().filter(|events| (1..=i32::MAX as u32).contains(events))
 }
 
 /// Reads groups and budgets.
@@ -160,39 +107,6 @@ impl Reader<'_> {
         self.settings("--group", name.to_owned(), Place::Cgroup(cgroup), cpus, budget)
     }
 
-    /// The group of a task.
-    fn task(&self, task: &AssignedTask, bandwidth: BandwidthEntry) -> Result<GroupSettings, Failure> {
-        let name = task.name();
-        let Some(bytes) = self.sensor.bytes else {
-            let event = &self.sensor.name;
-            let accepted = "an event of known bytes: --event, or --event-bytes";
-            return Err(Failure::Sentence(format!(
-                "task {name:?}: bandwidth.budget is in bytes, and an event of {event} is no transfer; accepted is {accepted}"
-            )));
-        };
-        let budget = events_of(bandwidth, bytes).ok_or_else(|| {
-            let (found, most) = (bandwidth.budget, u64::from(bytes) * i32::MAX as u64);
-            Failure::Sentence(format!(
-                "task {name:?}: bandwidth.budget is {found}; accepted is {bytes} to {most} bytes"
-            ))
-        })?;
-        let cgroup = CgroupRoot::find()?.group(name)?;
-        let cpus = match task.cores() {
-            Some(cores) => cores.iter().map(|&core| core as usize).collect(),
-            None => online_cpus()?,
-        };
-        let kind = match bandwidth.kind {
-            BudgetKind::Hard => Kind::Hard,
-            BudgetKind::Soft => Kind::Soft,
-        };
-        let quantum = self.quantum(budget);
-        Ok(GroupSettings { name: name.to_owned(), place: Place::Cgroup(cgroup), cpus, budget, kind, quantum })
-    }
-
-    fn quantum(&self, budget: u32) -> u32 {
-        self.quantum.unwrap_or_else(|| budget.div_ceil(4))
-    }
-
     fn core(&self, text: &str) -> Result<GroupSettings, Failure> {
         let (cpu, budget) = pair("--core", text, "CPU=BUDGET[:soft], for instance 2=1GB/s")?;
         let cpus = cpu_list("--core", cpu)?;
@@ -215,7 +129,7 @@ impl Reader<'_> {
         let events = self.events(option, budget)?;
         let events = u32::try_from(events).ok().filter(|events| *events > 0);
         let events = events.ok_or_else(|| refused(option, budget, "1 to 2147483647 events per period"))?;
-        let quantum = self.quantum(events);
+        let quantum = self.quantum.unwrap_or_else(|| usual_quantum(events));
         Ok(GroupSettings { name, place, cpus, budget: events, kind, quantum })
     }
 

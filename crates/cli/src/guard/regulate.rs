@@ -1,28 +1,22 @@
 //! `memtint guard`: regulates this machine.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use memtint_regulator::{
-    Backend, CgroupRoot, Load, Monitor, Place, Programs, Reading, Regulator, Sensor, Tested, run_guardian, run_load,
-    self_test,
+    Address, Backend, DryRun, Exporter, Line, Load, Monitor, Problem, Programs, Regulator, Sensor, SensorReport,
+    Verdict, Watch, Watcher, run_guardian, run_load, self_test, serve_metrics,
 };
 use memtint_units::Picoseconds;
 use sd_notify::NotifyState;
 
 use super::asked::Asked;
-use super::metrics::{Address, Exporter};
-use super::report::{
-    DryRun, Line, Regulated, Row, SensorReport, TrafficRow, WorkRow, rows, text_of, text_of_traffic, traffic_rows,
-    work_row,
-};
-use super::status::{Status, StatusFile, decided};
+use super::report::{text_of, text_of_regulated, text_of_sensors, text_of_start, text_of_traffic, text_of_work};
 use crate::Ending;
 use crate::output::{Failure, Format, print, print_json_line, say};
 
@@ -103,6 +97,17 @@ impl From<BackendName> for Backend {
     }
 }
 
+/// Options of the hidden `memtint guard metrics`.
+#[derive(Debug, clap::Args)]
+pub(super) struct MetricsArguments {
+    address: Address,
+}
+
+pub(super) fn metrics(arguments: &MetricsArguments) -> Ending {
+    serve_metrics(&arguments.address)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Options of the hidden `memtint guard load`.
 #[derive(Debug, clap::Args)]
 pub(super) struct LoadArguments {
@@ -143,12 +148,18 @@ pub(super) fn main(arguments: &RegulateArguments, format: Format) -> Ending {
             .map_err(|error| Failure::Sentence(format!("signal {signal}: {error}")))?;
     }
     // An address that is taken is known before anything is regulated.
-    let exporter = arguments.metrics.as_ref().map(Exporter::start).transpose()?;
+    let start = |address| Exporter::start(address, &programs.program, &["guard", "metrics"]);
+    let exporter = arguments.metrics.as_ref().map(start).transpose()?;
     let regulated = asked.regulated()?;
     let regulator = Regulator::start(asked.settings, programs)?;
     let tested = self_test(&regulator, &|| stop.load(Ordering::Acquire))?;
-    let watch = Watch { regulated, exporter, arguments, format, drawn: 0, monitor: Monitor::find() };
-    watch.run(regulator, &tested, &stop)
+    let watch = Watch {
+        regulated,
+        interval: Duration::from_nanos(arguments.interval.0 / 1000),
+        duration: arguments.seconds.map(|seconds| Duration::from_secs(seconds.into())),
+    };
+    let verdict = watch.run(regulator, &tested, &stop, &mut Teller { exporter, format, drawn: 0 })?;
+    Ok(ExitCode::from(u8::from(verdict == Verdict::Broken)))
 }
 
 /// The helper processes are this program with hidden verbs.
@@ -165,264 +176,88 @@ fn list_events(format: Format) -> Ending {
         print_json_line(&list)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = String::new();
-    for sensor in &sensors {
-        let bytes = sensor.bytes.map_or("no transfer".to_owned(), |bytes| format!("{bytes} bytes each"));
-        // Writing into text cannot fail.
-        let _ = writeln!(text, "{}: {bytes}, skid at most {}", sensor.name, sensor.skid);
-        let _ = writeln!(text, "  not counted: {}", sensor.blind.join("; "));
-        let _ = writeln!(text, "  source: {}", sensor.source);
-    }
     let monitor = match Monitor::find() {
         Some(monitor) => format!("all tasks' traffic by L3 cache, in each report ({})", monitor.path().display()),
         None => "nothing here: resctrl is not mounted, or the processor monitors no traffic".to_owned(),
     };
-    let _ = writeln!(text, "monitored, not regulated: {monitor}");
-    print(&text)?;
+    print(&format!("{}monitored, not regulated: {monitor}\n", text_of_sensors(&sensors)))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn dry_run(asked: &Asked, arguments: &RegulateArguments, format: Format) -> Ending {
-    let (regulated, settings) = (asked.regulated()?, &asked.settings);
-    let by_module = settings.backend == Backend::Kernel;
-    let mut writes = vec![
-        "/run/memtint/guard.lock: the number of this process".to_owned(),
-        "/run/memtint/guard.status: what each group has done, several times a second".to_owned(),
-    ];
-    if by_module {
-        writes.extend(settings.request().lines().map(|line| format!("/dev/memtint-guard: {line}")));
-    } else {
-        writes.push("/proc/self/oom_score_adj of the guardian: -1000".to_owned());
-    }
-    if let Ok(root) = CgroupRoot::find() {
-        let root = root.path().display();
-        writes.push(format!("groups in {root}/memtint-guard that an earlier regulator has left: emptied and removed"));
-        if !by_module {
-            writes.push(format!("{root}/cgroup.procs: the guardian, of priority 99"));
-        }
-    }
-    for group in &settings.groups {
-        if let Place::Cgroup(cgroup) = &group.place {
-            let path = cgroup.path().display();
-            if cgroup.is_own() {
-                writes.push(format!(
-                    "mkdir {path}; when it ends, its tasks to the root group, and rmdir {path} with what is in it"
-                ));
-            }
-            writes.push(format!("{path}/cgroup.procs: a load for the self-test"));
-            writes.push(format!("{path}/cgroup.freeze: 0, at the start and at the end"));
-            writes.push(format!(
-                "{path}/cgroup.freeze: 1 when the budget is used, 0 when the next period begins, by a SCHED_FIFO thread of \
-                 priority 99 on CPUs {:?}",
-                group.cpus
-            ));
-        }
-        for cpu in group.cpus.iter().filter(|_| !by_module) {
-            writes.push(format!("perf_event_open: {}, pinned, on CPU {cpu}, for {}", settings.sensor.name, group.name));
-        }
-    }
-    let cpus: std::collections::BTreeSet<usize> = settings.groups.iter().flat_map(|group| group.cpus.clone()).collect();
-    writes.extend(cpus.iter().map(|cpu| match by_module {
-        true => format!("a thread of the module on CPU {cpu}, above all deadlines"),
-        false => format!("a SCHED_FIFO thread of priority 98 on CPU {cpu}"),
-    }));
-    if let Some(address) = &arguments.metrics {
-        writes.push(format!("{address}: a socket of a process that runs as user {}", super::metrics::USER));
-    }
+    let run = DryRun::new(asked.regulated()?, &asked.settings, arguments.metrics.as_ref());
     if format == Format::Json {
-        print_json_line(&DryRun { schema: 1, report: "guard-dry-run", regulated, writes })?;
+        print_json_line(&run)?;
     } else {
-        print(&format!(
-            "{}would do:\n{}\n",
-            regulated.text(),
-            writes.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
-        ))?;
+        let writes: String = run.writes.iter().map(|line| format!("  {line}\n")).collect();
+        print(&format!("{}would do:\n{writes}", text_of_regulated(&run.regulated)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Time between two writes of the status. Each `memtint run` waits for one when its program has ended.
-const STATUS_INTERVAL: Duration = Duration::from_millis(200);
-/// Signals are noticed as soon as that.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Tells what a regulator does, until it ends.
-struct Watch<'a> {
-    regulated: Regulated,
+/// Prints what a regulator does, until it ends.
+struct Teller {
     exporter: Option<Exporter>,
-    arguments: &'a RegulateArguments,
     format: Format,
     /// Lines of the table on the terminal that the next one takes the place of.
     drawn: usize,
-    monitor: Option<Monitor>,
 }
 
-impl Watch<'_> {
-    fn run(mut self, mut regulator: Regulator, tested: &[Tested], stop: &AtomicBool) -> Ending {
-        regulator.reset_maxima();
-        let (begin, before, work) = (Instant::now(), regulator.snapshot(), regulator.work());
-        let backend = match regulator.backend() {
-            Backend::Bpf => "bpf",
-            Backend::Kernel => "kernel",
-            Backend::Auto | Backend::Threads => "threads",
-        };
-        let status = |regulated: &Regulated, regulator: &Regulator| {
-            // Before the sums are read.
-            let accounted = regulator.accounted();
-            let sums = rows(regulated, &before, &regulator.snapshot());
-            Status::new((backend, regulated), accounted, begin.elapsed().as_secs_f64(), sums)
-                .map(|status| status.text())
-        };
-        let file = StatusFile::new(&status(&self.regulated, &regulator)?)?;
-        self.tell_start(&regulator, backend, tested)?;
-        tell_service(NotifyState::Ready);
-        let interval = Duration::from_nanos(self.arguments.interval.0 / 1000).max(Duration::from_millis(10));
-        let until = self.arguments.seconds.map(|seconds| begin + Duration::from_secs(seconds.into()));
-        let (mut next, mut last, mut broken) = (begin + interval, before.clone(), false);
-        let (mut monitored, mut told) = (self.monitored(), begin);
-        let (mut next_status, mut is_written) = (begin, true);
-        while !stop.load(Ordering::Acquire) && until.is_none_or(|until| Instant::now() < until) {
-            let wait = next.min(next_status).min(until.unwrap_or(next)).saturating_duration_since(Instant::now());
-            regulator.wait(wait.min(SIGNAL_INTERVAL));
-            broken |= self.tell_incidents(&regulator)?;
-            if regulator.has_ended() {
-                say("regulation has ended by itself: the last incident has the cause, or the guardian was ended");
-                broken = true;
-                break;
-            }
-            if Instant::now() >= next_status {
-                let text = status(&self.regulated, &regulator)?;
-                let written = file.write(&text);
-                if let (Err(failure), true) = (&written, is_written) {
-                    say(&format!(
-                        "{failure}; regulation goes on, and memtint run cannot tell whether budgets are kept"
-                    ));
-                }
-                is_written = written.is_ok();
-                self.export(text);
-                next_status = Instant::now() + STATUS_INTERVAL;
-            }
-            if Instant::now() >= next {
-                let (now, traffic, time) = (regulator.snapshot(), self.monitored(), Instant::now());
-                let passed = (traffic_rows(&monitored, &traffic), time - told);
-                self.tell_interval(&rows(&self.regulated, &last, &now), begin.elapsed(), passed)?;
-                (last, next) = (now, next + interval);
-                (monitored, told) = (traffic, time);
-            }
-        }
-        tell_service(NotifyState::Stopping);
-        regulator.finish();
-        broken |= self.tell_incidents(&regulator)?;
-        let (after, seconds) = (regulator.snapshot(), begin.elapsed().as_secs_f64());
-        let rows = rows(&self.regulated, &before, &after);
-        broken |= rows.iter().any(|row| row.sums.broken > 0);
-        let works = regulator.work();
-        let regulators: Vec<WorkRow> =
-            work.iter().zip(&works).map(|(before, after)| work_row(before, after, seconds)).collect();
-        drop((file, regulator));
-        self.tell_end(broken, seconds, &rows, regulators)?;
-        Ok(ExitCode::from(u8::from(broken)))
-    }
+impl Watcher for Teller {
+    type Error = Failure;
 
-    fn tell_start(&self, regulator: &Regulator, backend: &'static str, tested: &[Tested]) -> Result<(), Failure> {
-        let not_in_kernel = regulator.not_in_kernel();
-        let regulated = &self.regulated;
+    fn line(&mut self, line: &Line<'_>) -> Result<(), Failure> {
         if self.format == Format::Json {
-            print_json_line(&Line::Started { schema: 1, regulated, backend, not_in_kernel, self_test: tested })?;
-            return Ok(());
+            return print_json_line(line);
         }
-        let mut text = regulated.text();
-        // Writing into text cannot fail.
-        let _ = match (backend, not_in_kernel) {
-            (_, Some(reason)) => writeln!(text, "decided in threads: {reason}"),
-            _ => writeln!(text, "decided {}", decided(backend)),
-        };
-        for one in tested {
-            let own = match one.own_budget.throttled_periods {
-                0 => "its own was not reached".to_owned(),
-                throttled => format!("with its own in {throttled} of {}", one.own_budget.periods),
-            };
-            let _ = writeln!(
-                text,
-                "self-test of {} on CPU {}: with a budget of {} throttled in {} of {} periods, {own}; no period beyond its bound",
-                one.group,
-                one.cpu,
-                match one.least_budget.budget {
-                    1 => "one event".to_owned(),
-                    budget => format!("{budget} events"),
-                },
-                one.least_budget.throttled_periods,
-                one.least_budget.periods
-            );
-        }
-        print(&text)
-    }
-
-    /// Whether there were any.
-    fn tell_incidents(&mut self, regulator: &Regulator) -> Result<bool, Failure> {
-        let incidents = regulator.take_incidents();
-        for incident in &incidents {
-            let name = self.regulated.groups[incident.group].name.as_str();
-            if self.format == Format::Json {
-                let reason = incident.cause.to_string();
-                print_json_line(&Line::Incident { schema: 1, name, incident: *incident, reason })?;
-            } else {
+        match line {
+            Line::Started { regulated, backend, not_in_kernel, self_test, .. } => {
+                print(&text_of_start(regulated, *backend, *not_in_kernel, self_test))
+            }
+            Line::Incident { name, incident, .. } => {
                 say(&format!("broken: {name} {incident}"));
+                // Below the table now.
+                self.drawn = 0;
+                Ok(())
+            }
+            Line::Interval { seconds, groups, monitored, monitored_time, .. } => {
+                let traffic = text_of_traffic(monitored, monitored_time.as_secs_f64());
+                self.draw(&format!("\n{seconds:.1} s\n{}{traffic}", text_of(groups)))
+            }
+            Line::Ended { verdict, groups, regulators, .. } => {
+                print(&format!("{}{}verdict: {}\n", text_of(groups), text_of_work(regulators), verdict.name()))
             }
         }
-        if !incidents.is_empty() {
-            // Below the table now.
-            self.drawn = 0;
-        }
-        Ok(!incidents.is_empty())
     }
 
-    fn monitored(&self) -> Reading {
-        self.monitor.as_ref().map(Monitor::read).unwrap_or_default()
-    }
-
-    /// On a terminal, each table takes the place of the one before. `monitored` is traffic in the time since then.
-    fn tell_interval(
-        &mut self,
-        rows: &[Row],
-        since: Duration,
-        (monitored, time): (Vec<TrafficRow>, Duration),
-    ) -> Result<(), Failure> {
-        if self.format == Format::Json {
-            let seconds = since.as_secs_f64();
-            return print_json_line(&Line::Interval { schema: 1, seconds, groups: rows, monitored });
-        }
-        let traffic = text_of_traffic(&monitored, time.as_secs_f64());
-        let text = format!("\n{:.1} s\n{}{traffic}", since.as_secs_f64(), text_of(rows));
-        let is_terminal = std::io::stdout().is_terminal();
-        let back = if is_terminal && self.drawn > 0 { format!("\x1b[{}A\x1b[J", self.drawn) } else { String::new() };
-        self.drawn = text.lines().count();
-        print(&(back + &text))
-    }
-
-    fn tell_end(&self, broken: bool, seconds: f64, rows: &[Row], regulators: Vec<WorkRow>) -> Result<(), Failure> {
-        let verdict = if broken { "broken" } else { "kept" };
-        if self.format == Format::Json {
-            return print_json_line(&Line::Ended { schema: 1, verdict, seconds, groups: rows, regulators });
-        }
-        let mut text = text_of(rows);
-        for row in &regulators {
-            let _ = writeln!(
-                text,
-                "regulator of CPU {}: {:.1} % of its time, {:.1} % of it occupied",
-                row.cpu, row.busy_percent, row.occupied_percent
-            );
-        }
-        let _ = writeln!(text, "verdict: {verdict}");
-        print(&text)
+    fn problem(&mut self, problem: &Problem) {
+        say(&problem.to_string());
     }
 
     /// Regulation goes on without the numbers.
-    fn export(&mut self, status: String) {
-        if self.exporter.as_mut().is_some_and(|exporter| !exporter.send(status)) {
+    fn status(&mut self, text: String) {
+        if self.exporter.as_mut().is_some_and(|exporter| !exporter.send(text)) {
             say("the process that serves --metrics has ended; regulation goes on");
             self.exporter = None;
         }
+    }
+
+    fn ready(&mut self) {
+        tell_service(NotifyState::Ready);
+    }
+
+    fn stopping(&mut self) {
+        tell_service(NotifyState::Stopping);
+    }
+}
+
+impl Teller {
+    /// On a terminal, each table takes the place of the one before.
+    fn draw(&mut self, text: &str) -> Result<(), Failure> {
+        let is_terminal = std::io::stdout().is_terminal();
+        let back = if is_terminal && self.drawn > 0 { format!("\x1b[{}A\x1b[J", self.drawn) } else { String::new() };
+        self.drawn = text.lines().count();
+        print(&(back + text))
     }
 }
 

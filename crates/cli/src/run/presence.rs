@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use memtint_regulator::Member;
+
 use super::Request;
-use crate::guard::Member;
 use crate::output::{WholeFile, say};
 use crate::registry::{self, Entry, Registered, Registry};
 

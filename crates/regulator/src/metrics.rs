@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::str::FromStr;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
@@ -30,14 +30,17 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
-use super::status::Status;
-use crate::Ending;
-use crate::output::Failure;
+use crate::error::RegulatorError;
+use crate::promise::Snapshot;
+use crate::report::Row;
+use crate::status::Status;
 
 /// Where numbers are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Address {
+pub enum Address {
+    /// An address of this machine alone.
     Loopback(SocketAddr),
+    /// A socket, by its absolute path.
     Unix(PathBuf),
 }
 
@@ -66,7 +69,7 @@ impl fmt::Display for Address {
 }
 
 /// The user that serves: the one without files and rights.
-pub(super) const USER: u32 = 65534;
+pub(crate) const USER: u32 = 65534;
 const READY: &str = "ready\n";
 const STACK_BYTES: usize = 64 << 10;
 
@@ -74,22 +77,23 @@ const STACK_BYTES: usize = 64 << 10;
 
 /// The process that serves, as long as this is not dropped.
 #[derive(Debug)]
-pub(super) struct Exporter {
+pub struct Exporter {
     process: Child,
     statuses: SyncSender<String>,
     address: Address,
 }
 
 impl Exporter {
-    /// Starts it, and waits until the socket is there.
+    /// Starts it, and waits until the socket is there. The program with these arguments, and the address after them, must call
+    /// [`serve_metrics`].
     ///
     /// # Errors
-    /// An address that is taken, or that the kernel refuses.
-    pub(super) fn start(address: &Address) -> Result<Exporter, Failure> {
-        let failed = |reason: String| Failure::Sentence(format!("--metrics: {address}: {reason}"));
-        let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    /// [`RegulatorError::Metrics`] for an address that is taken, or that the kernel refuses.
+    pub fn start(address: &Address, program: &Path, arguments: &[&str]) -> Result<Exporter, RegulatorError> {
+        let failed = |reason: String| RegulatorError::Metrics { address: address.to_string(), reason };
         let mut process = Command::new(program)
-            .args(["guard", "metrics", &address.to_string()])
+            .args(arguments)
+            .arg(address.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .current_dir("/")
@@ -115,8 +119,8 @@ impl Exporter {
         Ok(Exporter { process, statuses, address: address.clone() })
     }
 
-    /// Passes a status on. False when the process has ended.
-    pub(super) fn send(&self, status: String) -> bool {
+    /// Passes a status on. Gives false when the process has ended.
+    pub fn send(&self, status: String) -> bool {
         !matches!(self.statuses.try_send(status), Err(TrySendError::Disconnected(_)))
     }
 }
@@ -144,12 +148,6 @@ impl Drop for Exporter {
 
 // --- in the process that serves ---
 
-/// Options of the hidden `memtint guard metrics`.
-#[derive(Debug, clap::Args)]
-pub(super) struct MetricsArguments {
-    address: Address,
-}
-
 /// The latest status, and when it came.
 type Latest = Arc<Mutex<Option<(Status, Instant)>>>;
 
@@ -167,9 +165,13 @@ enum Listener {
     Unix(UnixListener),
 }
 
-pub(super) fn main(arguments: &MetricsArguments) -> Ending {
-    let failed = |error: io::Error| Failure::Sentence(format!("--metrics: {}: {error}", arguments.address));
-    let listener = bind(&arguments.address).map_err(failed)?;
+/// Serves the statuses that come on standard input, without privileges, until that ends.
+///
+/// # Errors
+/// [`RegulatorError::Metrics`] for an address that is taken, or that the kernel refuses.
+pub fn serve_metrics(address: &Address) -> Result<(), RegulatorError> {
+    let failed = |error: io::Error| RegulatorError::Metrics { address: address.to_string(), reason: error.to_string() };
+    let listener = bind(address).map_err(failed)?;
     leave_privileges().map_err(failed)?;
     let latest = Latest::default();
     let read = Arc::clone(&latest);
@@ -179,8 +181,7 @@ pub(super) fn main(arguments: &MetricsArguments) -> Ending {
         std::process::exit(0);
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    runtime.block_on(serve(listener, latest)).map_err(failed)?;
-    Ok(ExitCode::SUCCESS)
+    runtime.block_on(serve(listener, latest)).map_err(failed)
 }
 
 fn bind(address: &Address) -> io::Result<Listener> {
@@ -334,7 +335,7 @@ fn registry(status: &Status) -> Registry {
     let mut registry = Registry::with_prefix("memtint_guard");
     let regulated = &status.regulated;
     let about: Labels = vec![
-        ("backend", status.backend.clone()),
+        ("backend", status.backend.name().to_owned()),
         ("event", regulated.sensor.name.clone()),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
     ];
@@ -357,7 +358,7 @@ fn registry(status: &Status) -> Registry {
     }
     registry.register("budget_events", "Budget of the group in each period, on all of its CPUs", budget);
     registry.register("bound_events", "Most events of a period, on all of the group's CPUs", bound);
-    type Sum = (&'static str, &'static str, fn(&memtint_regulator::Snapshot) -> u64);
+    type Sum = (&'static str, &'static str, fn(&Snapshot) -> u64);
     let sums: [Sum; 10] = [
         ("periods", "Periods that have ended", |sums| sums.periods),
         ("events", "Events used", |sums| sums.used),
@@ -372,7 +373,7 @@ fn registry(status: &Status) -> Registry {
         ("missing_events", "Events that were missing in them", |sums| sums.shortfall),
         ("broken_periods", "Periods that do not show that the bound was kept", |sums| sums.broken),
     ];
-    let labels = |row: &super::report::Row| vec![("group", row.name.clone()), ("cpu", row.sums.cpu.to_string())];
+    let labels = |row: &Row| vec![("group", row.name.clone()), ("cpu", row.sums.cpu.to_string())];
     for (name, help, of) in sums {
         let family = Family::<Labels, Counter>::default();
         for row in &status.sums {
