@@ -9,20 +9,16 @@ use std::process::{ExitCode, ExitStatus};
 
 use memtint_recorder::{Progress, RecordError, RecordOptions, Recording, record};
 use memtint_units::ByteSize;
-use memtint_workload::convert::{self, Losses};
-use memtint_workload::trace::{Sampling, TraceEnding};
-use memtint_workload::{
-    Analysis, AnalysisReport, Reference, Source as _, TraceFile, TraceHeader, TraceWriter, UnfinishedFile,
-};
-use schemars::JsonSchema;
-use serde::Serialize;
+use memtint_workload::convert::{self, ConversionReport};
+use memtint_workload::trace::Sampling;
+use memtint_workload::{TraceFile, TraceReport};
 
 use crate::output::{Failure, Format, JsonForm, done, done_json, open_log, table};
 use crate::{Ending, RUN_FAILED};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] =
-    &[JsonForm::of::<InfoReport>("trace-info"), JsonForm::of::<ConvertReport>("trace-convert")];
+    &[JsonForm::of::<TraceReport>("trace-info"), JsonForm::of::<ConversionReport>("trace-convert")];
 
 /// Arguments of `memtint trace`.
 #[derive(Debug, clap::Args)]
@@ -244,65 +240,23 @@ impl ProgressLine {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
-struct InfoReport<'a> {
-    schema: u32,
-    report: &'static str,
-    file_bytes: u64,
-    references: u64,
-    instructions: u64,
-    header: &'a TraceHeader,
-    ending: &'a TraceEnding,
-    analysis: AnalysisReport,
-}
-
 fn info(path: &Path, format: Format) -> Ending {
-    let file = TraceFile::open(path)?;
-    let analysis = analyse(&file)?;
-    let report = InfoReport {
-        schema: 1,
-        report: "trace",
-        file_bytes: file.bytes(),
-        references: file.ending().references(),
-        instructions: file.ending().instructions(),
-        header: file.header(),
-        ending: file.ending(),
-        analysis,
-    };
+    let report = TraceFile::open(path)?.report()?;
     match format {
         Format::Json => done_json(&report),
         Format::Text => done(&info_text(&report)),
     }
 }
 
-/// Reads all streams, one after the other, so that each block is verified.
-fn analyse(file: &TraceFile) -> Result<AnalysisReport, Failure> {
-    file.verify()?;
-    let mut analysis = Analysis::default();
-    let mut batch = vec![Reference::default(); 4096];
-    for stream in file.streams() {
-        let mut source = file.source(stream.stream);
-        analysis.begin_stream();
-        loop {
-            let count = source.fill(&mut batch);
-            batch[..count].iter().for_each(|reference| analysis.add(reference));
-            if count < batch.len() {
-                break;
-            }
-        }
-    }
-    Ok(analysis.report())
-}
-
-fn info_text(report: &InfoReport<'_>) -> String {
+fn info_text(report: &TraceReport) -> String {
     let mut text = String::new();
     // Writing to a String does not fail.
     let _ = describe(report, &mut text);
     text
 }
 
-fn describe(report: &InfoReport<'_>, out: &mut String) -> std::fmt::Result {
-    let (header, ending, analysis) = (report.header, report.ending, &report.analysis);
+fn describe(report: &TraceReport, out: &mut String) -> std::fmt::Result {
+    let (header, ending, analysis) = (&report.header, &report.ending, &report.analysis);
     let arguments: Vec<String> = header.arguments.iter().map(|argument| quoted(argument)).collect();
     writeln!(out, "program             {} {}", quoted(&header.program), arguments.join(" "))?;
     writeln!(out, "recorder            {}", header.recorder)?;
@@ -384,66 +338,43 @@ fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { String::new() } else { format!(" ({:.1} %)", part as f64 * 100.0 / whole as f64) }
 }
 
-#[derive(Serialize, JsonSchema)]
-struct ConvertReport {
-    schema: u32,
-    report: &'static str,
-    references: u64,
-    instructions: u64,
-    losses: Losses,
-}
-
 fn convert_verb(arguments: &ConvertArguments, format: Format) -> Ending {
     let report = match (arguments.from, arguments.to) {
-        (Some(from), _) => convert_from(from, arguments)?,
-        (None, Some(to)) => convert_to(to, arguments)?,
+        (Some(from), _) => {
+            let (mut input, origin) = open(&arguments.input)?;
+            convert::import(from.format(), input.as_mut(), &origin, &arguments.output)?
+        }
+        (None, Some(to)) => {
+            let file = TraceFile::open(&arguments.input)?;
+            let stream = chosen_stream(&file, arguments.stream)?;
+            convert::export(to.format(), &file, stream, &arguments.output)?
+        }
         (None, None) => return Err(Failure::Sentence("either --from or --to is needed".to_owned())),
     };
     match format {
         Format::Json => done_json(&report),
         Format::Text => {
-            eprint!("{}", report.text());
+            eprint!("{}", convert_text(&report));
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-impl ConvertReport {
-    fn new(references: u64, instructions: u64, losses: Losses) -> ConvertReport {
-        ConvertReport { schema: 1, report: "trace conversion", references, instructions, losses }
-    }
-
-    fn text(&self) -> String {
-        let mut text = format!("memtint: {} references, {} instructions\n", self.references, self.instructions);
-        let losses = &self.losses;
-        for (count, what) in [
-            (losses.fetches, "instruction fetches left out"),
-            (losses.lone_stores, "stores without a load beside them written as a load and a store"),
-            (losses.dependences, "references no longer wait for the load before them"),
-            (losses.sizes, "references of other sizes became lines of 64 bytes"),
-            (losses.instructions, "instructions are not in the output: the format has none"),
-        ] {
-            if count > 0 {
-                let _ = writeln!(text, "memtint: {count} {what}");
-            }
+fn convert_text(report: &ConversionReport) -> String {
+    let mut text = format!("memtint: {} references, {} instructions\n", report.references, report.instructions);
+    let losses = &report.losses;
+    for (count, what) in [
+        (losses.fetches, "instruction fetches left out"),
+        (losses.lone_stores, "stores without a load beside them written as a load and a store"),
+        (losses.dependences, "references no longer wait for the load before them"),
+        (losses.sizes, "references of other sizes became lines of 64 bytes"),
+        (losses.instructions, "instructions are not in the output: the format has none"),
+    ] {
+        if count > 0 {
+            let _ = writeln!(text, "memtint: {count} {what}");
         }
-        text
     }
-}
-
-fn convert_from(from: Foreign, arguments: &ConvertArguments) -> Result<ConvertReport, Failure> {
-    let (mut input, origin) = open(&arguments.input)?;
-    let mut header = TraceHeader::named(&origin);
-    header.notes.push(format!("converted from a {from:?} trace"));
-    let mut writer = TraceWriter::create(&arguments.output, &header)?;
-    let mut instructions = 0;
-    let trailing = convert::read(from.format(), input.as_mut(), &origin, &mut |reference| {
-        instructions += reference.instructions();
-        writer.push(0, &reference)
-    })?;
-    writer.end_window(0, instructions + trailing)?;
-    let ending = writer.finish(None, Vec::new())?;
-    Ok(ConvertReport::new(ending.references(), ending.instructions(), Losses::default()))
+    text
 }
 
 /// Opens an input, `-` being standard input.
@@ -452,28 +383,6 @@ fn open(path: &Path) -> Result<(Box<dyn BufRead>, String), Failure> {
         return Ok((Box::new(BufReader::new(io::stdin())), "standard input".to_owned()));
     }
     Ok((Box::new(open_log(path)?), path.display().to_string()))
-}
-
-fn convert_to(to: Foreign, arguments: &ConvertArguments) -> Result<ConvertReport, Failure> {
-    let file = TraceFile::open(&arguments.input)?;
-    let stream = chosen_stream(&file, arguments.stream)?;
-    let mut source = file.source(stream);
-    let mut out = UnfinishedFile::create(&arguments.output)?;
-    let unwritten = |cause| Failure::File { path: arguments.output.clone(), done: "written", cause };
-    let mut writer = convert::Writer::new(to.format(), &mut out)?;
-    let (mut references, mut instructions) = (0, 0);
-    while let Some(reference) = source.next() {
-        writer.push(&reference).map_err(unwritten)?;
-        references += 1;
-        instructions += reference.instructions();
-    }
-    if let Some(failure) = source.failure() {
-        return Err(Failure::Sentence(failure.to_string()));
-    }
-    let total = file.streams().iter().find(|summary| summary.stream == stream).map_or(0, |s| s.instructions);
-    let losses = writer.finish(total.saturating_sub(instructions)).map_err(unwritten)?;
-    out.finish()?;
-    Ok(ConvertReport::new(references, instructions, losses))
 }
 
 fn chosen_stream(file: &TraceFile, asked: Option<u32>) -> Result<u32, Failure> {

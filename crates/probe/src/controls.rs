@@ -32,7 +32,12 @@ const ASIDE: f64 = -2.0;
 ///
 /// # Errors
 /// Those of the oracle.
-pub(crate) fn survey_with_controls(tester: &mut Tester<'_>, view: &View, bits: u32, lowest: u32) -> Result<Landscape, OracleError> {
+pub(crate) fn survey_with_controls(
+    tester: &mut Tester<'_>,
+    view: &View,
+    bits: u32,
+    lowest: u32,
+) -> Result<Landscape, OracleError> {
     tester.use_controls(true);
     let mut land = Landscape { candidates: Vec::new(), sigma: 1.0, splits: Vec::new() };
     let singles: Vec<u64> = (lowest..bits).filter_map(|bit| tester.of_bit(view, bit, lowest)).collect();

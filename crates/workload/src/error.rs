@@ -1,6 +1,7 @@
 //! Why a source, a trace file or a program model is refused.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Tells what is wrong, where, and what would be accepted.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +51,9 @@ pub enum WorkloadError {
         /// What would be accepted.
         accepted: String,
     },
+    /// A source that reads a file has ended before its time.
+    #[error(transparent)]
+    Ended(Arc<WorkloadError>),
 }
 
 impl WorkloadError {

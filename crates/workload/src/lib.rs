@@ -48,7 +48,7 @@ pub use region::{LINE_BYTES, Region};
 pub use reuse::{Reuse, ReuseParameters};
 pub use stream::{Stream, StreamLoop, StreamParameters};
 pub use strides::{Strides, StridesParameters};
-pub use trace::{TraceFile, TraceHeader, TraceSource, TraceWriter};
+pub use trace::{TraceFile, TraceHeader, TraceReport, TraceSource, TraceWriter};
 pub use unfinished::UnfinishedFile;
 pub use uniform::{Uniform, UniformParameters};
 

@@ -5,6 +5,7 @@
 
 mod champsim;
 mod dramsim3;
+mod file;
 mod ramulator2;
 
 use std::io::{BufRead, Read as _, Write};
@@ -12,6 +13,7 @@ use std::io::{BufRead, Read as _, Write};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use self::file::{ConversionReport, export, import};
 use crate::{Kind, Reference, WorkloadError};
 
 /// A format of another simulator.

@@ -22,12 +22,14 @@
 
 mod block;
 mod reader;
+mod report;
 mod writer;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use reader::{TraceFile, TraceSource};
+pub use report::TraceReport;
 pub use writer::TraceWriter;
 
 const MAGIC: [u8; 8] = *b"MEMTRAC1";

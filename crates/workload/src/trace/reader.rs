@@ -382,6 +382,11 @@ impl Clone for TraceSource {
 }
 
 impl TraceSource {
+    /// Gives, after the end, why it came before its time.
+    pub(crate) fn into_failure(self) -> Option<WorkloadError> {
+        self.failure.map(WorkloadError::Ended)
+    }
+
     fn new(file: Arc<Inner>, stream: u32, offset: u64) -> TraceSource {
         let (block, packed) = (Block::default(), Vec::new());
         TraceSource { file, stream, offset, block, decompressor: None, packed, failure: None }
