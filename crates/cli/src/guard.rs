@@ -9,15 +9,10 @@ mod status;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use memtint_dram::replay::replay;
-use memtint_dram::{
-    Controller, ControllerConfig, Device, DeviceChoice, RefreshPlan, Request, Standard, WorstCase, cycles_of_slides,
-};
+use memtint_bandwidth::{Channel, GuaranteeReport, PatternReport, Prediction, guarantee};
 use memtint_map::Platform;
 use memtint_regulator::{DryRun, Line, SensorReport, Status};
 use memtint_units::Picoseconds;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 pub(crate) use regulate::programs;
 
@@ -29,8 +24,8 @@ pub(crate) const FORMS: &[JsonForm] = &[
     JsonForm::of::<Line<'static>>("guard"),
     JsonForm::of::<DryRun>("guard-dry-run"),
     JsonForm::of::<Vec<SensorReport>>("guard-list-events"),
-    JsonForm::of::<predict::Prediction>("guard-predict"),
-    JsonForm::of::<Report>("guard-rmin"),
+    JsonForm::of::<Prediction>("guard-predict"),
+    JsonForm::of::<GuaranteeReport>("guard-rmin"),
     JsonForm::of::<Status>("guard-status"),
 ];
 
@@ -107,54 +102,6 @@ struct RminArguments {
     period: Picoseconds,
 }
 
-/// Requests of a simulated pattern.
-const REQUESTS: u64 = 200_000;
-/// Bytes of a line where the platform does not say.
-const LINE_BYTES: u64 = 64;
-
-/// What was found out.
-#[derive(Serialize, JsonSchema)]
-struct Report {
-    schema: u32,
-    report: &'static str,
-    platform: String,
-    device: String,
-    /// The device was not named.
-    assumed_device: bool,
-    refresh: String,
-    line_bytes: u64,
-    /// In megabytes a second, refresh included.
-    r_min_mb_per_s: f64,
-    patterns: Vec<Pattern>,
-    period: PeriodReport,
-    slides: Slides,
-}
-
-/// A pattern of requests.
-#[derive(Serialize, JsonSchema)]
-struct Pattern {
-    name: &'static str,
-    /// A line, without refresh.
-    line_ns: f64,
-    calculated_mb_per_s: f64,
-    simulated_mb_per_s: f64,
-}
-
-/// What is guaranteed in a period.
-#[derive(Serialize, JsonSchema)]
-struct PeriodReport {
-    ns: f64,
-    lines: u64,
-    mb_per_s: f64,
-}
-
-/// The sum of the slides of MemGuard.
-#[derive(Serialize, JsonSchema)]
-struct Slides {
-    line_ns: f64,
-    mb_per_s: f64,
-}
-
 pub(crate) fn main(arguments: &GuardArguments, format: Format) -> Ending {
     match &arguments.verb {
         None => regulate::main(&arguments.regulate, format),
@@ -172,167 +119,53 @@ fn run_rmin(arguments: &RminArguments, format: Format) -> Ending {
         return Err(Failure::Sentence("--period is 0; accepted is more".to_owned()));
     }
     let platform = Platform::load(&arguments.platform)?;
-    let line_bytes = platform.llc().map_or(LINE_BYTES, |llc| llc.line.bytes());
-    let (device, refresh) = match &arguments.device {
-        Some(name) => refreshed(arguments, &Standard::load(name)?)?,
-        None => slowest(arguments, &platform, line_bytes)?,
-    };
-    let worst = WorstCase::of(&device, refresh.kind, line_bytes);
-    let mb = |cycles| worst.bytes_per_second(cycles) / 1e6;
-    let ns = |cycles: u64| device.clock.period_ps() * cycles as f64 / 1e3;
-    let all = [
-        ("reads of one bank, each of another row", worst.read_cycles, Traffic::Reads),
-        ("writes of one bank, each of another row", worst.write_cycles, Traffic::Writes),
-        ("reads and writes of open rows by turns", worst.turnaround_cycles, Traffic::ByTurns),
-    ];
-    let mut patterns = Vec::new();
-    for (name, cycles, traffic) in all {
-        let simulated = simulate(&device, &refresh, line_bytes, traffic)?;
-        let (line_ns, calculated_mb_per_s) = (ns(cycles), mb(cycles));
-        patterns.push(Pattern { name, line_ns, calculated_mb_per_s, simulated_mb_per_s: simulated / 1e6 });
-    }
-    let lines = worst.lines_in(arguments.period);
-    let slides = cycles_of_slides(&device.timing);
-    let report = Report {
-        schema: 1,
-        report: "guard rmin",
-        platform: platform.id().to_owned(),
-        device: device.name.clone(),
-        assumed_device: arguments.device.is_none(),
+    let channel = Channel {
+        device: arguments.device.clone(),
+        density_gbit: arguments.density,
         refresh: arguments.refresh.clone(),
-        line_bytes,
-        r_min_mb_per_s: mb(worst.line_cycles()),
-        patterns,
-        period: PeriodReport {
-            ns: arguments.period.as_ns(),
-            lines,
-            mb_per_s: memtint_guard::bandwidth(lines, line_bytes, arguments.period) as f64 / 1e6,
-        },
-        slides: Slides { line_ns: ns(slides), mb_per_s: line_bytes as f64 / ns(slides) * 1e3 },
     };
+    let report = guarantee(&platform, &channel, arguments.period)?;
     match format {
         Format::Json => print_json(&report)?,
-        Format::Text => print(&report.text())?,
+        Format::Text => print(&rmin_text(&report))?,
     }
-    let served = report.patterns.iter().all(|pattern| pattern.simulated_mb_per_s >= report.r_min_mb_per_s);
-    Ok(ExitCode::from(u8::from(!served)))
+    Ok(ExitCode::from(u8::from(!report.is_served())))
 }
 
-/// A standard's device, with its refresh.
-fn refreshed(arguments: &RminArguments, standard: &Standard) -> Result<(Device, RefreshPlan), Failure> {
-    let choice = DeviceChoice { density_gbit: arguments.density, ..DeviceChoice::default() };
-    let device = standard.device(choice)?;
-    let refresh = RefreshPlan::named(&arguments.refresh, &device)?;
-    Ok((Device { timing: refresh.timing, ..device }, refresh))
+fn rmin_text(report: &GuaranteeReport) -> String {
+    let assumed = if report.assumed_device { " (the slowest of its family, as --device is not given)" } else { "" };
+    let mut text = format!(
+        "r_min      {:.0} MB/s\nplatform   {}, {}{assumed}, refresh {}, lines of {} B\nguaranteed {} lines in each period of {:.3} ms, \
+         {:.0} MB/s\n\n",
+        report.r_min_mb_per_s,
+        report.platform,
+        report.device,
+        report.refresh,
+        report.line_bytes,
+        report.period.lines,
+        report.period.ns / 1e6,
+        report.period.mb_per_s
+    );
+    let rows: Vec<Vec<String>> = report.patterns.iter().map(pattern_row).collect();
+    text += &table(&["pattern", "ns a line", "MB/s calculated", "MB/s simulated"], &[1, 2, 3], &rows);
+    let _ = writeln!(
+        text,
+        "\nA controller that collects writes turns the bus round less often than by turns.\n\
+         PRE + ACT + RD + transfer, as MemGuard's slides add them up, are {:.1} ns a line and {:.0} MB/s, {:.0} % more. That is no worst case: a \
+         bank opens again only after tRC, a row that was written recovers first, and refresh is not in it. A measured bandwidth above \
+         r_min is none either, unless the modules are faster than their standard: the measurement has not met the pattern.",
+        report.slides.line_ns,
+        report.slides.mb_per_s,
+        (report.slides.mb_per_s / report.r_min_mb_per_s - 1.0) * 100.0
+    );
+    text
 }
 
-/// Of the standards of the platform's family the device that serves least.
-fn slowest(arguments: &RminArguments, platform: &Platform, line_bytes: u64) -> Result<(Device, RefreshPlan), Failure> {
-    let family = &platform.dram().standard;
-    let mut found: Option<(f64, (Device, RefreshPlan))> = None;
-    let mut known = Vec::new();
-    for name in Standard::names() {
-        let standard = Standard::load(name)?;
-        if !standard.family().eq_ignore_ascii_case(family) {
-            known.push(standard.family().to_owned());
-            continue;
-        }
-        let (device, refresh) = refreshed(arguments, &standard)?;
-        let worst = WorstCase::of(&device, refresh.kind, line_bytes);
-        let rate = worst.bytes_per_second(worst.line_cycles());
-        if found.as_ref().is_none_or(|(least, _)| rate < *least) {
-            found = Some((rate, (device, refresh)));
-        }
-    }
-    known.dedup();
-    let none = || {
-        Failure::Sentence(format!(
-            "platform {:?}: its memory is {family}, and the standards here are {}; accepted is one of these, or --device",
-            platform.id(),
-            known.join(", ")
-        ))
-    };
-    found.map(|(_, found)| found).ok_or_else(none)
-}
-
-/// What a simulated channel is asked for.
-#[derive(Clone, Copy)]
-enum Traffic {
-    Reads,
-    Writes,
-    ByTurns,
-}
-
-/// Bytes a second that the channel serves when requests wait all the time.
-fn simulate(device: &Device, refresh: &RefreshPlan, line_bytes: u64, traffic: Traffic) -> Result<f64, Failure> {
-    let config = ControllerConfig { refresh: refresh.kind, ..ControllerConfig::default() };
-    let mut controller = Controller::new(device.geometry, device.timing, config)?;
-    let burst_bytes = u64::from(device.geometry.burst_bytes());
-    let bursts = line_bytes.div_ceil(burst_bytes);
-    let (rows, columns) = (u64::from(device.geometry.rows), u64::from(device.geometry.bursts_per_row()));
-    let request = |id: u64| {
-        let line = id / bursts;
-        // A bank for reads and one for writes, whose rows stay open.
-        let (bank, row) = match traffic {
-            Traffic::Reads | Traffic::Writes => (0, line % rows),
-            Traffic::ByTurns => (line % 2, 0),
-        };
-        Request {
-            id,
-            source: 0,
-            write: match traffic {
-                Traffic::Reads => false,
-                Traffic::Writes => true,
-                Traffic::ByTurns => line % 2 == 1,
-            },
-            bank: bank as u32,
-            row: row as u32,
-            column: (id % columns) as u32,
-        }
-    };
-    let stats = replay(&mut controller, (0..REQUESTS).map(request), 0);
-    let seconds = device.clock.start(stats.cycles).as_seconds();
-    Ok((REQUESTS * burst_bytes) as f64 / seconds)
-}
-
-impl Report {
-    fn text(&self) -> String {
-        let assumed = if self.assumed_device { " (the slowest of its family, as --device is not given)" } else { "" };
-        let mut text = format!(
-            "r_min      {:.0} MB/s\nplatform   {}, {}{assumed}, refresh {}, lines of {} B\nguaranteed {} lines in each period of {:.3} ms, \
-             {:.0} MB/s\n\n",
-            self.r_min_mb_per_s,
-            self.platform,
-            self.device,
-            self.refresh,
-            self.line_bytes,
-            self.period.lines,
-            self.period.ns / 1e6,
-            self.period.mb_per_s
-        );
-        let rows: Vec<Vec<String>> = self.patterns.iter().map(Pattern::row).collect();
-        text += &table(&["pattern", "ns a line", "MB/s calculated", "MB/s simulated"], &[1, 2, 3], &rows);
-        let _ = writeln!(
-            text,
-            "\nA controller that collects writes turns the bus round less often than by turns.\n\
-             PRE + ACT + RD + transfer, as MemGuard's slides add them up, are {:.1} ns a line and {:.0} MB/s, {:.0} % more. That is no worst case: a \
-             bank opens again only after tRC, a row that was written recovers first, and refresh is not in it. A measured bandwidth above \
-             r_min is none either, unless the modules are faster than their standard: the measurement has not met the pattern.",
-            self.slides.line_ns,
-            self.slides.mb_per_s,
-            (self.slides.mb_per_s / self.r_min_mb_per_s - 1.0) * 100.0
-        );
-        text
-    }
-}
-
-impl Pattern {
-    fn row(&self) -> Vec<String> {
-        vec![
-            self.name.to_owned(),
-            format!("{:.1}", self.line_ns),
-            format!("{:.0}", self.calculated_mb_per_s),
-            format!("{:.0}", self.simulated_mb_per_s),
-        ]
-    }
+fn pattern_row(pattern: &PatternReport) -> Vec<String> {
+    vec![
+        pattern.name.to_owned(),
+        format!("{:.1}", pattern.line_ns),
+        format!("{:.0}", pattern.calculated_mb_per_s),
+        format!("{:.0}", pattern.simulated_mb_per_s),
+    ]
 }

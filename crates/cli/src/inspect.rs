@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use memtint_inspect::{InspectError, Inspector, Others, ProcessTree, Report, Verdict, cgroup_pids};
+use memtint_registry::{Entry, Registry};
 use memtint_system::{AssignedTask, Assignment, SystemFile, Verb, left_out};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,7 +14,6 @@ use crate::Ending;
 use crate::choice::ChoiceArguments;
 use crate::draw::svg;
 use crate::output::{Failure, Format, JsonForm, print, print_json, say, write_file};
-use crate::registry::{Entry, Registry};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[
@@ -94,7 +94,7 @@ fn inspect_process(inspector: &Inspector, pid: u32) -> Result<Report, Failure> {
     if !is_memtint(pid) {
         return Ok(inspector.inspect_pid(pid)?);
     }
-    let run = Registry::open().ok().and_then(|registry| registry.run_of(pid, &ProcessTree::read()));
+    let run = Registry::open().ok().and_then(|registry| registry.run_of(ProcessTree::read().ancestors(pid)));
     let advice = match run {
         Some(Entry { program, .. }) => {
             format!("the program of its run is process {}: inspect that, or --children", program.pid)

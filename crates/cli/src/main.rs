@@ -21,7 +21,6 @@ mod parquet;
 mod platform;
 mod probe;
 mod refresh;
-mod registry;
 mod reproduce;
 mod run;
 mod searching;

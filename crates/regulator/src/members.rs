@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use memtint_registry::ProcessId;
+
 use crate::bpf::{Kernel, Moves};
 use crate::cgroup::{Cgroup, CgroupRoot};
-use crate::process::process_start;
 use crate::promise::{Cause, Incident};
 use crate::seat::Common;
 use crate::sys;
@@ -120,7 +121,9 @@ impl Members {
             let listed = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
             for process in listed.lines().filter_map(|line| line.parse().ok()) {
                 // Processes of other namespaces are listed as 0.
-                if let Some(start) = self.seen.get(&process).copied().or_else(|| process_start(process)) {
+                if let Some(start) =
+                    self.seen.get(&process).copied().or_else(|| ProcessId::of(process).map(|own| own.start))
+                {
                     here.insert(process, start);
                 }
             }
@@ -136,6 +139,7 @@ impl Members {
         let Ok(groups) = fs::read_to_string(format!("/proc/{process}/cgroup")) else { return false };
         let path = groups.lines().find_map(|line| line.strip_prefix("0::"));
         // One of the group may have been moved within it while it was listed.
-        path.is_some_and(|path| !Path::new(path).starts_with(&self.path)) && process_start(process) == Some(start)
+        path.is_some_and(|path| !Path::new(path).starts_with(&self.path))
+            && ProcessId { pid: process, start }.is_alive()
     }
 }

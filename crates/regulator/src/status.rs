@@ -6,11 +6,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use memtint_registry::ProcessId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RegulatorError;
-use crate::process::ProcessId;
 use crate::report::{Regulated, Row, SCHEMA};
 use crate::settings::Backend;
 use crate::sys;

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use memtint_registry::{Colors, Entry, Registered, Registry};
 use memtint_regulator::Member;
 
 use super::Request;
 use crate::output::{WholeFile, say};
-use crate::registry::{self, Entry, Registered, Registry};
 
 /// What others can find of a run while it lasts: its entry in the registry, and the file with the program's process id.
 pub(super) struct Presence {
@@ -44,7 +44,7 @@ impl Presence {
         }
         let palette = &self.request.choice.palette;
         let task = self.request.choice.task.as_ref();
-        let colors = registry::Colors {
+        let colors = Colors {
             platform: palette.platform().id(),
             granule_bytes: palette.granule().bytes(),
             selection: &self.request.selection,

@@ -2,15 +2,20 @@
 //!
 //! One file for each run, in a directory that only root can enter: what is in it, no other user can forge. A file says
 //! which process began the run, by number and start time; one of a process that is gone is removed by the next reader.
+//!
+//! Types to know: an [`Entry`] describes a run; [`Registry::enter`] registers it as long as [`Registered`] lives. The regulator keeps its
+//! status in the same directory; both name processes by [`ProcessId`].
+
+mod process;
+
+pub use process::ProcessId;
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use memtint_inspect::ProcessTree;
 use memtint_map::Selection;
-use memtint_regulator::ProcessId;
 use memtint_units::IndexSet;
 use serde::{Deserialize, Serialize};
 
@@ -24,39 +29,48 @@ const SCHEMA: u32 = 1;
 
 /// A run and its colors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
+pub struct Entry {
     schema: u32,
     /// Process ids mean something in this namespace only.
     pid_namespace: String,
     /// What the user started.
-    pub(crate) front: ProcessId,
-    pub(crate) program: ProcessId,
-    pub(crate) command: Vec<String>,
-    pub(crate) platform: String,
-    pub(crate) granule_bytes: u64,
+    pub front: ProcessId,
+    /// The program.
+    pub program: ProcessId,
+    /// Its command line.
+    pub command: Vec<String>,
+    /// Id of the platform.
+    pub platform: String,
+    /// Block that is colored as a unit.
+    pub granule_bytes: u64,
     banks: Option<String>,
     sets: Option<String>,
     nodes: Option<String>,
     /// The system file, without links, when there is one.
-    pub(crate) system: Option<PathBuf>,
-    pub(crate) task: Option<String>,
+    pub system: Option<PathBuf>,
+    /// Its task in that.
+    pub task: Option<String>,
     /// The system file allows other tasks in the same colors.
     shared: bool,
 }
 
 /// What a run has, for its entry.
-pub(crate) struct Colors<'a> {
-    pub(crate) platform: &'a str,
-    pub(crate) granule_bytes: u64,
-    pub(crate) selection: &'a Selection,
+pub struct Colors<'a> {
+    /// Id of the platform.
+    pub platform: &'a str,
+    /// Block that is colored as a unit.
+    pub granule_bytes: u64,
+    /// The colors.
+    pub selection: &'a Selection,
     /// System file and task.
-    pub(crate) system: Option<(&'a Path, &'a str)>,
-    pub(crate) shared: bool,
+    pub system: Option<(&'a Path, &'a str)>,
+    /// The system file allows other tasks in the same colors.
+    pub shared: bool,
 }
 
 impl Entry {
-    /// The entry of this process, which has started `program`. `None` when that has ended already.
-    pub(crate) fn new(program: u32, command: Vec<String>, colors: &Colors<'_>) -> Option<Entry> {
+    /// Makes the entry of this process, which has started `program`; `None` when that has ended already.
+    pub fn new(program: u32, command: Vec<String>, colors: &Colors<'_>) -> Option<Entry> {
         let text = |set: &Option<IndexSet>| set.as_ref().map(ToString::to_string);
         let Selection { banks, sets, node } = colors.selection;
         let system = colors.system.map(|(file, _)| std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()));
@@ -96,8 +110,8 @@ impl Entry {
         Some(format!("{run} uses {colors}, too: only tasks of one system file may, with shared = true in both"))
     }
 
-    /// `None` for lists that are none.
-    pub(crate) fn selection(&self) -> Option<Selection> {
+    /// Gives the colors; `None` for lists that are none.
+    pub fn selection(&self) -> Option<Selection> {
         let set = |text: &Option<String>| match text {
             Some(text) => IndexSet::parse(text, u32::MAX).ok().map(Some),
             None => Some(None),
@@ -111,14 +125,14 @@ impl Entry {
 }
 
 /// The directory.
-pub(crate) struct Registry(PathBuf);
+pub struct Registry(PathBuf);
 
 impl Registry {
     /// Opens it, and makes it when it is not there.
     ///
     /// # Errors
     /// A directory that users other than the caller could have written to, or a caller other than root.
-    pub(crate) fn open() -> io::Result<Registry> {
+    pub fn open() -> io::Result<Registry> {
         let directory =
             std::env::var_os(ELSEWHERE).filter(|place| !place.is_empty()).unwrap_or_else(|| DIRECTORY.into());
         Registry::at(PathBuf::from(directory))
@@ -148,22 +162,25 @@ impl Registry {
         Ok(Registry(directory))
     }
 
-    /// The runs that are under way, by the process that began them; forgets those that are not.
-    pub(crate) fn runs(&self) -> Vec<Entry> {
+    /// Gives the runs that are under way, by the process that began them; forgets those that are not.
+    pub fn runs(&self) -> Vec<Entry> {
         let files = std::fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut runs: Vec<Entry> = files.filter_map(|file| alive(&file)).collect();
         runs.sort_by_key(|run| run.front.pid);
         runs
     }
 
-    /// The run that a process of memtint itself belongs to.
-    pub(crate) fn run_of(&self, pid: u32, tree: &ProcessTree) -> Option<Entry> {
+    /// Gives the run that a process belongs to, by its ancestors, itself first.
+    pub fn run_of(&self, mut ancestors: impl Iterator<Item = u32>) -> Option<Entry> {
         let runs = self.runs();
-        tree.ancestors(pid).find_map(|pid| runs.iter().find(|run| run.front.pid == pid)).cloned()
+        ancestors.find_map(|pid| runs.iter().find(|run| run.front.pid == pid)).cloned()
     }
 
-    /// Enters a run, and says which others share its colors: a line for each.
-    pub(crate) fn enter(&self, entry: &Entry) -> io::Result<(Registered, Vec<String>)> {
+    /// Enters a run, and tells which others share its colors: a line for each.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn enter(&self, entry: &Entry) -> io::Result<(Registered, Vec<String>)> {
         let (file, beside) = (self.0.join(entry.file_name()), self.0.join(format!(".{}", entry.file_name())));
         let text = serde_json::to_string_pretty(entry).expect("an entry is plain data");
         // A file left by a killed run belongs to no running process.
@@ -178,7 +195,7 @@ impl Registry {
 }
 
 /// A run's file, as long as it lasts.
-pub(crate) struct Registered(PathBuf);
+pub struct Registered(PathBuf);
 
 impl Drop for Registered {
     fn drop(&mut self) {

@@ -27,7 +27,7 @@ impl ProcessId {
 }
 
 /// When a process was started, in clock ticks since the machine was; `None` if it has ended. See proc_pid_stat(5).
-pub(crate) fn process_start(process: u32) -> Option<u64> {
+fn process_start(process: u32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     // The name before the last bracket may itself hold blanks and brackets.
