@@ -15,7 +15,7 @@ use crate::output::{Format, JsonForm};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[
-    JsonForm::of::<plan::PlanReport>("refresh-plan"),
+    JsonForm::of::<memtint_planner::PlanReport>("refresh-plan"),
     JsonForm::of::<json::SimulateReport>("refresh-simulate"),
     JsonForm::of::<compare::CompareReport>("refresh-compare"),
 ];

@@ -28,6 +28,7 @@
 mod copies;
 mod error;
 mod frames;
+mod report;
 mod servers;
 mod why;
 
@@ -36,6 +37,7 @@ use memtint_sched::Form;
 
 pub use error::{NoServers, PlanError};
 pub use frames::{FramePlan, FrameTried, Said, best_frames};
+pub use report::PlanReport;
 pub use servers::{Wanted, find_servers};
 pub use why::{FramesWhy, ServersWhy, Why};
 

@@ -4,15 +4,13 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use memtint_analysis::{AnalysisReport, Line, MemorySpec, Scheduler, TaskSystem};
+use memtint_analysis::{Line, MemorySpec, Scheduler, TaskSystem};
 use memtint_hiding::BEYOND_STANDARD;
 use memtint_hiding::crs::{Admission, Inner};
-use memtint_planner::{FramePlan, FrameTried, Plan, Wanted, Why, best_frames, find_servers};
+use memtint_planner::{FramePlan, FrameTried, Plan, PlanReport, Wanted, best_frames, find_servers};
 use memtint_sched::{AnalysisLimits, Density};
 use memtint_system::Verb;
 use memtint_units::Picoseconds;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::Ending;
 use crate::analyze::judge_plan;
@@ -165,63 +163,6 @@ fn servers(mut file: TaskSystem, arguments: &PlanArguments) -> Result<Found, Fai
         Ok(plan) => Found::Plan(Box::new(plan)),
         Err(why) => Found::Open(why.to_string()),
     })
-}
-
-/// Version of the form of JSON output.
-const SCHEMA: u32 = 1;
-
-/// The best plan for a file that names tasks and memory, or why there is none.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct PlanReport {
-    /// Version of the form of this report.
-    schema: u32,
-    /// Which report it is.
-    #[schemars(extend("const" = "refresh plan"))]
-    report: &'static str,
-    /// Fields of the system file that no plan considers.
-    not_considered: Vec<String>,
-    /// The system file with the plan in it, in TOML; null where there is no plan.
-    plan: Option<String>,
-    /// Why there is no plan.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    because: Option<String>,
-    /// What space was searched, and what is proved.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<Why>,
-    /// What the plan asks of memory that the standard does not give.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    beyond_standard: Option<&'static str>,
-    /// The plan as memtint analyze judges it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    analysis: Option<AnalysisReport>,
-}
-
-impl PlanReport {
-    pub(super) fn found(plan: &Plan, analysis: AnalysisReport, not_considered: Vec<String>) -> PlanReport {
-        PlanReport {
-            schema: SCHEMA,
-            report: "refresh plan",
-            not_considered,
-            plan: Some(plan.file.to_string()),
-            because: None,
-            why: Some(plan.why.clone()),
-            beyond_standard: Some(BEYOND_STANDARD),
-            analysis: Some(analysis),
-        }
-    }
-
-    pub(super) fn none(because: String, not_considered: Vec<String>) -> PlanReport {
-        PlanReport {
-            schema: SCHEMA,
-            report: "refresh plan",
-            not_considered,
-            plan: None,
-            because: Some(because),
-            why: None,
-            beyond_standard: None,
-            analysis: None,
-        }
-    }
 }
 
 fn tell(

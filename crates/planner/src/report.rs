@@ -1,0 +1,70 @@
+//! A plan, in a report.
+
+use memtint_analysis::AnalysisReport;
+use memtint_hiding::BEYOND_STANDARD;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{Plan, Why};
+
+/// Version of the form of the report.
+const SCHEMA: u32 = 1;
+
+/// The best plan for a file that names tasks and memory, or why there is none.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PlanReport {
+    /// Version of the form of this report.
+    pub schema: u32,
+    /// Which report it is.
+    #[schemars(extend("const" = "refresh plan"))]
+    pub report: &'static str,
+    /// Fields of the system file that no plan considers.
+    pub not_considered: Vec<String>,
+    /// The system file with the plan in it, in TOML; null where there is no plan.
+    pub plan: Option<String>,
+    /// Why there is no plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// What space was searched, and what is proved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Why>,
+    /// What the plan asks of memory that the standard does not give.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beyond_standard: Option<&'static str>,
+    /// The plan as memtint analyze judges it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub analysis: Option<AnalysisReport>,
+}
+
+impl PlanReport {
+    /// Reports a plan that the analysis accepts.
+    #[must_use]
+    pub fn found(plan: &Plan, analysis: AnalysisReport, not_considered: Vec<String>) -> PlanReport {
+        PlanReport {
+            plan: Some(plan.file.to_string()),
+            why: Some(plan.why.clone()),
+            beyond_standard: Some(BEYOND_STANDARD),
+            analysis: Some(analysis),
+            ..PlanReport::empty(not_considered)
+        }
+    }
+
+    /// Reports that there is no plan.
+    #[must_use]
+    pub fn none(because: String, not_considered: Vec<String>) -> PlanReport {
+        PlanReport { because: Some(because), ..PlanReport::empty(not_considered) }
+    }
+
+    fn empty(not_considered: Vec<String>) -> PlanReport {
+        PlanReport {
+            schema: SCHEMA,
+            report: "refresh plan",
+            not_considered,
+            plan: None,
+            because: None,
+            why: None,
+            beyond_standard: None,
+            analysis: None,
+        }
+    }
+}
