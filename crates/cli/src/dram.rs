@@ -1,9 +1,7 @@
 //! `memtint dram`: one channel, command by command.
 
-mod mapping;
 mod options;
 mod report;
-mod requests;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -12,14 +10,13 @@ use std::time::{Duration, Instant};
 
 use memtint_dram::replay::{ReplayStats, replay_timed};
 use memtint_dram::{
-    CommandReader, Controller, Device, DeviceChoice, Geometry, RefreshCheck, RefreshPlan, Request, RetentionMonitor,
-    Standard,
+    CommandReader, Controller, Device, DeviceChoice, Geometry, RefreshCheck, RefreshPlan, RetentionMonitor, Standard,
 };
 
-use self::mapping::{Found, Mapping};
+use memtint_replay::{Feed, Mapping, Pace, Shape, Trace, TraceFile};
+
 use self::options::{DeviceArguments, MappingArguments, ReplayArguments, SizeArguments};
 use self::report::ReplayReport;
-use self::requests::{Access, TraceFile};
 use crate::Ending;
 use crate::command_watch::{CommandWatch, Rules, Violations};
 use crate::output::{Failure, Format, JsonForm, done, done_json, open_log, print, print_json, table};
@@ -31,9 +28,6 @@ pub(crate) const FORMS: &[JsonForm] = &[
     JsonForm::of::<report::ReplayJson>("dram-replay"),
     JsonForm::of::<report::CheckReport>("dram-check"),
 ];
-
-pub(crate) use self::mapping::Matched;
-pub(crate) use self::requests::{SEED, Shape, Synthetic};
 
 /// Arguments of `memtint dram`.
 #[derive(Debug, clap::Args)]
@@ -133,23 +127,28 @@ fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
     let refresh = if arguments.no_refresh { "none" } else { &arguments.refresh };
     let (device, mapping, plan) = arguments.device.prepare(&arguments.mapping, refresh)?;
     let config = arguments.controller.config(plan.kind);
-    let mut feed = Feed::new(arguments, &mapping, &device.geometry)?;
+    let (trace, pace) = trace(arguments, &mapping, &device.geometry)?;
+    let (mut feed, mut told) = (Feed::new(trace, &mapping, pace), Told(Instant::now()));
+    let mut requests = std::iter::from_fn(|| {
+        told.tell(feed.requests());
+        feed.next()
+    });
     let watched = arguments.check || arguments.commands.is_some();
     let (stats, ranks, engine, watch) = if watched {
         let rules = || Rules::new(&device, plan.duty, Some(refresh));
         let watch = CommandWatch::new(arguments.commands.as_deref(), arguments.check.then(rules))?;
         let mut controller = Controller::with_sink(device.geometry, device.timing, config, watch)?;
-        let stats = replay_timed(&mut controller, feed.by_ref());
+        let stats = replay_timed(&mut controller, requests.by_ref());
         let (ranks, engine) = (controller.rank_counts(stats.cycles), controller.refresh_name());
         (stats, ranks, engine, Some(controller.into_sink()))
     } else {
         let mut controller = Controller::new(device.geometry, device.timing, config)?;
-        let stats = replay_timed(&mut controller, feed.by_ref());
+        let stats = replay_timed(&mut controller, requests.by_ref());
         let (ranks, engine) = (controller.rank_counts(stats.cycles), controller.refresh_name());
         (stats, ranks, engine, None)
     };
-    if let Some(failure) = feed.failure {
-        return Err(failure);
+    if let Some(failure) = feed.take_failure() {
+        return Err(failure.into());
     }
     if arguments.check && stats.requests == 0 {
         let trace = &arguments.trace;
@@ -168,8 +167,8 @@ fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
         engine,
         stats: &stats,
         ranks: &ranks,
-        other_channels: feed.other_channels,
-        timed: feed.timed,
+        other_channels: feed.other_channels(),
+        timed: feed.is_timed(),
         commands: commands.filter(|_| arguments.check),
         found,
     };
@@ -183,131 +182,29 @@ fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
     Ok(ExitCode::from(u8::from(!found.is_legal())))
 }
 
-/// Where accesses come from.
-enum Source {
-    Synthetic { trace: Synthetic, base: u64, next: u64 },
-    File(Box<TraceFile>),
+/// The trace that the options name, and how it is offered.
+fn trace(arguments: &ReplayArguments, mapping: &Mapping, geometry: &Geometry) -> Result<(Trace, Pace), Failure> {
+    const DEFAULT_REQUESTS: u64 = 100_000;
+    let shape = Shape::ALL.into_iter().find(|shape| arguments.trace == Path::new(shape.name()));
+    let (trace, default) = match shape {
+        Some(shape) => {
+            let writes = arguments.writes.into();
+            (Trace::synthetic(shape, arguments.seed, writes, mapping, geometry), Some(DEFAULT_REQUESTS))
+        }
+        None => (Trace::File(Box::new(TraceFile::open(&arguments.trace)?)), None),
+    };
+    Ok((trace, Pace { requests: arguments.requests.or(default), period: arguments.period }))
 }
 
-/// Turns accesses into requests of the channel, one at a time.
-struct Feed<'a> {
-    source: Source,
-    mapping: &'a Mapping,
-    /// Requests still wanted; `None` for all there are.
-    left: Option<u64>,
-    /// Cycles between offers; `None` for the times of the trace.
-    period: Option<u64>,
-    requests: u64,
-    /// Accesses that belong to another channel.
-    other_channels: u64,
-    /// The trace says when its requests come.
-    timed: bool,
-    /// Ends the trace.
-    failure: Option<Failure>,
-    told: Instant,
-}
+/// Prints how far a replay is, where somebody looks.
+struct Told(Instant);
 
-impl<'a> Feed<'a> {
-    fn new(arguments: &ReplayArguments, mapping: &'a Mapping, geometry: &Geometry) -> Result<Feed<'a>, Failure> {
-        const DEFAULT_REQUESTS: u64 = 100_000;
-        let (base, bytes) = mapping.extent();
-        let burst_bytes = u64::from(geometry.burst_bytes());
-        let shape = Shape::ALL.into_iter().find(|shape| arguments.trace == Path::new(shape.name()));
-        let (source, default) = match shape {
-            Some(shape) => {
-                let (seed, write_percent) = (arguments.seed, u64::from(arguments.writes));
-                let trace = Synthetic { shape, seed, write_percent, bursts: bytes / burst_bytes, burst_bytes };
-                (Source::Synthetic { trace, base, next: 0 }, Some(DEFAULT_REQUESTS))
-            }
-            None => (Source::File(Box::new(TraceFile::open(&arguments.trace)?)), None),
-        };
-        let left = arguments.requests.or(default);
-        let period = arguments.period;
-        Ok(Feed {
-            source,
-            mapping,
-            left,
-            period,
-            requests: 0,
-            other_channels: 0,
-            timed: false,
-            failure: None,
-            told: Instant::now(),
-        })
-    }
-
-    fn access(&mut self) -> Result<Option<Access>, Failure> {
-        match &mut self.source {
-            Source::File(file) => file.next(),
-            Source::Synthetic { trace, base, next } => {
-                let access = trace.access(*next);
-                *next += 1;
-                Ok(Some(Access { addr: access.addr + *base, ..access }))
-            }
-        }
-    }
-
-    fn request(&mut self) -> Result<Option<(u64, Request)>, Failure> {
-        loop {
-            let Some(access) = self.access()? else { return Ok(None) };
-            match self.mapping.find(access.addr) {
-                Found::OtherChannel => self.other_channels += 1,
-                Found::Outside => {
-                    let problem = format!("address {:#x} is outside the memory of the channel's mapping", access.addr);
-                    return Err(match &self.source {
-                        Source::File(file) => file.refuse(&problem),
-                        Source::Synthetic { .. } => Failure::Sentence(problem),
-                    });
-                }
-                Found::Here(spot) => {
-                    self.timed |= access.cycle.is_some();
-                    let id = self.requests;
-                    self.requests += 1;
-                    let from = match (self.period, access.cycle) {
-                        (Some(period), _) => id * period,
-                        (None, cycle) => cycle.unwrap_or(0),
-                    };
-                    let request = Request {
-                        id,
-                        source: 0,
-                        write: access.write,
-                        bank: spot.bank,
-                        row: spot.row,
-                        column: spot.column,
-                    };
-                    return Ok(Some((from, request)));
-                }
-            }
-        }
-    }
-
-    /// Progress, where somebody looks.
-    fn tell(&mut self) {
+impl Told {
+    fn tell(&mut self, requests: u64) {
         const EACH: Duration = Duration::from_secs(5);
-        if self.requests.is_multiple_of(1 << 20) && self.told.elapsed() > EACH && std::io::stderr().is_terminal() {
-            eprintln!("memtint: dram: {} requests", self.requests);
-            self.told = Instant::now();
-        }
-    }
-}
-
-impl Iterator for Feed<'_> {
-    type Item = (u64, Request);
-
-    fn next(&mut self) -> Option<(u64, Request)> {
-        if self.left == Some(0) || self.failure.is_some() {
-            return None;
-        }
-        self.tell();
-        match self.request() {
-            Ok(request) => {
-                self.left = self.left.map(|left| left - 1);
-                request
-            }
-            Err(failure) => {
-                self.failure = Some(failure);
-                None
-            }
+        if requests.is_multiple_of(1 << 20) && self.0.elapsed() > EACH && std::io::stderr().is_terminal() {
+            eprintln!("memtint: dram: {requests} requests");
+            self.0 = Instant::now();
         }
     }
 }

@@ -80,6 +80,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Budgets(#[from] memtint_regulator::BudgetsError),
     #[error(transparent)]
+    Replay(#[from] memtint_replay::ReplayError),
+    #[error(transparent)]
     Guarantee(#[from] memtint_bandwidth::GuaranteeError),
     #[error(transparent)]
     Workload(#[from] memtint_workload::WorkloadError),

@@ -4,12 +4,12 @@ use memtint_dram::{Decoder, Device, Geometry};
 use memtint_map::Platform;
 use memtint_units::PhysAddr;
 
-use crate::output::Failure;
+use crate::error::ReplayError;
 
 /// Row, rank, bank, bank group, column from the top bit down, above the offset in the burst. It is the mapping of the
 /// recorded statistics of other simulators; ranks and rows need not be powers of two.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Matched {
+pub struct Matched {
     offset_bits: u32,
     column_bits: u32,
     group_bits: u32,
@@ -20,14 +20,19 @@ pub(crate) struct Matched {
 
 /// Where a burst lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
-    pub(crate) bank: u32,
-    pub(crate) row: u32,
-    pub(crate) column: u32,
+pub struct Spot {
+    /// The bank, over all ranks of the channel.
+    pub bank: u32,
+    /// The row.
+    pub row: u32,
+    /// The column, in bursts.
+    pub column: u32,
 }
 
 impl Matched {
-    pub(crate) fn new(geometry: Geometry) -> Matched {
+    /// Makes the mapping of a channel.
+    #[must_use]
+    pub fn new(geometry: Geometry) -> Matched {
         Matched {
             offset_bits: geometry.burst_bytes().trailing_zeros(),
             column_bits: geometry.bursts_per_row().trailing_zeros(),
@@ -38,9 +43,10 @@ impl Matched {
         }
     }
 
-    /// `None` behind the end of memory.
+    /// Gives where an address lies; `None` behind the end of memory.
     #[inline]
-    pub(crate) fn spot(&self, addr: u64) -> Option<Spot> {
+    #[must_use]
+    pub fn spot(&self, addr: u64) -> Option<Spot> {
         let mut rest = addr >> self.offset_bits;
         let mut take = |bits: u32| {
             let field = (rest & ((1 << bits) - 1)) as u32;
@@ -57,41 +63,51 @@ impl Matched {
 
 /// How addresses are taken apart.
 #[derive(Debug)]
-pub(crate) enum Mapping {
+pub enum Mapping {
+    /// The mapping of that name.
     Matched(Matched),
     /// One channel of a platform.
     Platform {
+        /// Takes addresses apart.
         decoder: Box<Decoder>,
+        /// The channel.
         channel: u32,
+        /// First address of the largest region.
         base: u64,
+        /// Its size.
         bytes: u64,
     },
 }
 
-/// Name of the first of them.
-pub(crate) const MATCHED: &str = "robabgracoch";
+/// Name of [`Matched`].
+pub const MATCHED: &str = "robabgracoch";
 
 /// What a mapping says of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub enum Found {
+    /// A place on the channel.
     Here(Spot),
+    /// It is on another channel.
     OtherChannel,
+    /// It is no address of memory.
     Outside,
 }
 
 impl Mapping {
-    /// The mapping of a name, and the geometry of the channel with it.
-    pub(crate) fn named(
+    /// Gives the mapping of a name, [`MATCHED`] or a platform's, and the geometry of the channel with it.
+    ///
+    /// # Errors
+    /// [`ReplayError`] for a channel or a number of ranks that the mapping does not have, and for what is no platform.
+    pub fn named(
         name: &str,
         channel: u32,
         ranks: Option<u32>,
         device: &Device,
-    ) -> Result<(Mapping, Geometry), Failure> {
+    ) -> Result<(Mapping, Geometry), ReplayError> {
         if name == MATCHED {
             if channel != 0 {
-                return Err(Failure::Sentence(format!(
-                    "--channel is {channel}; accepted is 0: {MATCHED} has one channel"
-                )));
+                let accepted = format!("is 0: {MATCHED} has one channel");
+                return Err(ReplayError::Channel { found: channel, accepted });
             }
             return Ok((Mapping::Matched(Matched::new(device.geometry)), device.geometry));
         }
@@ -99,36 +115,40 @@ impl Mapping {
         let decoder = Decoder::new(&platform, &device.geometry)?;
         let geometry = decoder.geometry(&device.geometry);
         if channel >= decoder.channels() {
-            let sentence = format!("--channel is {channel}; accepted are 0 to {}", decoder.channels() - 1);
-            return Err(Failure::Sentence(sentence));
+            let accepted = format!("are 0 to {}", decoder.channels() - 1);
+            return Err(ReplayError::Channel { found: channel, accepted });
         }
         if let Some(ranks) = ranks.filter(|&ranks| ranks != geometry.ranks) {
-            let sentence = format!("--ranks is {ranks}; accepted with --mapping {name} is {}", geometry.ranks);
-            return Err(Failure::Sentence(sentence));
+            let (found, mapping, accepted) = (ranks, name.to_owned(), geometry.ranks);
+            return Err(ReplayError::Ranks { found, mapping, accepted });
         }
         let region = platform.regions().iter().max_by_key(|region| region.size_bytes);
         let (base, bytes) = region.map_or((0, 0), |region| (region.base.0, region.size_bytes));
         Ok((Mapping::Platform { decoder: Box::new(decoder), channel, base, bytes }, geometry))
     }
 
-    /// First address and size of the memory that synthetic traces run through: a platform's largest region.
-    pub(crate) fn extent(&self) -> (u64, u64) {
+    /// Gives first address and size of the memory that synthetic traces run through: a platform's largest region.
+    #[must_use]
+    pub fn extent(&self) -> (u64, u64) {
         match self {
             Mapping::Matched(matched) => (0, matched.geometry.bytes()),
             Mapping::Platform { base, bytes, .. } => (*base, *bytes),
         }
     }
 
-    /// What was filled in because the platform's file does not say it.
-    pub(crate) fn assumed(&self) -> &[String] {
+    /// Gives what was filled in because the platform's file does not say it.
+    #[must_use]
+    pub fn assumed(&self) -> &[String] {
         match self {
             Mapping::Matched(_) => &[],
             Mapping::Platform { decoder, .. } => decoder.assumed(),
         }
     }
 
+    /// Gives where an address lies.
     #[inline]
-    pub(crate) fn find(&self, addr: u64) -> Found {
+    #[must_use]
+    pub fn find(&self, addr: u64) -> Found {
         match self {
             Mapping::Matched(matched) => matched.spot(addr).map_or(Found::Outside, Found::Here),
             Mapping::Platform { decoder, channel, .. } => match decoder.place(PhysAddr(addr)) {

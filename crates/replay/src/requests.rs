@@ -6,20 +6,22 @@ use std::path::{Path, PathBuf};
 use memtint_input::Input;
 use memtint_units::random::at;
 
-use crate::output::{Failure, open_log};
+use crate::error::ReplayError;
 
 /// A burst of one address, and when it is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Access {
-    pub(crate) addr: u64,
-    pub(crate) write: bool,
+pub struct Access {
+    /// The address.
+    pub addr: u64,
+    /// It writes.
+    pub write: bool,
     /// First cycle in which it is offered; `None` where the trace has no times.
-    pub(crate) cycle: Option<u64>,
+    pub cycle: Option<u64>,
 }
 
 /// Shape of a synthetic trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// Request `i` reads burst `i`.
     Stream,
     /// Request `i` reads burst `at(seed, i)`, of the first 2^26.
@@ -29,9 +31,12 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    pub(crate) const ALL: [Shape; 3] = [Shape::Stream, Shape::Random, Shape::Mixed];
+    /// All of them.
+    pub const ALL: [Shape; 3] = [Shape::Stream, Shape::Random, Shape::Mixed];
 
-    pub(crate) fn name(self) -> &'static str {
+    /// Gives its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Shape::Stream => "stream",
             Shape::Random => "random",
@@ -41,7 +46,7 @@ impl Shape {
 }
 
 /// Seed of the shared traces.
-pub(crate) const SEED: u64 = 0x5EED_0000_0000_00A1;
+pub const SEED: u64 = 0x5EED_0000_0000_00A1;
 /// Bursts that random addresses are taken from.
 const RANDOM_BURSTS: u64 = 1 << 26;
 /// Request `i` of a mixed trace writes when `at(seed ^ this, i) % 100` is below the percentage.
@@ -49,18 +54,24 @@ const WRITES_SEED: u64 = 0x5EED_0000_0000_00B2;
 
 /// A synthetic trace.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Synthetic {
-    pub(crate) shape: Shape,
-    pub(crate) seed: u64,
-    pub(crate) write_percent: u64,
+pub struct Synthetic {
+    /// Its shape.
+    pub shape: Shape,
+    /// Seed of what is random.
+    pub seed: u64,
+    /// Writes among the requests of a mixed trace.
+    pub write_percent: u64,
     /// Bursts of memory: addresses start again from 0 behind the last.
-    pub(crate) bursts: u64,
-    pub(crate) burst_bytes: u64,
+    pub bursts: u64,
+    /// Bytes of a burst.
+    pub burst_bytes: u64,
 }
 
 impl Synthetic {
+    /// Gives the access of a number.
     #[inline]
-    pub(crate) fn access(&self, index: u64) -> Access {
+    #[must_use]
+    pub fn access(&self, index: u64) -> Access {
         let (burst, write) = match self.shape {
             Shape::Stream => (index, false),
             Shape::Random => (at(self.seed, index) % RANDOM_BURSTS, false),
@@ -76,6 +87,7 @@ impl Synthetic {
 
 /// No line of a trace is longer.
 const LINE_BYTES_MAX: u64 = 1024;
+const BUFFER_BYTES: usize = 1 << 18;
 
 /// Forms of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +102,7 @@ enum Form {
 
 /// Reads a trace file line by line; its form is that of its first line.
 #[derive(Debug)]
-pub(crate) struct TraceFile {
+pub struct TraceFile {
     path: PathBuf,
     reader: BufReader<Input>,
     line: u64,
@@ -100,23 +112,32 @@ pub(crate) struct TraceFile {
 }
 
 impl TraceFile {
-    pub(crate) fn open(path: &Path) -> Result<TraceFile, Failure> {
-        let reader = open_log(path)?;
+    /// Opens a trace file.
+    ///
+    /// # Errors
+    /// [`ReplayError::File`].
+    pub fn open(path: &Path) -> Result<TraceFile, ReplayError> {
+        let opened = Input::open(path).map_err(|cause| ReplayError::File { path: path.to_owned(), cause })?;
+        let reader = BufReader::with_capacity(BUFFER_BYTES, opened);
         Ok(TraceFile { path: path.to_owned(), reader, line: 0, bytes: Vec::new(), form: None, last_cycle: 0 })
     }
 
     /// A failure that names file and line.
-    pub(crate) fn refuse(&self, problem: &str) -> Failure {
-        Failure::Sentence(format!("trace {:?}: line {}: {problem}", self.path, self.line))
+    pub(crate) fn refuse(&self, problem: &str) -> ReplayError {
+        ReplayError::Line { path: self.path.clone(), line: self.line, problem: problem.to_owned() }
     }
 
-    /// The next access; `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Access>, Failure> {
+    /// Gives the next access; `None` at the end.
+    ///
+    /// # Errors
+    /// [`ReplayError::File`], and [`ReplayError::Line`] for a line that is none.
+    #[expect(clippy::should_implement_trait, reason = "it fails")]
+    pub fn next(&mut self) -> Result<Option<Access>, ReplayError> {
         loop {
             self.bytes.clear();
             self.line += 1;
             let read = self.reader.by_ref().take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut self.bytes);
-            let read = read.map_err(|cause| Failure::File { path: self.path.clone(), done: "read", cause })?;
+            let read = read.map_err(|cause| ReplayError::File { path: self.path.clone(), cause })?;
             if read == 0 {
                 return Ok(None);
             }

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use memtint_benchmarks::sim::{self, Asked, SimReport, Trace};
 use memtint_dram::{Geometry, Request};
+use memtint_replay::{Matched, SEED, Shape, Synthetic};
 
 use super::{failed, tell};
 use crate::Ending;
-use crate::dram::{Matched, SEED, Shape, Synthetic};
 use crate::output::{Format, done, done_json, table};
 
 /// Arguments of `memtint bench sim`.

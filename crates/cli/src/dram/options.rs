@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 
 use memtint_dram::{ControllerConfig, PagePolicy, QueueSharing, RefreshKind, Scheduler};
-
-use super::mapping::MATCHED;
-use super::requests::SEED;
+use memtint_replay::{MATCHED, SEED};
 
 /// Options that choose the devices of a channel.
 #[derive(Clone, Debug, clap::Args)]

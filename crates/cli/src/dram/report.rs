@@ -9,11 +9,11 @@ use memtint_dram::{
     ControllerConfig, Device, Energy, EnergyCounts, EnergyMeter, PagePolicy, QueueSharing, RankCounts, Retention,
     Scheduler, Standard, Timing,
 };
+use memtint_replay::Mapping;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::bandwidth;
-use super::mapping::Mapping;
 use super::options::ReplayArguments;
 use crate::command_watch::{PostponedReport, ViolationReport, Violations};
 use crate::output::table;

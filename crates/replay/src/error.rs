@@ -1,0 +1,58 @@
+//! Why there are no requests.
+
+use std::io;
+use std::path::PathBuf;
+
+use memtint_dram::DramError;
+use memtint_map::PlatformError;
+
+/// Everything that keeps a trace from a channel.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The mapping's platform.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+    /// The platform's channel.
+    #[error(transparent)]
+    Dram(#[from] DramError),
+    /// The mapping has no such channel.
+    #[error("--channel is {found}; accepted {accepted}")]
+    Channel {
+        /// The channel.
+        found: u32,
+        /// Those that there are.
+        accepted: String,
+    },
+    /// The platform has another number of ranks.
+    #[error("--ranks is {found}; accepted with --mapping {mapping} is {accepted}")]
+    Ranks {
+        /// The number that was asked for.
+        found: u32,
+        /// The mapping.
+        mapping: String,
+        /// Ranks of its channel.
+        accepted: u32,
+    },
+    /// The trace file cannot be read.
+    #[error("{path:?}: cannot be read: {cause}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// A line of the trace file is none.
+    #[error("trace {path:?}: line {line}: {problem}")]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What was found, and what would be accepted.
+        problem: String,
+    },
+    /// A synthetic trace leaves memory.
+    #[error("{0}")]
+    Outside(String),
+}
