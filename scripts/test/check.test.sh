@@ -43,7 +43,7 @@ check "everything, when asked" "suites memtint full, status 0" full
 check "another mode is refused" ", status 2" fast
 
 for file in kernel/patches/0003-mm-memtint-load-a-mapping-through-debugfs.patch kernel/guest/suite/run.sh crates/live/helper/src/main.rs \
-    crates/cli/src/run.rs platforms/cfl-1ch2r.toml; do
+    crates/cli/src/run.rs crates/registry/src/lib.rs platforms/cfl-1ch2r.toml; do
     echo >>"$CHECK_ROOT/$file"
     check "changed: $file" "suites memtint, status 0"
     contains "changed: $file: the reason" "$(cat "$scratch/errors")" "changed since they last passed: $file"
