@@ -121,6 +121,22 @@ const OF_OTHERS: [&str; 9] = [
     "task.lines",
 ];
 
+/// What of a task of another core bounds its requests.
+pub(crate) fn requests_of(task: &TaskEntry) -> TaskEntry {
+    TaskEntry {
+        name: task.name.clone(),
+        period: task.period,
+        wcet: task.wcet,
+        deadline: task.deadline,
+        phase: task.phase,
+        jitter: task.jitter,
+        blocking: task.blocking,
+        priority: task.priority,
+        lines: task.lines,
+        ..TaskEntry::default()
+    }
+}
+
 /// Refuses fields that bound no requests: nothing considers them for other cores.
 fn only_requests(task: &TaskEntry, place: &Place) -> Result<(), SystemError> {
     let alone = SystemFile { tasks: vec![task.clone()], ..SystemFile::default() };

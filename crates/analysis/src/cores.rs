@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use memtint_system::{Place, SystemError, SystemFile, TaskEntry, Text};
+use memtint_system::{OtherCoreEntry, Place, SystemError, SystemFile, TaskEntry, Text};
 use memtint_units::IndexList;
 
-/// Takes the tasks of one core from a file, and names the others with their cores; `name` is what messages call the file.
+use crate::banks::requests_of;
+
+/// Takes the tasks of one core from a file, and gives the others with their cores; `name` is what messages call the file.
 ///
 /// Scheduling is partitioned: a task runs on one core. Tasks without `cores` are those of the one core that there is.
 ///
@@ -17,9 +19,8 @@ pub fn on_core(
     file: &SystemFile,
     name: &str,
     wanted: Option<u32>,
-) -> Result<(SystemFile, Vec<(u32, String)>), SystemError> {
+) -> Result<(SystemFile, Vec<(u32, TaskEntry)>), SystemError> {
     let place = Place::new(name);
-    let of = |task: &TaskEntry| task.name.as_ref().map_or(String::new(), |name| name.as_str().to_owned());
     if wanted.is_none() && file.tasks.iter().all(|task| task.cores.is_none()) {
         return Ok((file.clone(), Vec::new()));
     }
@@ -46,7 +47,31 @@ pub fn on_core(
     let (mut own, mut elsewhere) = (file.clone(), Vec::new());
     own.tasks.clear();
     for (task, &on) in file.tasks.iter().zip(&cores) {
-        if on == core { own.tasks.push(task.clone()) } else { elsewhere.push((on, of(task))) }
+        if on == core { own.tasks.push(task.clone()) } else { elsewhere.push((on, task.clone())) }
     }
     Ok((own, elsewhere))
+}
+
+/// Enters other cores, each with its tasks, into the file's `[banks]` or `[shared_banks]`, where that lists no core. Returns whether it
+/// did.
+///
+/// Requests of a task are bounded where the file has its period, WCET and lines; with one that lacks them, nothing is entered. Cores in
+/// `[shared_banks]` are taken to share the banks of the analyzed core, which delays it most. `[parallel_banks]` needs a number of each
+/// core that no task has.
+pub fn enter_neighbours(file: &mut SystemFile, elsewhere: &[(u32, TaskEntry)]) -> bool {
+    let is_bounded = |task: &TaskEntry| task.period.is_some() && task.wcet.is_some() && task.lines.is_some();
+    if !elsewhere.iter().all(|(_, task)| is_bounded(task)) {
+        return false;
+    }
+    let list = match (&mut file.banks, &mut file.shared_banks) {
+        (Some(table), None) if table.core.is_empty() => &mut table.core,
+        (None, Some(table)) if table.core.is_empty() && table.sharer.is_empty() => &mut table.sharer,
+        _ => return false,
+    };
+    let cores: BTreeSet<u32> = elsewhere.iter().map(|&(core, _)| core).collect();
+    for core in cores {
+        let tasks = elsewhere.iter().filter(|&&(on, _)| on == core).map(|(_, task)| requests_of(task)).collect();
+        list.push(OtherCoreEntry { tasks, ..OtherCoreEntry::default() });
+    }
+    true
 }

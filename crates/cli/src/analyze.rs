@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_analysis::{
-    AnalysisReport, Answer, Question, Report, Scheduler as Analyzed, TaskSystem, WITNESS_JOBS_MAX, on_core,
+    AnalysisReport, Answer, Question, Report, Scheduler as Analyzed, TaskSystem, WITNESS_JOBS_MAX, enter_neighbours,
+    on_core,
 };
 use memtint_planner::answer;
 use memtint_sched::{AnalysisLimits, Form, Refresh};
-use memtint_system::{SystemFile, Verb, used};
+use memtint_system::{SystemFile, TaskEntry, Verb, used};
 
 use crate::Ending;
 use crate::output::{Failure, Format, JsonForm, print, print_json, write_file};
@@ -125,16 +126,21 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     let Reading { file, mut not_considered } = Reading::new(&arguments.system, Verb::Analyze)?;
     let name = format!("{:?}", arguments.system);
     let given = used(&file, Verb::Analyze);
-    let mut beside = false;
+    let mut of_others = None;
     let file = match arguments.scheduler {
         // Servers have cores.
         Scheduler::Crs => file,
         _ => {
-            let (file, elsewhere) = on_core(&file, &name, arguments.core)?;
-            if !elsewhere.is_empty() {
+            let (mut file, elsewhere) = on_core(&file, &name, arguments.core)?;
+            let ignored = arguments.ignore.contains(&Ignorable::OtherCores);
+            if !elsewhere.is_empty() && !ignored && enter_neighbours(&mut file, &elsewhere) {
+                let what = if file.shared_banks.is_some() { ", in the same banks" } else { "" };
+                let names = names(&elsewhere);
+                of_others = Some(format!("requests of other cores are those of their tasks ({names}){what}"));
+            } else if !elsewhere.is_empty() {
                 considerable(arguments, &file, &name, &elsewhere)?;
                 not_considered.push(format!("tasks of other cores ({})", names(&elsewhere)));
-                beside = arguments.ignore.contains(&Ignorable::OtherCores);
+                of_others = ignored.then(|| "WCETs include the delay by requests of other cores".to_owned());
             }
             file
         }
@@ -160,9 +166,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     drop(searching);
     not_considered.append(&mut report.not_considered);
     report.not_considered = not_considered;
-    if beside {
-        report.assumptions.push("WCETs include the delay by requests of other cores".to_owned());
-    }
+    report.assumptions.extend(of_others);
     if let Some(path) = &arguments.svg {
         match &report.witness {
             Ok(witness) => write_file(path, &gantt::picture(witness, report.scheduler.name()).svg())?,
@@ -204,8 +208,9 @@ fn derived_refresh(file: &TaskSystem, scheduler: Analyzed) -> Result<Option<Refr
     Ok(memory.map(|memory| memtint_refresh::refresh_of(&file.name, &memory)).transpose()?)
 }
 
-fn names(tasks: &[(u32, String)]) -> String {
-    tasks.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ")
+fn names(tasks: &[(u32, TaskEntry)]) -> String {
+    let names = tasks.iter().map(|(_, task)| task.name.as_ref().map_or("", |name| name.as_str()));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Refuses to leave out tasks of other cores, which could make a yes a no: unless a table has their cores' requests, or the user has
@@ -214,7 +219,7 @@ fn considerable(
     arguments: &AnalyzeArguments,
     file: &SystemFile,
     name: &str,
-    elsewhere: &[(u32, String)],
+    elsewhere: &[(u32, TaskEntry)],
 ) -> Result<(), Failure> {
     let cores: BTreeSet<u32> = elsewhere.iter().map(|&(core, _)| core).collect();
     let listed = [
@@ -228,7 +233,8 @@ fn considerable(
     }
     Err(Failure::Sentence(format!(
         "{name}: tasks of {} other cores ({}) delay core {} by their requests, and {listed} of these cores are in a table; accepted is \
-         [banks], [shared_banks] or [parallel_banks] with each of them, or --ignore other-cores where WCETs include that delay",
+         [banks] or [shared_banks] without a list of cores where each of these tasks has period, wcet and lines; [banks], \
+         [shared_banks] or [parallel_banks] with each of these cores; or --ignore other-cores where WCETs include that delay",
         cores.len(),
         names(elsewhere),
         arguments.core.map_or_else(String::new, |core| core.to_string())

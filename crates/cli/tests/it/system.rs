@@ -298,6 +298,21 @@ fn an_analysis_that_leaves_out_a_delay_is_refused() {
     let one = ["analyze", "--core", "0"];
     assert_eq!(ending(two.clone(), &one).0, Some(2));
     assert_eq!(ending(format!("{two}{banks}"), &one).0, Some(0));
+    // A table without cores takes them from the tasks: the answer is that of a table with the same tasks in it.
+    let table = banks.split("[[banks.core]]").next().unwrap();
+    let lines = |text: &str| text.replacen("name = \"b\"\n", "name = \"b\"\nlines = 10\n", 1);
+    let taken = ending(lines(&format!("{two}{table}")), &one);
+    let listed = ending(format!("{task}{}", banks.replace("wcet = \"1 ms\"", "wcet = \"2 ms\"")), &["analyze"]);
+    assert!(
+        taken.0 == Some(0) && taken.1.contains("requests of other cores are those of their tasks (b)"),
+        "{taken:?}"
+    );
+    let rows = |text: &str| {
+        text.lines().skip_while(|line| !line.starts_with("task ")).take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&taken.1), rows(&listed.1), "{taken:?}");
+    let (code, _, message) = ending(format!("{two}{table}"), &one);
+    assert!(code == Some(2) && message.contains("each of these tasks has period, wcet and lines"), "{message}");
     // A simulation does not drop what belongs to jobs, nor one of two periods of a budget.
     let example = std::fs::read_to_string(EXAMPLE).unwrap();
     let (code, _, message) = ending(example.replace("period = \"2 ms\"\n", ""), &["sim", "--print-config"]);
