@@ -229,7 +229,7 @@ impl Setting {
         let mut scattered = every_frame(&memory)?;
         random.shuffle(&mut scattered);
         scattered.truncate(scattered.len() * FREED_PERCENT / 100);
-        let mine = |pfn: &Pfn| memory.color(*pfn).is_some_and(|color| policy.allows(color));
+        let mine = |pfn: &Pfn| memory.is_in_color(&policy, *pfn);
         let (mut own_first, others): (Vec<Pfn>, Vec<Pfn>) = scattered.iter().copied().partition(mine);
         own_first.extend(others);
         Ok(Setting { memory, policy, sizes, scattered, own_first, clock_ns: clock_ns(), color_ms })

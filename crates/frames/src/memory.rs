@@ -280,6 +280,12 @@ impl FrameMemory {
         self.index(pfn).map(|index| self.colors[self.color_of(index) as usize])
     }
 
+    /// Tells whether a policy allows this frame; never for a frame that does not exist.
+    #[must_use]
+    pub fn is_in_color(&self, policy: &Policy, pfn: Pfn) -> bool {
+        self.color(pfn).is_some_and(|color| policy.allows(color))
+    }
+
     /// Counts the frames whose color the policy allows.
     ///
     /// # Errors

@@ -71,7 +71,7 @@ fn allocate(shared: &mut Shared, model: &mut Model, seat: Seat, caller: Caller, 
             model.hold(pfn, order, seat.system);
             let policy = member.policy(caller.task).unwrap();
             let strict = promises.banks && policy.mode == Mode::Strict && order == 0;
-            assert!(!strict || policy.allows(member.memory().color(pfn).unwrap()), "{}", member.name());
+            assert!(!strict || member.memory().is_in_color(policy, pfn), "{}", member.name());
         }
         // What is left is with others, out of color, or too small.
         Err(FrameError::OutOfColor { free_in_color, .. }) => assert!(order > 0 || free_in_color == 0),
