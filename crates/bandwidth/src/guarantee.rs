@@ -2,8 +2,8 @@
 
 use memtint_dram::replay::replay;
 use memtint_dram::{
-    Controller, ControllerConfig, Device, DeviceChoice, DramError, RefreshPlan, Request, Standard, WorstCase,
-    cycles_of_slides,
+    BankIndex, Controller, ControllerConfig, Device, DeviceChoice, DramError, RefreshPlan, Request, RowIndex, Standard,
+    WorstCase, cycles_of_slides,
 };
 use memtint_map::Platform;
 use memtint_units::Picoseconds;
@@ -230,8 +230,8 @@ fn simulate(device: &Device, refresh: &RefreshPlan, line_bytes: u64, traffic: Tr
                 Traffic::Writes => true,
                 Traffic::ByTurns => line % 2 == 1,
             },
-            bank: bank as u32,
-            row: row as u32,
+            bank: BankIndex(bank as u32),
+            row: RowIndex(row as u32),
             column: (id % columns) as u32,
         }
     };

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use memtint_dram::replay::{ReplayStats, replay_timed};
 use memtint_dram::{
-    CommandReader, Controller, Device, DeviceChoice, Geometry, RefreshCheck, RefreshPlan, RetentionMonitor, Standard,
+    CommandReader, Controller, Cycle, Device, DeviceChoice, Geometry, RefreshCheck, RefreshPlan, RetentionMonitor,
+    Standard,
 };
 
 use memtint_replay::{Feed, Mapping, Pace, Shape, Trace, TraceFile};
@@ -139,12 +140,12 @@ fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
         let watch = CommandWatch::new(arguments.commands.as_deref(), arguments.check.then(rules))?;
         let mut controller = Controller::with_sink(device.geometry, device.timing, config, watch)?;
         let stats = replay_timed(&mut controller, requests.by_ref());
-        let (ranks, engine) = (controller.rank_counts(stats.cycles), controller.refresh_name());
+        let (ranks, engine) = (controller.rank_counts(Cycle(stats.cycles)), controller.refresh_name());
         (stats, ranks, engine, Some(controller.into_sink()))
     } else {
         let mut controller = Controller::new(device.geometry, device.timing, config)?;
         let stats = replay_timed(&mut controller, requests.by_ref());
-        let (ranks, engine) = (controller.rank_counts(stats.cycles), controller.refresh_name());
+        let (ranks, engine) = (controller.rank_counts(Cycle(stats.cycles)), controller.refresh_name());
         (stats, ranks, engine, None)
     };
     if let Some(failure) = feed.take_failure() {
@@ -219,7 +220,7 @@ fn check(path: &Path, device: &DeviceArguments, mapping: &MappingArguments, refr
     let leeway = |duty: RefreshCheck| RefreshCheck { window: duty.window + duty.slack, ..duty };
     let mut monitor = plan.duty.map(|duty| RetentionMonitor::new(&device.geometry, &leeway(duty)));
     let mut reader = CommandReader::new(file, &path.display().to_string());
-    let (mut commands, mut found, mut line, mut end) = (0u64, Violations::default(), None, 0);
+    let (mut commands, mut found, mut line, mut end) = (0u64, Violations::default(), None, Cycle::ZERO);
     while let Some(command) = reader.next() {
         let command = command?;
         rules.see(command, &mut found);

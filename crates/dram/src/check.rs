@@ -22,6 +22,8 @@ pub use self::refresh::{RefreshCheck, RefreshPace};
 use self::rules::{Kinds, Reach, Rule, rules_before};
 pub use self::violation::{Constraint, Violation};
 use crate::command::{Command, Kind};
+use crate::index::{BankInRank, Cycle, RankIndex, RowIndex};
+use crate::refresh::NEVER;
 use crate::timing::{Geometry, Timing};
 use std::collections::VecDeque;
 use std::fmt;
@@ -59,11 +61,11 @@ impl Latest {
 #[derive(Clone, Default)]
 struct Bank {
     latest: Latest,
-    open_row: Option<u32>,
+    open_row: Option<RowIndex>,
     /// A read or write with auto precharge, and the cycle in which the bank begins to close.
-    closing: Option<(Command, u64)>,
+    closing: Option<(Command, Cycle)>,
     /// Cycles of the last refreshes, as many as reach every row.
-    refreshed: VecDeque<u64>,
+    refreshed: VecDeque<Cycle>,
     /// Refreshes that count against the pace.
     credited: u64,
 }
@@ -80,19 +82,20 @@ struct Rank {
 /// A burst on the data bus.
 #[derive(Clone, Copy)]
 struct Burst {
-    start: u64,
-    end: u64,
+    start: Cycle,
+    end: Cycle,
     command: Command,
 }
 
 /// Checks the commands of one channel, in the order of their cycles.
 ///
 /// ```
-/// use memtint_dram::{CheckOptions, Checker, Command, DeviceChoice, Kind, Standard};
+/// use memtint_dram::{BankInRank, CheckOptions, Checker, Command, Cycle, DeviceChoice, Kind, RankIndex, Standard};
 ///
 /// let device = Standard::load("ddr3-1600")?.device(DeviceChoice::default())?;
 /// let mut checker = Checker::new(&device.geometry, &device.timing, CheckOptions::default());
-/// let command = |cycle, kind| Command { cycle, kind, rank: 0, bank: 3, place: 7 };
+/// let (rank, bank) = (RankIndex(0), BankInRank(3));
+/// let command = |cycle, kind| Command { cycle: Cycle(cycle), kind, rank, bank, place: 7 };
 /// checker.see(command(0, Kind::Activate)).unwrap();
 /// let early = checker.see(command(10, Kind::Read)).unwrap_err();
 /// assert_eq!((early.constraint.name(), early.needed, early.found), ("tRCD", 11, 10));
@@ -109,8 +112,8 @@ pub struct Checker {
     ranks: Vec<Rank>,
     bursts: VecDeque<Burst>,
     last: Option<Command>,
-    /// The last cycle at which some bank's next refresh is still in time; `u64::MAX` without a pace.
-    refresh_deadline: u64,
+    /// The last cycle at which some bank's next refresh is still in time; [`NEVER`] without a pace.
+    refresh_deadline: Cycle,
 }
 
 impl fmt::Debug for Checker {
@@ -138,7 +141,7 @@ impl Checker {
             ranks: vec![rank; geometry.ranks as usize],
             bursts: VecDeque::new(),
             last: None,
-            refresh_deadline: u64::MAX,
+            refresh_deadline: NEVER,
         };
         checker.renew_deadline();
         checker
@@ -176,8 +179,8 @@ impl Checker {
     ///
     /// # Errors
     /// [`Constraint::Refi`] or [`Constraint::Retention`], with a command that stands for the end.
-    pub fn finish(&self, cycle: u64) -> Result<(), Violation> {
-        let end = Command { cycle, kind: Kind::Refresh, rank: 0, bank: 0, place: 0 };
+    pub fn finish(&self, cycle: Cycle) -> Result<(), Violation> {
+        let end = Command { cycle, kind: Kind::Refresh, rank: RankIndex(0), bank: BankInRank(0), place: 0 };
         let mut first = None;
         self.judge_pace(end, &mut |violation| first = first.or(Some(violation)));
         for bank in self.ranks.iter().flat_map(|rank| &rank.banks) {
@@ -188,14 +191,14 @@ impl Checker {
 
     /// Gives the open row of a bank: what a read or write now would move. `None` when closed, or there is no such bank.
     #[must_use]
-    pub fn open_row(&self, rank: u32, bank: u32) -> Option<u32> {
-        self.ranks.get(rank as usize)?.banks.get(bank as usize)?.open_row
+    pub fn open_row(&self, rank: RankIndex, bank: BankInRank) -> Option<RowIndex> {
+        self.ranks.get(rank.index())?.banks.get(bank.index())?.open_row
     }
 
     /// The banks of the rank that a command touches.
     fn touched(&self, command: &Command) -> StepBy<Range<usize>> {
         let banks = self.geometry.banks_per_rank() as usize;
-        let bank = command.bank as usize;
+        let bank = command.bank.index();
         match command.kind {
             Kind::PrechargeAll | Kind::Refresh => (0..banks).step_by(1),
             Kind::RefreshSameBank => (bank..banks).step_by(self.geometry.banks_per_group as usize),
@@ -205,7 +208,7 @@ impl Checker {
 
     /// The bank groups that a command touches: one or all.
     fn groups(&self, command: &Command) -> Range<usize> {
-        let group = (command.bank / self.geometry.banks_per_group) as usize;
+        let group = (command.bank.0 / self.geometry.banks_per_group) as usize;
         match command.kind {
             Kind::PrechargeAll | Kind::Refresh | Kind::RefreshSameBank => 0..self.geometry.bank_groups as usize,
             _ => group..group + 1,
@@ -233,7 +236,7 @@ impl Checker {
         self.judge_pace(command, report);
         if is_refresh(command.kind) {
             for bank in self.touched(&command) {
-                self.judge_retention(command, &self.ranks[command.rank as usize].banks[bank], report);
+                self.judge_retention(command, &self.ranks[command.rank.index()].banks[bank], report);
             }
         }
     }
@@ -251,11 +254,11 @@ impl Checker {
         };
         // Some standards have no refresh of single banks.
         let known = self.timing.rfc_pb > 0 || !matches!(command.kind, Kind::RefreshBank | Kind::RefreshSameBank);
-        known && command.rank < geometry.ranks && command.bank < banks && command.place < places
+        known && command.rank.0 < geometry.ranks && command.bank.0 < banks && command.place < places
     }
 
     fn judge_state(&self, command: Command, report: &mut dyn FnMut(Violation)) {
-        let banks = &self.ranks[command.rank as usize].banks;
+        let banks = &self.ranks[command.rank.index()].banks;
         let mut touched = self.touched(&command);
         let open = |bank: usize| banks[bank].open_row.is_some();
         match command.kind {
@@ -275,7 +278,7 @@ impl Checker {
     }
 
     fn judge_rules(&self, command: Command, report: &mut dyn FnMut(Violation)) {
-        let rank = &self.ranks[command.rank as usize];
+        let rank = &self.ranks[command.rank.index()];
         let (touched, mine) = (self.touched(&command), self.groups(&command));
         for rule in &self.rules[command.kind as usize] {
             let of_group = |group: usize| rank.groups[group].of(rule.after);
@@ -292,7 +295,7 @@ impl Checker {
     }
 
     fn judge_four_activates(&self, command: Command, report: &mut dyn FnMut(Violation)) {
-        let activates = &self.ranks[command.rank as usize].activates;
+        let activates = &self.ranks[command.rank.index()].activates;
         if command.kind == Kind::Activate && activates.len() == 4 {
             apart(Constraint::Faw, activates[0], command, u64::from(self.timing.faw), report);
         }
@@ -302,7 +305,7 @@ impl Checker {
         if command.kind != Kind::Activate && !is_refresh(command.kind) {
             return;
         }
-        let banks = &self.ranks[command.rank as usize].banks;
+        let banks = &self.ranks[command.rank.index()].banks;
         for bank in self.touched(&command) {
             if let Some((earlier, start)) = banks[bank].closing {
                 let needed = start - earlier.cycle + u64::from(self.timing.rp);
@@ -319,8 +322,8 @@ impl Checker {
             let constraint = if same_rank { Constraint::DataBus } else { Constraint::Rtrs };
             // A write may be sent after a read and yet move its data before it, because CWL is the shorter.
             if burst.start < other.end + gap && other.start < burst.end + gap {
-                let found = command.cycle.saturating_sub(other.command.cycle);
-                let needed = (found + other.end + gap).saturating_sub(burst.start);
+                let found = command.cycle.since(other.command.cycle);
+                let needed = (other.end + found + gap).since(burst.start);
                 report(Violation { constraint, command, earlier: Some(other.command), needed, found });
             }
         }
@@ -338,7 +341,7 @@ impl Checker {
 
     fn judge_pace(&self, command: Command, report: &mut dyn FnMut(Violation)) {
         if command.cycle > self.refresh_deadline {
-            let (needed, found) = (self.refresh_deadline, command.cycle);
+            let (needed, found) = (self.refresh_deadline.0, command.cycle.0);
             report(Violation { constraint: Constraint::Refi, command, earlier: None, needed, found });
         }
     }
@@ -346,8 +349,8 @@ impl Checker {
     /// The rows that come next were refreshed `commands` refreshes ago.
     fn judge_retention(&self, command: Command, bank: &Bank, report: &mut dyn FnMut(Violation)) {
         let Some(duty) = self.options.refresh else { return };
-        let since = if bank.refreshed.len() == duty.commands as usize { bank.refreshed[0] } else { 0 };
-        let (needed, found) = (duty.window.saturating_add(duty.slack), command.cycle.saturating_sub(since));
+        let since = if bank.refreshed.len() == duty.commands as usize { bank.refreshed[0] } else { Cycle::ZERO };
+        let (needed, found) = (duty.window.saturating_add(duty.slack), command.cycle.since(since));
         if found > needed {
             report(Violation { constraint: Constraint::Retention, command, earlier: None, needed, found });
         }
@@ -357,7 +360,7 @@ impl Checker {
         let burst = self.burst(command);
         let (touched, groups) = (self.touched(&command), self.groups(&command));
         let timing = self.timing;
-        let rank = &mut self.ranks[command.rank as usize];
+        let rank = &mut self.ranks[command.rank.index()];
         rank.latest.put(command);
         for latest in &mut rank.groups[groups] {
             latest.put(command);
@@ -386,14 +389,14 @@ impl Checker {
         let banks = self.ranks.iter().flat_map(|rank| &rank.banks);
         let least = banks.map(|bank| bank.credited).min().unwrap_or(u64::MAX);
         let turns = least.saturating_add(u64::from(pace.postponed_max) + 1);
-        self.refresh_deadline = turns.saturating_mul(u64::from(pace.interval));
+        self.refresh_deadline = Cycle(turns.saturating_mul(u64::from(pace.interval)));
     }
 }
 
 impl Bank {
     fn see(&mut self, command: Command, timing: &Timing, duty: Option<RefreshCheck>) {
         match command.kind {
-            Kind::Activate => (self.open_row, self.closing) = (Some(command.place), None),
+            Kind::Activate => (self.open_row, self.closing) = (Some(RowIndex(command.place)), None),
             Kind::Precharge | Kind::PrechargeAll => self.open_row = None,
             Kind::Read | Kind::Write => {}
             Kind::ReadAuto => self.close_after(command, timing.rtp, timing),
@@ -405,19 +408,19 @@ impl Bank {
 
     /// JESD79-3F, read and write with auto precharge: the precharge waits for tRTP or tWR, and for tRAS.
     fn close_after(&mut self, command: Command, cycles: u32, timing: &Timing) {
-        let opened = self.latest.of(Kinds::of(&[Kind::Activate])).map_or(0, |activate| activate.cycle);
+        let opened = self.latest.of(Kinds::of(&[Kind::Activate])).map_or(Cycle::ZERO, |activate| activate.cycle);
         let start = (command.cycle + u64::from(cycles)).max(opened + u64::from(timing.ras));
         (self.open_row, self.closing) = (None, Some((command, start)));
     }
 
-    fn refresh(&mut self, cycle: u64, duty: Option<RefreshCheck>) {
+    fn refresh(&mut self, cycle: Cycle, duty: Option<RefreshCheck>) {
         let Some(duty) = duty else { return };
         if self.refreshed.len() == duty.commands as usize {
             self.refreshed.pop_front();
         }
         self.refreshed.push_back(cycle);
         if let Some(pace) = duty.pace {
-            let ahead = cycle / u64::from(pace.interval.max(1)) + u64::from(pace.pulled_in_max);
+            let ahead = cycle.0 / u64::from(pace.interval.max(1)) + u64::from(pace.pulled_in_max);
             self.credited = (self.credited + 1).min(ahead);
         }
     }
@@ -435,7 +438,7 @@ fn later(one: Option<Command>, other: Option<Command>) -> Option<Command> {
 }
 
 fn apart(constraint: Constraint, earlier: Command, command: Command, needed: u64, report: &mut dyn FnMut(Violation)) {
-    let found = command.cycle.saturating_sub(earlier.cycle);
+    let found = command.cycle.since(earlier.cycle);
     if found < needed {
         report(Violation { constraint, command, earlier: Some(earlier), needed, found });
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::index::{BankInRank, Cycle, RankIndex};
+
 /// What the controller can tell a device to do. Names as in JEDEC's standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -31,14 +33,13 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Command {
     /// Cycle of the channel's clock in which it is sent.
-    pub cycle: u64,
+    pub cycle: Cycle,
     /// What is to be done.
     pub kind: Kind,
     /// Rank it is sent to.
-    pub rank: u32,
-    /// Bank inside the rank, `group * banks_per_group + bank in group`; 0 for commands to the whole rank. For
-    /// [`Kind::RefreshSameBank`] the bank in group.
-    pub bank: u32,
+    pub rank: RankIndex,
+    /// Bank inside the rank; 0 for commands to the whole rank. For [`Kind::RefreshSameBank`] the bank in group.
+    pub bank: BankInRank,
     /// Row for [`Kind::Activate`], column (in bursts) for reads and writes, else 0.
     pub place: u32,
 }

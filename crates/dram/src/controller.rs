@@ -16,6 +16,7 @@ use self::counts::count_source;
 pub use self::counts::{BankCounts, RankCounts, RefreshMet};
 use crate::command::{Command, Kind};
 use crate::error::DramError;
+use crate::index::{BankInRank, BankIndex, Cycle, RankIndex, RowIndex};
 use crate::refresh::{NEVER, Refresh, RefreshEngine};
 use crate::timing::{Geometry, Timing};
 
@@ -28,10 +29,10 @@ pub struct Request {
     pub source: u16,
     /// It is a write.
     pub write: bool,
-    /// Bank of the channel: `rank * banks_per_rank + bank in rank`.
-    pub bank: u32,
+    /// Bank of the channel.
+    pub bank: BankIndex,
     /// Row of the bank.
-    pub row: u32,
+    pub row: RowIndex,
     /// Column of the row, in bursts.
     pub column: u32,
 }
@@ -68,13 +69,13 @@ pub struct Completion {
     /// Of the request.
     pub write: bool,
     /// Of the request.
-    pub bank: u32,
+    pub bank: BankIndex,
     /// Cycle in which the request was accepted.
-    pub arrival: u64,
+    pub arrival: Cycle,
     /// Cycle of the read or write command: its queue entry is free in the next one.
-    pub issued: u64,
+    pub issued: Cycle,
     /// First cycle after the last transfer of its data.
-    pub done: u64,
+    pub done: Cycle,
     /// What it met.
     pub outcome: RowOutcome,
 }
@@ -127,12 +128,12 @@ const READ: usize = 2;
 const WRITE: usize = 3;
 
 /// Earliest cycles of ACT, PRE, read and write.
-type Limits = [u64; 4];
+type Limits = [Cycle; 4];
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     id: u64,
-    arrival: u64,
+    arrival: Cycle,
     /// Requests in the order of arrival.
     sequence: u64,
     row: u32,
@@ -166,19 +167,18 @@ struct Bank {
     open_row: u32,
     /// Reads and writes since the row was opened.
     served: u32,
-    last_access: u64,
+    last_access: Cycle,
     /// A refresh is due: nothing else starts.
     blocked: bool,
     /// First cycle after the latest refresh.
-    refreshed_at: u64,
+    refreshed_at: Cycle,
 }
 
 /// Where a bank is, so that nobody has to divide.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    rank: u32,
-    /// Bank inside the rank.
-    bank: u32,
+    rank: RankIndex,
+    bank: BankInRank,
     /// Bank group of the channel.
     group: u32,
     /// First bank group of its rank.
@@ -189,7 +189,7 @@ struct Place {
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     /// Earliest cycle that the bank allows.
-    ready: u64,
+    ready: Cycle,
     /// Its urgency (smaller goes first) above the eight bits of the bank's number.
     key: u64,
     /// Where the limit stands that holds for it: four times the bank group, plus ACT, PRE, READ or WRITE.
@@ -208,15 +208,15 @@ impl Candidate {
 struct Rank {
     counts: RankCounts,
     /// The latest four ACT, oldest first.
-    activates: [u64; 4],
+    activates: [Cycle; 4],
     activate_count: u64,
     open_banks: u32,
     /// Since when a row is open; meaningful with open banks.
-    open_since: u64,
+    open_since: Cycle,
     /// Since when all rows are closed, at most this late; may lie ahead with auto-precharge.
-    closed_at: u64,
+    closed_at: Cycle,
     /// Earliest next REFpb.
-    bank_refresh_ready: u64,
+    bank_refresh_ready: Cycle,
 }
 
 /// The memory controller of one channel.
@@ -234,7 +234,7 @@ pub struct Controller<S = ()> {
     /// Waiting reads and writes.
     waiting: [u32; 2],
     waiting_in_rank: Vec<u32>,
-    last_access: Vec<u64>,
+    last_access: Vec<Cycle>,
     writing: bool,
     /// Requests of the present direction that go before those of the other, however many of these wait.
     batch_left: u32,
@@ -247,10 +247,10 @@ pub struct Controller<S = ()> {
     limits: Vec<Limits>,
     ranks: Vec<Rank>,
     engine: Box<dyn RefreshEngine>,
-    wakeup: u64,
+    wakeup: Cycle,
     due: Vec<Refresh>,
     /// The command bus is free from here on.
-    free_at: u64,
+    free_at: Cycle,
     /// What [`Controller::choose`] would say, as long as nothing has changed.
     chosen: Option<Chosen>,
     bank_counts: Vec<BankCounts>,
@@ -272,7 +272,7 @@ struct Batch {
 /// The next command.
 #[derive(Clone, Copy, Debug)]
 struct Chosen {
-    cycle: u64,
+    cycle: Cycle,
     urgency: u64,
     next: Next,
 }
@@ -327,16 +327,15 @@ impl<S: CommandSink> Controller<S> {
     ) -> Result<Controller<S>, DramError> {
         config.check(&geometry)?;
         let (banks, ranks) = (geometry.banks() as usize, geometry.ranks as usize);
-        let per_rank = geometry.banks_per_rank();
-        let places = (0..geometry.banks()).map(|bank| {
-            let (rank, bank) = (bank / per_rank, bank % per_rank);
-            let first_group = rank * geometry.bank_groups;
-            Place { rank, bank, group: first_group + bank / geometry.banks_per_group, first_group }
+        let places = (0..geometry.banks()).map(BankIndex).map(|bank| {
+            let (rank, bank) = (geometry.rank_of(bank), geometry.bank_in_rank(bank));
+            let first_group = rank.0 * geometry.bank_groups;
+            Place { rank, bank, group: first_group + bank.0 / geometry.banks_per_group, first_group }
         });
         let slots = (config.read_queue + config.write_queue) as usize;
         let empty_slot = Slot {
             id: 0,
-            arrival: 0,
+            arrival: Cycle::ZERO,
             sequence: 0,
             row: 0,
             column: 0,
@@ -349,16 +348,22 @@ impl<S: CommandSink> Controller<S> {
             marked: false,
             met: false,
         };
-        let closed =
-            Bank { ready: [0; 4], open_row: CLOSED, served: 0, last_access: 0, blocked: false, refreshed_at: 0 };
+        let closed = Bank {
+            ready: [Cycle::ZERO; 4],
+            open_row: CLOSED,
+            served: 0,
+            last_access: Cycle::ZERO,
+            blocked: false,
+            refreshed_at: Cycle::ZERO,
+        };
         let idle_rank = || Rank {
             counts: RankCounts::default(),
-            activates: [0; 4],
+            activates: [Cycle::ZERO; 4],
             activate_count: 0,
             open_banks: 0,
-            open_since: 0,
-            closed_at: 0,
-            bank_refresh_ready: 0,
+            open_since: Cycle::ZERO,
+            closed_at: Cycle::ZERO,
+            bank_refresh_ready: Cycle::ZERO,
         };
         Ok(Controller {
             slots: vec![empty_slot; slots],
@@ -366,7 +371,7 @@ impl<S: CommandSink> Controller<S> {
             lists: vec![[EMPTY; 2]; banks],
             waiting: [0; 2],
             waiting_in_rank: vec![0; ranks],
-            last_access: vec![0; ranks],
+            last_access: vec![Cycle::ZERO; ranks],
             writing: false,
             batch_left: 0,
             sequence: 0,
@@ -374,12 +379,12 @@ impl<S: CommandSink> Controller<S> {
             candidates: vec![Candidate { ready: NEVER, key: 0, limit_at: 0, slot: NONE }; banks],
             active: vec![0; banks.div_ceil(64)],
             places: places.collect(),
-            limits: vec![[0; 4]; ranks * geometry.bank_groups as usize],
+            limits: vec![[Cycle::ZERO; 4]; ranks * geometry.bank_groups as usize],
             ranks: (0..ranks).map(|_| idle_rank()).collect(),
             wakeup: engine.wakeup(),
             engine,
             due: Vec::new(),
-            free_at: 0,
+            free_at: Cycle::ZERO,
             chosen: None,
             bank_counts: vec![BankCounts::default(); banks],
             met: vec![RefreshMet::default(); ranks],
@@ -395,12 +400,12 @@ impl<S: CommandSink> Controller<S> {
     /// Whether an entry is free for a read (or write) to a bank.
     #[inline]
     #[must_use]
-    pub fn has_room(&self, write: bool, bank: u32) -> bool {
+    pub fn has_room(&self, write: bool, bank: BankIndex) -> bool {
         let queue = if write { self.config.write_queue } else { self.config.read_queue };
         match self.config.sharing {
             QueueSharing::Shared => self.waiting[usize::from(write)] < queue,
             QueueSharing::PerBank => {
-                u32::from(self.lists[bank as usize][usize::from(write)].length) < queue / self.geometry.banks()
+                u32::from(self.lists[bank.index()][usize::from(write)].length) < queue / self.geometry.banks()
             }
         }
     }
@@ -408,27 +413,28 @@ impl<S: CommandSink> Controller<S> {
     /// Offers a request in a cycle that is not before the last command's.
     ///
     /// Panics when bank, row or column do not exist.
-    pub fn offer(&mut self, cycle: u64, request: Request) -> Offer {
-        let Request { bank, row, column, write, .. } = request;
+    pub fn offer(&mut self, cycle: Cycle, request: Request) -> Offer {
+        let Request { bank, row: RowIndex(row), column, write, .. } = request;
         assert!(row < self.geometry.rows, "row {row} of {}", self.geometry.rows);
         debug_assert!(column < self.geometry.bursts_per_row(), "column {column}");
         let direction = usize::from(write);
-        let waiting_writes = self.lists[bank as usize][1];
+        let waiting_writes = self.lists[bank.index()][1];
         if waiting_writes.length > 0 && self.is_waiting_to_be_written(waiting_writes, row, column) {
             return Offer::Forwarded;
         }
         if !self.has_room(write, bank) {
             return Offer::Full;
         }
+        let bank = bank.index();
         // What could be sent before this cycle has been.
         self.not_before(cycle);
         let at = self.free.pop().expect("there are as many slots as entries");
         self.sequence += 1;
-        let met = self.meets_refresh(cycle, bank as usize);
+        let met = self.meets_refresh(cycle, bank);
         if met {
             count_source(&mut self.met_by_source, request.source);
         }
-        let tail = self.lists[bank as usize][direction].tail;
+        let tail = self.lists[bank][direction].tail;
         self.slots[at as usize] = Slot {
             id: request.id,
             arrival: cycle,
@@ -444,7 +450,7 @@ impl<S: CommandSink> Controller<S> {
             marked: false,
             met,
         };
-        let list = &mut self.lists[bank as usize][direction];
+        let list = &mut self.lists[bank][direction];
         list.tail = at;
         list.length += 1;
         if tail == NONE {
@@ -453,9 +459,9 @@ impl<S: CommandSink> Controller<S> {
             self.slots[tail as usize].next = at;
         }
         self.waiting[direction] += 1;
-        self.waiting_in_rank[self.places[bank as usize].rank as usize] += 1;
-        if !self.turn_direction() && self.writing == write && self.note_arrival(bank as usize, at) {
-            self.reconsider(bank as usize);
+        self.waiting_in_rank[self.places[bank].rank.index()] += 1;
+        if !self.turn_direction() && self.writing == write && self.note_arrival(bank, at) {
+            self.reconsider(bank);
         }
         Offer::Queued
     }
@@ -464,7 +470,7 @@ impl<S: CommandSink> Controller<S> {
     ///
     /// All requests that arrive in or before the cycle of the next command must have been offered:
     /// [`Controller::next_cycle`] tells it.
-    pub fn step(&mut self, limit: u64) -> Step {
+    pub fn step(&mut self, limit: Cycle) -> Step {
         let Chosen { cycle, next, .. } = self.next_command();
         if self.wakeup <= cycle {
             if self.wakeup >= limit {
@@ -488,7 +494,7 @@ impl<S: CommandSink> Controller<S> {
 
     /// The cycle of the next command or refresh that falls due, with the requests there are; [`NEVER`] when there is
     /// none.
-    pub fn next_cycle(&mut self) -> u64 {
+    pub fn next_cycle(&mut self) -> Cycle {
         self.next_command().cycle.min(self.wakeup)
     }
 
@@ -506,9 +512,9 @@ impl<S: CommandSink> Controller<S> {
 
     /// Counts of each rank, as of a cycle that is not before the last command.
     #[must_use]
-    pub fn rank_counts(&self, now: u64) -> Vec<RankCounts> {
+    pub fn rank_counts(&self, now: Cycle) -> Vec<RankCounts> {
         let counts = |rank: &Rank| {
-            let open = if rank.open_banks > 0 { now.saturating_sub(rank.open_since) } else { 0 };
+            let open = if rank.open_banks > 0 { now.since(rank.open_since) } else { 0 };
             RankCounts { cycles_open: rank.counts.cycles_open + open, ..rank.counts }
         };
         self.ranks.iter().map(counts).collect()
@@ -589,7 +595,7 @@ impl<S: CommandSink> Controller<S> {
         }
         self.free.push(at);
         self.waiting[direction] -= 1;
-        self.waiting_in_rank[self.places[usize::from(bank)].rank as usize] -= 1;
+        self.waiting_in_rank[self.places[usize::from(bank)].rank.index()] -= 1;
     }
 
     /// Turns between reading and writing when it is time; every bank then has another candidate.
@@ -640,7 +646,7 @@ impl<S: CommandSink> Controller<S> {
     }
 
     /// Nothing is sent before a cycle.
-    fn not_before(&mut self, cycle: u64) {
+    fn not_before(&mut self, cycle: Cycle) {
         if cycle > self.free_at {
             self.free_at = cycle;
             // Candidates that could have been sent earlier are now ready together.
@@ -666,7 +672,7 @@ impl<S: CommandSink> Controller<S> {
 
     /// When the candidate of a bank can be sent.
     #[inline]
-    fn ready_cycle(&self, bank: usize) -> u64 {
+    fn ready_cycle(&self, bank: usize) -> Cycle {
         let candidate = &self.candidates[bank];
         let limit = self.limits.as_flattened()[candidate.limit_at as usize];
         candidate.ready.max(limit).max(self.free_at)
@@ -674,7 +680,7 @@ impl<S: CommandSink> Controller<S> {
 
     // --- commands ---
 
-    fn send(&mut self, cycle: u64, kind: Kind, bank: usize, place: u32) {
+    fn send(&mut self, cycle: Cycle, kind: Kind, bank: usize, place: u32) {
         let Place { rank, bank, .. } = self.places[bank];
         self.free_at = cycle + 1;
         self.sink.see(Command { cycle, kind, rank, bank, place });

@@ -7,6 +7,7 @@
 //! Every output bit is an XOR of address bits, so a table for each byte of the address answers for all of them at once.
 
 use crate::error::DramError;
+use crate::index::{BankIndex, RowIndex};
 use crate::timing::Geometry;
 use memtint_map::gf2::{self, Basis};
 use memtint_map::{Interleave, Platform, Role};
@@ -18,9 +19,9 @@ pub struct Place {
     /// Channel of the machine, subchannels counted; see [`Decoder::node_of_channel`].
     pub channel: u32,
     /// Bank of the channel, over all its ranks.
-    pub bank: u32,
+    pub bank: BankIndex,
     /// Row of the bank.
-    pub row: u32,
+    pub row: RowIndex,
     /// Column of the row, in bursts.
     pub column: u32,
 }
@@ -161,8 +162,8 @@ impl Decoder {
         let field = |at: u32, bits: u32| (entry >> at & ((1 << bits) - 1)) as u32;
         Some(Place {
             channel: domain << self.channel_bits | field(CHANNEL, 64 - CHANNEL),
-            bank: field(BANK, CHANNEL - BANK),
-            row: field(ROW, BANK - ROW),
+            bank: BankIndex(field(BANK, CHANNEL - BANK)),
+            row: RowIndex(field(ROW, BANK - ROW)),
             column: field(COLUMN, ROW),
         })
     }
@@ -367,8 +368,14 @@ mod tests {
             for start in BTreeSet::from(starts) {
                 for offset in (0..1 << 20).step_by(shape.burst_bytes() as usize) {
                     let place = decoder.place(PhysAddr(region.base.0 + start + offset)).unwrap();
-                    assert!(place.channel < decoder.channels() && place.bank < shape.banks(), "{name}: {place:?}");
-                    assert!(place.row < shape.rows && place.column < shape.bursts_per_row(), "{name}: {place:?}");
+                    assert!(
+                        place.channel < decoder.channels() && place.bank < BankIndex(shape.banks()),
+                        "{name}: {place:?}"
+                    );
+                    assert!(
+                        place.row < RowIndex(shape.rows) && place.column < shape.bursts_per_row(),
+                        "{name}: {place:?}"
+                    );
                     assert!(seen.insert(place), "{name}: {place:?} twice, at {start:#x} + {offset:#x}");
                 }
             }

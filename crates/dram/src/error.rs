@@ -1,5 +1,7 @@
 //! What can be wrong with what this crate is given.
 
+use crate::index::RankIndex;
+
 /// Tells why a device, a controller or a trace is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -94,7 +96,7 @@ pub enum DramError {
     #[error("refresh timetable: rank {rank}{}: {what} is {found}; needed is {needed}", .window.map(|window| format!(", window {window}")).unwrap_or_default())]
     Timetable {
         /// The rank.
-        rank: u32,
+        rank: RankIndex,
         /// The window, from 0, in the order of their starts; `None` where it is about the rank as a whole.
         window: Option<usize>,
         /// What is wrong.

@@ -12,6 +12,7 @@ mod controller;
 mod decode;
 mod energy;
 mod error;
+mod index;
 pub mod reference;
 mod refresh;
 mod refresh_plan;
@@ -31,6 +32,7 @@ pub use controller::{
 pub use decode::{Decoder, Place};
 pub use energy::{Energy, EnergyCounts, EnergyMeter};
 pub use error::DramError;
+pub use index::{BankInRank, BankIndex, Cycle, RankIndex, RowIndex};
 pub use refresh::{NEVER, Refresh, RefreshEngine, RefreshKind, Scope, Traffic};
 pub use refresh_plan::RefreshPlan;
 pub use retention::{Retention, RetentionLoss, RetentionMonitor};

@@ -11,6 +11,7 @@ use crate::command::{Command, Kind};
 use crate::controller::{
     CommandSink, Completion, ControllerConfig, Offer, PagePolicy, QueueSharing, Request, RowOutcome, Scheduler,
 };
+use crate::index::{BankIndex, Cycle, RowIndex};
 use crate::refresh::RefreshKind;
 use crate::replay::ReplayStats;
 use crate::timing::{Geometry, Timing};
@@ -18,40 +19,40 @@ use crate::timing::{Geometry, Timing};
 /// Latest cycles of commands; `None` before the first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Latest {
-    activate: Option<u64>,
-    read: Option<u64>,
-    write: Option<u64>,
+    activate: Option<Cycle>,
+    read: Option<Cycle>,
+    write: Option<Cycle>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Bank {
     latest: Latest,
     /// Start of the latest PRE, by command or by itself; the latter may lie ahead.
-    precharge: Option<u64>,
-    precharge_all: Option<u64>,
-    open_row: Option<u32>,
+    precharge: Option<Cycle>,
+    precharge_all: Option<Cycle>,
+    open_row: Option<RowIndex>,
     /// Reads and writes since the row was opened.
     served: u32,
     /// Latest ACT, read or write.
-    used: u64,
+    used: Cycle,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Rank {
     /// Of each bank group.
     groups: Vec<Latest>,
-    precharge: Option<u64>,
-    refresh: Option<u64>,
+    precharge: Option<Cycle>,
+    refresh: Option<Cycle>,
     refreshes: u64,
     /// Oldest first, four at most.
-    activates: Vec<u64>,
+    activates: Vec<Cycle>,
     refresh_due: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     request: Request,
-    arrival: u64,
+    arrival: Cycle,
     outcome: RowOutcome,
 }
 
@@ -109,7 +110,7 @@ impl<S: CommandSink> Reference<S> {
     }
 
     /// Offers a request before [`Reference::tick`] of the same cycle.
-    pub fn offer(&mut self, cycle: u64, request: Request) -> Offer {
+    pub fn offer(&mut self, cycle: Cycle, request: Request) -> Offer {
         let place = |request: &Request| (request.bank, request.row, request.column);
         if self.waiting.iter().any(|known| known.request.write && place(&known.request) == place(&request)) {
             return Offer::Forwarded;
@@ -124,7 +125,7 @@ impl<S: CommandSink> Reference<S> {
     }
 
     /// Sends at most one command, the one that is liked best of those that are allowed in this cycle.
-    pub fn tick(&mut self, now: u64) -> Option<Completion> {
+    pub fn tick(&mut self, now: Cycle) -> Option<Completion> {
         self.note_refreshes(now);
         if self.refresh(now) {
             return None;
@@ -175,7 +176,7 @@ impl<S: CommandSink> Reference<S> {
         for (at, waiting) in self.waiting.iter().enumerate() {
             let Request { bank, write, .. } = waiting.request;
             if write == self.writing {
-                let best = &mut best[bank as usize];
+                let best = &mut best[bank.index()];
                 let better =
                     |known: usize| self.is_preferred_hit(waiting) && !self.is_preferred_hit(&self.waiting[known]);
                 if best.is_none_or(better) {
@@ -189,7 +190,7 @@ impl<S: CommandSink> Reference<S> {
 
     /// It would be served before older requests of its bank.
     fn is_preferred_hit(&self, waiting: &Waiting) -> bool {
-        let bank = &self.banks[waiting.request.bank as usize];
+        let bank = &self.banks[waiting.request.bank.index()];
         let below_cap = self.cap.is_none_or(|cap| bank.served < cap);
         self.row_hits_first && below_cap && bank.open_row == Some(waiting.request.row)
     }
@@ -213,7 +214,7 @@ impl<S: CommandSink> Reference<S> {
 
     // --- what is allowed ---
 
-    fn is_allowed(&self, now: u64, kind: Kind, bank: usize) -> bool {
+    fn is_allowed(&self, now: Cycle, kind: Kind, bank: usize) -> bool {
         match kind {
             Kind::Activate => self.may_activate(now, bank),
             Kind::Precharge => self.may_precharge(now, bank) && self.may_time_out(now, bank),
@@ -221,14 +222,14 @@ impl<S: CommandSink> Reference<S> {
         }
     }
 
-    fn is_at_rest(&self, now: u64, bank: usize) -> bool {
+    fn is_at_rest(&self, now: Cycle, bank: usize) -> bool {
         let (t, bank) = (&self.timing, &self.banks[bank]);
         past(now, bank.latest.activate, t.rc)
             && past(now, bank.precharge, t.rp)
             && past(now, bank.precharge_all, t.rp_ab)
     }
 
-    fn may_activate(&self, now: u64, bank: usize) -> bool {
+    fn may_activate(&self, now: Cycle, bank: usize) -> bool {
         let (t, rank) = (&self.timing, &self.ranks[self.rank_of(bank)]);
         let own = self.group_of(bank);
         let apart = |(group, latest): (usize, &Latest)| {
@@ -241,7 +242,7 @@ impl<S: CommandSink> Reference<S> {
             && rank.groups.iter().enumerate().all(apart)
     }
 
-    fn may_precharge(&self, now: u64, bank: usize) -> bool {
+    fn may_precharge(&self, now: Cycle, bank: usize) -> bool {
         let (t, latest) = (&self.timing, &self.banks[bank].latest);
         past(now, latest.activate, t.ras)
             && past(now, latest.read, t.rtp)
@@ -250,8 +251,8 @@ impl<S: CommandSink> Reference<S> {
     }
 
     /// A row is closed for somebody, or has not been used for long.
-    fn may_time_out(&self, now: u64, bank: usize) -> bool {
-        let wanted = |waiting: &Waiting| waiting.request.bank as usize == bank && waiting.request.write == self.writing;
+    fn may_time_out(&self, now: Cycle, bank: usize) -> bool {
+        let wanted = |waiting: &Waiting| waiting.request.bank.index() == bank && waiting.request.write == self.writing;
         match self.config.page_policy {
             PagePolicy::Timeout(cycles) if !self.waiting.iter().any(wanted) => {
                 now >= self.banks[bank].used + u64::from(cycles)
@@ -260,7 +261,7 @@ impl<S: CommandSink> Reference<S> {
         }
     }
 
-    fn may_access(&self, now: u64, bank: usize, write: bool) -> bool {
+    fn may_access(&self, now: Cycle, bank: usize, write: bool) -> bool {
         let t = &self.timing;
         let (own_rank, own_group) = (self.rank_of(bank), self.group_of(bank));
         past(now, self.banks[bank].latest.activate, t.rcd)
@@ -285,9 +286,9 @@ impl<S: CommandSink> Reference<S> {
 
     // --- commands ---
 
-    fn send(&mut self, cycle: u64, kind: Kind, bank: usize, place: u32) {
-        let per_rank = self.geometry.banks_per_rank();
-        let (rank, bank) = (bank as u32 / per_rank, bank as u32 % per_rank);
+    fn send(&mut self, cycle: Cycle, kind: Kind, bank: usize, place: u32) {
+        let bank = BankIndex(bank as u32);
+        let (rank, bank) = (self.geometry.rank_of(bank), self.geometry.bank_in_rank(bank));
         self.sink.see(Command { cycle, kind, rank, bank, place });
     }
 
@@ -296,13 +297,13 @@ impl<S: CommandSink> Reference<S> {
         [&mut self.banks[bank].latest, &mut self.ranks[rank].groups[group]]
     }
 
-    fn activate(&mut self, now: u64, bank: usize, at: usize) {
+    fn activate(&mut self, now: Cycle, bank: usize, at: usize) {
         let waiting = &mut self.waiting[at];
         if waiting.outcome == RowOutcome::Hit {
             waiting.outcome = RowOutcome::Miss;
         }
         let row = waiting.request.row;
-        self.send(now, Kind::Activate, bank, row);
+        self.send(now, Kind::Activate, bank, row.0);
         for latest in self.latest_of(bank) {
             latest.activate = Some(now);
         }
@@ -316,7 +317,7 @@ impl<S: CommandSink> Reference<S> {
         }
     }
 
-    fn precharge(&mut self, now: u64, bank: usize, at: Option<usize>) {
+    fn precharge(&mut self, now: Cycle, bank: usize, at: Option<usize>) {
         if let Some(at) = at {
             self.waiting[at].outcome = RowOutcome::Conflict;
         }
@@ -327,7 +328,7 @@ impl<S: CommandSink> Reference<S> {
         (state.open_row, state.precharge) = (None, Some(now));
     }
 
-    fn access(&mut self, now: u64, bank: usize, at: usize) -> Completion {
+    fn access(&mut self, now: Cycle, bank: usize, at: usize) -> Completion {
         let Waiting { request, arrival, outcome } = self.waiting.remove(at);
         self.batch_left = self.batch_left.saturating_sub(1);
         self.turn_direction();
@@ -351,8 +352,8 @@ impl<S: CommandSink> Reference<S> {
         if close {
             let after_access = now + u64::from(if request.write { t.cwl + t.burst + t.wr } else { t.rtp });
             // An earlier write of this row may hold the bank open for longer than its last read.
-            let after_write = state.latest.write.map_or(0, |cycle| cycle + u64::from(t.cwl + t.burst + t.wr));
-            let after_activate = state.latest.activate.map_or(0, |cycle| cycle + u64::from(t.ras));
+            let after_write = state.latest.write.map_or(Cycle::ZERO, |cycle| cycle + u64::from(t.cwl + t.burst + t.wr));
+            let after_activate = state.latest.activate.map_or(Cycle::ZERO, |cycle| cycle + u64::from(t.ras));
             (state.open_row, state.precharge) = (None, Some(after_access.max(after_write).max(after_activate)));
         }
         let latency = if request.write { t.cwl } else { t.cl };
@@ -371,13 +372,13 @@ impl<S: CommandSink> Reference<S> {
     // --- refresh ---
 
     /// All ranks each tREFI, together or evenly apart.
-    fn note_refreshes(&mut self, now: u64) {
+    fn note_refreshes(&mut self, now: Cycle) {
         let RefreshKind::AllBank { staggered } = self.config.refresh else { return };
         let (refi, ranks) = (u64::from(self.timing.refi), self.ranks.len() as u64);
         for (index, rank) in self.ranks.iter_mut().enumerate() {
             let turns = rank.refreshes + u64::from(rank.refresh_due);
             let due_at = if staggered { (turns * ranks + index as u64 + 1) * refi / ranks } else { (turns + 1) * refi };
-            if now >= due_at && !rank.refresh_due {
+            if now >= Cycle(due_at) && !rank.refresh_due {
                 rank.refresh_due = true;
                 self.due.push(index);
             }
@@ -385,7 +386,7 @@ impl<S: CommandSink> Reference<S> {
     }
 
     /// Sends what a refresh that is due needs, if that is allowed.
-    fn refresh(&mut self, now: u64) -> bool {
+    fn refresh(&mut self, now: Cycle) -> bool {
         let per_rank = self.geometry.banks_per_rank() as usize;
         for index in 0..self.due.len() {
             let rank = self.due[index];
@@ -410,7 +411,7 @@ impl<S: CommandSink> Reference<S> {
         false
     }
 
-    fn precharge_all(&mut self, now: u64, rank: usize, banks: std::ops::Range<usize>) {
+    fn precharge_all(&mut self, now: Cycle, rank: usize, banks: std::ops::Range<usize>) {
         self.send(now, Kind::PrechargeAll, banks.start, 0);
         self.ranks[rank].precharge = Some(now);
         for bank in &mut self.banks[banks] {
@@ -435,7 +436,7 @@ impl<S: CommandSink> Reference<S> {
 }
 
 /// So many cycles have passed since then.
-fn past(now: u64, then: Option<u64>, cycles: u32) -> bool {
+fn past(now: Cycle, then: Option<Cycle>, cycles: u32) -> bool {
     then.is_none_or(|then| now >= then + u64::from(cycles))
 }
 
@@ -447,9 +448,9 @@ pub fn replay<S: CommandSink>(
 ) -> ReplayStats {
     let mut stats = ReplayStats::default();
     let mut requests = requests.into_iter().peekable();
-    for now in 0.. {
+    for now in (0..).map(Cycle) {
         if let Some(&request) = requests.peek()
-            && now >= stats.requests * period
+            && now >= Cycle(stats.requests * period)
         {
             let offer = reference.offer(now, request);
             if offer != Offer::Full {

@@ -3,11 +3,12 @@
 //! An engine decides *when* something must be refreshed; the controller closes the banks concerned, obeys the timing
 //! and sends the command. Between two wake-ups an engine costs nothing.
 
+use crate::index::{BankInRank, Cycle, RankIndex};
 use crate::timetable::Timetable;
 use crate::timing::{Geometry, Timing};
 
 /// No wake-up planned.
-pub const NEVER: u64 = u64::MAX;
+pub const NEVER: Cycle = Cycle(u64::MAX);
 
 /// What one refresh covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,7 +16,7 @@ pub enum Scope {
     /// All banks of the rank: REF.
     AllBanks,
     /// One bank of the rank: REFpb.
-    Bank(u32),
+    Bank(BankInRank),
     /// The bank of this number in every bank group: REFsb.
     SameBank(u32),
 }
@@ -24,13 +25,13 @@ pub enum Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Refresh {
     /// Rank.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Banks of the rank.
     pub scope: Scope,
     /// Cycles until the next command to these banks (tRFC, tRFC2, tRFC4, tRFCpb, ...).
     pub duration: u32,
     /// First cycle of the command; until then the banks are only closed. 0 for as soon as they are.
-    pub earliest: u64,
+    pub earliest: Cycle,
 }
 
 /// What an engine may know of the traffic.
@@ -39,7 +40,7 @@ pub struct Traffic<'a> {
     /// Requests waiting for each rank.
     pub waiting: &'a [u32],
     /// Cycle of the last read or write of each rank.
-    pub last_access: &'a [u64],
+    pub last_access: &'a [Cycle],
 }
 
 /// Decides when refreshes are due.
@@ -52,10 +53,10 @@ pub trait RefreshEngine: Send {
     fn name(&self) -> &'static str;
 
     /// Cycle at which to ask next; [`NEVER`] when there is nothing to come.
-    fn wakeup(&self) -> u64;
+    fn wakeup(&self) -> Cycle;
 
     /// What is due at `now`; `None` when nothing is (any more).
-    fn poll(&mut self, now: u64, traffic: Traffic<'_>) -> Option<Refresh>;
+    fn poll(&mut self, now: Cycle, traffic: Traffic<'_>) -> Option<Refresh>;
 
     /// The timetable by which software keeps off the ranks that are refreshed; `None` when nobody does.
     fn locks(&self) -> Option<&Timetable> {
@@ -122,7 +123,7 @@ impl RefreshKind {
             }
             RefreshKind::PerBank { interval } => {
                 let banks = (ranks, geometry.banks_per_rank());
-                Box::new(Periodic::banks("per-bank", banks, Scope::Bank, interval, timing))
+                Box::new(Periodic::banks("per-bank", banks, |bank| Scope::Bank(BankInRank(bank)), interval, timing))
             }
             RefreshKind::SameBank { interval } => {
                 let banks = (ranks, geometry.banks_per_group);
@@ -156,8 +157,10 @@ impl Periodic {
     }
 
     fn all_banks(name: &'static str, ranks: u32, staggered: bool, refi: u64, duration: u32) -> Periodic {
-        let rounds: Vec<Refresh> =
-            (0..ranks).map(|rank| Refresh { rank, scope: Scope::AllBanks, duration, earliest: 0 }).collect();
+        let rounds: Vec<Refresh> = (0..ranks)
+            .map(RankIndex)
+            .map(|rank| Refresh { rank, scope: Scope::AllBanks, duration, earliest: Cycle::ZERO })
+            .collect();
         let together = if staggered { 1 } else { rounds.len() };
         Periodic { name, rounds, together, round_cycles: refi, done: 0, within: 0 }
     }
@@ -171,7 +174,14 @@ impl Periodic {
     ) -> Periodic {
         let duration = timing.rfc_pb;
         let rounds: Vec<Refresh> = (0..banks)
-            .flat_map(|bank| (0..ranks).map(move |rank| Refresh { rank, scope: scope(bank), duration, earliest: 0 }))
+            .flat_map(|bank| {
+                (0..ranks).map(move |rank| Refresh {
+                    rank: RankIndex(rank),
+                    scope: scope(bank),
+                    duration,
+                    earliest: Cycle::ZERO,
+                })
+            })
             .collect();
         Periodic { name, together: ranks as usize, rounds, round_cycles: u64::from(interval), done: 0, within: 0 }
     }
@@ -186,12 +196,12 @@ impl RefreshEngine for Periodic {
         self.name
     }
 
-    fn wakeup(&self) -> u64 {
+    fn wakeup(&self) -> Cycle {
         // The first group is due one interval after the start.
-        if self.rounds.is_empty() { NEVER } else { (self.done + 1) * self.round_cycles / self.groups() }
+        if self.rounds.is_empty() { NEVER } else { Cycle((self.done + 1) * self.round_cycles / self.groups()) }
     }
 
-    fn poll(&mut self, now: u64, _: Traffic<'_>) -> Option<Refresh> {
+    fn poll(&mut self, now: Cycle, _: Traffic<'_>) -> Option<Refresh> {
         if now < self.wakeup() {
             return None;
         }
@@ -230,15 +240,20 @@ impl RefreshEngine for Burst {
         "burst"
     }
 
-    fn wakeup(&self) -> u64 {
-        self.windows_done * self.window + u64::from(self.commands_done) * self.spacing
+    fn wakeup(&self) -> Cycle {
+        Cycle(self.windows_done * self.window + u64::from(self.commands_done) * self.spacing)
     }
 
-    fn poll(&mut self, now: u64, _: Traffic<'_>) -> Option<Refresh> {
+    fn poll(&mut self, now: Cycle, _: Traffic<'_>) -> Option<Refresh> {
         if now < self.wakeup() {
             return None;
         }
-        let refresh = Refresh { rank: self.within, scope: Scope::AllBanks, duration: self.duration, earliest: 0 };
+        let refresh = Refresh {
+            rank: RankIndex(self.within),
+            scope: Scope::AllBanks,
+            duration: self.duration,
+            earliest: Cycle::ZERO,
+        };
         self.within += 1;
         if self.within == self.ranks {
             (self.within, self.commands_done) = (0, self.commands_done + 1);
@@ -258,18 +273,24 @@ struct Elastic {
     postponed_max: u64,
     /// Refreshes of each rank so far.
     done: Vec<u64>,
-    wakeup: u64,
+    wakeup: Cycle,
 }
 
 impl Elastic {
     fn new(ranks: u32, postponed_max: u32, timing: &Timing) -> Elastic {
         let (interval, postponed_max) = (u64::from(timing.refi), u64::from(postponed_max.max(1)));
-        Elastic { interval, duration: timing.rfc, postponed_max, done: vec![0; ranks as usize], wakeup: interval }
+        Elastic {
+            interval,
+            duration: timing.rfc,
+            postponed_max,
+            done: vec![0; ranks as usize],
+            wakeup: Cycle(interval),
+        }
     }
 
     /// Refreshes that are owed at a time.
-    fn debt(&self, rank: usize, now: u64) -> u64 {
-        (now / self.interval).saturating_sub(self.done[rank])
+    fn debt(&self, rank: usize, now: Cycle) -> u64 {
+        (now.0 / self.interval).saturating_sub(self.done[rank])
     }
 
     /// How long a rank must have been idle.
@@ -278,9 +299,9 @@ impl Elastic {
     }
 
     /// When a rank may be refreshed, if nothing changes; asks again soon when it is busy.
-    fn ripe(&self, rank: usize, now: u64, traffic: Traffic<'_>) -> u64 {
+    fn ripe(&self, rank: usize, now: Cycle, traffic: Traffic<'_>) -> Cycle {
         let debt = self.debt(rank, now);
-        let next_interval = (now / self.interval + 1) * self.interval;
+        let next_interval = Cycle((now.0 / self.interval + 1) * self.interval);
         match debt {
             0 => next_interval,
             _ if debt >= self.postponed_max => now,
@@ -295,11 +316,11 @@ impl RefreshEngine for Elastic {
         "elastic"
     }
 
-    fn wakeup(&self) -> u64 {
+    fn wakeup(&self) -> Cycle {
         self.wakeup
     }
 
-    fn poll(&mut self, now: u64, traffic: Traffic<'_>) -> Option<Refresh> {
+    fn poll(&mut self, now: Cycle, traffic: Traffic<'_>) -> Option<Refresh> {
         if now < self.wakeup {
             return None;
         }
@@ -307,7 +328,12 @@ impl RefreshEngine for Elastic {
         let due = (0..self.done.len()).find(|&rank| self.debt(rank, now) > 0 && ripe(self, rank) <= now);
         if let Some(rank) = due {
             self.done[rank] += 1;
-            return Some(Refresh { rank: rank as u32, scope: Scope::AllBanks, duration: self.duration, earliest: 0 });
+            return Some(Refresh {
+                rank: RankIndex(rank as u32),
+                scope: Scope::AllBanks,
+                duration: self.duration,
+                earliest: Cycle::ZERO,
+            });
         }
         self.wakeup = (0..self.done.len()).map(|rank| ripe(self, rank).max(now + 1)).min().unwrap_or(NEVER);
         None
@@ -318,15 +344,15 @@ impl RefreshEngine for Elastic {
 mod tests {
     use super::*;
 
-    const IDLE: Traffic<'_> = Traffic { waiting: &[0, 0], last_access: &[0, 0] };
+    const IDLE: Traffic<'_> = Traffic { waiting: &[0, 0], last_access: &[Cycle::ZERO; 2] };
 
     /// Times at which an engine wants something, for a while.
     fn schedule(engine: &mut dyn RefreshEngine, until: u64) -> Vec<(u64, Refresh)> {
         let mut seen = Vec::new();
-        while engine.wakeup() < until {
+        while engine.wakeup() < Cycle(until) {
             let now = engine.wakeup();
             while let Some(refresh) = engine.poll(now, IDLE) {
-                seen.push((now, refresh));
+                seen.push((now.0, refresh));
             }
             assert!(engine.wakeup() > now, "it would be asked for ever");
         }
@@ -336,14 +362,14 @@ mod tests {
     #[test]
     fn staggered_ranks_take_turns_and_never_drift() {
         let mut engine = Periodic::all_banks("all-bank", 2, true, 101, 7);
-        let times: Vec<_> = schedule(&mut engine, 310).into_iter().map(|(at, refresh)| (at, refresh.rank)).collect();
+        let times: Vec<_> = schedule(&mut engine, 310).into_iter().map(|(at, refresh)| (at, refresh.rank.0)).collect();
         assert_eq!(times, [(50, 0), (101, 1), (151, 0), (202, 1), (252, 0), (303, 1)]);
     }
 
     #[test]
     fn ranks_together_are_due_together() {
         let mut engine = Periodic::all_banks("all-bank", 2, false, 100, 7);
-        let times: Vec<_> = schedule(&mut engine, 201).into_iter().map(|(at, refresh)| (at, refresh.rank)).collect();
+        let times: Vec<_> = schedule(&mut engine, 201).into_iter().map(|(at, refresh)| (at, refresh.rank.0)).collect();
         assert_eq!(times, [(100, 0), (100, 1), (200, 0), (200, 1)]);
     }
 

@@ -6,6 +6,7 @@
 //! The latency of a read is the cycle in which its last data arrive minus the cycle in which it was accepted.
 
 use crate::controller::{CommandSink, Completion, Controller, Offer, Request, RowOutcome, Step};
+use crate::index::Cycle;
 use crate::refresh::NEVER;
 
 /// What a replay found out.
@@ -97,16 +98,16 @@ pub fn replay<S: CommandSink>(
     requests: impl IntoIterator<Item = Request>,
     period: u64,
 ) -> ReplayStats {
-    replay_timed(controller, requests.into_iter().zip(0u64..).map(|(request, index)| (index * period, request)))
+    replay_timed(controller, requests.into_iter().zip(0u64..).map(|(request, index)| (Cycle(index * period), request)))
 }
 
 /// Replays requests against a channel, each offered from a cycle of its own on.
 pub fn replay_timed<S: CommandSink>(
     controller: &mut Controller<S>,
-    requests: impl IntoIterator<Item = (u64, Request)>,
+    requests: impl IntoIterator<Item = (Cycle, Request)>,
 ) -> ReplayStats {
     let mut stats = ReplayStats::default();
-    let mut earliest = 0;
+    let mut earliest = Cycle::ZERO;
     for (from, request) in requests {
         let mut cycle = earliest.max(from);
         loop {
@@ -148,15 +149,15 @@ impl ReplayStats {
     }
 
     #[inline]
-    pub(crate) fn note_accepted(&mut self, request: &Request, cycle: u64, offer: Offer) {
+    pub(crate) fn note_accepted(&mut self, request: &Request, cycle: Cycle, offer: Offer) {
         self.requests += 1;
         self.reads += u64::from(!request.write);
-        self.cycles = self.cycles.max(cycle + 1);
+        self.cycles = self.cycles.max(cycle.0 + 1);
         if offer == Offer::Forwarded {
             self.forwarded += 1;
             if !request.write {
                 self.latency.add(1);
-                self.cycles = self.cycles.max(cycle + 2);
+                self.cycles = self.cycles.max(cycle.0 + 2);
             }
         }
     }
@@ -170,12 +171,17 @@ impl ReplayStats {
         }
         if !completion.write {
             self.latency.add(completion.done - completion.arrival);
-            self.cycles = self.cycles.max(completion.done + 1);
+            self.cycles = self.cycles.max(completion.done.0 + 1);
         }
     }
 
     /// Lets the channel work until there is room; the cycle in which the request can be offered again.
-    fn wait_for_room<S: CommandSink>(&mut self, controller: &mut Controller<S>, request: Request, cycle: u64) -> u64 {
+    fn wait_for_room<S: CommandSink>(
+        &mut self,
+        controller: &mut Controller<S>,
+        request: Request,
+        cycle: Cycle,
+    ) -> Cycle {
         loop {
             if let Step::Done(completion) = controller.step(NEVER) {
                 self.note(&completion);

@@ -9,6 +9,7 @@
 use crate::check::RefreshCheck;
 use crate::command::{Command, Kind};
 use crate::controller::CommandSink;
+use crate::index::{BankInRank, BankIndex, Cycle, RankIndex};
 use crate::timing::Geometry;
 use std::fmt;
 
@@ -16,15 +17,15 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionLoss {
     /// Rank.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Bank of the rank.
-    pub bank: u32,
+    pub bank: BankInRank,
     /// Which rows: those of this bin.
     pub bin: u32,
     /// Bins of a bank.
     pub bins: u32,
     /// Cycle of their latest refresh; 0 if there was none.
-    pub since: u64,
+    pub since: Cycle,
     /// Cycles that they went without, as far as the trace goes.
     pub found: u64,
     /// Cycles allowed: tRET.
@@ -56,21 +57,21 @@ pub struct Retention {
 /// Sees the commands of one channel, from power-up with all rows fresh.
 ///
 /// ```
-/// use memtint_dram::{Command, DeviceChoice, Kind, RefreshCheck, RetentionMonitor, Standard};
+/// use memtint_dram::{BankInRank, Command, Cycle, DeviceChoice, Kind, RankIndex, RefreshCheck, RetentionMonitor, Standard};
 ///
 /// let device = Standard::load("ddr3-1600")?.device(DeviceChoice::default())?;
 /// let mut monitor = RetentionMonitor::new(&device.geometry, &RefreshCheck::all_bank(&device));
 /// for index in 0..8191 {
-///     monitor.watch(Command { cycle: 6240 * (index + 1), kind: Kind::Refresh, rank: 0, bank: 0, place: 0 });
+///     let cycle = Cycle(6240 * (index + 1));
+///     monitor.watch(Command { cycle, kind: Kind::Refresh, rank: RankIndex(0), bank: BankInRank(0), place: 0 });
 /// }
-/// let found = monitor.finish(51_200_001);
+/// let found = monitor.finish(Cycle(51_200_001));
 /// assert_eq!(found.losses, 8, "the last bin of each bank");
 /// # Ok::<(), memtint_dram::DramError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct RetentionMonitor {
-    banks_per_rank: u32,
-    banks_per_group: u32,
+    geometry: Geometry,
     bins: u32,
     allowed: u64,
     /// Rank by rank.
@@ -84,7 +85,7 @@ struct Rows {
     /// The bin that comes next.
     next: u32,
     /// Cycle in which each bin was refreshed.
-    refreshed: Vec<u64>,
+    refreshed: Vec<Cycle>,
 }
 
 impl RetentionMonitor {
@@ -93,10 +94,9 @@ impl RetentionMonitor {
     #[must_use]
     pub fn new(geometry: &Geometry, duty: &RefreshCheck) -> RetentionMonitor {
         let bins = duty.commands.max(1);
-        let rows = Rows { next: 0, refreshed: vec![0; bins as usize] };
+        let rows = Rows { next: 0, refreshed: vec![Cycle::ZERO; bins as usize] };
         RetentionMonitor {
-            banks_per_rank: geometry.banks_per_rank(),
-            banks_per_group: geometry.banks_per_group,
+            geometry: *geometry,
             bins,
             allowed: duty.window,
             banks: vec![rows; geometry.banks() as usize],
@@ -106,18 +106,19 @@ impl RetentionMonitor {
 
     /// Takes the next command; cycles do not decrease. Commands to places that do not exist refresh nothing.
     pub fn watch(&mut self, command: Command) {
-        let Command { rank, bank, .. } = command;
+        let Command { rank, bank: BankInRank(bank), .. } = command;
+        let per_rank = self.geometry.banks_per_rank();
         let (from, to, step) = match command.kind {
-            Kind::Refresh => (0, self.banks_per_rank, 1),
+            Kind::Refresh => (0, per_rank, 1),
             Kind::RefreshBank => (bank, bank.saturating_add(1), 1),
-            Kind::RefreshSameBank => (bank, self.banks_per_rank, self.banks_per_group),
+            Kind::RefreshSameBank => (bank, per_rank, self.geometry.banks_per_group),
             _ => return,
         };
-        if rank as usize >= self.found.longest.len() || to > self.banks_per_rank {
+        if rank.0 >= self.geometry.ranks || to > per_rank {
             return;
         }
-        for bank in (from..to).step_by(step as usize) {
-            let rows = &mut self.banks[(rank * self.banks_per_rank + bank) as usize];
+        for bank in (from..to).step_by(step as usize).map(BankInRank) {
+            let rows = &mut self.banks[self.geometry.bank(rank, bank).index()];
             let bin = rows.next;
             let since = std::mem::replace(&mut rows.refreshed[bin as usize], command.cycle);
             rows.next = if bin + 1 == self.bins { 0 } else { bin + 1 };
@@ -127,19 +128,19 @@ impl RetentionMonitor {
 
     /// Ends the trace at a cycle: rows whose refresh is overdue by then are lost.
     #[must_use]
-    pub fn finish(mut self, end: u64) -> Retention {
+    pub fn finish(mut self, end: Cycle) -> Retention {
         let banks = std::mem::take(&mut self.banks);
-        for (index, rows) in (0..).zip(&banks) {
+        for (index, rows) in (0..).map(BankIndex).zip(&banks) {
             for (bin, &since) in (0..).zip(&rows.refreshed) {
-                self.judge(index / self.banks_per_rank, index % self.banks_per_rank, bin, since, end);
+                self.judge(self.geometry.rank_of(index), self.geometry.bank_in_rank(index), bin, since, end);
             }
         }
         self.found
     }
 
-    fn judge(&mut self, rank: u32, bank: u32, bin: u32, since: u64, now: u64) {
-        let found = now.saturating_sub(since);
-        let longest = &mut self.found.longest[rank as usize];
+    fn judge(&mut self, rank: RankIndex, bank: BankInRank, bin: u32, since: Cycle, now: Cycle) {
+        let found = now.since(since);
+        let longest = &mut self.found.longest[rank.index()];
         *longest = (*longest).max(found);
         if found > self.allowed {
             self.found.losses += 1;

@@ -13,6 +13,7 @@
 //! so two bursts are exactly a period apart, and a period of exactly tRET is enough.
 
 use crate::error::DramError;
+use crate::index::{Cycle, RankIndex};
 use crate::refresh::{NEVER, Refresh, RefreshEngine, Scope, Traffic};
 use crate::standard::Device;
 use crate::timing::Timing;
@@ -50,7 +51,7 @@ pub struct RankTimetable {
 /// When each rank of a channel is refreshed: verified to refresh every row within tRET, whatever the jitter.
 ///
 /// ```
-/// use memtint_dram::{DeviceChoice, RankTimetable, RefreshWindow, Standard, Timetable};
+/// use memtint_dram::{Cycle, DeviceChoice, RankIndex, RankTimetable, RefreshWindow, Standard, Timetable};
 ///
 /// let device = Standard::load("ddr3-1600")?.device(DeviceChoice { ranks: 2, ..DeviceChoice::default() })?;
 /// let (period, length) = (device.refresh.window_cycles, Timetable::burst_cycles(&device, 2, device.refresh.commands, 0));
@@ -58,7 +59,7 @@ pub struct RankTimetable {
 /// let rank = |phase| RankTimetable { period, phase, jitter: 0, windows: vec![window] };
 /// // The two servers of CRS: half of tRET apart.
 /// let timetable = Timetable::new(&[rank(period / 2), rank(0)], &device, 1)?;
-/// assert!(timetable.is_locked(1, 100) && !timetable.is_locked(0, 100));
+/// assert!(timetable.is_locked(RankIndex(1), Cycle(100)) && !timetable.is_locked(RankIndex(0), Cycle(100)));
 /// let half = RefreshWindow { commands: device.refresh.commands / 2, ..window };
 /// let short = RankTimetable { windows: vec![half], ..rank(0) };
 /// assert!(Timetable::new(&[rank(0), short], &device, 1).is_err(), "half of the rows are refreshed too late");
@@ -87,7 +88,7 @@ impl Timetable {
         let closing = closing_cycles(&device.timing, count);
         let rfc = u64::from(device.timing.rfc);
         let mut timetable = Timetable { ranks: Vec::new(), seed, rfc, closing };
-        for (rank, entry) in (0..).zip(ranks) {
+        for (rank, entry) in (0..).map(RankIndex).zip(ranks) {
             timetable.ranks.push(folded(rank, entry)?);
         }
         // Of bursts that repeat exactly, each is held up on the command bus by exactly as much as the one before it.
@@ -95,7 +96,7 @@ impl Timetable {
         let exact =
             timetable.ranks.iter().all(|rank| rank.jitter == 0 && Some(rank.period) == first.map(|rank| rank.period));
         let late = if exact { 0 } else { bus_cycles(count) };
-        for (rank, entry) in (0..).zip(&timetable.ranks) {
+        for (rank, entry) in (0..).map(RankIndex).zip(&timetable.ranks) {
             for (window, bounds) in entry.windows.iter().enumerate() {
                 let needed = Timetable::burst_cycles(device, count, bounds.commands, entry.jitter);
                 let found = bounds.end - bounds.start;
@@ -125,9 +126,9 @@ impl Timetable {
 
     /// Whether a rank is locked in a cycle.
     #[must_use]
-    pub fn is_locked(&self, rank: u32, cycle: u64) -> bool {
-        let rank = &self.ranks[rank as usize];
-        let at = cycle % rank.period;
+    pub fn is_locked(&self, rank: RankIndex, cycle: Cycle) -> bool {
+        let rank = &self.ranks[rank.index()];
+        let at = cycle.0 % rank.period;
         rank.windows.iter().any(|window| (window.start..window.end).contains(&at))
     }
 
@@ -139,7 +140,13 @@ impl Timetable {
 
     /// Every row again within tRET? A REF refreshes the rows that the one as many commands before it refreshed as
     /// reach all rows.
-    fn judge_retention(&self, rank: u32, entry: &RankTimetable, late: u64, device: &Device) -> Result<(), DramError> {
+    fn judge_retention(
+        &self,
+        rank: RankIndex,
+        entry: &RankTimetable,
+        late: u64,
+        device: &Device,
+    ) -> Result<(), DramError> {
         let (all, allowed) = (u64::from(device.refresh.commands), device.refresh.window_cycles);
         let needed = || format!("at most {allowed} (tRET)");
         // First cycle of each command of a period, and which window it is of.
@@ -193,7 +200,7 @@ fn bus_cycles(ranks: u32) -> u64 {
 }
 
 /// Verifies what concerns one rank alone, and puts the phase into the windows.
-fn folded(rank: u32, entry: &RankTimetable) -> Result<RankTimetable, DramError> {
+fn folded(rank: RankIndex, entry: &RankTimetable) -> Result<RankTimetable, DramError> {
     let RankTimetable { period, phase, jitter, .. } = *entry;
     if !(1..=PERIOD_MAX).contains(&period) {
         return Err(fault(rank, None, "the period in cycles", period, format!("1 to {PERIOD_MAX}")));
@@ -231,7 +238,13 @@ fn folded(rank: u32, entry: &RankTimetable) -> Result<RankTimetable, DramError> 
     Ok(RankTimetable { period, phase: 0, jitter, windows })
 }
 
-fn fault(rank: u32, window: Option<usize>, what: &'static str, found: impl ToString, needed: String) -> DramError {
+fn fault(
+    rank: RankIndex,
+    window: Option<usize>,
+    what: &'static str,
+    found: impl ToString,
+    needed: String,
+) -> DramError {
     DramError::Timetable { rank, window, what, found: found.to_string(), needed }
 }
 
@@ -243,9 +256,9 @@ struct Progress {
     window: usize,
     command: u32,
     /// First cycle of the burst: its rows are closed from here on.
-    opens: u64,
+    opens: Cycle,
     /// When the next command is due.
-    due: u64,
+    due: Cycle,
 }
 
 /// Follows a timetable.
@@ -278,7 +291,7 @@ impl Scheduled {
             if window.commands > 0 {
                 let late =
                     at(at(*seed, rank as u64), progress.period * entry.windows.len() as u64 + progress.window as u64);
-                progress.opens = progress.period * entry.period + window.start + late % (entry.jitter + 1);
+                progress.opens = Cycle(progress.period * entry.period + window.start + late % (entry.jitter + 1));
                 (progress.command, progress.due) = (0, progress.opens);
                 return;
             }
@@ -292,17 +305,17 @@ impl RefreshEngine for Scheduled {
         "timetable"
     }
 
-    fn wakeup(&self) -> u64 {
+    fn wakeup(&self) -> Cycle {
         self.progress.iter().map(|progress| progress.due).min().unwrap_or(NEVER)
     }
 
-    fn poll(&mut self, now: u64, _: Traffic<'_>) -> Option<Refresh> {
+    fn poll(&mut self, now: Cycle, _: Traffic<'_>) -> Option<Refresh> {
         let rank = self.progress.iter().position(|progress| progress.due <= now)?;
         let Timetable { rfc, closing, .. } = self.timetable;
         let progress = &mut self.progress[rank];
         let start = |command: u32| progress.opens + closing + u64::from(command) * rfc;
         let earliest = start(progress.command);
-        let refresh = Refresh { rank: rank as u32, scope: Scope::AllBanks, duration: rfc as u32, earliest };
+        let refresh = Refresh { rank: RankIndex(rank as u32), scope: Scope::AllBanks, duration: rfc as u32, earliest };
         progress.command += 1;
         if progress.command < self.timetable.ranks[rank].windows[progress.window].commands {
             progress.due = start(progress.command);

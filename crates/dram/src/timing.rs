@@ -1,5 +1,7 @@
 //! What a controller must know of the devices on its channel: geometry, and every timing constraint in cycles.
 
+use crate::index::{BankInRank, BankIndex, RankIndex};
+
 /// How the devices of one channel are organised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -32,6 +34,27 @@ impl Geometry {
     #[must_use]
     pub const fn banks(&self) -> u32 {
         self.ranks * self.banks_per_rank()
+    }
+
+    /// Bank of the channel that a bank of a rank is.
+    #[inline]
+    #[must_use]
+    pub const fn bank(&self, rank: RankIndex, bank: BankInRank) -> BankIndex {
+        BankIndex(rank.0 * self.banks_per_rank() + bank.0)
+    }
+
+    /// Rank of a bank.
+    #[inline]
+    #[must_use]
+    pub const fn rank_of(&self, bank: BankIndex) -> RankIndex {
+        RankIndex(bank.0 / self.banks_per_rank())
+    }
+
+    /// Number of a bank inside its rank.
+    #[inline]
+    #[must_use]
+    pub const fn bank_in_rank(&self, bank: BankIndex) -> BankInRank {
+        BankInRank(bank.0 % self.banks_per_rank())
     }
 
     /// Bytes that one read or write moves.

@@ -3,8 +3,8 @@
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
 use memtint_dram::{
-    Completion, Controller, ControllerConfig, Decoder, Device, DeviceChoice, DramError, Geometry, NEVER, Offer, Place,
-    Request, Standard, Step,
+    Completion, Controller, ControllerConfig, Cycle, Decoder, Device, DeviceChoice, DramError, Geometry, NEVER, Offer,
+    Place, Request, Standard, Step,
 };
 use memtint_map::{Platform, Role};
 use memtint_units::PhysAddr;
@@ -62,9 +62,9 @@ pub struct ControllerMachine {
     around: Surroundings,
     random: Random,
     /// Cycle of all channels.
-    now: u64,
+    now: Cycle,
     /// When the other program reads next, what, and how much of its stream is left.
-    other_at: u64,
+    other_at: Cycle,
     other: u64,
     other_left: u32,
     others: u64,
@@ -109,8 +109,8 @@ impl ControllerMachine {
             pool,
             around,
             random: Random::new(seed),
-            now: 0,
-            other_at: if around.other_each == 0 { NEVER } else { around.other_each },
+            now: Cycle::ZERO,
+            other_at: if around.other_each == 0 { NEVER } else { Cycle(around.other_each) },
             other: 0,
             other_left: 0,
             others: 0,
@@ -129,7 +129,7 @@ impl ControllerMachine {
     #[must_use]
     pub fn apart(&self, a: PhysAddr, b: PhysAddr) -> Option<Role> {
         let [a, b] = [self.decoder.place(a)?, self.decoder.place(b)?];
-        let differ = |banks: u32| a.bank / banks != b.bank / banks;
+        let differ = |banks: u32| a.bank.0 / banks != b.bank.0 / banks;
         let Geometry { bank_groups, banks_per_group, .. } = self.geometry;
         match () {
             () if a.channel != b.channel => Some(Role::Channel),
@@ -207,7 +207,7 @@ impl ControllerMachine {
 
     /// Carries out all that comes before a cycle. What was read is back at its reader some time after its last transfer, and then
     /// there is room in a queue.
-    fn work_until(&mut self, cycle: u64, readers: &mut [Reader]) {
+    fn work_until(&mut self, cycle: Cycle, readers: &mut [Reader]) {
         let mut room = false;
         for channel in &mut self.channels {
             loop {
@@ -229,7 +229,7 @@ impl ControllerMachine {
     }
 
     /// Begins the next read of a reader, if a queue has room for it.
-    fn begin(&mut self, cycle: u64, number: usize, reader: &mut Reader) {
+    fn begin(&mut self, cycle: Cycle, number: usize, reader: &mut Reader) {
         let place = reader.share[reader.next];
         if self.random.unit() < self.around.leak {
             reader.back.push(cycle + CACHED);
@@ -295,25 +295,25 @@ struct Reader {
     next: usize,
     under_way: u32,
     /// When the round begins, or has begun.
-    begun: u64,
+    begun: Cycle,
     /// When it began its latest read.
-    turn: u64,
+    turn: Cycle,
     /// When what was read is back, as far as it is known.
-    back: Vec<u64>,
+    back: Vec<Cycle>,
     /// The queue that its next read goes to is full, and nothing has left any queue since.
     is_held_up: bool,
     /// When the last was.
-    last: u64,
+    last: Cycle,
 }
 
 impl Reader {
-    fn starting(begun: u64) -> Reader {
+    fn starting(begun: Cycle) -> Reader {
         Reader {
             share: Vec::new(),
             next: 0,
             under_way: 0,
             begun,
-            turn: 0,
+            turn: Cycle::ZERO,
             back: Vec::new(),
             is_held_up: false,
             last: begun,
@@ -321,7 +321,7 @@ impl Reader {
     }
 
     /// Takes what is back.
-    fn take(&mut self, cycle: u64) {
+    fn take(&mut self, cycle: Cycle) {
         let before = self.back.len();
         let last = &mut self.last;
         self.back.retain(|&back| {
@@ -338,7 +338,7 @@ impl Reader {
     }
 
     /// The next cycle in which it may have something to do, beside what channels do for it.
-    fn wakes_after(&self, cycle: u64) -> u64 {
+    fn wakes_after(&self, cycle: Cycle) -> Cycle {
         let own = if self.may_begin() { self.begun.max(cycle + 1) } else { NEVER };
         self.back.iter().fold(own, |least, &back| least.min(back))
     }

@@ -1,6 +1,6 @@
 //! What is seen of a channel's commands: retention, and when ranks are refreshed.
 
-use memtint_dram::{Command, CommandSink, Kind, Retention, RetentionMonitor};
+use memtint_dram::{Command, CommandSink, Cycle, Kind, RankIndex, Retention, RetentionMonitor};
 use memtint_sim::Channels;
 use memtint_units::{Clock, Picoseconds};
 
@@ -8,7 +8,7 @@ use memtint_units::{Clock, Picoseconds};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Refreshed {
     /// The rank.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// When it begins.
     pub start: Picoseconds,
     /// When it ends, excluded.
@@ -21,11 +21,11 @@ pub(crate) struct CommandWatch {
     clock: Clock,
     rfc: u64,
     /// First and last cycle of what each rank is in.
-    open: Vec<Option<(u64, u64)>>,
+    open: Vec<Option<(Cycle, Cycle)>>,
     found: Vec<Refreshed>,
     refreshed_max: usize,
     /// The first that was not kept.
-    dropped: Option<u64>,
+    dropped: Option<Cycle>,
 }
 
 impl CommandWatch {
@@ -43,9 +43,9 @@ impl CommandWatch {
         }
     }
 
-    fn keep(&mut self, rank: u32, (from, to): (u64, u64)) {
+    fn keep(&mut self, rank: RankIndex, (from, to): (Cycle, Cycle)) {
         if self.found.len() < self.refreshed_max {
-            self.found.push(Refreshed { rank, start: self.clock.start(from), end: self.clock.start(to) });
+            self.found.push(Refreshed { rank, start: self.clock.start(from.0), end: self.clock.start(to.0) });
         } else {
             self.dropped = Some(self.dropped.map_or(from, |dropped| dropped.min(from)));
         }
@@ -55,12 +55,12 @@ impl CommandWatch {
     pub(crate) fn finish(mut self, end: Picoseconds) -> (Option<Retention>, Vec<Refreshed>, Picoseconds) {
         for rank in 0..self.open.len() {
             if let Some(open) = self.open[rank].take() {
-                self.keep(rank as u32, open);
+                self.keep(RankIndex(rank as u32), open);
             }
         }
         self.found.sort_by_key(|found| (found.start, found.rank));
-        let last = self.clock.cycles_covering(end);
-        let until = self.dropped.map_or(end, |dropped| self.clock.start(dropped).min(end));
+        let last = Cycle(self.clock.cycles_covering(end));
+        let until = self.dropped.map_or(end, |dropped| self.clock.start(dropped.0).min(end));
         (self.monitor.map(|monitor| monitor.finish(last)), self.found, until)
     }
 }
@@ -74,7 +74,7 @@ impl CommandSink for CommandWatch {
             return;
         }
         let end = command.cycle + self.rfc;
-        let Some(open) = self.open.get_mut(command.rank as usize) else { return };
+        let Some(open) = self.open.get_mut(command.rank.index()) else { return };
         match open {
             Some((_, last)) if command.cycle <= *last => *last = end,
             open => {

@@ -1,6 +1,6 @@
 //! Requests of one channel, one at a time.
 
-use memtint_dram::{Geometry, Request};
+use memtint_dram::{Cycle, Geometry, Request};
 
 use crate::error::ReplayError;
 use crate::mapping::{Found, Mapping};
@@ -104,7 +104,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    fn request(&mut self) -> Result<Option<(u64, Request)>, ReplayError> {
+    fn request(&mut self) -> Result<Option<(Cycle, Request)>, ReplayError> {
         loop {
             let Some(access) = self.access()? else { return Ok(None) };
             match self.mapping.find(access.addr) {
@@ -121,8 +121,8 @@ impl<'a> Feed<'a> {
                     let id = self.requests;
                     self.requests += 1;
                     let from = match (self.period, access.cycle) {
-                        (Some(period), _) => id * period,
-                        (None, cycle) => cycle.unwrap_or(0),
+                        (Some(period), _) => Cycle(id * period),
+                        (None, cycle) => Cycle(cycle.unwrap_or(0)),
                     };
                     let request = Request {
                         id,
@@ -141,9 +141,9 @@ impl<'a> Feed<'a> {
 
 impl Iterator for Feed<'_> {
     /// The first cycle in which it is offered, and the request.
-    type Item = (u64, Request);
+    type Item = (Cycle, Request);
 
-    fn next(&mut self) -> Option<(u64, Request)> {
+    fn next(&mut self) -> Option<(Cycle, Request)> {
         if self.left == Some(0) || self.failure.is_some() {
             return None;
         }

@@ -1,6 +1,6 @@
 //! From the address of a request to the place on the channel.
 
-use memtint_dram::{Decoder, Device, Geometry};
+use memtint_dram::{BankIndex, Decoder, Device, Geometry, RowIndex};
 use memtint_map::Platform;
 use memtint_units::PhysAddr;
 
@@ -22,9 +22,9 @@ pub struct Matched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
     /// The bank, over all ranks of the channel.
-    pub bank: u32,
+    pub bank: BankIndex,
     /// The row.
-    pub row: u32,
+    pub row: RowIndex,
     /// The column, in bursts.
     pub column: u32,
 }
@@ -57,7 +57,7 @@ impl Matched {
         let (rank, row) = if self.ranks == 1 { (0, rest) } else { ((rest % self.ranks) as u32, rest / self.ranks) };
         let row = u32::try_from(row).ok().filter(|&row| row < self.geometry.rows)?;
         let bank = (rank << self.group_bits | group) << self.bank_bits | bank;
-        Some(Spot { bank, row, column })
+        Some(Spot { bank: BankIndex(bank), row: RowIndex(row), column })
     }
 }
 

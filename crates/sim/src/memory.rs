@@ -7,8 +7,8 @@
 use crate::error::SimError;
 use crate::histogram::Histogram;
 use memtint_dram::{
-    BankCounts, CommandSink, Completion, Controller, ControllerConfig, Decoder, Device, NEVER, Offer, RankCounts,
-    RefreshMet, Request, Step, Timetable,
+    BankCounts, BankIndex, CommandSink, Completion, Controller, ControllerConfig, Cycle, Decoder, Device, Geometry,
+    NEVER, Offer, RankCounts, RankIndex, RefreshMet, Request, RowIndex, Step, Timetable,
 };
 use memtint_units::{Clock, PhysAddr, Picoseconds};
 use std::cmp::Reverse;
@@ -64,8 +64,8 @@ struct Arrival {
     order: u64,
     ticket: Ticket,
     write: bool,
-    bank: u32,
-    row: u32,
+    bank: BankIndex,
+    row: RowIndex,
     column: u32,
     /// Way back.
     hop: Picoseconds,
@@ -102,7 +102,8 @@ pub(crate) struct MemorySystem<S> {
     earliest: (Picoseconds, usize),
     burst_bytes: u64,
     burst_cycles: u32,
-    banks_per_rank: u32,
+    /// Of each channel.
+    geometry: Geometry,
     bursts_per_line: u64,
     parted: Vec<Parted>,
     parted_free: Vec<u32>,
@@ -153,7 +154,7 @@ impl<S: CommandSink> MemorySystem<S> {
             earliest: (LONG_AFTER, 0),
             burst_bytes: u64::from(geometry.burst_bytes()),
             burst_cycles: device.timing.burst,
-            banks_per_rank: geometry.banks_per_rank(),
+            geometry,
             bursts_per_line: (line_bytes / u64::from(geometry.burst_bytes())).max(1),
             parted: Vec::new(),
             parted_free: Vec::new(),
@@ -266,7 +267,7 @@ impl<S: CommandSink> MemorySystem<S> {
         let clock = self.clock;
         let channel = &mut self.channels[index];
         let command = channel.controller.next_cycle();
-        let command = if command == NEVER { LONG_AFTER } else { clock.start(command) };
+        let command = if command == NEVER { LONG_AFTER } else { clock.start(command.0) };
         let arrival = channel.arrivals.peek().map_or(LONG_AFTER, |Reverse(arrival)| arrival.at);
         channel.next = command.min(arrival);
         let first = self.channels.iter().enumerate().map(|(at, channel)| (channel.next, at)).min();
@@ -282,7 +283,7 @@ impl<S: CommandSink> MemorySystem<S> {
     }
 
     pub(crate) fn rank_counts(&self, at: Picoseconds) -> impl Iterator<Item = Vec<RankCounts>> {
-        let cycle = self.clock.cycles_covering(at);
+        let cycle = Cycle(self.clock.cycles_covering(at));
         self.channels.iter().map(move |channel| channel.controller.rank_counts(cycle))
     }
 
@@ -298,8 +299,8 @@ impl<S: CommandSink> MemorySystem<S> {
     }
 
     /// The rank of an address on its channel.
-    pub(crate) fn rank(&self, addr: PhysAddr) -> Option<u32> {
-        Some(self.decoder.place(addr)?.bank / self.banks_per_rank)
+    pub(crate) fn rank(&self, addr: PhysAddr) -> Option<RankIndex> {
+        Some(self.geometry.rank_of(self.decoder.place(addr)?.bank))
     }
 
     /// Time that the data of a line take on the bus of a channel.
@@ -320,8 +321,8 @@ impl<S: CommandSink> Channel<S> {
     fn work(&mut self, until: Picoseconds, clock: Clock, tell: &mut Vec<(u32, Notice)>) {
         while tell.is_empty() {
             let arrival = self.arrivals.peek().map(|Reverse(arrival)| arrival.at).filter(|&at| at < until);
-            let arrival_cycle = arrival.map_or(NEVER, |at| clock.cycles_covering(at));
-            let limit = arrival_cycle.min(clock.cycles_covering(until));
+            let arrival_cycle = arrival.map_or(NEVER, |at| Cycle(clock.cycles_covering(at)));
+            let limit = arrival_cycle.min(Cycle(clock.cycles_covering(until)));
             if self.controller.next_cycle() < limit {
                 if let Step::Done(completion) = self.controller.step(limit) {
                     self.done(completion, clock, tell);
@@ -344,8 +345,8 @@ impl<S: CommandSink> Channel<S> {
         let request = self.inside[id];
         self.free.push(id as u32);
         if !completion.write {
-            let done = clock.start(completion.done);
-            self.latency_ps[completion.bank as usize].add((done - request.at).0);
+            let done = clock.start(completion.done.0);
+            self.latency_ps[completion.bank.index()].add((done - request.at).0);
             let at = done + request.hop;
             tell.push((request.parted, Notice::Read { ticket: request.ticket, at, completion: Some(completion) }));
         }
@@ -353,7 +354,7 @@ impl<S: CommandSink> Channel<S> {
     }
 
     /// Offers what waits, as far as there is room.
-    fn enter(&mut self, cycle: u64, write: bool, clock: Clock, tell: &mut Vec<(u32, Notice)>) {
+    fn enter(&mut self, cycle: Cycle, write: bool, clock: Clock, tell: &mut Vec<(u32, Notice)>) {
         while let Some(&arrival) = self.waiting[usize::from(write)].front() {
             let id = self.free.pop().unwrap_or_else(|| {
                 self.inside.push(arrival);
@@ -361,13 +362,13 @@ impl<S: CommandSink> Channel<S> {
             });
             let Arrival { bank, row, column, ticket, .. } = arrival;
             let request = Request { id: u64::from(id), source: ticket.task, write, bank, row, column };
-            let at = clock.start(cycle) + arrival.hop;
+            let at = clock.start(cycle.0) + arrival.hop;
             match self.controller.offer(cycle, request) {
                 Offer::Queued => self.inside[id as usize] = arrival,
                 Offer::Forwarded => {
                     self.free.push(id);
                     if !write {
-                        let at = clock.start(cycle + 1) + arrival.hop;
+                        let at = clock.start(cycle.0 + 1) + arrival.hop;
                         tell.push((arrival.parted, Notice::Read { ticket, at, completion: None }));
                     }
                 }

@@ -19,9 +19,9 @@ pub(super) fn picture(outcome: &Outcome) -> Picture {
         arrivals: None,
         bars: outcome.runs.runs.iter().filter_map(lock).collect(),
     });
-    let ranks = outcome.refreshed.iter().map(|found| found.rank + 1).max().unwrap_or(0);
+    let ranks = outcome.refreshed.iter().map(|found| found.rank.0 + 1).max().unwrap_or(0);
     let band = |rank: u32| {
-        let own = outcome.refreshed.iter().filter(|found| found.rank == rank);
+        let own = outcome.refreshed.iter().filter(|found| found.rank.0 == rank);
         Band {
             name: format!("rank {rank}"),
             what: format!("rank {rank} is refreshed"),

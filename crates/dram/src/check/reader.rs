@@ -4,6 +4,7 @@ use std::io::{BufRead, Read as _};
 
 use crate::command::{Command, Kind};
 use crate::error::DramError;
+use crate::index::{BankInRank, Cycle, RankIndex};
 
 /// No line of a trace is longer.
 const LINE_BYTES_MAX: u64 = 200;
@@ -62,10 +63,10 @@ impl<R: BufRead> CommandReader<R> {
             self.refuse("command", format!("{kind:?}"), &names)
         })?;
         Ok(Command {
-            cycle: self.number("cycle", cycle)?,
+            cycle: Cycle(self.number("cycle", cycle)?),
             kind,
-            rank: self.number("rank", rank)?,
-            bank: self.number("bank", bank)?,
+            rank: RankIndex(self.number("rank", rank)?),
+            bank: BankInRank(self.number("bank", bank)?),
             place: self.number("row or column", place)?,
         })
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use crate::command::Command;
+use crate::index::Cycle;
+use crate::refresh::NEVER;
 
 /// What a command can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,7 +160,7 @@ impl Violation {
     }
 
     /// First cycle at which this rule would have allowed the command.
-    pub(super) fn allowed_from(&self) -> u64 {
-        self.earlier.map_or(u64::MAX, |earlier| earlier.cycle.saturating_add(self.needed))
+    pub(super) fn allowed_from(&self) -> Cycle {
+        self.earlier.map_or(NEVER, |earlier| earlier.cycle.saturating_add(self.needed))
     }
 }

@@ -5,6 +5,7 @@ use super::{
     SECOND, Scheduler, Slot,
 };
 use crate::command::Kind;
+use crate::index::Cycle;
 use crate::refresh::NEVER;
 
 impl<S: CommandSink> Controller<S> {
@@ -51,7 +52,7 @@ impl<S: CommandSink> Controller<S> {
     }
 
     #[inline]
-    fn propose(&mut self, bank: usize, ready: u64, kind: usize, urgency: u64, slot: u16) {
+    fn propose(&mut self, bank: usize, ready: Cycle, kind: usize, urgency: u64, slot: u16) {
         let limit_at = self.places[bank].group * 4 + kind as u32;
         self.candidates[bank] = Candidate { ready, key: urgency << 8 | bank as u64, limit_at, slot };
     }
@@ -118,7 +119,7 @@ impl<S: CommandSink> Controller<S> {
             let (kind, ready, _) = self.refresh_step(refresh);
             let cycle = ready.max(self.free_at);
             // What has a cycle of its own to be sent in goes before what has until then.
-            let urgency = u64::from(refresh.earliest > 0 && kind == Kind::PrechargeAll);
+            let urgency = u64::from(refresh.earliest > Cycle::ZERO && kind == Kind::PrechargeAll);
             if cycle < chosen.cycle || cycle == chosen.cycle && urgency < chosen.urgency {
                 chosen = Chosen { cycle, urgency, next: Next::Refresh(index) };
             }

@@ -5,10 +5,11 @@ use super::{
     Scheduler, Step, WRITE,
 };
 use crate::command::Kind;
+use crate::index::{BankIndex, Cycle};
 
 impl<S: CommandSink> Controller<S> {
     /// Sends the candidate of a bank.
-    pub(super) fn serve(&mut self, cycle: u64, bank: usize) -> Step {
+    pub(super) fn serve(&mut self, cycle: Cycle, bank: usize) -> Step {
         let slot = self.candidates[bank].slot;
         match self.candidates[bank].kind() {
             ACT => {
@@ -30,7 +31,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    fn activate(&mut self, cycle: u64, bank: usize, slot: u16) {
+    fn activate(&mut self, cycle: Cycle, bank: usize, slot: u16) {
         let request = &mut self.slots[slot as usize];
         if request.outcome == RowOutcome::Hit {
             request.outcome = RowOutcome::Miss;
@@ -46,7 +47,7 @@ impl<S: CommandSink> Controller<S> {
         state.ready =
             [cycle + u64::from(t.rc), cycle + u64::from(t.ras), cycle + u64::from(t.rcd), cycle + u64::from(t.rcd)];
         let place = self.places[bank];
-        let rank = &mut self.ranks[place.rank as usize];
+        let rank = &mut self.ranks[place.rank.index()];
         rank.activates.rotate_left(1);
         rank.activates[3] = cycle;
         rank.activate_count += 1;
@@ -55,7 +56,7 @@ impl<S: CommandSink> Controller<S> {
             rank.open_since = cycle.max(rank.closed_at);
         }
         rank.open_banks += 1;
-        let window = if rank.activate_count >= 4 { rank.activates[0] + u64::from(t.faw) } else { 0 };
+        let window = if rank.activate_count >= 4 { rank.activates[0] + u64::from(t.faw) } else { Cycle::ZERO };
         for (group, limits) in self.limits_of_rank(place) {
             let distance = if group == place.group { t.rrd_l } else { t.rrd_s };
             limits[ACT] = limits[ACT].max(cycle + u64::from(distance)).max(window);
@@ -63,23 +64,23 @@ impl<S: CommandSink> Controller<S> {
     }
 
     /// Closes a bank's row at a cycle that may lie ahead (auto-precharge).
-    pub(super) fn precharge(&mut self, cycle: u64, bank: usize, rp: u32) {
+    pub(super) fn precharge(&mut self, cycle: Cycle, bank: usize, rp: u32) {
         let state = &mut self.banks[bank];
         let was_open = state.open_row != CLOSED;
         state.open_row = CLOSED;
         state.ready[ACT] = state.ready[ACT].max(cycle + u64::from(rp));
         if was_open {
-            let rank = &mut self.ranks[self.places[bank].rank as usize];
+            let rank = &mut self.ranks[self.places[bank].rank.index()];
             rank.open_banks -= 1;
             rank.closed_at = rank.closed_at.max(cycle);
             if rank.open_banks == 0 {
-                rank.counts.cycles_open += rank.closed_at.saturating_sub(rank.open_since);
+                rank.counts.cycles_open += rank.closed_at.since(rank.open_since);
             }
         }
     }
 
     /// tPPD, where it is more than the command bus asks for anyway.
-    pub(super) fn limit_precharges(&mut self, cycle: u64, bank: usize) {
+    pub(super) fn limit_precharges(&mut self, cycle: Cycle, bank: usize) {
         if self.timing.ppd > 1 {
             let next = cycle + u64::from(self.timing.ppd);
             for (_, limits) in self.limits_of_rank(self.places[bank]) {
@@ -89,7 +90,7 @@ impl<S: CommandSink> Controller<S> {
     }
 
     /// Reads or writes.
-    fn access(&mut self, cycle: u64, bank: usize, at: u16) -> Completion {
+    fn access(&mut self, cycle: Cycle, bank: usize, at: u16) -> Completion {
         let slot = self.slots[at as usize];
         self.unlink(at);
         let close = self.config.page_policy == PagePolicy::Closed && !self.is_row_wanted(bank, slot.row);
@@ -100,7 +101,7 @@ impl<S: CommandSink> Controller<S> {
             (true, true) => Kind::WriteAuto,
         };
         self.send(cycle, kind, bank, slot.column);
-        let rank_at = self.places[bank].rank as usize;
+        let rank_at = self.places[bank].rank.index();
         let counts = &mut self.ranks[rank_at].counts;
         let done = if slot.write {
             counts.writes += 1;
@@ -138,7 +139,7 @@ impl<S: CommandSink> Controller<S> {
             id: slot.id,
             source: slot.source,
             write: slot.write,
-            bank: bank as u32,
+            bank: BankIndex(bank as u32),
             arrival: slot.arrival,
             issued: cycle,
             done,
@@ -159,7 +160,7 @@ impl<S: CommandSink> Controller<S> {
         })
     }
 
-    fn limit_after_read(&mut self, cycle: u64, bank: usize) {
+    fn limit_after_read(&mut self, cycle: Cycle, bank: usize) {
         let t = self.timing;
         let pre = &mut self.banks[bank].ready[PRE];
         *pre = (*pre).max(cycle + u64::from(t.rtp));
@@ -177,7 +178,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    fn limit_after_write(&mut self, cycle: u64, bank: usize) {
+    fn limit_after_write(&mut self, cycle: Cycle, bank: usize) {
         let t = self.timing;
         let pre = &mut self.banks[bank].ready[PRE];
         *pre = (*pre).max(cycle + u64::from(t.write_to_precharge()));
@@ -195,7 +196,7 @@ impl<S: CommandSink> Controller<S> {
     }
 
     /// Limits reads and writes of all ranks but that of `place`.
-    fn limit_accesses(&mut self, read: u64, write: u64, place: Place) {
+    fn limit_accesses(&mut self, read: Cycle, write: Cycle, place: Place) {
         let own = place.first_group..place.first_group + self.geometry.bank_groups;
         for (group, limits) in (0..).zip(&mut self.limits) {
             if !own.contains(&group) {

@@ -2,8 +2,8 @@
 //! second one that compares all pairs of commands.
 
 use memtint_dram::{
-    CheckOptions, Checker, Command, CommandReader, Constraint, Device, DeviceChoice, Geometry, Kind, RefreshCheck,
-    Standard, Timing, Violation,
+    BankInRank, CheckOptions, Checker, Command, CommandReader, Constraint, Cycle, Device, DeviceChoice, Geometry, Kind,
+    RankIndex, RefreshCheck, RowIndex, Standard, Timing, Violation,
 };
 use memtint_units::Random;
 use proptest::prelude::*;
@@ -37,11 +37,11 @@ struct Scenarios {
 }
 
 fn at(cycle: u64, kind: Kind, bank: u32) -> Command {
-    Command { cycle, kind, rank: 0, bank, place: 0 }
+    Command { cycle: Cycle(cycle), kind, rank: RankIndex(0), bank: BankInRank(bank), place: 0 }
 }
 
 fn in_rank(rank: u32, command: Command) -> Command {
-    Command { rank, ..command }
+    Command { rank: RankIndex(rank), ..command }
 }
 
 impl Scenarios {
@@ -58,8 +58,8 @@ impl Scenarios {
                 before.push(in_rank(rank, at(cycle, Kind::Activate, bank)));
             }
         }
-        before.push(Command { cycle: 8 * FAR, ..first });
-        self.add(constraint, &before, Command { cycle: 8 * FAR + u64::from(distance), ..last });
+        before.push(Command { cycle: Cycle(8 * FAR), ..first });
+        self.add(constraint, &before, Command { cycle: Cycle(8 * FAR + u64::from(distance)), ..last });
     }
 }
 
@@ -180,7 +180,7 @@ fn constraints(violations: &[Violation]) -> HashSet<Constraint> {
 fn assert_tight(device: &Device, t: &Timing, scenario: &Scenario) {
     let Scenario { constraint, last, .. } = scenario;
     let mut checker = prepared(device, t, scenario);
-    let early = Command { cycle: last.cycle - 1, ..*last };
+    let early = Command { cycle: last.cycle.saturating_sub(1), ..*last };
     let broken = checker.violations(early);
     let named = broken.iter().find(|violation| violation.constraint == *constraint);
     let named = named.unwrap_or_else(|| panic!("{}: {constraint} is not tight at {early}: {broken:?}", device.name));
@@ -218,7 +218,7 @@ fn every_constraint_is_refused_on_its_own() {
             for scenario in scenarios(&device, &longer) {
                 if scenario.constraint == constraint && scenario.alone {
                     assert_tight(&device, &longer, &scenario);
-                    let early = Command { cycle: scenario.last.cycle - 1, ..scenario.last };
+                    let early = Command { cycle: scenario.last.cycle.saturating_sub(1), ..scenario.last };
                     let broken = prepared(&device, &longer, &scenario).violations(early);
                     assert_eq!(constraints(&broken), HashSet::from([constraint]), "{standard}");
                 }
@@ -317,9 +317,9 @@ fn what_the_banks_state_forbids() {
     let mut checker = Checker::new(&ddr5.geometry, &ddr5.timing, CheckOptions::default());
     checker.see(at(0, Activate, 13)).unwrap();
     checker.see(at(FAR, RefreshSameBank, 2)).unwrap();
-    assert_eq!(checker.open_row(0, 13), Some(0));
-    assert_eq!(checker.open_row(0, 14), None);
-    assert_eq!(checker.open_row(9, 99), None);
+    assert_eq!(checker.open_row(RankIndex(0), BankInRank(13)), Some(RowIndex(0)));
+    assert_eq!(checker.open_row(RankIndex(0), BankInRank(14)), None);
+    assert_eq!(checker.open_row(RankIndex(9), BankInRank(99)), None);
 }
 
 #[test]
@@ -360,14 +360,18 @@ fn refreshes_can_be_put_off_so_far_and_no_further() {
         let duty = RefreshCheck::all_bank(&device);
         let refi = u64::from(device.timing.refi);
         let last_moment = refi * (postponed + 1);
-        with_refresh(&device, duty).finish(last_moment).unwrap();
+        with_refresh(&device, duty).finish(Cycle(last_moment)).unwrap();
         let late = with_refresh(&device, duty).see(at(last_moment + 1, Kind::Activate, 0)).unwrap_err();
         assert_eq!((late.constraint, late.needed, late.found), (Constraint::Refi, last_moment, last_moment + 1));
 
         // Both ranks refreshed once: one interval more.
         let mut checker = with_refresh(&device, duty);
         refresh_both(&mut checker, last_moment - 1).unwrap();
-        assert_eq!(checker.finish(last_moment + refi + 1).unwrap_err().constraint, Constraint::Refi, "{standard}");
+        assert_eq!(
+            checker.finish(Cycle(last_moment + refi + 1)).unwrap_err().constraint,
+            Constraint::Refi,
+            "{standard}"
+        );
         checker.see(at(last_moment + refi, Kind::Refresh, 0)).unwrap();
         // Rank 1 has waited too long now, whatever rank 0 does.
         let late = checker.see(at(last_moment + refi + FAR, Kind::Refresh, 0)).unwrap_err();
@@ -379,8 +383,8 @@ fn refreshes_can_be_put_off_so_far_and_no_further() {
             refresh_both(&mut checker, 1 + n * u64::from(device.timing.rfc + 1)).unwrap();
         }
         let intervals = (postponed + 5) * u64::from(device.timing.rfc + 1) / refi;
-        checker.finish(refi * (2 * postponed + 1)).unwrap();
-        let end = checker.finish(refi * (2 * postponed + 2 + intervals) + 1).unwrap_err();
+        checker.finish(Cycle(refi * (2 * postponed + 1))).unwrap();
+        let end = checker.finish(Cycle(refi * (2 * postponed + 2 + intervals) + 1)).unwrap_err();
         assert_eq!(end.constraint, Constraint::Refi, "{standard}");
     }
 }
@@ -392,8 +396,8 @@ fn finer_refreshes_can_be_put_off_as_many_times_more() {
     let duty = RefreshCheck::fine(&device, 4).unwrap();
     let pace = duty.pace.unwrap();
     assert_eq!((duty.commands, pace.interval, pace.postponed_max), (32768, 2340, 32));
-    with_refresh(&device, duty).finish(33 * 2340).unwrap();
-    with_refresh(&device, duty).finish(33 * 2340 + 1).unwrap_err();
+    with_refresh(&device, duty).finish(Cycle(33 * 2340)).unwrap();
+    with_refresh(&device, duty).finish(Cycle(33 * 2340 + 1)).unwrap_err();
     assert_eq!(RefreshCheck::fine(&device, 3), None);
 }
 
@@ -421,7 +425,7 @@ fn a_bank_left_out_is_noticed() {
     for round in 0..20 {
         refresh_both(&mut checker, round * interval).unwrap();
     }
-    checker.finish(20 * interval).unwrap();
+    checker.finish(Cycle(20 * interval)).unwrap();
 }
 
 /// Every row is reached by `commands` refreshes in a row: they must lie within a window, wherever it begins.
@@ -433,18 +437,18 @@ fn rows_are_never_older_than_the_window() {
     for cycle in [5_000, 5_300, 5_600, 35_000] {
         refresh_both(&mut checker, cycle).unwrap();
     }
-    checker.finish(35_300).unwrap();
-    assert_eq!(checker.finish(35_302).unwrap_err().constraint, Constraint::Retention);
+    checker.finish(Cycle(35_300)).unwrap();
+    assert_eq!(checker.finish(Cycle(35_302)).unwrap_err().constraint, Constraint::Retention);
     // Rows of the second refresh, at 5300, are due again at 35300.
     assert_eq!(checker.clone().see(at(35_301, Kind::Refresh, 0)).unwrap_err().constraint, Constraint::Retention);
     checker.see(at(35_300, Kind::Refresh, 0)).unwrap();
     // Rows never refreshed at all.
-    assert_eq!(with_refresh(&device, duty).finish(30_001).unwrap_err().constraint, Constraint::Retention);
+    assert_eq!(with_refresh(&device, duty).finish(Cycle(30_001)).unwrap_err().constraint, Constraint::Retention);
     let mut checker = with_refresh(&device, duty);
     refresh_both(&mut checker, 10_000).unwrap();
     refresh_both(&mut checker, 20_000).unwrap();
-    checker.finish(30_000).unwrap();
-    checker.finish(30_002).unwrap_err();
+    checker.finish(Cycle(30_000)).unwrap();
+    checker.finish(Cycle(30_002)).unwrap_err();
 }
 
 /// Draws commands.
@@ -495,7 +499,7 @@ impl Drawn {
             Read | ReadAuto | Write | WriteAuto => self.below(u64::from(g.bursts_per_row())) as u32,
             _ => 0,
         };
-        Command { cycle, kind, rank: self.below(2) as u32, bank, place }
+        Command { cycle: Cycle(cycle), kind, rank: RankIndex(self.below(2) as u32), bank: BankInRank(bank), place }
     }
 }
 
@@ -515,7 +519,7 @@ fn earliest_sequence(device: &Device, seed: u64, length: usize) -> Vec<(Command,
             }
         };
         if taken {
-            now = command.cycle + 1;
+            now = command.cycle.0 + 1;
             sequence.push((command, waited));
         }
     }
@@ -538,7 +542,7 @@ proptest! {
         prop_assert!(sequence.iter().filter(|&&(_, waited)| waited).count() > 20);
         for (index, &(tight, waited)) in sequence.iter().enumerate() {
             if waited && index % 4 == (seed % 4) as usize {
-                let early = Command { cycle: tight.cycle - 1, ..tight };
+                let early = Command { cycle: tight.cycle.saturating_sub(1), ..tight };
                 let before = sequence[..index].iter().map(|&(command, _)| command);
                 let refusal = replay(&device, before.chain([early])).unwrap_err();
                 prop_assert_eq!(refusal.command, early);
@@ -557,7 +561,7 @@ proptest! {
         let (mut accepted, mut refused) = (0, 0);
         for _ in 0..1500 {
             let stride = random.of(&[2, 12, 60, 900]);
-            let now = history.last().map_or(0, |last| last.cycle);
+            let now = history.last().map_or(0, |last| last.cycle.0);
             let cycle = now + random.below(stride);
             let command = random.command(&device, cycle);
             let taken = checker.see(command);
@@ -585,7 +589,7 @@ proptest! {
 
 mod pairs {
     //! Distances between two commands, in the words of the standards, for every pair of a trace.
-    use super::{Command, Geometry, Kind, Timing};
+    use super::{Command, Cycle, Geometry, Kind, RankIndex, Timing};
 
     fn reads(kind: Kind) -> bool {
         kind == Kind::Read || kind == Kind::ReadAuto
@@ -606,8 +610,8 @@ mod pairs {
     fn touches(command: Command, bank: u32, g: &Geometry) -> bool {
         match command.kind {
             Kind::Refresh | Kind::PrechargeAll => true,
-            Kind::RefreshSameBank => bank % g.banks_per_group == command.bank,
-            _ => bank == command.bank,
+            Kind::RefreshSameBank => bank % g.banks_per_group == command.bank.0,
+            _ => bank == command.bank.0,
         }
     }
 
@@ -694,7 +698,7 @@ mod pairs {
         cycles
     }
 
-    fn data(command: Command, t: &Timing) -> Option<std::ops::Range<u64>> {
+    fn data(command: Command, t: &Timing) -> Option<std::ops::Range<Cycle>> {
         let latency = if reads(command.kind) { t.cl } else { t.cwl };
         let start = command.cycle + u64::from(latency);
         (reads(command.kind) || writes(command.kind)).then(|| start..start + u64::from(t.burst))
@@ -707,8 +711,8 @@ mod pairs {
     }
 
     /// Is the bank open just before `index`, and if closed by auto precharge, when may it be opened?
-    fn state(history: &[Command], rank: u32, bank: u32, g: &Geometry, t: &Timing) -> (bool, u64) {
-        let (mut open, mut opened, mut ready) = (false, 0, 0);
+    fn state(history: &[Command], rank: RankIndex, bank: u32, g: &Geometry, t: &Timing) -> (bool, Cycle) {
+        let (mut open, mut opened, mut ready) = (false, Cycle::ZERO, Cycle::ZERO);
         for &command in history.iter().filter(|command| command.rank == rank && touches(**command, bank, g)) {
             let mut close = |cycles: u32| {
                 open = false;

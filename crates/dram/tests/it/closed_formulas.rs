@@ -2,7 +2,8 @@
 
 use memtint_dram::replay::{ReplayStats, replay};
 use memtint_dram::{
-    Controller, ControllerConfig, Device, DeviceChoice, PagePolicy, RefreshKind, Request, Scheduler, Standard, Timing,
+    BankIndex, Controller, ControllerConfig, Cycle, Device, DeviceChoice, NEVER, PagePolicy, RefreshKind, Request,
+    RowIndex, Scheduler, Standard, Timing,
 };
 use memtint_units::random::at;
 
@@ -20,7 +21,7 @@ fn config() -> ControllerConfig {
 }
 
 fn read(id: u64, bank: u32, row: u32, column: u32) -> Request {
-    Request { id, source: 0, write: false, bank, row, column }
+    Request { id, source: 0, write: false, bank: BankIndex(bank), row: RowIndex(row), column }
 }
 
 fn run(config: ControllerConfig, period: u64, requests: impl IntoIterator<Item = Request>) -> ReplayStats {
@@ -112,10 +113,10 @@ fn a_cap_lets_conflicts_through() {
         let mut controller =
             Controller::new(device().geometry, timing(), ControllerConfig { scheduler, ..config() }).unwrap();
         let mut order = Vec::new();
-        let mut cycle = 0;
+        let mut cycle = Cycle::ZERO;
         for request in requests() {
-            while !controller.has_room(false, 0) {
-                if let memtint_dram::Step::Done(done) = controller.step(u64::MAX) {
+            while !controller.has_room(false, BankIndex(0)) {
+                if let memtint_dram::Step::Done(done) = controller.step(NEVER) {
                     order.push(done.id);
                     cycle = done.issued + 1;
                 }
@@ -123,7 +124,7 @@ fn a_cap_lets_conflicts_through() {
             controller.offer(cycle, request);
         }
         while controller.waiting()[0] > 0 {
-            if let memtint_dram::Step::Done(done) = controller.step(u64::MAX) {
+            if let memtint_dram::Step::Done(done) = controller.step(NEVER) {
                 order.push(done.id);
             }
         }
@@ -138,17 +139,17 @@ fn a_cap_lets_conflicts_through() {
 #[test]
 fn writes_without_end_do_not_stop_reads() {
     let mut controller = Controller::new(device().geometry, timing(), config()).unwrap();
-    let (mut cycle, mut next_write, mut longest) = (0, 0u32, 0);
+    let (mut cycle, mut next_write, mut longest) = (Cycle::ZERO, 0u32, 0);
     for id in 0..100 {
         controller.offer(cycle, read(id, 15, id as u32, 0));
         loop {
             // Every free entry is taken by a write to a row of its own.
-            while controller.has_room(true, next_write % 8) {
+            while controller.has_room(true, BankIndex(next_write % 8)) {
                 let (bank, row) = (next_write % 8, next_write / 8 % 60_000);
                 controller.offer(cycle, Request { write: true, ..read(u64::from(next_write), bank, row, 0) });
                 next_write += 1;
             }
-            if let memtint_dram::Step::Done(done) = controller.step(u64::MAX) {
+            if let memtint_dram::Step::Done(done) = controller.step(NEVER) {
                 cycle = done.issued + 1;
                 if !done.write {
                     longest = longest.max(done.done - done.arrival);

@@ -2,8 +2,8 @@
 
 use memtint_dram::replay::replay;
 use memtint_dram::{
-    CheckOptions, Checker, Command, Controller, ControllerConfig, Device, DeviceChoice, PagePolicy, QueueSharing,
-    RefreshKind, RefreshPlan, Request, Scheduler, Standard,
+    BankIndex, CheckOptions, Checker, Command, Controller, ControllerConfig, Device, DeviceChoice, PagePolicy,
+    QueueSharing, RefreshKind, RefreshPlan, Request, RowIndex, Scheduler, Standard,
 };
 use memtint_units::random::at;
 use proptest::prelude::*;
@@ -35,8 +35,8 @@ impl Case {
                 id,
                 source: (random >> 56) as u16 % sources,
                 write: random >> 40 & 0xffff < write_percent * 65536 / 100,
-                bank,
-                row: (random >> 8) as u32 % rows,
+                bank: BankIndex(bank),
+                row: RowIndex((random >> 8) as u32 % rows),
                 column: (random >> 24) as u32 % columns.min(geometry.bursts_per_row()),
             }
         })

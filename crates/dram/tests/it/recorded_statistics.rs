@@ -6,7 +6,7 @@
 //! DRAMsim3's latencies hold one cycle more, in which a request moves to its bank's queue.
 
 use memtint_dram::replay::{ReplayStats, replay};
-use memtint_dram::{Controller, ControllerConfig, DeviceChoice, RefreshKind, Request, Standard};
+use memtint_dram::{BankIndex, Controller, ControllerConfig, DeviceChoice, RefreshKind, Request, RowIndex, Standard};
 use memtint_units::random::at;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,8 +32,8 @@ fn run(trace: Trace, requests: u64, period: u64, refresh: bool) -> ReplayStats {
             source: 0,
             write: false,
             column: (line & 0x7f) as u32,
-            bank: (line >> 7 & 7) as u32,
-            row: (line >> 10 & 0xffff) as u32,
+            bank: BankIndex((line >> 7 & 7) as u32),
+            row: RowIndex((line >> 10 & 0xffff) as u32),
         }
     };
     replay(&mut controller, (0..requests).map(request), period)

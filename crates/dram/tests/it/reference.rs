@@ -3,8 +3,8 @@
 use memtint_dram::reference::{self, Reference};
 use memtint_dram::replay::replay;
 use memtint_dram::{
-    Command, Controller, ControllerConfig, DeviceChoice, Geometry, PagePolicy, RefreshKind, Request, Scheduler,
-    Standard, Timing,
+    BankIndex, Command, Controller, ControllerConfig, DeviceChoice, Geometry, PagePolicy, RefreshKind, Request,
+    RowIndex, Scheduler, Standard, Timing,
 };
 use memtint_units::random::at;
 use proptest::prelude::*;
@@ -43,8 +43,8 @@ impl Case {
                 id,
                 source: 0,
                 write: random >> 40 & 0xffff < write_percent * 65536 / 100,
-                bank,
-                row: (random >> 8) as u32 % rows,
+                bank: BankIndex(bank),
+                row: RowIndex((random >> 8) as u32 % rows),
                 column: (random >> 24) as u32 % columns.min(geometry.bursts_per_row()),
             }
         })

@@ -2,7 +2,8 @@
 
 use memtint_dram::replay::{ReplayStats, replay, replay_timed};
 use memtint_dram::{
-    Controller, ControllerConfig, Device, DeviceChoice, PagePolicy, RefreshKind, RefreshPlan, Request, Standard, Timing,
+    BankIndex, Controller, ControllerConfig, Cycle, Device, DeviceChoice, PagePolicy, RefreshKind, RefreshPlan,
+    Request, RowIndex, Standard, Timing,
 };
 
 const DDR4: &str = "ddr4-2400";
@@ -19,7 +20,7 @@ fn controller(device: &Device, refresh: &str) -> Controller {
 }
 
 fn read(id: u64, bank: u32, row: u32, column: u32) -> Request {
-    Request { id, source: 0, write: false, bank, row, column }
+    Request { id, source: 0, write: false, bank: BankIndex(bank), row: RowIndex(row), column }
 }
 
 /// Row hits over all bank groups of the first rank, as fast as they are taken.
@@ -143,11 +144,12 @@ fn a_burst_costs_as_much_and_holds_up_much_longer() {
     };
     let length = u64::from(commands) * u64::from(device.timing.rfc);
     // Half a window of requests that all come after the burst, and one in its middle.
-    let requests = (0..20_000u64).map(|index| (length + 1000 + index * 300, read(index, (index % 16) as u32, 3, 0)));
+    let requests =
+        (0..20_000u64).map(|index| (Cycle(length + 1000 + index * 300), read(index, (index % 16) as u32, 3, 0)));
     let after = replay_timed(&mut controller(&device, "burst"), requests);
     let undisturbed = paced(&device, "none", 20_000, 300).latency.max();
     assert!(after.latency.max() <= undisturbed, "{} {undisturbed}: no refresh is left", after.latency.max());
-    let amid = replay_timed(&mut controller(&device, "burst"), [(length / 2, read(0, 0, 3, 0))]);
+    let amid = replay_timed(&mut controller(&device, "burst"), [(Cycle(length / 2), read(0, 0, 3, 0))]);
     assert_near("wait in the middle of a burst", amid.latency.max() as f64, length as f64 / 2.0, 1.0);
     assert!(length < window / 4, "there is time for work");
 }
@@ -162,7 +164,7 @@ fn an_elastic_engine_refreshes_in_the_gaps() {
         (0..12u64).flat_map(|round| {
             let start = round * 8 * refi + 100;
             (0..8 * refi * 6 / 10 / 150)
-                .map(move |index| (start + index * 150, read(index, (index % 16) as u32, index as u32, 0)))
+                .map(move |index| (Cycle(start + index * 150), read(index, (index % 16) as u32, index as u32, 0)))
         })
     };
     let slow = |name: &str| {

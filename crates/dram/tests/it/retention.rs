@@ -1,8 +1,8 @@
 //! Does any way of refreshing lose rows? The monitor shares no code with the engines.
 
 use memtint_dram::{
-    Command, Controller, ControllerConfig, Device, DeviceChoice, Kind, RefreshCheck, RefreshPlan, Request, Retention,
-    RetentionMonitor, Standard,
+    BankInRank, BankIndex, Command, Controller, ControllerConfig, Cycle, Device, DeviceChoice, Kind, RankIndex,
+    RefreshCheck, RefreshPlan, Request, Retention, RetentionMonitor, RowIndex, Standard,
 };
 use memtint_units::random::at;
 
@@ -22,19 +22,22 @@ fn watched(device: &Device, refresh: &str) -> Retention {
     for round in 0..2200 {
         for index in 0..20 {
             let random = at(round, index);
-            let cycle = end / 2200 * round + random % 2000 / 20 + index * 100;
+            let cycle = Cycle(end / 2200 * round + random % 2000 / 20 + index * 100);
             while controller.next_cycle() < cycle {
                 controller.step(cycle);
             }
             let bank = (random >> 16) as u32 % device.geometry.banks();
             let (row, column) = ((random >> 32) as u32 % device.geometry.rows, 0);
-            controller.offer(cycle, Request { id: 0, source: 0, write: random & 1 == 1, bank, row, column });
+            controller.offer(
+                cycle,
+                Request { id: 0, source: 0, write: random & 1 == 1, bank: BankIndex(bank), row: RowIndex(row), column },
+            );
         }
     }
-    while controller.next_cycle() < end {
-        controller.step(end);
+    while controller.next_cycle() < Cycle(end) {
+        controller.step(Cycle(end));
     }
-    controller.into_sink().finish(end)
+    controller.into_sink().finish(Cycle(end))
 }
 
 #[test]
@@ -50,7 +53,7 @@ fn no_engine_loses_a_row_but_the_one_that_refreshes_none() {
             let Retention { longest, losses, first } = watched(&device, name);
             if name == "none" {
                 let first = first.expect("rows are lost");
-                assert_eq!((first.since, first.needed), (0, device.refresh.window_cycles), "{first}");
+                assert_eq!((first.since, first.needed), (Cycle::ZERO, device.refresh.window_cycles), "{first}");
                 let bins = u64::from(device.geometry.banks() * device.refresh.commands);
                 assert_eq!(losses, bins, "{standard}: every bin of every bank");
             } else {
@@ -67,7 +70,7 @@ fn no_engine_loses_a_row_but_the_one_that_refreshes_none() {
 }
 
 fn refresh(cycle: u64) -> Command {
-    Command { cycle, kind: Kind::Refresh, rank: 0, bank: 0, place: 0 }
+    Command { cycle: Cycle(cycle), kind: Kind::Refresh, rank: RankIndex(0), bank: BankInRank(0), place: 0 }
 }
 
 /// One REF too late, one left out, and one that is only late for the standard, not for the rows.
@@ -81,7 +84,7 @@ fn the_monitor_sees_one_refresh_that_comes_a_cycle_late() {
         let mut monitor = RetentionMonitor::new(&device.geometry, &duty);
         let times = (0..3 * commands).filter_map(|index| change(index).map(|late| (index + 1) * interval + late));
         times.for_each(|cycle| monitor.watch(refresh(cycle)));
-        monitor.finish(3 * commands * interval)
+        monitor.finish(Cycle(3 * commands * interval))
     };
     let spare = allowed - commands * interval;
     assert_eq!(losses(&|_| Some(0)).losses, 0);

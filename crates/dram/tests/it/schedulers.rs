@@ -1,8 +1,8 @@
 //! Do schedulers do for the requesters what their papers promise?
 
 use memtint_dram::{
-    Completion, Controller, ControllerConfig, Device, DeviceChoice, Offer, RefreshKind, Request, Scheduler, Standard,
-    Step,
+    BankIndex, Completion, Controller, ControllerConfig, Cycle, Device, DeviceChoice, Offer, RefreshKind, Request,
+    RowIndex, Scheduler, Standard, Step,
 };
 
 /// DDR3-1333 with one rank of eight banks, whose rows take long beside its bursts.
@@ -17,21 +17,21 @@ fn controller(scheduler: Scheduler) -> Controller {
 }
 
 fn read(source: u16, bank: u32, row: u32, column: u32) -> Request {
-    Request { id: u64::from(source), source, write: false, bank, row, column }
+    Request { id: u64::from(source), source, write: false, bank: BankIndex(bank), row: RowIndex(row), column }
 }
 
 /// Offers one request a cycle, and serves them all; completions in the order of their data.
 fn serve(scheduler: Scheduler, requests: &[Request]) -> Vec<Completion> {
     let mut controller = controller(scheduler);
     let mut done = Vec::new();
-    for (&request, cycle) in requests.iter().zip(0..) {
+    for (&request, cycle) in requests.iter().zip((0..).map(Cycle)) {
         while let Step::Done(completion) = controller.step(cycle) {
             done.push(completion);
         }
         assert_eq!(controller.offer(cycle, request), Offer::Queued);
     }
     while done.len() < requests.len() {
-        if let Step::Done(completion) = controller.step(u64::MAX - 1) {
+        if let Step::Done(completion) = controller.step(Cycle(u64::MAX - 1)) {
             done.push(completion);
         }
     }
@@ -41,17 +41,17 @@ fn serve(scheduler: Scheduler, requests: &[Request]) -> Vec<Completion> {
 /// When the last request of each source has its data.
 fn ends(done: &[Completion], sources: u16) -> Vec<u64> {
     (0..sources)
-        .map(|source| done.iter().filter(|one| one.source == source).map(|one| one.done).max().unwrap())
+        .map(|source| done.iter().filter(|one| one.source == source).map(|one| one.done.0).max().unwrap())
         .collect()
 }
 
 /// Latency of one read of another row, offered in the middle of a stream of `length` row hits of one bank that keeps
 /// `window` of them waiting.
 fn latency_beside_a_stream(scheduler: Scheduler, length: u32, window: u32) -> u64 {
-    const VICTIM_AT: u64 = 500;
+    const VICTIM_AT: Cycle = Cycle(500);
     let mut controller = controller(scheduler);
     let (mut offered, mut waiting, mut victim_waits) = (0, 0, false);
-    let mut cycle = 0;
+    let mut cycle = Cycle::ZERO;
     loop {
         // The controller may be ahead of the requests by nothing.
         loop {
@@ -136,7 +136,7 @@ fn a_batch_is_served_before_what_comes_after_it() {
     let mut late: Vec<Request> = (1..9).map(|column| read(1, 0, 0, column)).collect();
     let mut controller = controller(Scheduler::ParBs { marking_cap: 5 });
     let mut order = Vec::new();
-    let mut cycle = 0;
+    let mut cycle = Cycle::ZERO;
     while order.len() < 12 {
         loop {
             match controller.step(cycle) {

@@ -1,8 +1,9 @@
 //! Are ranks refreshed by the timetable, and is a timetable refused that loses rows?
 
 use memtint_dram::{
-    CheckOptions, Checker, Command, Controller, ControllerConfig, Device, DeviceChoice, DramError, Kind, RankTimetable,
-    RefreshCheck, RefreshMet, RefreshWindow, Request, RetentionMonitor, Standard, Timetable,
+    BankIndex, CheckOptions, Checker, Command, Controller, ControllerConfig, Cycle, Device, DeviceChoice, DramError,
+    Kind, RankIndex, RankTimetable, RefreshCheck, RefreshMet, RefreshWindow, Request, RetentionMonitor, RowIndex,
+    Standard, Timetable,
 };
 use memtint_units::random::at;
 use proptest::prelude::*;
@@ -34,7 +35,7 @@ fn run(
     device: &Device,
     timetable: &Timetable,
     end: u64,
-    requests: &[(u64, Request)],
+    requests: &[(Cycle, Request)],
 ) -> (Vec<Command>, Vec<RefreshMet>) {
     // No request waits for an entry.
     let config = ControllerConfig { read_queue: 20_000, ..ControllerConfig::default() };
@@ -46,15 +47,15 @@ fn run(
         }
         controller.offer(cycle, request);
     }
-    while controller.next_cycle() < end {
-        controller.step(end);
+    while controller.next_cycle() < Cycle(end) {
+        controller.step(Cycle(end));
     }
     let met = controller.refresh_met().to_vec();
     (controller.into_sink(), met)
 }
 
 fn read(bank: u32, row: u32) -> Request {
-    Request { id: 0, source: 0, write: false, bank, row, column: 0 }
+    Request { id: 0, source: 0, write: false, bank: BankIndex(bank), row: RowIndex(row), column: 0 }
 }
 
 /// Legal by the checker, no row lost by the monitor, every REF within a window of its rank.
@@ -65,12 +66,12 @@ fn judge(device: &Device, timetable: &Timetable, commands: &[Command], end: u64)
         checker.see(command).unwrap_or_else(|violation| panic!("{violation}"));
         monitor.watch(command);
         if command.kind == Kind::Refresh {
-            let over = command.cycle + u64::from(device.timing.rfc) - 1;
+            let over = command.cycle + (u64::from(device.timing.rfc) - 1);
             assert!(timetable.is_locked(command.rank, command.cycle), "{command} outside of its window");
             assert!(timetable.is_locked(command.rank, over), "{command} is not over by the end of its window");
         }
     }
-    let found = monitor.finish(end);
+    let found = monitor.finish(Cycle(end));
     assert_eq!(found.losses, 0, "{:?}", found.first);
 }
 
@@ -91,10 +92,15 @@ fn both_colors_of_a_refresh_server_are_refreshed_in_full_at_every_density() {
         let period = device.refresh.window_cycles;
         let timetable = Timetable::new(&rotation(&device, 2, 0, period), &device, 1).unwrap();
         let end = period * 21 / 10;
-        let requests: Vec<(u64, Request)> = (0..20_000u64)
+        let requests: Vec<(Cycle, Request)> = (0..20_000u64)
             .map(|index| {
-                let cycle = end / 20_000 * index;
-                let color = if timetable.is_locked(0, cycle + 2000) || timetable.is_locked(0, cycle) { 1 } else { 0 };
+                let cycle = Cycle(end / 20_000 * index);
+                let color =
+                    if timetable.is_locked(RankIndex(0), cycle + 2000) || timetable.is_locked(RankIndex(0), cycle) {
+                        1
+                    } else {
+                        0
+                    };
                 (cycle, read(color * 32 + at(gbit.into(), index) as u32 % 32, index as u32 % 1000))
             })
             .collect();
@@ -123,7 +129,7 @@ fn eight_colors_fit_their_frames_up_to_16_gb() {
         let timetable = Timetable::new(&(0..8).map(frame).collect::<Vec<_>>(), &device, 1);
         if gbit >= 32 {
             let error = timetable.unwrap_err();
-            let DramError::Timetable { rank: 0, window: Some(0), found, needed, .. } = &error else {
+            let DramError::Timetable { rank: RankIndex(0), window: Some(0), found, needed, .. } = &error else {
                 panic!("{error}")
             };
             assert_eq!(found, "6400000");
@@ -202,9 +208,10 @@ fn jitter_and_divided_bursts_lose_nothing() {
     let end = period * 3;
     let (commands, _) = run(&device, &timetable, end, &[]);
     judge(&device, &timetable, &commands, end);
-    let first =
-        |period_at: u64| commands.iter().find(|command| command.rank == 2 && command.cycle >= period_at * period);
-    let late: Vec<u64> = (0..3).map(|at| first(at).unwrap().cycle - at * period).collect();
+    let first = |period_at: u64| {
+        commands.iter().find(|command| command.rank == RankIndex(2) && command.cycle >= Cycle(period_at * period))
+    };
+    let late: Vec<u64> = (0..3).map(|at| first(at).unwrap().cycle - Cycle(at * period)).collect();
     assert!(late[0] != late[1] || late[1] != late[2], "bursts begin at times of their own: {late:?}");
     assert_eq!(commands, run(&device, &Timetable::new(&entries, &device, 7).unwrap(), end, &[]).0, "the same again");
     assert_ne!(commands, run(&device, &Timetable::new(&entries, &device, 8).unwrap(), end, &[]).0);
@@ -220,12 +227,12 @@ fn requests_that_meet_a_refresh_are_counted() {
     let length = entries[0].windows[0].end;
     // Rank 0 is locked from 0; rank 1 from the middle of the period on.
     let middle = period / 2;
-    let mut requests: Vec<(u64, Request)> =
-        (0..10u64).map(|index| (1000 + 100 * index, read(8 + index as u32 % 8, 5))).collect();
-    requests.extend((0..5u64).map(|index| (length - 500 + index, read(index as u32, 5))));
+    let mut requests: Vec<(Cycle, Request)> =
+        (0..10u64).map(|index| (Cycle(1000 + 100 * index), read(8 + index as u32 % 8, 5))).collect();
+    requests.extend((0..5u64).map(|index| (Cycle(length - 500 + index), read(index as u32, 5))));
     // As many as a bank cannot serve in time.
-    requests.extend((0..12u64).map(|index| (middle - 12 + index, read(8, 100 + index as u32))));
-    requests.push((middle + 3, read(9, 1)));
+    requests.extend((0..12u64).map(|index| (Cycle(middle - 12 + index), read(8, 100 + index as u32))));
+    requests.push((Cycle(middle + 3), read(9, 1)));
     let (_, met) = run(&device, &timetable, period, &requests);
     assert_eq!(met[0], RefreshMet { ordinary: 0, locked: 5, caught: 0 });
     assert_eq!((met[1].ordinary, met[1].locked), (0, 1));
@@ -243,10 +250,10 @@ fn the_share_of_requests_that_meet_a_burst_is_what_the_timetable_says() {
         let timetable = Timetable::new(&entries, &device, 1).unwrap();
         let share = entries[0].windows[0].end as f64 / period as f64;
         let count = 40_000u64;
-        let requests: Vec<(u64, Request)> = (0..count)
+        let requests: Vec<(Cycle, Request)> = (0..count)
             .map(|index| {
                 // Low discrepancy in time and rank.
-                let cycle = period / count * index;
+                let cycle = Cycle(period / count * index);
                 (cycle, read(index as u32 * 5 % 4 * 8 + index as u32 / 4 % 8, index as u32 % 100))
             })
             .collect();
@@ -255,11 +262,11 @@ fn the_share_of_requests_that_meet_a_burst_is_what_the_timetable_says() {
         let expected = share * count as f64;
         assert!((locked as f64 / expected - 1.0).abs() < 0.01, "{gbit} Gb, {turns}: {locked}, expected {expected}");
         // What keeps away from locked ranks meets none.
-        let keeps_away = |(cycle, request): &(u64, Request)| {
-            let rank = request.bank / 8;
+        let keeps_away = |(cycle, request): &(Cycle, Request)| {
+            let rank = RankIndex(request.bank.0 / 8);
             !timetable.is_locked(rank, *cycle) && !timetable.is_locked(rank, *cycle + 4000)
         };
-        let away: Vec<(u64, Request)> = requests.into_iter().filter(keeps_away).collect();
+        let away: Vec<(Cycle, Request)> = requests.into_iter().filter(keeps_away).collect();
         let (_, met) = run(&device, &timetable, period, &away);
         assert!(met.iter().all(|&met| met == RefreshMet::default()), "{met:?}");
         assert!(away.len() as f64 > (1.0 - share) * count as f64 * 0.98);
@@ -276,7 +283,7 @@ fn ordinary_refresh_is_met_by_the_share_that_it_takes() {
         let mut controller = Controller::new(device.geometry, t, ControllerConfig::default()).unwrap();
         let count = 30_000u64;
         for index in 0..count {
-            let cycle = index * 2003;
+            let cycle = Cycle(index * 2003);
             while controller.next_cycle() < cycle {
                 controller.step(cycle);
             }
@@ -323,11 +330,11 @@ proptest! {
         }).collect();
         let Ok(timetable) = Timetable::new(&entries, &device, seed) else { return Ok(()) };
         let end = period * 5 / 2;
-        let requests: Vec<(u64, Request)> = (0..6000u64).map(|index| {
+        let requests: Vec<(Cycle, Request)> = (0..6000u64).map(|index| {
             let random = at(seed, index);
             let write = random & 3 == 0;
             let bank = (random >> 8) as u32 % device.geometry.banks();
-            (end / 6000 * index + random % 97, Request { write, ..read(bank, (random >> 32) as u32 % 2000) })
+            (Cycle(end / 6000 * index + random % 97), Request { write, ..read(bank, (random >> 32) as u32 % 2000) })
         }).collect();
         let (commands, _) = run(&device, &timetable, end, &requests);
         judge(&device, &timetable, &commands, end);

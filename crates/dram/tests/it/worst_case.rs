@@ -2,8 +2,8 @@
 
 use memtint_dram::replay::replay;
 use memtint_dram::{
-    Command, Controller, ControllerConfig, Device, DeviceChoice, Kind, RefreshKind, RefreshPlan, Request, Standard,
-    WorstCase, cycles_of_slides,
+    BankIndex, Command, Controller, ControllerConfig, Device, DeviceChoice, Kind, RefreshKind, RefreshPlan, Request,
+    RowIndex, Standard, WorstCase, cycles_of_slides,
 };
 use memtint_units::Picoseconds;
 
@@ -17,12 +17,18 @@ fn served(device: &Device, refresh: RefreshKind, write: impl Fn(u64) -> bool) ->
     let config = ControllerConfig { refresh, ..ControllerConfig::default() };
     let mut controller = Controller::with_sink(device.geometry, device.timing, config, Vec::new()).unwrap();
     let rows = device.geometry.rows;
-    let request =
-        |id: u64| Request { id, source: 0, write: write(id), bank: 0, row: (id % u64::from(rows)) as u32, column: 0 };
+    let request = |id: u64| Request {
+        id,
+        source: 0,
+        write: write(id),
+        bank: BankIndex(0),
+        row: RowIndex((id % u64::from(rows)) as u32),
+        column: 0,
+    };
     replay(&mut controller, (0..REQUESTS).map(request), 0);
     let is_data =
         |command: &&Command| matches!(command.kind, Kind::Read | Kind::ReadAuto | Kind::Write | Kind::WriteAuto);
-    controller.into_sink().iter().filter(is_data).map(|command| command.cycle).collect()
+    controller.into_sink().iter().filter(is_data).map(|command| command.cycle.0).collect()
 }
 
 /// Every standard, with and without refresh; not in bursts, which take the memory for longer than these runs last.

@@ -97,7 +97,7 @@ fn assert_sound(outcome: &Outcome) {
         let place = outcome.instances[..instance].iter().filter(|&&other| other == task).count();
         let ranks = &outcome.tasks[task].ranks[place];
         let meets = |burst: &&memtint_refresh::Refreshed| {
-            ranks.contains(&burst.rank) && burst.start < run.end && run.start < burst.end
+            ranks.contains(&burst.rank.0) && burst.start < run.end && run.start < burst.end
         };
         assert_eq!(outcome.refreshed.iter().find(meets), None, "{name}: {} in {run:?}", outcome.tasks[task].name);
         seen[task] += 1;
@@ -247,7 +247,7 @@ fn any_number_of_ranks_is_simulated() {
         let outcome = simulate(&prepared, Scheme::Crs);
         assert_sound(&outcome);
         assert_within(&outcome);
-        assert!(outcome.holds() && outcome.refreshed.iter().all(|burst| burst.rank < ranks));
+        assert!(outcome.holds() && outcome.refreshed.iter().all(|burst| burst.rank.0 < ranks));
         let auto = simulate(&prepared, Scheme::Auto);
         assert_sound(&auto);
         assert!(auto.requests_met() > 0 && auto.met.iter().all(|met| met.rank < ranks), "{:?}", auto.met);

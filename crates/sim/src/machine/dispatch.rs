@@ -149,7 +149,7 @@ impl<S: CommandSink> Machine<S> {
     /// Writes back the dirty lines of some ranks, at the pace of the bus.
     fn clean(&mut self, at: usize, ranks: RankMask) {
         let memory = &self.memory;
-        let lines = self.hierarchy.clean(|line| memory.rank(line).is_some_and(|rank| ranks >> rank & 1 == 1));
+        let lines = self.hierarchy.clean(|line| memory.rank(line).is_some_and(|rank| ranks >> rank.0 & 1 == 1));
         let step = self.cores[at].slot_of(self.memory.line_time());
         let task = self.cores[at].last_task.unwrap_or_default() as u16;
         for line in lines {

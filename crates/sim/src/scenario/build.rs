@@ -297,7 +297,7 @@ impl Scenario {
                 {
                     let bursts = (at..at + step).step_by(geometry.burst_bytes() as usize);
                     let places = bursts.filter_map(|addr| decoder.place(memtint_units::PhysAddr(addr)));
-                    *mask = places.fold(0, |mask, place| mask | 1 << (place.bank / geometry.banks_per_rank()));
+                    *mask = places.fold(0, |mask, place| mask | 1 << geometry.rank_of(place.bank).0);
                     left -= usize::from(*mask != 0);
                 }
                 at += step;

@@ -1,5 +1,5 @@
 //! The simulated machine of paper 004, and tasks for it.
-use memtint_dram::{DeviceChoice, RetentionMonitor, Standard};
+use memtint_dram::{Cycle, DeviceChoice, RetentionMonitor, Standard};
 use memtint_sim::{Report, Scenario, SimError, simulate, simulate_watched};
 use std::path::Path;
 
@@ -68,7 +68,7 @@ pub(crate) fn run_safely(text: &str) -> Report {
     let (report, monitors) = simulate_watched(&scenario, 1, &|_: f64| true, vec![monitor; channels.count]).unwrap();
     let end = scenario.device().clock.cycles_covering(scenario.spec().duration.0);
     for monitor in monitors {
-        let found = monitor.finish(end);
+        let found = monitor.finish(Cycle(end));
         assert_eq!(found.losses, 0, "{:?}", found.first);
     }
     report
