@@ -6,7 +6,7 @@ use memtint_hiding::cyclic::{
     RefreshedMemory, Refused, Refutation, Sharing, Slicing, Solution, Unanswered, class, color, judge_frame,
     place_then_avoid,
 };
-use memtint_sched::{Coverage, Form, Interference, Response, TaskSet, padded};
+use memtint_sched::{Coverage, Form, Interference, Response, TaskIndex, TaskSet, padded};
 use memtint_units::Picoseconds;
 
 use crate::ask::{Question, Scheduler};
@@ -194,13 +194,10 @@ fn as_printed(mut part: Part, file: &TaskSystem, memory: RefreshedMemory) -> Res
             None => "-".to_owned(),
             Some(Err(cut)) => format!("jobs do not fit: {}", cut_sentence(&file.set, cut, frames.size)),
             Some(Ok(found)) => {
-                let name = |task: &usize| file.set.tasks()[*task].name();
+                let name = |&task: &TaskIndex| file.set[task].name();
                 let copied: Vec<&str> = found.copied().iter().map(name).collect();
-                let own = found
-                    .chosen
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(task, chosen)| Some(format!("{} {}", name(&task), (*chosen)?)));
+                let each = file.set.tasks().iter().zip(&found.chosen);
+                let own = each.filter_map(|(task, chosen)| Some(format!("{} {}", task.name(), (*chosen)?)));
                 let copied =
                     if copied.is_empty() { String::new() } else { format!("; copies of {}", copied.join(", ")) };
                 format!("{}{copied}", own.collect::<Vec<_>>().join(", "))
@@ -241,7 +238,7 @@ fn refusals(set: &TaskSet, report: &FrameReport) -> Vec<String> {
             Refused::Burst { burst } => (format!("a burst of {} does not fit", time(*burst)), None),
             other => (format!("{other:?}"), None),
         };
-        let names = task.map(|task| set.tasks()[task].name());
+        let names = task.map(|task| set[task].name());
         match all.iter_mut().find(|(other, _)| *other == rule) {
             Some((_, tasks)) => tasks.extend(names),
             None => all.push((rule, names.into_iter().collect())),
@@ -251,11 +248,11 @@ fn refusals(set: &TaskSet, report: &FrameReport) -> Vec<String> {
 }
 
 fn job_names(set: &TaskSet, cut: &Cut) -> String {
-    let one = |task: usize| {
+    let one = |task: TaskIndex| {
         let jobs: Vec<String> = cut.jobs.iter().filter(|id| id.task == task).map(|id| id.job.to_string()).collect();
-        (!jobs.is_empty()).then(|| format!("{} {}", set.tasks()[task].name(), jobs.join(",")))
+        (!jobs.is_empty()).then(|| format!("{} {}", set[task].name(), jobs.join(",")))
     };
-    (0..set.tasks().len()).filter_map(one).collect::<Vec<_>>().join("; ")
+    set.indices().filter_map(one).collect::<Vec<_>>().join("; ")
 }
 
 fn cut_sentence(set: &TaskSet, cut: &Cut, frame: Picoseconds) -> String {
@@ -269,7 +266,7 @@ fn cut_sentence(set: &TaskSet, cut: &Cut, frame: Picoseconds) -> String {
 }
 
 fn frame_cut(set: &TaskSet, cut: &Cut, frame: Picoseconds) -> FrameCut {
-    let name = |task: usize| set.tasks()[task].name().to_owned();
+    let name = |task: TaskIndex| set[task].name().to_owned();
     FrameCut {
         task: cut.jobs.first().map(|id| name(id.task)),
         job: cut.jobs.first().map(|id| id.job.to_string()),
@@ -483,8 +480,8 @@ impl Part {
         let row = |task: usize| {
             let (job, response) = latest(problem, executive, task);
             let jobs = executive.cycle.0 / self.set.tasks()[task].period().0;
-            let worst = Some(Response { task, response, job, window: response, jobs });
-            let slots = || executive.slots.iter().filter(|slot| slot.id.task == task);
+            let worst = Some(Response { task: TaskIndex(task), response, job, window: response, jobs });
+            let slots = || executive.slots.iter().filter(|slot| slot.id.task == TaskIndex(task));
             let slices = slots().map(|slot| slot.slice + 1).max().unwrap_or(0);
             let mut findings = Findings::<TaskFacts>::default();
             if let Some(wcets) = &self.wcets {
@@ -572,7 +569,7 @@ impl Part {
     fn chart(&self, problem: &Problem, solution: &Solution) -> Chart {
         let executive = &solution.executive;
         let lane = |(index, task): (usize, &memtint_sched::Task)| {
-            let slots = executive.slots.iter().filter(|slot| slot.id.task == index);
+            let slots = executive.slots.iter().filter(|slot| slot.id.task == TaskIndex(index));
             let run = |slot: &memtint_hiding::cyclic::Slot| Run {
                 job: slot.id.job,
                 start: slot.start,
@@ -626,14 +623,14 @@ fn latest(problem: &Problem, executive: &Executive, task: usize) -> (u64, Picose
         let wait = (slot.start.0 % cycle + cycle - arrival % cycle) % cycle;
         (slot.id.job, Picoseconds(wait + (slot.end.0 - slot.start.0)))
     };
-    let slots = executive.slots.iter().filter(|slot| slot.id.task == task).map(of);
+    let slots = executive.slots.iter().filter(|slot| slot.id.task == TaskIndex(task)).map(of);
     slots.max_by_key(|&(job, response)| (response, std::cmp::Reverse(job))).unwrap_or_default()
 }
 
 /// A sentence for no answer.
 #[must_use]
 pub fn unanswered(set: &TaskSet, why: &Unanswered) -> String {
-    let name = |task: &usize| set.tasks()[*task].name();
+    let name = |&task: &TaskIndex| set[task].name();
     match why {
         Unanswered::Precondition { task, needs } => format!("task {:?}: the method needs {needs}", name(task)),
         Unanswered::Nodes { nodes_max } => format!("the search ended at its limit of {nodes_max} nodes; see --steps"),
@@ -654,7 +651,7 @@ pub fn unanswered(set: &TaskSet, why: &Unanswered) -> String {
 
 /// A sentence for what a rule remarks.
 fn sentence(set: &TaskSet, note: &Note) -> String {
-    let name = |task: &usize| set.tasks()[*task].name();
+    let name = |&task: &TaskIndex| set[task].name();
     match note {
         Note::Copies { task } => {
             format!("rule (1): two instances of {} could not be sure to alternate", name(task))

@@ -1,10 +1,10 @@
 //! Fixed priorities and earliest deadline first.
 
 use memtint_sched::{
-    Interference, Limit, Policy, Preemption, Priorities, Regulator, Response, Scaled, Scaling, Schedule, TaskSet,
-    TaskSpec, Unsupported, Verdict, WorstCase, check, edf_scaling, fixed_priority_scaling, fixed_priority_with,
-    judge_phases, nonpreemptive_edf, quick_processor_demand_with, schedule, worst_response_edf_with,
-    worst_response_nonpreemptive_edf, worst_response_with,
+    Interference, Limit, Policy, Preemption, Priorities, Regulator, Response, Scaled, Scaling, Schedule, TaskIndex,
+    TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, check, edf_scaling, fixed_priority_scaling,
+    fixed_priority_with, judge_phases, nonpreemptive_edf, quick_processor_demand_with, schedule,
+    worst_response_edf_with, worst_response_nonpreemptive_edf, worst_response_with,
 };
 use memtint_units::Picoseconds;
 
@@ -24,7 +24,7 @@ pub(crate) fn deadline_monotonic(question: &Question<'_>) -> Report {
 }
 
 pub(crate) fn given(question: &Question<'_>) -> Result<Report, AnalysisError> {
-    let all: Vec<usize> = (0..question.file.tasks.len()).collect();
+    let all: Vec<TaskIndex> = question.file.set.indices().collect();
     let order = question.file.priorities(&all, &question.file.set);
     Ok(fixed(question, order?))
 }
@@ -35,7 +35,7 @@ fn fixed(question: &Question<'_>, order: Priorities) -> Report {
     let worst = |task| worst_response_with(set, &order, preemption, task, terms, effort);
     let mut rows = rows(set, worst);
     for (rank, &task) in order.order().iter().enumerate() {
-        rows[task].priority = Some(rank + 1);
+        rows[task.index()].priority = Some(rank + 1);
     }
     let plain = terms.is_empty() && !question.nonpreemptive;
     let scaling = |scaled| fixed_priority_scaling(set, &order, scaled, effort);
@@ -85,7 +85,7 @@ fn uninterrupted_edf(question: &Question<'_>) -> Report {
     Parts { theorem, rows, findings: Findings::default(), policy: Policy::NonPreemptiveEdf }.outcome(question, verdict)
 }
 
-fn rows(set: &TaskSet, worst: impl Fn(usize) -> Result<WorstCase, Unsupported>) -> Vec<Row> {
+fn rows(set: &TaskSet, worst: impl Fn(TaskIndex) -> Result<WorstCase, Unsupported>) -> Vec<Row> {
     let row = |task| match worst(task) {
         Ok(WorstCase::Bounded(response)) => Row { worst: Some(response), ..Row::default() },
         Ok(WorstCase::Unbounded(found)) => {
@@ -94,7 +94,7 @@ fn rows(set: &TaskSet, worst: impl Fn(usize) -> Result<WorstCase, Unsupported>) 
         }
         Err(found) => Row { unbounded: Some(reason(set, &found)), ..Row::default() },
     };
-    (0..set.tasks().len()).map(row).collect()
+    set.indices().map(row).collect()
 }
 
 /// How much each WCET may grow, and all together.
@@ -104,14 +104,14 @@ fn scalings(
     scaling: impl Fn(Scaled) -> Result<Option<Scaling>, Unsupported>,
 ) -> Findings<Facts> {
     for (task, row) in rows.iter_mut().enumerate() {
-        row.scaling = scaling(Scaled::One(task)).ok().flatten().map(|found| found.factor.to_string());
+        row.scaling = scaling(Scaled::One(TaskIndex(task))).ok().flatten().map(|found| found.factor.to_string());
     }
     let mut findings = Findings::default();
     let Ok(Some(all)) = scaling(Scaled::All) else { return findings };
     let limit = match all.limit {
         Limit::Utilization => "then the whole processor is in use".to_owned(),
         Limit::Window { task, job, window } => {
-            format!("then task {:?}, job {job}, fills a window of {}", set.tasks()[task].name(), time(window))
+            format!("then task {:?}, job {job}, fills a window of {}", set[task].name(), time(window))
         }
     };
     let text = format!("{}; {limit}", all.factor);
@@ -257,7 +257,7 @@ fn last_phase(set: &TaskSet) -> u64 {
 /// The longest response of a task in a schedule; a job that is not complete at its end has one just like it a hyperperiod before.
 fn longest(set: &TaskSet, schedule: &Schedule, task: usize) -> Option<Response> {
     let own = &set.tasks()[task];
-    let runs = || schedule.runs.iter().filter(|run| run.task == task);
+    let runs = || schedule.runs.iter().filter(|run| run.task == TaskIndex(task));
     let last = runs().next_back()?.job;
     let mut ends = vec![(0, 0); usize::try_from(last).ok()? + 1];
     for run in runs() {
@@ -272,7 +272,7 @@ fn longest(set: &TaskSet, schedule: &Schedule, task: usize) -> Option<Response> 
     });
     let (job, response) = worst?;
     let response = Picoseconds(response);
-    Some(Response { task, response, job, window: response, jobs })
+    Some(Response { task: TaskIndex(task), response, job, window: response, jobs })
 }
 
 fn assumptions(set: &TaskSet, terms: &[Interference], guaranteed: Option<u64>) -> Vec<String> {
@@ -366,7 +366,7 @@ fn witness(question: &Question<'_>, policy: &Policy, rows: &[Row]) -> Result<Res
         }
     }
     let lane = |(index, task): (usize, &memtint_sched::Task)| {
-        let runs = found.runs.iter().filter(|run| run.task == index);
+        let runs = found.runs.iter().filter(|run| run.task == TaskIndex(index));
         let runs = runs.map(|run| Run { job: run.job, start: run.start, end: run.end, part: None });
         Lane { name: task.name().to_owned(), arrivals: arrivals(task), has_jobs: true, runs: runs.collect() }
     };
@@ -390,7 +390,7 @@ fn beside_refresh(file: &TaskSystem, order: &Priorities) -> Option<(TaskSet, Pol
     }
     let specs = file.set.tasks().iter().map(memtint_sched::Task::spec);
     let set = TaskSet::new(specs.chain([TaskSpec::new(name, refresh.period(), refresh.stall())])).ok()?;
-    let last = set.tasks().len() - 1;
+    let last = TaskIndex(set.tasks().len() - 1);
     let order = Priorities::given(&set, [last].into_iter().chain(order.order().iter().copied()).collect()).ok()?;
     Some((set, Policy::FixedPriority(order, Preemption::Full)))
 }

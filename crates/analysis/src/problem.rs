@@ -2,7 +2,7 @@
 
 use memtint_hiding::crs::{Copied, Core, RankGroup, Server, System};
 use memtint_hiding::cyclic::{self, Footprint, Frames, Problem};
-use memtint_sched::{Form, Policy, Preemption, Priorities, TaskSet};
+use memtint_sched::{Form, Policy, Preemption, Priorities, TaskIndex, TaskSet};
 use memtint_system::{Place, SystemError};
 use memtint_units::{IndexList, Picoseconds};
 use num_integer::Integer;
@@ -23,8 +23,8 @@ impl TaskSystem {
         Place::new(&self.name)
     }
 
-    pub(crate) fn task_place(&self, task: usize) -> Place {
-        self.place().item("task", task, Some(self.set.tasks()[task].name()))
+    pub(crate) fn task_place(&self, task: TaskIndex) -> Place {
+        self.place().item("task", task.index(), Some(self.set[task].name()))
     }
 
     /// Gives `[memory]`.
@@ -165,12 +165,12 @@ impl TaskSystem {
             let accepted = "tables [[server]] with name, color, period and budget";
             return Err(self.place().refuse("server", None, accepted));
         }
-        for (index, task) in self.tasks.iter().enumerate() {
+        for (index, task) in self.set.indices().zip(&self.tasks) {
             let place = self.task_place(index);
             let server =
                 task.server.ok_or_else(|| place.refuse("server", None, "the name of a server of this file"))?;
             let core = self.servers[server].core;
-            let own = self.written.tasks.get(index).and_then(|entry| entry.cores.as_ref());
+            let own = self.written.tasks.get(index.index()).and_then(|entry| entry.cores.as_ref());
             if let Some(cores) = own.filter(|cores| **cores != IndexList::Only(vec![(core, core)])) {
                 let accepted = format!("{core}, the core of server {:?}", self.servers[server].name);
                 return Err(place.refuse_text("cores", &cores.to_string(), &accepted));
@@ -187,12 +187,12 @@ impl TaskSystem {
         for (number, core) in self.servers_of_cores().into_iter().enumerate() {
             let servers = core.iter().map(|&server| self.server(server));
             cores.push(Core { servers: servers.collect::<Result<_, _>>()? });
-            for task in 0..self.tasks.len() {
+            for task in self.set.indices() {
                 let of = |server: usize| {
                     let own = self.tasks_of(server).iter().position(|&own| own == task)?;
-                    Some((core.iter().position(|&other| other == server)?, own))
+                    Some((core.iter().position(|&other| other == server)?, TaskIndex(own)))
                 };
-                let more = &self.tasks[task];
+                let more = &self.tasks[task.index()];
                 let (Some(server), Some(other)) = (more.server, more.copy_server) else { continue };
                 let Some(first) = of(server) else { continue };
                 let second = of(other).filter(|_| other != server).ok_or_else(|| {
@@ -221,9 +221,9 @@ impl TaskSystem {
     /// Lists the tasks of a server, those that have another instance in it included, by their index in the file, ascending: the order
     /// that they have in the system.
     #[must_use]
-    pub fn tasks_of(&self, server: usize) -> Vec<usize> {
+    pub fn tasks_of(&self, server: usize) -> Vec<TaskIndex> {
         let is = |more: &TaskDetails| more.server == Some(server) || more.copy_server == Some(server);
-        (0..self.tasks.len()).filter(|&task| is(&self.tasks[task])).collect()
+        self.set.indices().filter(|task| is(&self.tasks[task.index()])).collect()
     }
 
     /// Gives the order of priorities of some tasks, by their index in the file; the set holds just these.
@@ -231,14 +231,14 @@ impl TaskSystem {
     /// # Errors
     ///
     /// [`SystemError`] for a task without priority, and for one that two tasks have.
-    pub fn priorities(&self, tasks: &[usize], set: &TaskSet) -> Result<Priorities, SystemError> {
+    pub fn priorities(&self, tasks: &[TaskIndex], set: &TaskSet) -> Result<Priorities, SystemError> {
         let accepted = "a whole number of its own from 1, the highest, on";
-        let mut places: Vec<(u64, usize)> = Vec::new();
-        for (own, &task) in tasks.iter().enumerate() {
+        let mut places: Vec<(u64, TaskIndex)> = Vec::new();
+        for (own, &task) in set.indices().zip(tasks) {
             let place = self.task_place(task);
-            let priority = self.tasks[task].priority.ok_or_else(|| place.refuse("priority", None, accepted))?;
+            let priority = self.tasks[task.index()].priority.ok_or_else(|| place.refuse("priority", None, accepted))?;
             if let Some(&(_, first)) = places.iter().find(|(other, _)| *other == priority) {
-                let found = format!("{priority}, which is that of task {:?} too", set.tasks()[first].name());
+                let found = format!("{priority}, which is that of task {:?} too", set[first].name());
                 return Err(place.refuse("priority", Some(&found), accepted));
             }
             places.push((priority, own));
@@ -254,10 +254,10 @@ impl TaskSystem {
         if members.is_empty() {
             return Err(place.refuse("tasks", None, "one or more tasks that name this server"));
         }
-        let spec = |&task: &usize| {
-            let mut spec = self.set.tasks()[task].spec();
-            if self.tasks[task].copy_server.is_some() {
-                spec.wcet += self.tasks[task].copy;
+        let spec = |&task: &TaskIndex| {
+            let mut spec = self.set[task].spec();
+            if self.tasks[task.index()].copy_server.is_some() {
+                spec.wcet += self.tasks[task.index()].copy;
             }
             spec
         };

@@ -7,8 +7,8 @@ use memtint_hiding::crs::{
     utilization_bound,
 };
 use memtint_sched::{
-    Coverage, Effort, Overload, PeriodicResource, Policy, Response, Supply, Task, TaskSet, Unsupported, Verdict,
-    smallest_budget,
+    Coverage, Effort, Overload, PeriodicResource, Policy, Response, Supply, Task, TaskIndex, TaskSet, Unsupported,
+    Verdict, smallest_budget,
 };
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
@@ -77,7 +77,7 @@ pub(crate) fn crs(question: &Question<'_>) -> Result<Report, AnalysisError> {
             return Ok(part.finish(Answer::Yes, rows, Ok(chart)));
         }
         Verdict::Unschedulable(late) => {
-            let late = Overload { task: view.order[late.task], ..late };
+            let late = Overload { task: view.order[late.task.index()], ..late };
             refusal(&file.set, &late, CRITICAL)
         }
         Verdict::Unsupported(_) => Answer::Unsupported(view.why(question.limits.effort)),
@@ -165,7 +165,7 @@ struct View<'a> {
     /// Servers of the file, by core.
     cores: Vec<Vec<usize>>,
     /// Tasks of the file, in the order of the system; one with two instances is there twice.
-    order: Vec<usize>,
+    order: Vec<TaskIndex>,
     /// The set in that order.
     set: TaskSet,
     /// The most events of a timeline.
@@ -176,10 +176,10 @@ impl<'a> View<'a> {
     fn new(file: &'a TaskSystem, system: System, events_max: u64) -> Result<View<'a>, AnalysisError> {
         let cores = file.servers_of_cores();
         let instances = |&server: &usize| file.tasks_of(server).into_iter().map(move |task| (server, task));
-        let (servers, order): (Vec<usize>, Vec<usize>) = cores.iter().flatten().flat_map(instances).unzip();
+        let (servers, order): (Vec<usize>, Vec<TaskIndex>) = cores.iter().flatten().flat_map(instances).unzip();
         let set = TaskSet::new(servers.iter().zip(&order).map(|(&server, &task)| {
-            let mut spec = file.set.tasks()[task].spec();
-            if file.tasks[task].copy_server.is_some() {
+            let mut spec = file.set[task].spec();
+            if file.tasks[task.index()].copy_server.is_some() {
                 spec.name = format!("{} in {}", spec.name, file.servers[server].name);
             }
             spec
@@ -261,7 +261,7 @@ impl<'a> View<'a> {
                 response.map_or_else(|| "none".to_owned(), time),
                 if proofs[core][place].is_ok() { "yes" } else { "no proof" }.to_owned(),
             ]);
-            let tasks = self.file.tasks_of(index).into_iter().map(|task| self.file.set.tasks()[task].name().to_owned());
+            let tasks = self.file.tasks_of(index).into_iter().map(|task| self.file.set[task].name().to_owned());
             servers.push(ServerReport {
                 name: entry.name.clone(),
                 core: entry.core,
@@ -442,10 +442,11 @@ impl<'a> View<'a> {
         let mut longest: Vec<Option<Picoseconds>> = vec![None; rows.len()];
         for (core, place, index) in self.places() {
             let own = &self.system.cores()[core].servers[place];
-            for (local, task) in self.file.tasks_of(index).into_iter().enumerate() {
-                let response = witness.proof.cores[core][place].responses[local];
-                longest[task] = longest[task].max(witness.accepted.responses[core][place][local]);
-                let (row, more) = (&mut rows[task], &self.file.tasks[task]);
+            for (local, task) in own.tasks.indices().zip(self.file.tasks_of(index)) {
+                let response = witness.proof.cores[core][place].responses[local.index()];
+                let seen = &mut longest[task.index()];
+                *seen = (*seen).max(witness.accepted.responses[core][place][local.index()]);
+                let (row, more) = (&mut rows[task.index()], &self.file.tasks[task.index()]);
                 if let Policy::FixedPriority(order, _) = &own.policy
                     && more.server == Some(index)
                 {
@@ -475,10 +476,10 @@ impl<'a> View<'a> {
             let apart = self.system.refresh().apart_for_copies(groups);
             for (&(server, local), group) in one.instances.iter().zip(groups) {
                 let entry = &self.file.servers[self.cores[one.core][server]];
-                let task = &self.system.cores()[one.core].servers[server].tasks.tasks()[local];
+                let task = &self.system.cores()[one.core].servers[server].tasks[local];
                 let locked = self.system.refresh().locked(group);
                 let shorter = (locked + task.deadline()).saturating_sub(task.period());
-                let bound = proofs[one.core][server].as_ref().ok().map(|proof| proof.responses[local]);
+                let bound = proofs[one.core][server].as_ref().ok().map(|proof| proof.responses[local.index()]);
                 let jobs = witness.map(|witness| {
                     let of = |run: &TimelineRun| match run.what {
                         What::Job { server: on, task, job } if (run.core, on, task) == (one.core, server, local) => {
@@ -490,7 +491,7 @@ impl<'a> View<'a> {
                     jobs.dedup();
                     jobs.len()
                 });
-                let seen = witness.and_then(|witness| witness.accepted.responses[one.core][server][local]);
+                let seen = witness.and_then(|witness| witness.accepted.responses[one.core][server][local.index()]);
                 let dash = || "-".to_owned();
                 rows.push(vec![
                     task.name().to_owned(),
@@ -549,10 +550,12 @@ impl<'a> View<'a> {
             for (place, &index) in own.iter().enumerate() {
                 let name = &self.file.servers[index].name;
                 for (local, task) in self.file.tasks_of(index).into_iter().enumerate() {
-                    let other = self.file.tasks[task].server != Some(index);
-                    let task: &Task = &self.file.set.tasks()[task];
+                    let other = self.file.tasks[task.index()].server != Some(index);
+                    let task: &Task = &self.file.set[task];
                     let runs = of_core().filter_map(|one| match one.what {
-                        What::Job { server, task, job } if (server, task) == (place, local) => Some(run(one, job)),
+                        What::Job { server, task, job } if (server, task) == (place, TaskIndex(local)) => {
+                            Some(run(one, job))
+                        }
                         _ => None,
                     });
                     let lane = format!("{} ({name}{place_name})", task.name());

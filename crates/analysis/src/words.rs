@@ -1,6 +1,6 @@
 //! Sentences for what an analysis found.
 
-use memtint_sched::{Cause, Overload, TaskSet, Unsupported, Violation};
+use memtint_sched::{Cause, Overload, TaskIndex, TaskSet, Unsupported, Violation};
 use memtint_units::{Picoseconds, spell_picoseconds};
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -20,7 +20,7 @@ fn because(set: &TaskSet, cause: &Cause) -> String {
         Cause::Start => "the window ends where the job would have to start".to_owned(),
         Cause::Begun(task) => format!(
             "the window ends at the deadline of the job, and a job of task {:?} has begun 1 ps before the window",
-            set.tasks()[*task].name()
+            set[*task].name()
         ),
         Cause::Supply(most) => format!("the window is supplied no more than {}", exact_span(most)),
         Cause::Utilization(found) => format!("the part of the processor needed is {found}, more than 1"),
@@ -31,7 +31,7 @@ fn because(set: &TaskSet, cause: &Cause) -> String {
 /// A no by an overload after a critical instant, or another beginning.
 pub(crate) fn refusal(set: &TaskSet, late: &Overload, after: &str) -> Answer {
     let overload = WindowOverload {
-        task: Some(set.tasks()[late.task].name().to_owned()),
+        task: Some(set[late.task].name().to_owned()),
         job: Some(late.job.to_string()),
         window_ps: late.window_ps.to_string(),
         demand_ps: late.demand_ps.to_string(),
@@ -49,7 +49,7 @@ fn overloaded(set: &TaskSet, late: &Overload) -> String {
 }
 
 fn late_in(set: &TaskSet, late: &Overload, after: &str) -> String {
-    let (name, job) = (set.tasks()[late.task].name(), &late.job);
+    let (name, job) = (set[late.task].name(), &late.job);
     format!(
         "task {name:?}, job {job} (from 0, after {after}): {} of work are due in a window of {}; {}",
         span(&late.demand_ps),
@@ -73,7 +73,7 @@ pub(crate) fn exact_span(ps: &Ratio<BigUint>) -> String {
 
 /// A sentence for what is not supported.
 pub(crate) fn reason(set: &TaskSet, reason: &Unsupported) -> String {
-    let name = |task: &usize| format!("{:?}", set.tasks()[*task].name());
+    let name = |&task: &TaskIndex| format!("{:?}", set[task].name());
     match reason {
         Unsupported::Phases(late) => {
             format!("the phases differ and are not used; with the worst phases, {}", overloaded(set, late))

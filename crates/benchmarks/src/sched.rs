@@ -295,7 +295,7 @@ fn bounded(found: Result<WorstCase, memtint_sched::Unsupported>) -> Option<u64> 
 fn fixed_responses(set: &TaskSet) -> Answers {
     let order = Priorities::rate_monotonic(set);
     let one = |task| bounded(worst_response(set, &order, Preemption::Full, task, Effort::default()));
-    (0..set.tasks().len()).map(one).collect()
+    set.indices().map(one).collect()
 }
 
 fn fixed_decision(set: &TaskSet) -> Answers {
@@ -305,7 +305,7 @@ fn fixed_decision(set: &TaskSet) -> Answers {
 }
 
 fn edf_responses(set: &TaskSet) -> Answers {
-    (0..set.tasks().len()).map(|task| bounded(worst_response_edf(set, task, Effort::default()))).collect()
+    set.indices().map(|task| bounded(worst_response_edf(set, task, Effort::default()))).collect()
 }
 
 fn edf_decision(set: &TaskSet) -> Answers {
@@ -341,7 +341,7 @@ fn edf_schedule(set: &TaskSet) -> Answers {
 /// A number that two schedules have in common only if they are equal, in all probability.
 fn digest(runs: &[Run]) -> Answers {
     let mix = |digest: u64, value: u64| (digest ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    let digest = |digest, run: &Run| [run.task as u64, run.job, run.start.0, run.end.0].into_iter().fold(digest, mix);
+    let digest = |digest, run: &Run| [run.task.0 as u64, run.job, run.start.0, run.end.0].into_iter().fold(digest, mix);
     vec![Some(runs.iter().fold(runs.len() as u64, digest))]
 }
 

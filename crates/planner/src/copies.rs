@@ -13,7 +13,7 @@
 use memtint_analysis::TaskSystem;
 use memtint_hiding::HidingError;
 use memtint_hiding::crs::{Admission, Choice, Optimum, Refresh, Space, optimize};
-use memtint_sched::{Effort, TaskSet, Unsupported};
+use memtint_sched::{Effort, TaskIndex, TaskSet, Unsupported};
 use memtint_units::Picoseconds;
 
 use crate::servers::{Best, End};
@@ -41,7 +41,7 @@ pub(crate) fn best(
     effort: Effort,
     passes: &dyn Fn(&Best) -> Result<bool, HidingError>,
 ) -> Result<Option<Best>, End> {
-    let (twice, once): (Vec<usize>, Vec<usize>) = (0..copied.len()).partition(|&task| copied[task]);
+    let (twice, once): (Vec<TaskIndex>, Vec<TaskIndex>) = file.set.indices().partition(|&task| copied[task.index()]);
     let all = once.len() <= ASSIGNED_MAX;
     let assignments = match all {
         true => (0..1u32 << once.len()).map(|mask| (0..once.len()).map(|bit| mask >> bit & 1 == 1).collect()).collect(),
@@ -101,11 +101,11 @@ pub(crate) fn best(
 /// The assignment of ordinary tasks that is best for them alone.
 fn as_without_copies(
     file: &TaskSystem,
-    once: &[usize],
+    once: &[TaskIndex],
     space: &Space,
     effort: Effort,
 ) -> Result<Vec<Vec<bool>>, Unsupported> {
-    let set = TaskSet::new(once.iter().map(|&task| file.set.tasks()[task].spec()));
+    let set = TaskSet::new(once.iter().map(|&task| file.set[task].spec()));
     let set = set.expect("tasks of a set are one");
     Ok(optimize(&set, None, space, Admission::Supply, effort)?.into_iter().map(|best| best.choice.second).collect())
 }
@@ -113,12 +113,12 @@ fn as_without_copies(
 /// The set that the optimizer is asked about, and the server of each of its tasks.
 fn counted_twice(
     file: &TaskSystem,
-    twice: &[usize],
-    (once, second): (&[usize], &[bool]),
+    twice: &[TaskIndex],
+    (once, second): (&[TaskIndex], &[bool]),
     space: &Space,
     step: u64,
 ) -> (TaskSet, Vec<bool>) {
-    let task = |index: usize| &file.set.tasks()[index];
+    let task = |index: TaskIndex| &file.set[index];
     let (mut specs, mut places) = (Vec::new(), Vec::new());
     for (&index, &second) in once.iter().zip(second) {
         specs.push(task(index).spec());
@@ -131,7 +131,7 @@ fn counted_twice(
         for &index in twice {
             let mut spec = task(index).spec();
             spec.name = format!("{} in server {}", spec.name, usize::from(server));
-            spec.wcet += file.tasks[index].copy;
+            spec.wcet += file.tasks[index.index()].copy;
             let enough =
                 task(index).deadline() + (locked + task(index).deadline()).saturating_sub(task(index).period());
             let needed = first.unwrap_or(space.refresh().retention) + task(index).jitter();

@@ -7,7 +7,7 @@ use memtint_hiding::crs::{
     Admission, Choice, Inner, Kind, PartitionLimits, Partitioned, RankGroup, Refresh, Space, System, judge, optimize,
     partition, server_proofs,
 };
-use memtint_sched::{AnalysisLimits, Effort, Unsupported};
+use memtint_sched::{AnalysisLimits, Effort, TaskIndex, Unsupported};
 use memtint_units::Picoseconds;
 
 use crate::error::{NoServers, PlanError, cores_of};
@@ -56,10 +56,10 @@ pub fn find_servers(
     let effort = limits.effort;
     let memory = *file.memory_given()?;
     let colors = two_colors(file, &memory)?;
-    for (index, task) in file.tasks.iter().enumerate() {
+    for (index, task) in file.set.indices().zip(&file.tasks) {
         let most = colors.iter().map(|color| color.ranks.len()).min().unwrap_or(0);
         if task.ranks as usize > most {
-            let name = file.set.tasks()[index].name().to_owned();
+            let name = file.set[index].name().to_owned();
             return Ok(Err(NoServers::Ranks { task: name, ranks: task.ranks, most }));
         }
     }
@@ -179,9 +179,9 @@ impl From<HidingError> for End {
 
 /// Servers that were found: for each core its tasks and their servers.
 pub(crate) struct Best {
-    pub(crate) cores: Vec<(Vec<usize>, Choice)>,
+    pub(crate) cores: Vec<(Vec<TaskIndex>, Choice)>,
     /// Tasks with an instance in each of the two servers of the first core.
-    pub(crate) copied: Vec<usize>,
+    pub(crate) copied: Vec<TaskIndex>,
     /// What is lost, in parts of the time of one core.
     pub(crate) unhidden: String,
     pub(crate) proved: bool,
@@ -204,7 +204,7 @@ fn best_of(file: &TaskSystem, space: &Space, wanted: &Wanted, effort: Effort) ->
             }
             found => (found?, wanted.admission),
         };
-        let all = (0..file.tasks.len()).collect();
+        let all = file.set.indices().collect();
         return Ok(found.map(|best| Best {
             unhidden: best.unhidden.to_string(),
             proved: true,
@@ -304,11 +304,12 @@ fn servers_of(
             inside,
         }));
         for (&task, &second) in tasks.iter().zip(&choice.second) {
-            file.tasks[task].server = Some(before + usize::from(second));
+            file.tasks[task.index()].server = Some(before + usize::from(second));
         }
     }
     for &task in &best.copied {
-        (file.tasks[task].server, file.tasks[task].copy_server) = (Some(0), Some(1));
+        let more = &mut file.tasks[task.index()];
+        (more.server, more.copy_server) = (Some(0), Some(1));
     }
     let last = searched.last().cloned().unwrap_or_default();
     let before = match searched.len() {
@@ -339,7 +340,7 @@ fn servers_of(
             )
         }
     };
-    let copied: Vec<String> = best.copied.iter().map(|&task| file.set.tasks()[task].name().to_owned()).collect();
+    let copied: Vec<String> = best.copied.iter().map(|&task| file.set[task].name().to_owned()).collect();
     let mut lines = vec![
         Line { label: "space", text: space.clone() },
         Line { label: "admitted if", text: admitted },

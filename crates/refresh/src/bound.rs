@@ -3,8 +3,8 @@
 use memtint_analysis::{Color, Inside, TaskSystem};
 use memtint_hiding::crs::{Proof, judge};
 use memtint_sched::{
-    AnalysisLimits, Granularity, Interference, Preemption, Refresh, TaskSet, Unsupported, Verdict, WorstCase,
-    worst_response_edf_with, worst_response_with,
+    AnalysisLimits, Granularity, Interference, Preemption, Refresh, TaskIndex, TaskSet, Unsupported, Verdict,
+    WorstCase, worst_response_edf_with, worst_response_with,
 };
 use memtint_units::Picoseconds;
 
@@ -59,10 +59,10 @@ pub(crate) fn of_priorities(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
         let terms: Vec<Interference> = term(plan)?.into_iter().map(Interference::Refresh).collect();
         for (place, &task) in own.iter().enumerate() {
             let found = if plan.order == Inside::Edf {
-                worst_response_edf_with(&set, place, &terms, effort)
+                worst_response_edf_with(&set, TaskIndex(place), &terms, effort)
             } else {
                 let order = plan.order_among(&own, &set)?;
-                worst_response_with(&set, &order, Preemption::Full, place, &terms, effort)
+                worst_response_with(&set, &order, Preemption::Full, TaskIndex(place), &terms, effort)
             };
             tasks[task] = match found {
                 Ok(WorstCase::Bounded(worst)) => Bound::Within(worst.response),
@@ -194,7 +194,7 @@ fn of_proof(file: &TaskSystem, proof: &Proof) -> Vec<Bound> {
     for (servers, proofs) in file.servers_of_cores().iter().zip(&proof.cores) {
         for (&server, proof) in servers.iter().zip(proofs) {
             for (task, &bound) in file.tasks_of(server).into_iter().zip(&proof.responses) {
-                tasks[task] = match tasks[task] {
+                tasks[task.index()] = match tasks[task.index()] {
                     Bound::Within(other) => Bound::Within(bound.max(other)),
                     _ => Bound::Within(bound),
                 };

@@ -5,6 +5,7 @@
 //! the lock time of the file, in which requests under way end and dirty lines are written back.
 
 use memtint_hiding::cyclic::{Answer, Executive, Limits, Problem, color};
+use memtint_sched::TaskIndex;
 use memtint_sim::scenario::{SchedulingName, SlotSection, TableSection, TaskSpec, Time};
 use memtint_units::Picoseconds;
 
@@ -63,7 +64,7 @@ fn schedule(plan: &Plan<'_>) -> Result<(Problem, Executive), RefreshError> {
 /// The scenario of an executive.
 pub(crate) fn of_executive(plan: &Plan<'_>, problem: &Problem, table: &Executive) -> Result<Setup, RefreshError> {
     let each = problem.ranks_per_color();
-    let name = |task: usize, instance: usize| instance_name(plan.file.set.tasks()[task].name(), instance);
+    let name = |task: TaskIndex, instance: usize| instance_name(plan.file.set[task].name(), instance);
     let (mut tasks, mut instances) = (Vec::new(), Vec::new());
     // Originals come first: their places are those of the set.
     let most = table.instances.iter().map(Vec::len).max().unwrap_or(1);
@@ -76,10 +77,10 @@ pub(crate) fn of_executive(plan: &Plan<'_>, problem: &Problem, table: &Executive
             core: Some(CORE),
             ranks: Some(list(&ranks, plan.machine)?),
             job: (instance == 0).then(|| plan.job(task)),
-            copy_of: (instance > 0).then(|| name(task, 0)),
+            copy_of: (instance > 0).then(|| name(TaskIndex(task), 0)),
             copy: Time(plan.file.tasks[task].copy),
             globals: globals(plan.file, task)?,
-            ..section(name(task, instance), plan.jobs[task].workload.clone())
+            ..section(name(TaskIndex(task), instance), plan.jobs[task].workload.clone())
         });
         instances.push((task, ranks));
     }
@@ -108,11 +109,12 @@ pub(crate) fn bounds(plan: &Plan<'_>, table: &Executive) -> Bounds {
     let cycle = table.cycle.0;
     let mut longest = vec![0; plan.file.set.tasks().len()];
     for slot in &table.slots {
-        let task = &plan.file.set.tasks()[slot.id.task];
+        let task = &plan.file.set[slot.id.task];
         let arrival = (task.phase().0 + slot.id.job * task.period().0) % cycle;
         // A window at the end of a cycle continues at its beginning.
         let response = (slot.end.0 + cycle - arrival - 1) % cycle + 1;
-        longest[slot.id.task] = longest[slot.id.task].max(response);
+        let own = &mut longest[slot.id.task.index()];
+        *own = response.max(*own);
     }
     let (frame, color) = (table.frames.size, table.frames.color);
     Bounds {

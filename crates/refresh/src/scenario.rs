@@ -7,7 +7,7 @@ use std::path::Path;
 
 use memtint_analysis::{Inside, MemorySpec, TaskSystem};
 use memtint_hiding::crs::Kind;
-use memtint_sched::{Priorities, TaskSet};
+use memtint_sched::{Priorities, TaskIndex, TaskSet};
 use memtint_sim::scenario::{
     CoreSection, JobSpec, Late, NumaSection, ScenarioSpec, SchedulingName, ServerSpec, SystemSection, TaskSpec, Time,
     TimetableSection, WindowSection, Workload,
@@ -283,7 +283,8 @@ impl Plan<'_> {
     /// Priorities for the simulator: smaller is more urgent. Those of a policy are the same in each part of a set.
     fn priorities(&self) -> Result<Vec<u32>, RefreshError> {
         let set = &self.file.set;
-        let place = |order: &Priorities, task: usize| order.order().iter().position(|&own| own == task).unwrap_or(0);
+        let place =
+            |order: &Priorities, task: usize| order.order().iter().position(|&own| own == TaskIndex(task)).unwrap_or(0);
         let (by_period, by_deadline) = (Priorities::rate_monotonic(set), Priorities::deadline_monotonic(set));
         let one = |task: usize| {
             Ok(match self.order_of(task) {
@@ -303,8 +304,8 @@ impl Plan<'_> {
     /// The order of priorities of some tasks, a set of their own.
     pub(crate) fn order_among(&self, tasks: &[usize], set: &TaskSet) -> Result<Priorities, RefreshError> {
         let priorities = self.priorities()?;
-        let mut order: Vec<usize> = (0..tasks.len()).collect();
-        order.sort_by_key(|&own| (priorities[tasks[own]], own));
+        let mut order: Vec<TaskIndex> = set.indices().collect();
+        order.sort_by_key(|&own| (priorities[tasks[own.index()]], own));
         Ok(Priorities::given(set, order)?)
     }
 

@@ -7,7 +7,7 @@
 use crate::fixed::Preemption;
 use crate::resource::PeriodicResource;
 use crate::schedule::Policy;
-use crate::task::{Task, TaskSet};
+use crate::task::{Task, TaskIndex, TaskSet};
 use crate::verdict::{Unsupported, Verdict};
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -101,7 +101,7 @@ pub fn resource_bound(set: &TaskSet, policy: &Policy, resource: &PeriodicResourc
     let monotonic = match policy {
         Policy::Edf => false,
         Policy::FixedPriority(order, Preemption::Full)
-            if order.order().is_sorted_by_key(|&task| set.tasks()[task].period()) =>
+            if order.order().is_sorted_by_key(|&task| set[task].period()) =>
         {
             true
         }
@@ -133,7 +133,7 @@ pub fn resource_bound(set: &TaskSet, policy: &Policy, resource: &PeriodicResourc
             true => "a shortest period of more than 2 P - B of the resource",
             false => "a shortest period of at least 2 P - 4 B / 3 of the resource",
         };
-        return Verdict::Unsupported(Unsupported::Precondition { task: short, needs });
+        return Verdict::Unsupported(Unsupported::Precondition { task: TaskIndex(short), needs });
     }
     // On a whole processor k cancels.
     let k = whole(k.max(1));
@@ -166,7 +166,7 @@ fn not_plain(set: &TaskSet) -> Option<Unsupported> {
 
 fn refused(set: &TaskSet, needs: impl Fn(&Task) -> Option<&'static str>) -> Option<Unsupported> {
     let refuse = |(task, own)| needs(own).map(|needs| Unsupported::Precondition { task, needs });
-    set.tasks().iter().enumerate().find_map(refuse)
+    set.indexed().find_map(refuse)
 }
 
 fn within(found: Ratio<BigUint>, most: Ratio<BigUint>) -> Verdict<Within> {

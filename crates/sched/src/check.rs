@@ -7,7 +7,7 @@
 
 use crate::fixed::Preemption;
 use crate::schedule::{Coverage, Policy, Run, Schedule};
-use crate::task::{Task, TaskSet};
+use crate::task::{Task, TaskIndex, TaskSet};
 use memtint_units::Picoseconds;
 
 /// What a checker has seen in a schedule that it accepts.
@@ -31,7 +31,7 @@ pub enum Violation {
         /// Index of the run, from 0.
         run: usize,
         /// The task it names.
-        task: usize,
+        task: TaskIndex,
         /// The job it names.
         job: u64,
         /// Its beginning.
@@ -55,7 +55,7 @@ pub enum Violation {
         /// Index of the run, from 0.
         run: usize,
         /// The task.
-        task: usize,
+        task: TaskIndex,
         /// The job that runs.
         job: u64,
         /// The one that is not complete.
@@ -67,7 +67,7 @@ pub enum Violation {
         /// Index of the run, from 0.
         run: usize,
         /// The task.
-        task: usize,
+        task: TaskIndex,
         /// The job.
         job: u64,
         /// How long it has run.
@@ -79,7 +79,7 @@ pub enum Violation {
     #[error("task {task}, job {job}: {found} of {wcet} have run at {due}, when all must have")]
     Late {
         /// The task.
-        task: usize,
+        task: TaskIndex,
         /// The job.
         job: u64,
         /// When it had to be complete.
@@ -93,7 +93,7 @@ pub enum Violation {
     #[error("task {task}, job {job} waits at {at}, and nothing runs")]
     Idle {
         /// The task that waits.
-        task: usize,
+        task: TaskIndex,
         /// Its job.
         job: u64,
         /// When.
@@ -105,7 +105,7 @@ pub enum Violation {
         /// Index of the run, from 0.
         run: usize,
         /// The task that waits.
-        task: usize,
+        task: TaskIndex,
         /// Its job.
         job: u64,
         /// When.
@@ -117,7 +117,7 @@ pub enum Violation {
         /// Index of the run, from 0, that continues the job.
         run: usize,
         /// The task.
-        task: usize,
+        task: TaskIndex,
         /// The job.
         job: u64,
     },
@@ -145,7 +145,7 @@ pub enum Violation {
 ///
 /// The first [`Violation`] found.
 pub fn check(set: &TaskSet, schedule: &Schedule) -> Result<Accepted, Violation> {
-    let checker = Checker { tasks: set.tasks(), schedule, window: schedule.window.0 };
+    let checker = Checker { set, schedule, window: schedule.window.0 };
     checker.extent()?;
     let histories = checker.histories()?;
     checker.deadlines(&histories)?;
@@ -163,24 +163,24 @@ struct History {
 }
 
 struct Checker<'a> {
-    tasks: &'a [Task],
+    set: &'a TaskSet,
     schedule: &'a Schedule,
     window: u64,
 }
 
 impl Checker<'_> {
-    fn arrival(&self, task: usize, job: usize) -> u64 {
-        self.tasks[task].phase().0 + job as u64 * self.tasks[task].period().0
+    fn arrival(&self, task: TaskIndex, job: usize) -> u64 {
+        self.set[task].phase().0 + job as u64 * self.set[task].period().0
     }
 
     fn extent(&self) -> Result<(), Violation> {
         let refuse = |accepted| Err(Violation::Window { found: self.schedule.window, accepted });
-        let phases = || self.tasks.iter().map(|task| task.phase().0);
+        let phases = || self.set.tasks().iter().map(|task| task.phase().0);
         let (least, last) = (phases().min().unwrap_or(0), phases().max().unwrap_or(0));
         // Divisible by each period is all that "hyperperiod" has to mean here: a multiple repeats as well.
         let whole = |span: Option<u64>, times: u64| {
             span.is_some_and(|span| {
-                span > 0 && self.tasks.iter().all(|task| (span / times).is_multiple_of(task.period().0))
+                span > 0 && self.set.tasks().iter().all(|task| (span / times).is_multiple_of(task.period().0))
             })
         };
         let span = self.window.checked_sub(last);
@@ -192,8 +192,8 @@ impl Checker<'_> {
                 refuse("accepted is the last phase and twice a multiple of each period")
             }
             _ => match &self.schedule.policy {
-                Policy::FixedPriority(priorities, _) if priorities.order().len() != self.tasks.len() => {
-                    Err(Violation::Priorities { found: priorities.order().len(), tasks: self.tasks.len() })
+                Policy::FixedPriority(priorities, _) if priorities.order().len() != self.set.tasks().len() => {
+                    Err(Violation::Priorities { found: priorities.order().len(), tasks: self.set.tasks().len() })
                 }
                 _ => Ok(()),
             },
@@ -202,7 +202,7 @@ impl Checker<'_> {
 
     /// Goes through the runs in order, and writes down what each job that has run did.
     fn histories(&self) -> Result<Vec<Vec<History>>, Violation> {
-        let mut histories: Vec<Vec<History>> = vec![Vec::new(); self.tasks.len()];
+        let mut histories: Vec<Vec<History>> = vec![Vec::new(); self.set.tasks().len()];
         let mut free = 0;
         for (run, found) in self.schedule.runs.iter().enumerate() {
             let &Run { task, job, start, end } = found;
@@ -210,12 +210,12 @@ impl Checker<'_> {
                 return Err(Violation::Overlap { run, start, end });
             }
             free = end.0;
-            let own = self.tasks.get(task).ok_or(Violation::NotArrived { run, task, job, at: start })?;
+            let own = self.set.tasks().get(task.index()).ok_or(Violation::NotArrived { run, task, job, at: start })?;
             let arrival = u128::from(own.phase().0) + u128::from(job) * u128::from(own.period().0);
             if arrival > u128::from(start.0) {
                 return Err(Violation::NotArrived { run, task, job, at: start });
             }
-            let history = self.continued(&mut histories[task], run, found, own)?;
+            let history = self.continued(&mut histories[task.index()], run, found, own)?;
             history.ran += end.0 - start.0;
             history.end = end.0;
             if history.ran > own.wcet().0 {
@@ -253,22 +253,22 @@ impl Checker<'_> {
     }
 
     /// When a job was complete; the end of the window when it was not.
-    fn completion(&self, histories: &[Vec<History>], task: usize, job: usize) -> u64 {
-        match histories[task].get(job) {
-            Some(history) if history.ran == self.tasks[task].wcet().0 => history.end,
+    fn completion(&self, histories: &[Vec<History>], task: TaskIndex, job: usize) -> u64 {
+        match histories[task.index()].get(job) {
+            Some(history) if history.ran == self.set[task].wcet().0 => history.end,
             _ => self.window,
         }
     }
 
     fn deadlines(&self, histories: &[Vec<History>]) -> Result<(), Violation> {
-        for (task, own) in self.tasks.iter().enumerate() {
+        for (task, own) in self.set.indexed() {
             for job in 0.. {
                 let arrival = self.arrival(task, job);
                 if arrival >= self.window {
                     break;
                 }
                 let nothing = History { ran: 0, end: 0 };
-                let history = histories[task].get(job).copied().unwrap_or(nothing);
+                let history = histories[task.index()].get(job).copied().unwrap_or(nothing);
                 let mut due = arrival + own.deadline().0;
                 if self.schedule.coverage == Coverage::Hyperperiod {
                     due = due.min(self.window);
@@ -290,7 +290,7 @@ impl Checker<'_> {
     }
 
     fn gaps(&self, histories: &[Vec<History>]) -> Result<(), Violation> {
-        for task in 0..self.tasks.len() {
+        for task in self.set.indices() {
             let mut job = 0;
             for (from, to) in self.idle() {
                 while self.arrival(task, job) < self.window && self.completion(histories, task, job) <= from {
@@ -308,13 +308,13 @@ impl Checker<'_> {
     }
 
     fn ranks(&self, histories: &[Vec<History>]) -> Result<(), Violation> {
-        let mut place = vec![0; self.tasks.len()];
+        let mut place = vec![0; self.set.tasks().len()];
         if let Policy::FixedPriority(priorities, _) = &self.schedule.policy {
             for (rank, &task) in priorities.order().iter().enumerate() {
-                place[task] = rank;
+                place[task.index()] = rank;
             }
         }
-        for waiting in 0..self.tasks.len() {
+        for waiting in self.set.indices() {
             let mut job = 0;
             for (run, found) in self.schedule.runs.iter().enumerate() {
                 while self.arrival(waiting, job) < self.window
@@ -323,12 +323,14 @@ impl Checker<'_> {
                     job += 1;
                 }
                 let arrival = self.arrival(waiting, job);
-                let deadline = |task: usize, job: usize| self.arrival(task, job) + self.tasks[task].deadline().0;
+                let deadline = |task: TaskIndex, job: usize| self.arrival(task, job) + self.set[task].deadline().0;
                 let earlier = || deadline(waiting, job) < deadline(found.task, found.job as usize);
                 let (before, first) = match self.schedule.policy {
-                    Policy::FixedPriority(_, Preemption::Full) => (found.end.0, place[waiting] < place[found.task]),
+                    Policy::FixedPriority(_, Preemption::Full) => {
+                        (found.end.0, place[waiting.index()] < place[found.task.index()])
+                    }
                     Policy::FixedPriority(_, Preemption::None) => {
-                        (found.start.0 + 1, place[waiting] < place[found.task])
+                        (found.start.0 + 1, place[waiting.index()] < place[found.task.index()])
                     }
                     Policy::Edf => (found.end.0, earlier()),
                     Policy::NonPreemptiveEdf => (found.start.0 + 1, earlier()),
@@ -344,13 +346,13 @@ impl Checker<'_> {
 
     fn accepted(&self, histories: &[Vec<History>]) -> Accepted {
         let mut jobs = 0;
-        let mut responses = vec![None; self.tasks.len()];
-        for (task, own) in self.tasks.iter().enumerate() {
-            for (job, history) in histories[task].iter().enumerate() {
+        let mut responses = vec![None; self.set.tasks().len()];
+        for (task, own) in self.set.indexed() {
+            for (job, history) in histories[task.index()].iter().enumerate() {
                 let arrival = self.arrival(task, job);
                 jobs += u64::from(arrival + own.deadline().0 <= self.window);
                 if history.ran == own.wcet().0 {
-                    responses[task] = responses[task].max(Some(Picoseconds(history.end - arrival)));
+                    responses[task.index()] = responses[task.index()].max(Some(Picoseconds(history.end - arrival)));
                 }
             }
         }

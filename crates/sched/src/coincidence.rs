@@ -27,7 +27,7 @@
 //! basis only decides how long it takes.
 
 use crate::edf::Demand;
-use crate::task::Task;
+use crate::task::{Task, TaskIndex};
 use crate::verdict::{Steps, Unsupported, window};
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -155,7 +155,7 @@ impl<'a> Coincidences<'a> {
     fn simplex(&self, excess: u128) -> Result<Option<Simplex>, Unsupported> {
         let Some(room) = self.room(excess) else { return Ok(None) };
         let longest = room.checked_mul(EXCESS_ONE).map_or(u128::MAX, |room| room / excess + 1);
-        Ok(Some(Simplex { room, excess, longest: window(longest, 0)? }))
+        Ok(Some(Simplex { room, excess, longest: window(longest, TaskIndex(0))? }))
     }
 
     /// The excess bandwidth whose simplex has so many points, by its volume.

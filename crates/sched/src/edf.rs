@@ -13,7 +13,7 @@
 
 use crate::fixed::WorstCase;
 use crate::interference::{self, Interference};
-use crate::task::{Task, TaskSet, load};
+use crate::task::{Task, TaskIndex, TaskSet, load};
 use crate::verdict::{Cause, Effort, Overload, Response, Steps, Unsupported, Verdict, window};
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
@@ -75,7 +75,7 @@ pub fn quick_processor_demand_with(set: &TaskSet, terms: &[Interference], effort
 /// # Panics
 ///
 /// When the set has no task of this index.
-pub fn worst_response_edf(set: &TaskSet, task: usize, effort: Effort) -> Result<WorstCase, Unsupported> {
+pub fn worst_response_edf(set: &TaskSet, task: TaskIndex, effort: Effort) -> Result<WorstCase, Unsupported> {
     worst_response_edf_with(set, task, &[], effort)
 }
 
@@ -91,7 +91,7 @@ pub fn worst_response_edf(set: &TaskSet, task: usize, effort: Effort) -> Result<
 /// When the set has no task of this index.
 pub fn worst_response_edf_with(
     set: &TaskSet,
-    task: usize,
+    task: TaskIndex,
     terms: &[Interference],
     effort: Effort,
 ) -> Result<WorstCase, Unsupported> {
@@ -240,12 +240,12 @@ impl<'a> Demand<'a> {
     ///
     /// When no task has a deadline there.
     #[must_use]
-    pub fn ends(&self, point: u64) -> (usize, u64) {
+    pub fn ends(&self, point: u64) -> (TaskIndex, u64) {
         let job = |task: &Task| {
             let rest = point.checked_sub(Demand::first(task)?)?;
             (rest % task.period().0 == 0).then_some(rest / task.period().0)
         };
-        let mut found = self.tasks().iter().enumerate().filter_map(|(index, task)| Some((index, job(task)?)));
+        let mut found = self.set.indexed().filter_map(|(index, task)| Some((index, job(task)?)));
         found.next().expect("a deadline")
     }
 
@@ -259,7 +259,7 @@ impl<'a> Demand<'a> {
             let first = self.tasks().iter().filter_map(Demand::first).max().unwrap_or(0);
             let periods = self.terms.iter().map(Interference::repeats);
             let end = periods.fold(self.set.hyperperiod(), |lcm, period| lcm.lcm(&period.into())) + first;
-            return window(u128::try_from(end).unwrap_or(u128::MAX), 0);
+            return window(u128::try_from(end).unwrap_or(u128::MAX), TaskIndex(0));
         }
         let blocking = self.tasks().iter().map(|task| task.blocking().0).max().unwrap_or(0);
         let work = |length: u64| {
@@ -278,7 +278,7 @@ impl<'a> Demand<'a> {
         let mut length = 0;
         loop {
             steps.step()?;
-            let next = window(work(length), 0)?;
+            let next = window(work(length), TaskIndex(0))?;
             if next == length {
                 return Ok(length);
             }
@@ -295,7 +295,7 @@ impl<'a> Demand<'a> {
             // Released, at the latest, after its deadline, whatever the phases.
             let demand_ps = self.tasks()[task].wcet().0.into();
             let (job, window_ps, cause) = (0u8.into(), 0u8.into(), Cause::Deadline);
-            return Verdict::Unschedulable(Overload { task, job, window_ps, demand_ps, cause });
+            return Verdict::Unschedulable(Overload { task: TaskIndex(task), job, window_ps, demand_ps, cause });
         }
         if let Some(reason) = self.overestimated() {
             return Verdict::Unsupported(reason);
@@ -303,7 +303,7 @@ impl<'a> Demand<'a> {
         if self.load() == Ordering::Greater {
             return Verdict::Unschedulable(self.overrun());
         }
-        let mut steps = Steps::new(0, effort);
+        let mut steps = Steps::new(TaskIndex(0), effort);
         let mut windows = 0;
         let searched = self
             .horizon(&mut steps)
@@ -404,7 +404,7 @@ impl<'a> Demand<'a> {
         let delays = self.terms.iter().map(|term| term.within_exact(&window_ps, &lines)).sum::<BigUint>();
         let demand_ps = pairs().map(|(task, jobs)| jobs * task.wcet().0).sum::<BigUint>() + blocking + delays;
         debug_assert!(demand_ps > window_ps || matches!(cause, Cause::Supply(_)), "an overload that is none");
-        Overload { task, job, window_ps, demand_ps, cause }
+        Overload { task: TaskIndex(task), job, window_ps, demand_ps, cause }
     }
 
     /// Looks at every job of the task whose deadline coincides with one of the others' or that is released at a multiple of
@@ -412,8 +412,8 @@ impl<'a> Demand<'a> {
     /// lemma 4.1 and theorem 4.1).
     ///
     /// From one to the next, jobs due only become more, so that the completion before is where the next search begins.
-    fn worst_response(&self, index: usize, last: u64, steps: &mut Steps) -> Result<Response, Unsupported> {
-        let task = &self.tasks()[index];
+    fn worst_response(&self, index: TaskIndex, last: u64, steps: &mut Steps) -> Result<Response, Unsupported> {
+        let task = &self.set[index];
         let jitter = task.jitter().0;
         let alone = Picoseconds(jitter + task.wcet().0);
         let mut worst = Response { task: index, response: alone, job: 0, window: Picoseconds(task.wcet().0), jobs: 0 };
@@ -466,18 +466,19 @@ impl<'a> Demand<'a> {
     /// are due with it. `from` is at most the completion.
     fn completion(
         &self,
-        index: usize,
+        index: TaskIndex,
         released: u64,
         from: u64,
         due: &[u64],
         steps: &mut Steps,
     ) -> Result<u64, Unsupported> {
-        let task = &self.tasks()[index];
+        let task = &self.set[index];
         let job = released / task.period().0;
         let end = released as i64 + task.deadline().0 as i64 - task.jitter().0 as i64;
         let own = (u128::from(job) + 1) * u128::from(task.wcet().0) + u128::from(self.blocking(end));
-        let others =
-            || self.tasks().iter().zip(due).enumerate().filter(|&(other, _)| other != index).map(|(_, one)| one);
+        let others = || {
+            self.set.indexed().zip(due).filter(|((other, _), _)| *other != index).map(|((_, task), due)| (task, due))
+        };
         let mut reached = from;
         loop {
             steps.step()?;

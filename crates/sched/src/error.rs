@@ -1,5 +1,6 @@
 //! Why a task set, a priority order or a resource is refused.
 
+use crate::task::TaskIndex;
 use memtint_units::{Picoseconds, spell_picoseconds};
 
 /// Tells why input is refused. Every message names the task, the field, what was found and what is accepted.
@@ -26,7 +27,7 @@ pub enum SchedError {
     #[error("task {index} (counted from 0): name is \"\"; accepted is a name of its own for each task")]
     Nameless {
         /// Its index in the set, from 0.
-        index: usize,
+        index: TaskIndex,
     },
     /// Two tasks have one name.
     #[error(
@@ -36,7 +37,7 @@ pub enum SchedError {
         /// The name.
         task: String,
         /// Index of the first that has it, from 0.
-        first: usize,
+        first: TaskIndex,
     },
     /// There is no task.
     #[error("task set: tasks found are 0; accepted are 1 or more")]
@@ -47,9 +48,9 @@ pub enum SchedError {
     )]
     Order {
         /// What was given.
-        found: Vec<usize>,
+        found: Vec<TaskIndex>,
         /// The last index of the set.
-        last: usize,
+        last: TaskIndex,
     },
     /// A periodic resource has a period or a budget outside its range.
     #[error("periodic resource: {field} is {found} ps; accepted is {accepted}")]

@@ -11,7 +11,7 @@
 
 use crate::error::SchedError;
 use crate::interference::{self, Interference};
-use crate::task::{Task, TaskSet, load, utilization};
+use crate::task::{Task, TaskIndex, TaskSet, load, utilization};
 use crate::verdict::{Cause, Effort, Overload, Response, Steps, Unsupported, Verdict, window};
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 /// Who goes first: indices of tasks, the highest priority first, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Priorities {
-    order: Vec<usize>,
+    order: Vec<TaskIndex>,
 }
 
 impl Priorities {
@@ -43,25 +43,25 @@ impl Priorities {
     /// # Errors
     ///
     /// [`SchedError::Order`] unless each index of the set is there once.
-    pub fn given(set: &TaskSet, order: Vec<usize>) -> Result<Priorities, SchedError> {
+    pub fn given(set: &TaskSet, order: Vec<TaskIndex>) -> Result<Priorities, SchedError> {
         let mut sorted = order.clone();
         sorted.sort_unstable();
-        if sorted.iter().copied().eq(0..set.tasks().len()) {
+        if sorted.into_iter().eq(set.indices()) {
             Ok(Priorities { order })
         } else {
-            Err(SchedError::Order { found: order, last: set.tasks().len() - 1 })
+            Err(SchedError::Order { found: order, last: TaskIndex(set.tasks().len() - 1) })
         }
     }
 
     fn by(set: &TaskSet, key: impl Fn(&Task) -> Picoseconds) -> Priorities {
-        let mut order: Vec<usize> = (0..set.tasks().len()).collect();
-        order.sort_by_key(|&index| key(&set.tasks()[index]));
+        let mut order: Vec<TaskIndex> = set.indices().collect();
+        order.sort_by_key(|&index| key(&set[index]));
         Priorities { order }
     }
 
     /// Gives the indices, the highest priority first.
     #[must_use]
-    pub fn order(&self) -> &[usize] {
+    pub fn order(&self) -> &[TaskIndex] {
         &self.order
     }
 }
@@ -95,7 +95,7 @@ pub enum WorstCase {
 /// When the set has no task of this index, or `priorities` are those of another set.
 ///
 /// ```
-/// use memtint_sched::{Effort, Preemption, Priorities, TaskSet, TaskSpec, WorstCase, worst_response};
+/// use memtint_sched::{Effort, Preemption, Priorities, TaskIndex, TaskSet, TaskSpec, WorstCase, worst_response};
 /// use memtint_units::Picoseconds as Ps;
 ///
 /// // Lehoczky 1990: the first job of the second task takes 114, the worst is the fifth with 118.
@@ -104,7 +104,7 @@ pub enum WorstCase {
 ///     TaskSpec::new("two", Ps(100), Ps(62)).deadline(Ps(118)),
 /// ])?;
 /// let order = Priorities::rate_monotonic(&set);
-/// let WorstCase::Bounded(worst) = worst_response(&set, &order, Preemption::Full, 1, Effort::default()).unwrap() else {
+/// let WorstCase::Bounded(worst) = worst_response(&set, &order, Preemption::Full, TaskIndex(1), Effort::default()).unwrap() else {
 ///     panic!("the utilization is below 1")
 /// };
 /// assert_eq!((worst.response, worst.job, worst.jobs), (Ps(118), 4, 7));
@@ -114,7 +114,7 @@ pub fn worst_response(
     set: &TaskSet,
     priorities: &Priorities,
     preemption: Preemption,
-    task: usize,
+    task: TaskIndex,
     effort: Effort,
 ) -> Result<WorstCase, Unsupported> {
     worst_response_with(set, priorities, preemption, task, &[], effort)
@@ -136,7 +136,7 @@ pub fn worst_response_with(
     set: &TaskSet,
     priorities: &Priorities,
     preemption: Preemption,
-    task: usize,
+    task: TaskIndex,
     terms: &[Interference],
     effort: Effort,
 ) -> Result<WorstCase, Unsupported> {
@@ -220,7 +220,7 @@ pub fn fixed_priority_with(
     let mut unanswered = None;
     for &task in priorities.order() {
         match Level::new(set, priorities, preemption, task, terms).decide(effort) {
-            Verdict::Schedulable(response) => responses[task] = Some(response),
+            Verdict::Schedulable(response) => responses[task.index()] = Some(response),
             Verdict::Unschedulable(late) if !exact && !matches!(late.cause, Cause::Utilization(_)) => {
                 unanswered = unanswered.or(Some(Unsupported::Bound(Box::new(late))));
             }
@@ -240,7 +240,7 @@ pub fn fixed_priority_with(
 
 /// A task with those that interfere with it.
 struct Level<'a> {
-    index: usize,
+    index: TaskIndex,
     task: &'a Task,
     higher: Vec<&'a Task>,
     preemption: Preemption,
@@ -254,14 +254,14 @@ impl<'a> Level<'a> {
         set: &'a TaskSet,
         priorities: &Priorities,
         preemption: Preemption,
-        index: usize,
+        index: TaskIndex,
         terms: &'a [Interference],
     ) -> Level<'a> {
         assert_eq!(priorities.order.len(), set.tasks().len(), "priorities of another task set");
         let rank = priorities.order.iter().position(|&other| other == index).expect("a task of this set");
-        let tasks = |order: &[usize]| order.iter().map(|&other| &set.tasks()[other]).collect::<Vec<_>>();
-        let task = &set.tasks()[index];
-        let lower = || priorities.order[rank + 1..].iter().map(|&other| set.tasks()[other].wcet().0);
+        let tasks = |order: &[TaskIndex]| order.iter().map(|&other| &set[other]).collect::<Vec<_>>();
+        let task = &set[index];
+        let lower = || priorities.order[rank + 1..].iter().map(|&other| set[other].wcet().0);
         let begun = match preemption {
             Preemption::Full => 0,
             // While refresh holds the core, a job can be chosen that has not begun to execute.

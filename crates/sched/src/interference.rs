@@ -23,7 +23,7 @@ use crate::error::SchedError;
 use crate::form::Form;
 use crate::ranks::{REF_COMMANDS, RankOrder};
 use crate::regulator::Regulator;
-use crate::task::{TIME_MAX, Task, TaskSet};
+use crate::task::{TIME_MAX, Task, TaskIndex, TaskSet};
 use crate::verdict::{Effort, Steps, Unsupported, window};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
@@ -206,11 +206,11 @@ pub fn padded(wcet: Picoseconds, refresh: &Refresh, effort: Effort) -> Result<Pi
     if refresh.stall >= refresh.period {
         return Err(Unsupported::Load(refresh.rate()));
     }
-    let mut steps = Steps::new(0, effort);
+    let mut steps = Steps::new(TaskIndex(0), effort);
     let mut reached = wcet.0;
     loop {
         steps.step()?;
-        let next = window(u128::from(wcet.0) + refresh.delay(reached), 0)?;
+        let next = window(u128::from(wcet.0) + refresh.delay(reached), TaskIndex(0))?;
         if next == reached {
             return Ok(Picoseconds(reached));
         }
@@ -561,7 +561,7 @@ impl Interference {
         if self.neighbours().iter().filter_map(|core| core.tasks.as_ref()).any(silent) {
             return Some(Unsupported::Platform { needs: "the lines that a job moves, for each task of another core" });
         }
-        let own = set.tasks().iter().enumerate();
+        let own = set.indexed();
         own.filter_map(|(task, own)| needs(own).map(|needs| Unsupported::Precondition { task, needs })).next()
     }
 }

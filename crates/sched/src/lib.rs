@@ -23,7 +23,7 @@
 //! let Verdict::Unschedulable(late) = fixed_priority(&set, &order, Preemption::Full, Effort::default()) else {
 //!     panic!("vision would need 8 ms")
 //! };
-//! assert_eq!(set.tasks()[late.task].name(), "vision");
+//! assert_eq!(set[late.task].name(), "vision");
 //! assert!(late.demand_ps > late.window_ps);
 //! # Ok::<(), memtint_sched::SchedError>(())
 //! ```
@@ -74,7 +74,7 @@ pub use regulator::{Regulator, reservations_fit, reserved};
 pub use resource::{Budget, PeriodicResource, Supply, budget_curve, schedulable_on, smallest_budget};
 pub use schedule::{Coverage, Policy, Run, Schedule, schedule};
 pub use sensitivity::{Limit, Scaled, Scaling, edf_scaling, fixed_priority_scaling};
-pub use task::{TIME_MAX, Task, TaskSet, TaskSpec};
+pub use task::{TIME_MAX, Task, TaskIndex, TaskSet, TaskSpec};
 pub use verdict::{AnalysisLimits, Cause, Effort, Overload, Response, Unsupported, Verdict};
 
 /// What analyses of other crates are built from: demand in windows, and the count of steps.

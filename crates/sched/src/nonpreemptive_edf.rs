@@ -22,7 +22,7 @@
 
 use crate::edf::{Demand, DemandTest, quick_processor_demand};
 use crate::fixed::WorstCase;
-use crate::task::{Task, TaskSet, load, utilization};
+use crate::task::{Task, TaskIndex, TaskSet, load, utilization};
 use crate::verdict::{Cause, Effort, Overload, Response, Steps, Unsupported, Verdict, window};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
@@ -35,13 +35,14 @@ use std::cmp::Ordering;
 /// it is the utilization's.
 ///
 /// ```
-/// use memtint_sched::{Cause, Effort, TaskSet, TaskSpec, Verdict, nonpreemptive_edf};
+/// use memtint_sched::{Cause, Effort, TaskIndex, TaskSet, TaskSpec, Verdict, nonpreemptive_edf};
 /// use memtint_units::Picoseconds as Ps;
 ///
 /// let set = |long| TaskSet::new([TaskSpec::new("a", Ps(4), Ps(2)), TaskSpec::new("b", Ps(12), Ps(long))]);
 /// assert!(nonpreemptive_edf(&set(3)?, Effort::default()).is_schedulable(), "2 left of b, and 2 of a, in 4");
 /// let Verdict::Unschedulable(late) = nonpreemptive_edf(&set(4)?, Effort::default()) else { panic!("3 left of b") };
-/// assert_eq!((late.task, late.window_ps, late.demand_ps, late.cause), (0, 4u8.into(), 5u8.into(), Cause::Begun(1)));
+/// assert_eq!((late.task, late.cause), (TaskIndex(0), Cause::Begun(TaskIndex(1))));
+/// assert_eq!((late.window_ps, late.demand_ps), (4u8.into(), 5u8.into()));
 /// # Ok::<(), memtint_sched::SchedError>(())
 /// ```
 pub fn nonpreemptive_edf(set: &TaskSet, effort: Effort) -> Verdict<DemandTest> {
@@ -70,7 +71,7 @@ fn refused(set: &TaskSet) -> Option<Unsupported> {
         blocked.or((task.jitter() > task.period()).then_some(late))
     };
     let refuse = |(task, own)| needs(own).map(|needs| Unsupported::Precondition { task, needs });
-    set.tasks().iter().enumerate().find_map(refuse)
+    set.indexed().find_map(refuse)
 }
 
 /// Finds the worst response time of one task under EDF without preemption, whatever its deadline does to itself. Phases are
@@ -98,7 +99,7 @@ fn refused(set: &TaskSet) -> Option<Unsupported> {
 /// When the set has no task of this index.
 ///
 /// ```
-/// use memtint_sched::{Effort, TaskSet, TaskSpec, WorstCase, worst_response_nonpreemptive_edf};
+/// use memtint_sched::{Effort, TaskIndex, TaskSet, TaskSpec, WorstCase, worst_response_nonpreemptive_edf};
 /// use memtint_units::Picoseconds as Ps;
 ///
 /// let set = TaskSet::new([TaskSpec::new("a", Ps(4), Ps(2)), TaskSpec::new("b", Ps(12), Ps(4))])?;
@@ -106,11 +107,15 @@ fn refused(set: &TaskSet) -> Option<Unsupported> {
 ///     Ok(WorstCase::Bounded(worst)) => worst.response,
 ///     other => panic!("{other:?}"),
 /// };
-/// assert_eq!([worst(0), worst(1)], [Ps(5), Ps(6)], "3 left of b, and 2; 2 of a, and 4 without a pause");
+/// assert_eq!([worst(TaskIndex(0)), worst(TaskIndex(1))], [Ps(5), Ps(6)], "3 left of b, and 2; 2 of a, and 4 without a pause");
 /// # Ok::<(), memtint_sched::SchedError>(())
 /// ```
-pub fn worst_response_nonpreemptive_edf(set: &TaskSet, task: usize, effort: Effort) -> Result<WorstCase, Unsupported> {
-    assert!(task < set.tasks().len(), "task {task} of {}", set.tasks().len());
+pub fn worst_response_nonpreemptive_edf(
+    set: &TaskSet,
+    task: TaskIndex,
+    effort: Effort,
+) -> Result<WorstCase, Unsupported> {
+    assert!(task.index() < set.tasks().len(), "task {task} of {}", set.tasks().len());
     if let Some(reason) = refused(set) {
         return Err(reason);
     }
@@ -121,20 +126,20 @@ pub fn worst_response_nonpreemptive_edf(set: &TaskSet, task: usize, effort: Effo
         Ordering::Less => Blocked::new(set, effort)?.end,
         // From the longest deadline on all repeats with the hyperperiod, or is shorter.
         _ => {
-            let own = &set.tasks()[task];
+            let own = &set[task];
             let longest = set.tasks().iter().map(|task| task.deadline().0).max().unwrap_or(0);
             let end = set.hyperperiod() + longest + own.jitter().0;
             window(u128::try_from(end).unwrap_or(u128::MAX), task)?
         }
     };
     let mut steps = Steps::new(task, effort);
-    Starts { set, index: task, own: &set.tasks()[task] }.worst(end, &mut steps).map(WorstCase::Bounded)
+    Starts { set, index: task, own: &set[task] }.worst(end, &mut steps).map(WorstCase::Bounded)
 }
 
 /// When jobs of one task start.
 struct Starts<'a> {
     set: &'a TaskSet,
-    index: usize,
+    index: TaskIndex,
     own: &'a Task,
 }
 
@@ -148,9 +153,10 @@ impl Starts<'_> {
         let mut released = 0;
         while released <= end {
             let due = self.due(released);
-            let begun = (0..tasks.len()).filter(|&other| other != self.index && tasks[other].deadline().0 as i64 > due);
+            let begun =
+                self.set.indices().filter(|&other| other != self.index && self.set[other].deadline().0 as i64 > due);
             for begun in begun.map(Some).chain([None]) {
-                let place = begun.unwrap_or(tasks.len());
+                let place = begun.map_or(tasks.len(), TaskIndex::index);
                 let start = self.start(released, begun, reached[place], steps)?;
                 reached[place] = start;
                 let response = Picoseconds((start + alone.0).saturating_sub(released));
@@ -181,22 +187,22 @@ impl Starts<'_> {
             };
             released + left
         };
-        let others = self.set.tasks().iter().enumerate().filter(|&(other, _)| other != self.index);
+        let others = self.set.indexed().filter(|&(other, _)| other != self.index);
         let own = (released / self.own.period().0 + 1) * self.own.period().0;
         others.map(|(_, task)| more(task)).fold(own, u64::min)
     }
 
     /// The least start, from one that is not after it on.
-    fn start(&self, released: u64, begun: Option<usize>, from: u64, steps: &mut Steps) -> Result<u64, Unsupported> {
-        let (tasks, due) = (self.set.tasks(), self.due(released));
+    fn start(&self, released: u64, begun: Option<TaskIndex>, from: u64, steps: &mut Steps) -> Result<u64, Unsupported> {
+        let due = self.due(released);
         let before = u128::from(released / self.own.period().0) * u128::from(self.own.wcet().0);
-        let left = begun.map_or(0, |begun| u128::from(tasks[begun].wcet().0 - 1));
-        let others = || (0..tasks.len()).filter(|&other| other != self.index && Some(other) != begun);
+        let left = begun.map_or(0, |begun| u128::from(self.set[begun].wcet().0 - 1));
+        let others = || self.set.indices().filter(|&other| other != self.index && Some(other) != begun);
         let mut start = from;
         loop {
             steps.step()?;
-            let work = |other: usize| {
-                let task = &tasks[other];
+            let work = |other: TaskIndex| {
+                let task = &self.set[other];
                 let come = (start + task.jitter().0) / task.period().0 + 1;
                 u128::from(come.min(Demand::due(task, due))) * u128::from(task.wcet().0)
             };
@@ -233,18 +239,18 @@ impl<'a> Blocked<'a> {
             let work = set.tasks().iter().map(|task| u128::from(jobs(task)) * u128::from(task.wcet().0));
             work.fold(begun.into(), u128::saturating_add)
         };
-        let mut steps = Steps::new(0, effort);
+        let mut steps = Steps::new(TaskIndex(0), effort);
         let mut length = 0;
         while blocked.end != length {
             steps.step()?;
             blocked.end = length;
-            length = window(work(length), 0)?;
+            length = window(work(length), TaskIndex(0))?;
         }
         Ok(blocked)
     }
 
     fn search(&self, effort: Effort, windows: &mut u64) -> Result<Option<Overload>, Unsupported> {
-        for (begun, own) in self.set.tasks().iter().enumerate() {
+        for (begun, own) in self.set.indexed() {
             let mut steps = Steps::new(begun, effort);
             let last = self.end.min(own.deadline().0) - 1;
             if let Some(length) = self.backwards(begun, last, &mut steps, windows)? {
@@ -254,13 +260,14 @@ impl<'a> Blocked<'a> {
         Ok(None)
     }
 
-    fn others(&self, begun: usize) -> impl Iterator<Item = (usize, &'a Task)> {
-        self.set.tasks().iter().enumerate().filter(move |&(task, _)| task != begun)
+    fn others(&self, begun: TaskIndex) -> impl Iterator<Item = (TaskIndex, &'a Task)> {
+        self.set.indexed().filter(move |&(task, _)| task != begun)
     }
 
     /// Work of the others due in a window.
-    fn due(&self, begun: usize, length: u64) -> u128 {
-        let work = |(_, task): (usize, &Task)| u128::from(Demand::due(task, length as i64)) * u128::from(task.wcet().0);
+    fn due(&self, begun: TaskIndex, length: u64) -> u128 {
+        let work =
+            |(_, task): (TaskIndex, &Task)| u128::from(Demand::due(task, length as i64)) * u128::from(task.wcet().0);
         self.others(begun).map(work).fold(0, u128::saturating_add)
     }
 
@@ -268,12 +275,12 @@ impl<'a> Blocked<'a> {
     /// between the work of one and its length is no more than that work.
     fn backwards(
         &self,
-        begun: usize,
+        begun: TaskIndex,
         last: u64,
         steps: &mut Steps,
         windows: &mut u64,
     ) -> Result<Option<u64>, Unsupported> {
-        let left = u128::from(self.set.tasks()[begun].wcet().0 - 1);
+        let left = u128::from(self.set[begun].wcet().0 - 1);
         let mut length = last;
         loop {
             steps.step()?;
@@ -295,15 +302,15 @@ impl<'a> Blocked<'a> {
     }
 
     /// Describes the window that ends at the last deadline of the others at or before this length.
-    fn overload(&self, begun: usize, length: u64) -> Overload {
-        let end = |(index, task): (usize, &Task)| {
+    fn overload(&self, begun: TaskIndex, length: u64) -> Overload {
+        let end = |(index, task): (TaskIndex, &Task)| {
             let first = Demand::first(task)?;
             let job = length.checked_sub(first)? / task.period().0;
             Some((first + job * task.period().0, index, job))
         };
         let ends = self.others(begun).filter_map(end);
         let (end, task, job) = ends.max_by_key(|&(end, ..)| end).expect("work of the others that is due");
-        let demand = self.due(begun, end) + u128::from(self.set.tasks()[begun].wcet().0 - 1);
+        let demand = self.due(begun, end) + u128::from(self.set[begun].wcet().0 - 1);
         debug_assert!(demand > u128::from(end), "an overload that is none");
         let (window_ps, demand_ps) = (BigUint::from(end), BigUint::from(demand));
         Overload { task, job: job.into(), window_ps, demand_ps, cause: Cause::Begun(begun) }

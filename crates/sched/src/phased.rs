@@ -12,7 +12,7 @@ use crate::check::{Violation, check};
 use crate::edf::Demand;
 use crate::fixed::Preemption;
 use crate::schedule::{Coverage, Policy, Schedule, schedule};
-use crate::task::{Task, TaskSet, load};
+use crate::task::{Task, TaskIndex, TaskSet, load};
 use crate::verdict::{Cause, Overload, Unsupported, Verdict};
 use num_bigint::BigUint;
 use std::cmp::Ordering;
@@ -50,7 +50,7 @@ pub fn judge_phases(set: &TaskSet, policy: &Policy, jobs_max: u64) -> Verdict<Sc
         late.or(jitter).or((task.blocking().0 > 0).then_some("no blocking, to use phases"))
     };
     let refuse = |(task, own)| needs(own).map(|needs| Unsupported::Precondition { task, needs });
-    if let Some(reason) = set.tasks().iter().enumerate().find_map(refuse) {
+    if let Some(reason) = set.indexed().find_map(refuse) {
         return Verdict::Unsupported(reason);
     }
     if load(set.tasks().iter()) == Ordering::Greater {
@@ -73,12 +73,12 @@ pub fn judge_phases(set: &TaskSet, policy: &Policy, jobs_max: u64) -> Verdict<Sc
 
 /// Finds the window that ends at the deadline of a late job and is overloaded: it begins where one of the jobs that go before
 /// it, or it itself, arrives.
-fn no(set: &TaskSet, policy: &Policy, task: usize, job: u64) -> Verdict<Schedule> {
-    let own = &set.tasks()[task];
+fn no(set: &TaskSet, policy: &Policy, task: TaskIndex, job: u64) -> Verdict<Schedule> {
+    let own = &set[task];
     let due = |other: &Task, job: u64| other.phase().0 + job * other.period().0 + other.deadline().0;
     let end = due(own, job);
     let mut before: Vec<(u64, u64)> = Vec::new();
-    for (index, other) in set.tasks().iter().enumerate() {
+    for (index, other) in set.indexed() {
         let first = match policy {
             Policy::Edf | Policy::NonPreemptiveEdf => true,
             Policy::FixedPriority(order, _) => {

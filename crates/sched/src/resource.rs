@@ -26,7 +26,7 @@ use crate::error::SchedError;
 use crate::fixed::{Preemption, Priorities, fixed_priority};
 use crate::schedule::Policy;
 use crate::sensitivity::Limit;
-use crate::task::{TIME_MAX, Task, TaskSet};
+use crate::task::{TIME_MAX, Task, TaskIndex, TaskSet};
 use crate::verdict::{Cause, Effort, Overload, Steps, Unsupported, Verdict, window};
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
@@ -191,7 +191,7 @@ pub fn smallest_budget(
     }
     if !(1..=TIME_MAX.0).contains(&period.0) {
         return Verdict::Unsupported(Unsupported::Precondition {
-            task: 0,
+            task: TaskIndex(0),
             needs: "a resource period of 1 ps to 2^60 ps",
         });
     }
@@ -230,12 +230,12 @@ fn refused(set: &TaskSet, policy: &Policy) -> Option<Unsupported> {
     match policy {
         Policy::Edf => None,
         Policy::FixedPriority(_, Preemption::None) | Policy::NonPreemptiveEdf => {
-            Some(Unsupported::Precondition { task: 0, needs: "preemption on a periodic resource" })
+            Some(Unsupported::Precondition { task: TaskIndex(0), needs: "preemption on a periodic resource" })
         }
         Policy::FixedPriority(..) => {
             let beyond = |task: &Task| task.deadline() > task.period();
             let needs = "a deadline not beyond the period, for fixed priorities on a periodic resource";
-            set.tasks().iter().position(beyond).map(|task| Unsupported::Precondition { task, needs })
+            set.tasks().iter().position(beyond).map(|task| Unsupported::Precondition { task: TaskIndex(task), needs })
         }
     }
 }
@@ -270,13 +270,13 @@ impl Question<'_> {
     fn edf_on(&self, resource: &PeriodicResource, effort: Effort) -> Result<Found, Unsupported> {
         let demand = Demand::new(self.set);
         if let Some(task) = self.set.tasks().iter().position(|task| Demand::first(task).is_none()) {
-            return Ok(Found::Overload(self.released_late(task)));
+            return Ok(Found::Overload(self.released_late(TaskIndex(task))));
         }
         let utilization = self.set.utilization();
         if utilization > resource.bandwidth() {
             return Ok(Found::Overload(self.overrun(&demand, resource, &utilization)));
         }
-        let mut steps = Steps::new(0, effort);
+        let mut steps = Steps::new(TaskIndex(0), effort);
         let last = self.horizon(&resource.budget, &utilization, &mut steps)?;
         let mut windows = 0;
         let mut length = demand.last_deadline(0).unwrap_or_else(|| demand.next_deadline(0));
@@ -292,8 +292,8 @@ impl Question<'_> {
         Ok(Found::Windows(windows))
     }
 
-    fn released_late(&self, task: usize) -> Overload {
-        let demand_ps = self.set.tasks()[task].wcet().0.into();
+    fn released_late(&self, task: TaskIndex) -> Overload {
+        let demand_ps = self.set[task].wcet().0.into();
         let (job, window_ps, cause) = (0u8.into(), 0u8.into(), Cause::Deadline);
         Overload { task, job, window_ps, demand_ps, cause }
     }
@@ -331,7 +331,7 @@ impl Question<'_> {
         if bandwidth == *utilization {
             let repeats = self.set.hyperperiod().lcm(&self.period.into());
             let end = repeats + BigUint::from(first).max(BigUint::from(self.period) * 2u8);
-            return window(u128::try_from(end).unwrap_or(u128::MAX), 0);
+            return window(u128::try_from(end).unwrap_or(u128::MAX), TaskIndex(0));
         }
         let ahead = |task: &Task| {
             let room = BigInt::from(task.period().0) - Demand::first(task).unwrap_or(0);
@@ -342,7 +342,7 @@ impl Question<'_> {
         let apart = tasks().map(ahead).sum::<Ratio<BigInt>>() + BigInt::from(blocking) + signed(&(gap * &bandwidth));
         let meet = (apart / signed(&(bandwidth - utilization))).floor().to_integer();
         let meet = meet.to_biguint().unwrap_or_default().max(first.into());
-        window(u128::try_from(meet).unwrap_or(u128::MAX), 0)
+        window(u128::try_from(meet).unwrap_or(u128::MAX), TaskIndex(0))
     }
 
     /// An upper limit of [`Question::horizon`] without large numbers; `None` where load and bandwidth are too near each other.
@@ -364,11 +364,11 @@ impl Question<'_> {
             tasks().map(ahead).sum::<u128>() + u128::from(blocking) + gap * (u128::from(whole) + 1) / period + 1;
         let first = tasks().filter_map(Demand::first).max().unwrap_or(0);
         let meet = behind.checked_mul(1 << SHIFT)? / apart + 1;
-        window(meet.max(first.into()), 0).ok()
+        window(meet.max(first.into()), TaskIndex(0)).ok()
     }
 
     fn edf_budget(&self, effort: Effort) -> Result<Budget, Unsupported> {
-        let mut steps = Steps::new(0, effort);
+        let mut steps = Steps::new(TaskIndex(0), effort);
         let mut search = Search::new(self, &mut steps);
         if !search.walk(WALK, &mut steps)? && !search.jump(&mut steps)? {
             search.walk(u64::MAX, &mut steps)?;
@@ -400,12 +400,12 @@ impl Question<'_> {
     }
 
     /// Windows that end where a job of higher priority arrives, or at the deadline, with their demand.
-    fn windows(&self, order: &[usize], steps: &mut Steps) -> Result<Vec<(u64, u128)>, Unsupported> {
+    fn windows(&self, order: &[TaskIndex], steps: &mut Steps) -> Result<Vec<(u64, u128)>, Unsupported> {
         let (&index, higher) = order.split_last().expect("a level has a task");
-        let task = &self.set.tasks()[index];
+        let task = &self.set[index];
         let Some(deadline) = Demand::first(task) else { return Ok(Vec::new()) };
         let mut ends = vec![deadline];
-        for other in higher.iter().map(|&other| &self.set.tasks()[other]) {
+        for other in higher.iter().map(|&other| &self.set[other]) {
             let (period, jitter) = (other.period().0, other.jitter().0);
             let mut arrival = (jitter / period + 1) * period - jitter;
             while arrival < deadline {
@@ -416,10 +416,8 @@ impl Question<'_> {
         }
         let demand = |end: u64| {
             let jobs = |other: &Task| u128::from((end + other.jitter().0).div_ceil(other.period().0));
-            let work = higher
-                .iter()
-                .map(|&other| &self.set.tasks()[other])
-                .map(|other| jobs(other) * u128::from(other.wcet().0));
+            let work =
+                higher.iter().map(|&other| &self.set[other]).map(|other| jobs(other) * u128::from(other.wcet().0));
             work.fold(u128::from(task.blocking().0) + u128::from(task.wcet().0), u128::saturating_add)
         };
         Ok(ends.into_iter().map(|end| (end, demand(end))).collect())
@@ -530,7 +528,7 @@ impl<'a> Search<'a> {
         let mut seen = 0;
         while seen < windows || self.next.iter().any(|&next| next <= all) {
             seen += 1;
-            let length = window(self.next.iter().copied().min().expect("a set has a task").into(), 0)?;
+            let length = window(self.next.iter().copied().min().expect("a set has a task").into(), TaskIndex(0))?;
             // A horizon that does not fit yet may, once the budget has grown.
             if self.last.as_ref().is_ok_and(|last| length > *last) {
                 return Ok(true);

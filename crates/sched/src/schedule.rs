@@ -1,7 +1,7 @@
 //! Witness schedules: who runs when, job by job.
 
 use crate::fixed::{Preemption, Priorities};
-use crate::task::{Task, TaskSet};
+use crate::task::{Task, TaskIndex, TaskSet};
 use crate::verdict::WINDOW_MAX;
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
@@ -34,8 +34,8 @@ impl Policy {
 /// A stretch of time in which one job runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Index of the task, from 0.
-    pub task: usize,
+    /// The task.
+    pub task: TaskIndex,
     /// The job, from 0 for the one that arrives at the phase.
     pub job: u64,
     /// When it begins.
@@ -114,7 +114,7 @@ fn longest(set: &TaskSet, jobs_max: u64) -> u64 {
 }
 
 /// A job that waits: its urgency (least first), its task, its number.
-type Waiting = Reverse<(u64, usize, u64)>;
+type Waiting = Reverse<(u64, TaskIndex, u64)>;
 
 /// Goes from arrival to arrival.
 struct Generator<'a> {
@@ -123,7 +123,7 @@ struct Generator<'a> {
     /// Rank of each task, when priorities are fixed.
     ranks: Vec<u64>,
     window: u64,
-    arrivals: BinaryHeap<Reverse<(u64, usize, u64)>>,
+    arrivals: BinaryHeap<Reverse<(u64, TaskIndex, u64)>>,
     waiting: BinaryHeap<Waiting>,
     /// What is left of the job of a task that has begun and waits; jobs of one task run in order.
     left: Vec<Option<u64>>,
@@ -136,10 +136,10 @@ impl<'a> Generator<'a> {
         if let Policy::FixedPriority(priorities, _) = policy {
             assert_eq!(priorities.order().len(), ranks.len(), "priorities of another task set");
             for (rank, &task) in (0..).zip(priorities.order()) {
-                ranks[task] = rank;
+                ranks[task.index()] = rank;
             }
         }
-        let first = set.tasks().iter().enumerate().map(|(index, task)| Reverse((task.phase().0, index, 0)));
+        let first = set.indexed().map(|(index, task)| Reverse((task.phase().0, index, 0)));
         let (arrivals, left) = (first.collect(), vec![None; set.tasks().len()]);
         Generator { set, policy, ranks, window, arrivals, waiting: BinaryHeap::new(), left, runs: Vec::new() }
     }
@@ -164,9 +164,9 @@ impl<'a> Generator<'a> {
                 return;
             }
             self.arrivals.pop();
-            let task = &self.set.tasks()[index];
+            let task = &self.set[index];
             let urgency = match self.policy {
-                Policy::FixedPriority(..) => self.ranks[index],
+                Policy::FixedPriority(..) => self.ranks[index.index()],
                 Policy::Edf | Policy::NonPreemptiveEdf => at + task.deadline().0,
             };
             self.waiting.push(Reverse((urgency, index, job)));
@@ -175,8 +175,8 @@ impl<'a> Generator<'a> {
     }
 
     /// Runs a job until it is complete or, if it can be interrupted, until somebody arrives; gives the time then.
-    fn serve(&mut self, (urgency, task, job): (u64, usize, u64), now: u64, next: u64) -> u64 {
-        let left = self.left[task].take().unwrap_or(self.set.tasks()[task].wcet().0);
+    fn serve(&mut self, (urgency, task, job): (u64, TaskIndex, u64), now: u64, next: u64) -> u64 {
+        let left = self.left[task.index()].take().unwrap_or(self.set[task].wcet().0);
         let until = match self.policy.preemption() {
             Preemption::None => self.window,
             Preemption::Full => next,
@@ -184,7 +184,7 @@ impl<'a> Generator<'a> {
         let end = until.min(now + left);
         self.note(Run { task, job, start: Picoseconds(now), end: Picoseconds(end) });
         if end < now + left {
-            self.left[task] = Some(now + left - end);
+            self.left[task.index()] = Some(now + left - end);
             self.waiting.push(Reverse((urgency, task, job)));
         }
         end

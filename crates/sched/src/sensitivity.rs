@@ -12,7 +12,7 @@
 
 use crate::edf::Demand;
 use crate::fixed::Priorities;
-use crate::task::{Task, TaskSet, utilization};
+use crate::task::{Task, TaskIndex, TaskSet, utilization};
 use crate::verdict::{Effort, Steps, Unsupported, window};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
@@ -25,11 +25,11 @@ pub enum Scaled {
     /// Those of all tasks, by one factor.
     All,
     /// That of the task with this index, from 0.
-    One(usize),
+    One(TaskIndex),
 }
 
 impl Scaled {
-    fn holds(self, index: usize) -> bool {
+    fn holds(self, index: TaskIndex) -> bool {
         match self {
             Scaled::All => true,
             Scaled::One(one) => one == index,
@@ -61,8 +61,8 @@ pub enum Limit {
     Utilization,
     /// A window would be full to its end.
     Window {
-        /// The task that would miss, from 0.
-        task: usize,
+        /// The task that would miss.
+        task: TaskIndex,
         /// Its job, from 0, counted from the beginning of the window.
         job: u64,
         /// The length of the window.
@@ -82,13 +82,13 @@ pub enum Limit {
 /// When `priorities` are those of another set.
 ///
 /// ```
-/// use memtint_sched::{Effort, Priorities, Scaled, TaskSet, TaskSpec, fixed_priority_scaling};
+/// use memtint_sched::{Effort, Priorities, Scaled, TaskIndex, TaskSet, TaskSpec, fixed_priority_scaling};
 /// use memtint_units::Picoseconds as Ps;
 /// use num_rational::Ratio;
 ///
 /// let set = TaskSet::new([TaskSpec::new("a", Ps(5), Ps(2)), TaskSpec::new("b", Ps(7), Ps(2))])?;
 /// let order = Priorities::rate_monotonic(&set);
-/// let most = fixed_priority_scaling(&set, &order, Scaled::One(1), Effort::default()).unwrap().unwrap();
+/// let most = fixed_priority_scaling(&set, &order, Scaled::One(TaskIndex(1)), Effort::default()).unwrap().unwrap();
 /// assert_eq!(most.factor, Ratio::new(3u8.into(), 2u8.into()), "b may take 3, all of the first 5");
 /// # Ok::<(), memtint_sched::SchedError>(())
 /// ```
@@ -131,7 +131,7 @@ pub fn edf_scaling(set: &TaskSet, scaled: Scaled, effort: Effort) -> Result<Opti
     if set.tasks().iter().all(easy) {
         return Ok(Some(found)); // The demand in any window is at most the utilization times the window.
     }
-    let mut steps = Steps::new(0, effort);
+    let mut steps = Steps::new(TaskIndex(0), effort);
     let mut last = horizon(set, scaled, &found.factor, &mut steps)?;
     let mut length = demand.last_deadline(0).unwrap_or_else(|| demand.next_deadline(0));
     while length <= last {
@@ -183,7 +183,7 @@ impl Work {
 /// The factor at which the utilization is 1; `None` when that of the others is above.
 fn capacity(set: &TaskSet, scaled: Scaled) -> Option<Ratio<BigUint>> {
     let part = |inside: bool| {
-        let tasks = set.tasks().iter().enumerate();
+        let tasks = set.indexed();
         utilization(tasks.filter(move |&(index, _)| scaled.holds(index) == inside).map(|(_, task)| task))
     };
     let (scaled, rest) = (part(true), part(false));
@@ -193,11 +193,11 @@ fn capacity(set: &TaskSet, scaled: Scaled) -> Option<Ratio<BigUint>> {
 
 /// The utilization of some tasks at a factor.
 fn load_at<'a>(
-    tasks: impl Iterator<Item = (usize, &'a Task)>,
+    tasks: impl Iterator<Item = (TaskIndex, &'a Task)>,
     scaled: Scaled,
     factor: &Ratio<BigUint>,
 ) -> Ratio<BigUint> {
-    let own = |(index, task): (usize, &Task)| match scaled.holds(index) {
+    let own = |(index, task): (TaskIndex, &Task)| match scaled.holds(index) {
         true => task.utilization() * factor,
         false => task.utilization(),
     };
@@ -205,7 +205,7 @@ fn load_at<'a>(
 }
 
 fn due(set: &TaskSet, scaled: Scaled, length: u64) -> Work {
-    let jobs = set.tasks().iter().enumerate();
+    let jobs = set.indexed();
     let jobs = jobs.map(|(index, task)| (Demand::due(task, length as i64), task.wcet().0, scaled.holds(index)));
     Work::sum(Demand::new(set).blocking(length as i64), jobs)
 }
@@ -214,21 +214,21 @@ fn due(set: &TaskSet, scaled: Scaled, length: u64) -> Work {
 fn horizon(set: &TaskSet, scaled: Scaled, factor: &Ratio<BigUint>, steps: &mut Steps) -> Result<u64, Unsupported> {
     let tasks = set.tasks();
     let quiet = tasks.iter().all(|task| task.jitter().0 == 0 && task.blocking().0 == 0);
-    let full = load_at(tasks.iter().enumerate(), scaled, factor) == Ratio::from_integer(BigUint::from(1u8));
+    let full = load_at(set.indexed(), scaled, factor) == Ratio::from_integer(BigUint::from(1u8));
     if full && !quiet {
         let first = tasks.iter().filter_map(Demand::first).max().unwrap_or(0);
-        return window(u128::try_from(set.hyperperiod() + first).unwrap_or(u128::MAX), 0);
+        return window(u128::try_from(set.hyperperiod() + first).unwrap_or(u128::MAX), TaskIndex(0));
     }
     let blocking = tasks.iter().map(|task| task.blocking().0).max().unwrap_or(0);
     let mut length = 0;
     loop {
         steps.step()?;
-        let jobs = tasks.iter().enumerate().map(|(index, task)| {
+        let jobs = set.indexed().map(|(index, task)| {
             let count = (length + task.jitter().0).div_ceil(task.period().0).max(1);
             (count, task.wcet().0, scaled.holds(index))
         });
         let work = Work::sum(blocking, jobs).at(factor);
-        let next = window(u128::try_from(work).unwrap_or(u128::MAX), 0)?;
+        let next = window(u128::try_from(work).unwrap_or(u128::MAX), TaskIndex(0))?;
         if next <= length {
             return Ok(length);
         }
@@ -238,17 +238,17 @@ fn horizon(set: &TaskSet, scaled: Scaled, factor: &Ratio<BigUint>, steps: &mut S
 
 /// A task with those of higher priority, as in `fixed`, with a part of the work multiplied.
 struct Level<'a> {
-    index: usize,
+    index: TaskIndex,
     task: &'a Task,
-    higher: Vec<(usize, &'a Task)>,
+    higher: Vec<(TaskIndex, &'a Task)>,
     scaled: Scaled,
 }
 
 impl<'a> Level<'a> {
-    fn new(set: &'a TaskSet, order: &[usize], scaled: Scaled) -> Level<'a> {
+    fn new(set: &'a TaskSet, order: &[TaskIndex], scaled: Scaled) -> Level<'a> {
         let (&index, higher) = order.split_last().expect("a level has a task");
-        let higher = higher.iter().map(|&index| (index, &set.tasks()[index])).collect();
-        Level { index, task: &set.tasks()[index], higher, scaled }
+        let higher = higher.iter().map(|&index| (index, &set[index])).collect();
+        Level { index, task: &set[index], higher, scaled }
     }
 
     fn work(&self, job: u64, window: u64) -> Work {

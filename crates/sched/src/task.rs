@@ -10,6 +10,8 @@ use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_integer::Integer;
 use num_rational::Ratio;
+use std::fmt;
+use std::ops::Index;
 
 /// The longest period, execution time, deadline, jitter, blocking or phase of a task: 2^60 ps, 13 days.
 ///
@@ -193,7 +195,33 @@ impl Task {
     }
 }
 
-/// One or more checked tasks, in the order given; a task is named by its index in it, from 0.
+/// Position of a task in its [`TaskSet`], from 0. It means nothing in another set.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct TaskIndex(pub usize);
+
+impl TaskIndex {
+    /// Gives the place in a table that has an entry for each task of the set.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+impl fmt::Debug for TaskIndex {
+    /// Writes the number alone: answers without words of their own are printed in this form in messages.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for TaskIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One or more checked tasks, in the order given; a task is named by its [`TaskIndex`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSet {
     tasks: Vec<Task>,
@@ -208,12 +236,12 @@ impl TaskSet {
     /// its range.
     pub fn new(specs: impl IntoIterator<Item = TaskSpec>) -> Result<TaskSet, SchedError> {
         let mut tasks: Vec<Task> = Vec::new();
-        for (index, spec) in specs.into_iter().enumerate() {
+        for (index, spec) in (0..).map(TaskIndex).zip(specs) {
             if spec.name.is_empty() {
                 return Err(SchedError::Nameless { index });
             }
             if let Some(first) = tasks.iter().position(|task| task.name == spec.name) {
-                return Err(SchedError::Twice { task: spec.name, first });
+                return Err(SchedError::Twice { task: spec.name, first: TaskIndex(first) });
             }
             tasks.push(spec.check()?);
         }
@@ -224,6 +252,16 @@ impl TaskSet {
     #[must_use]
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
+    }
+
+    /// Gives the position of each task, in order.
+    pub fn indices(&self) -> impl DoubleEndedIterator<Item = TaskIndex> + ExactSizeIterator + Clone + use<> {
+        (0..self.tasks.len()).map(TaskIndex)
+    }
+
+    /// Gives each task with its position, in order.
+    pub fn indexed(&self) -> impl Iterator<Item = (TaskIndex, &Task)> + Clone {
+        self.indices().zip(&self.tasks)
     }
 
     /// Gives the least common multiple of all periods in picoseconds, exact, of whatever size.
@@ -258,6 +296,20 @@ impl TaskSet {
     #[must_use]
     pub fn synchronous(&self) -> bool {
         self.tasks.iter().all(|task| task.phase == self.tasks[0].phase)
+    }
+}
+
+impl Index<TaskIndex> for TaskSet {
+    type Output = Task;
+
+    /// Gives a task.
+    ///
+    /// # Panics
+    ///
+    /// When the set has no task of this index.
+    #[inline]
+    fn index(&self, task: TaskIndex) -> &Task {
+        &self.tasks[task.0]
     }
 }
 

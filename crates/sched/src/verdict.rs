@@ -1,7 +1,7 @@
 //! The three answers of an analysis, and what stands behind each.
 
 use crate::check::Violation;
-use crate::task::TaskSet;
+use crate::task::{TaskIndex, TaskSet};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -47,7 +47,7 @@ impl<W> Verdict<W> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overload {
     /// Index of the task that misses, from 0; when a whole set is too much, the one whose deadline ends the window.
-    pub task: usize,
+    pub task: TaskIndex,
     /// The job that misses, from 0, counted from the beginning of the window.
     pub job: BigUint,
     /// Length of the window in picoseconds.
@@ -70,7 +70,7 @@ pub enum Cause {
     Supply(Ratio<BigUint>),
     /// The window ends at the deadline of the job; the demand holds what is left of a job of this task, which has begun 1 ps
     /// before the window and cannot be preempted.
-    Begun(usize),
+    Begun(TaskIndex),
     /// The tasks that count need more than the whole processor, so that response times grow without bound; the window
     /// is one of those in which it shows.
     Utilization(Ratio<BigUint>),
@@ -85,21 +85,21 @@ pub enum Unsupported {
     /// More steps would be needed than allowed.
     Effort {
         /// Index of the task at which it ended, from 0.
-        task: usize,
+        task: TaskIndex,
         /// The steps allowed.
         steps_max: u64,
     },
     /// The window has grown beyond what fits.
     Window {
         /// Index of the task, from 0.
-        task: usize,
+        task: TaskIndex,
         /// The longest window that fits, in picoseconds.
         window_ps_max: u64,
     },
     /// The theorem is not about such a task.
     Precondition {
         /// Index of the task, from 0.
-        task: usize,
+        task: TaskIndex,
         /// What the theorem asks for.
         needs: &'static str,
     },
@@ -196,21 +196,21 @@ impl Default for AnalysisLimits {
 /// Counts down what an [`Effort`] allows.
 #[derive(Debug)]
 pub struct Steps {
-    task: usize,
+    task: TaskIndex,
     steps_max: u64,
     left: u64,
 }
 
 impl Steps {
-    /// Begins to count for a task, of this index from 0.
+    /// Begins to count for a task, of this index.
     #[must_use]
-    pub fn new(task: usize, effort: Effort) -> Steps {
+    pub fn new(task: TaskIndex, effort: Effort) -> Steps {
         Steps { task, steps_max: effort.steps_max, left: effort.steps_max }
     }
 
     /// What a slow way may take that a fast one is compared with in debug builds.
     pub(crate) fn compared() -> Steps {
-        Steps::new(0, Effort { steps_max: 1000 })
+        Steps::new(TaskIndex(0), Effort { steps_max: 1000 })
     }
 
     /// Takes one step.
@@ -235,7 +235,7 @@ pub const WINDOW_MAX: u64 = 1 << 62;
 /// # Errors
 ///
 /// [`Unsupported::Window`] when it is longer than [`WINDOW_MAX`].
-pub fn window(demand_ps: u128, task: usize) -> Result<u64, Unsupported> {
+pub fn window(demand_ps: u128, task: TaskIndex) -> Result<u64, Unsupported> {
     match u64::try_from(demand_ps) {
         Ok(fits) if fits <= WINDOW_MAX => Ok(fits),
         _ => Err(Unsupported::Window { task, window_ps_max: WINDOW_MAX }),
@@ -246,7 +246,7 @@ pub fn window(demand_ps: u128, task: usize) -> Result<u64, Unsupported> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
     /// Index of the task, from 0.
-    pub task: usize,
+    pub task: TaskIndex,
     /// Longest time from arrival to completion.
     pub response: Picoseconds,
     /// The job of the critical window that has it, from 0 for the first whose release is in it.
@@ -268,6 +268,6 @@ impl Response {
     /// When the set has no task of this index.
     #[must_use]
     pub fn slack(&self, set: &TaskSet) -> Option<Picoseconds> {
-        set.tasks()[self.task].deadline().0.checked_sub(self.response.0).map(Picoseconds)
+        set[self.task].deadline().0.checked_sub(self.response.0).map(Picoseconds)
     }
 }

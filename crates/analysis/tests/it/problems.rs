@@ -3,7 +3,7 @@
 use memtint_analysis::{Cyclic, Inside, TaskSystem};
 use memtint_hiding::crs::{Copied, Kind};
 use memtint_hiding::cyclic::{Answer, Frames, Limits, color};
-use memtint_sched::{Policy, Preemption, Priorities};
+use memtint_sched::{Policy, Preemption, Priorities, TaskIndex};
 use memtint_units::{ByteSize, Picoseconds};
 
 const FILE: &str = r#"
@@ -134,11 +134,11 @@ fn a_copy_task_is_in_two_servers() {
     let again = TaskSystem::parse("again", &file.to_string()).unwrap();
     assert_eq!((&again.tasks, again.tasks[0].globals), (&file.tasks, Some(ByteSize(16 << 10))));
     let system = file.system().unwrap();
-    assert_eq!(system.copied(), [Copied { core: 0, instances: [(0, 0), (1, 1)] }]);
-    assert_eq!((file.tasks_of(0), file.tasks_of(1)), (vec![1], vec![0, 1, 2]));
+    assert_eq!(system.copied(), [Copied { core: 0, instances: [(0, TaskIndex(0)), (1, TaskIndex(1))] }]);
+    assert_eq!((file.tasks_of(0), file.tasks_of(1)), (vec![TaskIndex(1)], [0, 1, 2].map(TaskIndex).to_vec()));
     let servers = &system.cores()[0].servers;
     for (server, task) in system.copied()[0].instances {
-        let task = &servers[server].tasks.tasks()[task];
+        let task = &servers[server].tasks.tasks()[task.index()];
         assert_eq!((task.name(), task.wcet()), ("matmult", ms(2) + Picoseconds(50_000_000)));
     }
     assert_eq!(servers[1].tasks.tasks()[0].wcet(), ms(3), "what has one instance copies nothing");
@@ -166,12 +166,12 @@ fn a_system_has_cores_servers_and_tasks_in_their_order() {
     let system = file.system().unwrap();
     // Core 3 comes before core 7.
     assert_eq!(file.servers_of_cores(), [[1], [0]]);
-    assert_eq!((file.tasks_of(0), file.tasks_of(1)), (vec![1], vec![0, 2]));
+    assert_eq!((file.tasks_of(0), file.tasks_of(1)), (vec![TaskIndex(1)], [0, 2].map(TaskIndex).to_vec()));
     let first = &system.cores()[0].servers[0];
     assert_eq!((first.group, first.kind, first.budget), (0, Kind::Deferrable, ms(12) - Picoseconds(9_600_000_000)));
     let names: Vec<&str> = first.tasks.tasks().iter().map(|task| task.name()).collect();
     assert_eq!(names, ["cnt", "st"]);
-    let order = Priorities::given(&first.tasks, vec![1, 0]).unwrap();
+    let order = Priorities::given(&first.tasks, vec![TaskIndex(1), TaskIndex(0)]).unwrap();
     assert_eq!(first.policy, Policy::FixedPriority(order, Preemption::Full));
     let second = &system.cores()[1].servers[0];
     assert_eq!((second.group, second.kind, &second.policy), (1, Kind::IdleConsuming, &Policy::Edf));

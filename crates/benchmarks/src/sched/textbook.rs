@@ -1,6 +1,6 @@
 //! The analyses as a textbook writes them down: what the library is compared with. Only for tasks without jitter and blocking.
 
-use memtint_sched::{Run, TaskSet};
+use memtint_sched::{Run, TaskIndex, TaskSet};
 use memtint_units::Picoseconds;
 
 use super::{Answers, JOBS, RESOURCE_PERIOD, digest};
@@ -220,8 +220,8 @@ fn schedule(tasks: &[Plain], end: u64, urgency: impl Fn(usize, u64) -> u64) -> V
         let (_, job, had) = &mut jobs[task];
         let until = next.min(now + tasks[task].1 - *had);
         match runs.last_mut() {
-            Some(last) if (last.task, last.job, last.end.0) == (task, *job, now) => last.end.0 = until,
-            _ => runs.push(Run { task, job: *job, start: Picoseconds(now), end: Picoseconds(until) }),
+            Some(last) if (last.task, last.job, last.end.0) == (TaskIndex(task), *job, now) => last.end.0 = until,
+            _ => runs.push(Run { task: TaskIndex(task), job: *job, start: Picoseconds(now), end: Picoseconds(until) }),
         }
         *had += until - now;
         if *had == tasks[task].1 {

@@ -2,8 +2,8 @@
 
 use memtint_sched::parts::{Demand, Steps, window};
 use memtint_sched::{
-    Effort, Form, PeriodicResource, Policy, Preemption, Priorities, Supply, TIME_MAX, TaskSet, Unsupported, Verdict,
-    resource_bound, smallest_budget,
+    Effort, Form, PeriodicResource, Policy, Preemption, Priorities, Supply, TIME_MAX, TaskIndex, TaskSet, Unsupported,
+    Verdict, resource_bound, smallest_budget,
 };
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
@@ -54,7 +54,7 @@ pub fn periodic_capacity_bound(
     let found = implicit(set).and_then(|()| {
         if !(1..=TIME_MAX.0).contains(&period.0) {
             let needs = "a server period of 1 ps to 2^60 ps";
-            return Err(Unsupported::Precondition { task: 0, needs });
+            return Err(Unsupported::Precondition { task: TaskIndex(0), needs });
         }
         match inner {
             Inner::Edf => printed_edf(set, period.0, effort),
@@ -73,7 +73,7 @@ fn implicit(set: &TaskSet) -> Result<(), Unsupported> {
     match set.tasks().iter().position(other) {
         Some(task) => {
             let needs = "a deadline that is the period, no jitter, no blocking";
-            Err(Unsupported::Precondition { task, needs })
+            Err(Unsupported::Precondition { task: TaskIndex(task), needs })
         }
         None => Ok(()),
     }
@@ -96,8 +96,8 @@ fn root(length: u64, demand: u128, period: u64) -> u64 {
 
 fn printed_edf(set: &TaskSet, period: u64, effort: Effort) -> Result<u64, Unsupported> {
     let demand = Demand::new(set);
-    let end = window(u128::try_from(set.hyperperiod()).unwrap_or(u128::MAX), 0)?;
-    let mut steps = Steps::new(0, effort);
+    let end = window(u128::try_from(set.hyperperiod()).unwrap_or(u128::MAX), TaskIndex(0))?;
+    let mut steps = Steps::new(TaskIndex(0), effort);
     let (mut budget, mut length) = (period, demand.next_deadline(0));
     while length <= end {
         steps.step()?;
@@ -111,12 +111,12 @@ fn printed_rate_monotonic(set: &TaskSet, period: u64, effort: Effort) -> Result<
     let order = Priorities::rate_monotonic(set);
     let mut budget = 0;
     for (rank, &index) in order.order().iter().enumerate() {
-        let (task, mut steps) = (&set.tasks()[index], Steps::new(index, effort));
+        let (task, mut steps) = (&set[index], Steps::new(index, effort));
         let mut reached = task.wcet().0;
         loop {
             steps.step()?;
-            let jobs = |other: &usize| {
-                let other = &set.tasks()[*other];
+            let jobs = |&other: &TaskIndex| {
+                let other = &set[other];
                 u128::from(reached / other.period().0) * u128::from(other.wcet().0)
             };
             let next = u128::from(task.wcet().0) + order.order()[..rank].iter().map(jobs).sum::<u128>();

@@ -38,7 +38,7 @@ use crate::crs::model::{Server, System, refuse};
 use crate::crs::supply::{ServerSupply, inconclusive};
 use crate::error::HidingError;
 use memtint_sched::parts::{Demand, WINDOW_MAX};
-use memtint_sched::{Effort, Policy, Priorities, SchedError, Task, TaskSet, Unsupported};
+use memtint_sched::{Effort, Policy, Priorities, SchedError, Task, TaskIndex, TaskSet, Unsupported};
 use memtint_units::Picoseconds;
 
 /// A task with two instances: server and task of each, on a core. Both are tasks of the system, with all that a job takes,
@@ -50,12 +50,12 @@ pub struct Copied {
     pub core: usize,
     /// Servers of the core, from 0, and tasks of these. The first instance has the first job if it can; nothing
     /// is copied for that.
-    pub instances: [(usize, usize); 2],
+    pub instances: [(usize, TaskIndex); 2],
 }
 
 impl Copied {
     /// Gives the server and task of the other instance; `None` when this is none.
-    pub(super) fn other(&self, core: usize, instance: (usize, usize)) -> Option<(usize, usize)> {
+    pub(super) fn other(&self, core: usize, instance: (usize, TaskIndex)) -> Option<(usize, TaskIndex)> {
         let [first, second] = self.instances;
         match (self.core == core, instance == first, instance == second) {
             (true, true, _) => Some(second),
@@ -66,9 +66,9 @@ impl Copied {
 
     /// Checks that two tasks of a system may be instances of one.
     pub(super) fn accepted(&self, system: &System) -> Result<(), HidingError> {
-        let find = |(server, task): (usize, usize)| {
+        let find = |(server, task): (usize, TaskIndex)| {
             let server = system.cores().get(self.core)?.servers.get(server)?;
-            Some((server.group, server.tasks.tasks().get(task)?))
+            Some((server.group, server.tasks.tasks().get(task.index())?))
         };
         let what = format!("copied task of core {}", self.core);
         let [Some((first, own)), Some((second, other))] = self.instances.map(find) else {
@@ -124,31 +124,36 @@ struct Copies<'a> {
 
 impl Copies<'_> {
     /// `c`: by how much windows with a lock are shorter for a task; 0 for one that is not copied.
-    fn shorter(&self, index: usize) -> u64 {
-        let task = &self.set.tasks()[index];
-        if self.is_copied[index] { (self.locked + task.deadline().0).saturating_sub(task.period().0) } else { 0 }
+    fn shorter(&self, index: TaskIndex) -> u64 {
+        let task = &self.set[index];
+        if self.is_copied[index.index()] {
+            (self.locked + task.deadline().0).saturating_sub(task.period().0)
+        } else {
+            0
+        }
     }
 
     fn edf(&self, effort: Effort) -> Result<Vec<Picoseconds>, Unsupported> {
         let tasks = self.set.tasks();
-        let (copied, ordinary): (Vec<usize>, Vec<usize>) = (0..tasks.len()).partition(|&index| self.is_copied[index]);
-        let whole = |_: SchedError| Unsupported::Window { task: 0, window_ps_max: WINDOW_MAX };
-        let alone = TaskSet::new(copied.iter().map(|&index| tasks[index].spec())).map_err(whole)?;
+        let (copied, ordinary): (Vec<TaskIndex>, Vec<TaskIndex>) =
+            self.set.indices().partition(|&index| self.is_copied[index.index()]);
+        let whole = |_: SchedError| Unsupported::Window { task: TaskIndex(0), window_ps_max: WINDOW_MAX };
+        let alone = TaskSet::new(copied.iter().map(|&index| self.set[index].spec())).map_err(whole)?;
         let unlocked = self.supply.without_own_lock();
         decide::edf(&alone, &unlocked, 0, effort)?;
         let mut responses = vec![Picoseconds(0); tasks.len()];
         for (place, &index) in copied.iter().enumerate() {
-            responses[index] = decide::edf_response(&alone, place, &unlocked, 0, effort);
+            responses[index.index()] = decide::edf_response(&alone, TaskIndex(place), &unlocked, 0, effort);
         }
-        let first = |&index: &usize| Demand::first(&tasks[index]).unwrap_or(0);
+        let first = |&index: &TaskIndex| Demand::first(&self.set[index]).unwrap_or(0);
         let Some(first) = ordinary.iter().map(first).min() else { return Ok(responses) };
-        let longer = tasks.iter().enumerate().map(|(index, task)| {
+        let longer = self.set.indexed().map(|(index, task)| {
             let spec = task.spec();
             spec.deadline(task.deadline() + Picoseconds(self.shorter(index)))
         });
         let longer = TaskSet::new(longer).map_err(whole)?;
         decide::edf(&longer, self.supply, first, effort)?;
-        for (index, response) in responses.iter_mut().enumerate() {
+        for (index, response) in self.set.indices().zip(&mut responses) {
             let found = decide::edf_response(&longer, index, self.supply, first, effort);
             *response = Picoseconds(found.0.saturating_sub(self.shorter(index))).max(*response);
         }
@@ -160,15 +165,15 @@ impl Copies<'_> {
         let mut responses = vec![Picoseconds(0); tasks.len()];
         let unlocked = self.supply.without_own_lock();
         for (rank, &index) in priorities.order().iter().enumerate() {
-            let (task, higher) = (&tasks[index], &priorities.order()[..rank]);
+            let (task, higher) = (&self.set[index], &priorities.order()[..rank]);
             if task.deadline() > task.period() {
                 let needs = "a deadline not beyond the period, for fixed priorities in a server";
                 return Err(Unsupported::Precondition { task: index, needs });
             }
-            let waits = !self.is_copied[index] || higher.iter().any(|&other| !self.is_copied[other]);
+            let waits = !self.is_copied[index.index()] || higher.iter().any(|&other| !self.is_copied[other.index()]);
             let work = |length: u64| {
-                let jobs = |&other: &usize| {
-                    let (task, shorter) = (&tasks[other], if waits { self.shorter(other) } else { 0 });
+                let jobs = |&other: &TaskIndex| {
+                    let (task, shorter) = (&self.set[other], if waits { self.shorter(other) } else { 0 });
                     let jobs = (length + task.jitter().0).saturating_sub(shorter).div_ceil(task.period().0);
                     u128::from(jobs) * u128::from(task.wcet().0)
                 };
@@ -176,10 +181,10 @@ impl Copies<'_> {
                 higher.iter().map(jobs).fold(own, u128::saturating_add)
             };
             let supply = if waits { self.supply } else { &unlocked };
-            let spared = if waits && self.is_copied[index] { self.locked } else { 0 };
+            let spared = if waits && self.is_copied[index.index()] { self.locked } else { 0 };
             let limit = Demand::first(task).unwrap_or(0) + spared;
             match supply.completion_from(work, 0, limit) {
-                Some(found) => responses[index] = Picoseconds(found - spared) + task.jitter(),
+                Some(found) => responses[index.index()] = Picoseconds(found - spared) + task.jitter(),
                 None => return Err(inconclusive(work(limit), supply.supply(Picoseconds(limit)))),
             }
         }

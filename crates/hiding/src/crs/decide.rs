@@ -8,7 +8,7 @@ use crate::crs::timeline::{Record, Timeline, What, record};
 use crate::crs::timeline_check::{TimelineAccepted, check_timeline};
 use crate::error::HidingError;
 use memtint_sched::parts::{Demand, Steps, WINDOW_MAX, utilization, window};
-use memtint_sched::{Cause, Effort, Overload, Policy, Priorities, Task, TaskSet, Unsupported, Verdict};
+use memtint_sched::{Cause, Effort, Overload, Policy, Priorities, Task, TaskIndex, TaskSet, Unsupported, Verdict};
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
 use num_rational::Ratio;
@@ -161,7 +161,7 @@ fn with_all_jobs(
         Ok(bounds) if server.policy != Policy::Edf => Ok(bounds),
         Ok(_) => {
             let tasks = 0..server.tasks.tasks().len();
-            Ok(tasks.map(|task| edf_response(&server.tasks, task, supply, 0, effort)).collect())
+            Ok(tasks.map(|task| edf_response(&server.tasks, TaskIndex(task), supply, 0, effort)).collect())
         }
         Err(reason) => match exact(system, core, index, effort, events_max) {
             Some(Exact::Fits(bounds)) => Ok(bounds),
@@ -185,7 +185,9 @@ fn prove(system: &System, effort: Effort, events_max: u64) -> Result<Proof, Unpr
 fn exact(system: &System, core: usize, index: usize, effort: Effort, events_max: u64) -> Option<Exact> {
     let (own, server) = (&system.cores()[core], &system.cores()[core].servers[index]);
     let patterns = Pattern::of(&plain(own), system.refresh(), index, events_max);
-    patterns.iter().find_map(|pattern| pattern.decide(&server.tasks, &server.policy, &mut Steps::new(0, effort)))
+    patterns
+        .iter()
+        .find_map(|pattern| pattern.decide(&server.tasks, &server.policy, &mut Steps::new(TaskIndex(0), effort)))
 }
 
 /// Tells whether a set has a proof, by the supply of its server or one of its patterns, as [`server_proofs`] looks for it.
@@ -196,14 +198,14 @@ pub(super) fn proved(
     patterns: &[Pattern],
     effort: Effort,
 ) -> bool {
-    let decided = |pattern: &Pattern| pattern.decide(set, policy, &mut Steps::new(0, effort));
+    let decided = |pattern: &Pattern| pattern.decide(set, policy, &mut Steps::new(TaskIndex(0), effort));
     fits(set, policy, supply, effort).is_ok()
         || patterns.iter().any(|pattern| matches!(decided(pattern), Some(Exact::Fits(_))))
 }
 
 fn overload(short: &Short, before: usize) -> Overload {
     Overload {
-        task: before + short.task,
+        task: TaskIndex(before + short.task.0),
         job: short.job.into(),
         window_ps: short.length.into(),
         demand_ps: short.demand.into(),
@@ -213,9 +215,11 @@ fn overload(short: &Short, before: usize) -> Overload {
 
 fn shifted(reason: Unsupported, by: usize) -> Unsupported {
     match reason {
-        Unsupported::Effort { task, steps_max } => Unsupported::Effort { task: task + by, steps_max },
-        Unsupported::Window { task, window_ps_max } => Unsupported::Window { task: task + by, window_ps_max },
-        Unsupported::Precondition { task, needs } => Unsupported::Precondition { task: task + by, needs },
+        Unsupported::Effort { task, steps_max } => Unsupported::Effort { task: TaskIndex(task.0 + by), steps_max },
+        Unsupported::Window { task, window_ps_max } => {
+            Unsupported::Window { task: TaskIndex(task.0 + by), window_ps_max }
+        }
+        Unsupported::Precondition { task, needs } => Unsupported::Precondition { task: TaskIndex(task.0 + by), needs },
         other => other,
     }
 }
@@ -243,7 +247,7 @@ pub(super) fn edf(set: &TaskSet, supply: &ServerSupply, from: u64, effort: Effor
     if let Some(task) = set.tasks().iter().position(|task| Demand::first(task).is_none()) {
         return Err(inconclusive(set.tasks()[task].wcet().0.into(), Picoseconds(0)));
     }
-    let mut steps = Steps::new(0, effort);
+    let mut steps = Steps::new(TaskIndex(0), effort);
     let mut check = |length: u64| {
         steps.step()?;
         let work = demand.work(length);
@@ -268,12 +272,12 @@ pub(super) fn edf(set: &TaskSet, supply: &ServerSupply, from: u64, effort: Effor
 /// by its deadline where the search is too long.
 pub(super) fn edf_response(
     set: &TaskSet,
-    index: usize,
+    index: TaskIndex,
     supply: &ServerSupply,
     from: u64,
     effort: Effort,
 ) -> Picoseconds {
-    searched_response(set, index, supply, from, effort).unwrap_or(set.tasks()[index].deadline())
+    searched_response(set, index, supply, from, effort).unwrap_or(set[index].deadline())
 }
 
 /// Bounds the response time of a task of a set that fits, after Spuri 1996 ([`worst_response_edf`](memtint_sched::worst_response_edf())):
@@ -281,12 +285,12 @@ pub(super) fn edf_response(
 /// a whole processor. `None` when the busy period, or the search, is too long.
 fn searched_response(
     set: &TaskSet,
-    index: usize,
+    index: TaskIndex,
     supply: &ServerSupply,
     from: u64,
     effort: Effort,
 ) -> Option<Picoseconds> {
-    let (demand, task) = (Demand::new(set), &set.tasks()[index]);
+    let (demand, task) = (Demand::new(set), &set[index]);
     let (tasks, jitter) = (set.tasks(), task.jitter().0);
     let jobs = |other: &Task, length: u64| {
         (u128::from(length) + u128::from(other.jitter().0)).div_ceil(other.period().0.into())
@@ -310,7 +314,7 @@ fn searched_response(
         let end = released as i64 + first(task);
         let own = u128::from(released / task.period().0 + 1) * u128::from(task.wcet().0);
         let own = own + u128::from(demand.blocking(end));
-        let others = || tasks.iter().enumerate().filter(|&(other, _)| other != index).map(|(_, other)| other);
+        let others = || set.indexed().filter(|&(other, _)| other != index).map(|(_, other)| other);
         let work = |length: u64| {
             let due = |other: &Task| jobs(other, length).min(Demand::due(other, end).into());
             others().fold(own, |work, other| work.saturating_add(due(other) * u128::from(other.wcet().0)))
@@ -346,20 +350,20 @@ fn horizon(set: &TaskSet, supply: &ServerSupply) -> Result<u64, Unsupported> {
     let apart = set.tasks().iter().map(ahead).sum::<Ratio<BigInt>>() + BigInt::from(blocking) + behind;
     let meet = (apart / (rate - own)).ceil().to_integer().to_biguint().unwrap_or_default();
     let first = set.tasks().iter().filter_map(Demand::first).max().unwrap_or(0);
-    window(u128::try_from(meet).unwrap_or(u128::MAX).max(first.into()), 0)
+    window(u128::try_from(meet).unwrap_or(u128::MAX).max(first.into()), TaskIndex(0))
 }
 
 fn fixed(set: &TaskSet, priorities: &Priorities, supply: &ServerSupply) -> Result<Vec<Picoseconds>, Unsupported> {
     let mut responses = vec![Picoseconds(0); set.tasks().len()];
     for (rank, &index) in priorities.order().iter().enumerate() {
-        let task = &set.tasks()[index];
+        let task = &set[index];
         if task.deadline() > task.period() {
             let needs = "a deadline not beyond the period, for fixed priorities in a server";
             return Err(Unsupported::Precondition { task: index, needs });
         }
         let work = |length: u64| {
-            let jobs = |other: &usize| {
-                let other = &set.tasks()[*other];
+            let jobs = |&other: &TaskIndex| {
+                let other = &set[other];
                 u128::from((length + other.jitter().0).div_ceil(other.period().0)) * u128::from(other.wcet().0)
             };
             let own = u128::from(task.wcet().0) + u128::from(task.blocking().0);
@@ -367,7 +371,7 @@ fn fixed(set: &TaskSet, priorities: &Priorities, supply: &ServerSupply) -> Resul
         };
         let limit = Demand::first(task).unwrap_or(0);
         match supply.completion_from(work, 0, limit) {
-            Some(completion) => responses[index] = Picoseconds(completion + task.jitter().0),
+            Some(completion) => responses[index.index()] = Picoseconds(completion + task.jitter().0),
             None => return Err(inconclusive(work(limit), supply.supply(Picoseconds(limit)))),
         }
     }
@@ -401,7 +405,7 @@ fn late(system: &System, events_max: u64) -> Option<Overload> {
     }
     let due = |job: &&&Record| job.arrival >= start && job.arrival < missed.deadline;
     let demand: BigUint = relevant.iter().filter(due).map(|job| BigUint::from(wcet(server, job))).sum();
-    let counted: HashSet<(usize, u64)> = relevant.iter().map(|job| (job.task, job.job)).collect();
+    let counted: HashSet<(TaskIndex, u64)> = relevant.iter().map(|job| (job.task, job.job)).collect();
     let supplied: u64 = timeline
         .runs
         .iter()
@@ -415,10 +419,10 @@ fn late(system: &System, events_max: u64) -> Option<Overload> {
         .sum();
     let servers = system.cores()[..missed.core].iter().flat_map(|core| &core.servers);
     let servers = servers.chain(&system.cores()[missed.core].servers[..missed.server]);
-    let task = servers.map(|server| server.tasks.tasks().len()).sum::<usize>() + missed.task;
+    let task = servers.map(|server| server.tasks.tasks().len()).sum::<usize>() + missed.task.0;
     let first = relevant.iter().filter(|job| job.task == missed.task && job.arrival >= start).map(|job| job.job).min();
     Some(Overload {
-        task,
+        task: TaskIndex(task),
         job: BigUint::from(missed.job - first.unwrap_or(0)),
         window_ps: BigUint::from(missed.deadline - start),
         demand_ps: demand,
@@ -427,5 +431,5 @@ fn late(system: &System, events_max: u64) -> Option<Overload> {
 }
 
 fn wcet(server: &Server, job: &Record) -> u64 {
-    server.tasks.tasks()[job.task].wcet().0
+    server.tasks[job.task].wcet().0
 }

@@ -260,7 +260,7 @@ impl System {
     #[must_use]
     pub fn is_copied(&self, core: usize, server: usize) -> Vec<bool> {
         let is = |task| self.copied.iter().any(|one| one.other(core, (server, task)).is_some());
-        (0..self.cores[core].servers[server].tasks.tasks().len()).map(is).collect()
+        self.cores[core].servers[server].tasks.indices().map(is).collect()
     }
 
     /// Gives the number of ranks.

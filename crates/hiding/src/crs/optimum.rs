@@ -25,7 +25,7 @@ use crate::crs::supply::{Plain, PlainRefresh, ServerSupply, supply_of, used};
 use crate::crs::timeline::Saturated;
 use crate::error::HidingError;
 use memtint_sched::parts::{Demand, Steps};
-use memtint_sched::{Effort, Priorities, SchedError, Task, TaskSet, Unsupported};
+use memtint_sched::{Effort, Priorities, SchedError, Task, TaskIndex, TaskSet, Unsupported};
 use memtint_units::{Picoseconds, spell_picoseconds};
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -548,12 +548,12 @@ impl<'a> Assigner<'a> {
         let inner = space.inner;
         let precondition = |task, needs| Err(Unsupported::Precondition { task, needs });
         if set.tasks().len() < 2 {
-            return precondition(0, "a task for each of two servers");
+            return precondition(TaskIndex(0), "a task for each of two servers");
         }
         if inner == Inner::RateMonotonic
             && let Some(task) = set.tasks().iter().position(|task| task.deadline() > task.period())
         {
-            return precondition(task, "a deadline not beyond the period, for fixed priorities in a server");
+            return precondition(TaskIndex(task), "a deadline not beyond the period, for fixed priorities in a server");
         }
         let windows = if inner == Inner::Edf { windows(set) } else { Vec::new() };
         let work = |task: &Task| {
@@ -564,9 +564,11 @@ impl<'a> Assigner<'a> {
         let mut order: Vec<usize> = (0..set.tasks().len()).collect();
         match inner {
             Inner::Edf => order.sort_by_key(|&task| std::cmp::Reverse(set.tasks()[task].utilization())),
-            Inner::RateMonotonic => order = Priorities::rate_monotonic(set).order().to_vec(),
+            Inner::RateMonotonic => {
+                order = Priorities::rate_monotonic(set).order().iter().map(|task| task.index()).collect();
+            }
         }
-        let steps = Steps::new(0, effort);
+        let steps = Steps::new(TaskIndex(0), effort);
         let (needed, capacity, kind) = (Vec::new(), Vec::new(), space.kind);
         let mut assigner = Assigner {
             set,
@@ -590,7 +592,7 @@ impl<'a> Assigner<'a> {
             assert_eq!(second.len(), set.tasks().len(), "a server for each task");
             assigner.given = assigner.candidate(second);
             if assigner.given.is_none() {
-                return precondition(0, "a task for each of two servers");
+                return precondition(TaskIndex(0), "a task for each of two servers");
             }
         }
         Ok(assigner)

@@ -22,7 +22,7 @@ use crate::crs::search::CONFIGURATIONS_MAX;
 use crate::crs::supply::{Plain, PlainRefresh, supply_of};
 use crate::crs::timeline::Saturated;
 use crate::error::HidingError;
-use memtint_sched::{Effort, SchedError, Task, TaskSet, Unsupported};
+use memtint_sched::{Effort, SchedError, Task, TaskIndex, TaskSet, Unsupported};
 use memtint_units::Picoseconds;
 use num_bigint::{BigInt, BigUint};
 use num_rational::Ratio;
@@ -49,7 +49,7 @@ pub struct PartitionLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreShare {
     /// Its tasks, by their index in the set, ascending.
-    pub tasks: Vec<usize>,
+    pub tasks: Vec<TaskIndex>,
     /// Its servers; `second` is about the tasks above.
     pub choice: Choice,
     /// The part of time that it loses to refresh that is not hidden, exact.
@@ -124,7 +124,7 @@ pub fn partition(
 ) -> Result<Partitioned, Unsupported> {
     assert!(limits.cores_max > 0, "cores to put tasks on");
     if set.tasks().len() < 2 {
-        return Err(Unsupported::Precondition { task: 0, needs: "a task for each of two servers" });
+        return Err(Unsupported::Precondition { task: TaskIndex(0), needs: "a task for each of two servers" });
     }
     let bounds = Bounds::new(space);
     let load: u128 = set.tasks().iter().map(parts).sum();
@@ -146,8 +146,8 @@ pub fn partition(
     Ok(if cores_min > most { Partitioned::Impossible } else { Partitioned::Unknown { cores_min } })
 }
 
-fn subset(set: &TaskSet, tasks: &[usize]) -> Result<TaskSet, SchedError> {
-    TaskSet::new(tasks.iter().map(|&task| set.tasks()[task].spec()))
+fn subset(set: &TaskSet, tasks: &[TaskIndex]) -> Result<TaskSet, SchedError> {
+    TaskSet::new(tasks.iter().map(|&task| set[task].spec()))
 }
 
 /// Utilization in parts of 2^64, rounded down.
@@ -268,10 +268,10 @@ struct Search<'a> {
     cores: usize,
     effort: Effort,
     /// Tasks by load, the largest first, and their loads.
-    order: Vec<usize>,
+    order: Vec<TaskIndex>,
     loads: Vec<u128>,
     /// What tasks make of a core, by pair of phases.
-    known: HashMap<(usize, Vec<usize>), Option<Optimum>>,
+    known: HashMap<(usize, Vec<TaskIndex>), Option<Optimum>>,
     nodes_left: u64,
     left: u64,
     /// Nothing was left out.
@@ -291,8 +291,8 @@ impl<'a> Search<'a> {
         effort: Effort,
     ) -> Search<'a> {
         let loads: Vec<u128> = set.tasks().iter().map(parts).collect();
-        let mut order: Vec<usize> = (0..loads.len()).collect();
-        order.sort_by_key(|&task| Reverse(loads[task]));
+        let mut order: Vec<TaskIndex> = set.indices().collect();
+        order.sort_by_key(|&task| Reverse(loads[task.index()]));
         let load = loads.iter().sum();
         let lowers = (0..space.phases().len()).filter_map(|phases| bounds.together(phases, cores, load));
         Search {
@@ -339,13 +339,13 @@ impl<'a> Search<'a> {
         self.best.as_ref().is_some_and(|best| best.unhidden <= self.lower)
     }
 
-    fn worst_fit(&mut self, order: &[usize]) -> Result<(), Unsupported> {
+    fn worst_fit(&mut self, order: &[TaskIndex]) -> Result<(), Unsupported> {
         let mut shares = vec![Vec::new(); self.cores];
         let mut loads = vec![0; self.cores];
         for &task in order {
             let least = (0..self.cores).min_by_key(|&core| loads[core]).expect("a core");
             shares[least].push(task);
-            loads[least] += self.loads[task];
+            loads[least] += self.loads[task.index()];
         }
         self.leaf(&shares)
     }
@@ -353,7 +353,7 @@ impl<'a> Search<'a> {
     fn descend(
         &mut self,
         depth: usize,
-        shares: &mut Vec<Vec<usize>>,
+        shares: &mut Vec<Vec<TaskIndex>>,
         loads: &mut Vec<u128>,
     ) -> Result<(), Unsupported> {
         if self.nodes_left == 0 || self.left == 0 {
@@ -370,15 +370,15 @@ impl<'a> Search<'a> {
         cores.sort_by_key(|&core| loads[core]);
         let mut empty = false;
         for core in cores {
-            if loads[core] + self.loads[task] > self.bounds.most || (shares[core].is_empty() && empty) {
+            if loads[core] + self.loads[task.index()] > self.bounds.most || (shares[core].is_empty() && empty) {
                 continue;
             }
             empty |= shares[core].is_empty();
             shares[core].push(task);
-            loads[core] += self.loads[task];
+            loads[core] += self.loads[task.index()];
             self.descend(depth + 1, shares, loads)?;
             shares[core].pop();
-            loads[core] -= self.loads[task];
+            loads[core] -= self.loads[task.index()];
             if self.ended() {
                 return Ok(());
             }
@@ -400,7 +400,7 @@ impl<'a> Search<'a> {
     }
 
     /// Looks at a partition, with each pair of phases.
-    fn leaf(&mut self, shares: &[Vec<usize>]) -> Result<(), Unsupported> {
+    fn leaf(&mut self, shares: &[Vec<TaskIndex>]) -> Result<(), Unsupported> {
         if shares.iter().any(|share| share.len() < 2) {
             return Ok(());
         }
@@ -422,7 +422,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    fn one(&mut self, phases: usize, tasks: &[usize]) -> Result<Option<Optimum>, Unsupported> {
+    fn one(&mut self, phases: usize, tasks: &[TaskIndex]) -> Result<Option<Optimum>, Unsupported> {
         let key = (phases, tasks.to_vec());
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
@@ -440,7 +440,7 @@ impl<'a> Search<'a> {
                 return Ok(None);
             }
             Err(Unsupported::Precondition { task, needs }) => {
-                return Err(Unsupported::Precondition { task: tasks[task], needs });
+                return Err(Unsupported::Precondition { task: tasks[task.index()], needs });
             }
             Err(reason) => return Err(reason),
         };

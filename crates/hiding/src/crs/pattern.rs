@@ -23,7 +23,7 @@
 use crate::crs::model::{Kind, Refresh};
 use crate::crs::supply::Plain;
 use memtint_sched::parts::{Demand, Steps, utilization};
-use memtint_sched::{Policy, Priorities, TaskSet, Unsupported};
+use memtint_sched::{Policy, Priorities, TaskIndex, TaskSet, Unsupported};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -109,7 +109,7 @@ impl Gate {
 
 /// A window that does not fit: task, job, length, demand, supply.
 pub(super) struct Short {
-    pub(super) task: usize,
+    pub(super) task: TaskIndex,
     pub(super) job: u64,
     pub(super) length: u64,
     pub(super) demand: u128,
@@ -340,13 +340,13 @@ impl Pattern {
     fn fixed(&self, set: &TaskSet, priorities: &Priorities, steps: &mut Steps) -> Result<Option<Exact>, Unsupported> {
         let mut responses = vec![Picoseconds(0); set.tasks().len()];
         for (rank, &index) in priorities.order().iter().enumerate() {
-            let task = &set.tasks()[index];
+            let task = &set[index];
             if task.deadline() > task.period() {
                 return Ok(None);
             }
             let work = |length: u64| {
-                let jobs = |&other: &usize| {
-                    let other = &set.tasks()[other];
+                let jobs = |&other: &TaskIndex| {
+                    let other = &set[other];
                     u128::from(length.div_ceil(other.period().0)) * u128::from(other.wcet().0)
                 };
                 priorities.order()[..rank].iter().map(jobs).sum::<u128>() + u128::from(task.wcet().0)
@@ -368,7 +368,7 @@ impl Pattern {
                     }
                     reached = next;
                 }
-                responses[index] = responses[index].max(Picoseconds(reached));
+                responses[index.index()] = responses[index.index()].max(Picoseconds(reached));
             }
         }
         Ok(Some(Exact::Fits(responses)))

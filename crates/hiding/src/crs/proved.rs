@@ -45,7 +45,7 @@ use crate::crs::optimum::{CANDIDATES, Search, capacities, part, windows};
 use crate::crs::pattern::{Exact, Pattern};
 use crate::crs::supply::{Plain, ServerSupply, supply_of, used};
 use memtint_sched::parts::{Demand, Steps};
-use memtint_sched::{Effort, Policy, Priorities, Task, TaskSet, Unsupported};
+use memtint_sched::{Effort, Policy, Priorities, Task, TaskIndex, TaskSet, Unsupported};
 
 /// Locks around which the pattern of a second server is looked at, before all of it is.
 const PROBES: u64 = 8;
@@ -82,7 +82,7 @@ impl<'a> Needs<'a> {
                 (windows, due)
             }
             Inner::RateMonotonic => {
-                order = Priorities::rate_monotonic(set).order().to_vec();
+                order = Priorities::rate_monotonic(set).order().iter().map(|task| task.index()).collect();
                 let windows = order.iter().map(|&task| Demand::first(&tasks[task]).unwrap_or(0)).collect();
                 let mut due = vec![vec![0; order.len()]; order.len()];
                 for (place, &task) in order.iter().enumerate() {
@@ -239,7 +239,7 @@ impl<'a> Proving<'a> {
     ) -> Proving<'a> {
         let needs = Needs::new(set, inner);
         let given = second.and_then(|second| Assigned::new(&needs, second));
-        Proving { needs, given, effort, events_max, steps: Steps::new(0, effort), critical: 1 }
+        Proving { needs, given, effort, events_max, steps: Steps::new(TaskIndex(0), effort), critical: 1 }
     }
 
     /// Looks at second servers of the longest period that are never out of budget, which often are the best, and then at all.
@@ -388,7 +388,7 @@ impl<'a> Proving<'a> {
         let (set, policy) = (&tasks.parts[1], &tasks.policies[1]);
         let mut short = true;
         for pattern in patterns {
-            match pattern.compare(set, policy, &mut Steps::new(0, self.effort)) {
+            match pattern.compare(set, policy, &mut Steps::new(TaskIndex(0), self.effort)) {
                 Some(Exact::Fits(_)) => return Some(true),
                 found => short &= found.is_some(),
             }

@@ -2,8 +2,8 @@
 
 use crate::crs::model::{Kind, Server, System};
 use crate::crs::supply::{Plain, PlainRefresh};
-use memtint_sched::Policy;
 use memtint_sched::parts::WINDOW_MAX;
+use memtint_sched::{Policy, TaskIndex};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -28,7 +28,7 @@ pub enum What {
         /// The server of the core, from 0.
         server: usize,
         /// The task of the server, from 0.
-        task: usize,
+        task: TaskIndex,
         /// The job, from 0 for the one that arrives at the phase.
         job: u64,
     },
@@ -94,7 +94,7 @@ pub struct Timeline {
 pub(super) struct Record {
     pub(super) core: usize,
     pub(super) server: usize,
-    pub(super) task: usize,
+    pub(super) task: TaskIndex,
     pub(super) job: u64,
     pub(super) arrival: u64,
     pub(super) deadline: u64,
@@ -197,7 +197,7 @@ fn now_of(since: u64, lock: u64, burst: u64, unlock: u64, retention: u64) -> Now
 struct ServerState {
     budget: u64,
     /// Jobs that wait: urgency, task, job; jobs of one task in order.
-    ready: BTreeSet<(u64, usize, u64)>,
+    ready: BTreeSet<(u64, TaskIndex, u64)>,
     ranks: Vec<u64>,
 }
 
@@ -207,9 +207,9 @@ struct Player<'a> {
     window: u64,
     states: Vec<ServerState>,
     /// Time, server, task and job; a copied task arrives as its first instance.
-    arrivals: BinaryHeap<Reverse<(u64, usize, usize, u64)>>,
+    arrivals: BinaryHeap<Reverse<(u64, usize, TaskIndex, u64)>>,
     /// Which instance had the latest job of each copied task of the system, where it is one of this core.
-    latest: Vec<(usize, usize)>,
+    latest: Vec<(usize, TaskIndex)>,
     /// Left of each task's jobs that have begun, by server and task.
     left: Vec<Vec<Option<u64>>>,
     /// Index of the record of each task's next completion.
@@ -226,15 +226,15 @@ impl<'a> Player<'a> {
             let mut ranks = vec![0; server.tasks.tasks().len()];
             if let Policy::FixedPriority(priorities, _) = &server.policy {
                 for (rank, &task) in (0..).zip(priorities.order()) {
-                    ranks[task] = rank;
+                    ranks[task.index()] = rank;
                 }
             }
             ServerState { budget: 0, ready: BTreeSet::new(), ranks }
         };
-        let tasks = |server: usize| servers[server].tasks.tasks().iter().enumerate();
+        let tasks = |server: usize| servers[server].tasks.indexed();
         let first = (0..servers.len()).flat_map(|s| tasks(s).map(move |(t, task)| Reverse((task.phase().0, s, t, 0))));
         let second =
-            |at: &(usize, usize)| system.copied().iter().any(|one| one.core == core && one.instances[1] == *at);
+            |at: &(usize, TaskIndex)| system.copied().iter().any(|one| one.core == core && one.instances[1] == *at);
         Player {
             system,
             core,
@@ -275,22 +275,22 @@ impl<'a> Player<'a> {
                 return;
             }
             self.arrivals.pop();
-            let own = &self.servers()[server].tasks.tasks()[task];
+            let own = &self.servers()[server].tasks[task];
             let deadline = at + own.deadline().0;
             self.arrivals.push(Reverse((at + own.period().0, server, task, job + 1)));
             let (server, task) = self.instance((server, task), at, deadline);
             let urgency = match self.servers()[server].policy {
                 Policy::Edf | Policy::NonPreemptiveEdf => deadline,
-                Policy::FixedPriority(..) => self.states[server].ranks[task],
+                Policy::FixedPriority(..) => self.states[server].ranks[task.index()],
             };
             self.states[server].ready.insert((urgency, task, job));
-            self.open[server][task].push_back(self.records.len());
+            self.open[server][task.index()].push_back(self.records.len());
             self.records.push(Record { core: self.core, server, task, job, arrival: at, deadline, completion: None });
         }
     }
 
     /// Whose a job is.
-    fn instance(&mut self, first: (usize, usize), from: u64, to: u64) -> (usize, usize) {
+    fn instance(&mut self, first: (usize, TaskIndex), from: u64, to: u64) -> (usize, TaskIndex) {
         let copied = self.system.copied();
         let Some(place) = copied.iter().position(|one| one.core == self.core && one.instances[0] == first) else {
             return first;
@@ -382,18 +382,18 @@ impl<'a> Player<'a> {
             self.note(What::Held { server }, now, until);
             return until;
         };
-        let wcet = self.servers()[server].tasks.tasks()[task].wcet().0;
-        let left = self.left[server][task].unwrap_or(wcet);
+        let wcet = self.servers()[server].tasks[task].wcet().0;
+        let left = self.left[server][task.index()].unwrap_or(wcet);
         let end = until.min(now + left);
         self.states[server].budget -= end - now;
         self.note(What::Job { server, task, job }, now, end);
         if end == now + left {
             self.states[server].ready.remove(&(urgency, task, job));
-            self.left[server][task] = None;
-            let record = self.open[server][task].pop_front().expect("a job that was admitted");
+            self.left[server][task.index()] = None;
+            let record = self.open[server][task.index()].pop_front().expect("a job that was admitted");
             self.records[record].completion = Some(end);
         } else {
-            self.left[server][task] = Some(now + left - end);
+            self.left[server][task.index()] = Some(now + left - end);
         }
         end
     }

@@ -9,6 +9,7 @@
 
 use crate::crs::model::System;
 use crate::crs::timeline::{Timeline, TimelineRun, What};
+use memtint_sched::TaskIndex;
 use memtint_units::Picoseconds;
 use std::collections::HashMap;
 
@@ -85,7 +86,7 @@ pub enum TimelineViolation {
         /// Index of the run, from 0.
         run: usize,
         /// The task of the server.
-        task: usize,
+        task: TaskIndex,
         /// The job.
         job: u64,
     },
@@ -97,7 +98,7 @@ pub enum TimelineViolation {
         /// The server.
         server: usize,
         /// The task of the server.
-        task: usize,
+        task: TaskIndex,
         /// The job.
         job: u64,
     },
@@ -111,7 +112,7 @@ pub enum TimelineViolation {
         /// The server.
         server: usize,
         /// The task of the server.
-        task: usize,
+        task: TaskIndex,
         /// The job.
         job: u64,
         /// When.
@@ -125,7 +126,7 @@ pub enum TimelineViolation {
         /// The server.
         server: usize,
         /// The task of the server.
-        task: usize,
+        task: TaskIndex,
         /// The job.
         job: u64,
         /// When it had to be complete.
@@ -158,7 +159,7 @@ fn order(system: &System, timeline: &Timeline) -> Result<(), TimelineViolation> 
                 What::Lock { group } | What::Unlock { group } => group < system.refresh().groups.len(),
                 What::Held { server: index } => server(index).is_some(),
                 What::Job { server: index, task, .. } => {
-                    server(index).is_some_and(|server| task < server.tasks.tasks().len())
+                    server(index).is_some_and(|server| task.index() < server.tasks.tasks().len())
                 }
             };
         if !exists || start.0 < free[core] || end <= start || end > timeline.window {
@@ -281,7 +282,7 @@ fn budgets(system: &System, timeline: &Timeline) -> Result<(), TimelineViolation
 type Responses = Vec<Vec<Vec<Option<Picoseconds>>>>;
 
 /// Core, server and task.
-type Place = (usize, usize, usize);
+type Place = (usize, usize, TaskIndex);
 
 /// What has run of a task.
 #[derive(Default)]
@@ -309,7 +310,7 @@ fn jobs(system: &System, timeline: &Timeline) -> Result<(u64, Responses), Timeli
     for (run, found) in timeline.runs.iter().enumerate() {
         let What::Job { server, task, job } = found.what else { continue };
         let place = (found.core, server, task);
-        let own = &system.cores()[found.core].servers[server].tasks.tasks()[task];
+        let own = &system.cores()[found.core].servers[server].tasks[task];
         let ran = all.entry(counted(system, place)).or_default();
         let arrival = u128::from(own.phase().0) + u128::from(job) * u128::from(own.period().0);
         ran.so_far += found.end.0 - found.start.0;
@@ -340,7 +341,7 @@ fn jobs(system: &System, timeline: &Timeline) -> Result<(u64, Responses), Timeli
     }
     for (core, own) in system.cores().iter().enumerate() {
         for (server, own) in own.servers.iter().enumerate() {
-            for (task, own) in own.tasks.tasks().iter().enumerate() {
+            for (task, own) in own.tasks.indexed() {
                 if counted(system, (core, server, task)) != (core, server, task) {
                     continue;
                 }
@@ -353,7 +354,7 @@ fn jobs(system: &System, timeline: &Timeline) -> Result<(u64, Responses), Timeli
                         break;
                     }
                     if let Some((end, (core, server, task))) = end {
-                        let longest = &mut responses[core][server][task];
+                        let longest = &mut responses[core][server][task.index()];
                         *longest = (*longest).max(Some(Picoseconds(end - arrival)));
                     }
                     if due <= timeline.window.0 {

@@ -6,6 +6,7 @@
 
 use crate::cyclic::problem::{JobId, Problem, Sharing};
 use crate::cyclic::table::{Executive, Slot};
+use memtint_sched::TaskIndex;
 use memtint_units::Picoseconds;
 
 /// What the checker has seen in a table that it accepts.
@@ -55,7 +56,7 @@ pub enum Fault {
     )]
     Instances {
         /// The task.
-        task: usize,
+        task: TaskIndex,
         /// Ranks of each instance.
         ranks: Vec<u32>,
         /// What it needs.
@@ -65,9 +66,9 @@ pub enum Fault {
     #[error("task {task}: rank {rank} belongs to task {other} too")]
     Shared {
         /// The task.
-        task: usize,
+        task: TaskIndex,
         /// The one that has it too; may be the same.
-        other: usize,
+        other: TaskIndex,
         /// The rank.
         rank: u32,
     },
@@ -170,10 +171,10 @@ fn instances(problem: &Problem, table: &Executive) -> Result<Vec<Vec<Vec<u32>>>,
     let all = problem.memory().ranks();
     let colors = problem.memory().retention().0 / table.frames.color.0;
     let each = u64::from(all) / colors.max(1);
-    let mut owners: Vec<Option<usize>> = vec![None; all as usize];
+    let mut owners: Vec<Option<TaskIndex>> = vec![None; all as usize];
     let mut found = Vec::new();
-    for (task, own) in table.instances.iter().enumerate() {
-        let needed = problem.footprints.get(task).map_or(1, |own| own.ranks);
+    for (task, own) in (0..).map(TaskIndex).zip(&table.instances) {
+        let needed = problem.footprints.get(task.index()).map_or(1, |own| own.ranks);
         let exist = |color: &u32| u64::from(*color) < colors;
         let ranks: Vec<Vec<u32>> = own
             .iter()
@@ -198,7 +199,7 @@ fn instances(problem: &Problem, table: &Executive) -> Result<Vec<Vec<Vec<u32>>>,
     }
     let tasks = problem.set().tasks().len();
     if found.len() != tasks {
-        return Err(Fault::Instances { task: found.len().min(tasks), ranks: Vec::new(), needed: 1 });
+        return Err(Fault::Instances { task: TaskIndex(found.len().min(tasks)), ranks: Vec::new(), needed: 1 });
     }
     Ok(found)
 }
@@ -207,9 +208,9 @@ fn slots(problem: &Problem, table: &Executive) -> Result<(), Fault> {
     let mut free = 0;
     for (index, slot) in table.slots.iter().enumerate() {
         let (start, end, size) = (slot.start.0, slot.end.0, table.frames.size.0);
-        let task = problem.set().tasks().get(slot.id.task);
+        let task = problem.set().tasks().get(slot.id.task.index());
         let exists = task.is_some_and(|own| slot.id.job < table.cycle.0 / own.period().0)
-            && slot.instance < table.instances[slot.id.task].len();
+            && slot.instance < table.instances[slot.id.task.index()].len();
         if start < free || end <= start || end > table.cycle.0 || start / size != (end - 1) / size || !exists {
             return Err(Fault::Slot { slot: index, start: slot.start, end: slot.end });
         }
@@ -262,7 +263,7 @@ fn refreshed_in(table: &Executive) -> Vec<Vec<u32>> {
 fn refreshed(table: &Executive, ranks: &[Vec<Vec<u32>>]) -> Result<(), Fault> {
     let (color, in_frame) = (table.frames.color.0, refreshed_in(table));
     for (index, slot) in table.slots.iter().enumerate() {
-        let own = &ranks[slot.id.task][slot.instance];
+        let own = &ranks[slot.id.task.index()][slot.instance];
         if let Some(&rank) = in_frame[(slot.start.0 / color) as usize].iter().find(|rank| own.contains(rank)) {
             return Err(Fault::Refreshed { slot: index, rank });
         }
@@ -274,13 +275,13 @@ fn refreshed(table: &Executive, ranks: &[Vec<Vec<u32>>]) -> Result<(), Fault> {
 fn jobs(problem: &Problem, table: &Executive, ranks: &[Vec<Vec<u32>>]) -> Result<(u64, u64), Fault> {
     let frames = refreshed_in(table);
     let (mut count, mut switches) = (0, 0);
-    for (task, own) in problem.set().tasks().iter().enumerate() {
+    for (task, own) in problem.set().indexed() {
         let mut slots: Vec<Vec<(usize, &Slot)>> = vec![Vec::new(); (table.cycle.0 / own.period().0) as usize];
         for found in table.slots.iter().enumerate().filter(|(_, slot)| slot.id.task == task) {
             slots[found.1.id.job as usize].push(found);
         }
-        let copy = problem.footprints[task].copy.0;
-        let copies = copies(&slots, &ranks[task], &frames, table, copy > 0)
+        let copy = problem.footprints[task.index()].copy.0;
+        let copies = copies(&slots, &ranks[task.index()], &frames, table, copy > 0)
             .map_err(|job| Fault::Copy { id: JobId { task, job: job as u64 } })?;
         let instance = |job: usize| slots[job].first().map(|(_, slot)| slot.instance);
         for job in 0..slots.len() {
@@ -332,7 +333,7 @@ fn copies(
 }
 
 fn one_job(problem: &Problem, table: &Executive, id: JobId, slots: &[(usize, &Slot)], copy: u64) -> Result<(), Fault> {
-    let own = &problem.set().tasks()[id.task];
+    let own = &problem.set()[id.task];
     let arrival = own.phase().0 + id.job * own.period().0;
     let (release, due) = (arrival + own.jitter().0, arrival + own.deadline().0);
     // The table's time names a point of each cycle; the first at or after the arrival is meant.

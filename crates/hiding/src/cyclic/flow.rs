@@ -44,7 +44,7 @@ impl Placement {
     pub fn occupied(&self, problem: &Problem) -> Vec<ColorSet> {
         let mut occupied = vec![ColorSet::default(); problem.set.tasks().len()];
         for portion in &self.portions {
-            occupied[portion.id.task].0 |= 1 << problem.color_of(portion.frame);
+            occupied[portion.id.task.index()].0 |= 1 << problem.color_of(portion.frame);
         }
         occupied
     }
@@ -82,7 +82,7 @@ pub fn place(problem: &Problem, avoid: &[ColorSet]) -> Result<Result<Placement, 
         return Err(reason);
     }
     let once = vec![1; avoid.len()];
-    let avoid_of: Vec<ColorSet> = problem.jobs.iter().map(|job| avoid[job.id.task]).collect();
+    let avoid_of: Vec<ColorSet> = problem.jobs.iter().map(|job| avoid[job.id.task.index()]).collect();
     Ok(route(problem, &once, &avoid_of))
 }
 
@@ -90,7 +90,7 @@ pub fn place(problem: &Problem, avoid: &[ColorSet]) -> Result<Result<Placement, 
 pub(crate) fn route(problem: &Problem, instances: &[usize], avoid: &[ColorSet]) -> Result<Placement, Cut> {
     let (jobs, frames) = (problem.jobs.len(), problem.frame_count());
     let demands: Vec<u64> =
-        problem.jobs.iter().map(|job| problem.demand(job.id.task, instances[job.id.task])).collect();
+        problem.jobs.iter().map(|job| problem.demand(job.id.task, instances[job.id.task.index()])).collect();
     let total: u128 = demands.iter().map(|&demand| u128::from(demand)).sum();
     // Jobs first, then frames, then the source and the sink.
     let mut graph: DiGraph<(), u128> = DiGraph::new();

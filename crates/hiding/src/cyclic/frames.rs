@@ -1,7 +1,7 @@
 //! Which lengths of a frame will do: rules (1) to (5) of section 4.3.2, and Algorithm 6.
 
 use crate::error::HidingError;
-use memtint_sched::{Form, REF_COMMANDS, RankOrder, TIME_MAX, Task, TaskSet};
+use memtint_sched::{Form, REF_COMMANDS, RankOrder, TIME_MAX, Task, TaskIndex, TaskSet};
 use memtint_units::Picoseconds;
 use num_integer::Integer;
 
@@ -99,7 +99,7 @@ pub enum Refused {
     #[error("accepted is at most half of the period of task {task} (from 0), which is {period}")]
     Alternation {
         /// Index of the task, from 0.
-        task: usize,
+        task: TaskIndex,
         /// Its period; the frame is longer than half of it.
         period: Picoseconds,
     },
@@ -115,7 +115,7 @@ pub enum Refused {
     #[error("accepted is what gives each job of task {task} (from 0) a whole frame before its deadline")]
     WholeFrame {
         /// Index of the task, from 0.
-        task: usize,
+        task: TaskIndex,
         /// As printed, `2 f - gcd(p, f)`; corrected, the offset of the release in its frame.
         found: Picoseconds,
         /// As printed the deadline; corrected the time from latest release to deadline.
@@ -132,7 +132,7 @@ pub enum Refused {
     #[error("accepted is at least the WCET of task {task} (from 0), which is {wcet}")]
     Unsliced {
         /// Index of the task, from 0.
-        task: usize,
+        task: TaskIndex,
         /// Its WCET.
         wcet: Picoseconds,
     },
@@ -154,12 +154,12 @@ pub enum Note {
     /// Rule (1) does not hold: two instances of this task cannot be sure to alternate (case 2 of Theorem 2).
     Copies {
         /// Index of the task, from 0.
-        task: usize,
+        task: TaskIndex,
     },
     /// Rule (5) does not hold: jobs of this task need slices.
     Slices {
         /// Index of the task, from 0.
-        task: usize,
+        task: TaskIndex,
         /// The least slices of each job, `ceil(e / f)`.
         least: u64,
     },
@@ -167,7 +167,7 @@ pub enum Note {
     /// capacity is lost. Theorem 1 overlooks it.
     Capacity {
         /// Index of the task, from 0.
-        task: usize,
+        task: TaskIndex,
     },
 }
 
@@ -203,31 +203,31 @@ pub fn judge_frame(set: &TaskSet, memory: &RefreshedMemory, frames: Frames, form
         refused.push(Refused::Fusion);
         return FrameReport { frames, refused, notes };
     }
-    for (task, own) in set.tasks().iter().enumerate() {
+    for (task, own) in set.indexed() {
         refused.extend(alternation(task, own, frames.size, form, &mut notes));
     }
     let remainder = Picoseconds(memory.retention.0 % frames.color.0);
     refused.extend((remainder.0 > 0).then_some(Refused::Retention { remainder }));
-    for (task, own) in set.tasks().iter().enumerate() {
+    for (task, own) in set.indexed() {
         refused.extend(match form {
             Form::AsPrinted => whole_frame_as_printed(task, own, frames.size),
             Form::Corrected => whole_frame(task, own, frames.size),
         });
     }
     refused.extend(grain(memory, frames.color, form));
-    for (task, own) in set.tasks().iter().enumerate() {
+    for (task, own) in set.indexed() {
         refused.extend(unsliced(task, own, frames.size, form, &mut notes));
     }
     if form == Form::Corrected {
         refused.extend(burst(memory, frames.color));
-        let lost = |&(_, own): &(usize, &Task)| !divides(own, frames.size);
-        notes.extend(set.tasks().iter().enumerate().filter(lost).map(|(task, _)| Note::Capacity { task }));
+        let lost = |&(_, own): &(TaskIndex, &Task)| !divides(own, frames.size);
+        notes.extend(set.indexed().filter(lost).map(|(task, _)| Note::Capacity { task }));
     }
     FrameReport { frames, refused, notes }
 }
 
 /// Rule (1).
-fn alternation(task: usize, own: &Task, size: Picoseconds, form: Form, notes: &mut Vec<Note>) -> Option<Refused> {
+fn alternation(task: TaskIndex, own: &Task, size: Picoseconds, form: Form, notes: &mut Vec<Note>) -> Option<Refused> {
     if size.0 <= own.period().0 / 2 {
         return None;
     }
@@ -241,7 +241,7 @@ fn alternation(task: usize, own: &Task, size: Picoseconds, form: Form, notes: &m
 }
 
 /// Rule (3), as printed.
-fn whole_frame_as_printed(task: usize, own: &Task, size: Picoseconds) -> Option<Refused> {
+fn whole_frame_as_printed(task: TaskIndex, own: &Task, size: Picoseconds) -> Option<Refused> {
     let found = Picoseconds(2 * size.0 - own.period().0.gcd(&size.0));
     (found > own.deadline()).then_some(Refused::WholeFrame { task, found, window: own.deadline() })
 }
@@ -250,7 +250,7 @@ fn whole_frame_as_printed(task: usize, own: &Task, size: Picoseconds) -> Option<
 ///
 /// How many whole frames a window has depends on the offset of its release in a frame, and offsets are those of the first
 /// release plus multiples of `gcd(p, f)`. Offset 0 aside, the smallest has the fewest.
-fn whole_frame(task: usize, own: &Task, size: Picoseconds) -> Option<Refused> {
+fn whole_frame(task: TaskIndex, own: &Task, size: Picoseconds) -> Option<Refused> {
     let window = own.deadline().saturating_sub(own.jitter());
     let step = own.period().0.gcd(&size.0);
     let first = (own.phase().0 + own.jitter().0) % step;
@@ -276,7 +276,7 @@ fn grain(memory: &RefreshedMemory, color: Picoseconds, form: Form) -> Option<Ref
 }
 
 /// Rule (5).
-fn unsliced(task: usize, own: &Task, size: Picoseconds, form: Form, notes: &mut Vec<Note>) -> Option<Refused> {
+fn unsliced(task: TaskIndex, own: &Task, size: Picoseconds, form: Form, notes: &mut Vec<Note>) -> Option<Refused> {
     if own.wcet() <= size {
         return None;
     }
@@ -374,6 +374,6 @@ fn fuse_corrected(set: &TaskSet, memory: &RefreshedMemory, step: Picoseconds) ->
     let fits = |&j: &u32| memory.ranks.is_multiple_of(j) && memory.burst(j).0 <= u64::from(j) * grain;
     let j = (1..=memory.ranks).find(fits)?;
     let frames = Frames { size: Picoseconds(size), color: Picoseconds(u64::from(j) * grain) };
-    let windows = set.tasks().iter().enumerate().all(|(task, own)| whole_frame(task, own, frames.size).is_none());
+    let windows = set.indexed().all(|(task, own)| whole_frame(task, own, frames.size).is_none());
     (size.is_multiple_of(step.0) && windows).then_some(frames)
 }

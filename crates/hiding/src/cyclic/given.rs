@@ -35,8 +35,11 @@ pub fn place_given(
         return Err(reason);
     }
     let instances: Vec<usize> = colors.iter().map(Vec::len).collect();
-    let choices: Vec<Vec<ColorSet>> =
-        problem.jobs.iter().map(|job| least(problem, job, &colors[job.id.task], avoid[job.id.task])).collect();
+    let choices: Vec<Vec<ColorSet>> = problem
+        .jobs
+        .iter()
+        .map(|job| least(problem, job, &colors[job.id.task.index()], avoid[job.id.task.index()]))
+        .collect();
     let ways = choices.iter().try_fold(1u64, |ways, own| ways.checked_mul(own.len() as u64));
     let Some(ways) = ways.filter(|&ways| ways <= CHOICES_MAX) else {
         return Err(Unanswered::Nodes { nodes_max: CHOICES_MAX });

@@ -3,7 +3,7 @@
 use crate::cyclic::frames::{Frames, RefreshedMemory};
 use crate::cyclic::{Fault, judge_frame};
 use crate::error::HidingError;
-use memtint_sched::{Form, RankOrder, SchedError, TIME_MAX, TaskSet};
+use memtint_sched::{Form, RankOrder, SchedError, TIME_MAX, TaskIndex, TaskSet};
 use memtint_units::Picoseconds;
 use num_integer::Integer;
 use std::fmt;
@@ -100,7 +100,7 @@ pub enum Slicing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId {
     /// Index of the task.
-    pub task: usize,
+    pub task: TaskIndex,
     /// Number of the job.
     pub job: u64,
 }
@@ -112,7 +112,7 @@ pub enum Unanswered {
     /// The method is not about such a task.
     Precondition {
         /// Index of the task, from 0.
-        task: usize,
+        task: TaskIndex,
         /// What the method asks for.
         needs: &'static str,
     },
@@ -129,7 +129,7 @@ pub enum Unanswered {
     /// There are too many ways to give a task colors.
     Choices {
         /// Index of the task, from 0.
-        task: usize,
+        task: TaskIndex,
         /// The most that are looked at.
         most: usize,
     },
@@ -329,32 +329,32 @@ impl Problem {
     }
 
     /// Colors that an instance of a task has, as many as hold its ranks.
-    pub(crate) fn colors_needed(&self, task: usize) -> u32 {
-        self.footprints[task].ranks.div_ceil(self.ranks_per_color())
+    pub(crate) fn colors_needed(&self, task: TaskIndex) -> u32 {
+        self.footprints[task.index()].ranks.div_ceil(self.ranks_per_color())
     }
 
     /// Execution of a job of one slice; with copies each may have to bring the globals first.
-    pub(crate) fn demand(&self, task: usize, instances: usize) -> u64 {
-        let copy = if instances > 1 { self.footprints[task].copy.0 } else { 0 };
-        self.set.tasks()[task].wcet().0 + copy
+    pub(crate) fn demand(&self, task: TaskIndex, instances: usize) -> u64 {
+        let copy = if instances > 1 { self.footprints[task.index()].copy.0 } else { 0 };
+        self.set[task].wcet().0 + copy
     }
 
     /// Why the methods here do not answer.
     pub(crate) fn unanswered(&self) -> Option<Unanswered> {
-        let needs = |(task, own): (usize, &memtint_sched::Task)| {
+        let needs = |(task, own): (TaskIndex, &memtint_sched::Task)| {
             let late = (own.deadline() > own.period()).then_some("a deadline not after the next arrival");
             let blocked = (own.blocking().0 > 0).then_some("no blocking");
             let huge = (self.colors_needed(task) >= self.colors())
                 .then_some("data in fewer ranks than all but those of one color (not a huge task)");
             late.or(blocked).or(huge).map(|needs| Unanswered::Precondition { task, needs })
         };
-        self.set.tasks().iter().enumerate().find_map(needs)
+        self.set.indexed().find_map(needs)
     }
 }
 
 fn windows(set: &TaskSet, cycle: u64, size: u64) -> Vec<Window> {
     let mut jobs = Vec::new();
-    for (task, own) in set.tasks().iter().enumerate() {
+    for (task, own) in set.indexed() {
         for job in 0..cycle / own.period().0 {
             let arrival = own.phase().0 + job * own.period().0;
             let from = (arrival + own.jitter().0).div_ceil(size);

@@ -5,7 +5,7 @@ use crate::cyclic::flow::{Cut, Placement, route};
 use crate::cyclic::problem::{ColorSet, JobId, Problem, Sharing, Slicing, Unanswered};
 use crate::cyclic::slices::{Slicer, Tuple};
 use crate::cyclic::table::{Executive, has_moments, table};
-use memtint_sched::TaskSet;
+use memtint_sched::{TaskIndex, TaskSet};
 
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,7 +327,7 @@ enum Outcome {
 /// The most copy tasks that colors allow.
 fn copies_possible(problem: &Problem) -> u32 {
     let tasks = problem.footprints.len();
-    let each = |task: usize| problem.colors_needed(task);
+    let each = |task: usize| problem.colors_needed(TaskIndex(task));
     match problem.sharing {
         // Each copy takes colors that nobody else has; the task with the least needs can have the most.
         Sharing::Private => {
@@ -344,7 +344,7 @@ fn copies_possible(problem: &Problem) -> u32 {
 
 /// The most instances of a task that have different colors.
 fn instances_possible(problem: &Problem, task: usize) -> usize {
-    let (colors, need) = (u128::from(problem.colors()), u128::from(problem.colors_needed(task)));
+    let (colors, need) = (u128::from(problem.colors()), u128::from(problem.colors_needed(TaskIndex(task))));
     if need == 0 {
         return 1;
     }
@@ -392,7 +392,7 @@ impl<'a> Search<'a> {
         let mut candidates = Vec::new();
         for (task, &count) in instances.iter().enumerate() {
             let found = (count <= INSTANCES_MAX).then(|| tuples(problem, task, count)).flatten();
-            candidates.push(found.ok_or(Unanswered::Choices { task, most: CHOICES_MAX })?);
+            candidates.push(found.ok_or(Unanswered::Choices { task: TaskIndex(task), most: CHOICES_MAX })?);
         }
         Ok(Search { problem, instances, candidates, refuted: Vec::new(), nodes: 0, nodes_max })
     }
@@ -460,7 +460,7 @@ impl<'a> Search<'a> {
         }
         self.nodes += 1;
         let problem = self.problem;
-        let avoid = |(job, window): (usize, &crate::cyclic::problem::Window)| match &chosen[window.id.task] {
+        let avoid = |(job, window): (usize, &crate::cyclic::problem::Window)| match &chosen[window.id.task.index()] {
             None => ColorSet::default(),
             Some(tuple) => match jobs.iter().find(|&&(decided, _)| decided == job) {
                 Some(&(_, instance)) => tuple[instance],
@@ -482,7 +482,7 @@ impl<'a> Search<'a> {
             }
         };
         let Some(job) = self.torn(&placement, chosen) else { return Ok(Some(placement)) };
-        for instance in 0..self.instances[problem.jobs[job].id.task] {
+        for instance in 0..self.instances[problem.jobs[job].id.task.index()] {
             jobs.push((job, instance));
             let found = self.fits(chosen, jobs)?;
             jobs.pop();
@@ -499,7 +499,7 @@ impl<'a> Search<'a> {
         for portion in &placement.portions {
             *met.entry(portion.id).or_insert(0u64) |= 1 << self.problem.color_of(portion.frame);
         }
-        self.problem.jobs.iter().position(|window| match &chosen[window.id.task] {
+        self.problem.jobs.iter().position(|window| match &chosen[window.id.task.index()] {
             Some(tuple) => tuple.iter().all(|colors| colors.0 & met[&window.id] != 0),
             None => false,
         })
@@ -561,7 +561,7 @@ impl<'a> Search<'a> {
 ///
 /// Instances are not told apart. With private colors they have none in common.
 fn tuples(problem: &Problem, task: usize, instances: usize) -> Option<Vec<Tuple>> {
-    let sets = sets(problem.colors(), problem.colors_needed(task))?;
+    let sets = sets(problem.colors(), problem.colors_needed(TaskIndex(task)))?;
     let mut tuples: Vec<Vec<usize>> = vec![Vec::new()];
     for _ in 0..instances {
         let mut longer = Vec::new();

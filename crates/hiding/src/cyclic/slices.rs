@@ -8,6 +8,7 @@
 
 use crate::cyclic::flow::{Placement, Portion};
 use crate::cyclic::problem::{ColorSet, Problem, Sharing, Slicing};
+use memtint_sched::TaskIndex;
 use memtint_units::Picoseconds;
 use num_integer::Integer;
 use std::cmp::Reverse;
@@ -117,7 +118,7 @@ pub(crate) struct Slicer<'a> {
 impl<'a> Slicer<'a> {
     pub(crate) fn new(problem: &'a Problem, candidates: &'a [Vec<Tuple>]) -> Slicer<'a> {
         let count = problem.set.tasks().len();
-        let demand = |task: usize| problem.demand(task, candidates[task].first().map_or(1, Vec::len));
+        let demand = |task: usize| problem.demand(TaskIndex(task), candidates[task].first().map_or(1, Vec::len));
         let size = problem.frames.size.0;
         let quantum = (0..count).fold(size.gcd(&problem.slice.0), |quantum, task| quantum.gcd(&demand(task)));
         let frames = problem.frame_count();
@@ -141,7 +142,7 @@ impl<'a> Slicer<'a> {
             let span = Span { job, from, to: from + (window.to - window.from) };
             slicer.opens[from as usize].push(span);
             for frame in span.from..span.to {
-                slicer.open[window.id.task][(frame % frames) as usize] = Some(span);
+                slicer.open[window.id.task.index()][(frame % frames) as usize] = Some(span);
             }
         }
         for frame in (0..frames as usize).rev() {
@@ -213,7 +214,7 @@ impl<'a> Slicer<'a> {
     }
 
     fn task(&self, span: &Span) -> usize {
-        self.problem.jobs[span.job].id.task
+        self.problem.jobs[span.job].id.task.index()
     }
 
     fn push(

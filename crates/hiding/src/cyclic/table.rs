@@ -3,6 +3,7 @@
 use crate::cyclic::flow::{Cut, Placement, place};
 use crate::cyclic::frames::Frames;
 use crate::cyclic::problem::{ColorSet, JobId, Problem, Sharing, Unanswered};
+use memtint_sched::TaskIndex;
 use memtint_units::Picoseconds;
 use std::ops::Range;
 
@@ -87,7 +88,7 @@ pub(crate) fn table(problem: &Problem, placement: &Placement, colors: &[Vec<Colo
     for portion in &placement.portions {
         let slice = before.filter(|&(id, _)| id == portion.id).map_or(0, |(_, slice)| slice + 1);
         before = Some((portion.id, slice));
-        let instance = chosen[portion.id.task][portion.id.job as usize];
+        let instance = chosen[portion.id.task.index()][portion.id.job as usize];
         let start = Picoseconds(portion.frame * size);
         slots.push(Slot { id: portion.id, slice, instance, start, end: start + portion.time });
     }
@@ -125,7 +126,7 @@ struct Met {
 fn met(problem: &Problem, placement: &Placement, task: usize) -> Vec<Met> {
     let jobs = (problem.cycle().0 / problem.set.tasks()[task].period().0) as usize;
     let mut met: Vec<Met> = (0..jobs).map(|_| Met { colors: 0, first: 0, last: 0 }).collect();
-    for portion in placement.portions.iter().filter(|portion| portion.id.task == task) {
+    for portion in placement.portions.iter().filter(|portion| portion.id.task == TaskIndex(task)) {
         let (own, color) = (&mut met[portion.id.job as usize], 1 << problem.color_of(portion.frame));
         own.first = if own.colors == 0 { color } else { own.first };
         (own.colors, own.last) = (own.colors | color, color);
@@ -219,8 +220,8 @@ pub struct ThenAvoid {
 impl ThenAvoid {
     /// Lists the tasks for which copy tasks would be made, because no colors are left for them.
     #[must_use]
-    pub fn copied(&self) -> Vec<usize> {
-        (0..self.chosen.len()).filter(|&task| self.chosen[task].is_none()).collect()
+    pub fn copied(&self) -> Vec<TaskIndex> {
+        (0..self.chosen.len()).map(TaskIndex).filter(|task| self.chosen[task.index()].is_none()).collect()
     }
 }
 
@@ -237,7 +238,7 @@ pub fn place_then_avoid(problem: &Problem) -> Result<Result<ThenAvoid, Cut>, Una
         let available: Vec<ColorSet> = occupied.iter().map(|&own| available_colors(own, problem.colors())).collect();
         let mut taken = 0;
         let chosen = available.iter().enumerate().map(|(task, own)| {
-            let need = problem.colors_needed(task) as usize;
+            let need = problem.colors_needed(TaskIndex(task)) as usize;
             let free = ColorSet(own.0 & !taken).colors();
             let colors = ColorSet::of(free.get(..need)?);
             if problem.sharing == Sharing::Private {

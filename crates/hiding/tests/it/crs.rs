@@ -8,8 +8,8 @@ use memtint_hiding::crs::{
     timeline, total_utilization, utilization_bound, within_utilization_bound,
 };
 use memtint_sched::{
-    Cause, Effort, PeriodicResource, Supply, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, schedulable_on,
-    worst_response_edf,
+    Cause, Effort, PeriodicResource, Supply, TaskIndex, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase,
+    schedulable_on, worst_response_edf,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -141,7 +141,7 @@ fn capacity_bounds_as_printed_and_corrected() {
     assert!(late.is_unschedulable(), "8 > 7 on a whole processor");
     let short = TaskSet::new([TaskSpec::new("a", us(4), us(1)).deadline(us(3))]).unwrap();
     let refused = periodic_capacity_bound(&short, monotonic, us(1), Form::AsPrinted, Effort::default());
-    assert!(matches!(refused, Verdict::Unsupported(Unsupported::Precondition { task: 0, .. })));
+    assert!(matches!(refused, Verdict::Unsupported(Unsupported::Precondition { task: TaskIndex(0), .. })));
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn the_checker_sees_what_is_wrong() {
     // A task of the first group at 32 ms, when its ranks are refreshed.
     let in_lock = |wrong: &mut memtint_hiding::crs::Timeline| {
         let run = wrong.runs.iter_mut().find(|run| run.end > us(32_000)).unwrap();
-        run.what = What::Job { server: 0, task: 0, job: 2 };
+        run.what = What::Job { server: 0, task: TaskIndex(0), job: 2 };
     };
     assert!(matches!(refused(&in_lock), TimelineViolation::Locked { group: 0, .. }));
     let early = refused(&|wrong| wrong.bursts[1].start.0 += 1);
@@ -480,7 +480,7 @@ fn responses_under_edf_in_a_server_are_those_of_a_processor_and_what_the_server_
         let alone = system(vec![server(0, us(100), us(100), &tasks, Inner::Edf)], Ps(1));
         let Ok(proof) = &server_proofs(&alone, Effort::default(), 10_000)[0][0] else { continue };
         for (task, bound) in proof.responses.iter().enumerate() {
-            let exact = |set: &TaskSet| match worst_response_edf(set, task, Effort::default()) {
+            let exact = |set: &TaskSet| match worst_response_edf(set, TaskIndex(task), Effort::default()) {
                 Ok(WorstCase::Bounded(worst)) => worst.response,
                 other => panic!("{set:?}: {other:?}"),
             };

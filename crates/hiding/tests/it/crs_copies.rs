@@ -5,7 +5,7 @@ use memtint_hiding::crs::{
     Copied, Core, Inner, Kind, RankGroup, Refresh, Server, System, TimelineRun, TimelineViolation, What,
     check_timeline, judge, server_proofs, timeline,
 };
-use memtint_sched::{Effort, TaskSet, TaskSpec, Verdict};
+use memtint_sched::{Effort, TaskIndex, TaskSet, TaskSpec, Verdict};
 use memtint_units::Picoseconds;
 
 fn us(value: u64) -> Picoseconds {
@@ -40,7 +40,7 @@ fn bounds(system: &System) -> [Vec<Picoseconds>; 2] {
     [0, 1].map(responses)
 }
 
-const COPIED: [Copied; 1] = [Copied { core: 0, instances: [(0, 0), (1, 0)] }];
+const COPIED: [Copied; 1] = [Copied { core: 0, instances: [(0, TaskIndex(0)), (1, TaskIndex(0))] }];
 const RM: Inner = Inner::RateMonotonic;
 
 #[test]
@@ -104,8 +104,7 @@ fn a_yes_has_a_witness_with_copies() {
         };
         // 32 ms and two hyperperiods of 64 ms; the second instance has all from 32 ms on until its own lock at 64 ms.
         let own = |wanted: usize| {
-            let of =
-                move |run: &&TimelineRun| matches!(run.what, What::Job { server, task: 0, .. } if server == wanted);
+            let of = move |run: &&TimelineRun| matches!(run.what, What::Job { server, task: TaskIndex(0), .. } if server == wanted);
             let jobs = witness.timeline.runs.iter().filter(of).map(|run| match run.what {
                 What::Job { job, .. } => job,
                 _ => unreachable!(),
@@ -135,29 +134,33 @@ fn the_checker_sees_copies_that_are_wrong() {
     let found = check_timeline(&copied, &timeline(&both(0), 100_000));
     assert!(matches!(found, Err(TimelineViolation::Job { .. } | TimelineViolation::Instances { .. })), "{found:?}");
     // A job that changes over in the middle.
-    let of = |job: u64, run: &TimelineRun| matches!(run.what, What::Job { task: 0, job: own, .. } if own == job);
+    let of =
+        |job: u64, run: &TimelineRun| matches!(run.what, What::Job { task: TaskIndex(0), job: own, .. } if own == job);
     let mut cut = right.clone();
     let place = cut.runs.iter().position(|run| of(10, run)).unwrap();
     let mut rest = cut.runs[place];
     let middle = Picoseconds(rest.start.0 + 1);
-    (rest.start, rest.what) = (middle, What::Job { server: 1, task: 0, job: 10 });
+    (rest.start, rest.what) = (middle, What::Job { server: 1, task: TaskIndex(0), job: 10 });
     cut.runs[place].end = middle;
     cut.runs.insert(place + 1, rest);
     let found = check_timeline(&copied, &cut);
-    assert_eq!(found, Err(TimelineViolation::Instances { run: place + 1, server: 1, task: 0, job: 10 }));
+    assert_eq!(found, Err(TimelineViolation::Instances { run: place + 1, server: 1, task: TaskIndex(0), job: 10 }));
     // The job from 35 ms on goes back to the first instance, which is unlocked by then, and was not when the job before ran.
     let mut early = right.clone();
     early
         .runs
         .iter_mut()
         .filter(|run| of(35, run))
-        .for_each(|run| run.what = What::Job { server: 0, task: 0, job: 35 });
+        .for_each(|run| run.what = What::Job { server: 0, task: TaskIndex(0), job: 35 });
     let run = early.runs.iter().position(|run| of(35, run)).unwrap();
     let found = check_timeline(&copied, &early);
-    assert_eq!(found, Err(TimelineViolation::Copy { run, server: 0, task: 0, job: 35, at: us(32_000) }));
+    assert_eq!(found, Err(TimelineViolation::Copy { run, server: 0, task: TaskIndex(0), job: 35, at: us(32_000) }));
     // That from 34 ms on would run while it is locked.
     let mut met = right;
-    met.runs.iter_mut().filter(|run| of(34, run)).for_each(|run| run.what = What::Job { server: 0, task: 0, job: 34 });
+    met.runs
+        .iter_mut()
+        .filter(|run| of(34, run))
+        .for_each(|run| run.what = What::Job { server: 0, task: TaskIndex(0), job: 34 });
     assert!(matches!(check_timeline(&copied, &met), Err(TimelineViolation::Locked { group: 0, .. })));
 }
 
@@ -174,9 +177,13 @@ fn what_copies_need_is_asked_for() {
     };
     let right = pair(0, 100);
     refused(right.clone(), &[Copied { core: 1, ..COPIED[0] }], "instances");
-    refused(right.clone(), &[Copied { instances: [(0, 0), (1, 2)], ..COPIED[0] }], "instances");
-    refused(right.clone(), &[Copied { instances: [(0, 0), (0, 1)], ..COPIED[0] }], "different");
-    refused(right, &[COPIED[0], Copied { instances: [(1, 0), (0, 0)], ..COPIED[0] }], "tasks of no other");
+    refused(right.clone(), &[Copied { instances: [(0, TaskIndex(0)), (1, TaskIndex(2))], ..COPIED[0] }], "instances");
+    refused(right.clone(), &[Copied { instances: [(0, TaskIndex(0)), (0, TaskIndex(1))], ..COPIED[0] }], "different");
+    refused(
+        right,
+        &[COPIED[0], Copied { instances: [(1, TaskIndex(0)), (0, TaskIndex(0))], ..COPIED[0] }],
+        "tasks of no other",
+    );
     refused(pair(0, 101), &COPIED, "different");
     // The first is unlocked at 35 ms: 2 ms, a period and a deadline, to 37 ms are enough, and not a microsecond less.
     assert!(pair(37_000, 100).with_copies(COPIED.into()).is_ok());

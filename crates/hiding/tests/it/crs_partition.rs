@@ -4,7 +4,7 @@ use memtint_hiding::crs::{
     Admission, Density, Form, Inner, Kind, Partition, PartitionLimits, Partitioned, RankOrder, Refresh, Space, burst,
     exhaustive, judge, partition, saturated_hiding,
 };
-use memtint_sched::{Effort, TaskSet, TaskSpec, Unsupported};
+use memtint_sched::{Effort, TaskIndex, TaskSet, TaskSpec, Unsupported};
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
 use num_bigint::BigUint;
@@ -88,9 +88,9 @@ fn kind_of(space: &Space) -> Kind {
 }
 
 fn right(found: &Partition, set: &TaskSet, space: &Space) {
-    let mut tasks: Vec<usize> = found.cores.iter().flat_map(|share| share.tasks.clone()).collect();
+    let mut tasks: Vec<TaskIndex> = found.cores.iter().flat_map(|share| share.tasks.clone()).collect();
     tasks.sort_unstable();
-    assert!(tasks.into_iter().eq(0..set.tasks().len()), "each task once");
+    assert!(tasks.into_iter().eq(set.indices()), "each task once");
     let system = found.system(set, space).unwrap();
     assert!(judge(&system, Effort::default(), 200_000).unwrap().is_schedulable());
     let mut sum = Ratio::from_integer(BigUint::ZERO);
@@ -178,5 +178,5 @@ fn limits_leave_a_gap_and_too_few_tasks_are_refused() {
     assert_eq!(partition(&set, &space, LIMITS, Effort::default()), Ok(Partitioned::Impossible));
     let one = random_tasks(&mut random, 1, 1);
     let refused = partition(&one, &space, LIMITS, Effort::default());
-    assert!(matches!(refused, Err(Unsupported::Precondition { task: 0, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Unsupported::Precondition { task: TaskIndex(0), .. })), "{refused:?}");
 }

@@ -5,7 +5,7 @@ use memtint_hiding::crs::{
     Copied, Core, Density, Form, Inner, Kind, RankGroup, RankOrder, Refresh, Server, System, TimelineViolation, burst,
     check_timeline, judge, saturated_hiding, server_responses, supplies, timeline,
 };
-use memtint_sched::{Effort, Policy, Preemption, Priorities, TaskSet, TaskSpec, Unsupported, Verdict};
+use memtint_sched::{Effort, Policy, Preemption, Priorities, TaskIndex, TaskSet, TaskSpec, Unsupported, Verdict};
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
 use num_integer::Integer;
@@ -118,7 +118,7 @@ fn simulate_arrivals(
     let (refresh, servers) = (system.refresh(), &system.cores()[core].servers);
     let mut jobs: Vec<Job> = Vec::new();
     for (index, server) in servers.iter().enumerate() {
-        for (task, own) in server.tasks.tasks().iter().enumerate() {
+        for (task, own) in server.tasks.indexed() {
             let copied = system.copied().iter().find(|one| one.core == core && one.instances.contains(&(index, task)));
             if copied.is_some_and(|one| one.instances[1] == (index, task)) {
                 continue;
@@ -147,7 +147,7 @@ fn simulate_arrivals(
                         order.order().iter().position(|&other| other == task).unwrap() as u64
                     }
                 };
-                jobs.push(Job { server: index, task, arrival, left, urgency });
+                jobs.push(Job { server: index, task: task.index(), arrival, left, urgency });
                 arrival += own.period().0 + random.within(0, gap);
             }
         }
@@ -327,7 +327,7 @@ fn with_copies(random: &mut Random) -> Option<System> {
         // Priorities of any order, so that copied tasks are below others too.
         let count = tasks.tasks().len();
         let from = random.within(0, count as u64 - 1) as usize;
-        let order: Vec<usize> = (from..count).chain(0..from).collect();
+        let order: Vec<TaskIndex> = (from..count).chain(0..from).map(TaskIndex).collect();
         let given = || Policy::FixedPriority(Priorities::given(&tasks, order).unwrap(), Preemption::Full);
         let policy = if random.within(0, 1) == 0 { Policy::Edf } else { given() };
         let kind = if random.within(0, 2) == 0 { Kind::IdleConsuming } else { Kind::Deferrable };
@@ -336,7 +336,7 @@ fn with_copies(random: &mut Random) -> Option<System> {
     }
     let place = |server: usize, name: &str| {
         let mut tasks = servers[server].tasks.tasks().iter();
-        (server, tasks.position(|task| task.name() == name).unwrap())
+        (server, TaskIndex(tasks.position(|task| task.name() == name).unwrap()))
     };
     let copied = |spec: &TaskSpec| Copied { core: 0, instances: [place(0, &spec.name), place(1, &spec.name)] };
     let copied: Vec<Copied> = shared.iter().map(copied).collect();

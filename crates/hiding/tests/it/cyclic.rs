@@ -7,7 +7,7 @@ use memtint_hiding::cyclic::{
     check_executive, class, color, copy_pays, copy_time, fewest_slices, frame_candidates, fuse, judge_frame,
     long_task_bound, place, place_given, place_then_avoid, rank_need, refresh_gain,
 };
-use memtint_sched::{Form, SchedError, TaskSet, TaskSpec};
+use memtint_sched::{Form, SchedError, TaskIndex, TaskSet, TaskSpec};
 use memtint_units::{ByteSize, Picoseconds as Ps};
 use num_rational::Ratio;
 
@@ -71,8 +71,11 @@ fn example_1_rules() {
     // Rule (4) as meant leaves multiples of 8, rule (3) no more than 16; 16 needs copies to alternate (rule (1): f <= 8).
     assert_eq!(accepted, [8, 16]);
     let at = |frame| judge_frame(&set, &memory(), Frames::plain(ms(frame)), Form::Corrected);
-    assert_eq!(at(8).notes, [Note::Slices { task: 1, least: 2 }, Note::Slices { task: 2, least: 2 }]);
-    assert_eq!(at(16).notes, [Note::Copies { task: 0 }]);
+    assert_eq!(
+        at(8).notes,
+        [Note::Slices { task: TaskIndex(1), least: 2 }, Note::Slices { task: TaskIndex(2), least: 2 }]
+    );
+    assert_eq!(at(16).notes, [Note::Copies { task: TaskIndex(0) }]);
     assert!(at(4).refused.contains(&Refused::Grain { grain: ms(8) }));
 }
 
@@ -87,8 +90,8 @@ fn the_printed_formula_of_rule_4_holds_for_no_frame() {
     let report = judge_frame(&set, &memory(), Frames::plain(ms(8)), Form::AsPrinted);
     let refused = [
         Refused::Grain { grain: ms(8) },
-        Refused::Unsliced { task: 1, wcet: ms(12) },
-        Refused::Unsliced { task: 2, wcet: ms(16) },
+        Refused::Unsliced { task: TaskIndex(1), wcet: ms(12) },
+        Refused::Unsliced { task: TaskIndex(2), wcet: ms(16) },
     ];
     assert_eq!((report.refused, report.notes), (refused.to_vec(), vec![]));
 }
@@ -105,14 +108,15 @@ fn table_4_2_is_feasible_but_not_with_its_own_slicing_rule() {
     assert_eq!((load(&placement), placement.occupied(&problem)), (56, occupied.to_vec()));
     // C has three frames: 4 + 8 + 4, while 4.3.3 makes it 8 + 8. Two frames that B leaves whole do not exist in the table:
     // C has 8 ms in one of f3, f4, f7, and the others are shared with A.
-    let times: Vec<u64> = placement.portions.iter().filter(|p| p.id.task == 2).map(|p| p.time.0 / ms(1).0).collect();
+    let times: Vec<u64> =
+        placement.portions.iter().filter(|p| p.id.task == TaskIndex(2)).map(|p| p.time.0 / ms(1).0).collect();
     assert_eq!(times, [4, 8, 4]);
     // With the slicing rule there is another schedule, also with one color each.
     let ruled = problem.clone().slicing(Slicing::WholeFrames);
     let solution = solved(&ruled, Limits::default());
     assert_eq!((solution.executive.copies(), solution.executive.extra_slices()), (0, 3));
     assert_eq!(solution.extra_slices_least, 3);
-    let whole = solution.executive.slots.iter().filter(|slot| slot.id.task == 2);
+    let whole = solution.executive.slots.iter().filter(|slot| slot.id.task == TaskIndex(2));
     assert!(whole.clone().all(|slot| slot.end - slot.start == ms(8)) && whole.count() == 2);
     // And it is the one that the errata name: A in 2, 4, 6, 8, B in 1, 2, 5, 6, C in 3, 7 is a placement.
     let other = [printed(&[2, 4, 6, 8]), printed(&[1, 2, 5, 6]), printed(&[3, 7])];
@@ -128,7 +132,7 @@ fn example_2_needs_no_copies() {
     assert_eq!((problem.cycle(), problem.frame_count(), problem.colors()), (ms(320), 40, 8));
     // Printed: "(1)-(5) hold for f=8"; (5) does not, B needs 16 ms.
     let notes = judge_frame(problem.set(), problem.memory(), problem.frames(), Form::Corrected).notes;
-    assert!(notes.contains(&Note::Slices { task: 1, least: 2 }));
+    assert!(notes.contains(&Note::Slices { task: TaskIndex(1), least: 2 }));
     // Table 4.3 comes of one schedule of 40 ms that repeats: each frame of it meets each color within 320 ms.
     for frame in 0..5 {
         let met = (0..8).fold(0, |met, lap| met | 1u64 << problem.color_of(frame + lap * 5));
@@ -156,7 +160,10 @@ fn table_4_4_places_everything() {
     assert_eq!(load(&placement), 308);
     let report = judge_frame(problem.set(), problem.memory(), problem.frames(), Form::AsPrinted);
     // As printed (1), (2), (3) hold, (5) fails for matmult only.
-    assert_eq!(report.refused, [Refused::Grain { grain: ms(8) }, Refused::Unsliced { task: 4, wcet: ms(10) }]);
+    assert_eq!(
+        report.refused,
+        [Refused::Grain { grain: ms(8) }, Refused::Unsliced { task: TaskIndex(4), wcet: ms(10) }]
+    );
 }
 
 #[test]
@@ -237,7 +244,7 @@ fn the_copy_of_table_4_6_runs_and_is_checked() {
     assert_eq!((checked.copies, checked.jobs, checked.idle), (1, 48, ms(12)));
     assert!(checked.switches >= 2, "there and back");
     // In the frame at 240 ms, of color 7, only the copy can run.
-    let there = |slot: &&memtint_hiding::cyclic::Slot| slot.id.task == 0 && executive.frame(slot) == 30;
+    let there = |slot: &&memtint_hiding::cyclic::Slot| slot.id.task == TaskIndex(0) && executive.frame(slot) == 30;
     assert!(executive.slots.iter().filter(there).all(|slot| slot.instance == 1));
     // With one instance each it is the flow with these colors taken out; compress in color 1, which Table 4.5 does not give
     // it, has too few frames left.
@@ -263,7 +270,7 @@ fn lms_never_has_the_frame_in_which_its_copy_is_said_to_run() {
     let placement = place(&problem, &everywhere).unwrap().unwrap();
     let within = |frame: u64| (0..16).any(|job| job * 20 <= frame * 8 && (frame + 1) * 8 <= (job + 1) * 20);
     assert!(!within(22) && within(30));
-    assert!(placement.portions.iter().filter(|p| p.id.task == 0).all(|p| within(p.frame)));
+    assert!(placement.portions.iter().filter(|p| p.id.task == TaskIndex(0)).all(|p| within(p.frame)));
 }
 
 #[test]
@@ -286,7 +293,10 @@ fn theorem_1_forgets_capacity() {
         let report = judge_frame(&set(&[(5, 5)]), &memory, frames, Form::Corrected);
         assert!(report.accepted());
         let problem = Problem::new(set(&[(5, 5)]), memory, frames, vec![Footprint::default()]).unwrap();
-        (report.notes.contains(&Note::Capacity { task: 0 }), place(&problem, &[ColorSet::default()]).unwrap())
+        (
+            report.notes.contains(&Note::Capacity { task: TaskIndex(0) }),
+            place(&problem, &[ColorSet::default()]).unwrap(),
+        )
     };
     let (noted, short) = of(5, 2);
     let cut = short.unwrap_err();
@@ -329,7 +339,7 @@ fn rule_3_with_phases() {
     let printed = judge_frame(&set, &memory(), frames, Form::AsPrinted);
     assert!(!printed.refused.iter().any(|refused| matches!(refused, Refused::WholeFrame { .. })));
     let corrected = judge_frame(&set, &memory(), frames, Form::Corrected);
-    let short: Vec<usize> = corrected
+    let short: Vec<TaskIndex> = corrected
         .refused
         .iter()
         .filter_map(|refused| match *refused {
@@ -338,7 +348,7 @@ fn rule_3_with_phases() {
         })
         .collect();
     // Usable frames of jobs 0 to 3 are 1, 0, 0, 1.
-    assert_eq!(short, [1, 2]);
+    assert_eq!(short, [TaskIndex(1), TaskIndex(2)]);
     let problem = Problem::new(set, memory(), frames, vec![Footprint::default(); 4]).unwrap();
     let Answer::Unschedulable(Refutation::Demand(cut)) = color(&problem, Limits::default()) else {
         panic!("jobs without a frame")
@@ -475,7 +485,10 @@ fn what_is_not_answered_is_not_refused() {
     assert!(of(plain(), 1).is_schedulable());
     let answers = [of(plain().deadline(ms(40)), 1), of(plain().blocking(ms(1)), 1), of(plain(), 8)];
     for answer in answers {
-        assert!(matches!(answer, Answer::Unsupported(Unanswered::Precondition { task: 0, .. })), "{answer:?}");
+        assert!(
+            matches!(answer, Answer::Unsupported(Unanswered::Precondition { task: TaskIndex(0), .. })),
+            "{answer:?}"
+        );
     }
     // All ranks but one leave one frame in each retention time, which is enough for one job in it.
     assert!(of(TaskSpec::new("A", ms(64), ms(8)), 7).is_schedulable());
@@ -568,7 +581,7 @@ fn the_checker_refuses_by_name() {
     assert!(matches!(refused(&|t| t.cycle = ms(65)), Fault::Cycle { .. }));
     assert!(matches!(refused(&|t| t.slots[1].start = t.slots[0].start), Fault::Slot { slot: 1, .. }));
     assert!(matches!(refused(&|t| t.slots[0].instance = 9), Fault::Slot { slot: 0, .. }));
-    assert!(matches!(refused(&|t| _ = t.slots.remove(at(1))), Fault::Short { .. }));
+    assert!(matches!(refused(&|t| _ = t.slots.remove(at(TaskIndex(1)))), Fault::Short { .. }));
     assert!(matches!(refused(&|t| t.slots[0].end.0 -= 1), Fault::Short { .. }));
     assert!(matches!(refused(&|t| t.slots[0].id.job += 1), Fault::Outside { .. } | Fault::Slices { .. }));
     assert!(matches!(refused(&|t| t.slots[0].slice += 1), Fault::Slices { .. }));
@@ -576,14 +589,14 @@ fn the_checker_refuses_by_name() {
     assert!(matches!(refused(&|t| _ = t.refreshes.remove(3)), Fault::Retention { .. }));
     assert!(matches!(refused(&|t| t.refreshes[3].end.0 -= 1), Fault::Retention { .. }));
     assert!(matches!(refused(&|t| t.instances[1][0] = t.instances[0][0]), Fault::Shared { .. }));
-    assert!(matches!(refused(&|t| t.instances[1].clear()), Fault::Instances { task: 1, .. }));
+    assert!(matches!(refused(&|t| t.instances[1].clear()), Fault::Instances { task: TaskIndex(1), .. }));
     assert!(matches!(refused(&|t| _ = t.instances.pop()), Fault::Instances { .. } | Fault::Slot { .. }));
     let shared = problem.clone().sharing(Sharing::Shared);
     let mut wrong = right.clone();
     let slot = wrong.slots[0];
-    wrong.instances[slot.id.task][slot.instance].colors = ColorSet::of(&[0]);
+    wrong.instances[slot.id.task.index()][slot.instance].colors = ColorSet::of(&[0]);
     let color = problem.color_of(right.frame(&slot));
-    wrong.instances[slot.id.task][slot.instance].colors = ColorSet::of(&[color]);
+    wrong.instances[slot.id.task.index()][slot.instance].colors = ColorSet::of(&[color]);
     assert!(matches!(check_executive(&shared, &wrong), Err(Fault::Refreshed { slot: 0, .. })));
 }
 

@@ -4,7 +4,7 @@ use memtint_hiding::cyclic::{
     Answer, ColorSet, Cut, Footprint, Frames, Limits, Problem, RankOrder, RefreshedMemory, Refutation, Sharing,
     Slicing, Unanswered, check_executive, color, fewest_slices, place,
 };
-use memtint_sched::{TaskSet, TaskSpec};
+use memtint_sched::{TaskIndex, TaskSet, TaskSpec};
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
 use std::collections::HashMap;
@@ -192,9 +192,9 @@ fn gcd(a: u64, b: u64) -> u64 {
 fn proves(small: &Small, cut: &Cut, usable: impl Fn(usize, u64, u64) -> bool, instances: &[usize]) {
     let mut demand = 0;
     for id in &cut.jobs {
-        demand += small.tasks[id.task][2] + if instances[id.task] > 1 { small.copy } else { 0 };
-        for frame in small.frames_of(id.task, id.job) {
-            assert!(!usable(id.task, id.job, frame) || cut.frames.contains(&frame), "{small:?} {cut:?}");
+        demand += small.tasks[id.task.index()][2] + if instances[id.task.index()] > 1 { small.copy } else { 0 };
+        for frame in small.frames_of(id.task.index(), id.job) {
+            assert!(!usable(id.task.index(), id.job, frame) || cut.frames.contains(&frame), "{small:?} {cut:?}");
         }
     }
     assert_eq!((cut.demand, cut.supply), (Ps(demand * TICK), Ps(cut.frames.len() as u64 * small.frame * TICK)));
@@ -286,7 +286,7 @@ fn fewest_copies_and_slices_are_those_of_trying_everything() {
                                     return true;
                                 };
                                 let color = small.color_of(frame) as u32;
-                                match one.jobs.iter().find(|(id, _)| (id.task, id.job) == (task, job)) {
+                                match one.jobs.iter().find(|(id, _)| (id.task, id.job) == (TaskIndex(task), job)) {
                                     Some(&(_, instance)) => !own[instance].has(color),
                                     None => !own.iter().all(|colors| colors.has(color)),
                                 }
@@ -335,7 +335,7 @@ fn damaged_executives_are_refused() {
             _ => {
                 // The data of a task to where its slot meets the refresh.
                 let (slot, colors) = (wrong.slots[at], problem.color_of(wrong.frame(&wrong.slots[at])));
-                wrong.instances[slot.id.task][slot.instance].colors.0 |= 1 << colors;
+                wrong.instances[slot.id.task.index()][slot.instance].colors.0 |= 1 << colors;
             }
         }
         refused += 1;
@@ -375,7 +375,7 @@ fn decided(covering: &[&memtint_hiding::cyclic::Refuted], so_far: &mut Decided, 
     }
     let next = covering.iter().find(|one| one.jobs.len() > so_far.len() && one.jobs.starts_with(so_far));
     let id = next.expect("a decision that goes on").jobs[so_far.len()].0;
-    for instance in 0..coloring[id.task].len() {
+    for instance in 0..coloring[id.task.index()].len() {
         so_far.push((id, instance));
         decided(covering, so_far, coloring);
         so_far.pop();

@@ -9,7 +9,7 @@ use memtint_hiding::cyclic::{
     available_colors, check_executive, color, fewest_slices, frame_candidates, judge_frame, place, place_given,
     place_then_avoid,
 };
-use memtint_sched::{AnalysisLimits, Form, Refresh, padded};
+use memtint_sched::{AnalysisLimits, Form, Refresh, TaskIndex, padded};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_integer::Integer as _;
@@ -162,7 +162,7 @@ impl OfTasks {
     }
 
     fn colors_of(&self, problem: &Problem, task: usize, occupied: ColorSet, found: &mut Results) {
-        let name = self.task(task);
+        let name = self.task(TaskIndex(task));
         found.insert(format!("occupied {name}"), named_list('f', occupied));
         let available = available_colors(occupied, problem.colors());
         found.insert(format!("available {name}"), named_list('c', available));
@@ -170,13 +170,13 @@ impl OfTasks {
 
     fn executive(&self, problem: &Problem, executive: &Executive, found: &mut Results) {
         for task in 0..problem.set().tasks().len() {
-            let slots = || executive.slots.iter().filter(move |slot| slot.id.task == task);
+            let slots = || executive.slots.iter().filter(move |slot| slot.id.task == TaskIndex(task));
             let mut by_job: Vec<_> = slots().collect();
             by_job.sort_by_key(|slot| (slot.id.job, slot.slice));
             let times = by_job.iter().map(|slot| ms_text(slot.end - slot.start)).collect();
-            found.insert(format!("milliseconds of {}", self.task(task)), Found::List(times));
+            found.insert(format!("milliseconds of {}", self.task(TaskIndex(task))), Found::List(times));
             let colors = executive.instances[task].iter().map(|own| names('c', own.colors).join("+")).collect();
-            found.insert(format!("colors {}", self.task(task)), Found::List(colors));
+            found.insert(format!("colors {}", self.task(TaskIndex(task))), Found::List(colors));
             let occupied = slots().fold(0, |met, slot| met | 1u64 << problem.color_of(executive.frame(slot)));
             self.colors_of(problem, task, ColorSet(occupied), found);
         }
@@ -198,7 +198,7 @@ impl OfTasks {
         found.insert("extra slices".to_owned(), count(placement.extra_slices()));
         found.insert("extra slices least".to_owned(), count(slices.least));
         for task in 0..self.file.set.tasks().len() {
-            found.insert(format!("extra slices of {}", self.task(task)), count(extra(placement, task)));
+            found.insert(format!("extra slices of {}", self.task(TaskIndex(task))), count(extra(placement, task)));
         }
         Ok(())
     }
@@ -306,7 +306,7 @@ fn answered<T, N>(answer: &Result<Result<T, N>, Unanswered>) -> Found {
 
 fn extra(placement: &Placement, task: usize) -> u64 {
     let pairs = placement.portions.windows(2);
-    pairs.filter(|pair| pair[0].id == pair[1].id && pair[0].id.task == task).count() as u64
+    pairs.filter(|pair| pair[0].id == pair[1].id && pair[0].id.task == TaskIndex(task)).count() as u64
 }
 
 /// Colors and frames, counted from 1 as in print.

@@ -13,7 +13,7 @@ use crate::figure::{Analysis, Figure, Is, Method, PrintedForm, lay};
 use memory::Memory;
 use memtint_analysis::TaskSystem;
 use memtint_hiding::HidingError;
-use memtint_sched::Form;
+use memtint_sched::{Form, TaskIndex};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
@@ -182,8 +182,8 @@ impl OfTasks {
         ReproduceError::Analysis { analysis: self.place.clone(), error: error.into() }
     }
 
-    fn task(&self, index: usize) -> &str {
-        self.file.set.tasks()[index].name()
+    fn task(&self, index: TaskIndex) -> &str {
+        self.file.set[index].name()
     }
 }
 

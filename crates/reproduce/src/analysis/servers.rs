@@ -10,7 +10,9 @@ use memtint_hiding::crs::{
     periodic_capacity_bound, printed_responses, server_responses, timeline, total_utilization, utilization_bound,
     within_utilization_bound,
 };
-use memtint_sched::{AnalysisLimits, Cause, Form, PeriodicResource, Supply, Verdict, schedulable_on, smallest_budget};
+use memtint_sched::{
+    AnalysisLimits, Cause, Form, PeriodicResource, Supply, TaskIndex, Verdict, schedulable_on, smallest_budget,
+};
 use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_integer::Integer as _;
@@ -133,7 +135,7 @@ impl OfTasks {
             What::Held { server } => vec![self.file.servers[entry(server)].name.clone()],
             What::Job { server, task, .. } => {
                 let entry = entry(server);
-                let task = self.file.tasks_of(entry)[task];
+                let task = self.file.tasks_of(entry)[task.index()];
                 vec![self.task(task).to_owned(), self.file.servers[entry].name.clone()]
             }
         }
@@ -143,13 +145,12 @@ impl OfTasks {
     fn jobs(&self, system: &System, shown: &Timeline, found: &mut Results) {
         let mut late = 0u64;
         for (core, entries) in self.file.servers_of_cores().into_iter().enumerate() {
-            let of_file = |server: usize, task: usize| self.file.tasks_of(entries[server])[task];
+            let of_file = |server: usize, task: TaskIndex| self.file.tasks_of(entries[server])[task.index()];
             for (server, &entry) in entries.iter().enumerate() {
-                let tasks = system.cores()[core].servers[server].tasks.tasks();
-                for (index, task) in tasks.iter().enumerate() {
+                for (index, task) in system.cores()[core].servers[server].tasks.indexed() {
                     let whose = of_file(server, index);
                     // Jobs of both instances of a copied task are looked at together.
-                    if self.file.tasks[whose].server != Some(entry) {
+                    if self.file.tasks[whose.index()].server != Some(entry) {
                         continue;
                     }
                     let mut jobs: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();

@@ -4,8 +4,8 @@
 use crate::common::{Job, Shape, arrivals, longest, random_set};
 use memtint_sched::{
     BankTimings, Effort, HitCap, Interference, Neighbour, ParallelBanks, ParallelNeighbour, Preemption, Priorities,
-    Regulator, RowDelays, RowTimings, SharedBanks, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, WriteBuffer,
-    fixed_priority_with, worst_response_with,
+    Regulator, RowDelays, RowTimings, SharedBanks, TaskIndex, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase,
+    WriteBuffer, fixed_priority_with, worst_response_with,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -323,11 +323,11 @@ fn random_rivals(random: &mut Random, most: u64, at_once: u64) -> Vec<Rival> {
 }
 
 fn in_order(set: &TaskSet) -> Priorities {
-    Priorities::given(set, (0..set.tasks().len()).collect()).unwrap()
+    Priorities::given(set, set.indices().collect()).unwrap()
 }
 
 fn bound(set: &TaskSet, task: usize, terms: &[Interference]) -> Option<u64> {
-    match worst_response_with(set, &in_order(set), Preemption::Full, task, terms, Effort::default()) {
+    match worst_response_with(set, &in_order(set), Preemption::Full, TaskIndex(task), terms, Effort::default()) {
         Ok(WorstCase::Bounded(worst)) => Some(worst.response.0),
         Ok(WorstCase::Unbounded(_)) | Err(Unsupported::Load(_)) => None,
         Err(reason) => panic!("{reason:?} {set:?}"),

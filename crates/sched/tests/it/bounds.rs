@@ -2,9 +2,9 @@
 
 use crate::common::{Shape, random_set};
 use memtint_sched::{
-    Effort, PeriodicResource, Policy, Preemption, Priorities, Supply, TaskSet, TaskSpec, Unsupported, Verdict,
-    edf_density, fixed_priority, hyperbolic, liu_layland, quick_processor_demand, resource_bound, schedulable_on,
-    smallest_budget,
+    Effort, PeriodicResource, Policy, Preemption, Priorities, Supply, TaskIndex, TaskSet, TaskSpec, Unsupported,
+    Verdict, edf_density, fixed_priority, hyperbolic, liu_layland, quick_processor_demand, resource_bound,
+    schedulable_on, smallest_budget,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -43,7 +43,7 @@ fn preconditions_are_checked() {
     // A defect seen elsewhere: two tasks (T 10, C 2, D 2), of which the second misses, accepted.
     let constrained = TaskSet::new(["a", "b"].map(|name| TaskSpec::new(name, Ps(10), Ps(2)).deadline(Ps(2)))).unwrap();
     for verdict in [liu_layland(&constrained), hyperbolic(&constrained)] {
-        assert!(matches!(verdict, Verdict::Unsupported(Unsupported::Precondition { task: 0, .. })));
+        assert!(matches!(verdict, Verdict::Unsupported(Unsupported::Precondition { task: TaskIndex(0), .. })));
     }
     assert!(matches!(edf_density(&constrained), Verdict::Unsupported(Unsupported::Inconclusive { .. })));
     let blocked = TaskSet::new([TaskSpec::new("a", Ps(10), Ps(2)).blocking(Ps(1))]).unwrap();
@@ -85,14 +85,14 @@ fn resource(period: u64, budget: u64) -> PeriodicResource {
 fn preconditions_of_bounds_on_resources_are_checked() {
     let plain = set(&[(40, 2), (60, 3)]);
     let half = resource(10, 5);
-    let order = |order: Vec<usize>| Priorities::given(&plain, order).unwrap();
+    let order = |order: [usize; 2]| Priorities::given(&plain, order.map(TaskIndex).to_vec()).unwrap();
     let fixed = |order, preemption| Policy::FixedPriority(order, preemption);
-    let monotonic = fixed(order(vec![0, 1]), Preemption::Full);
+    let monotonic = fixed(order([0, 1]), Preemption::Full);
     for policy in [&Policy::Edf, &monotonic] {
         assert!(resource_bound(&plain, policy, &half).is_schedulable());
     }
-    let reversed = fixed(order(vec![1, 0]), Preemption::Full);
-    for policy in [reversed, fixed(order(vec![0, 1]), Preemption::None), Policy::NonPreemptiveEdf] {
+    let reversed = fixed(order([1, 0]), Preemption::Full);
+    for policy in [reversed, fixed(order([0, 1]), Preemption::None), Policy::NonPreemptiveEdf] {
         let verdict = resource_bound(&plain, &policy, &half);
         assert!(matches!(verdict, Verdict::Unsupported(Unsupported::Platform { .. })), "{verdict:?}");
     }
@@ -100,13 +100,19 @@ fn preconditions_of_bounds_on_resources_are_checked() {
     for spec in [spec().jitter(Ps(1)), spec().blocking(Ps(1)), spec().deadline(Ps(89))] {
         let set = TaskSet::new([TaskSpec::new("a", Ps(40), Ps(2)), spec]).unwrap();
         let verdict = resource_bound(&set, &Policy::Edf, &half);
-        assert!(matches!(verdict, Verdict::Unsupported(Unsupported::Precondition { task: 1, .. })), "{verdict:?}");
+        assert!(
+            matches!(verdict, Verdict::Unsupported(Unsupported::Precondition { task: TaskIndex(1), .. })),
+            "{verdict:?}"
+        );
     }
     // The first whole budget before a gap: from 2 P - 4 B / 3 = 12 on for EDF, after 2 P - B = 14 for priorities.
     let six = resource(10, 6);
     let short = |period| set(&[(50, 1), (period, 1)]);
     let refused = |set: &TaskSet, policy: &Policy| {
-        matches!(resource_bound(set, policy, &six), Verdict::Unsupported(Unsupported::Precondition { task: 1, .. }))
+        matches!(
+            resource_bound(set, policy, &six),
+            Verdict::Unsupported(Unsupported::Precondition { task: TaskIndex(1), .. })
+        )
     };
     let monotonic = |set: &TaskSet| fixed(Priorities::rate_monotonic(set), Preemption::Full);
     assert!(refused(&short(11), &Policy::Edf) && !refused(&short(12), &Policy::Edf));

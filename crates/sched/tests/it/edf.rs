@@ -2,8 +2,8 @@
 
 use crate::common::{Job, Shape, arrivals, longest, ps, random_set, simulate};
 use memtint_sched::{
-    Cause, Effort, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, processor_demand, quick_processor_demand,
-    worst_response_edf,
+    Cause, Effort, TaskIndex, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, processor_demand,
+    quick_processor_demand, worst_response_edf,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -30,7 +30,7 @@ fn both(set: &TaskSet) -> bool {
 }
 
 fn response(set: &TaskSet, task: usize) -> u64 {
-    match worst_response_edf(set, task, Effort::default()).unwrap() {
+    match worst_response_edf(set, TaskIndex(task), Effort::default()).unwrap() {
         WorstCase::Bounded(worst) => worst.response.0,
         WorstCase::Unbounded(found) => panic!("{found}"),
     }
@@ -49,7 +49,7 @@ fn the_shortest_overloaded_window_is_named() {
     let Verdict::Unschedulable(late) = processor_demand(&set(&[(4, 2, 3), (6, 3, 4)]), Effort::default()) else {
         panic!("5 due at 4")
     };
-    assert_eq!((late.task, late.window_ps, late.demand_ps), (1, 4u8.into(), 5u8.into()));
+    assert_eq!((late.task, late.window_ps, late.demand_ps), (TaskIndex(1), 4u8.into(), 5u8.into()));
     assert_eq!(late.cause, Cause::Deadline);
 }
 
@@ -58,7 +58,7 @@ fn a_utilization_above_one_ends_no_loop() {
     let long = 1 << 60;
     let near = set(&[(long, long / 2, long), (long - 1, long / 2, long)]);
     assert!(!both(&near));
-    assert!(matches!(worst_response_edf(&near, 0, Effort::default()), Ok(WorstCase::Unbounded(_))));
+    assert!(matches!(worst_response_edf(&near, TaskIndex(0), Effort::default()), Ok(WorstCase::Unbounded(_))));
 }
 
 #[test]
@@ -108,7 +108,9 @@ fn responses_are_reached_exactly_on_random_sets() {
     for round in 0..1500 {
         let set =
             random_set(&mut random, Shape { tasks: 4, period: 8, jitter: round % 3 * 3, blocking: 0, deadline: 2 });
-        let WorstCase::Bounded(_) = worst_response_edf(&set, 0, Effort::default()).unwrap() else { continue };
+        let WorstCase::Bounded(_) = worst_response_edf(&set, TaskIndex(0), Effort::default()).unwrap() else {
+            continue;
+        };
         let horizon = set.hyperperiod_time().unwrap().0 as i64;
         if horizon > 120 {
             continue;
@@ -128,7 +130,7 @@ fn demand_and_response_times_agree() {
     let (mut yes, mut no) = (0, 0);
     for round in 0..6000 {
         let set = random_set(&mut random, Shape { tasks: 4, period: 12, jitter: round % 4, blocking: 0, deadline: 2 });
-        let fits = |task: usize| match worst_response_edf(&set, task, Effort::default()).unwrap() {
+        let fits = |task: usize| match worst_response_edf(&set, TaskIndex(task), Effort::default()).unwrap() {
             WorstCase::Bounded(worst) => worst.response <= set.tasks()[task].deadline(),
             WorstCase::Unbounded(_) => false,
         };

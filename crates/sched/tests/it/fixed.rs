@@ -5,8 +5,8 @@
 
 use crate::common::{Job, Shape, arrivals, longest, ps, random_set, simulate};
 use memtint_sched::{
-    Cause, Effort, Overload, Preemption, Priorities, SchedError, TIME_MAX, Task, TaskSet, TaskSpec, Unsupported,
-    Verdict, WorstCase, fixed_priority, worst_response,
+    Cause, Effort, Overload, Preemption, Priorities, SchedError, TIME_MAX, Task, TaskIndex, TaskSet, TaskSpec,
+    Unsupported, Verdict, WorstCase, fixed_priority, worst_response,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -21,7 +21,7 @@ fn set(tasks: &[(u64, u64, u64)]) -> TaskSet {
 }
 
 fn in_order(set: &TaskSet) -> Priorities {
-    Priorities::given(set, (0..set.tasks().len()).collect()).unwrap()
+    Priorities::given(set, set.indices().collect()).unwrap()
 }
 
 fn responses(set: &TaskSet, preemption: Preemption) -> Vec<(u64, u64)> {
@@ -30,7 +30,7 @@ fn responses(set: &TaskSet, preemption: Preemption) -> Vec<(u64, u64)> {
         WorstCase::Bounded(worst) => (worst.response.0, worst.job),
         WorstCase::Unbounded(found) => panic!("task {task} is unbounded: {found}"),
     };
-    (0..set.tasks().len()).map(one).collect()
+    set.indices().map(one).collect()
 }
 
 /// Every job of the busy window, from the recurrence written down once more.
@@ -91,7 +91,7 @@ fn davis_2007_the_first_job_is_not_the_worst_even_with_short_deadlines() {
     let Verdict::Unschedulable(late) = fixed_priority(&set, &order, Preemption::None, Effort::default()) else {
         panic!("the second job of C misses 3.25 ms")
     };
-    assert_eq!((late.task, late.job, late.cause), (2, 1u8.into(), Cause::Start));
+    assert_eq!((late.task, late.job, late.cause), (TaskIndex(2), 1u8.into(), Cause::Start));
     // It would have to start at 3.5 + 3.25 - 1 = 5.75 ms; 3 of A, 2 of B and 1 of C go first.
     assert_eq!((late.window_ps, late.demand_ps), (5750u32.into(), 6000u32.into()));
 }
@@ -124,7 +124,8 @@ fn full_utilization_is_no_obstacle() {
     .unwrap();
     let order = in_order(&blocked);
     for preemption in [Preemption::Full, Preemption::None] {
-        let WorstCase::Bounded(worst) = worst_response(&blocked, &order, preemption, 1, Effort::default()).unwrap()
+        let WorstCase::Bounded(worst) =
+            worst_response(&blocked, &order, preemption, TaskIndex(1), Effort::default()).unwrap()
         else {
             panic!("bounded, though never idle")
         };
@@ -141,7 +142,7 @@ fn above_full_utilization_the_answer_is_no_and_names_a_window() {
     };
     assert_eq!(late.cause, Cause::Utilization(Ratio::new(7u8.into(), 6u8.into())));
     assert!(late.demand_ps > late.window_ps);
-    let unbounded = worst_response(&over, &order, Preemption::Full, 1, Effort::default()).unwrap();
+    let unbounded = worst_response(&over, &order, Preemption::Full, TaskIndex(1), Effort::default()).unwrap();
     assert_eq!(unbounded, WorstCase::Unbounded(Ratio::new(7u8.into(), 6u8.into())));
     // So near to 1 that no floating-point number would tell, and no loop would end.
     let (long, half) = (TIME_MAX.0, TIME_MAX.0 / 2);
@@ -158,10 +159,13 @@ fn what_cannot_be_said_is_not_a_no() {
     ])
     .unwrap();
     let verdict = fixed_priority(&phased, &in_order(&phased), Preemption::Full, Effort::default());
-    assert!(matches!(verdict, Verdict::Unsupported(Unsupported::Phases(late)) if late.task == 1), "they alternate");
+    assert!(
+        matches!(verdict, Verdict::Unsupported(Unsupported::Phases(late)) if late.task == TaskIndex(1)),
+        "they alternate"
+    );
     let tight = set(&[(1000, 999, 1000), (1_000_000_007, 1_000_000, 1_000_000_007)]);
     let verdict = fixed_priority(&tight, &in_order(&tight), Preemption::Full, Effort { steps_max: 10 });
-    assert_eq!(verdict, Verdict::Unsupported(Unsupported::Effort { task: 1, steps_max: 10 }));
+    assert_eq!(verdict, Verdict::Unsupported(Unsupported::Effort { task: TaskIndex(1), steps_max: 10 }));
 }
 
 #[test]
@@ -186,7 +190,10 @@ fn input_is_refused_by_name() {
     assert!(message(vec![TaskSpec::new("a", Ps(1), Ps(1)); 2]).contains("task \"a\""));
     assert_eq!(TaskSet::new([]), Err(SchedError::Empty));
     let pair = set(&[(2, 1, 2), (3, 1, 3)]);
-    assert_eq!(Priorities::given(&pair, vec![0, 0]), Err(SchedError::Order { found: vec![0, 0], last: 1 }));
+    assert_eq!(
+        Priorities::given(&pair, vec![TaskIndex(0), TaskIndex(0)]),
+        Err(SchedError::Order { found: vec![TaskIndex(0), TaskIndex(0)], last: TaskIndex(1) })
+    );
 }
 
 #[test]
@@ -225,7 +232,8 @@ fn the_critical_window_is_reached_exactly_on_random_sets() {
         let set = random_set(&mut random, shape);
         for preemption in [Preemption::Full, Preemption::None] {
             for task in 0..set.tasks().len() {
-                let found = worst_response(&set, &in_order(&set), preemption, task, Effort::default()).unwrap();
+                let found =
+                    worst_response(&set, &in_order(&set), preemption, TaskIndex(task), Effort::default()).unwrap();
                 if let WorstCase::Bounded(worst) = found
                     && worst.window.0 < 300
                 {
@@ -251,7 +259,7 @@ fn no_phases_exceed_the_bound_and_some_reach_it() {
             let order = in_order(&set);
             let last = set.tasks().len() - 1;
             if !matches!(
-                worst_response(&set, &order, preemption, last, Effort::default()).unwrap(),
+                worst_response(&set, &order, preemption, TaskIndex(last), Effort::default()).unwrap(),
                 WorstCase::Bounded(_)
             ) {
                 continue;
@@ -280,10 +288,10 @@ fn no_phases_exceed_the_bound_and_some_reach_it() {
 
 /// The work that goes before the end of a window of an overload, from the task set alone.
 fn demand(set: &TaskSet, order: &Priorities, preemption: Preemption, late: &Overload) -> u64 {
-    let own = &set.tasks()[late.task];
+    let own = &set[late.task];
     let (window, job) = (u64::try_from(&late.window_ps).unwrap(), u64::try_from(&late.job).unwrap());
     let rank = order.order().iter().position(|&task| task == late.task).unwrap();
-    let tasks = |order: &[usize]| order.iter().map(|&task| set.tasks()[task].clone()).collect::<Vec<_>>();
+    let tasks = |order: &[TaskIndex]| order.iter().map(|&task| set[task].clone()).collect::<Vec<_>>();
     let (higher, lower) = (tasks(&order.order()[..rank]), tasks(&order.order()[rank + 1..]));
     let begun = lower.iter().map(|task| task.wcet().0 - 1).max().unwrap_or(0);
     let arrivals = |task: &Task, last: u64| {
@@ -315,14 +323,14 @@ fn verdicts_agree_with_response_times() {
         for preemption in [Preemption::Full, Preemption::None] {
             let order = Priorities::deadline_monotonic(&set);
             let fits = |task| match worst_response(&set, &order, preemption, task, Effort::default()).unwrap() {
-                WorstCase::Bounded(worst) => worst.response <= set.tasks()[task].deadline(),
+                WorstCase::Bounded(worst) => worst.response <= set[task].deadline(),
                 WorstCase::Unbounded(_) => false,
             };
             match fixed_priority(&set, &order, preemption, Effort::default()) {
                 Verdict::Schedulable(responses) => {
                     yes += 1;
                     assert_eq!(responses.len(), set.tasks().len());
-                    assert!((0..set.tasks().len()).all(fits), "round {round}: {set:?}");
+                    assert!(set.indices().all(fits), "round {round}: {set:?}");
                 }
                 Verdict::Unschedulable(late) => {
                     no += 1;

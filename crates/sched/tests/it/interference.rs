@@ -3,9 +3,9 @@
 use crate::common::{Job, Shape, arrivals, longest, ps, random_set};
 use memtint_sched::{
     BankTimings, Banks, Effort, Form, Granularity, Interference, Neighbour, Preemption, Priorities, RankOrder, Refresh,
-    Regulator, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, burst_length, fixed_priority, fixed_priority_with,
-    padded, printed_padding, quick_processor_demand_with, reservations_fit, worst_response_edf_with,
-    worst_response_with,
+    Regulator, TaskIndex, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, burst_length, fixed_priority,
+    fixed_priority_with, padded, printed_padding, quick_processor_demand_with, reservations_fit,
+    worst_response_edf_with, worst_response_with,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -19,11 +19,11 @@ fn refresh(period: u64, stall: u64) -> Interference {
 }
 
 fn in_order(set: &TaskSet) -> Priorities {
-    Priorities::given(set, (0..set.tasks().len()).collect()).unwrap()
+    Priorities::given(set, set.indices().collect()).unwrap()
 }
 
 fn bound(set: &TaskSet, preemption: Preemption, task: usize, terms: &[Interference]) -> Option<u64> {
-    match worst_response_with(set, &in_order(set), preemption, task, terms, Effort::default()) {
+    match worst_response_with(set, &in_order(set), preemption, TaskIndex(task), terms, Effort::default()) {
         Ok(WorstCase::Bounded(worst)) => Some(worst.response.0),
         Ok(WorstCase::Unbounded(_)) | Err(Unsupported::Load(_)) => None,
         Err(reason) => panic!("{reason:?} {set:?}"),
@@ -208,10 +208,11 @@ fn edf_with_refresh_agrees_with_its_response_times_and_with_simulation() {
         let set = random_set(&mut random, Shape { tasks: 3, period: 10, jitter: 0, blocking: 0, deadline: 2 });
         let (period, stall) = (random.within(4, 12), random.within(1, 2));
         let terms = [refresh(period, stall)];
-        let fits = |task: usize| match worst_response_edf_with(&set, task, &terms, Effort::default()).unwrap() {
-            WorstCase::Bounded(worst) => worst.response <= set.tasks()[task].deadline(),
-            WorstCase::Unbounded(_) => false,
-        };
+        let fits =
+            |task: usize| match worst_response_edf_with(&set, TaskIndex(task), &terms, Effort::default()).unwrap() {
+                WorstCase::Bounded(worst) => worst.response <= set.tasks()[task].deadline(),
+                WorstCase::Unbounded(_) => false,
+            };
         let every = (0..set.tasks().len()).all(fits);
         match quick_processor_demand_with(&set, &terms, Effort::default()) {
             Verdict::Schedulable(_) => {
@@ -516,7 +517,10 @@ fn what_a_theorem_asks_for_is_asked() {
     let blocked = TaskSet::new([TaskSpec::new("a", Ps(10), Ps(2)).lines(1).blocking(Ps(1))]).unwrap();
     for set in [silent, blocked] {
         let verdict = decide(&set, Preemption::Full, &regulator);
-        assert!(matches!(verdict, Verdict::Unsupported(Unsupported::Precondition { task: 0, .. })), "{verdict:?}");
+        assert!(
+            matches!(verdict, Verdict::Unsupported(Unsupported::Precondition { task: TaskIndex(0), .. })),
+            "{verdict:?}"
+        );
     }
     // A bound that does not fit is no no.
     let roomy = Interference::Regulator(Regulator::new(Ps(100), 20, Ps(0)).unwrap());

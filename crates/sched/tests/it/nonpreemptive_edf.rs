@@ -2,8 +2,8 @@
 
 use crate::common::{Job, Shape, arrivals, longest, random_set, simulate};
 use memtint_sched::{
-    Cause, Coverage, Effort, Overload, Policy, Run, TaskSet, TaskSpec, Unsupported, Verdict, Violation, WorstCase,
-    check, judge, nonpreemptive_edf, quick_processor_demand, worst_response_nonpreemptive_edf,
+    Cause, Coverage, Effort, Overload, Policy, Run, TaskIndex, TaskSet, TaskSpec, Unsupported, Verdict, Violation,
+    WorstCase, check, judge, nonpreemptive_edf, quick_processor_demand, worst_response_nonpreemptive_edf,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -34,7 +34,7 @@ fn deadline(set: &TaskSet, task: usize) -> i64 {
 fn shown(set: &TaskSet, late: &Overload) -> Option<bool> {
     let window = i64::try_from(late.window_ps.clone()).ok().filter(|&window| window < 5000)?;
     let begun = match late.cause {
-        Cause::Begun(task) => Some(task),
+        Cause::Begun(task) => Some(task.index()),
         _ => None,
     };
     let mut jobs: Vec<Job> = Vec::new();
@@ -81,8 +81,8 @@ fn a_long_job_is_what_preemption_would_have_helped_against() {
     let blocked = set(&[(5, 1, 5), (100, 6, 100)]);
     assert!(quick_processor_demand(&blocked, Effort::default()).is_schedulable());
     let Verdict::Unschedulable(late) = nonpreemptive_edf(&blocked, Effort::default()) else { panic!("5 left, and 1") };
-    assert_eq!((late.task, late.window_ps.clone(), late.demand_ps.clone()), (0, 5u8.into(), 6u8.into()));
-    assert_eq!((late.cause.clone(), shown(&blocked, &late)), (Cause::Begun(1), Some(true)));
+    assert_eq!((late.task, late.window_ps.clone(), late.demand_ps.clone()), (TaskIndex(0), 5u8.into(), 6u8.into()));
+    assert_eq!((late.cause.clone(), shown(&blocked, &late)), (Cause::Begun(TaskIndex(1)), Some(true)));
     assert!(yes(&set(&[(5, 1, 5), (100, 5, 100)])));
     // With full utilization, and deadlines above and below periods.
     assert!(yes(&set(&[(4, 2, 4), (8, 3, 8), (8, 1, 8)])));
@@ -165,13 +165,13 @@ fn a_yes_has_a_schedule_without_interruptions() {
     };
     assert_eq!((witness.schedule.coverage.clone(), witness.schedule.runs.len()), (Coverage::Hyperperiod, 4));
     let second = witness.schedule.runs[1];
-    assert_eq!((second.task, second.start, second.end), (1, Ps(2), Ps(5)), "across the arrival at 4");
+    assert_eq!((second.task, second.start, second.end), (TaskIndex(1), Ps(2), Ps(5)), "across the arrival at 4");
     // The job that arrives at 4 gets to run at once: what was begun is interrupted.
     let mut interrupted = witness.schedule;
     interrupted.runs[1].end = Ps(4);
     interrupted.runs[2] = Run { start: Ps(4), end: Ps(6), ..interrupted.runs[2] };
     interrupted.runs.insert(3, Run { start: Ps(6), end: Ps(7), ..second });
-    assert!(matches!(check(&set, &interrupted), Err(Violation::Interrupted { run: 3, task: 1, job: 0 })));
+    assert!(matches!(check(&set, &interrupted), Err(Violation::Interrupted { run: 3, task: TaskIndex(1), job: 0 })));
 }
 
 #[test]
@@ -184,7 +184,9 @@ fn phases_make_a_no_unsupported_and_preconditions_are_named() {
     let [a, b] = specs();
     for (spec, part) in [(a.clone().jitter(Ps(6)), "jitter"), (a.blocking(Ps(1)), "blocking")] {
         let verdict = nonpreemptive_edf(&TaskSet::new([b.clone(), spec]).unwrap(), Effort::default());
-        let Verdict::Unsupported(Unsupported::Precondition { task: 1, needs }) = verdict else { panic!("{verdict:?}") };
+        let Verdict::Unsupported(Unsupported::Precondition { task: TaskIndex(1), needs }) = verdict else {
+            panic!("{verdict:?}")
+        };
         assert!(needs.contains(part), "{needs}");
     }
 }
@@ -198,11 +200,11 @@ fn the_longest_times_end_no_search_wrongly() {
     else {
         panic!("a quarter of the longest time is left")
     };
-    assert_eq!(late.cause, Cause::Begun(1));
+    assert_eq!(late.cause, Cause::Begun(TaskIndex(1)));
 }
 
 fn response(set: &TaskSet, task: usize) -> Option<u64> {
-    match worst_response_nonpreemptive_edf(set, task, Effort::default()) {
+    match worst_response_nonpreemptive_edf(set, TaskIndex(task), Effort::default()) {
         Ok(WorstCase::Bounded(worst)) => Some(worst.response.0),
         Ok(WorstCase::Unbounded(load)) => {
             assert!(load > num_rational::Ratio::from_integer(1u8.into()));
@@ -304,8 +306,8 @@ fn response_times_by_hand_and_what_they_ask_for() {
     assert_eq!([0, 1, 2].map(|task| response(&full, task)), [Some(4), Some(6), Some(8)]);
     assert_eq!(response(&set(&[(4, 3, 4), (8, 3, 8)]), 0), None);
     let jitter = TaskSet::new([TaskSpec::new("a", Ps(5), Ps(1)).jitter(Ps(6))]).unwrap();
-    let refused = worst_response_nonpreemptive_edf(&jitter, 0, Effort::default());
-    assert!(matches!(refused, Err(Unsupported::Precondition { task: 0, .. })), "{refused:?}");
-    let few = worst_response_nonpreemptive_edf(&three, 1, Effort { steps_max: 3 });
-    assert!(matches!(few, Err(Unsupported::Effort { task: 1, steps_max: 3 })), "{few:?}");
+    let refused = worst_response_nonpreemptive_edf(&jitter, TaskIndex(0), Effort::default());
+    assert!(matches!(refused, Err(Unsupported::Precondition { task: TaskIndex(0), .. })), "{refused:?}");
+    let few = worst_response_nonpreemptive_edf(&three, TaskIndex(1), Effort { steps_max: 3 });
+    assert!(matches!(few, Err(Unsupported::Effort { task: TaskIndex(1), steps_max: 3 })), "{few:?}");
 }

@@ -1,9 +1,9 @@
 //! Does everything answer, and nothing panic or run on, whatever the times are?
 
 use memtint_sched::{
-    Effort, Policy, Preemption, Priorities, Scaled, Supply, TIME_MAX, TaskSet, TaskSpec, Verdict, edf_density,
-    edf_scaling, fixed_priority_scaling, hyperbolic, judge, liu_layland, processor_demand, smallest_budget,
-    worst_response, worst_response_edf,
+    Effort, Policy, Preemption, Priorities, Scaled, Supply, TIME_MAX, TaskIndex, TaskSet, TaskSpec, Verdict,
+    edf_density, edf_scaling, fixed_priority_scaling, hyperbolic, judge, liu_layland, processor_demand,
+    smallest_budget, worst_response, worst_response_edf,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -50,11 +50,11 @@ fn any_times_get_an_answer() {
             }
         }
         for preemption in [Preemption::Full, Preemption::None] {
-            let _ = worst_response(&set, &order, preemption, 0, effort);
+            let _ = worst_response(&set, &order, preemption, TaskIndex(0), effort);
         }
-        let _ = (processor_demand(&set, effort), worst_response_edf(&set, 0, effort));
+        let _ = (processor_demand(&set, effort), worst_response_edf(&set, TaskIndex(0), effort));
         let _ = (liu_layland(&set), hyperbolic(&set), edf_density(&set));
-        for scaled in [Scaled::All, Scaled::One(0)] {
+        for scaled in [Scaled::All, Scaled::One(TaskIndex(0))] {
             let _ = (edf_scaling(&set, scaled, effort), fixed_priority_scaling(&set, &order, scaled, effort));
         }
     }

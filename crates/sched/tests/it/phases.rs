@@ -2,7 +2,7 @@
 
 use crate::common::{Job, Shape, arrivals, random_set, simulate};
 use memtint_sched::{
-    Cause, Coverage, Effort, Policy, Preemption, Priorities, TaskSet, TaskSpec, Unsupported, Verdict, judge,
+    Cause, Coverage, Effort, Policy, Preemption, Priorities, TaskIndex, TaskSet, TaskSpec, Unsupported, Verdict, judge,
     judge_phases,
 };
 use memtint_units::Picoseconds as Ps;
@@ -14,7 +14,8 @@ fn late(set: &TaskSet, order: Option<&Priorities>, ticks: i64) -> bool {
     let mut jobs: Vec<Job> = (0..set.tasks().len())
         .flat_map(|task| {
             let own = &set.tasks()[task];
-            let place = order.map(|order| order.order().iter().position(|&other| other == task).unwrap() as i64);
+            let place =
+                order.map(|order| order.order().iter().position(|&other| other == TaskIndex(task)).unwrap() as i64);
             let deadline = own.deadline().0 as i64;
             arrivals(set, task, own.phase().0 as i64, ticks, move |arrival| place.unwrap_or(arrival + deadline))
         })
@@ -69,7 +70,10 @@ fn what_is_beyond_the_theorem_or_the_limit_is_unsupported() {
     let plain = TaskSpec::new("a", Ps(5), Ps(1));
     for spec in [plain.clone().jitter(Ps(1)), plain.clone().blocking(Ps(1)), plain.clone().deadline(Ps(6))] {
         let verdict = judge_phases(&set(spec), &Policy::Edf, 100);
-        assert!(matches!(verdict, Verdict::Unsupported(Unsupported::Precondition { task: 0, .. })), "{verdict:?}");
+        assert!(
+            matches!(verdict, Verdict::Unsupported(Unsupported::Precondition { task: TaskIndex(0), .. })),
+            "{verdict:?}"
+        );
     }
     // Two hyperperiods of 35 hold 14 and 10 jobs, and some more for the phase.
     assert!(judge_phases(&set(plain.clone()), &Policy::Edf, 30).is_schedulable());

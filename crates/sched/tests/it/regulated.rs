@@ -3,8 +3,8 @@
 use crate::common::{Job, arrivals, longest, ps};
 use memtint_guard::{Action, Config, Event, Ewma, Group, Guard, Kind, Predictor, Reservation, Sharing, ThrottleReason};
 use memtint_sched::{
-    Banks, Effort, Interference, Neighbour, Preemption, Priorities, Refresh, Regulator, TaskSet, TaskSpec, Unsupported,
-    WorstCase, worst_response_with,
+    Banks, Effort, Interference, Neighbour, Preemption, Priorities, Refresh, Regulator, TaskIndex, TaskSet, TaskSpec,
+    Unsupported, WorstCase, worst_response_with,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -352,8 +352,8 @@ fn random_system(
 }
 
 fn bound(set: &TaskSet, task: usize, terms: &[Interference]) -> Option<u64> {
-    let order = Priorities::given(set, (0..set.tasks().len()).collect()).unwrap();
-    match worst_response_with(set, &order, Preemption::Full, task, terms, Effort::default()) {
+    let order = Priorities::given(set, set.indices().collect()).unwrap();
+    match worst_response_with(set, &order, Preemption::Full, TaskIndex(task), terms, Effort::default()) {
         Ok(WorstCase::Bounded(worst)) => Some(worst.response.0),
         Ok(WorstCase::Unbounded(_)) | Err(Unsupported::Load(_)) => None,
         Err(reason) => panic!("{reason:?} {set:?}"),

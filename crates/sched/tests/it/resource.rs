@@ -5,8 +5,8 @@
 
 use crate::common::{Job, Shape, arrivals, random_set};
 use memtint_sched::{
-    Cause, Effort, Limit, PeriodicResource, Policy, Preemption, Priorities, SchedError, Supply, TaskSet, TaskSpec,
-    Unsupported, Verdict, budget_curve, schedulable_on, smallest_budget,
+    Cause, Effort, Limit, PeriodicResource, Policy, Preemption, Priorities, SchedError, Supply, TaskIndex, TaskSet,
+    TaskSpec, Unsupported, Verdict, budget_curve, schedulable_on, smallest_budget,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -169,7 +169,9 @@ fn short_periods_need_less() {
 /// Whether a deadline is missed on the worst supply, tick by tick: nothing for twice the gap, then the budget first.
 fn misses(set: &TaskSet, policy: &Policy, period: u64, budget: u64, ticks: i64) -> bool {
     let place = |task: usize| match policy {
-        Policy::FixedPriority(order, _) => order.order().iter().position(|&other| other == task).unwrap() as i64,
+        Policy::FixedPriority(order, _) => {
+            order.order().iter().position(|&other| other == TaskIndex(task)).unwrap() as i64
+        }
         Policy::Edf | Policy::NonPreemptiveEdf => 0,
     };
     let mut jobs: Vec<Job> = (0..set.tasks().len())

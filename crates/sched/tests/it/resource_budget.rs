@@ -188,7 +188,7 @@ fn windows_after_millions_of_jobs_are_found() {
         let set = coprime(&mut random);
         let found = smallest(&set, period, Supply::Exact).expect("a load below 1");
         let Limit::Window { task, job, window } = found.limit else { panic!("deadlines coincide after all") };
-        let (end, own) = (window.0, &set.tasks()[task]);
+        let (end, own) = (window.0, &set[task]);
         assert_eq!(end, (job + 1) * own.period().0, "round {round}: the window ends at the deadline of the job");
         let demand = |end: u64| -> u64 { set.tasks().iter().map(|task| end / task.period().0 * task.wcet().0).sum() };
         let supply = |budget: &Ratio<BigUint>, end: u64| {

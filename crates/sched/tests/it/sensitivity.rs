@@ -2,7 +2,7 @@
 
 use crate::common::{Shape, random_set};
 use memtint_sched::{
-    Effort, Limit, Preemption, Priorities, Scaled, Scaling, TaskSet, TaskSpec, edf_scaling, fixed_priority,
+    Effort, Limit, Preemption, Priorities, Scaled, Scaling, TaskIndex, TaskSet, TaskSpec, edf_scaling, fixed_priority,
     fixed_priority_scaling, quick_processor_demand,
 };
 use memtint_units::Picoseconds as Ps;
@@ -23,7 +23,7 @@ fn scaled(set: &TaskSet, which: Scaled, factor: &Ratio<BigUint>, unit: u64, chan
             time.0 *= unit;
         }
         spec.deadline = Some(Ps(task.deadline().0 * unit));
-        if which == Scaled::All || which == Scaled::One(index) {
+        if which == Scaled::All || which == Scaled::One(TaskIndex(index)) {
             let exact = factor * BigUint::from(spec.wcet.0);
             assert!(exact.is_integer(), "the unit divides");
             spec.wcet.0 = u64::try_from(exact.to_integer()).unwrap().checked_add_signed(change).unwrap();
@@ -53,11 +53,11 @@ fn by_hand() {
     let of = |which| fixed_priority_scaling(&set, &order, which, Effort::default()).unwrap().unwrap();
     // b: 5 >= 6 f or 7 >= 8 f.
     assert_eq!(of(Scaled::All).factor, ratio(7, 8));
-    assert_eq!(of(Scaled::All).limit, Limit::Window { task: 1, job: 0, window: Ps(7) });
+    assert_eq!(of(Scaled::All).limit, Limit::Window { task: TaskIndex(1), job: 0, window: Ps(7) });
     // b alone: 5 >= 2 + 4 f or 7 >= 4 + 4 f; a alone: 5 >= 2 f + 4 or 7 >= 4 f + 4.
-    assert_eq!(of(Scaled::One(1)).factor, ratio(3, 4));
-    assert_eq!(of(Scaled::One(0)).factor, ratio(3, 4));
-    assert_eq!(of(Scaled::One(1)).wcet_max(&set.tasks()[1]), 3u8.into());
+    assert_eq!(of(Scaled::One(TaskIndex(1))).factor, ratio(3, 4));
+    assert_eq!(of(Scaled::One(TaskIndex(0))).factor, ratio(3, 4));
+    assert_eq!(of(Scaled::One(TaskIndex(1))).wcet_max(&set.tasks()[1]), 3u8.into());
     // EDF can use all: 35 / 34.
     let edf = edf_scaling(&set, Scaled::All, Effort::default()).unwrap().unwrap();
     assert_eq!((edf.factor, edf.limit), (ratio(35, 34), Limit::Utilization));
@@ -68,9 +68,9 @@ fn what_no_factor_helps_is_said() {
     let late = TaskSpec::new("a", Ps(10), Ps(5)).deadline(Ps(4));
     let set = TaskSet::new([late, TaskSpec::new("b", Ps(20), Ps(1))]).unwrap();
     let order = Priorities::rate_monotonic(&set);
-    assert_eq!(fixed_priority_scaling(&set, &order, Scaled::One(1), Effort::default()), Ok(None));
-    assert_eq!(edf_scaling(&set, Scaled::One(1), Effort::default()), Ok(None));
-    let most = fixed_priority_scaling(&set, &order, Scaled::One(0), Effort::default()).unwrap().unwrap();
+    assert_eq!(fixed_priority_scaling(&set, &order, Scaled::One(TaskIndex(1)), Effort::default()), Ok(None));
+    assert_eq!(edf_scaling(&set, Scaled::One(TaskIndex(1)), Effort::default()), Ok(None));
+    let most = fixed_priority_scaling(&set, &order, Scaled::One(TaskIndex(0)), Effort::default()).unwrap().unwrap();
     assert_eq!(most.factor, ratio(4, 5));
 }
 
@@ -84,7 +84,7 @@ fn fixed_priority_scaling_is_the_largest_on_random_sets() {
         let order = Priorities::deadline_monotonic(&set);
         let schedulable =
             |set: &TaskSet| fixed_priority(set, &order, Preemption::Full, Effort::default()).is_schedulable();
-        for which in [Scaled::All, Scaled::One(0), Scaled::One(set.tasks().len() - 1)] {
+        for which in [Scaled::All, Scaled::One(TaskIndex(0)), Scaled::One(TaskIndex(set.tasks().len() - 1))] {
             match fixed_priority_scaling(&set, &order, which, Effort::default()).unwrap() {
                 Some(scaling) => {
                     found += 1;
@@ -111,7 +111,7 @@ fn edf_scaling_is_the_largest_on_random_sets() {
         let shape = Shape { tasks: 4, period: 12, jitter: round % 3, blocking: round % 2 * 3, deadline: 2 };
         let set = random_set(&mut random, shape);
         let schedulable = |set: &TaskSet| quick_processor_demand(set, Effort::default()).is_schedulable();
-        for which in [Scaled::All, Scaled::One(0), Scaled::One(set.tasks().len() - 1)] {
+        for which in [Scaled::All, Scaled::One(TaskIndex(0)), Scaled::One(TaskIndex(set.tasks().len() - 1))] {
             match edf_scaling(&set, which, Effort::default()).unwrap() {
                 Some(scaling) => {
                     found += 1;

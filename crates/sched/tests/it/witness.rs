@@ -2,8 +2,8 @@
 
 use crate::common::{Job, Shape, arrivals, random_set, simulate};
 use memtint_sched::{
-    Coverage, Effort, Evidence, Policy, Preemption, Priorities, Run, Schedule, TaskSet, TaskSpec, Unsupported, Verdict,
-    Violation, check, judge, schedule,
+    Coverage, Effort, Evidence, Policy, Preemption, Priorities, Run, Schedule, TaskIndex, TaskSet, TaskSpec,
+    Unsupported, Verdict, Violation, check, judge, schedule,
 };
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -15,7 +15,7 @@ fn set(tasks: &[(u64, u64)]) -> TaskSet {
 }
 
 fn run(task: usize, job: u64, start: u64, end: u64) -> Run {
-    Run { task, job, start: Ps(start), end: Ps(end) }
+    Run { task: TaskIndex(task), job, start: Ps(start), end: Ps(end) }
 }
 
 /// Two tasks (T 4, C 1) and (T 6, C 3), rate monotonic, over their hyperperiod, by hand.
@@ -45,21 +45,24 @@ fn every_way_to_be_wrong_is_refused_by_its_name() {
         check(&set, &wrong).unwrap_err()
     };
     assert!(matches!(refused(&|s| s.runs[3] = run(1, 1, 5, 7)), Violation::NotArrived { run: 3, .. }));
-    assert!(matches!(refused(&|s| s.runs[3] = run(7, 0, 6, 8)), Violation::NotArrived { task: 7, .. }));
+    assert!(matches!(refused(&|s| s.runs[3] = run(7, 0, 6, 8)), Violation::NotArrived { task: TaskIndex(7), .. }));
     assert!(matches!(refused(&|s| s.runs[1].start = Ps(0)), Violation::Overlap { run: 1, .. }));
     assert!(matches!(refused(&|s| s.runs[1].end = Ps(1)), Violation::Overlap { run: 1, .. }));
     assert!(matches!(refused(&|s| s.runs[5].end = Ps(13)), Violation::Overlap { run: 5, .. }));
     assert!(matches!(refused(&|s| s.runs[5].end = Ps(11)), Violation::TooMuch { run: 5, .. }));
-    assert!(matches!(refused(&|s| s.runs.truncate(5)), Violation::Late { task: 1, job: 1, .. }));
-    assert!(matches!(refused(&|s| s.runs[5] = run(1, 1, 10, 11)), Violation::Idle { task: 1, job: 1, at: Ps(9) }));
+    assert!(matches!(refused(&|s| s.runs.truncate(5)), Violation::Late { task: TaskIndex(1), job: 1, .. }));
+    assert!(matches!(
+        refused(&|s| s.runs[5] = run(1, 1, 10, 11)),
+        Violation::Idle { task: TaskIndex(1), job: 1, at: Ps(9) }
+    ));
     assert!(matches!(refused(&|s| s.runs[2].job = 2), Violation::NotArrived { run: 2, .. }));
     assert!(matches!(
         refused(&|s| s.runs.splice(3.., [run(1, 1, 6, 9), run(0, 2, 9, 10)]).for_each(drop)),
-        Violation::Overtaken { run: 3, task: 0, job: 2, at: Ps(8) }
+        Violation::Overtaken { run: 3, task: TaskIndex(0), job: 2, at: Ps(8) }
     ));
     assert!(matches!(
-        refused(&|s| s.runs.retain(|run| run.job != 1 || run.task != 0)),
-        Violation::OutOfOrder { task: 0, job: 2, earlier: 1, .. }
+        refused(&|s| s.runs.retain(|run| run.job != 1 || run.task != TaskIndex(0))),
+        Violation::OutOfOrder { task: TaskIndex(0), job: 2, earlier: 1, .. }
     ));
     assert!(matches!(
         refused(&|s| s.policy = Policy::FixedPriority(Priorities::rate_monotonic(&set), Preemption::None)),
@@ -83,9 +86,9 @@ fn priorities_and_deadlines_are_told_apart() {
     edf.runs.splice(3.., [run(1, 1, 6, 9), run(0, 2, 9, 10)]).for_each(drop);
     assert!(check(&set, &edf).is_ok());
     // The other way round task 1 goes first, and task 0 is overtaken.
-    let given = Priorities::given(&set, vec![1, 0]).unwrap();
+    let given = Priorities::given(&set, vec![TaskIndex(1), TaskIndex(0)]).unwrap();
     let reversed = Schedule { policy: Policy::FixedPriority(given, Preemption::Full), ..right };
-    assert!(matches!(check(&set, &reversed), Err(Violation::Overtaken { run: 0, task: 1, .. })));
+    assert!(matches!(check(&set, &reversed), Err(Violation::Overtaken { run: 0, task: TaskIndex(1), .. })));
 }
 
 fn policies(set: &TaskSet) -> [Policy; 4] {
@@ -140,7 +143,7 @@ fn schedules_are_what_a_simulation_tick_by_tick_does() {
             let found = schedule(&set, &policy, 100_000);
             let end = found.window.0 as i64;
             let order = Priorities::deadline_monotonic(&set);
-            let place = |task: usize| order.order().iter().position(|&other| other == task).unwrap() as i64;
+            let place = |task: usize| order.order().iter().position(|&other| other == TaskIndex(task)).unwrap() as i64;
             let mut jobs: Vec<Job> = (0..set.tasks().len())
                 .flat_map(|task| {
                     let deadline = set.tasks()[task].deadline().0 as i64;
@@ -156,7 +159,8 @@ fn schedules_are_what_a_simulation_tick_by_tick_does() {
             simulate(&mut jobs, preemptive, end);
             for job in jobs.iter().filter(|job| job.completion.is_some()) {
                 let number = job.arrival as u64 / set.tasks()[job.task].period().0;
-                let last = found.runs.iter().rev().find(|run| (run.task, run.job) == (job.task, number)).unwrap();
+                let last =
+                    found.runs.iter().rev().find(|run| (run.task, run.job) == (TaskIndex(job.task), number)).unwrap();
                 assert_eq!(last.end.0 as i64, job.completion.unwrap(), "round {round}: {policy:?} {set:?}");
             }
         }

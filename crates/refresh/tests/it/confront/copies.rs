@@ -7,7 +7,7 @@ use super::machine::{Dispatch, Hardware, Scheme, run, words};
 use super::servers::{dispatch, refresh, serve, tasks};
 use super::sets::shuffled;
 use memtint_hiding::crs::{Copied, Core, Kind, Server, System, judge};
-use memtint_sched::{Effort, Policy, Preemption, Priorities, TaskSet, TaskSpec, Verdict};
+use memtint_sched::{Effort, Policy, Preemption, Priorities, TaskIndex, TaskSet, TaskSpec, Verdict};
 use memtint_sim::scenario::{ScenarioSpec, Time};
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -50,7 +50,8 @@ fn system(random: &mut Random, machine: &Hardware) -> Option<System> {
     });
     let servers: Vec<Server> = servers.collect();
     let place = |server: usize, name: &str| {
-        (server, servers[server].tasks.tasks().iter().position(|task| task.name() == name).unwrap())
+        let at = servers[server].tasks.tasks().iter().position(|task| task.name() == name);
+        (server, TaskIndex(at.unwrap()))
     };
     let copied =
         shared.iter().map(|spec| Copied { core: 0, instances: [0, 1].map(|server| place(server, &spec.name)) });
@@ -77,8 +78,8 @@ fn confront(random: &mut Random, machine: &Hardware, counts: &mut Counts) {
     let (tasks, places) = tasks(&system, machine);
     let servers = &system.cores()[0].servers;
     let original = |place: (usize, usize)| {
-        let own = system.copied().iter().find(|own| own.instances[1] == place)?;
-        places.iter().position(|&other| other == own.instances[0])
+        let own = system.copied().iter().find(|own| own.instances[1] == (place.0, TaskIndex(place.1)))?;
+        places.iter().position(|&(server, task)| (server, TaskIndex(task)) == own.instances[0])
     };
     let reference = machine.reference;
     let phases: Vec<u64> =

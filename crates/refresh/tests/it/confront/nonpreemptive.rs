@@ -5,7 +5,7 @@ use super::machine::{Dispatch, Hardware, Scheme, Seen, is_late_by, run, words};
 use super::sets::{Own, Shape, analysed, draw};
 use super::tally::Tally;
 use memtint_sched::{
-    Cause, Effort, Preemption, Priorities, TaskSet, Unsupported, Verdict, WorstCase, fixed_priority_with,
+    Cause, Effort, Preemption, Priorities, TaskIndex, TaskSet, Unsupported, Verdict, WorstCase, fixed_priority_with,
     nonpreemptive_edf, worst_response_nonpreemptive_edf, worst_response_with,
 };
 use memtint_sim::Scenario;
@@ -38,15 +38,15 @@ impl Case<'_> {
     }
 
     fn order(&self, set: &TaskSet) -> Priorities {
-        Priorities::given(set, (0..self.tasks.len()).collect()).unwrap()
+        Priorities::given(set, set.indices().collect()).unwrap()
     }
 
     fn worst(&self, set: &TaskSet, task: usize) -> Option<(u64, u64)> {
         let found: Result<WorstCase, Unsupported> = if self.edf {
-            worst_response_nonpreemptive_edf(set, task, EFFORT)
+            worst_response_nonpreemptive_edf(set, TaskIndex(task), EFFORT)
         } else {
             let terms = self.machine.terms(true);
-            worst_response_with(set, &self.order(set), Preemption::None, task, &terms, EFFORT)
+            worst_response_with(set, &self.order(set), Preemption::None, TaskIndex(task), &terms, EFFORT)
         };
         match found {
             Ok(WorstCase::Bounded(worst)) => Some((worst.response.0, worst.window.0)),
@@ -123,14 +123,14 @@ impl Case<'_> {
         }
         if let Some(late) = no {
             let begun = match late.cause {
-                Cause::Begun(task) => Some(task),
+                Cause::Begun(task) => Some(task.index()),
                 _ if self.edf => None,
-                _ => self.longest(|task| task > late.task),
+                _ => self.longest(|task| task > late.task.index()),
             };
             let window = u64::try_from(&late.window_ps).unwrap();
             let end = due + window + 2 * longest;
             let scenario = self.scenario(&self.after(begun));
-            let found = is_late_by(&scenario, end, longest, |task| self.edf || task == late.task);
+            let found = is_late_by(&scenario, end, longest, |task| self.edf || task == late.task.index());
             assert!(found, "no witness of {late:?} in\n{}", words(&scenario, end));
             tally.witnesses += 1;
         }

@@ -4,8 +4,8 @@ use super::machine::{Dispatch, Hardware, Scheme, Seen, is_late_by, run, words};
 use super::sets::{Own, Shape, analysed, draw, shuffled};
 use super::tally::Tally;
 use memtint_sched::{
-    Effort, Preemption, Priorities, Task, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase, fixed_priority_with,
-    quick_processor_demand_with, worst_response_edf_with, worst_response_with,
+    Effort, Preemption, Priorities, Task, TaskIndex, TaskSet, TaskSpec, Unsupported, Verdict, WorstCase,
+    fixed_priority_with, quick_processor_demand_with, worst_response_edf_with, worst_response_with,
 };
 use memtint_sim::Scenario;
 use memtint_units::{Picoseconds, Random};
@@ -61,9 +61,9 @@ impl Case<'_> {
         };
         if let Some(order) = &priorities {
             // In their order: the simulator prefers the first of equal deadlines, and of equal priorities.
-            tasks = order.order().iter().map(|&task| tasks[task].clone()).collect();
+            tasks = order.order().iter().map(|&task| tasks[task.index()].clone()).collect();
             let set = analysed(&tasks, machine, |_| 0, 0);
-            priorities = Some(Priorities::given(&set, (0..tasks.len()).collect()).unwrap());
+            priorities = Some(Priorities::given(&set, set.indices().collect()).unwrap());
         }
         let dispatch = match priorities {
             Some(_) => Dispatch::Priorities((0..tasks.len()).collect()),
@@ -93,7 +93,9 @@ impl Case<'_> {
             let set = analysed(&self.tasks, self.machine, |_| 0, later);
             let terms = self.machine.terms(false);
             return match quick_processor_demand_with(&set, &terms, EFFORT) {
-                Verdict::Unschedulable(late) => Some((late.task, u64::try_from(&late.window_ps).unwrap_or(u64::MAX))),
+                Verdict::Unschedulable(late) => {
+                    Some((late.task.index(), u64::try_from(&late.window_ps).unwrap_or(u64::MAX)))
+                }
                 _ => None,
             };
         }
@@ -102,9 +104,9 @@ impl Case<'_> {
         let less = if self.grid { 0 } else { reference };
         let late = |task: usize| {
             let level = shorter(&analysed(&self.tasks[..=task], self.machine, |_| 0, 0), less);
-            let order = Priorities::given(&level, (0..=task).collect()).unwrap();
+            let order = Priorities::given(&level, level.indices().collect()).unwrap();
             let terms = self.machine.terms(false);
-            match worst_response_with(&level, &order, Preemption::Full, task, &terms, EFFORT) {
+            match worst_response_with(&level, &order, Preemption::Full, TaskIndex(task), &terms, EFFORT) {
                 Ok(WorstCase::Bounded(worst)) => {
                     (worst.response.0 + less > self.tasks[task].deadline).then_some((task, worst.window.0))
                 }
@@ -117,8 +119,8 @@ impl Case<'_> {
     fn worst(&self, set: &TaskSet, task: usize, longest: bool) -> Result<WorstCase, Unsupported> {
         let terms = self.machine.terms(longest);
         match &self.priorities {
-            Some(order) => worst_response_with(set, order, Preemption::Full, task, &terms, EFFORT),
-            None => worst_response_edf_with(set, task, &terms, EFFORT),
+            Some(order) => worst_response_with(set, order, Preemption::Full, TaskIndex(task), &terms, EFFORT),
+            None => worst_response_edf_with(set, TaskIndex(task), &terms, EFFORT),
         }
     }
 

@@ -113,10 +113,10 @@ fn completions(timeline: &Timeline, system: &System) -> HashMap<(usize, usize, u
     let (mut had, mut done) = (HashMap::new(), HashMap::new());
     for run in &timeline.runs {
         if let What::Job { server, task, job } = run.what {
-            let so_far = had.entry((server, task, job)).or_insert(0);
+            let so_far = had.entry((server, task.index(), job)).or_insert(0);
             *so_far += run.end.0 - run.start.0;
-            if *so_far == system.cores()[0].servers[server].tasks.tasks()[task].wcet().0 {
-                done.insert((server, task, job), run.end.0);
+            if *so_far == system.cores()[0].servers[server].tasks[task].wcet().0 {
+                done.insert((server, task.index(), job), run.end.0);
             }
         }
     }
@@ -270,10 +270,10 @@ fn confront(random: &mut Random, machine: &Hardware, counts: &mut Counts) {
                 assert_eq!(seen.misses, 0, "s{server} t{task} of\n{}", words());
             }
         }
-        Verdict::Unschedulable(late) if seen[late.task].misses > 0 => counts.no[0] += 1,
+        Verdict::Unschedulable(late) if seen[late.task.index()].misses > 0 => counts.no[0] += 1,
         Verdict::Unschedulable(late) => {
             let end = memtint_hiding::crs::timeline(&system, JUDGED_EVENTS).window.0;
-            if is_late_by(&scenario, end, machine.locks.period, |task| task == late.task) {
+            if is_late_by(&scenario, end, machine.locks.period, |task| task == late.task.index()) {
                 counts.no[1] += 1;
             } else {
                 let phases = late_phases(random, &system, machine.reference);
@@ -312,7 +312,7 @@ fn assert_late(machine: &Hardware, system: &System, phases: &Phases) {
 pub(crate) fn dispatch(system: &System, places: &[(usize, usize)]) -> Dispatch {
     let rank = |(server, task): &(usize, usize)| match &system.cores()[0].servers[*server].policy {
         memtint_sched::Policy::FixedPriority(order, _) => {
-            order.order().iter().position(|index| index == task).unwrap_or_default()
+            order.order().iter().position(|index| index.index() == *task).unwrap_or_default()
         }
         _ => 0,
     };

@@ -1,11 +1,12 @@
 //! Random task sets.
 
 use super::machine::{Hardware, Scheme};
+use memtint_sched::TaskIndex;
 use memtint_sched::{TaskSet, TaskSpec};
 use memtint_units::{Picoseconds, Random};
 
-pub(crate) fn shuffled(random: &mut Random, count: usize) -> Vec<usize> {
-    let mut all: Vec<usize> = (0..count).collect();
+pub(crate) fn shuffled(random: &mut Random, count: usize) -> Vec<TaskIndex> {
+    let mut all: Vec<TaskIndex> = (0..count).map(TaskIndex).collect();
     for last in (1..count).rev() {
         all.swap(last, random.within(0, last as u64) as usize);
     }

@@ -5,7 +5,7 @@ use super::sets::Own;
 use memtint_hiding::cyclic::{
     Answer, Footprint, Frames, Limits, Problem, RankOrder, RefreshedMemory, Sharing, Slicing, Solution, color,
 };
-use memtint_sched::{TaskSet, TaskSpec};
+use memtint_sched::{TaskIndex, TaskSet, TaskSpec};
 use memtint_sim::scenario::{ScenarioSpec, SchedulingName, SlotSection, TableSection, Time};
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -50,7 +50,7 @@ fn responses(solution: &Solution, set: &TaskSet, instances: &[(usize, usize)]) -
         *end = slot.end.0.max(*end);
     }
     let longest = |&(task, instance): &(usize, usize)| {
-        let own = ends.iter().filter(|(id, (its, _))| (id.task, *its) == (task, instance));
+        let own = ends.iter().filter(|(id, (its, _))| (id.task, *its) == (TaskIndex(task), instance));
         own.map(|(id, (_, end))| end - id.job * set.tasks()[task].period().0).max().unwrap_or(0)
     };
     instances.iter().map(longest).collect()
@@ -79,7 +79,7 @@ fn confront(random: &mut Random, machine: &Hardware, counts: &mut [u64; 3]) {
     let tasks: Vec<Own> = instances.iter().map(own).collect();
     let time = |cycles: u64| Time(Ps(cycles * CYCLE_PS));
     let slots = executive.slots.iter().map(|slot| SlotSection {
-        task: format!("t{}", place((slot.id.task, slot.instance))),
+        task: format!("t{}", place((slot.id.task.index(), slot.instance))),
         start: time(slot.start.0),
         length: time(slot.end.0 - slot.start.0),
         core: None,
