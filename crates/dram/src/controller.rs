@@ -415,8 +415,13 @@ impl<S: CommandSink> Controller<S> {
     /// Panics when bank, row or column do not exist.
     pub fn offer(&mut self, cycle: Cycle, request: Request) -> Offer {
         let Request { bank, row: RowIndex(row), column, write, .. } = request;
+        assert!(bank.0 < self.geometry.banks(), "bank {bank} of {}", self.geometry.banks());
         assert!(row < self.geometry.rows, "row {row} of {}", self.geometry.rows);
-        debug_assert!(column < self.geometry.bursts_per_row(), "column {column}");
+        assert!(
+            column < self.geometry.bursts_per_row(),
+            "column {column} of {}, in bursts",
+            self.geometry.bursts_per_row()
+        );
         let direction = usize::from(write);
         let waiting_writes = self.lists[bank.index()][1];
         if waiting_writes.length > 0 && self.is_waiting_to_be_written(waiting_writes, row, column) {
@@ -681,6 +686,7 @@ impl<S: CommandSink> Controller<S> {
     // --- commands ---
 
     fn send(&mut self, cycle: Cycle, kind: Kind, bank: usize, place: u32) {
+        debug_assert!(cycle >= self.free_at, "{kind} at {cycle}, and the command bus is taken until {}", self.free_at);
         let Place { rank, bank, .. } = self.places[bank];
         self.free_at = cycle + 1;
         self.sink.see(Command { cycle, kind, rank, bank, place });

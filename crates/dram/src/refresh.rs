@@ -328,6 +328,7 @@ impl RefreshEngine for Elastic {
         let due = (0..self.done.len()).find(|&rank| self.debt(rank, now) > 0 && ripe(self, rank) <= now);
         if let Some(rank) = due {
             self.done[rank] += 1;
+            debug_assert!(self.done[rank] <= now.0 / self.interval, "rank {rank} is refreshed before it is due");
             return Some(Refresh {
                 rank: RankIndex(rank as u32),
                 scope: Scope::AllBanks,

@@ -108,6 +108,7 @@ pub fn replay_timed<S: CommandSink>(
 ) -> ReplayStats {
     let mut stats = ReplayStats::default();
     let mut earliest = Cycle::ZERO;
+    let waited = u64::from(controller.waiting()[0]);
     for (from, request) in requests {
         let mut cycle = earliest.max(from);
         loop {
@@ -134,6 +135,7 @@ pub fn replay_timed<S: CommandSink>(
             stats.note(&completion);
         }
     }
+    assert_eq!(stats.latency.count(), stats.reads + waited, "reads that have returned, and reads that were accepted");
     stats
 }
 

@@ -315,6 +315,11 @@ impl RefreshEngine for Scheduled {
         let progress = &mut self.progress[rank];
         let start = |command: u32| progress.opens + closing + u64::from(command) * rfc;
         let earliest = start(progress.command);
+        let entry = &self.timetable.ranks[rank];
+        debug_assert!(
+            earliest + rfc <= Cycle(progress.period * entry.period + entry.windows[progress.window].end),
+            "a refresh of rank {rank} at {earliest} is not over by the end of its window"
+        );
         let refresh = Refresh { rank: RankIndex(rank as u32), scope: Scope::AllBanks, duration: rfc as u32, earliest };
         progress.command += 1;
         if progress.command < self.timetable.ranks[rank].windows[progress.window].commands {

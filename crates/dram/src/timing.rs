@@ -40,6 +40,7 @@ impl Geometry {
     #[inline]
     #[must_use]
     pub const fn bank(&self, rank: RankIndex, bank: BankInRank) -> BankIndex {
+        debug_assert!(rank.0 < self.ranks && bank.0 < self.banks_per_rank(), "a rank or bank that does not exist");
         BankIndex(rank.0 * self.banks_per_rank() + bank.0)
     }
 

@@ -11,7 +11,7 @@ use crate::allocator::{Counts, FrameAllocator, Promises, Steps};
 use crate::blocks::{Blocks, Change, FreeLists};
 use crate::error::FrameError;
 use crate::memory::{FrameMemory, ORDER_MAX};
-use crate::task::{Caller, Policy, Profile, TaskId, Usage, Wanted};
+use crate::task::{Caller, Mode, Policy, Profile, TaskId, Usage, Wanted};
 
 /// A task that has entered.
 #[derive(Clone, Debug)]
@@ -136,9 +136,9 @@ impl<S: FreeLists, T> Base<S, T> {
         if cpu < cpus { Ok(()) } else { Err(FrameError::UnknownCpu { cpu, cpus }) }
     }
 
-    /// Enters a block in the books as held.
+    /// Enters a block in the books as held; gives its first frame, and how many of its frames are out of color.
     #[inline]
-    fn hand_out(&mut self, id: TaskId, first: u32, order: u32) -> Pfn {
+    fn hand_out(&mut self, id: TaskId, first: u32, order: u32) -> (Pfn, u64) {
         self.blocks.mark_held(first, order);
         self.held += 1 << order;
         let task = self.tasks.get_mut(id).expect("the caller was checked");
@@ -156,7 +156,7 @@ impl<S: FreeLists, T> Base<S, T> {
             usage.in_color += given.in_color;
             usage.out_of_color += given.out_of_color;
         }
-        self.blocks.memory.pfn(first)
+        (self.blocks.memory.pfn(first), given.out_of_color)
     }
 
     /// Strikes a block off the books.
@@ -178,6 +178,12 @@ impl<S: FreeLists, T> Base<S, T> {
     }
 
     fn free(&self) -> u64 {
+        let used = self.held + self.lost + self.elsewhere;
+        assert!(
+            used <= self.memory().frames(),
+            "{used} of {} frames are held, lost or elsewhere",
+            self.memory().frames()
+        );
         self.memory().frames() - self.held - self.lost - self.elsewhere
     }
 
@@ -313,6 +319,16 @@ impl<A: System> Tenant for A {
     }
 }
 
+/// Whether a system promises that blocks of this order are in color for a task.
+fn keeps_colors<T>(promises: &Promises, task: &Task<T>, order: u32) -> bool {
+    let policy = &task.policy;
+    policy.mode == Mode::Strict
+        && (order == 0 || promises.blocks_in_color)
+        && (policy.banks.is_none() || promises.banks)
+        && (policy.sets.is_none() || promises.sets)
+        && (policy.nodes.is_none() || promises.nodes)
+}
+
 fn admit<A: System>(system: &mut A, profile: &Profile) -> Result<Task<A::Own>, FrameError> {
     let memory = Arc::clone(system.base().memory());
     profile.policy.wanted(&memory)?;
@@ -365,7 +381,12 @@ impl<A: System> FrameAllocator for A {
     fn allocate_block(&mut self, caller: Caller, order: u32) -> Result<Pfn, FrameError> {
         self.base().check(caller, order)?;
         match self.take(caller, order) {
-            Some(first) => Ok(self.base_mut().hand_out(caller.task, first, order)),
+            Some(first) => {
+                let (pfn, out_of_color) = self.base_mut().hand_out(caller.task, first, order);
+                let kept = out_of_color == 0 || !keeps_colors(&A::PROMISES, self.base().task(caller.task), order);
+                assert!(kept, "{} gave {pfn}, order {order}, which has frames out of color", A::NAME);
+                Ok(pfn)
+            }
             None => Err(self.base().shortage(caller.task, order)),
         }
     }

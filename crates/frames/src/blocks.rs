@@ -364,6 +364,13 @@ impl<S: FreeLists> Blocks<S> {
     }
 
     pub(crate) fn mark_held(&mut self, first: u32, order: u32) {
+        assert!(first.is_multiple_of(1 << order), "a block of order {order} at {}, unaligned", self.memory.pfn(first));
+        debug_assert!(
+            (first..first + (1 << order)).all(|frame| self.state[frame as usize] & 0xf0 != HELD),
+            "frames from {} on are handed out twice",
+            self.memory.pfn(first)
+        );
+        assert_ne!(self.state[first as usize] & 0xf0, HELD, "{} is handed out twice", self.memory.pfn(first));
         self.state[first as usize] = HELD | order as u8;
     }
 

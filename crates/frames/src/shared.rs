@@ -125,6 +125,10 @@ impl Shared {
         if !changes.is_empty() {
             let others = self.systems.iter_mut().enumerate().filter(|&(other, _)| other != at);
             others.for_each(|(_, other)| other.follow(&changes));
+            debug_assert!(
+                self.systems().all(|other| other.counts().blocks == self.systems[at].as_allocator().counts().blocks),
+                "systems of one memory do not agree on its free blocks"
+            );
         }
     }
 

@@ -49,9 +49,21 @@ impl<S: CommandSink> Controller<S> {
         self.chosen = None;
         let traffic = Traffic { waiting: &self.waiting_in_rank, last_access: &self.last_access };
         while let Some(refresh) = self.engine.poll(now, traffic) {
+            assert!(
+                refresh.rank.0 < self.geometry.ranks,
+                "engine {:?} refreshes rank {} of {}",
+                self.engine.name(),
+                refresh.rank,
+                self.geometry.ranks
+            );
             self.due.push(refresh);
         }
         self.wakeup = self.engine.wakeup();
+        assert!(
+            self.wakeup > now,
+            "engine {:?} has nothing due at {now}, and wants to be asked then",
+            self.engine.name()
+        );
         for index in 0..self.due.len() {
             self.count_caught(self.due[index]);
             self.set_blocked(self.due[index], true);
@@ -118,6 +130,13 @@ impl<S: CommandSink> Controller<S> {
     fn refresh_sent(&mut self, cycle: Cycle, index: usize) {
         let refresh = self.due.remove(index);
         let over = cycle + u64::from(refresh.duration);
+        let closed = |bank: usize| self.banks[bank].open_row == CLOSED && self.banks[bank].ready[ACT] <= cycle;
+        debug_assert!(
+            refresh.banks(&self.geometry).all(closed),
+            "a refresh of rank {} at {cycle} meets an open bank, or one that is not at rest",
+            refresh.rank
+        );
+        debug_assert!(cycle >= refresh.earliest, "a refresh at {cycle}, before its time {}", refresh.earliest);
         for bank in refresh.banks(&self.geometry) {
             let state = &mut self.banks[bank];
             state.ready[ACT] = state.ready[ACT].max(over);

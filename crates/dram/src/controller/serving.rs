@@ -37,6 +37,11 @@ impl<S: CommandSink> Controller<S> {
             request.outcome = RowOutcome::Miss;
         }
         let row = request.row;
+        debug_assert_eq!(self.banks[bank].open_row, CLOSED, "ACT of bank {bank} at {cycle}, which has a row open");
+        debug_assert!(
+            cycle >= self.banks[bank].ready[ACT] && !self.banks[bank].blocked,
+            "ACT of bank {bank} at {cycle}, which is not at rest, or is to be refreshed"
+        );
         self.send(cycle, Kind::Activate, bank, row);
         let t = self.timing;
         let state = &mut self.banks[bank];
@@ -92,6 +97,14 @@ impl<S: CommandSink> Controller<S> {
     /// Reads or writes.
     fn access(&mut self, cycle: Cycle, bank: usize, at: u16) -> Completion {
         let slot = self.slots[at as usize];
+        debug_assert_eq!(
+            slot.row, self.banks[bank].open_row,
+            "a read or write of bank {bank} at {cycle} misses its row"
+        );
+        debug_assert!(
+            cycle >= self.banks[bank].ready[if slot.write { WRITE } else { READ }],
+            "a read or write of bank {bank} at {cycle}, before it may be"
+        );
         self.unlink(at);
         let close = self.config.page_policy == PagePolicy::Closed && !self.is_row_wanted(bank, slot.row);
         let kind = match (slot.write, close) {
