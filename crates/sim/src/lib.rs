@@ -18,6 +18,7 @@ mod refresh;
 pub mod report;
 mod runs;
 pub mod scenario;
+mod simulate;
 mod task;
 
 pub use crate::core::{CoreConfig, CoreModel};
@@ -30,7 +31,8 @@ pub use machine::{
 };
 pub use memory::NumaConfig;
 pub use refresh::{LockCounts, LockWindow, SoftRefresh};
-pub use report::{Report, Watch, simulate, simulate_watched};
+pub use report::Report;
 pub use runs::{Ran, Run, Runs};
 pub use scenario::{Channels, Scenario};
+pub use simulate::{Watch, simulate, simulate_watched};
 pub use task::{Barrier, Ending, Release, TaskCounts};
