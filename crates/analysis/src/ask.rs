@@ -145,6 +145,7 @@ pub fn answer(question: &Question<'_>) -> Result<Report, AnalysisError> {
         file.terms.insert(0, Interference::Refresh(refresh));
     }
     let mut report = by_scheduler(&Question { file: &file, ..*question })?;
+    assert_agrees(&report, file.terms.is_empty());
     if derived.is_some() && matches!(report.answer, Answer::Unsupported(_)) {
         // The bounds of refresh may never be reached. A set that fails without refresh fails with it.
         let without = by_scheduler(question)?;
@@ -161,6 +162,18 @@ pub fn answer(question: &Question<'_>) -> Result<Report, AnalysisError> {
         report.assumptions.push(none.to_owned());
     }
     Ok(report)
+}
+
+/// The rows are those of the set and, where nothing but the tasks delays a job, no response of a yes is beyond its deadline: verdict and
+/// responses come from different tests. Bounds of other delays need not be equally tight in both.
+fn assert_agrees(report: &Report, alone: bool) {
+    assert_eq!(report.rows.len(), report.set.tasks().len(), "rows of a report, and tasks of its set");
+    for ((index, own), row) in report.set.indexed().zip(&report.rows) {
+        let Some(worst) = &row.worst else { continue };
+        assert_eq!(worst.task, index, "the row of {:?} has the response of another task", own.name());
+        let late = alone && matches!(report.answer, Answer::Yes) && worst.response > own.deadline();
+        assert!(!late, "a yes, and {:?} takes {}", own.name(), worst.response);
+    }
 }
 
 fn by_scheduler(question: &Question<'_>) -> Result<Report, AnalysisError> {

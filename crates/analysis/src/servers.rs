@@ -184,7 +184,17 @@ impl<'a> View<'a> {
             }
             spec
         }));
-        Ok(View { file, system, cores, order, set: set?, events_max })
+        let view = View { file, system, cores, order, set: set?, events_max };
+        view.assert_in_order();
+        Ok(view)
+    }
+
+    /// The system has the tasks of the file in the order that this view translates its answers by.
+    fn assert_in_order(&self) {
+        let servers = self.system.cores().iter().flat_map(|core| &core.servers);
+        let tasks = servers.flat_map(|server| server.tasks.tasks());
+        let own = self.order.iter().map(|&task| self.file.set[task].name());
+        assert!(tasks.map(Task::name).eq(own), "tasks of the system and of the file are not in one order");
     }
 
     /// The printed witness: the verdict stands, and its timeline is cut to this number of events.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use memtint_analysis::{Line, TaskSystem, Tried, search_limits, try_frames, unanswered};
-use memtint_hiding::cyclic::{Answer, Frames, Solution};
+use memtint_hiding::cyclic::{Answer, Frames, Solution, check_executive};
 use memtint_units::Picoseconds;
 
 use crate::{FramesWhy, Plan, PlanError, Why};
@@ -103,6 +103,8 @@ pub fn best_frames(file: &TaskSystem, nodes_max: u64, at: &dyn Fn(String)) -> Re
     };
     let closed = !all.iter().any(|one| matches!(one.said, Said::Open(_)));
     let proved = closed && solved.clone().all(|(_, solution)| fewest(solution));
+    let problem = file.problem(frames)?;
+    assert!(check_executive(&problem, &solution.executive).is_ok(), "a table that the checker refuses");
     Ok(FramePlan::Found(Box::new(plan(file, frames, solution, proved, &all))))
 }
 

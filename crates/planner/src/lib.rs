@@ -32,7 +32,7 @@ mod report;
 mod servers;
 mod why;
 
-use memtint_analysis::{Line, Question, Report, Scheduler, TaskSystem, without_servers};
+use memtint_analysis::{Answer, Line, Question, Report, Scheduler, TaskSystem, without_servers};
 use memtint_sched::Form;
 
 pub use error::{NoServers, PlanError};
@@ -68,6 +68,7 @@ pub fn answer(question: &Question<'_>) -> Result<Report, PlanError> {
         Ok(found) => {
             (question.at)("the proof of each server".to_owned());
             let mut report = memtint_analysis::answer(&Question { file: &found.file, ..*question })?;
+            assert!(!matches!(report.answer, Answer::No(_)), "servers were found that the analysis refuses");
             report.findings.lines.extend(found.lines);
             if let Why::Servers(why) = found.why {
                 report.findings.facts.choice = Some(why.choice);

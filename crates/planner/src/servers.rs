@@ -134,7 +134,11 @@ pub fn find_servers(
             false => best_of(file, &space, wanted, effort).map_err(End::Limit),
         };
         match found {
-            Ok(Some(best)) => return Ok(Ok(plan_of(&best))),
+            Ok(Some(best)) => {
+                let plan = plan_of(&best);
+                assert_holds(&plan, effort, limits.candidate_events_max)?;
+                return Ok(Ok(plan));
+            }
             Ok(None) => {}
             Err(End::Limit(Unsupported::Precondition { needs, .. })) => {
                 return Ok(Err(NoServers::Precondition { needs }));
@@ -144,6 +148,15 @@ pub fn find_servers(
         }
     }
     Ok(Err(NoServers::Nowhere { cores: wanted.cores, searched }))
+}
+
+/// A plan gives each task a server, and no job of it is late in a timeline: the analysis may be at a loss within its limits, but it
+/// never refuses what the search admits. A file that describes no system, because a task names another core, is refused later.
+fn assert_holds(plan: &Plan, effort: Effort, events_max: u64) -> Result<(), PlanError> {
+    assert!(plan.file.tasks.iter().all(|task| task.server.is_some()), "a plan that leaves a task without a server");
+    let Ok(system) = plan.file.system() else { return Ok(()) };
+    assert!(!judge(&system, effort, events_max)?.is_unschedulable(), "a plan in which a job can be late");
+    Ok(())
 }
 
 /// Says what admits servers with copied tasks that the analysis has accepted: their supply, or known times too. The bound by which

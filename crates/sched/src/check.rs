@@ -356,6 +356,9 @@ impl Checker<'_> {
                 }
             }
         }
-        Accepted { jobs, responses, idle: Picoseconds(self.idle().map(|(from, to)| to - from).sum()) }
+        let idle = self.idle().map(|(from, to)| to - from).sum::<u64>();
+        let busy = self.schedule.runs.iter().map(|run| run.end.0 - run.start.0).sum::<u64>();
+        assert_eq!(busy + idle, self.window, "time in which something runs and in which nothing does, and the window");
+        Accepted { jobs, responses, idle: Picoseconds(idle) }
     }
 }

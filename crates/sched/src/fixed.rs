@@ -158,6 +158,7 @@ pub fn worst_response_with(
         true
     })?;
     let worst = worst.expect("a busy window holds a job");
+    assert!(worst.response >= set[task].wcet(), "the worst response of {:?} is shorter than its job", set[task].name());
     Ok(WorstCase::Bounded(Response { jobs, ..worst }))
 }
 
@@ -234,7 +235,14 @@ pub fn fixed_priority_with(
     }
     match unanswered {
         Some(reason) => Verdict::Unsupported(reason),
-        None => Verdict::Schedulable(responses.into_iter().flatten().collect()),
+        None => {
+            let responses: Vec<Response> = responses.into_iter().flatten().collect();
+            assert_eq!(responses.len(), set.tasks().len(), "responses of a yes, and tasks");
+            for (own, response) in set.tasks().iter().zip(&responses) {
+                assert!(response.response <= own.deadline(), "a yes, and {:?} can be late", own.name());
+            }
+            Verdict::Schedulable(responses)
+        }
     }
 }
 

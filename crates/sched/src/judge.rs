@@ -66,7 +66,18 @@ pub fn judge(set: &TaskSet, policy: &Policy, effort: Effort, jobs_max: u64) -> V
 fn witness(set: &TaskSet, policy: &Policy, evidence: Evidence, jobs_max: u64) -> Verdict<Witness> {
     let schedule = schedule(set, policy, jobs_max);
     match check(set, &schedule) {
-        Ok(accepted) => Verdict::Schedulable(Witness { evidence, schedule, accepted }),
+        Ok(accepted) => {
+            assert_bounded(set, &evidence, &accepted);
+            Verdict::Schedulable(Witness { evidence, schedule, accepted })
+        }
         Err(violation) => Verdict::Unsupported(Unsupported::Contradiction(Box::new(violation))),
+    }
+}
+
+/// The schedule is one that can happen, so no response in it is above the bound.
+fn assert_bounded(set: &TaskSet, evidence: &Evidence, accepted: &Accepted) {
+    let Evidence::Responses(bounds) = evidence else { return };
+    for ((own, bound), seen) in set.tasks().iter().zip(bounds).zip(&accepted.responses) {
+        assert!(*seen <= Some(bound.response), "a schedule in which {:?} takes longer than its bound", own.name());
     }
 }

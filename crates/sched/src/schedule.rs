@@ -194,7 +194,16 @@ impl<'a> Generator<'a> {
     fn note(&mut self, run: Run) {
         match self.runs.last_mut() {
             Some(last) if (last.task, last.job, last.end) == (run.task, run.job, run.start) => last.end = run.end,
-            _ => self.runs.push(run),
+            last => {
+                debug_assert!(run.start < run.end, "task {}, job {} runs for no time", run.task, run.job);
+                debug_assert!(
+                    last.is_none_or(|last| last.end <= run.start),
+                    "task {}, job {} runs before what was there has ended",
+                    run.task,
+                    run.job
+                );
+                self.runs.push(run);
+            }
         }
     }
 }

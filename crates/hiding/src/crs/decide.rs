@@ -84,7 +84,10 @@ pub fn judge(system: &System, effort: Effort, events_max: u64) -> Result<Verdict
         Ok(proof) => {
             let (timeline, _) = record(system, events_max);
             match check_timeline(system, &timeline) {
-                Ok(accepted) => Verdict::Schedulable(Witness { proof, timeline, accepted }),
+                Ok(accepted) => {
+                    assert_bounded(&proof, &accepted);
+                    Verdict::Schedulable(Witness { proof, timeline, accepted })
+                }
                 Err(violation) => return Err(HidingError::Contradiction(Box::new(violation))),
             }
         }
@@ -94,6 +97,20 @@ pub fn judge(system: &System, effort: Effort, events_max: u64) -> Result<Verdict
             (None, Unproved::Unknown(reason)) => Verdict::Unsupported(reason),
         },
     })
+}
+
+/// The timeline is one that can happen, so no response in it is above the bound.
+fn assert_bounded(proof: &Proof, accepted: &TimelineAccepted) {
+    for (core, (bounds, seen)) in proof.cores.iter().zip(&accepted.responses).enumerate() {
+        for (server, (bounds, seen)) in bounds.iter().zip(seen).enumerate() {
+            assert_eq!(bounds.responses.len(), seen.len(), "bounds and tasks of server {server} of core {core}");
+            let bounded = bounds.responses.iter().zip(seen).all(|(&bound, &seen)| seen <= Some(bound));
+            assert!(
+                bounded,
+                "a timeline in which a task of server {server} of core {core} takes longer than its bound"
+            );
+        }
+    }
 }
 
 /// Why there is no proof for a server.

@@ -463,6 +463,9 @@ impl Search<'_> {
             phases: best.phases,
             second: best.second,
         };
+        for (budget, period) in choice.budgets.iter().zip(&choice.periods) {
+            assert!(budget <= period, "a budget of {budget} in a period of {period}");
+        }
         let span = BigUint::from(best.bursts) * self.refresh.retention;
         Some(Optimum { choice, unhidden: Ratio::new(best.unhidden.into(), span), costed: self.costed })
     }

@@ -136,6 +136,9 @@ pub fn partition(
         search.run()?;
         let complete = search.complete;
         if let Some(best) = search.best {
+            let mut tasks: Vec<TaskIndex> = best.cores.iter().flat_map(|share| share.tasks.iter().copied()).collect();
+            tasks.sort_unstable();
+            assert!(tasks.into_iter().eq(set.indices()), "a partition that does not have each task once");
             let lower = if complete { best.unhidden.clone() } else { search.lower.min(best.unhidden.clone()) };
             return Ok(Partitioned::Found(Partition { cores_min, unhidden_min: lower, ..best }));
         }

@@ -401,7 +401,12 @@ impl<'a> Player<'a> {
     fn note(&mut self, what: What, start: u64, end: u64) {
         match self.runs.last_mut() {
             Some(last) if last.what == what && last.end.0 == start => last.end.0 = end,
-            _ => {
+            last => {
+                debug_assert!(start < end, "a run from {start} to {end}");
+                debug_assert!(
+                    last.is_none_or(|last| last.end.0 <= start),
+                    "a run from {start} on, before the last has ended"
+                );
                 let (start, end) = (Picoseconds(start), Picoseconds(end));
                 self.runs.push(TimelineRun { core: self.core, what, start, end });
             }

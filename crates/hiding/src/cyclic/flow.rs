@@ -117,12 +117,28 @@ pub(crate) fn route(problem: &Problem, instances: &[usize], avoid: &[ColorSet]) 
         return Err(cut(problem, &graph, &flows, source, &demands, total - found));
     }
     let used = pairs.iter().zip(&flows[first_pair..]).filter(|(_, time)| **time > 0);
+    assert_placed(problem, &demands, used.clone());
     let portion = |(&(job, frame), &time): (&(usize, u64), &u128)| Portion {
         id: problem.jobs[job].id,
         frame,
         time: Picoseconds(u64::try_from(time).expect("no longer than a job")),
     };
     Ok(Placement { portions: used.map(portion).collect() })
+}
+
+/// A flow gives each job all that it needs, and takes no more of a frame than there is.
+fn assert_placed<'a>(problem: &Problem, demands: &[u64], used: impl Iterator<Item = (&'a (usize, u64), &'a u128)>) {
+    let mut given = vec![0u128; demands.len()];
+    let mut taken = vec![0u128; problem.frame_count() as usize];
+    for (&(job, frame), &time) in used {
+        given[job] += time;
+        taken[frame as usize] += time;
+    }
+    assert!(
+        given.iter().zip(demands).all(|(&given, &demand)| given == demand.into()),
+        "a job gets less or more than it needs"
+    );
+    assert!(taken.iter().all(|&taken| taken <= problem.frames.size.0.into()), "a frame is given away twice");
 }
 
 /// What the source still reaches in the residual network.

@@ -100,6 +100,9 @@ pub(crate) fn table(problem: &Problem, placement: &Placement, colors: &[Vec<Colo
         free = slot.start.0 + time;
         slot.end.0 = free;
     }
+    let within = |slot: &Slot| slot.start.0 / size == (slot.end.0 - 1) / size;
+    assert!(slots.iter().all(within), "a slot goes beyond its frame");
+    assert!(slots.windows(2).all(|pair| pair[0].end <= pair[1].start), "two slots overlap");
     let instances = colors.iter().map(|own| own.iter().map(|&colors| Instance { colors }).collect()).collect();
     let (cycle, frames, refreshes) = (problem.cycle(), problem.frames, refreshes(problem));
     Executive { cycle, frames, instances, slots, refreshes, switches }
