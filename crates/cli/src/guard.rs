@@ -11,9 +11,10 @@ use std::process::ExitCode;
 
 use memtint_bandwidth::{Channel, GuaranteeReport, PatternReport, Prediction, guarantee};
 use memtint_map::Platform;
-use memtint_regulator::{DryRun, Line, SensorReport, Status};
+use memtint_service::{DryRun, Line, SensorReport, Status};
 use memtint_units::Picoseconds;
 
+pub(crate) use memtint_service::{Member, Regulation};
 pub(crate) use regulate::programs;
 
 use crate::Ending;

@@ -78,7 +78,9 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Regulator(#[from] memtint_regulator::RegulatorError),
     #[error(transparent)]
-    Budgets(#[from] memtint_regulator::BudgetsError),
+    Service(#[from] memtint_service::ServiceError),
+    #[error(transparent)]
+    Budgets(#[from] memtint_service::BudgetsError),
     #[error(transparent)]
     Replay(#[from] memtint_replay::ReplayError),
     #[error(transparent)]

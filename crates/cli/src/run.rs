@@ -12,7 +12,6 @@ use std::rc::Rc;
 
 use memtint_live::{Floor, KernelFloor, RunOptions};
 use memtint_map::Selection;
-use memtint_regulator::{Member, Regulation};
 use memtint_system::{AssignedTask, Verb, left_out};
 use memtint_units::{ByteSize, IndexList};
 
@@ -22,6 +21,7 @@ use self::presence::Presence;
 use self::report::{Colors, Report};
 use crate::Ending;
 use crate::choice::{Choice, ChoiceArguments};
+use crate::guard::{Member, Regulation};
 use crate::output::{Failure, JsonForm, WholeFile, say};
 
 /// What is printed as JSON.

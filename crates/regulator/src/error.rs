@@ -162,32 +162,4 @@ pub enum RegulatorError {
         /// What was seen.
         reason: String,
     },
-    /// The status file.
-    #[error("{path:?}: cannot be {done}: {cause}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What was tried.
-        done: &'static str,
-        /// What the kernel says.
-        #[source]
-        cause: io::Error,
-    },
-    /// There are no files about processes.
-    #[error("/proc is not mounted")]
-    NoProc,
-    /// A regulator that does not report.
-    #[error("the running memtint guard (process {process}) has not reported for 10 s")]
-    Silent {
-        /// Its process.
-        process: u32,
-    },
-    /// Numbers cannot be served.
-    #[error("--metrics: {address}: {reason}")]
-    Metrics {
-        /// Where.
-        address: String,
-        /// Why.
-        reason: String,
-    },
 }

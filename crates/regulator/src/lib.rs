@@ -20,14 +20,11 @@
 //! which budgets are sound: that is `memtint guard rmin` and [`memtint_guard::Config::check`].
 //!
 //! Types to know: [`Settings`] is checked by [`Regulator::start`]; [`Sensor`] says what is counted; [`self_test()`] shows that the
-//! regulation works on this machine before anything depends on it. [`Budgets`] are those of a system file; [`Watch`] reports on a regulator
-//! until it ends, and writes the [`Status`] that a [`Member`] reads, a program in one of the groups. An [`Exporter`] serves the status over
-//! HTTP, in a process without privileges.
+//! regulation works on this machine before anything depends on it.
 #![cfg(target_os = "linux")]
 
 mod attendant;
 mod bpf;
-mod budgets;
 mod cgroup;
 mod companion;
 mod counter;
@@ -36,37 +33,28 @@ mod error;
 mod freezer;
 mod guardian;
 mod load;
-mod member;
 mod members;
-mod metrics;
 mod module;
 mod monitor;
 mod promise;
 mod regulator;
-mod report;
 mod seat;
 mod self_test;
 mod sensor;
 mod settings;
-mod status;
 mod sys;
-mod watch;
 
-pub use budgets::{Budgets, BudgetsError, BudgetsFault, PERIOD, usual_quantum};
 pub use cgroup::{Cgroup, CgroupRoot};
 pub use companion::{become_companion, stay_on, thread_time, watch_closely};
 pub use error::RegulatorError;
 pub use freezer::FreezerCost;
 pub use guardian::guard as run_guardian;
 pub use load::{Load, run as run_load};
-pub use member::{Member, MemberError, Regulation, RegulationSums, RegulationVerdict};
-pub use metrics::{Address, Exporter, serve_metrics};
+pub use members::process_start;
 pub use monitor::{Monitor, Reading, Traffic};
 pub use promise::{Cause, Incident, Snapshot};
 pub use regulator::{ProgramStatistics, Programs, Regulator};
-pub use report::{DryRun, GroupReport, Regulated, Row, SensorReport};
 pub use self_test::{Seen, Tested, self_test};
 pub use sensor::{Event, Sensor};
 pub use settings::{Backend, GroupSettings, Place, Settings, online_cpus};
-pub use status::{Status, Verdict};
-pub use watch::{Line, Problem, TrafficRow, Watch, Watcher, WorkRow};
+pub use sys::now_ns;

@@ -11,8 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use memtint_registry::ProcessId;
-
 use crate::bpf::{Kernel, Moves};
 use crate::cgroup::{Cgroup, CgroupRoot};
 use crate::promise::{Cause, Incident};
@@ -121,9 +119,7 @@ impl Members {
             let listed = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
             for process in listed.lines().filter_map(|line| line.parse().ok()) {
                 // Processes of other namespaces are listed as 0.
-                if let Some(start) =
-                    self.seen.get(&process).copied().or_else(|| ProcessId::of(process).map(|own| own.start))
-                {
+                if let Some(start) = self.seen.get(&process).copied().or_else(|| process_start(process)) {
                     here.insert(process, start);
                 }
             }
@@ -139,7 +135,17 @@ impl Members {
         let Ok(groups) = fs::read_to_string(format!("/proc/{process}/cgroup")) else { return false };
         let path = groups.lines().find_map(|line| line.strip_prefix("0::"));
         // One of the group may have been moved within it while it was listed.
-        path.is_some_and(|path| !Path::new(path).starts_with(&self.path))
-            && ProcessId { pid: process, start }.is_alive()
+        path.is_some_and(|path| !Path::new(path).starts_with(&self.path)) && process_start(process) == Some(start)
     }
+}
+
+/// When a process was started, in clock ticks since the machine was; `None` if it has ended. See proc_pid_stat(5).
+pub fn process_start(process: u32) -> Option<u64> {
+    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The name before the last bracket may itself hold blanks and brackets.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    let start = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X" | "x")).then_some(start)
 }

@@ -374,8 +374,8 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Nanoseconds since the machine has started, without suspended time.
-pub(crate) fn now_ns() -> u64 {
+/// Nanoseconds since the machine has started, without suspended time (CLOCK_MONOTONIC).
+pub fn now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 

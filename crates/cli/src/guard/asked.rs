@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use memtint_guard::{Kind, events_per_period};
-use memtint_regulator::{
-    Budgets, CgroupRoot, GroupSettings, PERIOD, Place, Regulated, Sensor, Settings, online_cpus, usual_quantum,
-};
+use memtint_regulator::{CgroupRoot, GroupSettings, Place, Sensor, Settings, online_cpus};
+use memtint_service::{Budgets, PERIOD, Regulated, usual_quantum};
 use memtint_units::{IndexSet, Picoseconds};
 
 use super::regulate::RegulateArguments;

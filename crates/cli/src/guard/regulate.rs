@@ -8,10 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use memtint_regulator::{
-    Address, Backend, DryRun, Exporter, Line, Load, Monitor, Problem, Programs, Regulator, Sensor, SensorReport,
-    Verdict, Watch, Watcher, run_guardian, run_load, self_test, serve_metrics,
-};
+use memtint_regulator::{Backend, Load, Monitor, Programs, Regulator, Sensor, run_guardian, run_load, self_test};
+use memtint_service::{Address, DryRun, Exporter, Line, Problem, SensorReport, Verdict, Watch, Watcher, serve_metrics};
 use memtint_units::Picoseconds;
 use sd_notify::NotifyState;
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use memtint_guard::bandwidth;
-use memtint_regulator::{Backend, Regulated, Row, Sensor, Tested, TrafficRow, WorkRow};
+use memtint_regulator::{Backend, Sensor, Tested};
+use memtint_service::{Regulated, Row, TrafficRow, WorkRow};
 use memtint_units::Picoseconds;
 
 use crate::output::table;

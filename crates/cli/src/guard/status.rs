@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use memtint_regulator::{Status, Verdict};
+use memtint_service::{Status, Verdict};
 
 use super::report::{decided, text_of, text_of_regulated};
 use crate::Ending;

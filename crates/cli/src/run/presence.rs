@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use memtint_registry::{Colors, Entry, Registered, Registry};
-use memtint_regulator::Member;
 
 use super::Request;
+use crate::guard::Member;
 use crate::output::{WholeFile, say};
 
 /// What others can find of a run while it lasts: its entry in the registry, and the file with the program's process id.

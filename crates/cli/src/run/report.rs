@@ -2,9 +2,10 @@
 
 use memtint_detect::Fit;
 use memtint_map::Selection;
-use memtint_regulator::Regulation;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::guard::Regulation;
 
 /// What `--report` writes.
 #[derive(Serialize, JsonSchema)]

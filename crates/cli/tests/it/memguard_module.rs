@@ -239,6 +239,7 @@ fn keeps_budgets(flavor: &str) {
         "crates/registry",
         "crates/regulator",
         "crates/sched",
+        "crates/service",
         "crates/system",
         "crates/units",
         "kernel/modules",

@@ -128,13 +128,8 @@ impl Processor {
         let files = [
             "Cargo.lock",
             "Cargo.toml",
-            "crates/embed",
             "crates/guard",
-            "crates/input",
-            "crates/map",
-            "crates/registry",
             "crates/regulator",
-            "crates/system",
             "crates/units",
             "kernel/modules",
             "kernel/package.sh",

@@ -22,6 +22,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use memtint_regulator::Snapshot;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -30,8 +31,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
-use crate::error::RegulatorError;
-use crate::promise::Snapshot;
+use crate::error::ServiceError;
 use crate::report::Row;
 use crate::status::Status;
 
@@ -88,9 +88,9 @@ impl Exporter {
     /// [`serve_metrics`].
     ///
     /// # Errors
-    /// [`RegulatorError::Metrics`] for an address that is taken, or that the kernel refuses.
-    pub fn start(address: &Address, program: &Path, arguments: &[&str]) -> Result<Exporter, RegulatorError> {
-        let failed = |reason: String| RegulatorError::Metrics { address: address.to_string(), reason };
+    /// [`ServiceError::Metrics`] for an address that is taken, or that the kernel refuses.
+    pub fn start(address: &Address, program: &Path, arguments: &[&str]) -> Result<Exporter, ServiceError> {
+        let failed = |reason: String| ServiceError::Metrics { address: address.to_string(), reason };
         let mut process = Command::new(program)
             .args(arguments)
             .arg(address.to_string())
@@ -168,9 +168,9 @@ enum Listener {
 /// Serves the statuses that come on standard input, without privileges, until that ends.
 ///
 /// # Errors
-/// [`RegulatorError::Metrics`] for an address that is taken, or that the kernel refuses.
-pub fn serve_metrics(address: &Address) -> Result<(), RegulatorError> {
-    let failed = |error: io::Error| RegulatorError::Metrics { address: address.to_string(), reason: error.to_string() };
+/// [`ServiceError::Metrics`] for an address that is taken, or that the kernel refuses.
+pub fn serve_metrics(address: &Address) -> Result<(), ServiceError> {
+    let failed = |error: io::Error| ServiceError::Metrics { address: address.to_string(), reason: error.to_string() };
     let listener = bind(address).map_err(failed)?;
     leave_privileges().map_err(failed)?;
     let latest = Latest::default();

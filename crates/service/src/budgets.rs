@@ -3,14 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use memtint_guard::Kind;
+use memtint_regulator::{CgroupRoot, GroupSettings, Place, RegulatorError, Sensor, online_cpus};
 use memtint_system::{AssignedTask, Assignment, BandwidthEntry, BudgetKind, SystemError, Verb, left_out};
 use memtint_units::{ByteSize, Picoseconds};
 use thiserror::Error;
-
-use crate::cgroup::CgroupRoot;
-use crate::error::RegulatorError;
-use crate::sensor::Sensor;
-use crate::settings::{GroupSettings, Place, online_cpus};
 
 /// The usual period: 1 ms.
 pub const PERIOD: Picoseconds = Picoseconds(1_000_000_000);

@@ -7,13 +7,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use memtint_registry::ProcessId;
+use memtint_regulator::{Backend, now_ns};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::RegulatorError;
+use crate::error::ServiceError;
 use crate::report::{Regulated, Row, SCHEMA};
-use crate::settings::Backend;
-use crate::sys;
 
 /// Beside the lock of the regulator, which makes the folder.
 pub(crate) const STATUS_FILE: &str = "/run/memtint/guard.status";
@@ -79,12 +78,12 @@ impl Status {
         accounted: Duration,
         seconds: f64,
         sums: Vec<Row>,
-    ) -> Result<Status, RegulatorError> {
+    ) -> Result<Status, ServiceError> {
         Ok(Status {
             schema: SCHEMA,
             report: "guard-status".to_owned(),
-            process: ProcessId::of(std::process::id()).ok_or(RegulatorError::NoProc)?,
-            written_ns: sys::now_ns(),
+            process: ProcessId::of(std::process::id()).ok_or(ServiceError::NoProc)?,
+            written_ns: now_ns(),
             accounted_ns: accounted.as_nanos() as u64,
             seconds,
             backend,
@@ -96,10 +95,10 @@ impl Status {
     /// Reads the running regulator's status; `None` if there is none.
     ///
     /// # Errors
-    /// [`RegulatorError::File`], and [`RegulatorError::Silent`] for a regulator that has not reported for 10 s.
-    pub fn read() -> Result<Option<Status>, RegulatorError> {
+    /// [`ServiceError::File`], and [`ServiceError::Silent`] for a regulator that has not reported for 10 s.
+    pub fn read() -> Result<Option<Status>, ServiceError> {
         let path = Path::new(STATUS_FILE);
-        let failed = |cause| RegulatorError::File { path: path.to_owned(), done: "read", cause };
+        let failed = |cause| ServiceError::File { path: path.to_owned(), done: "read", cause };
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
         let file = match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -111,8 +110,8 @@ impl Status {
         if status.schema != SCHEMA || !status.process.is_alive() {
             return Ok(None);
         }
-        if sys::now_ns().saturating_sub(status.written_ns) > FRESH_NS {
-            return Err(RegulatorError::Silent { process: status.process.pid });
+        if now_ns().saturating_sub(status.written_ns) > FRESH_NS {
+            return Err(ServiceError::Silent { process: status.process.pid });
         }
         Ok(Some(status))
     }
@@ -137,19 +136,19 @@ pub(crate) struct StatusFile(());
 
 impl StatusFile {
     /// Writes it for the first time.
-    pub(crate) fn new(text: &str) -> Result<StatusFile, RegulatorError> {
+    pub(crate) fn new(text: &str) -> Result<StatusFile, ServiceError> {
         let file = StatusFile(());
         file.write(text)?;
         Ok(file)
     }
 
     /// Replaces it as a whole.
-    pub(crate) fn write(&self, text: &str) -> Result<(), RegulatorError> {
+    pub(crate) fn write(&self, text: &str) -> Result<(), ServiceError> {
         // What a killed regulator has left; the lock keeps others away.
         let _ = std::fs::remove_file(BESIDE);
         let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(BESIDE);
         let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
-        written.and_then(|()| std::fs::rename(BESIDE, STATUS_FILE)).map_err(|cause| RegulatorError::File {
+        written.and_then(|()| std::fs::rename(BESIDE, STATUS_FILE)).map_err(|cause| ServiceError::File {
             path: STATUS_FILE.into(),
             done: "written",
             cause,

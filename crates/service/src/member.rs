@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use memtint_regulator::{Backend, CgroupRoot, RegulatorError, Snapshot, now_ns, online_cpus};
 use memtint_system::{AssignedTask, BandwidthEntry, BudgetKind};
 use memtint_units::{ByteSize, Picoseconds};
 use schemars::JsonSchema;
@@ -10,13 +11,9 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::budgets::events_of;
-use crate::cgroup::CgroupRoot;
-use crate::error::RegulatorError;
-use crate::promise::Snapshot;
+use crate::error::ServiceError;
 use crate::report::GroupReport;
-use crate::settings::{Backend, online_cpus};
 use crate::status::Status;
-use crate::sys;
 
 /// A place in a group, from before the program starts.
 #[derive(Debug)]
@@ -32,7 +29,10 @@ pub struct Member {
 /// Why a task's budget would not be kept.
 #[derive(Debug, Error)]
 pub enum MemberError {
-    /// The status, or the list of CPUs.
+    /// The status cannot be read.
+    #[error(transparent)]
+    Status(#[from] ServiceError),
+    /// The list of CPUs.
     #[error(transparent)]
     Regulator(#[from] RegulatorError),
     /// There is no regulator.
@@ -253,7 +253,7 @@ impl Member {
     /// The program has ended: waits until the regulator has accounted for its last period.
     pub fn end(self) -> Regulation {
         // The period under way has ended by then.
-        let ended_ns = sys::now_ns() + self.before.regulated.period_ns;
+        let ended_ns = now_ns() + self.before.regulated.period_ns;
         let timeout = TIMEOUT + Duration::from_nanos(3 * self.before.regulated.period_ns);
         let begin = Instant::now();
         let mut last = Err("the regulator has not reported since the program ended".to_owned());

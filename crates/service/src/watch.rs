@@ -3,16 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use memtint_regulator::{Backend, Incident, Monitor, Reading, Regulator, Snapshot, Tested, Traffic};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::error::RegulatorError;
-use crate::monitor::{Monitor, Reading, Traffic};
-use crate::promise::{Incident, Snapshot};
-use crate::regulator::Regulator;
+use crate::error::ServiceError;
 use crate::report::{Regulated, Row, SCHEMA};
-use crate::self_test::Tested;
-use crate::settings::Backend;
 use crate::status::{Status, StatusFile, Verdict};
 
 /// Time between two writes of the status. Each `memtint run` waits for one when its program has ended.
@@ -136,13 +132,13 @@ pub enum Problem {
     EndedByItself,
     /// The status cannot be written; reported once.
     #[error("{0}; regulation goes on, and memtint run cannot tell whether budgets are kept")]
-    Status(RegulatorError),
+    Status(ServiceError),
 }
 
 /// Receives the reports.
 pub trait Watcher {
     /// Why reports cannot be received.
-    type Error: From<RegulatorError>;
+    type Error: From<ServiceError>;
 
     /// Takes a report.
     ///
@@ -178,7 +174,7 @@ impl Watch {
     /// Reports on a regulator until `stop` is true, and ends it. Tells whether every period was within its bound.
     ///
     /// # Errors
-    /// Those of the watcher; [`RegulatorError::File`] when the status cannot be written at the start.
+    /// Those of the watcher; [`ServiceError::File`] when the status cannot be written at the start.
     pub fn run<W: Watcher>(
         self,
         mut regulator: Regulator,

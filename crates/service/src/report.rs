@@ -3,15 +3,13 @@
 use std::path::Path;
 
 use memtint_guard::Kind;
+use memtint_regulator::{
+    Backend, CgroupRoot, GroupSettings, Place, RegulatorError, Sensor, Settings, Snapshot, online_cpus,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::CgroupRoot;
-use crate::error::RegulatorError;
 use crate::metrics::{self, Address};
-use crate::promise::Snapshot;
-use crate::sensor::Sensor;
-use crate::settings::{Backend, GroupSettings, Place, Settings, online_cpus};
 use crate::status::STATUS_FILE;
 
 /// Version of the form of reports.

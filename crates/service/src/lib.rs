@@ -1,0 +1,24 @@
+//! The regulator as a service: what a system file asks of it, and what it reports to people, programs and monitoring.
+//!
+//! [`Budgets`] are those of a system file's tasks. [`Watch`] reports on a running [`Regulator`](memtint_regulator::Regulator) until it ends,
+//! line by line, and writes its [`Status`], which a [`Member`] reads: a program that runs in one of the groups. An [`Exporter`] serves the
+//! status as OpenMetrics over HTTP, from a process without privileges. [`DryRun`] lists what a regulator would write.
+//!
+//! What it deliberately does not do: it regulates nothing; that is `memtint_regulator`.
+#![cfg(target_os = "linux")]
+
+mod budgets;
+mod error;
+mod member;
+mod metrics;
+mod report;
+mod status;
+mod watch;
+
+pub use budgets::{Budgets, BudgetsError, BudgetsFault, PERIOD, usual_quantum};
+pub use error::ServiceError;
+pub use member::{Member, MemberError, Regulation, RegulationSums, RegulationVerdict};
+pub use metrics::{Address, Exporter, serve_metrics};
+pub use report::{DryRun, GroupReport, Regulated, Row, SensorReport};
+pub use status::{Status, Verdict};
+pub use watch::{Line, Problem, TrafficRow, Watch, Watcher, WorkRow};
