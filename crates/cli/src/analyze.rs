@@ -17,8 +17,7 @@ use memtint_planner::answer;
 use memtint_sched::{AnalysisLimits, Form, Refresh};
 use memtint_system::{SystemFile, TaskEntry, Verb, used};
 
-use crate::Ending;
-use crate::output::{Failure, Format, JsonForm, print, print_json, write_file};
+use crate::output::{Ending, Failure, Format, JsonForm, print, print_json, write_file};
 use crate::searching::Searching;
 use crate::system::Reading;
 

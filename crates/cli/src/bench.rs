@@ -18,9 +18,8 @@ use memtint_benchmarks::run::{self, Asked, PoolColors};
 use memtint_map::{Palette, Selection};
 use memtint_units::IndexSet;
 
-use crate::Ending;
 use crate::choice::{Choice, ChoiceArguments};
-use crate::output::{Failure, Format, JsonForm, done, done_json};
+use crate::output::{Ending, Failure, Format, JsonForm, done, done_json};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[

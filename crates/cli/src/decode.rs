@@ -11,8 +11,7 @@ use memtint_units::ByteSize;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Ending;
-use crate::output::{Failure, Format, JsonForm, done, done_json, read_document, table, write_file};
+use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, read_document, table, write_file};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<DecodeReport>("platform-decode")];

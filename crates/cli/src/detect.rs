@@ -8,8 +8,7 @@ use memtint_units::ByteSize;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Ending;
-use crate::output::{Format, JsonForm, done, done_json, table};
+use crate::output::{Ending, Format, JsonForm, done, done_json, table};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<DetectReport>("platform-detect")];

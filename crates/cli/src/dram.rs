@@ -18,9 +18,8 @@ use memtint_replay::{Feed, Mapping, Pace, Shape, Trace, TraceFile};
 
 use self::options::{DeviceArguments, MappingArguments, ReplayArguments, SizeArguments};
 use self::report::ReplayReport;
-use crate::Ending;
 use crate::command_watch::{CommandWatch, Rules, Violations};
-use crate::output::{Failure, Format, JsonForm, done, done_json, open_log, print, print_json, table};
+use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, open_log, print, print_json, table};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use memtint_inspect::{ColorRow, REPORT_SCHEMA, Report};
 use memtint_picture::pages::{Pages, Panel, Row};
 
-use crate::Ending;
-use crate::output::{Failure, done, read_document};
+use crate::output::{Ending, Failure, done, read_document};
 
 /// Arguments of `memtint draw`.
 #[derive(Debug, clap::Args)]

@@ -17,8 +17,7 @@ use memtint_units::Picoseconds;
 pub(crate) use memtint_service::{Member, Regulation};
 pub(crate) use regulate::programs;
 
-use crate::Ending;
-use crate::output::{Failure, Format, JsonForm, print, print_json, table};
+use crate::output::{Ending, Failure, Format, JsonForm, print, print_json, table};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[

@@ -18,8 +18,7 @@ use memtint_units::{IndexList, IndexSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Ending;
-use crate::output::{Failure, Format, JsonForm, WholeFile, done, done_json, print, say, write_file};
+use crate::output::{Ending, Failure, Format, JsonForm, WholeFile, done, done_json, print, say, write_file};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<InitReport>("init")];

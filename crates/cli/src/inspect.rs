@@ -10,10 +10,9 @@ use memtint_system::{AssignedTask, Assignment, SystemFile, Verb, left_out};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Ending;
 use crate::choice::ChoiceArguments;
 use crate::draw::svg;
-use crate::output::{Failure, Format, JsonForm, print, print_json, say, write_file};
+use crate::output::{Ending, Failure, Format, JsonForm, print, print_json, say, write_file};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[

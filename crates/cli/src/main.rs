@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::output::{Failure, Format};
+use crate::output::{Format, RUN_FAILED};
 
 /// Runs programs in their own DRAM banks and cache sets on a stock kernel, and proves it from outside.
 #[derive(Debug, Parser)]
@@ -82,9 +82,6 @@ enum Verb {
     /// Records the memory references of programs, and looks at such recordings.
     Trace(trace::TraceArguments),
 }
-
-/// Exit status of `run` when memtint itself fails, as of env(1) and timeout(1).
-const RUN_FAILED: u8 = 125;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -144,9 +141,6 @@ fn asked_to_run(arguments: impl Iterator<Item = OsString>) -> bool {
     }
     false
 }
-
-/// What every verb ends with.
-type Ending = Result<ExitCode, Failure>;
 
 #[cfg(test)]
 mod tests {

@@ -36,6 +36,12 @@ impl JsonForm {
     }
 }
 
+/// What every verb ends with.
+pub(crate) type Ending = Result<ExitCode, Failure>;
+
+/// Exit status of `run` when memtint itself fails, as of env(1) and timeout(1).
+pub(crate) const RUN_FAILED: u8 = 125;
+
 /// Why a verb could not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {

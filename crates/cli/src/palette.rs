@@ -7,8 +7,7 @@ use memtint_units::{ByteSize, IndexSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Ending;
-use crate::output::{Failure, Format, JsonForm, done, done_json, table};
+use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, table};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<PaletteReport>("palette")];

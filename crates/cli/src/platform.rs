@@ -8,8 +8,8 @@ use memtint_units::ByteSize;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::output::{Failure, Format, JsonForm, done, done_json, print_json, read_document, table};
-use crate::{Ending, decode, detect};
+use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, print_json, read_document, table};
+use crate::{decode, detect};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[

@@ -22,8 +22,7 @@ use memtint_probe::session::{Algorithm, LogPart, PublishedReport, Request, SelfT
 use memtint_units::ByteSize;
 
 use self::choices::{AlgorithmName, Level, Part};
-use crate::Ending;
-use crate::output::{Failure, Format, JsonForm, WholeFile, open_log, print, print_json, say};
+use crate::output::{Ending, Failure, Format, JsonForm, WholeFile, open_log, print, print_json, say};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[

@@ -10,8 +10,7 @@ mod report;
 mod setting;
 mod simulate;
 
-use crate::Ending;
-use crate::output::{Format, JsonForm};
+use crate::output::{Ending, Format, JsonForm};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[

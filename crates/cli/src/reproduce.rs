@@ -10,9 +10,8 @@ use memtint_reproduce::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Ending;
 use crate::output::{
-    Failure, Format, JsonForm, done, done_json, print, print_json, read_configuration, table, write_file,
+    Ending, Failure, Format, JsonForm, done, done_json, print, print_json, read_configuration, table, write_file,
 };
 use crate::sim::Progress;
 

@@ -19,10 +19,9 @@ use self::floor::floor;
 use self::frames::Frames;
 use self::presence::Presence;
 use self::report::{Colors, Report};
-use crate::Ending;
 use crate::choice::{Choice, ChoiceArguments};
 use crate::guard::{Member, Regulation};
-use crate::output::{Failure, JsonForm, WholeFile, say};
+use crate::output::{Ending, Failure, JsonForm, WholeFile, say};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<self::report::Report>("run")];

@@ -15,9 +15,8 @@ use memtint_system::Verb;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Ending;
 use crate::command_watch::{CommandWatch, PostponedReport, Rules, ViolationReport};
-use crate::output::{Failure, Format, JsonForm, done, done_json, print, print_json, table, write_file};
+use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, print, print_json, table, write_file};
 use crate::parquet;
 use crate::system::{Reading, first_line};
 

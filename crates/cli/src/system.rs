@@ -9,8 +9,7 @@ use memtint_system::{BandwidthEntry, SystemFile, Verb as Reader, decisive, left_
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Ending;
-use crate::output::{Failure, Format, JsonForm, done, done_json};
+use crate::output::{Ending, Failure, Format, JsonForm, done, done_json};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<CheckReport>("system-check")];

@@ -13,8 +13,7 @@ use memtint_workload::convert::{self, ConversionReport};
 use memtint_workload::trace::Sampling;
 use memtint_workload::{TraceFile, TraceReport};
 
-use crate::output::{Failure, Format, JsonForm, done, done_json, open_log, table};
-use crate::{Ending, RUN_FAILED};
+use crate::output::{Ending, Failure, Format, JsonForm, RUN_FAILED, done, done_json, open_log, table};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] =

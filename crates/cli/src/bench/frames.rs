@@ -6,8 +6,7 @@ use memtint_benchmarks::frames::{self, Asked, FramesReport, PublishedRow, SizeRo
 use memtint_units::IndexList;
 
 use super::{failed, tell};
-use crate::Ending;
-use crate::output::{Format, done, done_json, table};
+use crate::output::{Ending, Format, done, done_json, table};
 
 /// Arguments of `memtint bench frames`.
 #[derive(Debug, clap::Args)]

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use memtint_benchmarks::guard::{self, Asked, GuardReport, GuardRow};
 
 use super::tell;
-use crate::Ending;
-use crate::output::{Format, done, done_json, table};
+use crate::output::{Ending, Format, done, done_json, table};
 
 /// Arguments of `memtint bench guard`.
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,8 @@ use memtint_benchmarks::guard_live::{
 
 use super::guard::GuardArguments;
 use super::{failed, tell};
-use crate::Ending;
 use crate::guard::programs;
-use crate::output::{Format, done, done_json, table};
+use crate::output::{Ending, Format, done, done_json, table};
 
 pub(super) fn bench_live(arguments: &GuardArguments, format: Format) -> Ending {
     let quick = arguments.quick;

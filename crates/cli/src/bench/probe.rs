@@ -9,8 +9,7 @@ use memtint_benchmarks::probe::ablation::{self, AblationReport, AblationRow};
 use memtint_benchmarks::probe::{self, Asked, Level, ProbeReport, ProbeRow, RunsReport, Worth};
 
 use super::{failed, tell};
-use crate::Ending;
-use crate::output::{Format, done, done_json, table};
+use crate::output::{Ending, Format, done, done_json, table};
 
 /// Arguments of `memtint bench probe`.
 #[derive(Debug, clap::Args)]

@@ -7,8 +7,7 @@ use memtint_benchmarks::sched::{
 };
 
 use super::{failed, tell};
-use crate::Ending;
-use crate::output::{Format, done, done_json, table};
+use crate::output::{Ending, Format, done, done_json, table};
 
 /// Arguments of `memtint bench sched`.
 #[derive(Debug, clap::Args)]

@@ -7,8 +7,7 @@ use memtint_dram::{Geometry, Request};
 use memtint_replay::{Matched, SEED, Shape, Synthetic};
 
 use super::{failed, tell};
-use crate::Ending;
-use crate::output::{Format, done, done_json, table};
+use crate::output::{Ending, Format, done, done_json, table};
 
 /// Arguments of `memtint bench sim`.
 #[derive(Debug, clap::Args)]

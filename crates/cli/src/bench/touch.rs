@@ -5,8 +5,7 @@
 use memtint_benchmarks::touch::{self, Pattern, Scramble, Touch};
 
 use super::failed;
-use crate::Ending;
-use crate::output::{Failure, done_json};
+use crate::output::{Ending, Failure, done_json};
 
 /// Order in which memory is touched for the first time.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

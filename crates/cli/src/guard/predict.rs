@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use memtint_bandwidth::{Budgeted, PredictError, Prediction, Profile};
 use memtint_units::Picoseconds;
 
-use crate::Ending;
-use crate::output::{Failure, Format, print, print_json};
+use crate::output::{Ending, Failure, Format, print, print_json};
 
 /// Options of `memtint guard predict`.
 #[derive(Debug, clap::Args)]

@@ -15,8 +15,7 @@ use sd_notify::NotifyState;
 
 use super::asked::Asked;
 use super::report::{text_of, text_of_regulated, text_of_sensors, text_of_start, text_of_traffic, text_of_work};
-use crate::Ending;
-use crate::output::{Failure, Format, print, print_json_line, say};
+use crate::output::{Ending, Failure, Format, print, print_json_line, say};
 
 /// Options of `memtint guard`.
 #[derive(Debug, clap::Args)]

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use memtint_service::{Status, Verdict};
 
 use super::report::{decided, text_of, text_of_regulated};
-use crate::Ending;
-use crate::output::{Failure, Format, print, print_json};
+use crate::output::{Ending, Failure, Format, print, print_json};
 
 pub(super) fn main(format: Format) -> Ending {
     let Some(status) = Status::read()? else {

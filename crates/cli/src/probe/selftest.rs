@@ -10,8 +10,7 @@ use memtint_probe::session::{SelfTest, SelfTestReport, SelfTestRow};
 use memtint_sim::Watch as _;
 
 use super::{ProbeArguments, request};
-use crate::Ending;
-use crate::output::{Failure, Format, print, print_json, table};
+use crate::output::{Ending, Failure, Format, print, print_json, table};
 use crate::sim::Progress;
 
 pub(super) fn main(arguments: &ProbeArguments, format: Format) -> Ending {

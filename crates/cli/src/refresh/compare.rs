@@ -13,8 +13,7 @@ use serde::Serialize;
 
 use super::report::{complaints, share, short};
 use super::setting::{Setting, density, gigabits, scheme};
-use crate::Ending;
-use crate::output::{Format, print, print_json, table, write_file};
+use crate::output::{Ending, Format, print, print_json, table, write_file};
 use crate::sim::Progress;
 use crate::system::first_line;
 

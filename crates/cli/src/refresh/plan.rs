@@ -12,9 +12,8 @@ use memtint_sched::{AnalysisLimits, Density};
 use memtint_system::Verb;
 use memtint_units::Picoseconds;
 
-use crate::Ending;
 use crate::analyze::judge_plan;
-use crate::output::{Failure, Format, print, print_json, write_file};
+use crate::output::{Ending, Failure, Format, print, print_json, write_file};
 use crate::searching::Searching;
 use crate::system::{Reading, first_line};
 

@@ -10,8 +10,7 @@ use memtint_sim::Watch as _;
 use super::json::SimulateReport;
 use super::setting::{Setting, density, scheme};
 use super::{chart, report};
-use crate::Ending;
-use crate::output::{Format, print, print_json, write_file};
+use crate::output::{Ending, Format, print, print_json, write_file};
 use crate::sim::Progress;
 use crate::system::first_line;
 

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use crate::Ending;
-use crate::output::{JsonForm, done_json};
+use crate::output::{Ending, JsonForm, done_json};
 
 /// Arguments of `memtint system schema`.
 #[derive(Debug, clap::Args)]
