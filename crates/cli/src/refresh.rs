@@ -4,7 +4,6 @@
 
 mod chart;
 mod compare;
-mod json;
 mod plan;
 mod report;
 mod setting;
@@ -15,8 +14,8 @@ use crate::output::{Ending, Format, JsonForm};
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[
     JsonForm::of::<memtint_planner::PlanReport>("refresh-plan"),
-    JsonForm::of::<json::SimulateReport>("refresh-simulate"),
-    JsonForm::of::<compare::CompareReport>("refresh-compare"),
+    JsonForm::of::<memtint_refresh::SimulateReport>("refresh-simulate"),
+    JsonForm::of::<memtint_refresh::CompareReport>("refresh-compare"),
 ];
 
 /// Arguments of `memtint refresh`.

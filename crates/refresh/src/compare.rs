@@ -27,6 +27,14 @@ pub struct Comparison {
     pub cells: Vec<Cell>,
 }
 
+impl Comparison {
+    /// Mean latency of memory in an outcome, by that without refresh.
+    #[must_use]
+    pub fn latency_over_none(&self, outcome: &Outcome) -> f64 {
+        outcome.latency().0 as f64 / self.none.latency().0.max(1) as f64
+    }
+}
+
 /// Simulates each scheme at each density, on up to `threads` threads; the result does not depend on their number.
 ///
 /// # Errors

@@ -202,6 +202,38 @@ impl Outcome {
         self.misses() == 0 && self.losses() == 0 && !met && !ended && self.unbounded().is_empty()
     }
 
+    /// Share of the time that a core had a task.
+    ///
+    /// # Panics
+    ///
+    /// When the core has no task.
+    #[must_use]
+    pub fn busy_share(&self, core: usize) -> f64 {
+        self.busy[core].0 as f64 / self.duration.0.max(1) as f64
+    }
+
+    /// Mean share of the time that cores had a task.
+    #[must_use]
+    pub fn utilization(&self) -> f64 {
+        (0..self.busy.len()).map(|core| self.busy_share(core)).sum::<f64>() / self.busy.len().max(1) as f64
+    }
+
+    /// The longest response of any task, by its deadline.
+    #[must_use]
+    pub fn response_over_deadline(&self) -> f64 {
+        self.tasks.iter().map(|task| task.response.max.0 as f64 / task.deadline.0 as f64).fold(0.0, f64::max)
+    }
+
+    /// Whether every response is within its bound; `None` where a task has none and no other is beyond its own.
+    #[must_use]
+    pub fn within_bounds(&self) -> Option<bool> {
+        match (self.beyond().is_empty(), self.tasks.iter().all(|task| task.within().is_some())) {
+            (false, _) => Some(false),
+            (true, true) => Some(true),
+            (true, false) => None,
+        }
+    }
+
     /// Gives the mean latency of all reads of memory, rounded down.
     #[must_use]
     pub fn latency(&self) -> Picoseconds {

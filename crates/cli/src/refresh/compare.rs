@@ -6,116 +6,13 @@ use std::process::ExitCode;
 use memtint_hiding::BEYOND_STANDARD;
 use memtint_hiding::crs::Density;
 use memtint_picture::lines::{self, Panel, Series};
-use memtint_refresh::{Cell, Comparison, Outcome, Scheme, compare};
+use memtint_refresh::{Cell, CompareReport, Comparison, Outcome, Scheme, compare, short};
 use memtint_sim::Watch as _;
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::report::{complaints, share, short};
 use super::setting::{Setting, density, gigabits, scheme};
 use crate::output::{Ending, Format, print, print_json, table, write_file};
 use crate::sim::Progress;
 use crate::system::first_line;
-
-/// Version of the form of JSON output.
-const SCHEMA: u32 = 1;
-
-/// Schemes beside each other, at several densities.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct CompareReport {
-    /// Version of the form of this report.
-    schema: u32,
-    /// Which report it is.
-    #[schemars(extend("const" = "refresh compare"))]
-    report: &'static str,
-    /// Fields of the system file that no simulation considers.
-    not_considered: Vec<String>,
-    /// Mean latency of all reads of memory without refresh, rounded down.
-    latency_mean_none_ps: u64,
-    /// Density by density, scheme by scheme.
-    cells: Vec<CellReport>,
-}
-
-impl CompareReport {
-    pub(super) fn new(found: &Comparison, not_considered: Vec<String>) -> CompareReport {
-        CompareReport {
-            schema: SCHEMA,
-            report: "refresh compare",
-            not_considered,
-            latency_mean_none_ps: found.none.latency().0,
-            cells: found.cells.iter().map(|cell| CellReport::new(found, cell)).collect(),
-        }
-    }
-}
-
-/// A scheme at a density.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct CellReport {
-    /// How memory was refreshed.
-    scheme: Scheme,
-    /// Gigabits of a chip.
-    density_gbit: u32,
-    /// What came out; absent where the scheme has no schedule.
-    #[serde(flatten)]
-    figures: Option<Figures>,
-    /// Whether the scheme keeps what it promises.
-    holds: bool,
-    /// Why it does not, or has no schedule.
-    complaints: Vec<String>,
-}
-
-impl CellReport {
-    fn new(found: &Comparison, cell: &Cell) -> CellReport {
-        let (scheme, density_gbit) = (cell.scheme, gigabits(cell.density));
-        let (figures, holds, complaints) = match &cell.outcome {
-            Ok(outcome) => (Some(Figures::new(found, outcome)), outcome.holds(), complaints(outcome)),
-            Err(error) => (None, false, vec![error.to_string()]),
-        };
-        CellReport { scheme, density_gbit, figures, holds, complaints }
-    }
-}
-
-/// What came out of a simulation.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct Figures {
-    /// Mean share of the time that cores had a task.
-    utilization: f64,
-    /// Mean latency of all reads of memory, rounded down.
-    latency_mean_ps: u64,
-    /// The same, by that without refresh.
-    latency_over_none: f64,
-    /// The longest response of any task, by its deadline.
-    response_over_deadline_max: f64,
-    /// Jobs that were late.
-    deadline_misses: u64,
-    /// How many requests met a refresh of their rank.
-    requests_that_met_a_refresh: u64,
-    /// Time in which cores stood idle only because of locks, all cores together; null without locks.
-    unhidden_ps: Option<u64>,
-    /// Refreshes that came too late.
-    retention_losses: u64,
-    /// Whether every response is within its bound; null where a task has none and no other is beyond its own.
-    within_bounds: Option<bool>,
-    /// What the scheme asks of memory that the standard does not give.
-    beyond_standard: Option<&'static str>,
-}
-
-impl Figures {
-    fn new(found: &Comparison, outcome: &Outcome) -> Figures {
-        Figures {
-            utilization: utilization(outcome),
-            latency_mean_ps: outcome.latency().0,
-            latency_over_none: slower(found, outcome),
-            response_over_deadline_max: longest(outcome),
-            deadline_misses: outcome.misses(),
-            requests_that_met_a_refresh: outcome.requests_met(),
-            unhidden_ps: outcome.unhidden().map(|time| time.0),
-            retention_losses: outcome.losses(),
-            within_bounds: within(outcome),
-            beyond_standard: outcome.scheme.beyond_standard(),
-        }
-    }
-}
 
 /// Arguments of `memtint refresh compare`.
 #[derive(Debug, clap::Args)]
@@ -166,30 +63,6 @@ pub(super) fn main(arguments: &CompareArguments, format: Format) -> Ending {
     Ok(ExitCode::from(u8::from(!found.cells.iter().all(holds))))
 }
 
-/// Mean share of the time that cores had a task.
-fn utilization(outcome: &Outcome) -> f64 {
-    (0..outcome.busy.len()).map(|core| share(outcome, core)).sum::<f64>() / outcome.busy.len().max(1) as f64
-}
-
-/// Mean latency of memory, by that without refresh.
-fn slower(found: &Comparison, outcome: &Outcome) -> f64 {
-    outcome.latency().0 as f64 / found.none.latency().0.max(1) as f64
-}
-
-/// The longest response of any task, by its deadline.
-fn longest(outcome: &Outcome) -> f64 {
-    outcome.tasks.iter().map(|task| task.response.max.0 as f64 / task.deadline.0 as f64).fold(0.0, f64::max)
-}
-
-/// Whether every response is within its bound; `None` where a task has none.
-fn within(outcome: &Outcome) -> Option<bool> {
-    match (outcome.beyond().is_empty(), outcome.tasks.iter().all(|task| task.within().is_some())) {
-        (false, _) => Some(false),
-        (true, true) => Some(true),
-        (true, false) => None,
-    }
-}
-
 fn text(found: &Comparison) -> String {
     let heads = [
         "scheme",
@@ -207,13 +80,13 @@ fn text(found: &Comparison) -> String {
         let mut row = vec![cell.scheme.name().to_owned(), gigabits(cell.density).to_string()];
         match &cell.outcome {
             Ok(outcome) => row.extend([
-                format!("{:.2} %", 100.0 * utilization(outcome)),
-                format!("{:.4}", slower(found, outcome)),
-                format!("{:.4}", longest(outcome)),
+                format!("{:.2} %", 100.0 * outcome.utilization()),
+                format!("{:.4}", found.latency_over_none(outcome)),
+                format!("{:.4}", outcome.response_over_deadline()),
                 outcome.misses().to_string(),
                 outcome.requests_met().to_string(),
                 outcome.unhidden().map_or("-".to_owned(), short),
-                within(outcome).map_or("-", |within| if within { "yes" } else { "NO" }).to_owned(),
+                outcome.within_bounds().map_or("-", |within| if within { "yes" } else { "NO" }).to_owned(),
                 if outcome.holds() { "yes" } else { "NO" }.to_owned(),
             ]),
             Err(_) => row.extend(["-", "-", "-", "-", "-", "-", "-", "no schedule"].map(str::to_owned)),
@@ -260,9 +133,9 @@ fn picture(found: &Comparison, schemes: &[Scheme], densities: &[Density]) -> Str
             .collect(),
     };
     let panels = [
-        panel("mean memory latency, by that without refresh", &|outcome| slower(found, outcome)),
-        panel("utilization of the cores", &utilization),
-        panel("longest response, by its deadline", &longest),
+        panel("mean memory latency, by that without refresh", &|outcome| found.latency_over_none(outcome)),
+        panel("utilization of the cores", &Outcome::utilization),
+        panel("longest response, by its deadline", &Outcome::response_over_deadline),
     ];
     let labels: Vec<String> = densities.iter().map(|&density| format!("{} Gb", gigabits(density))).collect();
     lines::svg("Refresh schemes over the density of memory chips", &labels, &panels)

@@ -2,61 +2,9 @@
 
 use std::fmt::Write as _;
 
-use memtint_refresh::{Bound, Outcome, TaskOutcome};
-use memtint_units::Picoseconds;
+use memtint_refresh::{Bound, Outcome, TaskOutcome, complaints, short};
 
 use crate::output::{table, time};
-
-/// Why an outcome is not what it should be: each with the task, the rank or the row that shows it.
-pub(super) fn complaints(outcome: &Outcome) -> Vec<String> {
-    let mut found = Vec::new();
-    for task in outcome.tasks.iter().filter(|task| task.misses > 0) {
-        let (name, misses, longest) = (&task.name, task.misses, short(task.response.max));
-        found.push(format!(
-            "task {name:?} misses {misses} deadlines of {}; its longest response is {longest}",
-            time(task.deadline)
-        ));
-    }
-    for task in outcome.unbounded().into_iter().filter(|task| task.misses == 0) {
-        found.push(format!(
-            "task {:?} is unbounded: by the analysis its responses grow without bound, though no job was late in the simulated {}",
-            task.name,
-            time(outcome.duration)
-        ));
-    }
-    for task in &outcome.tasks {
-        if let Some(reason) = &task.ended {
-            found.push(format!("task {:?} ended: {reason}", task.name));
-        }
-    }
-    if outcome.scheme.locks() {
-        for met in &outcome.met {
-            let hint = outcome.locked.as_ref().map_or(String::new(), |locked| {
-                let lock = time(locked.lock_task);
-                format!(
-                    "; a lock task takes {lock}, in which requests under way must end and dirty lines be written back"
-                )
-            });
-            let tasks = met.tasks.join(", ");
-            found.push(format!("{} requests met a refresh of rank {}, of {tasks}{hint}", met.requests, met.rank));
-        }
-    }
-    if let Some(loss) = outcome.retention.as_ref().and_then(|retention| retention.first.as_ref()) {
-        found.push(format!("{} refreshes came too late: {loss}", outcome.losses()));
-    }
-    found
-}
-
-/// A time to three decimals of the unit that reads best.
-pub(super) fn short(span: Picoseconds) -> String {
-    let ps = span.0 as f64;
-    match span.0 {
-        0 => "0".to_owned(),
-        1..1_000_000 => format!("{:.1} ns", ps / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.3} us", ps / 1e6),
-        _ => format!("{:.3} ms", ps / 1e9),
-    }
-}
 
 pub(super) fn text(outcome: &Outcome) -> String {
     let mut text = String::new();
@@ -98,7 +46,7 @@ pub(super) fn text(outcome: &Outcome) -> String {
         );
     }
     let busy: Vec<String> =
-        (0..outcome.busy.len()).map(|core| format!("{:.2} %", 100.0 * share(outcome, core))).collect();
+        (0..outcome.busy.len()).map(|core| format!("{:.2} %", 100.0 * outcome.busy_share(core))).collect();
     let _ = writeln!(text, "cores busy: {}", busy.join(", "));
     let _ = writeln!(text, "requests that met a refresh of their rank: {}", outcome.requests_met());
     let _ = writeln!(text, "retention: {}", retention(outcome));
@@ -158,11 +106,6 @@ fn reservations(outcome: &Outcome) -> String {
 /// Whether jobs stand still while memory is refreshed, which is no part of a WCET.
 fn stalls(outcome: &Outcome) -> bool {
     outcome.retention.is_some() && !outcome.scheme.locks()
-}
-
-/// Share of the time that a core had a task.
-pub(super) fn share(outcome: &Outcome, core: usize) -> f64 {
-    outcome.busy[core].0 as f64 / outcome.duration.0.max(1) as f64
 }
 
 fn retention(outcome: &Outcome) -> String {

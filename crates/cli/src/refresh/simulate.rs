@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_hiding::crs::Density;
-use memtint_refresh::Scheme;
+use memtint_refresh::{Scheme, SimulateReport};
 use memtint_sim::Watch as _;
 
-use super::json::SimulateReport;
 use super::setting::{Setting, density, scheme};
 use super::{chart, report};
 use crate::output::{Ending, Format, print, print_json, write_file};
