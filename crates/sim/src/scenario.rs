@@ -80,7 +80,7 @@ impl Scenario {
     ///
     /// As [`Scenario::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Scenario, SimError> {
-        Scenario::of_system(&SystemFile::parse(text, &path.display().to_string())?, path)
+        Scenario::of_system(&SystemFile::parse(text, &format!("{path:?}"))?, path)
     }
 
     /// Verifies a scenario; names of files in it are relative to `base`.

@@ -41,7 +41,7 @@ impl Scenario {
             groups: spec.groups.clone(),
             simulation: Some(simulation),
             tasks: spec.tasks.iter().map(|task| self.entry(task)).collect::<Result<_, _>>()?,
-            colors: spec.servers.iter().filter_map(color).collect(),
+            colors: self.colors(),
             servers: spec.servers.iter().map(|server| self.server_entry(server)).collect::<Result<_, _>>()?,
             ..SystemFile::default()
         };
@@ -109,13 +109,26 @@ impl Scenario {
         self.check().that(&of("priority"), server.priority.is_none(), "given", "none, in a system file")?;
         Ok(ServerEntry {
             name: Some(Text::new(server.name.clone())),
-            color: server.ranks.as_ref().map(|_| Text::new(server.name.clone())),
+            color: self.first_of_color(server).map(|first| Text::new(first.name.clone())),
             core: Some(Count::new(server.core.into())),
             period: Some(server.period),
             budget: Some(server.budget),
             kind: (server.kind == ServerKind::IdleConsuming).then_some(memtint_system::ServerKind::IdleConsuming),
             scheduling: (server.scheduling == ServerScheduling::FixedPriority).then_some(ServerPolicy::Fp),
         })
+    }
+
+    /// The first server with the ranks of another, after which their color is called.
+    fn first_of_color(&self, server: &ServerSpec) -> Option<&ServerSpec> {
+        self.spec.servers.iter().find(|other| other.ranks.is_some() && other.ranks == server.ranks)
+    }
+
+    /// The ranks of servers, each list once.
+    fn colors(&self) -> Vec<ColorEntry> {
+        let servers = self.spec.servers.iter();
+        let firsts =
+            servers.filter(|server| self.first_of_color(server).is_some_and(|first| first.name == server.name));
+        firsts.filter_map(color).collect()
     }
 
     /// Says of tasks with colors in common that this is meant.

@@ -1,36 +1,30 @@
 //! Do tasks get their frames from the allocator that they name, and of the colors that it honors?
 
+use crate::common::{DESKTOP_WITH_LAST_LEVEL, Machine, parse, refused};
 use memtint_map::{Granule, Palette, Platform};
-use memtint_sim::{Report, Scenario, simulate};
+use memtint_sim::{Report, simulate};
 use memtint_units::Picoseconds;
 use std::collections::BTreeSet;
-use std::path::Path;
 
-const PLATFORM: &str = "skl-e3-1220v5-4x4g";
+const DESKTOP: Machine = Machine { duration: "5 ms", ..DESKTOP_WITH_LAST_LEVEL };
 
-/// A desktop with a last level of 8 MiB, and tasks given by name, core and further lines.
+/// A desktop with tasks given by name, core and further lines.
 fn text(system: &str, tasks: &[(&str, u32, &str)]) -> String {
-    let head = format!(
-        "schema = 1\nplatform = \"{PLATFORM}\"\ndevice = \"ddr4-2400\"\nduration = \"5 ms\"\n\
-         [cores]\ncount = 4\nmhz = 3000\n[caches]\nlatency_cycles = [4, 14, 40, 60, 120]\n\
-         l1 = {{ size = \"32 KiB\", ways = 8 }}\nl2 = {{ size = \"256 KiB\", ways = 4 }}\n\
-         llc = {{ size = \"8 MiB\", ways = 16 }}\n[system]\nfault = \"0 ns\"\n{system}\n"
-    );
     let task = |&(name, core, lines): &(&str, u32, &str)| {
         format!(
-            "[[task]]\nname = \"{name}\"\ncore = {core}\n{lines}\nreferences = 40000\n\
+            "[[task]]\nname = \"{name}\"\ncores = \"{core}\"\n{lines}\nreferences = 40000\n\
              workload = {{ kind = \"uniform\", size = \"16 MiB\" }}\n"
         )
     };
-    head + &tasks.iter().map(task).collect::<String>()
-}
-
-fn scenario(text: &str) -> Scenario {
-    Scenario::parse(text, "test", Path::new("")).unwrap()
+    Machine { system, ..DESKTOP }.text(&tasks.iter().map(task).collect::<Vec<_>>())
 }
 
 fn run(system: &str, tasks: &[(&str, u32, &str)]) -> Report {
-    simulate(&scenario(&text(system, tasks)), 1, &|_: f64| true).unwrap()
+    simulate(&parse(&text(system, tasks)).unwrap(), 1, &|_: f64| true).unwrap()
+}
+
+fn palette() -> Palette {
+    Palette::new(&Platform::load(DESKTOP.platform).unwrap(), Granule::PAGE).unwrap()
 }
 
 fn banks(report: &Report) -> BTreeSet<(u32, u32)> {
@@ -50,7 +44,7 @@ fn two_tasks_have_two_allocators_and_the_banks_they_asked_for() {
         assert_eq!((task.allocator.as_str(), task.frames_out_of_color), (allocator, 0), "{}", task.name);
         assert!(task.frames > 3900, "{task:?}");
     }
-    let palette = Palette::new(&Platform::load(PLATFORM).unwrap(), Granule::PAGE).unwrap();
+    let palette = palette();
     let four = 4 * palette.banks_per_granule() as usize;
     let (one, two) = (banks(&run("", &[ONE])), banks(&run("", &[TWO])));
     assert_eq!((one.len(), two.len()), (four, four));
@@ -71,7 +65,7 @@ fn what_an_allocator_without_colors_gives_is_counted() {
 
 #[test]
 fn every_frame_is_with_one_task() {
-    let mut machine = scenario(&text("taken_per_1024 = 100", &[ONE, TWO, BLIND])).machine().unwrap();
+    let mut machine = parse(&text("taken_per_1024 = 100", &[ONE, TWO, BLIND])).unwrap().machine().unwrap();
     machine.run_until(Picoseconds(5_000_000_000));
     let outcome = machine.outcome();
     let allocators = machine.allocators();
@@ -100,7 +94,7 @@ fn naming_the_machine_s_allocator_changes_nothing() {
 fn camc_colors_tasks_with_bank_classes() {
     let one = ("one", 0, "banks = \"0-3\"");
     let report = run("allocator = \"camc\"", &[one]);
-    let palette = Palette::new(&Platform::load(PLATFORM).unwrap(), Granule::PAGE).unwrap();
+    let palette = palette();
     assert_eq!(banks(&report).len(), 4 * palette.banks_per_granule() as usize);
     let two = ("two", 1, "banks = \"0-3\"");
     let both = run("allocator = \"camc\"", &[one, two]);
@@ -112,20 +106,18 @@ fn camc_colors_tasks_with_bank_classes() {
 #[test]
 fn what_an_allocator_cannot_do_is_refused_with_the_field() {
     let cases = [
-        ("", "allocator = \"slab\"", "unknown variant `slab`"),
-        ("", "allocator = 3", "allocator = 3"),
+        ("", "allocator = \"slab\"", "task \"two\": allocator is \"slab\"; accepted is one of \"buddy\""),
+        ("", "allocator = 3", "task \"two\": allocator is 3"),
         ("", "allocator = \"bpm\"\nsets = \"0\"", "task \"two\": allocator is bpm; bpm cannot honor a choice of set"),
         (
             "",
-            "allocator = \"palloc\"\nbanks = \"0\"\nsoft = true",
+            "allocator = \"palloc\"\nbanks = \"0\"\nmode = \"soft\"",
             "task \"two\": allocator is palloc; palloc cannot honor soft",
         ),
-        ("allocator = \"hybrid\"", "nodes = \"0\"", "task \"two\": allocator is hybrid; hybrid cannot honor"),
+        ("allocator = \"hybrid\"", "node = \"0\"", "task \"two\": allocator is hybrid; hybrid cannot honor"),
         ("", "banks = \"\"", "task \"two\": "),
     ];
     for (system, lines, expected) in cases {
-        let text = text(system, &[("one", 0, ""), ("two", 1, lines)]);
-        let error = Scenario::parse(&text, "test", Path::new("")).unwrap_err().to_string();
-        assert!(error.contains("\"test\": ") && error.contains(expected), "{lines}: {error}");
+        refused(&text(system, &[("one", 0, ""), ("two", 1, lines)]), &["\"test\": ", expected]);
     }
 }

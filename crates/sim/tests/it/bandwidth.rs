@@ -1,33 +1,34 @@
 //! Regulated bandwidth: does each have its budget and no more, whatever the others do, and do donations, sharing, classes of banks and
 //! counters work as they say?
 
-use crate::common::{parse, refused, run};
+use crate::common::{CORE_2_QUAD, DESKTOP, Machine, parse, refused, refused_changed, run};
 use memtint_sim::report::{BandwidthReport, RegulatorReport};
+use memtint_sim::scenario::ScenarioSpec;
 use memtint_sim::{Report, Scenario};
 use proptest::prelude::*;
 use std::path::Path;
 
 /// Four cores of a Core 2 Quad; a pair has a cache, of which each task has a part.
 fn machine(duration_ms: u64, bandwidth: &str, tasks: &[String]) -> String {
-    format!(
-        "schema = 1\nplatform = \"core2quad-8400\"\ndevice = \"ddr2-800\"\nduration = \"{duration_ms} ms\"\n\
-         [cores]\ncount = 4\nmhz = 2660\nwindow = 96\n\
-         [caches]\nl1 = {{ size = \"32 KiB\", ways = 8 }}\nllc = {{ size = \"2 MiB\", ways = 8, instances = 2 }}\n\
-         latency_cycles = [3, 14, 14, 60, 150]\n[system]\nfault = \"0 ns\"\n{bandwidth}\n{}",
-        tasks.concat()
-    )
+    machine_with("", duration_ms, bandwidth, tasks)
+}
+
+/// With further lines of the operating system.
+fn machine_with(system: &str, duration_ms: u64, bandwidth: &str, tasks: &[String]) -> String {
+    let duration = format!("{duration_ms} ms");
+    Machine { duration: &duration, system, tables: bandwidth, ..CORE_2_QUAD }.text(tasks)
 }
 
 fn bandwidth(lines: &str, groups: &[(&str, &str)]) -> String {
     let group = |(name, lines): &(&str, &str)| format!("[[group]]\nname = \"{name}\"\n{lines}\n");
-    format!("[bandwidth]\n{lines}\n{}", groups.iter().map(group).collect::<String>())
+    format!("[simulation.bandwidth]\n{lines}\n{}", groups.iter().map(group).collect::<String>())
 }
 
-/// A task that goes through memory; it has a half of its cache.
+/// A task that goes through memory; it has a half of its cache. The same set colors are of two caches.
 fn walker(name: &str, core: u32, workload: &str) -> String {
     let sets = if core.is_multiple_of(2) { "0-31" } else { "32-63" };
     format!(
-        "[[task]]\nname = \"{name}\"\ncore = {core}\nsets = \"{sets}\"\n\
+        "[[task]]\nname = \"{name}\"\ncores = \"{core}\"\nsets = \"{sets}\"\nshared = true\n\
          workload = {{ kind = \"bandwidth\", size = \"16 MiB\", {workload} }}\n"
     )
 }
@@ -51,8 +52,7 @@ fn shares(report: &Report) -> Vec<f64> {
 
 fn of_file(regulated: bool) -> Report {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bandwidth-shares.toml");
-    let file = memtint_system::SystemFile::load(&path).unwrap();
-    let scenario = Scenario::of_system(&file, &path).unwrap();
+    let scenario = Scenario::load(&path).unwrap();
     let scenario = if regulated { scenario } else { scenario.unregulated().unwrap() };
     memtint_sim::simulate(&scenario, 2, &|_: f64| true).unwrap()
 }
@@ -87,10 +87,9 @@ fn a_core_without_a_budget_is_not_regulated_and_one_without_work_is_not_throttle
 
 #[test]
 fn a_throttled_task_leaves_its_core_to_others_and_a_throttled_core_stands_still() {
-    let tasks = [walker("hog", 0, "gap = 2"), walker("other", 0, "gap = 2") + "priority = 1\n"];
-    let text = |group: (&str, &str)| machine(20, &bandwidth("", &[group]), &tasks);
-    let system = "[system]\nscheduling = \"fixed-priority\"";
-    let regulated = |group: (&str, &str)| run(&text(group).replace("[system]", system));
+    let tasks = [walker("hog", 0, "gap = 2") + "priority = 1\n", walker("other", 0, "gap = 2") + "priority = 2\n"];
+    let system = "scheduling = \"fixed-priority\"";
+    let regulated = |group: (&str, &str)| run(&machine_with(system, 20, &bandwidth("", &[group]), &tasks));
     let of_task = regulated(("hog", "tasks = [\"hog\"]\nmb_per_s = 100"));
     let hog = regulator(&of_task, "task hog", "lines");
     assert!((hog.bytes_per_second / 100e6 - 1.0).abs() < 0.05, "{hog:?}");
@@ -117,9 +116,8 @@ fn a_task_that_may_move_leaves_a_throttled_core() {
 #[test]
 fn what_an_idle_core_donates_is_used_by_those_who_need_it_and_taken_back() {
     // It computes for 10 ms, and then lives from memory for 10 ms.
-    let by_turns = "[[task]]\nname = \"by-turns\"\ncore = 0\nsets = \"0-31\"\n\
-        workload = { kind = \"bandwidth\", size = \"16 MiB\", gap = 2 }\n\
-        job = { period = \"20 ms\", references = 40000 }\n";
+    let by_turns = "[[task]]\nname = \"by-turns\"\ncores = \"0\"\nsets = \"0-31\"\nshared = true\n\
+        workload = { kind = \"bandwidth\", size = \"16 MiB\", gap = 2 }\nperiod = \"20 ms\"\nreferences = 40000\n";
     let hog = walker("hog", 2, "gap = 2");
     let with = |kind: &str| {
         let lines = [
@@ -166,18 +164,20 @@ fn when_all_have_used_their_budgets_the_rest_of_the_period_is_shared() {
 
 #[test]
 fn each_class_of_banks_has_a_budget_of_its_own() {
-    let file = |classes: &str, banks: &str| {
-        let bandwidth = format!(
-            "[bandwidth]\nguaranteed_mb_per_s = 1000\n{classes}\n[[group]]\nname = \"core\"\ncores = \"0\"\nmb_per_s = 200\n"
-        );
-        format!(
-            "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"5 ms\"\n\
-             [cores]\ncount = 2\nmhz = 3000\n[caches]\nl1 = {{ size = \"32 KiB\", ways = 8 }}\n\
-             latency_cycles = [4, 12, 42, 60, 120]\n[system]\nfault = \"0 ns\"\n{bandwidth}\
-             [[task]]\nname = \"both\"\ncore = 0\nbanks = \"{banks}\"\n\
+    let with = |lines: &str, banks: &str| {
+        let machine = Machine {
+            duration: "5 ms",
+            count: 2,
+            caches: "latency_cycles = [4, 12, 42, 60, 120]\nl1 = { size = \"32 KiB\", ways = 8 }",
+            tables: &bandwidth(lines, &[("core", "cores = \"0\"\nmb_per_s = 200")]),
+            ..DESKTOP
+        };
+        machine.text(&[format!(
+            "[[task]]\nname = \"both\"\ncores = \"0\"\nbanks = \"{banks}\"\n\
              workload = {{ kind = \"uniform\", size = \"32 MiB\" }}\n"
-        )
+        )])
     };
+    let file = |classes: &str, banks: &str| with(&format!("guaranteed_mb_per_s = 1000\n{classes}"), banks);
     let rate = |text: &str| run(text).tasks[0].read_bytes_per_second;
     let one = rate(&file("", "0-15"));
     let classes = "classes = [\"0-7\", \"8-15\"]";
@@ -192,8 +192,7 @@ fn each_class_of_banks_has_a_budget_of_its_own() {
     assert!(regulators[0].events == 0 && regulators[1].events > 0, "{regulators:?}");
     refused(&file("classes = [\"0-7\", \"7-15\"]", "0-15"), &["bandwidth.classes", "7 in two", "in one of the lists"]);
     refused(&file("classes = [\"0-7\", \"9-15\"]", "0-15"), &["bandwidth.classes", "without 8"]);
-    let without = file(classes, "0-15").replace("guaranteed_mb_per_s = 1000\n", "");
-    refused(&without, &["bandwidth.guaranteed_mb_per_s", "absent", "each class"]);
+    refused(&with(classes, "0-15"), &["bandwidth.guaranteed_mb_per_s", "absent", "each class"]);
 }
 
 #[test]
@@ -270,19 +269,19 @@ fn budgets_that_cannot_be_are_refused() {
     // 1437 + 100 + 25 of 100 MB/s, which are 1562 lines: equality is enough.
     assert!(parse(&exact(100)).is_ok());
     refused(&exact(99), &["1562 events", "up to 1546"]);
-    refused(&one("cores = \"0\""), &["\"g\": mb_per_s", "absent", "one of mb_per_s, budget and weight"]);
-    refused(&one("cores = \"0\"\nmb_per_s = 1\nweight = 1"), &["\"g\": mb_per_s", "given beside another budget"]);
-    refused(&one("mb_per_s = 1"), &["\"g\": cores", "either cores or tasks"]);
+    refused(&one("cores = \"0\""), &["\"g\": the amount is missing", "one of mb_per_s, budget and weight"]);
+    refused(&one("cores = \"0\"\nmb_per_s = 1\nweight = 1"), &["\"g\": the amount is given 2 times"]);
+    refused(&one("mb_per_s = 1"), &["\"g\": cores, tasks is missing", "one of the two"]);
     refused(&one("cores = \"0-4\"\nmb_per_s = 1"), &["\"g\": cores", "0-4"]);
-    refused(&one("tasks = [\"x\"]\nmb_per_s = 1"), &["\"g\": tasks is x; accepted is t"]);
-    refused(&one("cores = \"0\"\nmb_per_s = 0"), &["mb_per_s = 0", "a whole number, 1 to 4294967295"]);
+    refused(&one("tasks = [\"x\"]\nmb_per_s = 1"), &["\"g\": tasks is \"x\"; accepted is names of tasks"]);
+    refused(&one("cores = \"0\"\nmb_per_s = 0"), &["\"g\": mb_per_s is 0", "a whole number, 1 to 4294967295"]);
     refused(&one("cores = \"0\"\nmb_per_s = 9\nwrite_mb_per_s = 1"), &["write_mb_per_s", "reads-and-writes"]);
     let two = |second: &str| with("", &[("g", "cores = \"0\"\nmb_per_s = 1"), ("h", second)]);
     refused(&two("cores = \"0-1\"\nmb_per_s = 1"), &["\"h\": cores is core 0", "it is in \"g\""]);
     refused(&two("tasks = [\"t\"]\nmb_per_s = 1"), &["\"h\": tasks", "core 0, which has a budget itself"]);
     refused(&two("cores = \"1\"\nweight = 1"), &["weight", "of each group, or of none"]);
     let named_twice = with("", &[("g", "cores = \"0\"\nmb_per_s = 1"), ("g", "cores = \"1\"\nmb_per_s = 1")]);
-    refused(&named_twice, &["\"g\": name", "used twice"]);
+    refused(&named_twice, &["name of group is \"g\" twice"]);
     let lines = |lines: &str| with(lines, &[("g", "cores = \"0\"\nmb_per_s = 9")]);
     refused(&lines("period = \"0 ns\""), &["bandwidth.period is 0 ps"]);
     refused(&lines("quantum = 0"), &["bandwidth.quantum is 0"]);
@@ -292,8 +291,34 @@ fn budgets_that_cannot_be_are_refused() {
     refused(&lines("guaranteed_mb_per_s = 0"), &["bandwidth.guaranteed_mb_per_s is 0"]);
     refused(&lines("sharing = \"some\""), &["sharing"]);
     // What refresh in one burst leaves of a millisecond in the worst case.
-    let burst = lines("").replace("[system]", "[controller]\nrefresh = \"burst\"\n[system]");
-    refused(&burst, &["bandwidth.guaranteed_mb_per_s is absent", "refresh leaves nothing"]);
+    let burst = "[simulation.controller]\nrefresh = \"burst\"\n".to_owned();
+    let burst = burst + &bandwidth("", &[("g", "cores = \"0\"\nmb_per_s = 9")]);
+    refused(
+        &machine(1, &burst, &[walker("t", 0, "gap = 2")]),
+        &["bandwidth.guaranteed_mb_per_s is absent", "refresh leaves nothing"],
+    );
+}
+
+/// What reading a file refuses before, of groups that come from elsewhere.
+#[test]
+fn budgets_of_a_scenario_in_memory_are_refused_too() {
+    let groups = [("g", "cores = \"0\"\nmb_per_s = 1"), ("h", "cores = \"1\"\nmb_per_s = 1")];
+    let text = machine(1, &bandwidth("", &groups), &[walker("t", 0, "gap = 2")]);
+    let refused = |change: fn(&mut ScenarioSpec), words: &[&str]| refused_changed(&text, change, words);
+    refused(
+        |spec| spec.groups[0].mb_per_s = None,
+        &["\"g\": mb_per_s", "absent", "one of mb_per_s, budget and weight"],
+    );
+    refused(
+        |spec| spec.groups[0].weight = spec.groups[0].mb_per_s,
+        &["\"g\": mb_per_s", "given beside another budget"],
+    );
+    refused(|spec| spec.groups[0].cores = None, &["\"g\": cores", "either cores or tasks"]);
+    let of_task = |spec: &mut ScenarioSpec| {
+        (spec.groups[0].cores, spec.groups[0].tasks) = (None, vec![memtint_system::Text::new("x")]);
+    };
+    refused(of_task, &["\"g\": tasks is x; accepted is t"]);
+    refused(|spec| spec.groups[1].name = spec.groups[0].name.clone(), &["\"g\": name", "used twice"]);
 }
 
 /// What a task does: lines at random, in order, written, seldom; with jobs or without.
@@ -308,13 +333,12 @@ fn any_task(core: u32) -> impl Strategy<Value = String> {
     ];
     let job = prop_oneof![
         Just(String::new()),
-        (100u64..1500, 50u64..4000).prop_map(|(period, references)| format!(
-            "job = {{ period = \"{period} us\", references = {references} }}\n"
-        )),
+        (100u64..1500, 50u64..4000)
+            .prop_map(|(period, references)| format!("period = \"{period} us\"\nreferences = {references}\n")),
     ];
     (workload, job, any::<bool>()).prop_map(move |(workload, job, huge)| {
         let sets = if huge { String::new() } else { format!("sets = \"{}-{}\"\n", 16 * core, 16 * core + 15) };
-        format!("[[task]]\nname = \"t{core}\"\ncore = {core}\n{sets}workload = {{ {workload} }}\n{job}")
+        format!("[[task]]\nname = \"t{core}\"\ncores = \"{core}\"\n{sets}workload = {{ {workload} }}\n{job}")
     })
 }
 

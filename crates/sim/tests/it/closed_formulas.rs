@@ -1,24 +1,22 @@
 //! Does the machine as a whole do what arithmetic says of its parts?
 
+use crate::common::{DESKTOP, Machine, parse, refused, run};
 use memtint_sim::report::BankReport;
 use memtint_sim::{Report, Scenario, simulate};
-use std::path::Path;
-
-fn run(text: &str) -> Report {
-    let scenario = Scenario::parse(text, "test", Path::new("")).unwrap();
-    simulate(&scenario, 1, &|_: f64| true).unwrap()
-}
 
 /// Latencies of 4, 14, 40, 60 and 120 cycles at 3 GHz; one task.
 fn scenario(cores: &str, controller: &str, task: &str) -> String {
-    format!(
-        "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"20 ms\"\n\
-         [cores]\ncount = 4\nmhz = 3000\n{cores}\n[caches]\nlatency_cycles = [4, 14, 40, 60, 120]\n\
-         l1 = {{ size = \"32 KiB\", ways = 8 }}\nl2 = {{ size = \"256 KiB\", ways = 4 }}\n\
-         [controller]\n{controller}\n[system]\nfault = \"0 ns\"\n\
-         [[task]]\nname = \"one\"\ncore = 0\n{task}\n"
-    )
+    scenario_on(DESKTOP, cores, controller, task)
 }
+
+/// On a machine that differs from that.
+fn scenario_on(machine: Machine, cores: &str, controller: &str, task: &str) -> String {
+    let tables = format!("[simulation.controller]\n{controller}\n{}", machine.tables);
+    let one = format!("[[task]]\nname = \"one\"\ncores = \"0\"\n{task}\n");
+    Machine { cores, tables: &tables, ..machine }.text(&[one])
+}
+
+const BY_PRIORITY: Machine = Machine { system: "scheduling = \"fixed-priority\"", ..DESKTOP };
 
 fn assert_within_a_percent(name: &str, found: f64, expected: f64) {
     assert!((found / expected - 1.0).abs() < 0.01, "{name}: {found}, the formula says {expected}");
@@ -106,8 +104,8 @@ fn a_core_without_window_waits_for_hits_too() {
 #[test]
 fn a_page_fault_is_paid_for_when_no_register_is_free() {
     let stores = "workload = { kind = \"uniform\", size = \"1 GiB\", writes_per_1024 = 1024 }\nreferences = 1000";
-    let text = scenario("width = 1\nmshrs = 1", "refresh = \"none\"", stores);
-    let report = run(&text.replace("fault = \"0 ns\"", "fault = \"10 us\""));
+    let machine = Machine { fault: "10 us", ..DESKTOP };
+    let report = run(&scenario_on(machine, "width = 1\nmshrs = 1", "refresh = \"none\"", stores));
     let one = &report.tasks[0];
     assert!(one.page_faults > 990, "{} of 1000 references to a page of their own", one.page_faults);
     assert_within_a_percent("completed", one.completed_ns.unwrap(), one.page_faults as f64 * 10_000.0);
@@ -131,10 +129,9 @@ fn every_hop_takes_its_time() {
     let text = |hops: &str, banks: &str| {
         let task =
             format!("banks = \"{banks}\"\nworkload = {{ kind = \"latency\", size = \"64 MiB\" }}\nreferences = 20000");
-        scenario("window = 0", "refresh = \"none\"", &task)
-            .replace("skl-e3-1220v5-4x4g", "opteron-6128-camc")
-            .replace("ddr4-2400", "ddr3-1333")
-            .replace("[controller]", &format!("[numa]\nhop = \"20 ns\"\n{hops}\n[controller]"))
+        let numa = format!("[simulation.numa]\nhop = \"20 ns\"\n{hops}\n");
+        let machine = Machine { platform: "opteron-6128-camc", device: "ddr3-1333", tables: &numa, ..DESKTOP };
+        scenario_on(machine, "window = 0", "refresh = \"none\"", &task)
     };
     let hops = "hops = [[0, 1, 2, 2], [1, 0, 2, 2], [2, 2, 0, 1], [2, 2, 1, 0]]";
     let latency = |banks: &str| run(&text(hops, banks)).tasks[0].read_latency_ns.mean;
@@ -144,8 +141,7 @@ fn every_hop_takes_its_time() {
         assert_within_a_percent(banks, latency(banks), local + 2.0 * 20.0 * hops + 5.0);
     }
     for wrong in ["hops = [[0, 1], [1, 0]]", "hops = [[0, 0, 1, 1], [1, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]]"] {
-        let refused = Scenario::parse(&text(wrong, "0"), "test", Path::new("")).unwrap_err().to_string();
-        assert!(refused.contains("numa.hops"), "{refused}");
+        refused(&text(wrong, "0"), &["numa.hops"]);
     }
 }
 
@@ -159,16 +155,16 @@ fn first_level_hits_cost_nothing_but_their_slot() {
 
 #[test]
 fn equal_seeds_give_equal_results_on_any_number_of_threads() {
-    let mut text =
-        scenario("window = 64", "", "workload = { kind = \"uniform\", size = \"64 MiB\" }\nreferences = 50000");
-    text = text.replace("schema = 1", "schema = 1\nalone = true");
+    let machine = Machine { simulation: "alone = true", ..DESKTOP };
+    let reader = "workload = { kind = \"uniform\", size = \"64 MiB\" }\nreferences = 50000";
+    let mut text = scenario_on(machine, "window = 64", "", reader);
     for core in 1..4 {
         text += &format!(
-            "[[task]]\nname = \"t{core}\"\ncore = {core}\nreferences = 50000\n\
+            "[[task]]\nname = \"t{core}\"\ncores = \"{core}\"\nreferences = 50000\n\
              workload = {{ kind = \"uniform\", size = \"64 MiB\", writes_per_1024 = 300 }}\n"
         );
     }
-    let scenario = Scenario::parse(&text, "test", Path::new("")).unwrap();
+    let scenario = parse(&text).unwrap();
     let results = [1, 2, 3].map(|threads| simulate(&scenario, threads, &|_: f64| true).unwrap());
     assert_eq!(results[0], results[1]);
     assert_eq!(results[0], results[2]);
@@ -185,12 +181,12 @@ fn tasks_in_disjoint_classes_never_meet_in_a_bank() {
             "window = 64",
             "",
             &format!(
-                "banks = \"{}\"\nworkload = {{ kind = \"uniform\", size = \"64 MiB\" }}\nreferences = 100000",
+                "banks = \"{}\"\nshared = true\nworkload = {{ kind = \"uniform\", size = \"64 MiB\" }}\nreferences = 100000",
                 banks[0]
             ),
         );
         text += &format!(
-            "[[task]]\nname = \"two\"\ncore = 1\nbanks = \"{}\"\nreferences = 100000\n\
+            "[[task]]\nname = \"two\"\ncores = \"1\"\nbanks = \"{}\"\nshared = true\nreferences = 100000\n\
              workload = {{ kind = \"uniform\", size = \"64 MiB\" }}\n",
             banks[1]
         );
@@ -209,7 +205,7 @@ fn jobs_are_released_and_judged() {
     let text = scenario(
         "window = 0",
         "refresh = \"none\"",
-        "workload = { kind = \"latency\", size = \"64 MiB\" }\njob = { period = \"1 ms\", references = 5000 }",
+        "workload = { kind = \"latency\", size = \"64 MiB\" }\nperiod = \"1 ms\"\nreferences = 5000",
     );
     let report = run(&text);
     let one = &report.tasks[0];
@@ -223,18 +219,17 @@ fn jobs_are_released_and_judged() {
 
 /// Two chases with jobs on one core, the second of them urgent; without it, one.
 fn jobs(job: &str, urgent: Option<&str>) -> String {
-    let task = |priority: u32, job: &str| {
-        format!("priority = {priority}\nworkload = {{ kind = \"latency\", size = \"64 MiB\" }}\njob = {{ {job} }}\n")
+    let chase = |priority: u32, job: &str| {
+        format!("priority = {priority}\nworkload = {{ kind = \"latency\", size = \"64 MiB\" }}\n{job}\n")
     };
-    let text = scenario("window = 0", "refresh = \"none\"", &task(1, job));
-    let text = text.replace("fault = \"0 ns\"", "fault = \"0 ns\"\nscheduling = \"fixed-priority\"");
-    let urgent = urgent.map(|job| format!("\n[[task]]\nname = \"urgent\"\ncore = 0\n{}", task(0, job)));
+    let text = scenario_on(BY_PRIORITY, "window = 0", "refresh = \"none\"", &chase(2, job));
+    let urgent = urgent.map(|job| format!("[[task]]\nname = \"urgent\"\ncores = \"0\"\n{}", chase(1, job)));
     text + &urgent.unwrap_or_default()
 }
 
 #[test]
 fn late_jobs_are_given_up_at_their_deadline() {
-    let report = run(&jobs("period = \"1 ms\", references = 20000, late = \"give-up\"", None));
+    let report = run(&jobs("period = \"1 ms\"\nreferences = 20000\nlate = \"give-up\"", None));
     let one = &report.tasks[0];
     // 20000 loads of about 86 ns take 1.7 ms. The last job is given up when the simulation ends, or is not yet.
     assert_eq!(one.jobs, 0);
@@ -242,14 +237,14 @@ fn late_jobs_are_given_up_at_their_deadline() {
     assert_eq!(one.deadline_misses, one.jobs_given_up);
     assert!(report.core_utilization[0] > 0.99, "it runs all the time: {:?}", report.core_utilization);
     // A job that is preempted is given up as well, and leaves nothing to the one after it.
-    let late = "period = \"1 ms\", references = 10000, late = \"give-up\"";
-    let text = jobs(late, Some("period = \"2 ms\", references = 9000"));
-    let report = run(&text);
+    let late = "period = \"1 ms\"\nreferences = 10000\nlate = \"give-up\"";
+    let text = |more: &str| jobs(&format!("{late}{more}"), Some("period = \"2 ms\"\nreferences = 9000"));
+    let report = run(&text(""));
     // Every second job has what 0.77 ms of 1 ms leave, less than the 0.86 ms that it needs.
     let jobs = (report.tasks[0].jobs, report.tasks[0].jobs_given_up);
     assert_eq!((jobs, report.tasks[1].deadline_misses), ((10, 10), 0));
     // The first is left out when the scenario says so.
-    let later = run(&text.replacen("late = ", "uncounted = 1, late = ", 1));
+    let later = run(&text("\nuncounted = 1"));
     assert_eq!(later.tasks[0].jobs + later.tasks[0].jobs_given_up, 19);
     let execution = report.tasks[0].execution_ns.unwrap();
     let response = report.tasks[0].response_ns.unwrap();
@@ -258,8 +253,8 @@ fn late_jobs_are_given_up_at_their_deadline() {
 
 #[test]
 fn execution_is_response_without_preemption() {
-    let urgent = "period = \"1 ms\", references = 2000";
-    let report = run(&jobs("period = \"2 ms\", references = 10000", Some(urgent)));
+    let urgent = "period = \"1 ms\"\nreferences = 2000";
+    let report = run(&jobs("period = \"2 ms\"\nreferences = 10000", Some(urgent)));
     let [slow, urgent] = &report.tasks[..] else { panic!("two tasks") };
     let (execution, response) = (slow.execution_ns.unwrap(), slow.response_ns.unwrap());
     let other = urgent.execution_ns.unwrap();
@@ -276,7 +271,7 @@ fn tasks_of_a_group_wait_for_each_other() {
         "",
         "workload = { kind = \"latency\", size = \"64 MiB\" }\nbarrier = { group = 1, every = 1000 }\nreferences = 10000",
     );
-    text += "[[task]]\nname = \"two\"\ncore = 1\nworkload = { kind = \"latency\", size = \"16 KiB\" }\n\
+    text += "[[task]]\nname = \"two\"\ncores = \"1\"\nworkload = { kind = \"latency\", size = \"16 KiB\" }\n\
              barrier = { group = 1, every = 1000 }\nreferences = 10000\n";
     let report = run(&text);
     let [slow, fast] = &report.tasks[..] else { panic!("two tasks") };
@@ -288,15 +283,10 @@ fn tasks_of_a_group_wait_for_each_other() {
 
 #[test]
 fn priorities_preempt() {
-    let task = |name: &str, priority: u32, job: &str| {
-        format!(
-            "[[task]]\nname = \"{name}\"\ncore = 0\npriority = {priority}\nworkload = {{ kind = \"bandwidth\", size = \
-             \"16 KiB\" }}\n{job}\n"
-        )
-    };
-    let mut text = scenario("window = 0", "", "workload = { kind = \"bandwidth\", size = \"16 KiB\" }\npriority = 9");
-    text = text.replace("fault = \"0 ns\"", "fault = \"0 ns\"\nscheduling = \"fixed-priority\"");
-    text += &task("urgent", 1, "job = { period = \"100 us\", references = 20000 }");
+    let endless = "workload = { kind = \"bandwidth\", size = \"16 KiB\" }\npriority = 9";
+    let urgent = "[[task]]\nname = \"urgent\"\ncores = \"0\"\npriority = 1\n\
+                  workload = { kind = \"bandwidth\", size = \"16 KiB\" }\nperiod = \"100 us\"\nreferences = 20000\n";
+    let text = scenario_on(BY_PRIORITY, "window = 0", "", endless) + urgent;
     let report = run(&text);
     let urgent = &report.tasks[1];
     // 20000 references of three instructions, four in a cycle, at 3 GHz: 5 us of each 100.
@@ -308,27 +298,24 @@ fn priorities_preempt() {
 /// A program with one miss at a time takes, for each, the instructions between and the way to memory.
 #[test]
 fn a_program_model_executes_its_published_statistics() {
-    let task = "workload = { kind = \"program\", model = \"bpm/456.hmmer\" }\nreferences = 20000";
+    let task = "program = \"bpm/456.hmmer\"\nreferences = 20000";
     let one = &run(&scenario("window = 128", "refresh = \"none\"", task)).tasks[0];
     assert_within_a_percent("misses", one.llc_misses_per_kilo_instruction, 5.7);
-    let text = scenario("", "", &task.replace("456.hmmer", "456.hmmr"));
-    let refused = Scenario::parse(&text, "test", Path::new("")).unwrap_err().to_string();
-    assert!(refused.contains("456.hmmr") && refused.contains("bpm/456.hmmer"), "{refused}");
+    refused(&scenario("", "", &task.replace("456.hmmer", "456.hmmr")), &["456.hmmr", "bpm/456.hmmer"]);
 }
 
 /// Requests reach every channel in time, whatever the other channels do: nobody waits for more than a few refreshes.
 #[test]
 fn no_channel_runs_ahead_of_the_cores() {
-    let mut text =
-        scenario("window = 224", "", "banks = \"0-3\"\nworkload = { kind = \"latency\", size = \"32 MiB\" }");
-    text = text.replace("duration = \"20 ms\"", "duration = \"2 ms\"");
+    let chase = "banks = \"0-3\"\nworkload = { kind = \"latency\", size = \"32 MiB\" }";
+    let mut text = scenario_on(Machine { duration: "2 ms", ..DESKTOP }, "window = 224", "", chase);
     let workloads = [
         "bandwidth\", size = \"32 MiB\"",
         "bandwidth\", size = \"32 MiB\", write = true",
         "stream\", size = \"96 MiB\"",
     ];
     for (core, workload) in (1..).zip(workloads) {
-        text += &format!("[[task]]\nname = \"t{core}\"\ncore = {core}\nworkload = {{ kind = \"{workload} }}\n");
+        text += &format!("[[task]]\nname = \"t{core}\"\ncores = \"{core}\"\nworkload = {{ kind = \"{workload} }}\n");
     }
     for task in run(&text).tasks {
         assert!(task.read_latency_ns.max < 3_000.0, "{}: {:?}", task.name, task.read_latency_ns);
@@ -347,8 +334,8 @@ fn the_end_of_a_recording_is_the_end() {
     }
     writer.finish(None, Vec::new()).unwrap();
     let mut text = scenario("window = 0", "", "workload = { kind = \"trace\", file = \"t.trace\" }");
-    text += "[[task]]\nname = \"endless\"\ncore = 1\nworkload = { kind = \"uniform\", size = \"16 MiB\" }\n";
-    let scenario = Scenario::parse(&text, "test", &folder).unwrap();
+    text += "[[task]]\nname = \"endless\"\ncores = \"1\"\nworkload = { kind = \"uniform\", size = \"16 MiB\" }\n";
+    let scenario = Scenario::parse(&text, &folder.join("test")).unwrap();
     let report = simulate(&scenario, 1, &|_: f64| true).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!((report.tasks[0].references, report.tasks[0].ending.as_str()), (5000, "completed"));

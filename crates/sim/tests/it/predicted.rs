@@ -1,27 +1,32 @@
 //! How well is a program's run time under a budget predicted from its profile?
 
-use crate::common::run;
+use crate::common::{CORE_2_QUAD, Machine, run};
 use memtint_sched::{Regulator, Stretch, predicted_run_time};
 use memtint_sim::Report;
 use memtint_units::Picoseconds;
 
 /// A program alone on one core of a Core 2 Quad, with this budget in lines per period.
-fn alone(workload: &str, references: u64, period_us: u64, budget: u64, more: &str) -> Report {
-    run(&format!(
-        "schema = 1\nplatform = \"core2quad-8400\"\ndevice = \"ddr2-800\"\nduration = \"400 ms\"\n\
-         [cores]\ncount = 1\nmhz = 2660\nwindow = 96\n\
-         [caches]\nl1 = {{ size = \"32 KiB\", ways = 8 }}\nllc = {{ size = \"2 MiB\", ways = 8 }}\n\
-         latency_cycles = [3, 14, 14, 60, 150]\n[system]\nfault = \"0 ns\"\n\
-         [bandwidth]\nperiod = \"{period_us} us\"\nquantum = 64\nguaranteed_mb_per_s = 100000\n{more}\n\
-         [[group]]\nname = \"program\"\ncores = \"0\"\nbudget = \"{} B\"\n\
-         [[task]]\nname = \"program\"\ncore = 0\nworkload = {{ {workload} }}\nreferences = {references}\n",
-        budget * 64
-    ))
+fn alone(program: &str, references: u64, period_us: u64, budget: u64, more: &str) -> Report {
+    let bandwidth = format!(
+        "[simulation.bandwidth]\nperiod = \"{period_us} us\"\nquantum = 64\nguaranteed_mb_per_s = 100000\n{more}\n"
+    );
+    let machine = Machine {
+        duration: "400 ms",
+        count: 1,
+        caches: "latency_cycles = [3, 14, 14, 60, 150]\nl1 = { size = \"32 KiB\", ways = 8 }\n\
+                 llc = { size = \"2 MiB\", ways = 8 }",
+        tables: &bandwidth,
+        ..CORE_2_QUAD
+    };
+    let group = format!("[[group]]\nname = \"program\"\ncores = \"0\"\nbudget = \"{} B\"\n", budget * 64);
+    let task =
+        format!("[[task]]\nname = \"program\"\ncores = \"0\"\nprogram = \"{program}\"\nreferences = {references}\n");
+    run(&machine.text(&[group, task]))
 }
 
 /// Alone and not throttled, in stretches of 20 us.
-fn profile(workload: &str, references: u64) -> Vec<Stretch> {
-    let report = alone(workload, references, 20, 20_000, "history = true");
+fn profile(program: &str, references: u64) -> Vec<Stretch> {
+    let report = alone(program, references, 20, 20_000, "history = true");
     let bandwidth = report.bandwidth.as_ref().expect("it has a budget");
     assert_eq!(bandwidth.regulators[0].throttled_periods, 0);
     let starts = bandwidth.history.iter().map(|period| period.began_ns);
@@ -38,8 +43,8 @@ fn run_times_of_programs_under_budgets_are_predicted_from_their_profiles() {
     let models = memtint_workload::catalogue::all().unwrap();
     let (mut errors, mut without_profile) = (Vec::new(), Vec::new());
     for model in &models {
-        let workload = format!("kind = \"program\", model = \"{}/{}\"", model.set, model.name);
-        let profile = profile(&workload, 60_000);
+        let program = format!("{}/{}", model.set, model.name);
+        let profile = profile(&program, 60_000);
         let time: u64 = profile.iter().map(|stretch| stretch.time.0).sum();
         let lines: u64 = profile.iter().map(|stretch| stretch.lines).sum();
         for share in [0.3, 0.6, 0.9] {
@@ -47,7 +52,7 @@ fn run_times_of_programs_under_budgets_are_predicted_from_their_profiles() {
             if budget == 0 {
                 continue;
             }
-            let report = alone(&workload, 60_000, 100, budget, "");
+            let report = alone(&program, 60_000, 100, budget, "");
             let regulator = Regulator::new(Picoseconds::from_ns(100_000), budget, Picoseconds(0)).unwrap();
             let predicted = predicted_run_time(&profile, &regulator).unwrap().as_ns();
             let error = predicted / report.simulated_ns - 1.0;

@@ -1,7 +1,8 @@
 //! Refresh by software: do tasks keep off the ranks that are refreshed, and what does it cost them?
 
 use crate::common::{
-    assert_near, burst_ns, computing, named, refused, run, run_safely, text, timetable, two_colors, writer,
+    Machine, SIMPLESCALAR, assert_near, burst_ns, computing, computing_on, named, refused, refused_changed, run,
+    run_safely, text, text_of_cores, timetable, two_colors, writer, writer_of_any_core,
 };
 use memtint_sim::Report;
 
@@ -88,7 +89,7 @@ fn dirty_lines_meet_the_refresh_unless_the_lock_task_cleans_them() {
 #[test]
 fn copy_tasks_keep_short_tasks_in_time() {
     let short = computing("short", "0-3", 200, 1000, "");
-    let copy = "[[task]]\nname = \"copy\"\ncopy_of = \"short\"\ncopy = \"5 us\"\nranks = \"4-7\"\ncore = 0\n\
+    let copy = "[[task]]\nname = \"copy\"\ncopy_of = \"short\"\ncopy = \"5 us\"\nranks = \"4-7\"\ncores = \"0\"\n\
                 workload = { kind = \"bandwidth\", size = \"4 KiB\", gap = 99 }\n";
     let system = "scheduling = \"fixed-priority\"";
     let alone = run_safely(&text(8, &two_colors(""), 192, system, std::slice::from_ref(&short)));
@@ -111,9 +112,9 @@ fn copy_tasks_keep_short_tasks_in_time() {
 /// The task of the test above with 16 KiB of data that its instances copy; `lines` are of both.
 fn copying(windows: &[(&str, u64, &str)], time: &str, globals: &str) -> Report {
     let lines = format!("copy = \"{time}\"\nglobals = \"{globals}\"\n");
-    let short = computing("short", "0-3", 200, 1000, "") + &lines;
+    let short = computing("short", "0-3", 200, 1000, &lines);
     let copy = format!(
-        "[[task]]\nname = \"copy\"\ncopy_of = \"short\"\nranks = \"4-7\"\ncore = 0\n\
+        "[[task]]\nname = \"copy\"\ncopy_of = \"short\"\nranks = \"4-7\"\ncores = \"0\"\n\
          workload = {{ kind = \"bandwidth\", size = \"4 KiB\", gap = 99 }}\n{lines}"
     );
     run_safely(&text(8, &timetable("", windows), 192, "scheduling = \"fixed-priority\"", &[short, copy]))
@@ -192,22 +193,25 @@ fn jobs_are_released_with_jitter_and_phase() {
     let system = "scheduling = \"fixed-priority\"";
     let with = |lines: &str, seed: u64| {
         let task = computing("task", "0-7", 100, 1000, lines);
-        run(&format!("seed = {seed}\n{}", text(1, &named("none"), 50, system, &[task])))
+        let simulation = format!("density_gbit = 1\nseed = {seed}");
+        let tables = named("none");
+        let machine = Machine { duration: "50 ms", simulation: &simulation, system, tables: &tables, ..SIMPLESCALAR };
+        run(&machine.text(&[task]))
     };
-    let punctual = with(", phase = \"300 us\"", 1);
+    let punctual = with("phase = \"300 us\"", 1);
     let response = punctual.tasks[0].response_ns.unwrap();
     assert_eq!((punctual.tasks[0].jobs, response.count), (50, 50));
     assert!(response.max < 105_000.0, "{response:?}");
-    let late = with(", jitter = \"400 us\"", 1);
+    let late = with("jitter = \"400 us\"", 1);
     let response = late.tasks[0].response_ns.unwrap();
     // Uniform between 0 and 400 us, counted from when the job should have been released.
     assert!((470_000.0..503_000.0).contains(&response.max), "{response:?}");
     assert!((101_000.0..130_000.0).contains(&response.min), "{response:?}");
     assert_near("mean", response.mean, 300_000.0, 0.1);
     assert_eq!((late.tasks[0].deadline_misses, late.tasks[0].jobs), (0, 50));
-    assert_eq!(late, with(", jitter = \"400 us\"", 1));
-    assert_ne!(late.tasks[0].response_ns, with(", jitter = \"400 us\"", 2).tasks[0].response_ns);
-    let missed = with(", jitter = \"400 us\", deadline = \"300 us\"", 1).tasks[0].deadline_misses;
+    assert_eq!(late, with("jitter = \"400 us\"", 1));
+    assert_ne!(late.tasks[0].response_ns, with("jitter = \"400 us\"", 2).tasks[0].response_ns);
+    let missed = with("jitter = \"400 us\"\ndeadline = \"300 us\"", 1).tasks[0].deadline_misses;
     assert!((15..35).contains(&missed), "half of the jobs: {missed}");
 }
 
@@ -225,7 +229,9 @@ fn bursts_with_jitter_are_met_by_no_request() {
 fn what_cannot_be_is_refused() {
     let task = [writer("one", "0-3", "")];
     let with = |refresh: &str| text(8, refresh, 64, "", &task);
-    refused(&with("[controller]\nrefresh = \"timetable\""), &["timetable is absent"]);
+    let without = with("[simulation.controller]\nrefresh = \"timetable\"");
+    refused(&without, &["missing: memory", "color", "or simulation.timetable"]);
+    refused_changed(&with(&two_colors("")), |spec| spec.timetable = None, &["simulation.timetable is absent"]);
     refused(&with(&two_colors("").replace("\"timetable\"", "\"burst\"")), &["timetable is given"]);
     refused(&with(&two_colors("").replace("64 ms", "65 ms")), &["rank 0, window 0", "52000000", "51200000 (tRET)"]);
     refused(&with(&two_colors("jitter = \"10 us\"")), &["51208064", "51200000 (tRET)"]);
@@ -260,9 +266,8 @@ fn the_task_set_of_chapter_5_meets_no_refresh_and_its_deadlines_while_bursts_are
     .iter()
     .map(|(name, ranks, execution_us, period_ms, reference_ns)| {
         format!(
-            "[[task]]\nname = \"{name}\"\nranks = \"{ranks}\"\ncore = 0\n\
-             workload = {{ kind = \"program\", model = \"refresh/{name}\" }}\n\
-             job = {{ period = \"{period_ms} ms\", references = {} }}\n",
+            "[[task]]\nname = \"{name}\"\nranks = \"{ranks}\"\ncores = \"0\"\nprogram = \"refresh/{name}\"\n\
+             period = \"{period_ms} ms\"\nreferences = {}\n",
             execution_us * 1000 / reference_ns
         )
     })
@@ -288,15 +293,15 @@ fn the_task_set_of_chapter_5_meets_no_refresh_and_its_deadlines_while_bursts_are
 /// Locks hold for all cores, and for tasks that move between them, whether the lock tasks run on one or on both.
 #[test]
 fn two_cores_keep_off_the_same_locked_ranks() {
-    let pinned =
-        |name: &str, ranks: &str, core: u32| writer(name, ranks, "").replace("core = 0", &format!("core = {core}"));
-    let own = [pinned("a", "0-1", 0), pinned("b", "4-5", 0), pinned("c", "2-3", 1), pinned("d", "6-7", 1)];
-    let moving = own.clone().map(|task| task.replace("core = 0", "").replace("core = 1", ""));
+    let tasks = |place: [&str; 2]| {
+        [("a", "0-1", 0), ("b", "4-5", 0), ("c", "2-3", 1), ("d", "6-7", 1)]
+            .map(|(name, ranks, core)| writer_of_any_core(name, ranks, place[core]))
+    };
+    let (own, moving) = (tasks(["cores = \"0\"", "cores = \"1\""]), tasks([""; 2]));
     let cases = [(&own, "0", 3), (&moving, "0", 3), (&own, "0-1", 6), (&moving, "1", 3), (&moving, "0-1", 6)];
     for (tasks, cores, count) in cases {
         let refresh = two_colors(&format!("cores = \"{cores}\""));
-        let text = text(8, &refresh, 70, "quantum = \"500 us\"", tasks).replace("count = 1", "count = 2");
-        let report = run_safely(&text);
+        let report = run_safely(&text_of_cores(2, 8, &refresh, 70, "quantum = \"500 us\"", tasks));
         assert_eq!(report.requests_that_met_a_refresh, 0, "{:?}", report.ranks);
         let locks = report.locks.unwrap();
         assert_eq!((locks.locks, locks.unhidden_ns.len()), (count, 2));
@@ -309,11 +314,11 @@ fn two_cores_keep_off_the_same_locked_ranks() {
 /// A lock task takes the same time of each core that runs it, and none of others.
 #[test]
 fn lock_tasks_delay_the_cores_that_run_them() {
-    let at = |core: u32| computing("task", "0-3", 1000, 64_000, "").replace("core = 0", &format!("core = {core}"));
+    let at = |core: u32| computing_on(core, "task", "0-3", 1000, 64_000, "");
     for (cores, delayed) in [("0", [true, false]), ("1", [false, true]), ("0-1", [true, true])] {
         for (core, delayed) in [0, 1].into_iter().zip(delayed) {
             let refresh = two_colors(&format!("lock = \"300 us\"\ncores = \"{cores}\""));
-            let report = run_safely(&text(1, &refresh, 120, "", &[at(core)]).replace("count = 1", "count = 2"));
+            let report = run_safely(&text_of_cores(2, 1, &refresh, 120, "", &[at(core)]));
             // Ranks 4-7 are locked at 0 and 64 ms; the task's own are not while it runs. The unlock task comes in time, too.
             let expected = 1_000_000.0 + if delayed { 301_000.0 } else { 0.0 };
             assert_near(cores, report.tasks[0].response_ns.unwrap().min, expected, 0.001);

@@ -1,19 +1,13 @@
 //! Do tasks get the cores that partitioned and global scheduling promise them?
 
-use memtint_sim::{Report, Scenario, SimError, simulate};
-use std::path::Path;
+use crate::common::{DESKTOP, Machine, longest, refused, refused_changed, run};
 
 /// References of a loop in the first level that take a microsecond: thirty instructions each, four in a cycle, at 3 GHz.
 const PER_MICROSECOND: u64 = 400;
 
-fn text(cores: u32, system: &str, duration_us: u64, tasks: &[String]) -> String {
-    format!(
-        "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"{duration_us} us\"\n\
-         [cores]\ncount = {cores}\nmhz = 3000\nwindow = 0\n[caches]\nlatency_cycles = [4, 14, 40, 60, 120]\n\
-         l1 = {{ size = \"32 KiB\", ways = 8 }}\nl2 = {{ size = \"256 KiB\", ways = 4 }}\n\
-         [system]\nfault = \"0 ns\"\n{system}\n{}",
-        tasks.concat()
-    )
+fn text(count: u32, system: &str, duration_us: u64, tasks: &[String]) -> String {
+    let duration = format!("{duration_us} us");
+    Machine { count, duration: &duration, cores: "window = 0", system, ..DESKTOP }.text(tasks)
 }
 
 /// A task that computes, with further lines.
@@ -24,20 +18,7 @@ fn task(name: &str, lines: &str) -> String {
 /// One with jobs, in microseconds.
 fn periodic(name: &str, lines: &str, cost_us: u64, period_us: u64) -> String {
     let references = cost_us * PER_MICROSECOND;
-    task(name, &format!("{lines}\njob = {{ period = \"{period_us} us\", references = {references} }}"))
-}
-
-fn run(text: &str) -> Report {
-    simulate(&parse(text).unwrap(), 1, &|_: f64| true).unwrap()
-}
-
-fn parse(text: &str) -> Result<Scenario, SimError> {
-    Scenario::parse(text, "test", Path::new(""))
-}
-
-/// Longest response in microseconds.
-fn longest(report: &Report, task: usize) -> f64 {
-    report.tasks[task].response_ns.unwrap().max / 1000.0
+    task(name, &format!("{lines}\nperiod = \"{period_us} us\"\nreferences = {references}"))
 }
 
 #[track_caller]
@@ -56,7 +37,7 @@ fn the_effect_of_dhall_and_liu_appears_in_global_scheduling_only() {
     let global = run(&text(2, edf, 1050, &tasks("", "")));
     assert!(global.tasks[2].deadline_misses > 0, "{:?}", global.tasks[2]);
     assert!(longest(&global, 2) > 230.0, "{:?}", global.tasks[2]);
-    let partitioned = run(&text(2, edf, 1050, &tasks("core = 0", "core = 1")));
+    let partitioned = run(&text(2, edf, 1050, &tasks("cores = \"0\"", "cores = \"1\"")));
     assert!(partitioned.tasks.iter().all(|task| task.deadline_misses == 0 && task.migrations == 0));
     // Deadlines of the light ones are the same as under EDF, but the heavy one comes first.
     let tasks = tasks("priority = 2", "priority = 1");
@@ -123,7 +104,7 @@ fn tasks_stay_on_the_cores_they_are_given() {
 
 #[test]
 fn a_switch_takes_its_time() {
-    let work = format!("core = 0\nreferences = {}", 390 * PER_MICROSECOND);
+    let work = format!("cores = \"0\"\nreferences = {}", 390 * PER_MICROSECOND);
     let tasks = [task("one", &work), task("two", &work)];
     let ended = |system: &str| {
         let report = run(&text(1, system, 5000, &tasks));
@@ -136,18 +117,19 @@ fn a_switch_takes_its_time() {
 
 #[test]
 fn cores_that_contradict_each_other_are_refused() {
-    let refused = |lines: &str| parse(&text(2, "", 100, &[task("one", lines)])).unwrap_err().to_string();
-    assert!(refused("core = 0\ncores = \"0-1\"").contains("one of the two"));
-    assert!(refused("cores = \"0-2\"").contains("cores"));
-    assert!(refused("cores = \"\"").contains("cores"));
-    assert!(refused("core = 2").contains("0 to 1"));
+    let with = |lines: &str| text(2, "", 100, &[task("one", lines)]);
+    refused(&with("core = 0"), &["task \"one\": \"core\" is no field; the nearest is \"cores\""]);
+    refused(&with("cores = \"0-2\""), &["cores"]);
+    refused(&with("cores = \"\""), &["cores"]);
+    refused(&with("cores = \"2\""), &["0 to 1"]);
+    refused_changed(&with("cores = \"0-1\""), |spec| spec.tasks[0].core = Some(0), &["cores", "one of the two"]);
 }
 
 /// Who has begun is not stopped: whoever is more urgent waits for the end of the job, and for no more.
 #[test]
 fn without_preemption_a_job_that_has_begun_is_completed() {
-    let urgent = "core = 0\npriority = 1\njob = { period = \"100 us\", phase = \"10 us\", references = 4000 }";
-    let tasks = [task("urgent", urgent), periodic("slow", "core = 0\npriority = 2", 50, 200)];
+    let urgent = "cores = \"0\"\npriority = 1\nperiod = \"100 us\"\nphase = \"10 us\"\nreferences = 4000";
+    let tasks = [task("urgent", urgent), periodic("slow", "cores = \"0\"\npriority = 2", 50, 200)];
     for scheduling in ["fixed-priority", "edf"] {
         let of = |preemption: bool| {
             let system = format!("scheduling = \"{scheduling}\"\npreemption = {preemption}");
@@ -164,7 +146,7 @@ fn without_preemption_a_job_that_has_begun_is_completed() {
         assert_eq!((other.tasks[1].preemptions, preemptive.tasks[1].preemptions), (0, 5));
     }
     // Jobs that follow one another give way in between: the slow one is behind by more than a period at 10 us.
-    let behind = [periodic("slow", "core = 0\npriority = 2", 50, 50), task("urgent", urgent)];
+    let behind = [periodic("slow", "cores = \"0\"\npriority = 2", 50, 50), task("urgent", urgent)];
     let report = run(&text(1, "scheduling = \"fixed-priority\"\npreemption = false", 995, &behind));
     assert_near(longest(&report, 1), 50.0);
     assert_eq!(report.tasks[1].jobs, 10);
@@ -172,11 +154,11 @@ fn without_preemption_a_job_that_has_begun_is_completed() {
 
 #[test]
 fn preemption_is_a_matter_of_priorities_and_deadlines() {
-    let refused = |system: &str, tasks: &[String]| parse(&text(1, system, 100, tasks)).unwrap_err().to_string();
-    assert!(refused("preemption = false", &[task("one", "")]).contains("system.preemption"));
+    let with = |system: &str, parts: &[String]| text(1, system, 100, parts);
+    refused(&with("preemption = false", &[task("one", "")]), &["system.preemption"]);
     let server = "[[server]]\nname = \"S\"\nperiod = \"1 ms\"\nbudget = \"1 ms\"\n".to_owned();
-    let error = refused("scheduling = \"edf\"\npreemption = false", &[server, task("one", "")]);
-    assert!(error.contains("system.preemption") && error.contains("no server"), "{error}");
+    let beside_server = with("scheduling = \"edf\"\npreemption = false", &[server, task("one", "")]);
+    refused(&beside_server, &["system.preemption", "no server"]);
 }
 
 /// A task of the ideal schedule: cost, period and priority, in tenths of microseconds where they are times.
@@ -241,14 +223,14 @@ fn random_task_sets_respond_as_in_the_ideal_schedule() {
                 let period = 1000 + below(3000);
                 // Together they need nine tenths of the cores.
                 let cost = period * cores as u64 * 9 / 10 / count as u64 * (80 + below(41)) / 100;
-                Ideal { cost, period, priority: (task * 7 + 3) % 11 }
+                Ideal { cost, period, priority: 1 + (task * 7 + 3) % 11 }
             })
             .collect();
         let sections: Vec<String> = (0..)
             .zip(&tasks)
             .map(|(index, Ideal { cost, period, priority })| {
                 let (references, period) = (cost * PER_MICROSECOND / 10, period * 100);
-                let job = format!("job = {{ period = \"{period} ns\", references = {references} }}");
+                let job = format!("period = \"{period} ns\"\nreferences = {references}");
                 task(&format!("t{index}"), &format!("priority = {priority}\n{job}"))
             })
             .collect();

@@ -1,21 +1,43 @@
 //! Servers with budgets: do tasks get what closed formulas, and an ideal schedule, say?
 
 use crate::common::{
-    assert_us, burst_ns, longest, named, parse, plain, refused, run, run_safely, task, text, timetable, two_colors,
-    writer,
+    assert_us, burst_ns, longest, named, parse, plain, plain_changed, refused, refused_changed, run, run_safely, task,
+    text, text_of_cores, timetable, two_colors, writer,
 };
 use memtint_sim::Report;
 use memtint_sim::report::ServerReport;
+use memtint_sim::scenario::{ScenarioSpec, Time};
+use memtint_units::Picoseconds;
 
 /// One with jobs; cost, period and phase in microseconds.
 fn periodic(name: &str, server: &str, [cost, period, phase]: [u64; 3], lines: &str) -> String {
-    let job = format!("period = \"{period} us\", phase = \"{phase} us\", references = {}", cost * 10);
-    task(name, &format!("server = \"{server}\"\njob = {{ {job} }}\n{lines}"))
+    let job = format!("period = \"{period} us\"\nphase = \"{phase} us\"\nreferences = {}", cost * 10);
+    task(name, &format!("server = \"{server}\"\n{job}\n{lines}"))
 }
 
 /// A server of core 0; period and budget in microseconds.
 fn server(name: &str, period: u64, budget: u64, lines: &str) -> String {
     format!("[[server]]\nname = \"{name}\"\nperiod = \"{period} us\"\nbudget = \"{budget} us\"\n{lines}\n")
+}
+
+/// The ranks whose lock suspends the servers of a color.
+fn color(name: &str, ranks: &str) -> String {
+    format!("[[color]]\nname = \"{name}\"\nranks = \"{ranks}\"\n")
+}
+
+/// The two of CRS, of S1 and S2.
+fn two_groups() -> [String; 2] {
+    [color("c1", "0-3"), color("c2", "4-7")]
+}
+
+/// When the first period of each server begins, in microseconds.
+fn begin(phases: &[u64]) -> impl FnOnce(&mut ScenarioSpec) {
+    move |spec| {
+        assert_eq!(spec.servers.len(), phases.len());
+        for (server, phase) in spec.servers.iter_mut().zip(phases) {
+            server.phase = Time(Picoseconds(phase * 1_000_000));
+        }
+    }
 }
 
 #[track_caller]
@@ -59,21 +81,21 @@ fn a_deferrable_server_runs_back_to_back_and_an_idle_consuming_one_does_not() {
 /// Who is idle and holds the core, who has no server, and when the first period begins.
 #[test]
 fn what_a_server_does_not_take_is_left_to_others_of_its_core() {
-    let background = |kind: &str| {
+    let background = |kind: &str, phase: u64| {
         let parts =
-            [server("S", 10_000, 4_000, kind), task("background", "core = 0"), task("inside", "server = \"S\"")];
-        (plain(100, "", &parts), plain(100, "", &parts[..2]))
+            [server("S", 10_000, 4_000, kind), task("background", "cores = \"0\""), task("inside", "server = \"S\"")];
+        [&parts[..], &parts[..2]].map(|parts| plain_changed(100, "", parts, begin(&[phase])))
     };
     let tenth = |report: &Report, task: usize| report.tasks[task].references as f64 / 10.0;
-    let (deferrable, empty) = background("");
+    let [deferrable, empty] = background("", 0);
     assert_us("a busy server", tenth(&deferrable, 1), 40_000.0);
     assert_us("the others", tenth(&deferrable, 0), 60_000.0);
     assert_us("beside an idle one", tenth(&empty, 0), 100_000.0);
-    let (_, held) = background("kind = \"idle-consuming\"");
+    let [_, held] = background("kind = \"idle-consuming\"", 0);
     assert_us("beside one that holds the core", tenth(&held, 0), 60_000.0);
     assert!((held.core_utilization[0] - 0.6).abs() < 0.001, "{:?}", held.core_utilization);
     assert_budgets(&held.servers[0], 40_000.0, 11);
-    let (_, late) = background("kind = \"idle-consuming\"\nphase = \"25 ms\"");
+    let [_, late] = background("kind = \"idle-consuming\"", 25_000);
     assert_us("from 25 ms on", tenth(&late, 0), 100_000.0 - 8.0 * 4_000.0);
 }
 
@@ -83,12 +105,10 @@ fn servers_are_those_of_one_core() {
     let parts = [
         server("S", 10_000, 9_000, "kind = \"idle-consuming\"\ncore = 1"),
         task("inside", "server = \"S\""),
-        task("other", "core = 0"),
-        task("mover", "references = 9900"),
+        task("other", "cores = \"0\"\npriority = 1"),
+        task("mover", "references = 9900\npriority = 1"),
     ];
-    let two = |parts: &[String], system: &str| {
-        run(&text(1, &named("none"), 20, system, parts).replace("count = 1", "count = 2"))
-    };
+    let two = |parts: &[String], system: &str| run(&text_of_cores(2, 1, &named("none"), 20, system, parts));
     let report = two(&parts[..3], "");
     let references = |task: usize| report.tasks[task].references as f64 / 10.0;
     assert_us("in its server", references(0), 18_000.0);
@@ -110,10 +130,15 @@ fn the_order_of_servers_and_of_their_tasks_is_as_they_say() {
         periodic("long", "A", [1_000, 40_000, 0], "priority = 1"),
         periodic("short", "A", [1_000, 20_000, 0], "priority = 2"),
     ];
-    let with = |first: &str, second: &str| {
-        let servers = [server("A", 20_000, 5_000, first), server("B", 20_000, 5_000, second)];
+    let with = |scheduling: &str, priorities: [Option<u32>; 2]| {
+        let servers = [server("A", 20_000, 5_000, scheduling), server("B", 20_000, 5_000, "")];
         let parts = [&servers[..], &tasks, &[periodic("other", "B", [1_000, 20_000, 0], "")]].concat();
-        let report = plain(40, "", &parts);
+        let change = |spec: &mut ScenarioSpec| {
+            for (server, priority) in spec.servers.iter_mut().zip(priorities) {
+                server.priority = priority;
+            }
+        };
+        let report = plain_changed(40, "", &parts, change);
         [0, 1, 2].map(|task| longest(&report, task).round() / 1000.0)
     };
     let near = |found: [f64; 3], expected: [f64; 3]| {
@@ -122,10 +147,10 @@ fn the_order_of_servers_and_of_their_tasks_is_as_they_say() {
             "{found:?}, {expected:?}"
         );
     };
-    near(with("", ""), [2.0, 1.0, 3.0]);
-    near(with("scheduling = \"fixed-priority\"", ""), [1.0, 2.0, 3.0]);
-    near(with("priority = 5", "priority = 4"), [3.0, 2.0, 1.0]);
-    near(with("priority = 5\nscheduling = \"fixed-priority\"", "priority = 4"), [2.0, 3.0, 1.0]);
+    near(with("", [None; 2]), [2.0, 1.0, 3.0]);
+    near(with("scheduling = \"fp\"", [None; 2]), [1.0, 2.0, 3.0]);
+    near(with("", [Some(5), Some(4)]), [3.0, 2.0, 1.0]);
+    near(with("scheduling = \"fp\"", [Some(5), Some(4)]), [2.0, 3.0, 1.0]);
 }
 
 /// The example of 5.3.5, which the paper shows in figure 5.5: S2 runs at 32 ms, as the ranks of S1 are locked, and S1
@@ -133,8 +158,8 @@ fn the_order_of_servers_and_of_their_tasks_is_as_they_say() {
 #[test]
 fn the_example_of_5_3_5_runs_as_in_figure_5_5() {
     let servers = [
-        server("S1", 16_000, 6_000, "ranks = \"0-3\"\nscheduling = \"fixed-priority\""),
-        server("S2", 16_000, 6_000, "ranks = \"4-7\"\nscheduling = \"fixed-priority\""),
+        server("S1", 16_000, 6_000, "color = \"c1\"\nscheduling = \"fp\""),
+        server("S2", 16_000, 6_000, "color = \"c2\"\nscheduling = \"fp\""),
     ];
     let tasks = [
         periodic("T1", "S1", [4_000, 16_000, 0], "ranks = \"0-3\"\npriority = 1"),
@@ -142,7 +167,7 @@ fn the_example_of_5_3_5_runs_as_in_figure_5_5() {
         periodic("T3", "S2", [8_000, 32_000, 0], "ranks = \"4-7\"\npriority = 1"),
         periodic("T4", "S2", [7_990, 64_000, 0], "ranks = \"4-7\"\npriority = 2"),
     ];
-    let parts = [&servers[..], &tasks].concat();
+    let parts = [&two_groups()[..], &servers, &tasks].concat();
     let report = run_safely(&text(2, &two_colors("unlock = \"10 us\""), 127, "", &parts));
     // The lock task, and the burst; then the unlock task has the core.
     let (lock, unlock, burst) = (20.0, 10.0, burst_ns(2) / 1000.0);
@@ -168,15 +193,15 @@ fn the_example_of_5_3_5_runs_as_in_figure_5_5() {
 #[test]
 fn requests_of_servers_keep_off_the_ranks_that_are_refreshed() {
     let servers = [
-        server("S1", 4_000, 2_400, "ranks = \"0-3\""),
-        server("S2", 4_000, 1_600, "ranks = \"4-7\"\nkind = \"idle-consuming\""),
+        server("S1", 4_000, 2_400, "color = \"c1\""),
+        server("S2", 4_000, 1_600, "color = \"c2\"\nkind = \"idle-consuming\""),
     ];
     let inside = |name: &str, ranks: &str, server: &str| {
-        writer(name, ranks, &format!("server = \"{server}\"\njob = {{ period = \"8 ms\", references = 4000 }}"))
+        writer(name, ranks, &format!("server = \"{server}\"\nperiod = \"8 ms\"\nreferences = 4000"))
     };
     let tasks =
         [inside("a", "0-1", "S1"), inside("b", "2-3", "S1"), inside("c", "4-7", "S2"), writer("idle", "0-7", "")];
-    let parts = [&servers[..], &tasks].concat();
+    let parts = [&two_groups()[..], &servers, &tasks].concat();
     for density in [1, 8, 32] {
         let report = run_safely(&text(density, &two_colors(""), 140, "", &parts));
         assert_eq!(report.requests_that_met_a_refresh, 0, "{density} Gb: {:?}", report.ranks);
@@ -189,12 +214,15 @@ fn requests_of_servers_keep_off_the_ranks_that_are_refreshed() {
 /// A server alone: what of its budget falls into the locked window is lost, and is counted.
 #[test]
 fn a_locked_server_does_not_run_and_says_so() {
-    let parts = |lines: &str| [server("S", 4_000, 2_400, lines), task("inside", "server = \"S\"\nranks = \"0-3\"")];
+    let parts = |lines: &str| {
+        let inside = task("inside", "server = \"S\"\nranks = \"0-3\"");
+        [color("c", "0-3"), server("S", 4_000, 2_400, lines), inside]
+    };
     let windows = timetable("unlock = \"10 us\"", &[("0-3", 10, ""), ("4-7", 40, "")]);
     // From 10 to 12.9 ms it is locked. In [8, 12) it has run for 2 ms then; in [12, 16) there is time for all of its budget.
     let held = burst_ns(8) / 1000.0;
     // Suspended by its own ranks or because its task is: no difference.
-    for lines in ["ranks = \"0-3\"", ""] {
+    for lines in ["color = \"c\"", ""] {
         let report = run_safely(&text(8, &windows, 39, "", &parts(lines)));
         assert_budgets(&report.servers[0], 10.0 * 2_400.0 - 400.0, 10);
         assert_us("held up", report.servers[0].held_up_ns / 1000.0, held);
@@ -266,7 +294,7 @@ fn random_servers_run_as_in_the_ideal_schedule() {
     let mut compared = 0;
     for round in 0..40 {
         let mut ideal = Ideal { servers: Vec::new(), consuming: Vec::new(), tasks: Vec::new() };
-        let mut parts = Vec::new();
+        let (mut parts, mut phases) = (Vec::new(), Vec::new());
         for index in 0..2 {
             let period = 400 + 10 * below(60);
             let budget = period * (30 + below(25)) / 100;
@@ -274,12 +302,8 @@ fn random_servers_run_as_in_the_ideal_schedule() {
             ideal.servers.push([period * 10, budget * 10, phase * 10]);
             ideal.consuming.push(consuming);
             let kind = if consuming { "idle-consuming" } else { "deferrable" };
-            parts.push(server(
-                &format!("S{index}"),
-                period,
-                budget,
-                &format!("kind = \"{kind}\"\nphase = \"{phase} us\""),
-            ));
+            parts.push(server(&format!("S{index}"), period, budget, &format!("kind = \"{kind}\"")));
+            phases.push(phase);
         }
         for index in 0..4 {
             let (server, period) = (index % 2, 1000 + below(3000));
@@ -298,7 +322,7 @@ fn random_servers_run_as_in_the_ideal_schedule() {
             continue;
         }
         compared += 1;
-        let report = plain(END_MS, "", &parts);
+        let report = plain_changed(END_MS, "", &parts, begin(&phases));
         for (task, &expected) in expected.iter().enumerate() {
             let found = (longest(&report, task) * 10.0).round() as u64;
             assert!(near(found, expected, 60), "round {round}, task {task}: {found} and ideally {expected} ticks");
@@ -313,26 +337,31 @@ fn random_servers_run_as_in_the_ideal_schedule() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let with = |server: &str, lines: &str| {
-        let parts = [server.to_owned(), task("one", lines)];
-        text(8, &two_colors(""), 64, "", &parts).replace("count = 1", "count = 2")
+    let with = |color: &str, server: &str, lines: &str| {
+        let parts = [color.to_owned(), server.to_owned(), task("one", lines)];
+        text_of_cores(2, 8, &two_colors(""), 64, "", &parts)
     };
-    let good = server("S", 4_000, 2_400, "ranks = \"0-3\"");
+    let (own, good) = (color("c", "0-3"), server("S", 4_000, 2_400, "color = \"c\""));
     let inside = "server = \"S\"\nranks = \"0-1\"";
-    parse(&with(&good, inside)).unwrap();
-    let changed = |from: &str, to: &str| with(&good.replace(from, to), inside);
+    parse(&with(&own, &good, inside)).unwrap();
+    let changed = |from: &str, to: &str| with(&own, &good.replace(from, to), inside);
     refused(&changed("4000 us", "0 us"), &["server \"S\": period", "more than 0 ns"]);
     refused(&changed("2400 us", "4001 us"), &["server \"S\": budget", "at most the period"]);
     refused(&changed("2400 us", "0 us"), &["server \"S\": budget"]);
-    refused(&changed("ranks = \"0-3\"", "core = 2"), &["server \"S\": core is 2", "0 to 1"]);
-    refused(&changed("0-3", "0-8"), &["server \"S\": ranks", "0-8"]);
-    refused(&changed("0-3", "1-3"), &["task \"one\": ranks is 0-1", "some of 1-3", "\"S\""]);
-    refused(&changed("ranks", "cores"), &["unknown field `cores`"]);
-    refused(&changed("ranks", "kind = \"polling\"\nranks"), &["polling", "idle-consuming"]);
-    refused(&with(&format!("{good}{good}"), inside), &["server \"S\": name", "used twice"]);
-    refused(&with(&good, "server = \"T\""), &["task \"one\": server is T", "S"]);
-    refused(&with("", "server = \"T\""), &["no server"]);
-    refused(&with(&good, "server = \"S\""), &["task \"one\": ranks is any", "some of 0-3"]);
-    refused(&with(&good, &format!("{inside}\ncore = 1")), &["task \"one\": core is 1", "that of its server"]);
-    refused(&with(&good, &format!("{inside}\ncores = \"0-1\"")), &["task \"one\": cores", "beside server"]);
+    refused(&changed("color = \"c\"", "core = 2"), &["server \"S\": core is 2", "0 to 1"]);
+    refused(&with(&color("c", "0-8"), &good, inside), &["server \"S\": ranks", "0-8"]);
+    refused(&with(&color("c", "1-3"), &good, inside), &["task \"one\": ranks is 0-1", "some of 1-3", "\"S\""]);
+    refused(&changed("color", "cores"), &["server \"S\": \"cores\" is no field"]);
+    refused(&changed("color", "phase = \"1 ms\"\ncolor"), &["server \"S\": \"phase\" is no field"]);
+    refused(&changed("color", "kind = \"polling\"\ncolor"), &["polling", "idle-consuming"]);
+    refused(&with(&own, &format!("{good}{good}"), inside), &["server \"S\": name", "used twice"]);
+    refused(&with(&own, &good, "server = \"T\""), &["task \"one\": server is T", "S"]);
+    refused(&with("", "", "server = \"T\""), &["no server"]);
+    let cores = |list: &str| with(&own, &good, &format!("{inside}\ncores = \"{list}\""));
+    refused(&cores("1"), &["task \"one\": cores is 1", "that of its server"]);
+    refused(&cores("0-1"), &["task \"one\": cores", "beside server"]);
+    // A file's task has memory in the ranks of its server, unless it says others; in memory it has to say so.
+    let silent = with(&own, &good, "server = \"S\"");
+    assert_eq!(parse(&silent).unwrap().spec().tasks[0].ranks.as_deref(), Some("0-3"));
+    refused_changed(&silent, |spec| spec.tasks[0].ranks = None, &["task \"one\": ranks is any", "some of 0-3"]);
 }

@@ -1,28 +1,24 @@
 //! Nodes, ways and huge pages: does the machine give what a scenario asks for, at the price that arithmetic says?
 
+use crate::common::{DESKTOP, DESKTOP_WITH_LAST_LEVEL, Machine, OPTERON, run};
+use memtint_sim::Report;
 use memtint_sim::report::TaskReport;
-use memtint_sim::{Report, Scenario, simulate};
-use std::path::Path;
 
-fn run(text: &str) -> Report {
-    let scenario = Scenario::parse(text, "test", Path::new("")).unwrap();
-    simulate(&scenario, 1, &|_: f64| true).unwrap()
-}
-
-/// Four nodes of 4 GiB and four cores each; a way to another node takes 40 ns, a link carries 6400 MB a second.
-fn nodes(window: u32, tasks: &str) -> Report {
-    run(&format!(
-        "schema = 1\nplatform = \"opteron-6128-tintmalloc\"\ndevice = \"ddr3-1333\"\nduration = \"10 ms\"\n\
-         [cores]\ncount = 16\nmhz = 2000\nwindow = {window}\nmshrs = 48\n[controller]\nrefresh = \"none\"\n\
-         [caches]\nlatency_cycles = [3, 12, 40, 60, 80]\nl1 = {{ size = \"64 KiB\", ways = 2 }}\n\
-         l2 = {{ size = \"512 KiB\", ways = 16 }}\nllc = {{ size = \"2 MiB\", ways = 16 }}\n\
-         [numa]\nhop = \"40 ns\"\nlink_mb_per_s = 6400\n[system]\nfault = \"0 ns\"\n{tasks}"
-    ))
+/// Four nodes; a way to another node takes 40 ns, a link carries 6400 MB a second.
+fn nodes(window: u32, tasks: &[String]) -> Report {
+    let machine = Machine {
+        cores: &format!("window = {window}\nmshrs = 48"),
+        tables: "[simulation.controller]\nrefresh = \"none\"\n\
+                 [simulation.numa]\nhop = \"40 ns\"\nlink_mb_per_s = 6400\n",
+        ..OPTERON
+    };
+    run(&machine.text(tasks))
 }
 
 fn on(name: &str, core: u32, node: u32, workload: &str) -> String {
     format!(
-        "[[task]]\nname = \"{name}\"\ncore = {core}\nnodes = \"{node}\"\nreferences = 60000\nworkload = {workload}\n"
+        "[[task]]\nname = \"{name}\"\ncores = \"{core}\"\nnode = \"{node}\"\nshared = true\nreferences = 60000\n\
+         workload = {workload}\n"
     )
 }
 
@@ -34,7 +30,7 @@ fn assert_within_a_percent(name: &str, found: f64, expected: f64) {
 #[test]
 fn memory_of_another_node_is_two_hops_further() {
     let chase = "{ kind = \"latency\", size = \"64 MiB\" }";
-    let latency = |node| nodes(0, &on("one", 0, node, chase)).tasks[0].read_latency_ns.mean;
+    let latency = |node| nodes(0, &[on("one", 0, node, chase)]).tasks[0].read_latency_ns.mean;
     let local = latency(0);
     for node in 1..4 {
         // A chase keeps step with the memory's clock of 1.5 ns.
@@ -48,7 +44,7 @@ fn a_link_carries_what_it_can_and_others_go_beside_it() {
     // One write in two lines crosses a link the other way.
     let lines = "{ kind = \"uniform\", size = \"64 MiB\" }";
     let rates = |tasks: &[String]| -> Vec<f64> {
-        nodes(1024, &tasks.concat()).tasks.iter().map(|task| task.read_bytes_per_second).collect()
+        nodes(1024, tasks).tasks.iter().map(|task| task.read_bytes_per_second).collect()
     };
     let total = |tasks: &[String]| rates(tasks).iter().sum::<f64>();
     let link = 6400e6;
@@ -63,36 +59,32 @@ fn a_link_carries_what_it_can_and_others_go_beside_it() {
 }
 
 /// A desktop with a last level of 8 MiB and 16 ways.
-fn desktop(tasks: &str) -> Report {
-    run(&format!(
-        "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"20 ms\"\n\
-         [cores]\ncount = 4\nmhz = 3000\n[caches]\nlatency_cycles = [4, 14, 40, 60, 120]\n\
-         l1 = {{ size = \"32 KiB\", ways = 8 }}\nl2 = {{ size = \"256 KiB\", ways = 4 }}\n\
-         llc = {{ size = \"8 MiB\", ways = 16 }}\n[system]\nfault = \"0 ns\"\n{tasks}"
-    ))
+fn desktop(tasks: &[String]) -> Report {
+    run(&DESKTOP_WITH_LAST_LEVEL.text(tasks))
 }
 
 #[test]
 fn ways_limit_what_a_task_fills_and_protect_what_others_have() {
     let reader = |ways: &str| {
         format!(
-            "[[task]]\nname = \"reader\"\ncore = 0\n{ways}\nreferences = 600000\n\
+            "[[task]]\nname = \"reader\"\ncores = \"0\"\n{ways}\nreferences = 600000\n\
              workload = {{ kind = \"uniform\", size = \"6 MiB\" }}\n"
         )
     };
     let stream = |ways: &str| {
         format!(
-            "[[task]]\nname = \"stream\"\ncore = 1\n{ways}\nworkload = {{ kind = \"bandwidth\", size = \"64 MiB\", gap = 0 }}\n"
+            "[[task]]\nname = \"stream\"\ncores = \"1\"\n{ways}\n\
+             workload = {{ kind = \"bandwidth\", size = \"64 MiB\", gap = 0 }}\n"
         )
     };
-    let misses = |tasks: String| desktop(&tasks).tasks[0].llc_misses;
+    let misses = |tasks: &[String]| desktop(tasks).tasks[0].llc_misses;
     // 6 MiB are 98304 lines, each missed once; in four of 16 ways a third of them have room.
-    let alone = misses(reader(""));
+    let alone = misses(&[reader("")]);
     assert!((97_000..103_000).contains(&alone), "{alone}");
-    let confined = misses(reader("ways = \"0-3\""));
+    let confined = misses(&[reader("ways = \"0-3\"")]);
     assert!(confined > 2 * alone, "{confined}");
-    let beside = misses(reader("") + &stream(""));
-    let protected = misses(reader("ways = \"2-15\"") + &stream("ways = \"0-1\""));
+    let beside = misses(&[reader(""), stream("")]);
+    let protected = misses(&[reader("ways = \"2-15\""), stream("ways = \"0-1\"")]);
     assert!(beside > alone * 5 / 4, "{beside} {alone}");
     assert!(protected < alone * 21 / 20, "{protected} {alone}");
 }
@@ -101,12 +93,12 @@ fn ways_limit_what_a_task_fills_and_protect_what_others_have() {
 fn huge_pages_fault_once_in_two_megabytes() {
     let task = |huge: bool| {
         format!(
-            "[[task]]\nname = \"one\"\ncore = 0\nhuge_pages = {huge}\nreferences = 600000\n\
+            "[[task]]\nname = \"one\"\ncores = \"0\"\nhuge_pages = {huge}\nreferences = 600000\n\
              workload = {{ kind = \"bandwidth\", size = \"32 MiB\" }}\n"
         )
     };
     let faults = |huge| {
-        let TaskReport { page_faults, frames, .. } = desktop(&task(huge)).tasks.remove(0);
+        let TaskReport { page_faults, frames, .. } = desktop(&[task(huge)]).tasks.remove(0);
         (page_faults, frames)
     };
     assert_eq!(faults(false), (8192, 8192));
@@ -116,15 +108,17 @@ fn huge_pages_fault_once_in_two_megabytes() {
 /// The time of a first touch belongs to whoever touches.
 #[test]
 fn a_first_touch_takes_its_time() {
-    let text = |fault: &str| {
-        format!(
-            "schema = 1\nplatform = \"skl-e3-1220v5-4x4g\"\ndevice = \"ddr4-2400\"\nduration = \"50 ms\"\n\
-             [cores]\ncount = 1\nmhz = 3000\nwindow = 0\n[caches]\nlatency_cycles = [4, 14, 40, 60, 120]\n\
-             l1 = {{ size = \"32 KiB\", ways = 8 }}\n[system]\nfault = \"{fault}\"\n\
-             [[task]]\nname = \"one\"\ncore = 0\nreferences = 4096\n\
-             workload = {{ kind = \"bandwidth\", size = \"16 MiB\", step = \"4 KiB\" }}\n"
-        )
+    let machine = Machine {
+        duration: "50 ms",
+        count: 1,
+        cores: "window = 0",
+        caches: "latency_cycles = [4, 14, 40, 60, 120]\nl1 = { size = \"32 KiB\", ways = 8 }",
+        ..DESKTOP
     };
+    let task = "[[task]]\nname = \"one\"\ncores = \"0\"\nreferences = 4096\n\
+                workload = { kind = \"bandwidth\", size = \"16 MiB\", step = \"4 KiB\" }\n"
+        .to_owned();
+    let text = |fault: &str| Machine { fault, ..machine }.text(std::slice::from_ref(&task));
     let time = |fault: &str| run(&text(fault)).tasks[0].completed_ns.unwrap();
     assert_within_a_percent("4096 first touches", time("2 us") - time("0 ns"), 4096.0 * 2000.0);
 }
@@ -133,7 +127,7 @@ fn a_first_touch_takes_its_time() {
 #[test]
 fn a_line_of_two_bursts_takes_both() {
     let chase = "{ kind = \"latency\", size = \"64 MiB\" }";
-    let report = nodes(0, &on("one", 0, 0, chase));
+    let report = nodes(0, &[on("one", 0, 0, chase)]);
     let one = &report.tasks[0];
     let reads = report.ranks.iter().map(|rank| rank.reads).sum::<u64>();
     assert_eq!(reads, 2 * one.llc_misses, "{one:?}");
@@ -151,17 +145,16 @@ fn a_line_of_two_bursts_takes_both() {
 #[test]
 fn last_levels_of_their_own_keep_sockets_apart() {
     let misses = |llc: &str, core: u32| {
-        let task = |name: &str, core: u32, rest: &str| format!("[[task]]\nname = \"{name}\"\ncore = {core}\n{rest}\n");
+        let task =
+            |name: &str, core: u32, rest: &str| format!("[[task]]\nname = \"{name}\"\ncores = \"{core}\"\n{rest}\n");
         let reader = "references = 400000\nworkload = { kind = \"uniform\", size = \"1536 KiB\" }";
         let stream = "workload = { kind = \"bandwidth\", size = \"64 MiB\", gap = 0 }";
-        let text = format!(
-            "schema = 1\nplatform = \"opteron-6128-tintmalloc\"\ndevice = \"ddr3-1333\"\nduration = \"10 ms\"\n\
-             [cores]\ncount = 16\nmhz = 2000\n[caches]\nlatency_cycles = [3, 12, 40, 60, 80]\nline = \"64\"\n\
-             l1 = {{ size = \"64 KiB\", ways = 2 }}\nl2 = {{ size = \"128 KiB\", ways = 16 }}\nllc = {llc}\n\
-             [system]\nfault = \"0 ns\"\n{}{}",
-            task("reader", 0, reader),
-            task("stream", core, stream)
+        let caches = format!(
+            "latency_cycles = [3, 12, 40, 60, 80]\nline = \"64\"\nl1 = {{ size = \"64 KiB\", ways = 2 }}\n\
+             l2 = {{ size = \"128 KiB\", ways = 16 }}\nllc = {llc}\n"
         );
+        let text =
+            Machine { caches: &caches, ..OPTERON }.text(&[task("reader", 0, reader), task("stream", core, stream)]);
         run(&text).tasks[0].llc_misses
     };
     let (one, two) = ("{ size = \"2 MiB\", ways = 16 }", "{ size = \"2 MiB\", ways = 16, instances = 2 }");

@@ -4,14 +4,12 @@ use std::path::Path;
 
 use memtint_sim::Scenario;
 use memtint_sim::scenario::Time;
-use memtint_system::SystemFile;
 use memtint_units::Picoseconds;
 
 const SYSTEM: &str = include_str!("../../../../examples/crs-machine.toml");
 
 fn scenario(text: &str) -> Result<Scenario, String> {
-    let file = SystemFile::parse(text, "test").map_err(|error| error.to_string())?;
-    Scenario::of_system(&file, Path::new("test.toml")).map_err(|error| error.to_string())
+    Scenario::parse(text, Path::new("test.toml")).map_err(|error| error.to_string())
 }
 
 fn changed(from: &str, to: &str) -> String {
@@ -22,26 +20,35 @@ fn changed(from: &str, to: &str) -> String {
 #[test]
 fn servers_colors_and_memory_become_locks_budgets_and_instances() {
     let scenario = scenario(SYSTEM).unwrap();
-    let file = scenario.spec();
-    let timetable = file.timetable.as_ref().unwrap();
+    let spec = scenario.spec();
+    let timetable = spec.timetable.as_ref().unwrap();
     let windows: Vec<(&str, Time)> = timetable.window.iter().map(|window| (&*window.ranks, window.start)).collect();
     let ms = |count: u64| Time(Picoseconds(count * 1_000_000_000));
     assert_eq!(windows, [("0-3", ms(32)), ("4-7", ms(0))]);
-    assert_eq!((timetable.period, file.density_gbit), (ms(64), Some(8)));
-    let server = |at: usize| (file.servers[at].ranks.as_deref(), file.servers[at].budget);
+    assert_eq!((timetable.period, spec.density_gbit), (ms(64), Some(8)));
+    let server = |at: usize| (spec.servers[at].ranks.as_deref(), spec.servers[at].budget);
     let us = |count: u64| Time(Picoseconds(count * 1_000_000));
     assert_eq!((server(0), server(1)), ((Some("0-3"), us(200)), (Some("4-7"), us(500))));
-    let names: Vec<&str> = file.tasks.iter().map(|task| &*task.name).collect();
+    let names: Vec<&str> = spec.tasks.iter().map(|task| &*task.name).collect();
     assert_eq!(names, ["gyro", "motor", "route", "camera", "gyro.2", "motor.2"]);
-    let second = &file.tasks[4];
+    let second = &spec.tasks[4];
     let place = (second.copy_of.as_deref(), second.server.as_deref(), second.ranks.as_deref());
     assert_eq!(place, (Some("gyro"), Some("S2"), Some("4-7")));
-    assert_eq!((file.tasks[0].copy, file.tasks[2].copy), (us(20), us(0)), "of tasks with two instances only");
+    assert_eq!((spec.tasks[0].copy, spec.tasks[2].copy), (us(20), us(0)), "of tasks with two instances only");
     // What is written is the same again, with other names for the colors.
     let written = scenario.to_system().unwrap().to_text();
-    let file = SystemFile::parse(&written, "written").unwrap();
-    let again = Scenario::of_system(&file, Path::new("test.toml")).unwrap();
+    let again = self::scenario(&written).unwrap();
     assert_eq!(again.spec(), scenario.spec(), "{written}");
+}
+
+#[test]
+fn servers_of_one_color_are_written_with_one() {
+    let third = "[[server]]\nname = \"S3\"\ncolor = \"c1\"\nperiod = \"500 us\"\nbudget = \"1 us\"\n";
+    let scenario = scenario(&format!("{SYSTEM}\n{third}")).unwrap();
+    let written = scenario.to_system().unwrap();
+    let colors: Vec<_> = written.servers.iter().map(|server| server.color.as_ref().unwrap().as_str()).collect();
+    assert_eq!((written.colors.len(), colors), (2, vec!["S1", "S2", "S1"]));
+    assert_eq!(self::scenario(&written.to_text()).unwrap().spec(), scenario.spec());
 }
 
 /// A budget of a task holds for both of its instances.

@@ -1,7 +1,7 @@
 //! Cyclic executives: do tasks run in their slots, and only there?
 
 use crate::common::{
-    assert_us, burst_ns, longest, named, parse, plain, refused, run, run_safely, task, text, two_colors,
+    assert_us, burst_ns, longest, named, parse, plain, refused, run, run_safely, task, text, text_of_cores, two_colors,
 };
 use memtint_sim::Report;
 
@@ -9,7 +9,7 @@ const SYSTEM: &str = "scheduling = \"table\"";
 
 /// A task with jobs; cost and period in microseconds.
 fn periodic(name: &str, cost: u64, period: u64, lines: &str) -> String {
-    task(name, &format!("{lines}\njob = {{ period = \"{period} us\", references = {} }}", cost * 10))
+    task(name, &format!("{lines}\nperiod = \"{period} us\"\nreferences = {}", cost * 10))
 }
 
 /// A table with slots of a task, start and length; all in microseconds.
@@ -18,14 +18,13 @@ fn table(cycle: u64, slots: &[(&str, u64, u64)]) -> String {
         format!("{{ task = \"{task}\", start = \"{start} us\", length = \"{length} us\" }}")
     };
     let slots: Vec<String> = slots.iter().map(slot).collect();
-    format!("[table]\ncycle = \"{cycle} us\"\nslot = [ {} ]\n", slots.join(", "))
+    format!("[simulation.table]\ncycle = \"{cycle} us\"\nslot = [ {} ]\n", slots.join(", "))
 }
 
 /// A job in two slices, around another's slot.
 fn split(cost: u64, more: &str) -> Report {
     let table = table(10_000, &[("split", 0, 2_000), ("whole", 2_000, 4_000), ("split", 6_000, 1_100)]);
-    let split = periodic("split", cost, 10_000, "").replace("references = ", &format!("{more}references = "));
-    plain(100, SYSTEM, &[table, split, periodic("whole", 3_900, 10_000, "")])
+    plain(100, SYSTEM, &[table, periodic("split", cost, 10_000, more), periodic("whole", 3_900, 10_000, "")])
 }
 
 #[test]
@@ -61,7 +60,7 @@ fn jobs_that_do_not_fit_their_slots_are_counted() {
     assert_eq!(counts(&report), (9, 9, 0, 10));
     assert_eq!(report.table.as_ref().unwrap().jobs_beyond_slots, 10);
     assert_us("whole", longest(&report, 1), 5_900.0);
-    let report = split(3_200, "late = \"give-up\", ");
+    let report = split(3_200, "late = \"give-up\"");
     assert_eq!((counts(&report).0, counts(&report).3), (0, 10));
     assert!(counts(&report).2 >= 9, "{:?}", report.tasks[0]);
 }
@@ -117,9 +116,9 @@ fn cores_have_slots_of_their_own() {
         format!("{{ task = \"{task}\", start = \"{start} us\", length = \"500 us\", core = {core} }}")
     };
     let slots = [slot("a", 0, 0), slot("b", 250, 1), slot("a", 500, 0)].join(", ");
-    let parts =
-        [format!("[table]\ncycle = \"1 ms\"\nslot = [ {slots} ]\n"), task("a", ""), periodic("b", 400, 1_000, "")];
-    let report = run(&text(1, &named("none"), 10, SYSTEM, &parts).replace("count = 1", "count = 2"));
+    let table = format!("[simulation.table]\ncycle = \"1 ms\"\nslot = [ {slots} ]\n");
+    let parts = [table, task("a", ""), periodic("b", 400, 1_000, "")];
+    let report = run(&text_of_cores(2, 1, &named("none"), 10, SYSTEM, &parts));
     assert_eq!((report.tasks[0].cores.as_str(), report.tasks[1].cores.as_str()), ("0", "1"));
     assert_us("a", report.tasks[0].references as f64 / 10.0, 10_000.0);
     assert_us("b", longest(&report, 1), 650.0);
@@ -131,7 +130,7 @@ fn what_cannot_be_is_refused() {
     let tasks = [task("a", ""), task("b", "")];
     let with = |system: &str, table: &str, tasks: &[String]| {
         let parts = [&[table.to_owned()], tasks].concat();
-        text(8, &named("none"), 64, system, &parts).replace("count = 1", "count = 2")
+        text_of_cores(2, 8, &named("none"), 64, system, &parts)
     };
     let slots = |slots: &[(&str, u64, u64)]| with(SYSTEM, &table(10, slots), &tasks);
     let good = [("a", 0, 5), ("b", 5, 5)];
@@ -155,7 +154,7 @@ fn what_cannot_be_is_refused() {
     refused(&with("", &table(10, &good), &tasks), &["table is given", "system.scheduling"]);
     refused(&with(SYSTEM, "", &tasks), &["table is absent"]);
     let pinned = |lines: &str| with(SYSTEM, &table(10, &good), &[task("a", lines), task("b", "")]);
-    refused(&pinned("core = 1"), &["table.slot 0: core is 0", "1, that of its task"]);
+    refused(&pinned("cores = \"1\""), &["table.slot 0: core is 0", "1, that of its task"]);
     refused(&pinned("cores = \"0-1\""), &["task \"a\": cores"]);
     let server = "[[server]]\nname = \"S\"\nperiod = \"1 ms\"\nbudget = \"1 ms\"\n";
     refused(&with(SYSTEM, &(table(10, &good) + server), &tasks), &["server is given beside a table"]);

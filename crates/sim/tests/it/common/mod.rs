@@ -1,32 +1,131 @@
-//! The simulated machine of paper 004, and tasks for it.
+//! Simulated machines, and tasks for them, as text of system files.
 use memtint_dram::{Cycle, DeviceChoice, RetentionMonitor, Standard};
+use memtint_sim::scenario::ScenarioSpec;
 use memtint_sim::{Report, Scenario, SimError, simulate, simulate_watched};
 use std::path::Path;
 
-/// The machine of chapters 4 and 5 of paper 004: one core, 8 ranks of DDR3-1600, split first level of 16 KiB, 128 KiB
+/// A machine: what a system file says of it, before the tasks.
+#[derive(Clone, Copy)]
+pub(crate) struct Machine<'a> {
+    pub(crate) platform: &'a str,
+    pub(crate) device: &'a str,
+    pub(crate) duration: &'a str,
+    /// How many cores there are, and their clock.
+    pub(crate) count: u32,
+    pub(crate) mhz: u32,
+    /// Of a first touch.
+    pub(crate) fault: &'a str,
+    /// Further lines of `[simulation]`, and lines of its tables.
+    pub(crate) simulation: &'a str,
+    pub(crate) cores: &'a str,
+    pub(crate) caches: &'a str,
+    pub(crate) system: &'a str,
+    /// Further tables.
+    pub(crate) tables: &'a str,
+}
+
+/// A desktop processor without a last level.
+pub(crate) const DESKTOP: Machine = Machine {
+    platform: "skl-e3-1220v5-4x4g",
+    device: "ddr4-2400",
+    duration: "20 ms",
+    count: 4,
+    mhz: 3000,
+    fault: "0 ns",
+    simulation: "",
+    cores: "",
+    caches: "latency_cycles = [4, 14, 40, 60, 120]\nl1 = { size = \"32 KiB\", ways = 8 }\n\
+             l2 = { size = \"256 KiB\", ways = 4 }\n",
+    system: "",
+    tables: "",
+};
+
+/// The desktop with one of 8 MiB.
+pub(crate) const DESKTOP_WITH_LAST_LEVEL: Machine = Machine {
+    caches: "latency_cycles = [4, 14, 40, 60, 120]\nl1 = { size = \"32 KiB\", ways = 8 }\n\
+             l2 = { size = \"256 KiB\", ways = 4 }\nllc = { size = \"8 MiB\", ways = 16 }\n",
+    ..DESKTOP
+};
+
+/// A Core 2 Quad: each pair of cores has a cache.
+pub(crate) const CORE_2_QUAD: Machine = Machine {
+    platform: "core2quad-8400",
+    device: "ddr2-800",
+    mhz: 2660,
+    cores: "window = 96",
+    caches: "latency_cycles = [3, 14, 14, 60, 150]\nl1 = { size = \"32 KiB\", ways = 8 }\n\
+             llc = { size = \"2 MiB\", ways = 8, instances = 2 }\n",
+    ..DESKTOP
+};
+
+/// An Opteron: four nodes of 4 GiB and four cores each.
+pub(crate) const OPTERON: Machine = Machine {
+    platform: "opteron-6128-tintmalloc",
+    device: "ddr3-1333",
+    duration: "10 ms",
+    count: 16,
+    mhz: 2000,
+    caches: "latency_cycles = [3, 12, 40, 60, 80]\nl1 = { size = \"64 KiB\", ways = 2 }\n\
+             l2 = { size = \"512 KiB\", ways = 16 }\nllc = { size = \"2 MiB\", ways = 16 }\n",
+    ..DESKTOP
+};
+
+/// The simulated machine of chapters 4 and 5 of paper 004: one core, 8 ranks of DDR3-1600, split first level of 16 KiB, 128 KiB
 /// behind it.
-pub(crate) fn text(density: u32, refresh: &str, duration_ms: u64, system: &str, tasks: &[String]) -> String {
-    format!(
-        "schema = 1\nplatform = \"simplescalar-rtmemcontroller\"\ndevice = \"ddr3-1600\"\ndensity_gbit = {density}\n\
-         duration = \"{duration_ms} ms\"\n[cores]\ncount = 1\nmhz = 1000\nwindow = 0\nwidth = 1\n\
-         [caches]\nlatency_cycles = [1, 6, 6, 60, 20]\nl1 = {{ size = \"16 KiB\", ways = 4 }}\n\
-         llc = {{ size = \"128 KiB\", ways = 4 }}\n[system]\nfault = \"0 ns\"\n{system}\n{refresh}\n{}",
-        tasks.concat()
-    )
+pub(crate) const SIMPLESCALAR: Machine = Machine {
+    platform: "simplescalar-rtmemcontroller",
+    device: "ddr3-1600",
+    count: 1,
+    mhz: 1000,
+    cores: "window = 0\nwidth = 1",
+    caches: "latency_cycles = [1, 6, 6, 60, 20]\nl1 = { size = \"16 KiB\", ways = 4 }\n\
+             llc = { size = \"128 KiB\", ways = 4 }\n",
+    ..DESKTOP
+};
+
+impl Machine<'_> {
+    /// The system file of this machine with some tasks, servers and groups.
+    pub(crate) fn text(&self, parts: &[String]) -> String {
+        let Machine { platform, device, duration, count, mhz, fault, simulation, cores, caches, system, tables } = self;
+        format!(
+            "platform = \"{platform}\"\n[simulation]\ndevice = \"{device}\"\nduration = \"{duration}\"\n{simulation}\n\
+             [simulation.cores]\ncount = {count}\nmhz = {mhz}\n{cores}\n[simulation.caches]\n{caches}\n\
+             [simulation.system]\nfault = \"{fault}\"\n{system}\n{tables}\n{}",
+            parts.concat()
+        )
+    }
+}
+
+/// The machine of paper 004 with parts.
+pub(crate) fn text(density: u32, refresh: &str, duration_ms: u64, system: &str, parts: &[String]) -> String {
+    text_of_cores(1, density, refresh, duration_ms, system, parts)
+}
+
+/// The same with more cores.
+pub(crate) fn text_of_cores(
+    count: u32,
+    density: u32,
+    refresh: &str,
+    duration_ms: u64,
+    system: &str,
+    parts: &[String],
+) -> String {
+    let (duration, simulation) = (format!("{duration_ms} ms"), format!("density_gbit = {density}"));
+    Machine { count, duration: &duration, simulation: &simulation, system, tables: refresh, ..SIMPLESCALAR }.text(parts)
 }
 
 pub(crate) fn named(refresh: &str) -> String {
     // Refreshes close rows, which random accesses to open ones gain from; so all rows are closed at once.
-    format!("[controller]\npage = \"closed\"\nrefresh = \"{refresh}\"")
+    format!("[simulation.controller]\npage = \"closed\"\nrefresh = \"{refresh}\"")
 }
 
 /// A timetable, with a window for each text of ranks and start in milliseconds.
 pub(crate) fn timetable(lines: &str, windows: &[(&str, u64, &str)]) -> String {
     let window = |(ranks, start, more): &(&str, u64, &str)| {
-        format!("[[timetable.window]]\nranks = \"{ranks}\"\nstart = \"{start} ms\"\n{more}\n")
+        format!("[[simulation.timetable.window]]\nranks = \"{ranks}\"\nstart = \"{start} ms\"\n{more}\n")
     };
     let windows: String = windows.iter().map(window).collect();
-    format!("{}\n[timetable]\nperiod = \"64 ms\"\n{lines}\n{windows}", named("timetable"))
+    format!("{}\n[simulation.timetable]\nperiod = \"64 ms\"\n{lines}\n{windows}", named("timetable"))
 }
 
 /// The two colors of CRS: the second server's first (5.3.4 of the paper, E20 of the errata).
@@ -34,30 +133,45 @@ pub(crate) fn two_colors(lines: &str) -> String {
     timetable(lines, &[("4-7", 0, ""), ("0-3", 32, "")])
 }
 
-/// A task that reads and writes all over a megabyte, a line each 400 cycles or so.
+/// A task of core 0 that reads and writes all over a megabyte, a line each 400 cycles or so.
 pub(crate) fn writer(name: &str, ranks: &str, lines: &str) -> String {
+    writer_of_any_core(name, ranks, &format!("cores = \"0\"\n{lines}"))
+}
+
+/// The same wherever its further lines say.
+pub(crate) fn writer_of_any_core(name: &str, ranks: &str, lines: &str) -> String {
     format!(
-        "[[task]]\nname = \"{name}\"\nranks = \"{ranks}\"\ncore = 0\n\
+        "[[task]]\nname = \"{name}\"\nranks = \"{ranks}\"\n\
          workload = {{ kind = \"uniform\", size = \"1 MiB\", writes_per_1024 = 512, gap = 399 }}\n{lines}\n"
     )
 }
 
 /// One that computes only: a job takes so many microseconds.
 pub(crate) fn computing(name: &str, ranks: &str, cost_us: u64, period_us: u64, lines: &str) -> String {
+    computing_on(0, name, ranks, cost_us, period_us, lines)
+}
+
+/// The same on another core.
+pub(crate) fn computing_on(core: u32, name: &str, ranks: &str, cost_us: u64, period_us: u64, lines: &str) -> String {
     format!(
-        "[[task]]\nname = \"{name}\"\nranks = \"{ranks}\"\ncore = 0\n\
+        "[[task]]\nname = \"{name}\"\nranks = \"{ranks}\"\ncores = \"{core}\"\n\
          workload = {{ kind = \"bandwidth\", size = \"4 KiB\", gap = 99 }}\n\
-         job = {{ period = \"{period_us} us\", references = {}{lines} }}\n",
+         period = \"{period_us} us\"\nreferences = {}\n{lines}\n",
         cost_us * 10
     )
 }
 
 pub(crate) fn parse(text: &str) -> Result<Scenario, SimError> {
-    Scenario::parse(text, "test", Path::new(""))
+    Scenario::parse(text, Path::new("test"))
 }
 
 pub(crate) fn run(text: &str) -> Report {
     simulate(&parse(text).unwrap(), 1, &|_: f64| true).unwrap()
+}
+
+/// With what a system file does not have.
+pub(crate) fn run_changed(text: &str, change: impl FnOnce(&mut ScenarioSpec)) -> Report {
+    simulate(&parse(text).unwrap().changed(change).unwrap(), 1, &|_: f64| true).unwrap()
 }
 
 /// With the monitor on every channel: no row is lost.
@@ -88,7 +202,18 @@ pub(crate) fn burst_ns(density: u32) -> f64 {
 
 #[track_caller]
 pub(crate) fn refused(text: &str, words: &[&str]) {
-    let error = parse(text).unwrap_err().to_string();
+    assert_says(parse(text), words);
+}
+
+/// A file that is accepted, but not with a change.
+#[track_caller]
+pub(crate) fn refused_changed(text: &str, change: impl FnOnce(&mut ScenarioSpec), words: &[&str]) {
+    assert_says(parse(text).unwrap().changed(change), words);
+}
+
+#[track_caller]
+fn assert_says(result: Result<Scenario, SimError>, words: &[&str]) {
+    let error = result.unwrap_err().to_string();
     assert!(words.iter().all(|word| error.contains(word)), "{error}");
 }
 
@@ -100,6 +225,16 @@ pub(crate) fn task(name: &str, lines: &str) -> String {
 /// Without refresh.
 pub(crate) fn plain(duration_ms: u64, system: &str, parts: &[String]) -> Report {
     run(&text(1, &named("none"), duration_ms, system, parts))
+}
+
+/// The same with what a system file does not have.
+pub(crate) fn plain_changed(
+    duration_ms: u64,
+    system: &str,
+    parts: &[String],
+    change: impl FnOnce(&mut ScenarioSpec),
+) -> Report {
+    run_changed(&text(1, &named("none"), duration_ms, system, parts), change)
 }
 
 /// Longest response of a task, in microseconds.
