@@ -4,11 +4,11 @@
 //! rows have it, but for the time that refresh takes; what it does meanwhile is so many reads of memory, evenly spread, each of which
 //! misses the caches and opens a row.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use memtint_bench::{Spread, cpu_seconds};
 use memtint_sched::TaskSet;
+use memtint_sim::scenario::{SchedulingName, TaskSpec, Time, Workload};
 use memtint_sim::{Scenario, SimError};
 use memtint_units::Picoseconds;
 use schemars::JsonSchema;
@@ -71,11 +71,11 @@ pub(super) struct Simulated {
 
 /// Makes them, of some of the sets.
 pub(super) fn machines(sets: &[TaskSet]) -> Result<Vec<Simulated>, SimError> {
+    let machine = Scenario::parse(&machine(), Path::new("bench sched"))?;
     let mut all = Vec::new();
     for scheduling in [Scheduling::FixedPriority, Scheduling::Edf] {
         for references in REFERENCES {
-            let scenario =
-                |set: &TaskSet| Scenario::parse(&scenario(set, scheduling, references), "bench sched", Path::new(""));
+            let scenario = |set: &TaskSet| scenario(&machine, set, scheduling, references);
             let scenarios = sets.iter().take(SETS).map(scenario).collect::<Result<_, _>>()?;
             all.push(Simulated { scheduling, references, scenarios, jobs: 0, misses: 0, rates: Vec::new() });
         }
@@ -83,31 +83,62 @@ pub(super) fn machines(sets: &[TaskSet]) -> Result<Vec<Simulated>, SimError> {
     Ok(all)
 }
 
-fn scenario(set: &TaskSet, scheduling: Scheduling, references: u64) -> String {
-    let mut text = format!(
-        "schema = 1\nplatform = \"ramses-sandy-1ch1d1r\"\ndevice = \"ddr3-1600\"\nduration = \"{} ps\"\n\
-         [cores]\ncount = 1\nmhz = {MEGAHERTZ}\nwidth = 1\nwindow = 0\n\
-         [caches]\nlatency_cycles = [4, 14, 40, 60, 60]\nl1 = {{ size = \"128\", ways = 1 }}\n\
-         llc = {{ size = \"128\", ways = 1 }}\n[controller]\npage = \"closed\"\n\
-         [system]\nfault = \"0 ns\"\nscheduling = \"{}\"\n",
-        DURATION.0,
-        scheduling.name()
-    );
+/// The machine as text of a system file, with one task, of which those of each set are made.
+fn machine() -> String {
+    format!(
+        r#"
+platform = "ramses-sandy-1ch1d1r"
+
+[[task]]
+name = "t"
+cores = "0"
+workload = {{ kind = "bandwidth", size = "64K" }}
+period = "1 ms"
+references = 1
+
+[simulation]
+device = "ddr3-1600"
+duration = "{} ps"
+cores = {{ count = 1, mhz = {MEGAHERTZ}, width = 1, window = 0 }}
+controller = {{ page = "closed" }}
+system = {{ fault = "0 ns" }}
+
+[simulation.caches]
+latency_cycles = [4, 14, 40, 60, 60]
+l1 = {{ size = "128", ways = 1 }}
+llc = {{ size = "128", ways = 1 }}
+"#,
+        DURATION.0
+    )
+}
+
+/// The machine with the tasks of a set, the shortest period first.
+fn scenario(machine: &Scenario, set: &TaskSet, scheduling: Scheduling, references: u64) -> Result<Scenario, SimError> {
     let mut by_period: Vec<usize> = (0..set.tasks().len()).collect();
     by_period.sort_by_key(|&task| set.tasks()[task].period());
-    for (priority, &task) in by_period.iter().enumerate() {
-        let (period, wcet) = (set.tasks()[task].period(), set.tasks()[task].wcet());
-        let cycles = u128::from(wcet.0) * u128::from(MEGAHERTZ) / 1_000_000 / u128::from(references);
-        let gap = cycles.saturating_sub(READ_CYCLES.into());
-        let _ = write!(
-            text,
-            "[[task]]\nname = \"t{task}\"\ncore = 0\npriority = {priority}\n\
-             workload = {{ kind = \"bandwidth\", size = \"64K\", gap = {gap} }}\n\
-             job = {{ period = \"{} ps\", references = {references} }}\n",
-            period.0
-        );
-    }
-    text
+    machine.changed(|spec| {
+        spec.system.scheduling = match scheduling {
+            Scheduling::FixedPriority => SchedulingName::FixedPriority,
+            Scheduling::Edf => SchedulingName::Edf,
+        };
+        let template = spec.tasks[0].clone();
+        let own = |(priority, task): (u32, usize)| {
+            let mut own = TaskSpec { name: format!("t{task}"), priority, ..template.clone() };
+            let (Workload::Bandwidth { gap, .. }, Some(job)) = (&mut own.workload, &mut own.job) else {
+                unreachable!("the machine's task has jobs that walk through an array")
+            };
+            *gap = gap_of(set.tasks()[task].wcet(), references);
+            (job.period, job.references) = (Time(set.tasks()[task].period()), references);
+            own
+        };
+        spec.tasks = (0..).zip(by_period).map(own).collect();
+    })
+}
+
+/// Instructions between two reads of a job with this WCET.
+fn gap_of(wcet: Picoseconds, references: u64) -> u32 {
+    let cycles = u128::from(wcet.0) * u128::from(MEGAHERTZ) / 1_000_000 / u128::from(references);
+    u32::try_from(cycles.saturating_sub(READ_CYCLES.into())).expect("jobs of the sets take less than a second")
 }
 
 impl Simulated {

@@ -86,13 +86,13 @@ fn confront(random: &mut Random, machine: &Hardware, counts: &mut Counts) {
         servers.iter().map(|server| random.within(0, server.period.0 / reference - 1) * reference).collect();
     let later: Vec<u64> =
         tasks.iter().map(|task| (100 + random.within(0, task.period / reference)) * reference).collect();
-    let change = |file: &mut ScenarioSpec| {
-        serve(file, &system, &places, &phases);
+    let change = |spec: &mut ScenarioSpec| {
+        serve(spec, &system, &places, &phases);
         for (index, &place) in places.iter().enumerate() {
             if let Some(first) = original(place) {
-                file.tasks[index].copy_of = Some(format!("t{first}"));
-                file.tasks[index].copy = Time::default();
-                file.tasks[index].job = None;
+                spec.tasks[index].copy_of = Some(format!("t{first}"));
+                spec.tasks[index].copy = Time::default();
+                spec.tasks[index].job = None;
             }
         }
     };

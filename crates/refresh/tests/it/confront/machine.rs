@@ -19,10 +19,10 @@ use super::sets::Own;
 use memtint_dram::{DeviceChoice, RefreshPlan, Standard};
 use memtint_sched::{Interference, Refresh};
 use memtint_sim::Scenario;
-use memtint_sim::scenario::{ScenarioSpec, SchedulingName, TaskSpec, Time};
+use memtint_sim::scenario::{ScenarioSpec, SchedulingName, ServerSpec, TaskSpec, Time};
 use memtint_units::Picoseconds;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Ranks of `platform.toml`.
 const RANKS: u64 = 2;
@@ -109,7 +109,7 @@ pub(crate) struct Locks {
 }
 
 /// What became of a task.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) jobs: u64,
     pub(crate) misses: u64,
@@ -169,7 +169,6 @@ impl Hardware {
             // In the slots of a table nothing is left to wait for.
             Scheme::Frames => ([0; 2], device.refresh.window_cycles, [0; 2]),
         };
-        let base = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/confront");
         let locks = match scheme {
             Scheme::Frames => Locks { period, commands, length: period / RANKS, lock: 0, unlock: 0 },
             _ => {
@@ -179,7 +178,7 @@ impl Hardware {
             }
         };
         let text = text(scheme, density_gbit, gap, &locks);
-        let template = Scenario::parse(&text, "confront", &base).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let template = parse(&text);
         Hardware { scheme, reference, rfc, locks, period, due, stalls, template }
     }
 
@@ -225,54 +224,63 @@ impl Hardware {
             (job.deadline, job.phase) = (Some(time(task.deadline)), Some(time(phase)));
             section
         };
-        let changed = self.template.changed(|file| {
-            file.tasks =
+        let changed = self.template.changed(|spec| {
+            spec.tasks =
                 tasks.iter().zip(phases).enumerate().map(|one| section(one, &self.template.spec().tasks[0])).collect();
-            file.system.scheduling = match dispatch {
+            spec.system.scheduling = match dispatch {
                 Dispatch::Priorities(_) => SchedulingName::FixedPriority,
                 Dispatch::Deadlines => SchedulingName::Edf,
             };
-            change(file);
+            change(spec);
         });
         changed.unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
-/// The machine with one task, in the words of a file.
+/// The machine with one task, as text of a system file.
 fn text(scheme: Scheme, density_gbit: u32, gap: u64, locks: &Locks) -> String {
     let ps = |cycles: u64| format!("\"{} ps\"", cycles * CYCLE_PS);
     let mhz = 1_000_000 / CYCLE_PS;
     let lock_core = u32::from(scheme == Scheme::OneColor);
     let mut text = format!(
-        "schema = 1\nplatform = \"platform.toml\"\ndevice = \"{DEVICE}\"\ndensity_gbit = {}\nduration = \"1000 s\"\n\
-         [cores]\ncount = {}\nmhz = {mhz}\nwidth = 1\nwindow = 0\n\
-         [caches]\nlatency_cycles = [1, 1, 1, {WAY_CYCLES}, {WAY_CYCLES}]\nline = \"64\"\n\
+        "platform = \"platform.toml\"\n\
+         [simulation]\ndevice = \"{DEVICE}\"\ndensity_gbit = {density_gbit}\nduration = \"1000 s\"\n\
+         [simulation.cores]\ncount = {}\nmhz = {mhz}\nwidth = 1\nwindow = 0\n\
+         [simulation.caches]\nlatency_cycles = [1, 1, 1, {WAY_CYCLES}, {WAY_CYCLES}]\nline = \"64\"\n\
          l1 = {{ size = \"64\", ways = 1 }}\nllc = {{ size = \"64\", ways = 1 }}\n\
-         [controller]\npage = \"closed\"\nrefresh = \"{}\"\n[system]\nfault = \"0 ns\"\n",
-        density_gbit,
+         [simulation.controller]\npage = \"closed\"\nrefresh = \"{}\"\n\
+         [simulation.system]\nfault = \"0 ns\"\n",
         1 + lock_core,
         scheme.name()
     );
     if scheme.name() == "timetable" {
         let [period, lock, unlock, length] = [locks.period, locks.lock, locks.unlock, locks.length].map(ps);
-        let _ =
-            writeln!(text, "[timetable]\nperiod = {period}\nlock = {lock}\nunlock = {unlock}\ncores = \"{lock_core}\"");
+        let _ = writeln!(
+            text,
+            "[simulation.timetable]\nperiod = {period}\nlock = {lock}\nunlock = {unlock}\ncores = \"{lock_core}\""
+        );
         for rank in 0..RANKS {
             let (start, commands) = (ps(rank * locks.period / RANKS), locks.commands);
             let _ = writeln!(
                 text,
-                "[[timetable.window]]\nranks = \"{rank}\"\nstart = {start}\nlength = {length}\ncommands = {commands}"
+                "[[simulation.timetable.window]]\nranks = \"{rank}\"\nstart = {start}\nlength = {length}\n\
+                 commands = {commands}"
             );
         }
     }
     let _ = write!(
         text,
-        "[[task]]\nname = \"t\"\ncore = 0\nranks = \"0\"\n\
-         workload = {{ kind = \"bandwidth\", size = \"16K\", gap = {} }}\n\
-         job = {{ period = \"1 us\", deadline = \"1 us\", phase = \"0 us\", references = 1 }}\n",
-        gap
+        "[[task]]\nname = \"t\"\ncores = \"0\"\nranks = \"0\"\n\
+         workload = {{ kind = \"bandwidth\", size = \"16K\", gap = {gap} }}\n\
+         period = \"1 us\"\ndeadline = \"1 us\"\nphase = \"0 us\"\nreferences = 1\n"
     );
     text
+}
+
+/// Reads a file beside `platform.toml`.
+pub(crate) fn parse(text: &str) -> Scenario {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/confront/template.toml");
+    Scenario::parse(text, &path).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// Runs a scenario up to a cycle. No request meets a lock.
@@ -310,10 +318,15 @@ fn seen(machine: &memtint_sim::Machine, words: impl Fn() -> String) -> Vec<Seen>
     outcome.tasks.into_iter().map(seen).collect()
 }
 
-/// The scenario as a file, to be run again by hand.
+/// The scenario as a system file, to be run again by hand. A file has no phases of servers: they stand before it.
 pub(crate) fn words(scenario: &Scenario, end: u64) -> String {
-    let file = ScenarioSpec { duration: Time(Picoseconds(end * CYCLE_PS)), ..scenario.spec().clone() };
-    toml::to_string(&file).unwrap()
+    let phase = |server: &ServerSpec| format!("# server {:?} begins at {}\n", server.name, server.phase.0);
+    let phases: String = scenario.spec().servers.iter().map(phase).collect();
+    let scenario = scenario.changed(|spec| {
+        spec.duration = Time(Picoseconds(end * CYCLE_PS));
+        spec.servers.iter_mut().for_each(|server| server.phase = Time::default());
+    });
+    phases + &scenario.unwrap().to_system().unwrap().to_text()
 }
 
 /// The costs that the analysis is given are those of the machine.
@@ -324,8 +337,8 @@ fn a_reference_takes_as_long_as_its_parts() {
         for references in [1, 7, 300] {
             let period = 400 * machine.reference;
             let own = Own { period, deadline: period, jitter: 0, references, rank: 1 };
-            let quiet = |file: &mut ScenarioSpec| {
-                (file.controller.refresh, file.timetable) = (Some("none".to_owned()), None);
+            let quiet = |spec: &mut ScenarioSpec| {
+                (spec.controller.refresh, spec.timetable) = (Some("none".to_owned()), None);
             };
             let scenario = machine.scenario(&[own], &[0], &Dispatch::Deadlines, quiet);
             let seen = run(&scenario, 10 * period)[0];

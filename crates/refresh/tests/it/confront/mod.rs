@@ -4,7 +4,7 @@
 //! phases; a no of an exact test must miss one in the worst phases; what lies between the two is what the machine
 //! leaves open and the analysis has to assume ([`machine`] says how much). The largest response is compared with its bound.
 //!
-//! What fails prints a scenario; written to a file beside `platform.toml` it is run again by `memtint simulate`.
+//! What fails prints a system file; written beside `platform.toml` it is run again by `memtint sim`.
 
 mod copies;
 mod machine;

@@ -67,7 +67,7 @@ impl Case<'_> {
             true => Dispatch::Deadlines,
             false => Dispatch::Priorities((0..self.tasks.len()).collect()),
         };
-        self.machine.scenario(&self.tasks, phases, &dispatch, |file| file.system.preemption = false)
+        self.machine.scenario(&self.tasks, phases, &dispatch, |spec| spec.system.preemption = false)
     }
 
     fn simulate(&self, phases: &[u64], end: u64, bounds: &[Option<u64>], yes: bool) -> (Vec<Seen>, Scenario) {

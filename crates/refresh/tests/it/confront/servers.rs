@@ -7,7 +7,7 @@
 //! the whole core, and little of a deferrable budget is then sure in any one window. For these, phases of tasks and servers that
 //! make a job late are looked for: where there are some, no analysis could have said yes.
 
-use super::machine::{CYCLE_PS, Dispatch, Hardware, Locks, Scheme, is_late_by, run, words};
+use super::machine::{CYCLE_PS, Dispatch, Hardware, Locks, Scheme, is_late_by, parse, run, words};
 use super::sets::Own;
 use memtint_hiding::crs::{Core, Inner, Kind, RankGroup, Refresh, Server, System, Timeline, What, judge, timeline};
 use memtint_sched::{Effort, TaskSet, TaskSpec, Verdict};
@@ -83,7 +83,7 @@ pub(crate) fn tasks(system: &System, machine: &Hardware) -> (Vec<Own>, Vec<(usiz
     all
 }
 
-pub(crate) fn serve(file: &mut ScenarioSpec, system: &System, places: &[(usize, usize)], phases: &[u64]) {
+pub(crate) fn serve(spec: &mut ScenarioSpec, system: &System, places: &[(usize, usize)], phases: &[u64]) {
     let time = |cycles: u64| Time(Ps(cycles * CYCLE_PS));
     let section = |(index, server): (usize, &Server)| ServerSpec {
         name: format!("s{index}"),
@@ -102,8 +102,8 @@ pub(crate) fn serve(file: &mut ScenarioSpec, system: &System, places: &[(usize, 
         },
         ranks: Some(server.group.to_string()),
     };
-    file.servers = system.cores()[0].servers.iter().enumerate().map(section).collect();
-    for (task, &(server, _)) in file.tasks.iter_mut().zip(places) {
+    spec.servers = system.cores()[0].servers.iter().enumerate().map(section).collect();
+    for (task, &(server, _)) in spec.tasks.iter_mut().zip(places) {
         task.server = Some(format!("s{server}"));
     }
 }
@@ -238,7 +238,7 @@ fn confront(random: &mut Random, machine: &Hardware, counts: &mut Counts) {
     let end = timeline.window.0;
     let together = vec![0; servers.len()];
     let scenario =
-        machine.scenario(&tasks, &vec![0; tasks.len()], &dispatch, |file| serve(file, &system, &places, &together));
+        machine.scenario(&tasks, &vec![0; tasks.len()], &dispatch, |spec| serve(spec, &system, &places, &together));
     let seen = run(&scenario, end);
     for (&place, seen) in places.iter().zip(&seen) {
         let expected = response(&timeline, &system, place);
@@ -256,7 +256,7 @@ fn confront(random: &mut Random, machine: &Hardware, counts: &mut Counts) {
             // Bounds hold once all servers have a budget.
             let first = servers.iter().map(|server| server.period.0).max().unwrap_or(0);
             let later: Vec<u64> = later.into_iter().map(|phase| phase + first).collect();
-            let scenario = machine.scenario(&tasks, &later, &dispatch, |file| serve(file, &system, &places, &begin));
+            let scenario = machine.scenario(&tasks, &later, &dispatch, |spec| serve(spec, &system, &places, &begin));
             let end = end.max(2 * machine.locks.period);
             for (&(server, task), seen) in places.iter().zip(run(&scenario, end)) {
                 let bound = witness.proof.cores[0][server].responses[task].0;
@@ -298,9 +298,9 @@ fn assert_late(machine: &Hardware, system: &System, phases: &Phases) {
     let begin = phases.servers * machine.reference;
     let (tasks, places) = tasks(system, machine);
     let later: Vec<u64> = phases.tasks.iter().map(|phase| begin + phase * machine.reference).collect();
-    let change = |file: &mut ScenarioSpec| {
+    let change = |spec: &mut ScenarioSpec| {
         let first: Vec<u64> = servers.iter().map(|_| begin).collect();
-        serve(file, system, &places, &first);
+        serve(spec, system, &places, &first);
     };
     let scenario = machine.scenario(&tasks, &later, &dispatch(system, &places), change);
     let end = begin + timeline(&shifted(system, phases, machine.reference).unwrap(), EVENTS).window.0;
@@ -317,6 +317,20 @@ pub(crate) fn dispatch(system: &System, places: &[(usize, usize)]) -> Dispatch {
         _ => 0,
     };
     Dispatch::Priorities(places.iter().map(rank).collect())
+}
+
+#[test]
+fn what_is_printed_of_a_system_runs_as_that_does() {
+    let machine = Hardware::new(Scheme::Colors, 1);
+    for round in 0..20 {
+        let system = system(&mut Random::new(round), &machine);
+        let (tasks, places) = tasks(&system, &machine);
+        let (later, together) = (vec![0; tasks.len()], vec![0; system.cores()[0].servers.len()]);
+        let change = |spec: &mut ScenarioSpec| serve(spec, &system, &places, &together);
+        let scenario = machine.scenario(&tasks, &later, &dispatch(&system, &places), change);
+        let end = machine.locks.period;
+        assert_eq!(run(&parse(&words(&scenario, end)), end), run(&scenario, end));
+    }
 }
 
 #[test]

@@ -91,12 +91,12 @@ fn confront(random: &mut Random, machine: &Hardware, counts: &mut [u64; 3]) {
         return;
     }
     let dispatch = Dispatch::Priorities(vec![0; tasks.len()]);
-    let change = |file: &mut ScenarioSpec| {
-        (file.system.scheduling, file.table) = (SchedulingName::Table, Some(table.clone()));
+    let change = |spec: &mut ScenarioSpec| {
+        (spec.system.scheduling, spec.table) = (SchedulingName::Table, Some(table.clone()));
         for (index, &(task, instance)) in instances.iter().enumerate() {
             if instance > 0 {
-                file.tasks[index].copy_of = Some(format!("t{}", place((task, 0))));
-                file.tasks[index].job = None;
+                spec.tasks[index].copy_of = Some(format!("t{}", place((task, 0))));
+                spec.tasks[index].job = None;
             }
         }
     };
