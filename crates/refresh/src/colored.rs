@@ -6,7 +6,7 @@
 
 use memtint_hiding::cyclic::{Answer, Executive, Limits, Problem, color};
 use memtint_sched::TaskIndex;
-use memtint_sim::scenario::{SchedulingName, SlotSection, TableSection, TaskSpec, Time};
+use memtint_sim::scenario::{ScenarioTask, SchedulingName, SlotSection, TableSection, Time};
 use memtint_units::Picoseconds;
 
 use crate::RefreshError;
@@ -73,7 +73,7 @@ pub(crate) fn of_executive(plan: &Plan<'_>, problem: &Problem, table: &Executive
         let colors = table.instances[task][instance].colors.colors();
         let ranks = colors.into_iter().flat_map(|color| color * each..(color + 1) * each);
         let ranks: Vec<u32> = ranks.take(plan.file.tasks[task].ranks as usize).collect();
-        tasks.push(TaskSpec {
+        tasks.push(ScenarioTask {
             core: Some(CORE),
             ranks: Some(list(&ranks, plan.machine)?),
             job: (instance == 0).then(|| plan.job(task)),

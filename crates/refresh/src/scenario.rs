@@ -9,8 +9,8 @@ use memtint_analysis::{Inside, MemorySpec, TaskSystem};
 use memtint_hiding::crs::Kind;
 use memtint_sched::{Priorities, TaskIndex, TaskSet};
 use memtint_sim::scenario::{
-    CoreSection, JobSpec, Late, NumaSection, ScenarioSpec, SchedulingName, ServerSpec, SystemSection, TaskSpec, Time,
-    TimetableSection, WindowSection, Workload,
+    CoreSection, Late, NumaSection, ScenarioJob, ScenarioServer, ScenarioSpec, ScenarioTask, SchedulingName,
+    SystemSection, Time, TimetableSection, WindowSection, Workload,
 };
 use memtint_sim::{Scenario, ServerKind, ServerScheduling};
 use memtint_units::{ByteSize, IndexSet, Picoseconds};
@@ -72,7 +72,7 @@ pub(crate) fn alone(
     seed: u64,
 ) -> Result<Scenario, RefreshError> {
     let (task, ranks) = (&file.set.tasks()[index], file.tasks[index].ranks);
-    let job = JobSpec {
+    let job = ScenarioJob {
         period: Time(task.period()),
         deadline: None,
         phase: None,
@@ -81,7 +81,7 @@ pub(crate) fn alone(
         uncounted: 0,
         late: Late::Finish,
     };
-    let section = TaskSpec {
+    let section = ScenarioTask {
         ranks: Some(list(&(0..ranks).collect::<Vec<_>>(), machine)?),
         core: Some(0),
         job: Some(job),
@@ -104,7 +104,7 @@ pub(crate) fn empty(
     cores: u32,
     duration: Picoseconds,
     seed: u64,
-    tasks: Vec<TaskSpec>,
+    tasks: Vec<ScenarioTask>,
 ) -> ScenarioSpec {
     ScenarioSpec {
         description: String::new(),
@@ -135,8 +135,8 @@ pub(crate) fn empty(
     }
 }
 
-pub(crate) fn section(name: String, workload: Workload) -> TaskSpec {
-    TaskSpec {
+pub(crate) fn section(name: String, workload: Workload) -> ScenarioTask {
+    ScenarioTask {
         name,
         core: None,
         cores: None,
@@ -193,7 +193,7 @@ impl Plan<'_> {
             // Originals come first.
             let copy = place >= self.jobs.len();
             let copied = server.is_some() && self.file.tasks[task].copy_server.is_some();
-            tasks.push(TaskSpec {
+            tasks.push(ScenarioTask {
                 core: Some(self.core(task)),
                 server: server.map(|server| self.file.servers[server].name.clone()),
                 ranks: Some(list(&ranks, self.machine)?),
@@ -215,9 +215,9 @@ impl Plan<'_> {
         Ok(on(self.machine, file, &self.file.name)?)
     }
 
-    pub(crate) fn job(&self, index: usize) -> JobSpec {
+    pub(crate) fn job(&self, index: usize) -> ScenarioJob {
         let task = &self.file.set.tasks()[index];
-        JobSpec {
+        ScenarioJob {
             period: Time(task.period()),
             deadline: Some(Time(task.deadline())),
             phase: Some(Time(task.phase())),
@@ -309,9 +309,9 @@ impl Plan<'_> {
         Ok(Priorities::given(set, order)?)
     }
 
-    fn servers(&self) -> Result<Vec<ServerSpec>, RefreshError> {
+    fn servers(&self) -> Result<Vec<ScenarioServer>, RefreshError> {
         let section = |server: &memtint_analysis::ServerSpec| {
-            Ok(ServerSpec {
+            Ok(ScenarioServer {
                 name: server.name.clone(),
                 core: server.core,
                 period: Time(server.period),

@@ -11,8 +11,8 @@ mod written;
 
 pub(crate) use self::bandwidth::Regulators;
 use self::build::is_path;
-pub use self::server::ServerSpec;
-pub use self::spec::{BarrierSpec, JobSpec, Late, ScenarioSpec, TaskSpec, Workload};
+pub use self::server::ScenarioServer;
+pub use self::spec::{Late, ScenarioBarrier, ScenarioJob, ScenarioSpec, ScenarioTask, Workload};
 pub use memtint_system::{
     AllocatorName, BandwidthSection, BudgetKind, CacheSection, CacheSize, ControllerSection, CoreSection, Counted,
     GroupEntry, Inclusion, LastLevelSize, NumaSection, PageName, PredictorName, Replacement, SchedulerName,
@@ -192,7 +192,7 @@ impl Scenario {
         (alone.spec.bandwidth, alone.spec.groups) = self.bandwidth_alone(task);
         let section = &self.spec.tasks[task];
         let job = self.job_of(section).cloned();
-        alone.spec.tasks = vec![TaskSpec { barrier: None, copy_of: None, server: None, job, ..section.clone() }];
+        alone.spec.tasks = vec![ScenarioTask { barrier: None, copy_of: None, server: None, job, ..section.clone() }];
         alone.spec.servers = Vec::new();
         if alone.spec.table.take().is_some() {
             alone.spec.system.scheduling = SchedulingName::default();
@@ -201,13 +201,13 @@ impl Scenario {
     }
 
     /// The task that another is an instance of.
-    fn original(&self, task: &TaskSpec) -> Option<(usize, &TaskSpec)> {
+    fn original(&self, task: &ScenarioTask) -> Option<(usize, &ScenarioTask)> {
         let name = task.copy_of.as_ref()?;
         self.spec.tasks.iter().enumerate().find(|(_, other)| other.name == *name)
     }
 
     /// The jobs of a task, which for another instance are those of the first.
-    pub(crate) fn job_of<'a>(&'a self, task: &'a TaskSpec) -> Option<&'a JobSpec> {
+    pub(crate) fn job_of<'a>(&'a self, task: &'a ScenarioTask) -> Option<&'a ScenarioJob> {
         self.original(task).map_or(task, |(_, original)| original).job.as_ref()
     }
 
@@ -220,7 +220,7 @@ impl Scenario {
     }
 
     /// The cores a task may run on.
-    pub(crate) fn cores_of(&self, task: &TaskSpec) -> Result<IndexSet, SimError> {
+    pub(crate) fn cores_of(&self, task: &ScenarioTask) -> Result<IndexSet, SimError> {
         let check = Check { origin: &self.origin };
         let refuse = |found: &str, error: &dyn std::fmt::Display| {
             check.refuse(&format!("task {:?}: cores", task.name), found, error.to_string())

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use memtint_bench::{Spread, cpu_seconds};
 use memtint_sched::TaskSet;
-use memtint_sim::scenario::{SchedulingName, TaskSpec, Time, Workload};
+use memtint_sim::scenario::{ScenarioTask, SchedulingName, Time, Workload};
 use memtint_sim::{Scenario, SimError};
 use memtint_units::Picoseconds;
 use schemars::JsonSchema;
@@ -123,7 +123,7 @@ fn scenario(machine: &Scenario, set: &TaskSet, scheduling: Scheduling, reference
         };
         let template = spec.tasks[0].clone();
         let own = |(priority, task): (u32, usize)| {
-            let mut own = TaskSpec { name: format!("t{task}"), priority, ..template.clone() };
+            let mut own = ScenarioTask { name: format!("t{task}"), priority, ..template.clone() };
             let (Workload::Bandwidth { gap, .. }, Some(job)) = (&mut own.workload, &mut own.job) else {
                 unreachable!("the machine's task has jobs that walk through an array")
             };

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::machine::{CounterConfig, Outcome, PeriodUse, RegulationCounts, ServerCounts, Subject, Table, TableCounts};
 use crate::refresh::LockCounts;
-use crate::scenario::{Regulators, Scenario, ServerSpec};
+use crate::scenario::{Regulators, Scenario, ScenarioServer};
 use crate::simulate::Run;
 use crate::task::{Ending, TaskCounts};
 use memtint_dram::{Device, EnergyCounts, EnergyMeter, RefreshMet};
@@ -203,7 +203,7 @@ fn table_report(scenario: &Scenario, outcome: &Outcome, table: &Table, counts: &
     }
 }
 
-fn server_report((section, counts): (&ServerSpec, &ServerCounts)) -> ServerReport {
+fn server_report((section, counts): (&ScenarioServer, &ServerCounts)) -> ServerReport {
     let ns = |ps: u64| ps as f64 / 1000.0;
     ServerReport {
         name: section.name.clone(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{COLORED_USER, Channels, Check, HOPS_MAX, Late, PLAIN_USER, Scenario, TaskSpec, Workload};
+use super::{COLORED_USER, Channels, Check, HOPS_MAX, Late, PLAIN_USER, Scenario, ScenarioTask, Workload};
 use crate::core::{CoreConfig, CoreModel};
 use crate::error::SimError;
 use crate::machine::{Machine, MachineConfig, Scheduling, TaskConfig};
@@ -199,7 +199,7 @@ impl Scenario {
         }
         if spec.tasks.iter().any(|task| task.ways.is_some()) {
             let ways = caches.llc.cache.ways;
-            let mask = |task: &TaskSpec| -> Result<WayMask, SimError> {
+            let mask = |task: &ScenarioTask| -> Result<WayMask, SimError> {
                 let text = task.ways.as_deref().unwrap_or("all");
                 let set = IndexSet::parse(text, ways)
                     .map_err(|error| check.refuse(&format!("task {:?}: ways", task.name), text, error))?;
@@ -335,7 +335,7 @@ impl Scenario {
     }
 
     /// Who hands out a task's frames.
-    pub(crate) fn allocator_of(&self, task: &TaskSpec) -> AllocatorName {
+    pub(crate) fn allocator_of(&self, task: &ScenarioTask) -> AllocatorName {
         task.allocator.unwrap_or(self.spec.system.allocator)
     }
 
@@ -389,7 +389,7 @@ impl Scenario {
     pub(super) fn task(
         &self,
         index: usize,
-        task: &TaskSpec,
+        task: &ScenarioTask,
         palette: &Palette,
         decoder: &Decoder,
     ) -> Result<TaskConfig, SimError> {

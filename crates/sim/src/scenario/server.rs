@@ -1,6 +1,6 @@
 //! Servers of a scenario.
 
-use super::{Check, Scenario, TaskSpec, Time};
+use super::{Check, Scenario, ScenarioTask, Time};
 use crate::error::SimError;
 use crate::machine::{ServerConfig, ServerKind, ServerScheduling};
 use memtint_units::IndexSet;
@@ -9,7 +9,7 @@ use memtint_units::IndexSet;
 ///
 /// Servers of a core go before its tasks without server, which run in the background: when no server can.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ServerSpec {
+pub struct ScenarioServer {
     /// Its name; unique.
     pub name: String,
     /// Its core.
@@ -32,7 +32,7 @@ pub struct ServerSpec {
 
 impl Scenario {
     /// The server that a task runs in, and its place in the file; a name that no server has is refused.
-    pub(super) fn server_of(&self, task: &TaskSpec) -> Result<Option<(usize, &ServerSpec)>, SimError> {
+    pub(super) fn server_of(&self, task: &ScenarioTask) -> Result<Option<(usize, &ScenarioServer)>, SimError> {
         let Some(name) = &task.server else { return Ok(None) };
         let found = self.spec.servers.iter().enumerate().find(|(_, server)| server.name == *name);
         found.map(Some).ok_or_else(|| {
@@ -65,7 +65,7 @@ impl Scenario {
     }
 
     /// Ranks whose lock suspends a server, of so many, one bit each.
-    pub(super) fn ranks_of_server(&self, server: &ServerSpec, ranks: u32) -> Result<Option<u64>, SimError> {
+    pub(super) fn ranks_of_server(&self, server: &ScenarioServer, ranks: u32) -> Result<Option<u64>, SimError> {
         let check = Check { origin: &self.origin };
         let Some(text) = &server.ranks else { return Ok(None) };
         let set = IndexSet::parse(text, ranks)
@@ -75,7 +75,7 @@ impl Scenario {
 
     /// The servers, on channels of so many ranks.
     pub(super) fn servers(&self, ranks: u32) -> Result<Vec<ServerConfig>, SimError> {
-        let config = |(index, server): (usize, &ServerSpec)| {
+        let config = |(index, server): (usize, &ScenarioServer)| {
             Ok(ServerConfig {
                 core: server.core as usize,
                 period: server.period.0,

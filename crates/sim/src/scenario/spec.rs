@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::ServerSpec;
+use super::ScenarioServer;
 use memtint_map::Granule;
 use memtint_system::{
     AllocatorName, BandwidthSection, CacheSection, ControllerSection, CoreSection, GroupEntry, NumaSection,
@@ -44,7 +44,7 @@ pub struct ScenarioSpec {
     /// When ranks are refreshed, with `refresh = "timetable"` of the controller.
     pub timetable: Option<TimetableSection>,
     /// Servers, whose budgets tasks run in.
-    pub servers: Vec<ServerSpec>,
+    pub servers: Vec<ScenarioServer>,
     /// How bandwidth budgets are kept, where there are groups.
     pub bandwidth: Option<BandwidthSection>,
     /// Groups of cores or tasks with a bandwidth budget; all others are not regulated.
@@ -52,12 +52,12 @@ pub struct ScenarioSpec {
     /// Who has a core when, with `scheduling = "table"` of the system.
     pub table: Option<TableSection>,
     /// The tasks, 1 to 256.
-    pub tasks: Vec<TaskSpec>,
+    pub tasks: Vec<ScenarioTask>,
 }
 
 /// A task.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TaskSpec {
+pub struct ScenarioTask {
     /// Its name; unique.
     pub name: String,
     /// Core it is pinned to.
@@ -102,14 +102,14 @@ pub struct TaskSpec {
     /// References after which it is done; default: none.
     pub references: Option<u64>,
     /// Jobs, instead of one without end.
-    pub job: Option<JobSpec>,
+    pub job: Option<ScenarioJob>,
     /// Tasks of the same group wait for each other.
-    pub barrier: Option<BarrierSpec>,
+    pub barrier: Option<ScenarioBarrier>,
 }
 
 /// Periodic jobs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JobSpec {
+pub struct ScenarioJob {
     /// Between two releases.
     pub period: Time,
     /// From the release; default: the period.
@@ -139,7 +139,7 @@ pub enum Late {
 
 /// Barriers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BarrierSpec {
+pub struct ScenarioBarrier {
     /// Group.
     pub group: u32,
     /// References between two barriers.

@@ -1,8 +1,8 @@
 //! From a system file to a scenario.
 
 use super::{
-    AllocatorName, BarrierSpec, Check, GroupEntry, JobSpec, Late, Scenario, ScenarioSpec, SchedulingName, ServerSpec,
-    TaskSpec, Time, TimetableSection, WindowSection, Workload,
+    AllocatorName, Check, GroupEntry, Late, Scenario, ScenarioBarrier, ScenarioJob, ScenarioServer, ScenarioSpec,
+    ScenarioTask, SchedulingName, Time, TimetableSection, WindowSection, Workload,
 };
 use crate::error::SimError;
 use crate::machine::{ServerKind, ServerScheduling};
@@ -163,7 +163,7 @@ impl Reader<'_> {
         self.check.that("memory.ranks", given.get() == u64::from(ranks), given.get(), accepted)
     }
 
-    fn task(&self, entry: &TaskEntry) -> Result<TaskSpec, SimError> {
+    fn task(&self, entry: &TaskEntry) -> Result<ScenarioTask, SimError> {
         let text = |list: &Option<IndexList>| list.as_ref().map(ToString::to_string);
         let core = match &entry.cores {
             Some(IndexList::Only(ranges)) if matches!(ranges[..], [(first, last)] if first == last) => {
@@ -175,7 +175,7 @@ impl Reader<'_> {
         let (job, name) = (self.job(entry)?, entry.name.as_ref());
         let has_copy = |task: &TaskEntry| name.is_some() && task.copy_of.as_ref() == name;
         let copied = entry.copy_server.is_some() || entry.copy_of.is_some() || self.file.tasks.iter().any(has_copy);
-        Ok(TaskSpec {
+        Ok(ScenarioTask {
             name: name_of(entry).to_owned(),
             core,
             cores: text(&entry.cores).filter(|_| core.is_none()),
@@ -198,14 +198,14 @@ impl Reader<'_> {
             priority: 0,
             references: entry.references.map(|references| references.get()).filter(|_| job.is_none()),
             job,
-            barrier: entry.barrier.map(|barrier| BarrierSpec { group: barrier.group, every: barrier.every.get() }),
+            barrier: entry.barrier.map(|barrier| ScenarioBarrier { group: barrier.group, every: barrier.every.get() }),
         })
     }
 
     /// The second instance of a task.
-    fn copy(&self, entry: &TaskEntry) -> Result<TaskSpec, SimError> {
+    fn copy(&self, entry: &TaskEntry) -> Result<ScenarioTask, SimError> {
         let original = self.task(entry)?;
-        Ok(TaskSpec {
+        Ok(ScenarioTask {
             name: second(&original.name),
             copy_of: Some(original.name.clone()),
             server: entry.copy_server.as_ref().map(|name| name.as_str().to_owned()),
@@ -243,7 +243,7 @@ impl Reader<'_> {
         if none || same { Ok(()) } else { Err(self.refuse(entry, "workload", "not that of copy_of", accepted)) }
     }
 
-    fn job(&self, entry: &TaskEntry) -> Result<Option<JobSpec>, SimError> {
+    fn job(&self, entry: &TaskEntry) -> Result<Option<ScenarioJob>, SimError> {
         let Some(period) = entry.period else {
             let of_jobs = [
                 ("deadline", entry.deadline.is_some()),
@@ -263,7 +263,7 @@ impl Reader<'_> {
         let references = entry.references.ok_or_else(|| {
             self.refuse(entry, "references", "missing", "the memory references of a job, a whole number from 1 on")
         })?;
-        Ok(Some(JobSpec {
+        Ok(Some(ScenarioJob {
             period,
             deadline: entry.deadline,
             phase: entry.phase,
@@ -290,7 +290,7 @@ impl Reader<'_> {
     }
 
     /// Of each task under fixed priorities: as given, or by period or deadline, where the policy is that, or no task has a priority.
-    fn priorities(&self, simulation: &SimulationEntry, tasks: &mut [TaskSpec]) -> Result<(), SimError> {
+    fn priorities(&self, simulation: &SimulationEntry, tasks: &mut [ScenarioTask]) -> Result<(), SimError> {
         let entries = &self.file.tasks;
         let any = entries.iter().any(|entry| entry.priority.is_some());
         let of_core = match simulation.system.scheduling {
@@ -327,14 +327,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn server(&self, (index, entry): (usize, &ServerEntry)) -> Result<ServerSpec, SimError> {
+    fn server(&self, (index, entry): (usize, &ServerEntry)) -> Result<ScenarioServer, SimError> {
         self.place.item("server", index, entry.name.as_ref().map(Text::as_str)).need(&[
             ("name", entry.name.is_some(), "a text that is not empty"),
             ("period", entry.period.is_some(), TIME),
             ("budget", entry.budget.is_some(), TIME),
         ])?;
         let name = entry.name.as_ref().map_or("", Text::as_str);
-        Ok(ServerSpec {
+        Ok(ScenarioServer {
             name: name.to_owned(),
             core: entry.core.map_or(0, |core| core.get() as u32),
             period: entry.period.unwrap_or_default(),

@@ -1,12 +1,12 @@
 //! Cyclic executives of a scenario.
 
-use super::{CORES_MAX, Check, Scenario, SchedulingName, SlotSection, TaskSpec};
+use super::{CORES_MAX, Check, Scenario, ScenarioTask, SchedulingName, SlotSection};
 use crate::error::SimError;
 use crate::machine::{Slot, Table};
 
 impl Scenario {
     /// The core of a task's slots, if there is a table.
-    pub(super) fn core_in_table(&self, task: &TaskSpec) -> Option<u32> {
+    pub(super) fn core_in_table(&self, task: &ScenarioTask) -> Option<u32> {
         let table = self.spec.table.as_ref()?;
         table.slot.iter().find(|slot| slot.task == task.name).map(|slot| table.core_of(slot))
     }

@@ -1,6 +1,6 @@
 //! From a scenario to a system file.
 
-use super::{Check, Late, Scenario, SchedulingName, ServerSpec, TaskSpec, Workload};
+use super::{Check, Late, Scenario, ScenarioServer, ScenarioTask, SchedulingName, Workload};
 use crate::error::SimError;
 use crate::machine::{ServerKind, ServerScheduling};
 use memtint_map::Palette;
@@ -53,7 +53,7 @@ impl Scenario {
         Check { origin: &self.origin }
     }
 
-    fn entry(&self, task: &TaskSpec) -> Result<TaskEntry, SimError> {
+    fn entry(&self, task: &ScenarioTask) -> Result<TaskEntry, SimError> {
         let list = |field: &str, text: &Option<String>| -> Result<Option<IndexList>, SimError> {
             let refuse =
                 |error| self.check().refuse(&format!("task {:?}: {field}", task.name), format!("{text:?}"), error);
@@ -103,7 +103,7 @@ impl Scenario {
         Ok(entry)
     }
 
-    fn server_entry(&self, server: &ServerSpec) -> Result<ServerEntry, SimError> {
+    fn server_entry(&self, server: &ScenarioServer) -> Result<ServerEntry, SimError> {
         let of = |field: &str| format!("server {:?}: {field}", server.name);
         self.check().that(&of("phase"), server.phase.0.0 == 0, server.phase.0, "0 ps, in a system file")?;
         self.check().that(&of("priority"), server.priority.is_none(), "given", "none, in a system file")?;
@@ -119,7 +119,7 @@ impl Scenario {
     }
 
     /// The first server with the ranks of another, after which their color is called.
-    fn first_of_color(&self, server: &ServerSpec) -> Option<&ServerSpec> {
+    fn first_of_color(&self, server: &ScenarioServer) -> Option<&ScenarioServer> {
         self.spec.servers.iter().find(|other| other.ranks.is_some() && other.ranks == server.ranks)
     }
 
@@ -152,7 +152,7 @@ impl Scenario {
 }
 
 /// The ranks of a server, as a color of its name.
-fn color(server: &ServerSpec) -> Option<ColorEntry> {
+fn color(server: &ScenarioServer) -> Option<ColorEntry> {
     let ranks = server.ranks.clone()?;
     Some(ColorEntry { name: Some(Text::new(server.name.clone())), ranks: Some(Text::new(ranks)), phase: None })
 }

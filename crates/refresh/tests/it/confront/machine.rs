@@ -19,7 +19,7 @@ use super::sets::Own;
 use memtint_dram::{DeviceChoice, RefreshPlan, Standard};
 use memtint_sched::{Interference, Refresh};
 use memtint_sim::Scenario;
-use memtint_sim::scenario::{ScenarioSpec, SchedulingName, ServerSpec, TaskSpec, Time};
+use memtint_sim::scenario::{ScenarioServer, ScenarioSpec, ScenarioTask, SchedulingName, Time};
 use memtint_units::Picoseconds;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -212,7 +212,7 @@ impl Hardware {
         change: impl FnOnce(&mut ScenarioSpec),
     ) -> Scenario {
         let time = |cycles: u64| Time(Picoseconds(cycles * CYCLE_PS));
-        let section = |(index, (task, &phase)): (usize, (&Own, &u64)), template: &TaskSpec| {
+        let section = |(index, (task, &phase)): (usize, (&Own, &u64)), template: &ScenarioTask| {
             let mut section = template.clone();
             section.name = format!("t{index}");
             section.ranks = Some(if self.scheme == Scheme::Locks { "0-1".to_owned() } else { task.rank.to_string() });
@@ -320,7 +320,7 @@ fn seen(machine: &memtint_sim::Machine, words: impl Fn() -> String) -> Vec<Seen>
 
 /// The scenario as a system file, to be run again by hand. A file has no phases of servers: they stand before it.
 pub(crate) fn words(scenario: &Scenario, end: u64) -> String {
-    let phase = |server: &ServerSpec| format!("# server {:?} begins at {}\n", server.name, server.phase.0);
+    let phase = |server: &ScenarioServer| format!("# server {:?} begins at {}\n", server.name, server.phase.0);
     let phases: String = scenario.spec().servers.iter().map(phase).collect();
     let scenario = scenario.changed(|spec| {
         spec.duration = Time(Picoseconds(end * CYCLE_PS));

@@ -11,7 +11,7 @@ use super::machine::{CYCLE_PS, Dispatch, Hardware, Locks, Scheme, is_late_by, pa
 use super::sets::Own;
 use memtint_hiding::crs::{Core, Inner, Kind, RankGroup, Refresh, Server, System, Timeline, What, judge, timeline};
 use memtint_sched::{Effort, TaskSet, TaskSpec, Verdict};
-use memtint_sim::scenario::{ScenarioSpec, ServerSpec, Time};
+use memtint_sim::scenario::{ScenarioServer, ScenarioSpec, Time};
 use memtint_sim::{ServerKind, ServerScheduling};
 use memtint_units::Picoseconds as Ps;
 use memtint_units::Random;
@@ -85,7 +85,7 @@ pub(crate) fn tasks(system: &System, machine: &Hardware) -> (Vec<Own>, Vec<(usiz
 
 pub(crate) fn serve(spec: &mut ScenarioSpec, system: &System, places: &[(usize, usize)], phases: &[u64]) {
     let time = |cycles: u64| Time(Ps(cycles * CYCLE_PS));
-    let section = |(index, server): (usize, &Server)| ServerSpec {
+    let section = |(index, server): (usize, &Server)| ScenarioServer {
         name: format!("s{index}"),
         core: 0,
         period: time(server.period.0),
