@@ -1,6 +1,6 @@
 //! The bandwidth that memory guarantees, and what a budget of it does to a program.
 //!
-//! [`guarantee`] calculates r_min, the bandwidth of the worst pattern of requests, and simulates a channel under that pattern. A
+//! [`guarantee()`] calculates r_min, the bandwidth of the worst pattern of requests, and simulates a channel under that pattern. A
 //! [`Profile`] of a program that runs alone gives its run time under a budget: [`Profile::predict`].
 //!
 //! Not here: regulation itself, which is a state machine in `memtint_guard` and runs in `memtint_regulator`, and bounds for task sets,

@@ -93,7 +93,7 @@ pub enum PredictError {
     #[error("no report of memtint sim: {0}")]
     Report(serde_json::Error),
     /// Nothing was regulated.
-    #[error("bandwidth is missing; accepted is a report of a system file with [bandwidth]")]
+    #[error("bandwidth is missing; accepted is a report of a system file with [simulation.bandwidth]")]
     NoBandwidth,
     /// Several things were counted.
     #[error("bandwidth has {found} counters; accepted is one")]

@@ -4,7 +4,7 @@
 //! times reads that no cache answers, on one CPU. It changes nothing but that, needs root for the physical addresses, and without them
 //! knows only the bits within a huge page. It draws no conclusion from its readings. It also tells whether a line is still in a cache
 //! after others were read ([`memtint_probe::cache::CacheOracle`]); a [`NodeMachine`] times reads of every node's memory.
-//! [`this_machine`] opens both for a whole probe, with what `memtint_detect` reads of the machine.
+//! [`this_machine()`] opens both for a whole probe, with what `memtint_detect` reads of the machine.
 //!
 //! x86-64 (`clflush`, `rdtscp`) and aarch64 (`dc civac`, `cntvct_el0`); elsewhere it refuses.
 //!
