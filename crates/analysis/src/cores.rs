@@ -6,6 +6,7 @@ use memtint_system::{OtherCoreEntry, Place, SystemError, SystemFile, TaskEntry, 
 use memtint_units::IndexList;
 
 use crate::banks::requests_of;
+use crate::tasks::task_set;
 
 /// Takes the tasks of one core from a file, and gives the others with their cores; `name` is what messages call the file.
 ///
@@ -52,26 +53,60 @@ pub fn on_core(
     Ok((own, elsewhere))
 }
 
-/// Enters other cores, each with its tasks, into the file's `[banks]` or `[shared_banks]`, where that lists no core. Returns whether it
-/// did.
+/// Enters other cores, each with its tasks, into the file's `[banks]` or `[shared_banks]`, where that lists no core; `name` is what
+/// messages call the file. The inner error is a sentence that says why nothing is entered.
 ///
-/// Requests of a task are bounded where the file has its period, WCET and lines; with one that lacks them, nothing is entered. Cores in
-/// `[shared_banks]` are taken to share the banks of the analyzed core, which delays it most. `[parallel_banks]` needs a number of each
-/// core that no task has.
-pub fn enter_neighbours(file: &mut SystemFile, elsewhere: &[(u32, TaskEntry)]) -> bool {
-    let is_bounded = |task: &TaskEntry| task.period.is_some() && task.wcet.is_some() && task.lines.is_some();
-    if !elsewhere.iter().all(|(_, task)| is_bounded(task)) {
-        return false;
+/// Requests of a task are bounded where the file has its period, WCET and lines. Banks are private only where the file says so of each
+/// pair of tasks. Cores in `[shared_banks]` are taken to share the banks of the analyzed core, which delays it most. `[parallel_banks]`
+/// needs a number of each core that no task has.
+///
+/// # Errors
+///
+/// [`SystemError`] where a field of another core's task has no meaning.
+pub fn enter_neighbours(
+    file: &mut SystemFile,
+    elsewhere: &[(u32, TaskEntry)],
+    name: &str,
+) -> Result<Result<(), String>, SystemError> {
+    for (_, task) in elsewhere {
+        let given = [("period", task.period.is_some()), ("wcet", task.wcet.is_some()), ("lines", task.lines.is_some())];
+        if let Some((field, _)) = given.into_iter().find(|&(_, is_given)| !is_given) {
+            return Ok(Err(format!("{field} of task {:?} is missing", name_of(task))));
+        }
     }
+    let own = &file.tasks;
+    let together = || elsewhere.iter().find_map(|(_, other)| Some((own.iter().find(|own| !apart(own, other))?, other)));
     let list = match (&mut file.banks, &mut file.shared_banks) {
-        (Some(table), None) if table.core.is_empty() => &mut table.core,
+        (Some(table), None) if table.core.is_empty() => match together() {
+            Some((own, other)) if table.private_banks == Some(true) => {
+                let (own, other) = (name_of(own), name_of(other));
+                return Ok(Err(format!(
+                    "private_banks is true, and tasks {own:?} and {other:?} may have banks in common"
+                )));
+            }
+            _ => &mut table.core,
+        },
         (None, Some(table)) if table.core.is_empty() && table.sharer.is_empty() => &mut table.sharer,
-        _ => return false,
+        (None, None) => return Ok(Err("the file has neither [banks] nor [shared_banks]".to_owned())),
+        _ => return Ok(Err("the table lists fewer cores".to_owned())),
     };
     let cores: BTreeSet<u32> = elsewhere.iter().map(|&(core, _)| core).collect();
     for core in cores {
-        let tasks = elsewhere.iter().filter(|&&(on, _)| on == core).map(|(_, task)| requests_of(task)).collect();
+        let own = elsewhere.iter().filter(|&&(on, _)| on == core);
+        let tasks: Vec<TaskEntry> = own.map(|(_, task)| requests_of(task)).collect();
+        // Refused here, a field has the name of its task.
+        task_set(&Place::new(name), &tasks)?;
         list.push(OtherCoreEntry { tasks, ..OtherCoreEntry::default() });
     }
-    true
+    Ok(Ok(()))
+}
+
+fn name_of(task: &TaskEntry) -> &str {
+    task.name.as_ref().map_or("", Text::as_str)
+}
+
+/// Whether two tasks have no bank class in common, by their lists of numbers.
+fn apart(one: &TaskEntry, other: &TaskEntry) -> bool {
+    let (Some(IndexList::Only(one)), Some(IndexList::Only(other))) = (&one.banks, &other.banks) else { return false };
+    one.iter().all(|&(first, last)| other.iter().all(|&(start, end)| last < start || end < first))
 }

@@ -131,15 +131,20 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         Scheduler::Crs => file,
         _ => {
             let (mut file, elsewhere) = on_core(&file, &name, arguments.core)?;
-            let ignored = arguments.ignore.contains(&Ignorable::OtherCores);
-            if !elsewhere.is_empty() && !ignored && enter_neighbours(&mut file, &elsewhere) {
-                let what = if file.shared_banks.is_some() { ", in the same banks" } else { "" };
+            if !elsewhere.is_empty() {
                 let names = names(&elsewhere);
-                of_others = Some(format!("requests of other cores are those of their tasks ({names}){what}"));
-            } else if !elsewhere.is_empty() {
-                considerable(arguments, &file, &name, &elsewhere)?;
-                not_considered.push(format!("tasks of other cores ({})", names(&elsewhere)));
-                of_others = ignored.then(|| "WCETs include the delay by requests of other cores".to_owned());
+                let left_out = format!("tasks of other cores ({names})");
+                if arguments.ignore.contains(&Ignorable::OtherCores) {
+                    not_considered.push(left_out);
+                    of_others = Some("WCETs include the delay by requests of other cores".to_owned());
+                } else if are_listed(&file, &elsewhere) {
+                    not_considered.push(left_out);
+                } else {
+                    enter_neighbours(&mut file, &elsewhere, &name)?
+                        .map_err(|reason| delayed(&name, &file, &names, &reason))?;
+                    let what = if file.shared_banks.is_some() { ", in the same banks" } else { "" };
+                    of_others = Some(format!("requests of other cores are those of their tasks ({names}){what}"));
+                }
             }
             file
         }
@@ -212,32 +217,26 @@ fn names(tasks: &[(u32, TaskEntry)]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Refuses to leave out tasks of other cores, which could make a yes a no: unless a table has their cores' requests, or the user has
-/// put what they cost into the WCETs.
-fn considerable(
-    arguments: &AnalyzeArguments,
-    file: &SystemFile,
-    name: &str,
-    elsewhere: &[(u32, TaskEntry)],
-) -> Result<(), Failure> {
+/// Whether a table lists as many other cores as have tasks.
+fn are_listed(file: &SystemFile, elsewhere: &[(u32, TaskEntry)]) -> bool {
     let cores: BTreeSet<u32> = elsewhere.iter().map(|&(core, _)| core).collect();
     let listed = [
         file.banks.as_ref().map(|table| table.core.len()),
         file.shared_banks.as_ref().map(|table| table.core.len() + table.sharer.len()),
         file.parallel_banks.as_ref().map(|table| table.core.len()),
     ];
-    let listed = listed.into_iter().flatten().max().unwrap_or(0);
-    if listed >= cores.len() || arguments.ignore.contains(&Ignorable::OtherCores) {
-        return Ok(());
-    }
-    Err(Failure::Sentence(format!(
-        "{name}: tasks of {} other cores ({}) delay core {} by their requests, and {listed} of these cores are in a table; accepted is \
-         [banks] or [shared_banks] without a list of cores where each of these tasks has period, wcet and lines; [banks], \
-         [shared_banks] or [parallel_banks] with each of these cores; or --ignore other-cores where WCETs include that delay",
-        cores.len(),
-        names(elsewhere),
-        arguments.core.map_or_else(String::new, |core| core.to_string())
-    )))
+    listed.into_iter().flatten().max().unwrap_or(0) >= cores.len()
+}
+
+/// Refuses to leave out tasks of other cores, which could make a yes a no.
+fn delayed(name: &str, file: &SystemFile, others: &str, reason: &str) -> Failure {
+    let own: Vec<&str> = file.tasks.iter().filter_map(|task| Some(task.name.as_ref()?.as_str())).collect();
+    Failure::Sentence(format!(
+        "{name}: tasks of other cores ({others}) delay {} by their requests, and {reason}; accepted is [banks] or [shared_banks] that \
+         lists no core, with period, wcet and lines of each of these tasks; [banks], [shared_banks] or [parallel_banks] with each of \
+         these cores; or --ignore other-cores where WCETs include that delay",
+        own.join(", ")
+    ))
 }
 
 /// Refuses options that mean nothing for a scheduler.

@@ -126,7 +126,7 @@ fn scenario(
     if let (Some(simulation), Some(_)) = (&mut file.simulation, seed) {
         simulation.seed = seed;
     }
-    let scenario = Scenario::of_system(&file, Path::new(origin))?;
+    let scenario = Scenario::of_named_system(&file, origin, Path::new(""))?;
     let text = scenario.to_system()?.to_text();
     Ok((scenario, text))
 }

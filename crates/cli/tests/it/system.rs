@@ -121,7 +121,7 @@ fn tasks_of_several_cores_are_analyzed_core_by_core() {
     refused(&["--core", "4"], "--core is 4; accepted is a core that has tasks: 0, 1, 2, 3");
     refused(
         &["--core", "0"],
-        "tasks of 3 other cores (stream-1, stream-2, stream-3) delay core 0 by their requests, and 0 of",
+        "tasks of other cores (stream-1, stream-2, stream-3) delay control by their requests, and period of task \"stream-1\" is missing",
     );
     refused(
         &["--core", "1", "--ignore", "other-cores"],
@@ -300,19 +300,25 @@ fn an_analysis_that_leaves_out_a_delay_is_refused() {
     assert_eq!(ending(format!("{two}{banks}"), &one).0, Some(0));
     // A table without cores takes them from the tasks: the answer is that of a table with the same tasks in it.
     let table = banks.split("[[banks.core]]").next().unwrap();
-    let lines = |text: &str| text.replacen("name = \"b\"\n", "name = \"b\"\nlines = 10\n", 1);
-    let taken = ending(lines(&format!("{two}{table}")), &one);
-    let listed = ending(format!("{task}{}", banks.replace("wcet = \"1 ms\"", "wcet = \"2 ms\"")), &["analyze"]);
-    assert!(
-        taken.0 == Some(0) && taken.1.contains("requests of other cores are those of their tasks (b)"),
-        "{taken:?}"
-    );
-    let rows = |text: &str| {
-        text.lines().skip_while(|line| !line.starts_with("task ")).take(2).map(str::to_owned).collect::<Vec<_>>()
-    };
+    let placed =
+        |name: &str, banks: &str| [format!("name = {name:?}\n"), format!("name = {name:?}\nbanks = {banks:?}\n")];
+    let at = |text: &str, [from, to]: [String; 2]| text.replacen(&from, &to, 1);
+    let apart = at(&at(&two, placed("a", "0-3")), placed("b", "4-7"));
+    let taken = ending(format!("{apart}{table}"), &one);
+    let listed = ending(format!("{task}{}", banks.replace("lines = 10\n", "lines = 1000\n")), &["analyze"]);
+    let named = "assumes: requests of other cores are those of their tasks (b)\n";
+    assert!(taken.0 == Some(0) && taken.1.contains(named), "{taken:?}");
+    let rows =
+        |text: &str| text.lines().skip_while(|line| !line.starts_with("task ")).take(2).collect::<Vec<_>>().join("\n");
     assert_eq!(rows(&taken.1), rows(&listed.1), "{taken:?}");
-    let (code, _, message) = ending(format!("{two}{table}"), &one);
-    assert!(code == Some(2) && message.contains("each of these tasks has period, wcet and lines"), "{message}");
+    for (text, words) in [
+        (two.clone(), "private_banks is true, and tasks \"a\" and \"b\" may have banks in common"),
+        (at(&at(&two, placed("a", "0-3")), placed("b", "3-7")), "may have banks in common"),
+        (apart.replacen("lines = 1000\ncores = \"1\"", "cores = \"1\"", 1), "lines of task \"b\" is missing"),
+    ] {
+        let (code, _, message) = ending(format!("{text}{table}"), &one);
+        assert!(code == Some(2) && message.contains(words), "{message}");
+    }
     // A simulation does not drop what belongs to jobs, nor one of two periods of a budget.
     let example = std::fs::read_to_string(EXAMPLE).unwrap();
     let (code, _, message) = ending(example.replace("period = \"2 ms\"\n", ""), &["sim", "--print-config"]);

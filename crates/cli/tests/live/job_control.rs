@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::common::{BANKS, Machine, Process, alive, find_program, within};
 
 /// No answer of the shell takes longer.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// An interactive shell on a terminal.
 struct Shell<'a> {
@@ -67,7 +67,7 @@ impl<'a> Shell<'a> {
 
     /// Waits until the terminal shows a text, and returns what it showed up to its end.
     fn shows(&mut self, text: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(at) = self.shown.find(text) {
                 let rest = self.shown.split_off(at + text.len());
@@ -84,7 +84,7 @@ impl<'a> Shell<'a> {
     /// Asks for the jobs until the shell has noticed what has happened to the only one; its line. That is one with a process
     /// id: what the shell says of its own accord, between two commands, has none, and no reason.
     fn sees_it_stopped(&mut self) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             self.types("jobs -l\n");
             self.shows("[1]+");
@@ -106,7 +106,7 @@ impl<'a> Shell<'a> {
 
     fn ends(mut self) {
         self.types("exit\n");
-        assert!(within(PATIENCE, || alive().is_empty()), "left behind: {:?}", alive());
+        assert!(within(TIMEOUT, || alive().is_empty()), "left behind: {:?}", alive());
         self.process.wait().expect("a child can be waited for");
     }
 }
@@ -183,7 +183,7 @@ fn stopped_from_the_keyboard_and_brought_back() {
             assert_eq!(shell.asks("stop", "$?"), by(libc::SIGTSTP), "{command}");
             shell.types("fg\n");
             shell.shows("manners stays");
-            assert!(within(PATIENCE, goes_on), "{command}: {:?}", alive());
+            assert!(within(TIMEOUT, goes_on), "{command}: {:?}", alive());
         }
         shell.types("x\n");
         shell.shows("OK");
@@ -199,7 +199,7 @@ fn stopped_for_reading_in_the_background() {
         let mut shell = Shell::start(&machine);
         shell.types(&format!("{command} &\n"));
         shell.shows("READY ");
-        assert!(within(PATIENCE, || states('T')), "{command}: {:?}", alive());
+        assert!(within(TIMEOUT, || states('T')), "{command}: {:?}", alive());
         assert!(shell.sees_it_stopped().contains("tty input"), "{command}");
         shell.types("fg\n");
         shell.shows("manners stays");
@@ -220,7 +220,7 @@ fn interrupted_from_the_keyboard() {
             shell.shows("READY ");
             shell.types(key);
             // The terminal forgets what is typed before the signal is on its way.
-            assert!(within(PATIENCE, || !alive().iter().any(|process| process.name == "manners")), "{command}");
+            assert!(within(TIMEOUT, || !alive().iter().any(|process| process.name == "manners")), "{command}");
             assert_eq!(shell.asks("end", "$?"), by(signal), "{command}");
             shell.ends();
         }
@@ -238,11 +238,11 @@ fn stopped_and_continued_by_other_commands() {
             shell.shows("READY ");
             for round in 1..=3 {
                 shell.types(&format!("kill -TSTP {target}\n"));
-                assert!(within(PATIENCE, || states('T')), "{command}, {target}: {:?}", alive());
+                assert!(within(TIMEOUT, || states('T')), "{command}, {target}: {:?}", alive());
                 shell.sees_it_stopped();
                 shell.types(&format!("kill -CONT {target}\n"));
                 shell.shows(&format!("continued {round}"));
-                assert!(within(PATIENCE, goes_on), "{command}, {target}: {:?}", alive());
+                assert!(within(TIMEOUT, goes_on), "{command}, {target}: {:?}", alive());
             }
             shell.types(&format!("kill -TERM {target}; wait {target}\n"));
             assert_eq!(shell.asks("end", "$?"), by(libc::SIGTERM), "{command}, {target}");

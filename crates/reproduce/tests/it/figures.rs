@@ -322,3 +322,11 @@ fn a_stopped_figure_is_left_out() {
     let all = reproduce(&figures, SHORT, &|_: f64| false).unwrap();
     assert_eq!(all.len(), 1, "an allocation needs no simulation");
 }
+
+/// As the program is given it, a file is found from the current directory.
+#[test]
+fn files_of_a_figure_are_relative_to_the_current_directory() {
+    let text = CROWDED.replace("\"skl-e3-1220v5-4x4g\"", "\"../../platforms/skl-e3-1220v5-4x4g.toml\"");
+    let runs = prepare(&catalogue::parse(&text, "crowded").unwrap(), false, None).unwrap();
+    assert_eq!(runs[0].scenario.platform().id(), "skl-e3-1220v5-4x4g");
+}

@@ -34,10 +34,18 @@ impl Scenario {
     ///
     /// As [`Scenario::load`]: what of the file is missing or wrong for a simulation.
     pub fn of_system(file: &SystemFile, path: &Path) -> Result<Scenario, SimError> {
-        let origin = path.display().to_string();
-        let reader = Reader { file, check: Check { origin: &origin }, place: Place::new(&format!("{origin:?}")) };
+        Scenario::of_named_system(file, &path.display().to_string(), path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// The same of a system that is no file: messages call it `origin`, and names of files in it are relative to `base`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scenario::of_system`].
+    pub fn of_named_system(file: &SystemFile, origin: &str, base: &Path) -> Result<Scenario, SimError> {
+        let reader = Reader { file, check: Check { origin }, place: Place::new(&format!("{origin:?}")) };
         reader.colors_apart()?;
-        let scenario = Scenario::of_spec(reader.spec()?, &origin, path.parent().unwrap_or(Path::new("")))?;
+        let scenario = Scenario::of_spec(reader.spec()?, origin, base)?;
         reader.apart(&scenario)?;
         reader.same_ranks(&scenario)?;
         Ok(scenario)
