@@ -32,7 +32,8 @@ pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<memtint_analysis::Analysi
     Of a system file (memtint system schema lists all fields), [[task]] tables need name, period and wcet; deadline, phase, jitter, blocking, \
     priority (1 is the highest; for fp) and lines (cache lines that a job moves) are optional. Times carry a unit: \"20 ms\", \"7.8 us\". \
     Phases that differ count where the tasks fail with any phases: arrivals are periodic then. [refresh], [regulator], and one of \
-    [banks], [shared_banks] and [parallel_banks] delay the core beside its tasks.\n\
+    [banks], [shared_banks] and [parallel_banks] delay the core beside its tasks. With --core, requests of other cores are those of their \
+    tasks (period, wcet, lines) where [banks] or [shared_banks] list no core; a yes then holds if the analysis of every core says yes.\n\
     \n\
     cyclic, colored-refresh and crs take [memory]. The other schedulers derive [refresh] from [memory] where the file has no \
     [refresh]: mode auto, all ranks together. The analysis searches for frames that [cyclic] does not give, the longest first, and for two \

@@ -80,7 +80,7 @@ pub(crate) fn of_executive(plan: &Plan<'_>, problem: &Problem, table: &Executive
             copy_of: (instance > 0).then(|| name(TaskIndex(task), 0)),
             copy: Time(plan.file.tasks[task].copy),
             globals: globals(plan.file, task)?,
-            ..section(name(TaskIndex(task), instance), plan.jobs[task].workload.clone())
+            ..section(name(TaskIndex(task), instance), plan.jobs[task].workload.workload())
         });
         instances.push((task, ranks));
     }

@@ -12,6 +12,8 @@ use memtint_sim::Machine as Simulated;
 use memtint_sim::scenario::Workload;
 use memtint_units::{ByteSize, Picoseconds};
 use memtint_workload::catalogue;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::machine::{Hardware, RANK_BYTES_MIN};
 use crate::scenario::{Placed, alone, of_slots};
@@ -37,7 +39,7 @@ const SIZE_MAX: u64 = 1 << 31;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The references.
-    pub workload: Workload,
+    pub workload: Executed,
     /// How many of a job.
     pub references: u64,
     /// What the longest job takes alone without refresh; at most the WCET.
@@ -48,10 +50,44 @@ pub struct Job {
     pub jobs: u64,
 }
 
+/// What jobs execute.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Executed {
+    /// Reads of lines, one after the other.
+    Bandwidth {
+        /// The memory that they are in, such as "1 MiB".
+        #[schemars(with = "String")]
+        size: ByteSize,
+        /// Distance of two references, such as "64 B".
+        #[schemars(with = "String")]
+        step: ByteSize,
+        /// Whether they are writes.
+        write: bool,
+        /// Instructions between two references.
+        gap: u32,
+    },
+    /// A program with published statistics.
+    Program {
+        /// Its model, `SET/NAME` of the catalogue.
+        model: String,
+    },
+}
+
+impl Executed {
+    /// For the simulator.
+    pub(crate) fn workload(&self) -> Workload {
+        match *self {
+            Executed::Program { ref model } => Workload::Program { model: model.clone() },
+            Executed::Bandwidth { size, step, write, gap } => Workload::Bandwidth { size, step, write, gap },
+        }
+    }
+}
+
 /// How a job can grow.
 enum Shape {
     /// More references of a model.
-    References(Workload),
+    References(Executed),
     /// More instructions between so many.
     Gap(u64),
 }
@@ -59,18 +95,18 @@ enum Shape {
 impl Shape {
     fn of(more: &TaskDetails, lines: u64) -> Shape {
         match (&more.program, lines) {
-            (Some(model), _) => Shape::References(Workload::Program { model: model.clone() }),
+            (Some(model), _) => Shape::References(Executed::Program { model: model.clone() }),
             (None, lines) => Shape::Gap(lines),
         }
     }
 
-    fn job(&self, size: u64) -> (Workload, u64) {
+    fn job(&self, size: u64) -> (Executed, u64) {
         match self {
             Shape::References(workload) => (workload.clone(), size),
             Shape::Gap(lines) => {
                 let (size_bytes, step) = (ByteSize(LINES_BYTES), ByteSize(LINE_BYTES));
                 let gap = u32::try_from(size).expect("no gap is longer");
-                (Workload::Bandwidth { size: size_bytes, step, write: false, gap }, *lines)
+                (Executed::Bandwidth { size: size_bytes, step, write: false, gap }, *lines)
             }
         }
     }

@@ -5,6 +5,7 @@ use memtint_sim::{Histogram, Runs};
 use memtint_units::Picoseconds;
 
 use crate::bound::Bound;
+use crate::output::short;
 use crate::watch::Refreshed;
 use crate::{Job, Scheme};
 
@@ -197,9 +198,48 @@ impl Outcome {
     /// refresh, no task that ended, and none whose responses are unbounded by the analysis.
     #[must_use]
     pub fn holds(&self) -> bool {
-        let met = self.scheme.locks() && self.requests_met() > 0;
-        let ended = self.tasks.iter().any(|task| task.ended.is_some());
-        self.misses() == 0 && self.losses() == 0 && !met && !ended && self.unbounded().is_empty()
+        self.complaints().is_empty()
+    }
+
+    /// Why an outcome is not what it should be: each with the task, the rank or the row that shows it.
+    #[must_use]
+    pub fn complaints(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for task in self.tasks.iter().filter(|task| task.misses > 0) {
+            let (name, misses, longest) = (&task.name, task.misses, short(task.response.max));
+            found.push(format!(
+                "task {name:?} misses {misses} deadlines of {}; its longest response is {longest}",
+                task.deadline
+            ));
+        }
+        for task in self.unbounded().into_iter().filter(|task| task.misses == 0) {
+            found.push(format!(
+                "task {:?} is unbounded: by the analysis its responses grow without bound, though no job was late in the simulated {}",
+                task.name,
+                self.duration
+            ));
+        }
+        for task in &self.tasks {
+            if let Some(reason) = &task.ended {
+                found.push(format!("task {:?} ended: {reason}", task.name));
+            }
+        }
+        if self.scheme.locks() {
+            for met in &self.met {
+                let hint = self.locked.as_ref().map_or(String::new(), |locked| {
+                    let lock = locked.lock_task;
+                    format!(
+                        "; a lock task takes {lock}, in which requests under way must end and dirty lines be written back"
+                    )
+                });
+                let tasks = met.tasks.join(", ");
+                found.push(format!("{} requests met a refresh of rank {}, of {tasks}{hint}", met.requests, met.rank));
+            }
+        }
+        if let Some(loss) = self.retention.as_ref().and_then(|retention| retention.first.as_ref()) {
+            found.push(format!("{} refreshes came too late: {loss}", self.losses()));
+        }
+        found
     }
 
     /// Share of the time that a core had a task.

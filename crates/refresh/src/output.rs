@@ -1,11 +1,10 @@
-//! What a simulation and a comparison came to, for programs.
+//! Reports of simulations and comparisons.
 
-use memtint_sim::scenario::Workload;
-use memtint_units::{ByteSize, Picoseconds};
+use memtint_units::Picoseconds;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Bound, Cell, Comparison, Locked, Met, Outcome, Scheme, Spread, TaskOutcome, gigabits};
+use crate::{Bound, Cell, Comparison, Executed, Locked, Met, Outcome, Scheme, Spread, TaskOutcome, gigabits};
 
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
@@ -65,7 +64,7 @@ impl SimulateReport {
             simulated_ps: outcome.duration.0,
             hyperperiod_ps: outcome.hyperperiod.map(|one| one.0),
             holds: outcome.holds(),
-            complaints: complaints(outcome),
+            complaints: outcome.complaints(),
             analysis: outcome.analysis.clone(),
             beyond_standard: outcome.scheme.beyond_standard(),
             tasks: outcome.tasks.iter().map(TaskReport::from).collect(),
@@ -146,7 +145,7 @@ impl From<&TaskOutcome> for TaskReport {
             wcet_ps: task.wcet.0,
             deadline_ps: task.deadline.0,
             references_of_a_job: task.job.references,
-            workload: Executed::of(&task.job.workload),
+            workload: task.job.workload.clone(),
             alone_max_ps: task.job.alone.0,
             alone_min_ps: task.job.alone_least.0,
             deadline_misses: task.misses,
@@ -159,40 +158,6 @@ impl From<&TaskOutcome> for TaskReport {
             no_bound_because,
             within_bound: task.within(),
             ended: task.ended.clone(),
-        }
-    }
-}
-
-/// What jobs execute.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Executed {
-    /// Reads of lines, one after the other.
-    Bandwidth {
-        /// The memory that they are in, such as "1 MiB".
-        #[schemars(with = "String")]
-        size: ByteSize,
-        /// Distance of two references, such as "64 B".
-        #[schemars(with = "String")]
-        step: ByteSize,
-        /// Whether they are writes.
-        write: bool,
-        /// Instructions between two references.
-        gap: u32,
-    },
-    /// A program with published statistics.
-    Program {
-        /// Its model, `SET/NAME` of the catalogue.
-        model: String,
-    },
-}
-
-impl Executed {
-    fn of(workload: &Workload) -> Executed {
-        match *workload {
-            Workload::Program { ref model } => Executed::Program { model: model.clone() },
-            Workload::Bandwidth { size, step, write, gap } => Executed::Bandwidth { size, step, write, gap },
-            ref other => unreachable!("jobs are models or read lines, not {other:?}"),
         }
     }
 }
@@ -339,7 +304,7 @@ impl CellReport {
     fn new(found: &Comparison, cell: &Cell) -> CellReport {
         let (scheme, density_gbit) = (cell.scheme, gigabits(cell.density));
         let (figures, holds, complaints) = match &cell.outcome {
-            Ok(outcome) => (Some(Figures::new(found, outcome)), outcome.holds(), complaints(outcome)),
+            Ok(outcome) => (Some(Figures::new(found, outcome)), outcome.holds(), outcome.complaints()),
             Err(error) => (None, false, vec![error.to_string()]),
         };
         CellReport { scheme, density_gbit, figures, holds, complaints }
@@ -386,48 +351,6 @@ impl Figures {
             beyond_standard: outcome.scheme.beyond_standard(),
         }
     }
-}
-
-/// Why an outcome is not what it should be: each with the task, the rank or the row that shows it.
-#[must_use]
-pub fn complaints(outcome: &Outcome) -> Vec<String> {
-    let mut found = Vec::new();
-    for task in outcome.tasks.iter().filter(|task| task.misses > 0) {
-        let (name, misses, longest) = (&task.name, task.misses, short(task.response.max));
-        found.push(format!(
-            "task {name:?} misses {misses} deadlines of {}; its longest response is {longest}",
-            task.deadline
-        ));
-    }
-    for task in outcome.unbounded().into_iter().filter(|task| task.misses == 0) {
-        found.push(format!(
-            "task {:?} is unbounded: by the analysis its responses grow without bound, though no job was late in the simulated {}",
-            task.name,
-            outcome.duration
-        ));
-    }
-    for task in &outcome.tasks {
-        if let Some(reason) = &task.ended {
-            found.push(format!("task {:?} ended: {reason}", task.name));
-        }
-    }
-    if outcome.scheme.locks() {
-        for met in &outcome.met {
-            let hint = outcome.locked.as_ref().map_or(String::new(), |locked| {
-                let lock = locked.lock_task;
-                format!(
-                    "; a lock task takes {lock}, in which requests under way must end and dirty lines be written back"
-                )
-            });
-            let tasks = met.tasks.join(", ");
-            found.push(format!("{} requests met a refresh of rank {}, of {tasks}{hint}", met.requests, met.rank));
-        }
-    }
-    if let Some(loss) = outcome.retention.as_ref().and_then(|retention| retention.first.as_ref()) {
-        found.push(format!("{} refreshes came too late: {loss}", outcome.losses()));
-    }
-    assert_eq!(outcome.holds(), found.is_empty(), "an outcome holds where nothing is to be said against it: {found:?}");
-    found
 }
 
 /// A time to three decimals of the unit that reads best.

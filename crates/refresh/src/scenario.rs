@@ -17,7 +17,7 @@ use memtint_units::{ByteSize, IndexSet, Picoseconds};
 
 use crate::job::globals;
 use crate::machine::{Hardware, MHZ, turns};
-use crate::{Job, RefreshError, Scheme};
+use crate::{Executed, Job, RefreshError, Scheme};
 
 /// A moment beyond the last job, in which it can end.
 const AFTER: Picoseconds = Picoseconds(1_000_000);
@@ -30,7 +30,7 @@ pub(crate) fn of_slots(slots: u64) -> Picoseconds {
 /// What a job of a task executes.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
-    pub(crate) workload: Workload,
+    pub(crate) workload: Executed,
     pub(crate) references: u64,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn alone(
         ranks: Some(list(&(0..ranks).collect::<Vec<_>>(), machine)?),
         core: Some(0),
         job: Some(job),
-        ..section(task.name().to_owned(), placed.workload)
+        ..section(task.name().to_owned(), placed.workload.workload())
     };
     let duration = Picoseconds(task.period().0 * jobs) + AFTER;
     // The references are those that it has among the others: the seed goes by its place there.
@@ -202,7 +202,7 @@ impl Plan<'_> {
                 copy_of: copy.then(|| name.to_owned()),
                 copy: if copied { Time(self.file.tasks[task].copy) } else { Time::default() },
                 globals: if copied { globals(self.file, task)? } else { ByteSize::default() },
-                ..section(instance_name(name, usize::from(copy)), self.jobs[task].workload.clone())
+                ..section(instance_name(name, usize::from(copy)), self.jobs[task].workload.workload())
             });
         }
         let mut file = empty(self.machine, self.scheme, self.cores(), self.duration, self.seed, tasks);

@@ -1,4 +1,4 @@
-//! Scenarios: a machine, its tasks, and what is to be found out, as a system file says it.
+//! Scenarios: the machine, the tasks and the measurements that a system file describes.
 
 mod bandwidth;
 mod build;
@@ -261,7 +261,7 @@ impl Scenario {
         let gives_way = spec.system.preemption
             || matches!(spec.system.scheduling, SchedulingName::FixedPriority | SchedulingName::Edf)
                 && spec.servers.is_empty();
-        let accepted = "true, unless system.scheduling is fixed-priority or edf and there is no server";
+        let accepted = "true, unless simulation.system.scheduling is fixed-priority or edf and there is no server";
         check.that("simulation.system.preemption", gives_way, false, accepted)?;
         check.that(
             "simulation.system.quantum",
@@ -280,7 +280,7 @@ impl Scenario {
             let field = format!("task {:?}: cores", task.name);
             let core = task.core.unwrap_or(0);
             check.that(&field, core < CORES_MAX, core, format!("0 to {}", CORES_MAX - 1))?;
-            check.that(&field, task.core.is_none() || task.cores.is_none(), "given beside cores", "one of the two")?;
+            check.that(&field, task.core.is_none() || task.cores.is_none(), "both core and cores", "one of the two")?;
         }
         for server in &spec.servers {
             let accepted = format!("0 to {}", CORES_MAX - 1);

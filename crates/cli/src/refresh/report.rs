@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use memtint_refresh::{Bound, Outcome, TaskOutcome, complaints, short};
+use memtint_refresh::{Bound, Outcome, TaskOutcome, short};
 
 use crate::output::{table, time};
 
@@ -71,7 +71,7 @@ pub(super) fn text(outcome: &Outcome) -> String {
     if let Some(beyond) = outcome.scheme.beyond_standard() {
         let _ = writeln!(text, "standard: not kept: {beyond}");
     }
-    let complaints = complaints(outcome);
+    let complaints = outcome.complaints();
     match complaints.is_empty() {
         true => {
             let _ = writeln!(text, "\nholds: every deadline is met{}", reservations(outcome));

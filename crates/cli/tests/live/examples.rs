@@ -49,7 +49,9 @@ fn launch<'a>(machine: &'a Machine, file: &Path, task: &str) -> Launch<'a> {
 fn the_example_holds_its_colors_in_a_run_and_by_the_observer() {
     let Some(machine) = Machine::take(&["dd", "sort"]) else { return };
     let examples = commanded();
-    let [(path, tasks)] = &examples[..] else { panic!("this test is of one example: {examples:?}") };
+    let [(path, tasks)] = &examples[..] else {
+        panic!("each example with commands needs a test like this one: {examples:?}")
+    };
     assert_eq!(tasks[..], ["control", "stream-1", "stream-2", "stream-3"]);
     let (file, platform) = (path.to_str().expect("text"), machine.platform.to_str().expect("text"));
 

@@ -174,7 +174,7 @@ impl Scenario {
             return Err(check.refuse(
                 "simulation.caches.line",
                 line,
-                "nothing, unless caches.l1 and caches.llc are given",
+                "nothing, unless simulation.caches.l1 and simulation.caches.llc are given",
             ));
         }
         let mut caches = match &spec.caches.l1 {
@@ -240,7 +240,7 @@ impl Scenario {
             return Err(check.refuse(
                 "simulation.caches.latency_cycles",
                 "absent",
-                "five numbers, as caches.l1 is given",
+                "five numbers, as simulation.caches.l1 is given",
             ));
         };
         Ok(HierarchyConfig {

@@ -21,11 +21,15 @@ impl Scenario {
                 return Err(check.refuse(
                     "simulation.table",
                     "given",
-                    "nothing, unless system.scheduling is \"table\"",
+                    "nothing, unless simulation.system.scheduling is \"table\"",
                 ));
             }
             (None, true) => {
-                return Err(check.refuse("simulation.table", "absent", "a table, as system.scheduling is \"table\""));
+                return Err(check.refuse(
+                    "simulation.table",
+                    "absent",
+                    "a table, as simulation.system.scheduling is \"table\"",
+                ));
             }
         };
         check.that("server", self.spec.servers.is_empty(), "given beside a table", "one of the two")?;

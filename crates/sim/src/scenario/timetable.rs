@@ -18,14 +18,14 @@ impl Scenario {
                 return Err(check.refuse(
                     "simulation.timetable",
                     "given",
-                    "nothing, unless controller.refresh is \"timetable\"",
+                    "nothing, unless simulation.controller.refresh is \"timetable\"",
                 ));
             }
             (None, true) => {
                 return Err(check.refuse(
                     "simulation.timetable",
                     "absent",
-                    "a table, as controller.refresh is \"timetable\"",
+                    "a table, as simulation.controller.refresh is \"timetable\"",
                 ));
             }
         };
