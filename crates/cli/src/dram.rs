@@ -196,7 +196,7 @@ fn trace(arguments: &ReplayArguments, mapping: &Mapping, geometry: &Geometry) ->
     Ok((trace, Pace { requests: arguments.requests.or(default), period: arguments.period }))
 }
 
-/// Prints how far a replay is, where somebody looks.
+/// Prints on a terminal how far a replay is.
 struct Told(Instant);
 
 impl Told {

@@ -80,7 +80,7 @@ pub struct Roles {
     pub saturated: Option<[bool; 2]>,
     /// What is told is wrong with this probability at most, as far as readings err independently.
     pub error: f64,
-    /// Why not all is told.
+    /// Why some roles are unknown.
     pub untold: Option<Untold>,
 }
 

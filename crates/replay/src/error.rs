@@ -42,7 +42,7 @@ pub enum ReplayError {
         /// What the operating system said.
         cause: io::Error,
     },
-    /// A line of the trace file is none.
+    /// A line of the trace file is malformed.
     #[error("trace {path:?}: line {line}: {problem}")]
     Line {
         /// The file.

@@ -98,7 +98,7 @@ pub struct RolesReport {
     pub saturated: Option<[bool; 2]>,
     /// Probability at most with which a role is wrong.
     pub wrong_probability_max: f64,
-    /// Why not all is told; absent when it is.
+    /// Why some roles are unknown; absent when all are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub untold: Option<String>,
 }

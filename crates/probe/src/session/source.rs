@@ -44,7 +44,7 @@ pub struct Machine {
     pub processor: Option<ProcessorFacts>,
 }
 
-enum Who {
+enum Origin {
     Machine(Machine),
     Simulated {
         machine: Box<SimulatedMachine>,
@@ -60,7 +60,7 @@ enum Who {
 
 /// What answers, and the log that is kept of it.
 pub struct Source {
-    who: Who,
+    origin: Origin,
     log: Option<Box<dyn Write>>,
     request: Request,
     facts: Facts,
@@ -71,7 +71,7 @@ impl Source {
     #[must_use]
     pub fn of_machine(request: Request, machine: Machine, facts: Facts) -> Source {
         let facts = Facts { name: machine_name(machine.processor.as_ref()), ..facts };
-        Source { who: Who::Machine(machine), log: None, request, facts }
+        Source { origin: Origin::Machine(machine), log: None, request, facts }
     }
 
     /// Makes a source of a simulated machine with the mapping, last-level cache and nodes of a platform.
@@ -105,7 +105,7 @@ impl Source {
             }
         }
         let machine = Box::new(SimulatedMachine::of_platform(platform, noise, request.seed)?);
-        Ok(Source { who: Who::Simulated { machine, caches, nodes, noise }, log: None, request, facts })
+        Ok(Source { origin: Origin::Simulated { machine, caches, nodes, noise }, log: None, request, facts })
     }
 
     /// Makes a source of a recording, with the request that it was made with; `name` is its name in messages.
@@ -124,7 +124,7 @@ impl Source {
             key: MACHINE,
             source,
         })?;
-        Ok(Source { who: Who::Log { path: name.to_owned(), log }, log: None, request, facts })
+        Ok(Source { origin: Origin::Log { path: name.to_owned(), log }, log: None, request, facts })
     }
 
     /// Records all questions and answers from here on, and writes the beginning of the log. A recording is not recorded again.
@@ -180,10 +180,10 @@ impl Source {
         &mut self,
         questions: impl FnOnce(&mut dyn Oracle) -> Result<T, SessionError>,
     ) -> Result<T, SessionError> {
-        let oracle: &mut dyn Oracle = match &mut self.who {
-            Who::Machine(Machine { memory, .. }) => memory.as_mut().expect("it was opened for this").as_mut(),
-            Who::Simulated { machine, .. } => machine.as_mut(),
-            Who::Log { log, .. } => return questions(&mut log.part(LogPart::Dram)?),
+        let oracle: &mut dyn Oracle = match &mut self.origin {
+            Origin::Machine(Machine { memory, .. }) => memory.as_mut().expect("it was opened for this").as_mut(),
+            Origin::Simulated { machine, .. } => machine.as_mut(),
+            Origin::Log { log, .. } => return questions(&mut log.part(LogPart::Dram)?),
         };
         let Some(log) = &mut self.log else { return questions(oracle) };
         let mut recorder = Recorder::of_dram(oracle, log)?;
@@ -200,10 +200,10 @@ impl Source {
         if let Some(why) = self.facts.without(LogPart::Caches) {
             return Ok(Err(why.to_owned()));
         }
-        let oracle: &mut dyn CacheOracle = match &mut self.who {
-            Who::Machine(Machine { memory, .. }) => memory.as_mut().expect("it was opened for this").as_mut(),
-            Who::Simulated { caches, .. } => caches.as_mut().expect("else there is a reason").as_mut(),
-            Who::Log { log, .. } => return questions(&mut log.part(LogPart::Caches)?).map(Ok),
+        let oracle: &mut dyn CacheOracle = match &mut self.origin {
+            Origin::Machine(Machine { memory, .. }) => memory.as_mut().expect("it was opened for this").as_mut(),
+            Origin::Simulated { caches, .. } => caches.as_mut().expect("else there is a reason").as_mut(),
+            Origin::Log { log, .. } => return questions(&mut log.part(LogPart::Caches)?).map(Ok),
         };
         let Some(log) = &mut self.log else { return questions(oracle).map(Ok) };
         let mut recorder = Recorder::of_caches(oracle, log)?;
@@ -220,10 +220,10 @@ impl Source {
         if let Some(why) = self.facts.without(LogPart::Nodes) {
             return Ok(Err(why.to_owned()));
         }
-        let oracle: &mut dyn NodeOracle = match &mut self.who {
-            Who::Machine(Machine { nodes, .. }) => nodes.as_mut().expect("else there is a reason").as_mut(),
-            Who::Simulated { nodes, .. } => nodes.as_mut().expect("else there is a reason").as_mut(),
-            Who::Log { log, .. } => return questions(&mut log.part(LogPart::Nodes)?).map(Ok),
+        let oracle: &mut dyn NodeOracle = match &mut self.origin {
+            Origin::Machine(Machine { nodes, .. }) => nodes.as_mut().expect("else there is a reason").as_mut(),
+            Origin::Simulated { nodes, .. } => nodes.as_mut().expect("else there is a reason").as_mut(),
+            Origin::Log { log, .. } => return questions(&mut log.part(LogPart::Nodes)?).map(Ok),
         };
         let Some(log) = &mut self.log else { return questions(oracle).map(Ok) };
         let mut recorder = Recorder::of_nodes(oracle, log)?;
@@ -234,16 +234,16 @@ impl Source {
 
     /// Ends the asking, and gives the machine that answered.
     pub(super) fn finish(self) -> Result<(Subject, Facts), SessionError> {
-        let Source { who, facts, .. } = self;
-        let subject = match who {
-            Who::Machine(Machine { memory, processor, .. }) => {
+        let Source { origin, facts, .. } = self;
+        let subject = match origin {
+            Origin::Machine(Machine { memory, processor, .. }) => {
                 if let Some(memory) = &memory {
                     memory.check_places()?;
                 }
                 Subject::Machine { memory: memory.map(|memory| memory.facts()), processor }
             }
-            Who::Simulated { machine, noise, .. } => Subject::Simulated { machine, noise },
-            Who::Log { path, log } => {
+            Origin::Simulated { machine, noise, .. } => Subject::Simulated { machine, noise },
+            Origin::Log { path, log } => {
                 log.end()?;
                 Subject::Log { path, of: facts.name.clone() }
             }
