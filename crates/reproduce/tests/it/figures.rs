@@ -205,8 +205,8 @@ const CROWDED: &str = r#"
     [[run]]
     name = "crowded"
     tasks = [
-        { name = "walk", cores = "0", banks = "0", sets = "0", references = 4096, workload = { kind = "bandwidth", size = "16 MiB", step = "4 KiB" } },
-        { name = "other", cores = "1", banks = "1", references = 10, workload = { kind = "latency", size = "1 MiB" } },
+        { name = "walk", cores = "0", banks = "0", sets = "0", shared = true, references = 4096, workload = { kind = "bandwidth", size = "16 MiB", step = "4 KiB" } },
+        { name = "other", cores = "1", banks = "1", shared = true, references = 10, workload = { kind = "latency", size = "1 MiB" } },
     ]
     [[point]]
     name = "time"
