@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use memtint_probe::{Log, LogPart, Oracle, Random, View};
-use memtint_units::PhysAddr;
+use memtint_probe::{Log, LogPart, Oracle, View};
+use memtint_units::{PhysAddr, Random};
 
 fuzz_target!(|text: &[u8]| {
     let Ok(mut log) = Log::new("fuzz", text) else { return };

@@ -136,7 +136,7 @@ pub enum Answer {
 /// A mapping that was found.
 #[derive(Clone, Debug)]
 pub struct Mapping {
-    /// Parts of memory with functions of their own, the largest first; nearly always one.
+    /// Parts of memory that have different functions, the largest first; nearly always one.
     pub areas: Vec<Area>,
     /// The probability that all of it is right is at least this, as far as readings err independently.
     pub confidence: f64,

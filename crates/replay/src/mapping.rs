@@ -97,7 +97,7 @@ impl Mapping {
     /// Gives the mapping of a name, [`MATCHED`] or a platform's, and the geometry of the channel with it.
     ///
     /// # Errors
-    /// [`ReplayError`] for a channel or a number of ranks that the mapping does not have, and for what is no platform.
+    /// [`ReplayError`] for a channel or a number of ranks that the mapping does not have, and for a platform that cannot be read.
     pub fn named(
         name: &str,
         channel: u32,

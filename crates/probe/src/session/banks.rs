@@ -38,7 +38,7 @@ pub struct BanksReport {
     /// Probability with which the mapping is right at least, as far as readings err independently; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Parts of memory with functions of their own, the largest first.
+    /// Parts of memory that have different functions, the largest first.
     pub areas: Vec<AreaReport>,
     /// What a partial mapping leaves open.
     pub missing: Vec<String>,

@@ -240,7 +240,7 @@ fn speed(task: &TaskCounts, duration: Picoseconds) -> f64 {
     if time == 0 { 0.0 } else { task.instructions as f64 / time as f64 }
 }
 
-/// Bytes a second that so many lines of a task are.
+/// Bytes a second of this many lines of a task.
 fn rate(outcome: &Outcome, task: &TaskCounts, lines: u64) -> f64 {
     let seconds = task.completed_at.unwrap_or(outcome.duration).as_seconds();
     if seconds > 0.0 { (lines * outcome.line_bytes) as f64 / seconds } else { 0.0 }
@@ -346,7 +346,7 @@ fn banks(scenario: &Scenario, outcome: &Outcome) -> Vec<BankReport> {
 }
 
 fn ranks(scenario: &Scenario, outcome: &Outcome) -> Vec<RankReport> {
-    // A finer granularity has a tRFC of its own.
+    // A finer granularity has a different tRFC.
     let timing = scenario.channels().map_or(scenario.device().timing, |channels| channels.timing);
     let device = &Device { timing, ..scenario.device().clone() };
     let meter = EnergyMeter::of(device);

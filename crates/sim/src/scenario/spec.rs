@@ -185,7 +185,7 @@ pub enum Workload {
     Uniform {
         /// The memory.
         size: ByteSize,
-        /// Of 1024 references, so many are writes.
+        /// Writes among 1024 references.
         writes_per_1024: u32,
         /// Instructions between two references.
         gap: u32,
