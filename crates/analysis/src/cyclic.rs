@@ -91,7 +91,7 @@ pub(crate) fn textbook(question: &Question<'_>) -> Result<Report, AnalysisError>
         };
         part.wcets = Some(specs.iter().map(|spec| spec.wcet).collect());
         part.theorem += &format!(
-            "; WCETs with the refreshes that can meet them, {} each {} (paper 004, 4.3, corrected), and once more for each \
+            "; WCETs with the refreshes that can meet them, {} each {} ([Pan18, §4.3], corrected), and once more for each \
              slice after the first",
             time(refresh.stall()),
             time(refresh.period())
@@ -122,7 +122,7 @@ const ARRIVALS: &str = "jobs arrive at the phase and then once each period, no l
 /// Chapter 4 of the dissertation.
 pub(crate) fn colored_refresh(question: &Question<'_>) -> Result<Report, AnalysisError> {
     let file = question.file;
-    let theorem = "Colored Refresh: paper 004, chapter 4; rules (2) to (4) corrected, with the burst in its frame; colors inside the \
+    let theorem = "Colored Refresh: [Pan18, chapter 4]; rules (2) to (4) corrected, with the burst in its frame; colors inside the \
                    maximum flow; fewest copies, then fewest slices, by branch and bound";
     let mut part = Part::new(question.scheduler, theorem, file.set.clone());
     if let Some(foreign) = file.terms.first() {
@@ -181,7 +181,7 @@ fn as_printed(mut part: Part, file: &TaskSystem, memory: RefreshedMemory) -> Res
             (1..=memory.ranks()).filter(whole).map(stretch).collect()
         }
     };
-    part.theorem = "Colored Refresh: paper 004, chapter 4, rules (1) to (5) as printed, and colors chosen after jobs are placed (4.3.2)"
+    part.theorem = "Colored Refresh: [Pan18, chapter 4], rules (1) to (5) as printed, and colors chosen after jobs are placed (4.3.2)"
         .to_owned();
     let (mut rows, mut printed_rows, mut kept) = (Vec::new(), Vec::new(), 0);
     for frames in choices {

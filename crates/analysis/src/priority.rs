@@ -223,7 +223,7 @@ impl Parts {
 fn named(term: &Interference) -> String {
     match term {
         Interference::Refresh(own) => format!(
-            "refresh as a task of the highest priority, {} each {}: paper 004, 4.3 and 5.3.8, corrected",
+            "refresh as a task of the highest priority, {} each {}: [Pan18, §4.3 and 5.3.8], corrected",
             time(own.stall()),
             time(own.period())
         ),

@@ -49,7 +49,7 @@ pub(crate) fn crs(question: &Question<'_>) -> Result<Report, AnalysisError> {
     let view = View::new(file, file.system()?, question.limits.events_max)?;
     let mut part = Part::new(file, Some(&view));
     if question.form == Form::AsPrinted {
-        part.theorem = "Colored Refresh Server: paper 004, 5.3.7 and 5.3.8, as printed".to_owned();
+        part.theorem = "Colored Refresh Server: [Pan18, §5.3.7 and 5.3.8], as printed".to_owned();
         let (section, servers, accepted) = view.as_printed(question.limits.effort);
         part.sections.push(section);
         part.findings.facts.as_printed = Some(servers);
@@ -126,7 +126,7 @@ impl Part {
                       copied tasks alone fit the supply without the lock, and all fit the supply with it, deadlines of copied ones longer by c = \
                       locked + deadline - period; fixed priorities: copied tasks above count c less of a window";
         Part {
-            theorem: "Colored Refresh Server: paper 004, chapter 5, corrected; supply of a server: Easwaran, Anand and Lee 2007, \
+            theorem: "Colored Refresh Server: [Pan18, chapter 5], corrected; supply of a server: Easwaran, Anand and Lee 2007, \
                       less what lock, burst and unlock can take, or what it supplies exactly, where no server above \
                       defers a budget; EDF: demand in each window, responses Spuri 1996; fixed priorities: requests up to each \
                       deadline. Smallest budget: exact, of a periodic resource without refresh, Shin and Lee 2003; enough with \

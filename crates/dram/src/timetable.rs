@@ -1,5 +1,5 @@
-//! Refresh by a timetable: what software does that decides itself when each rank is refreshed (paper 004, chapters 4
-//! and 5).
+//! Refresh by a timetable: what software does that decides itself when each rank is refreshed ([Pan18, chapters 4
+//! and 5]).
 //!
 //! A rank is *locked* for a window of time: nobody is to use it. Meanwhile its refreshes are sent in a burst, one each
 //! tRFC. Windows repeat with a period; ranks whose windows lie side by side are refreshed in parallel.

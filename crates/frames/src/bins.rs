@@ -11,7 +11,7 @@ use crate::memory::ORDER_MAX;
 /// Which of two readings of a published algorithm is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// Line by line. Algorithms 1 and 3 of paper 004 look at no more than one block of each order in a request, so that
+    /// Line by line. Algorithms 1 and 3 of \[Pan18\] look at no more than one block of each order in a request, so that
     /// they return nothing although frames of the color are free. Algorithms 2 and 4 count to `2^(order-1)`, last
     /// included, and forget the rest of a block of order 2 and above.
     AsPrinted,

@@ -1,7 +1,7 @@
 //! BPM: the buddy allocator with each order's free list divided by bank color.
 //!
 //! Source: Liu et al., A software memory partition approach for eliminating bank-level interference in multicore
-//! systems, PACT 2012 (paper 001), section 4.1 and the implementation section: for each order, free blocks form one list for each
+//! systems, PACT 2012 (\[Liu12\]), section 4.1 and the implementation section: for each order, free blocks form one list for each
 //! of the 32 values of the bank bits; a page fault picks one of the process's colors and searches the lists of that color.
 //!
 //! Readings where the paper is silent: a block above order 0 is filed under the bank class of its first frame, and is

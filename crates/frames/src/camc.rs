@@ -1,6 +1,6 @@
 //! CAMC: colors are given to tasks automatically, by user and program, local ones first.
 //!
-//! Source: Pan's thesis (paper 004), chapter 2: section 2.3.3 for the assignment, Algorithms 1 and 2 for the choice of a frame.
+//! Source: Pan's thesis (\[Pan18\]), chapter 2: section 2.3.3 for the assignment, Algorithms 1 and 2 for the choice of a frame.
 //!
 //! A task is colored when its user is registered and its path matches a pattern. It then gets as many colors as its profile
 //! asks for (default 1) from the *coloring pool*, those that no other task has: first colors with memory on its own

@@ -1,6 +1,6 @@
 //! The hybrid allocator: cache, bank and controller colors in one matrix of lists.
 //!
-//! Source: Gownivaripalli, Hybrid Cache, Bank, and Controller Aware Coloring, NC State 2015 (paper 002), chapters 3 and 4. No
+//! Source: Gownivaripalli, Hybrid Cache, Bank, and Controller Aware Coloring, NC State 2015 (\[Gow15\]), chapters 3 and 4. No
 //! algorithm is printed; the text says: the list of the wanted colors is searched, and when it is empty frames are pulled from
 //! the buddy lists onto color lists until one fits. With only cache or only bank colors the first list that fits is
 //! used, and of several colors the first with a frame.

@@ -1,6 +1,6 @@
 //! TintMalloc: a matrix of color lists, controller and bank by cache color.
 //!
-//! Source: Pan's thesis (paper 004), chapter 3: Algorithms 3 and 4; eq. 1 for MEM_ID (see [`MemIds`]).
+//! Source: Pan's thesis (\[Pan18\]), chapter 3: Algorithms 3 and 4; eq. 1 for MEM_ID (see [`MemIds`]).
 //!
 //! A task may choose banks (its flag `using_bank`), cache colors (`using_llc`) or both. Of several lists that fit, the
 //! first with a frame is used: rows in the order of the task's MEM_IDs, then columns. Frames that a search comes by, and

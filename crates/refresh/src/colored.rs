@@ -1,6 +1,6 @@
 //! Colored Refresh: a cyclic executive of the analysis becomes a table of the simulator.
 //!
-//! What triggers the refreshes takes no time of the processor here, as in chapter 4 of paper 004, which leaves that to the memory
+//! What triggers the refreshes takes no time of the processor here, as in chapter 4 of \[Pan18\], which leaves that to the memory
 //! controller: lock tasks have a core of their own. A color is locked from the beginning of its frame; its burst begins after
 //! the lock time of the file, in which requests under way end and dirty lines are written back.
 

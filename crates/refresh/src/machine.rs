@@ -19,7 +19,7 @@ const PLAIN_GBIT: u32 = 8;
 /// tREFI and tRET of the standard.
 const INTERVAL: u128 = 7_800_000;
 const WINDOW: u128 = 64_000_000_000;
-/// Address bit of the lowest rank bit (paper 004, 4.4.2: "the rank ID is determined by bits 15-17").
+/// Address bit of the lowest rank bit ([Pan18, §4.4.2]: "the rank ID is determined by bits 15-17").
 const RANK_BIT: u32 = 15;
 /// Memory of a rank, at least.
 pub(crate) const RANK_BYTES_MIN: u64 = 64 << 20;
@@ -31,7 +31,7 @@ const BANK_BITS: u32 = 3;
 /// Which caches the simulated machine has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caches {
-    /// 16 KiB, and 128 KiB behind it, 4 ways each, lines of 64 bytes (paper 004, 4.5.1 and 5.5.1; the ways are assumed).
+    /// 16 KiB, and 128 KiB behind it, 4 ways each, lines of 64 bytes ([Pan18, §4.5.1 and 5.5.1]; the ways are assumed).
     #[default]
     Dissertation,
     /// One line of 64 bytes: every reference but one to the line before goes to memory, and no task loses lines to another.
@@ -242,9 +242,9 @@ fn platform(ranks: u32, rank_bytes: u64) -> Result<Platform, memtint_map::Platfo
         .map(|(role, bit)| format!("{{ role = \"{role}\", bits = [{bit}] }},\n"))
         .collect();
     let bytes = rank_bytes.next_power_of_two() * u64::from(ranks);
-    let source = "source = \"paper 004, 4.4.2 and 4.5.1; banks above the rank bits are assumed\"";
+    let source = "source = \"[Pan18, §4.4.2 and 4.5.1]; banks above the rank bits are assumed\"";
     let text = format!(
-        "schema = 1\nid = \"dissertation-{ranks}-ranks\"\nname = \"the machine of paper 004 with {ranks} ranks\"\n\
+        "schema = 1\nid = \"dissertation-{ranks}-ranks\"\nname = \"the machine of [Pan18] with {ranks} ranks\"\n\
          [dram]\nstandard = \"DDR3\"\nchannels = 1\nranks = {ranks}\nbanks = 8\naddress_bits = {}\n\
          functions = [\n{functions}]\ncomplete = false\nsource_kind = \"paper\"\n{source}\n\
          [[region]]\nbase = 0\nsize = \"{} MiB\"\nassumed = true\n{source}\n",

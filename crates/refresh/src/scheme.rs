@@ -20,9 +20,9 @@ pub enum Scheme {
     Fgr4,
     /// All REF of a retention time in one burst, to all ranks at once (Bhat and Mueller, ECRTS 2010).
     Burst,
-    /// Colored Refresh: a cyclic executive in which nobody runs whose ranks are refreshed (paper 004, chapter 4).
+    /// Colored Refresh: a cyclic executive in which nobody runs whose ranks are refreshed ([Pan18, chapter 4]).
     ColoredRefresh,
-    /// The Colored Refresh Server (paper 004, chapter 5).
+    /// The Colored Refresh Server ([Pan18, chapter 5]).
     Crs,
 }
 

@@ -121,7 +121,7 @@ impl Refresh {
         Ok(Refresh { moved: commands, ..self })
     }
 
-    /// Chooses the form. [`Form::AsPrinted`] is paper 004, 5.3.8: `b = floor(r / tREFI) (tRFC + tRP + tRAS)`, which sees nothing
+    /// Chooses the form. [`Form::AsPrinted`] is [Pan18, §5.3.8]: `b = floor(r / tREFI) (tRFC + tRP + tRAS)`, which sees nothing
     /// of a refresh that meets a window shorter than tREFI (errata E30).
     #[must_use]
     pub fn form(self, form: Form) -> Refresh {
@@ -178,7 +178,7 @@ impl Refresh {
 /// Gives the time of a burst that refreshes some ranks once, all commands back to back.
 ///
 /// Corrected: [`REF_COMMANDS`] of `t_rfc`, once or for each rank, as the order says. As printed
-/// (paper 004, 5.3.4: "less than 0.2 ms for a 2Gb DRAM chip with 8 ranks"), the commands of one rank are shared by all,
+/// ([Pan18, §5.3.4]: "less than 0.2 ms for a 2Gb DRAM chip with 8 ranks"), the commands of one rank are shared by all,
 /// an eighth of what Table 5.1 asks for (errata E22).
 ///
 /// # Errors
@@ -196,7 +196,7 @@ pub fn burst_length(t_rfc: Picoseconds, ranks: u32, order: RankOrder, form: Form
     Ok(Picoseconds(length))
 }
 
-/// Enlarges a WCET by the refreshes that can meet the job when it runs alone: the least `x = e + stall ceil(x / tREFI)` (paper 004,
+/// Enlarges a WCET by the refreshes that can meet the job when it runs alone: the least `x = e + stall ceil(x / tREFI)` (\[Pan18\],
 /// 4.3, corrected as in errata E1). A job that is cut into slices pays for each of them.
 ///
 /// # Errors
@@ -218,7 +218,7 @@ pub fn padded(wcet: Picoseconds, refresh: &Refresh, effort: Effort) -> Result<Pi
     }
 }
 
-/// Gives what paper 004, 4.3, prints for the padding, round by round: `e(n) = e(n - 1) + tRFC ceil(e(n - 1) / tREFI)`, which adds all
+/// Gives what [Pan18, §4.3] prints for the padding, round by round: `e(n) = e(n - 1) + tRFC ceil(e(n - 1) / tREFI)`, which adds all
 /// of the padding again in each round and so never ends (errata E1). The first is the padding of one round that the
 /// text before it gives, which is too small.
 pub fn printed_padding(wcet: Picoseconds, refresh: &Refresh) -> impl Iterator<Item = u128> + use<> {

@@ -2,7 +2,7 @@
 
 use memtint_units::Picoseconds;
 
-/// Refresh commands that refresh a rank in full (JESD79-3; paper 004, 4.2.2, and its tables 4.1 and 5.1: total rows by rows of a
+/// Refresh commands that refresh a rank in full (JESD79-3; [Pan18, §4.2.2], and its tables 4.1 and 5.1: total rows by rows of a
 /// bin).
 pub const REF_COMMANDS: u64 = 8192;
 
@@ -36,7 +36,7 @@ impl Density {
         1 << self as u32
     }
 
-    /// Gives the time of one refresh command tRFC (paper 004, table 4.1, which is table 5.1).
+    /// Gives the time of one refresh command tRFC ([Pan18, Table 4.1], which is table 5.1).
     #[must_use]
     pub const fn t_rfc(self) -> Picoseconds {
         Picoseconds::from_ns(match self {

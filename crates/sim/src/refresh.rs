@@ -1,5 +1,5 @@
-//! Refresh by software: which ranks are locked when, and the tasks that lock and unlock them (paper 004, sections 4.3.2
-//! and 5.3.4).
+//! Refresh by software: which ranks are locked when, and the tasks that lock and unlock them ([Pan18, §4.3.2
+//! and 5.3.4]).
 //!
 //! ```text
 //! start            + lock     + jitter                                end         + unlock

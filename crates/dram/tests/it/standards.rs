@@ -127,7 +127,7 @@ fn the_matched_configurations_come_out() {
     assert_eq!((g.bank_groups, g.banks_per_group, g.rows, g.columns, g.bus_bits), (4, 4, 65536, 1024, 64));
 }
 
-/// Paper 004, Table 5.1, is what DDR3 and DDR4 refresh with; DDR2 from 8 Gb, where JESD79-2 ends.
+/// [Pan18, Table 5.1], is what DDR3 and DDR4 refresh with; DDR2 from 8 Gb, where JESD79-2 ends.
 #[test]
 fn the_refresh_times_of_paper_004() {
     let table = [(1, 110), (2, 160), (4, 260), (8, 350), (16, 550), (32, 1000), (64, 2000)];
@@ -162,7 +162,7 @@ fn fine_granularity_refresh_of_ddr4() {
     }
 }
 
-/// DDR3 has none; the device of paper 004's simulations has DDR4's, in nanoseconds the same.
+/// DDR3 has none; the device of \[Pan18\]'s simulations has DDR4's, in nanoseconds the same.
 #[test]
 fn fine_granularity_refresh_of_the_simulated_ddr3_is_that_of_ddr4() {
     assert!(device("ddr3-1600", 8, 8).refresh.fine.is_empty());

@@ -1,4 +1,4 @@
-//! Servers: budgets of time on a core, for the tasks inside (paper 004, sections 5.3.4 and 5.3.5).
+//! Servers: budgets of time on a core, for the tasks inside ([Pan18, §5.3.4 and 5.3.5]).
 //!
 //! A budget is set at the beginning of each period; what is left of the one before is lost. It is consumed while a task of
 //! the server has the core, from the moment the core goes over to it to the moment its loads have ended; what a lock or

@@ -1,4 +1,4 @@
-//! Cyclic executives: who has a core when is a table, which repeats (paper 004, sections 4.3.2 and 4.3.4).
+//! Cyclic executives: who has a core when is a table, which repeats ([Pan18, §4.3.2 and 4.3.4]).
 //!
 //! A task runs in its slots only. What is not complete at the end of one goes on in the task's next; where a slot of the same
 //! task follows at once, nothing is interrupted. A core looks at the end of a slot, finishes the reference that it executes

@@ -70,7 +70,7 @@ pub(crate) const OPTERON: Machine = Machine {
     ..DESKTOP
 };
 
-/// The simulated machine of chapters 4 and 5 of paper 004: one core, 8 ranks of DDR3-1600, split first level of 16 KiB, 128 KiB
+/// The simulated machine of chapters 4 and 5 of \[Pan18\]: one core, 8 ranks of DDR3-1600, split first level of 16 KiB, 128 KiB
 /// behind it.
 pub(crate) const SIMPLESCALAR: Machine = Machine {
     platform: "simplescalar-rtmemcontroller",
@@ -96,7 +96,7 @@ impl Machine<'_> {
     }
 }
 
-/// The machine of paper 004 with parts.
+/// The machine of \[Pan18\] with parts.
 pub(crate) fn text(density: u32, refresh: &str, duration_ms: u64, system: &str, parts: &[String]) -> String {
     text_of_cores(1, density, refresh, duration_ms, system, parts)
 }
