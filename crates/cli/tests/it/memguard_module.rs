@@ -253,9 +253,38 @@ fn keeps_budgets(flavor: &str) {
     let Some(due) = due(&name, &files.map(|file| root.join(file)), &versions.collect::<Vec<_>>()) else { return };
     // A period is late where the machine has no time for the guest: one guest at a time.
     let alone = ONE_GUEST.lock().unwrap_or_else(PoisonError::into_inner);
-    judge(&Guest::run(flavor));
+    judge_one_of(ATTEMPTS, || judge(&Guest::run(flavor)));
     drop(alone);
     due.passed();
+}
+
+/// The guest's clock is the host's: where other work keeps its CPUs waiting, the module rightly reports late periods, and RCU a stall.
+/// A defect fails in each guest.
+const ATTEMPTS: usize = 3;
+
+/// Runs a test until it passes, at most so many times. Each failure is printed by its panic.
+fn judge_one_of(attempts: usize, judge: impl Fn()) {
+    let mut failure = None;
+    for attempt in 1..=attempts {
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(&judge)) {
+            Ok(()) => return,
+            Err(cause) => failure = Some(cause),
+        }
+        eprintln!("guest {attempt} of {attempts} failed");
+    }
+    std::panic::resume_unwind(failure.expect("there is an attempt"));
+}
+
+#[test]
+fn a_guest_that_fails_once_is_tried_again_and_one_that_always_fails_fails() {
+    let tries = std::cell::Cell::new(0);
+    judge_one_of(3, || {
+        tries.set(tries.get() + 1);
+        assert!(tries.get() > 1, "the first fails");
+    });
+    assert_eq!(tries.get(), 2);
+    let always = || judge_one_of(3, || panic!("each fails"));
+    assert!(std::panic::catch_unwind(always).is_err());
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! Regulation: counters and who else uses them, cgroups, and what lets others run on a CPU that is held.
+
+use crate::facts::Facts;
+use crate::{Check, Purpose, Rule};
+
+pub(crate) const RULES: &[Rule] =
+    &[software_counter, traffic_counter, watchdog, programs, cgroups, throttling, fair_server];
+
+/// First kernel with the fair server.
+const FAIR_SERVER: (u32, u32) = (6, 12);
+
+fn software_counter(facts: &Facts) -> Option<Check> {
+    Some(match &facts.trials.software_counter {
+        Ok(()) => Check::fine("software-counter", "page faults can be counted"),
+        Err(cause) => Check::fine("software-counter", format!("performance events cannot be counted: {cause}"))
+            .prevents(&[Purpose::Regulate])
+            .remedy("run as root or with CAP_PERFMON, on a kernel with CONFIG_PERF_EVENTS"),
+    })
+}
+
+fn traffic_counter(facts: &Facts) -> Option<Check> {
+    Some(match &facts.trials.traffic_counter {
+        Ok(sensor) => Check::fine("traffic-counter", format!("{sensor} counts memory traffic")),
+        Err(cause) => Check::fine("traffic-counter", format!("memory traffic cannot be counted: {cause}"))
+            .limits(&[Purpose::Regulate])
+            .remedy(
+                "in a virtual machine, ask the host for a PMU; elsewhere name a raw event with --event (--list-events)",
+            ),
+    })
+}
+
+fn watchdog(facts: &Facts) -> Option<Check> {
+    Some(match facts.number("proc/sys/kernel/nmi_watchdog")? {
+        0 => Check::fine("pmu-users", "the NMI watchdog holds no counter"),
+        _ => Check::fine("pmu-users", "the NMI watchdog holds a hardware counter of each CPU")
+            .remedy("sysctl kernel.nmi_watchdog=0, if memtint guard reports that its counter is multiplexed"),
+    })
+}
+
+fn programs(facts: &Facts) -> Option<Check> {
+    Some(match &facts.trials.programs {
+        Ok(()) => Check::fine("bpf", "the regulator's programs load: the kernel decides"),
+        Err(cause) => Check::fine("bpf", format!("the regulator's programs do not load, threads decide: {cause}"))
+            .limits(&[Purpose::Regulate])
+            .remedy("run as root or with CAP_BPF, on Linux 6.7 or newer, with a memtint that was compiled where there was clang"),
+    })
+}
+
+fn cgroups(facts: &Facts) -> Option<Check> {
+    let id = "cgroup-v2";
+    let root = match &facts.trials.cgroup_v2 {
+        Ok(root) => root,
+        Err(cause) => {
+            let found = Check::fine(id, format!("groups cannot be frozen, only whole CPUs regulated: {cause}"));
+            return Some(
+                found.limits(&[Purpose::Regulate]).remedy("mount it: mount -t cgroup2 none /sys/fs/cgroup/unified"),
+            );
+        }
+    };
+    if facts.is_writable(root.join("cgroup.procs")) {
+        return Some(Check::fine(id, format!("{} is writable", root.display())));
+    }
+    let found = format!("{} cannot be written by this process: only whole CPUs can be regulated", root.display());
+    let found = Check::fine(id, found).limits(&[Purpose::Regulate]);
+    Some(found.remedy("run as root, or delegate the hierarchy (systemd: Delegate=yes; podman: --cgroupns=private)"))
+}
+
+/// A check of something that matters where a CPU is occupied for long: with `--core`, and without groups that can be frozen.
+fn for_occupied_cpus(facts: &Facts, check: Check) -> Check {
+    let can_freeze = facts.trials.cgroup_v2.is_ok() && facts.machine.cores.online_cpus > 1;
+    if can_freeze { check } else { check.limits(&[Purpose::Regulate]) }
+}
+
+fn throttling(facts: &Facts) -> Option<Check> {
+    let id = "real-time-throttling";
+    let runtime = facts.number("proc/sys/kernel/sched_rt_runtime_us")?;
+    let period = facts.number("proc/sys/kernel/sched_rt_period_us")?;
+    if runtime < 0 || runtime >= period {
+        return Some(Check::fine(id, "off"));
+    }
+    let found = format!(
+        "on: real-time tasks run for at most {runtime} of {period} us; memtint guard --core refuses budgets beyond"
+    );
+    Some(for_occupied_cpus(facts, Check::fine(id, found)).remedy("for --core: sysctl kernel.sched_rt_runtime_us=-1"))
+}
+
+fn fair_server(facts: &Facts) -> Option<Check> {
+    let id = "fair-server";
+    if facts.version()? < FAIR_SERVER {
+        return Some(Check::fine(id, "not in this kernel"));
+    }
+    let found = match facts.number("sys/kernel/debug/sched/fair_server/cpu0/runtime") {
+        Some(0) => return Some(Check::fine(id, "off on CPU 0")),
+        Some(runtime) => {
+            format!("on: other tasks get {} us of each of its periods, also on a CPU that is held", runtime / 1000)
+        }
+        None => "its settings cannot be read (is debugfs mounted?): 50 ms of each second are assumed".to_owned(),
+    };
+    let remedy = "for --core: echo 0 >/sys/kernel/debug/sched/fair_server/cpuN/runtime, or use --backend kernel";
+    Some(for_occupied_cpus(facts, Check::fine(id, found)).remedy(remedy))
+}
