@@ -20,11 +20,18 @@ setup: ## install the programs that the tests run (Debian packages; only what is
 build: ## compile the program: target/release/memtint
 	$(CARGO) build --release --bin memtint
 
-install: ## compile the program with optimization across crates (takes several times as long) and install it with its unit for systemd: $(DESTDIR)$(PREFIX)/bin/memtint, PREFIX is /usr/local
+shared = $(DESTDIR)$(PREFIX)/share
+
+install: ## compile the program with optimization across crates (takes several times as long) and install it below $(DESTDIR)$(PREFIX), with its man pages, completions and unit for systemd; PREFIX is /usr/local
 	$(CARGO) build --profile dist --bin memtint
 	install -D "$${CARGO_TARGET_DIR:-target}/dist/memtint" "$(DESTDIR)$(PREFIX)/bin/memtint"
-	install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system"
+	install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system" "$(shared)/man/man1"
 	sed 's|/usr/local/|$(PREFIX)/|' systemd/memtint-guard.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/memtint-guard.service"
+	"$(DESTDIR)$(PREFIX)/bin/memtint" manual "$(shared)/man/man1"
+	install -d "$(shared)/bash-completion/completions" "$(shared)/zsh/site-functions" "$(shared)/fish/vendor_completions.d"
+	"$(DESTDIR)$(PREFIX)/bin/memtint" completions bash >"$(shared)/bash-completion/completions/memtint"
+	"$(DESTDIR)$(PREFIX)/bin/memtint" completions zsh >"$(shared)/zsh/site-functions/_memtint"
+	"$(DESTDIR)$(PREFIX)/bin/memtint" completions fish >"$(shared)/fish/vendor_completions.d/memtint.fish"
 
 lint: ## format, clippy, documentation and shellcheck, warnings denied
 	$(CARGO) fmt --all --check

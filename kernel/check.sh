@@ -33,7 +33,7 @@ program() {
     find crates/{units,embed,input,map,system,registry,inspect,detect,live} -type f \
         ! -path '*/tests/*' ! -path '*/target/*' ! -path '*/benches/*' ! -path crates/live/helper/Cargo.lock
     find crates/cli/src -type f -regextype posix-extended \
-        ! -regex 'crates/cli/src/(analyze|bench|command_watch|decode|draw|dram|guard|init|parquet|probe|refresh|reproduce|sim|system|trace)(\.rs|/.*)'
+        ! -regex 'crates/cli/src/(analyze|bench|command_watch|decode|doctor|draw|dram|guard|init|manual|parquet|probe|refresh|reproduce|sim|system|trace)(\.rs|/.*)'
 }
 
 platforms() {

@@ -10,11 +10,13 @@ mod choice;
 mod command_watch;
 mod decode;
 mod detect;
+mod doctor;
 mod dram;
 mod draw;
 mod guard;
 mod init;
 mod inspect;
+mod manual;
 mod output;
 mod palette;
 mod parquet;
@@ -61,6 +63,8 @@ enum Verb {
     Probe(probe::ProbeArguments),
     /// Lists, shows, detects and converts descriptions of machines.
     Platform(platform::PlatformArguments),
+    /// Check whether this machine can color, probe and regulate, and what to do where it cannot.
+    Doctor(doctor::DoctorArguments),
     /// Simulates one DRAM channel, and checks command traces.
     Dram(dram::DramArguments),
     /// Write a first system file, from a platform and what you say of your tasks.
@@ -81,6 +85,10 @@ enum Verb {
     Bench(bench::BenchArguments),
     /// Records the memory references of programs, and looks at such recordings.
     Trace(trace::TraceArguments),
+    /// Print a script that completes memtint's command line in a shell.
+    Completions(manual::CompletionsArguments),
+    /// Write the manual: one page for each verb.
+    Manual(manual::ManualArguments),
 }
 
 fn main() -> ExitCode {
@@ -106,6 +114,9 @@ fn main() -> ExitCode {
         Verb::Reproduce(reproduce) => reproduce::main(&reproduce, arguments.format),
         Verb::Bench(bench) => bench::main(&bench, arguments.format),
         Verb::Trace(trace) => trace::main(&trace, arguments.format),
+        Verb::Doctor(doctor) => doctor::main(&doctor, arguments.format),
+        Verb::Completions(shell) => manual::completions(&shell),
+        Verb::Manual(manual) => manual::main(&manual),
     };
     match outcome {
         Ok(status) => status,

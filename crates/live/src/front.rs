@@ -214,6 +214,14 @@ pub fn check_privileges() -> Result<(), RunError> {
     Ok(())
 }
 
+/// Checks that this process can have a userfaultfd that moves pages.
+///
+/// # Errors
+/// [`RunError::Userfaultfd`].
+pub fn check_userfaultfd() -> Result<(), RunError> {
+    sys::try_userfaultfd().map_err(RunError::Userfaultfd)
+}
+
 /// NUMA nodes with memory in color that the caller may use; empty where the machine has only one.
 pub(crate) fn nodes(choice: &dyn FrameChoice) -> Result<Nodes, RunError> {
     let (in_color, allowed) = (choice.nodes(), sys::allowed_nodes());

@@ -35,7 +35,7 @@ mod sys;
 #[allow(dead_code, unreachable_pub, reason = "shared with the helper, which uses the rest")]
 mod wire;
 
-pub use front::{Floor, RunOptions, RunStatus, check_privileges, run};
+pub use front::{Floor, RunOptions, RunStatus, check_privileges, check_userfaultfd, run};
 pub use kernel::{KernelFloor, KernelOptions};
 pub use report::{AddressSpaceReport, CompactionReport, FloorName, KernelReport, RunReport, RunVerdict};
 

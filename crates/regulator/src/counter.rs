@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::error::RegulatorError;
+use crate::sensor::Sensor;
 use crate::sys::{self, EventCode, FAR, Reading, Ring};
 
 /// The counter is in the error state: it could not be scheduled, and counts nothing.
@@ -22,6 +23,15 @@ fn failure(code: EventCode, cpu: usize, is_of_group: bool, cause: std::io::Error
         }
         _ => RegulatorError::Counter { cpu, cause },
     }
+}
+
+/// Checks that a CPU has a counter for a sensor that this process may open.
+///
+/// # Errors
+/// [`RegulatorError::Counter`].
+pub fn check_counter(sensor: &Sensor, cpu: usize) -> Result<(), RegulatorError> {
+    let opened = sys::open_counter(sensor.code(), cpu, None, FAR);
+    opened.map(drop).map_err(|cause| failure(sensor.code(), cpu, false, cause))
 }
 
 /// A pinned counter.

@@ -23,6 +23,7 @@ fn forms() -> impl Iterator<Item = &'static JsonForm> {
         crate::bench::FORMS,
         crate::decode::FORMS,
         crate::detect::FORMS,
+        crate::doctor::FORMS,
         crate::dram::FORMS,
         crate::guard::FORMS,
         crate::init::FORMS,

@@ -10,6 +10,7 @@ mod golden;
 mod guard;
 mod init;
 mod inputs;
+mod manual;
 mod memguard_module;
 mod probe;
 mod program;

@@ -10,7 +10,7 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
 /// Forms of what depends on the machine, or takes time: the tests of these verbs hold it against its schema. Only `bench-guard-live`
 /// has no test that runs it, because that takes more than a minute; `memtint-benchmarks` makes its schema.
-const ELSEWHERE: [&str; 22] = [
+const ELSEWHERE: [&str; 23] = [
     "bench-frames",
     "bench-guard",
     "bench-guard-live",
@@ -19,6 +19,7 @@ const ELSEWHERE: [&str; 22] = [
     "bench-run",
     "bench-sched",
     "bench-sim",
+    "doctor",
     "guard",
     "guard-dry-run",
     "guard-list-events",

@@ -13,6 +13,7 @@ mod live {
     mod boundary;
     mod coexist;
     mod considered;
+    mod doctor;
     mod examples;
     mod guard;
     mod job_control;

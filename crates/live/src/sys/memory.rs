@@ -1,11 +1,11 @@
 //! Memory of this process: nodes, fresh pages, and what a page map says.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
 use std::sync::mpsc::{self, SendError};
 use std::time::Duration;
 
-use super::{affinity, ioctl, pin_to_cpu, set_affinity};
+use super::{affinity, check, ioctl, pin_to_cpu, set_affinity};
 use crate::wire::{self, Nodes};
 
 /// NUMA nodes that this process may take memory from: what its cpuset and a binding policy leave.
@@ -216,4 +216,30 @@ pub(crate) fn scan_private(page_map: &std::fs::File, start: u64, end: u64) -> io
         from = argument.walk_end;
     }
     Ok(found)
+}
+
+#[repr(C)]
+struct UffdioApi {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+/// Opens a userfaultfd as helpers do, by the device or by the system call, and asks for `UFFDIO_MOVE`.
+pub(crate) fn try_userfaultfd() -> io::Result<()> {
+    const USERFAULTFD_IOC_NEW: libc::c_ulong = 0xaa00;
+    const UFFDIO_API: u64 = 0xc018_aa3f;
+    const UFFD_FEATURE_MOVE: u64 = 1 << 16;
+    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/userfaultfd");
+    let opened = match &device {
+        // SAFETY: takes numbers.
+        Ok(device) => unsafe { libc::ioctl(device.as_raw_fd(), USERFAULTFD_IOC_NEW, flags) }.into(),
+        // SAFETY: takes numbers.
+        Err(_) => unsafe { libc::syscall(libc::SYS_userfaultfd, flags) },
+    };
+    // SAFETY: a new descriptor that nothing else owns.
+    let fd = unsafe { OwnedFd::from_raw_fd(check(opened)? as i32) };
+    let mut api = UffdioApi { api: 0xaa, features: UFFD_FEATURE_MOVE, ioctls: 0 };
+    ioctl(fd.as_raw_fd(), UFFDIO_API, (&raw mut api).cast()).map(drop)
 }
