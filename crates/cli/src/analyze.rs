@@ -17,7 +17,7 @@ use memtint_planner::answer;
 use memtint_sched::{AnalysisLimits, Form, Refresh};
 use memtint_system::{SystemFile, TaskEntry, Verb, used};
 
-use crate::output::{Ending, Failure, Format, JsonForm, print, print_json, write_file};
+use crate::output::{CANNOT_SAY, Ending, Failure, Format, JsonForm, print, print_json, say, write_file};
 use crate::searching::Searching;
 use crate::system::Reading;
 
@@ -27,7 +27,7 @@ pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<memtint_analysis::Analysi
 /// Arguments of `memtint analyze`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 every deadline is met, 1 a deadline can be missed, 2 failure, or the analysis cannot say.\n\
+    after_help = "Exit status: 0 every deadline is met, 1 a deadline can be missed, 2 failure, 3 the analysis cannot say.\n\
     \n\
     Of a system file (memtint system schema lists all fields), [[task]] tables need name, period and wcet; deadline, phase, jitter, blocking, \
     priority (1 is the highest; for fp) and lines (cache lines that a job moves) are optional. Times carry a unit: \"20 ms\", \"7.8 us\". \
@@ -263,6 +263,9 @@ fn ending(report: &Report) -> Ending {
     match &report.answer {
         Answer::Yes => Ok(ExitCode::SUCCESS),
         Answer::No(_) => Ok(ExitCode::from(1)),
-        Answer::Unsupported(reason) => Err(Failure::Sentence(format!("unsupported: {reason}"))),
+        Answer::Unsupported(reason) => {
+            say(&format!("unsupported: {reason}"));
+            Ok(ExitCode::from(CANNOT_SAY))
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The program `memtint`: one module for each verb.
 //!
 //! Data goes to standard output, words for people to standard error. Exit status: 0 yes, 1 a well-founded no (a verdict
-//! `violated`), 2 failure. `memtint run` and `memtint trace record` end with the status of the program they ran, or 125
+//! `violated`), 2 failure, 3 where memtint cannot say. `memtint run` and `memtint trace record` end with the status of the program they ran, or 125
 //! when memtint itself failed, 126 when the program cannot be executed, 127 when there is none.
 
 mod analyze;
@@ -34,11 +34,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::output::{Format, RUN_FAILED};
+use crate::output::{ErrorReport, Format, RUN_FAILED, has_printed, print_json_line, say};
 
-/// Runs programs in their own DRAM banks and cache sets on a stock kernel, and proves it from outside.
+/// Run programs in their own DRAM banks and cache sets on a stock kernel, and prove it from outside.
 #[derive(Debug, Parser)]
 #[command(name = "memtint", version, max_term_width = 100, propagate_version = false, subcommand_required = true)]
 struct Arguments {
@@ -51,39 +51,39 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Runs a program in colors of its own.
+    /// Run a program in colors of its own.
     Run(run::RunArguments),
-    /// Says where the pages of a process are, and whether that is where they should be.
+    /// Show where the pages of a process are, and judge whether that is where they should be.
     Inspect(inspect::InspectArguments),
-    /// Draws saved reports of inspect (JSON) below each other into one picture.
+    /// Draw saved reports of inspect below each other into one picture.
     Draw(draw::DrawArguments),
-    /// Says what can be isolated on a platform: its bank classes, set colors and their pairs.
+    /// Show what can be isolated on a platform: bank classes, set colors and their pairs.
     Palette(palette::PaletteArguments),
-    /// Finds the mapping from physical addresses to banks by timing, or says why it cannot be found.
+    /// Find the mapping from physical addresses to banks by timing, or say why it cannot be found.
     Probe(probe::ProbeArguments),
-    /// Lists, shows, detects and converts descriptions of machines.
+    /// List, show, detect and convert descriptions of machines.
     Platform(platform::PlatformArguments),
-    /// Check whether this machine can color, probe and regulate, and what to do where it cannot.
+    /// Check whether this machine can color, probe and regulate, with a remedy where it cannot.
     Doctor(doctor::DoctorArguments),
-    /// Simulates one DRAM channel, and checks command traces.
+    /// Simulate one DRAM channel, and check command traces.
     Dram(dram::DramArguments),
     /// Write a first system file, from a platform and what you say of your tasks.
     Init(init::InitArguments),
     /// Check system files, which describe tasks once for all verbs, and print their schema.
     System(system::SystemArguments),
-    /// Simulates a machine with its tasks: cores, caches, controllers, DRAM, page allocator, schedulers.
+    /// Simulate a machine with its tasks, from cores and caches to DRAM and page allocator.
     Sim(sim::SimArguments),
-    /// Regulate the memory bandwidth of cgroups and CPUs; calculate what bandwidth memory guarantees.
+    /// Regulate the memory bandwidth of cgroups and CPUs; calculate guaranteed bandwidth.
     Guard(guard::GuardArguments),
-    /// Decides whether a task set meets its deadlines, and says by which theorem and with which numbers.
+    /// Decide whether a task set meets its deadlines, with the theorem and the numbers.
     Analyze(analyze::AnalyzeArguments),
-    /// Plans when memory is refreshed, so that tasks do not meet it.
+    /// Plan when memory is refreshed, so that tasks do not wait for it.
     Refresh(refresh::RefreshArguments),
-    /// Regenerates published figures and tables, and compares.
+    /// Regenerate published figures and tables, and compare.
     Reproduce(reproduce::ReproduceArguments),
-    /// Measures what coloring costs, and how fast the simulated allocators and channels are.
+    /// Measure what coloring costs, and how fast the simulated allocators and channels are.
     Bench(bench::BenchArguments),
-    /// Records the memory references of programs, and looks at such recordings.
+    /// Record the memory references of programs, and inspect such recordings.
     Trace(trace::TraceArguments),
     /// Print a script that completes memtint's command line in a shell.
     Completions(manual::CompletionsArguments),
@@ -91,8 +91,39 @@ enum Verb {
     Manual(manual::ManualArguments),
 }
 
+/// The verbs by what they are for, as `--help` lists them.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("For your machine", &["doctor", "run", "inspect", "draw", "guard", "palette", "platform", "probe"]),
+    ("For your design", &["init", "system", "analyze", "refresh", "sim", "trace"]),
+    ("For researchers", &["reproduce", "bench", "dram"]),
+    ("Other", &["completions", "manual", "help"]),
+];
+
+/// The command line, with its verbs in groups.
+fn command() -> Command {
+    let mut command = Arguments::command();
+    command.build();
+    let mut verbs = String::new();
+    for (heading, names) in GROUPS {
+        verbs.push_str(&format!("{heading}:\n"));
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
+            verbs.push_str(&format!("  {name:<11}  {}\n", about.unwrap_or_default()));
+        }
+        verbs.push('\n');
+    }
+    // Built anew, because a built one keeps its template from the verbs.
+    Arguments::command()
+        .help_template(format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{verbs}Options:\n{{options}}"))
+}
+
+/// Reads the command line.
+fn parse() -> Result<Arguments, clap::Error> {
+    Arguments::from_arg_matches(&command().try_get_matches()?)
+}
+
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => return misused(&error),
     };
@@ -121,9 +152,22 @@ fn main() -> ExitCode {
     match outcome {
         Ok(status) => status,
         Err(failure) => {
-            eprintln!("memtint: {failure}");
-            ExitCode::from(if running { RUN_FAILED } else { 2 })
+            say(&failure.to_string());
+            if running {
+                // Standard output is the program's.
+                return ExitCode::from(RUN_FAILED);
+            }
+            tell_programs(arguments.format, failure.status(), failure.to_string());
+            ExitCode::from(failure.status())
         }
+    }
+}
+
+/// Prints an error as JSON, where JSON was asked for and no report was printed.
+fn tell_programs(format: Format, status: u8, message: String) {
+    if format == Format::Json && !has_printed() {
+        // Standard error has the sentence.
+        let _ = print_json_line(&ErrorReport::new(status, message));
     }
 }
 
@@ -134,8 +178,21 @@ fn misused(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
         _ if asked_to_run(std::env::args_os()) => ExitCode::from(RUN_FAILED),
-        _ => ExitCode::from(2),
+        _ => {
+            let text = error.render().to_string();
+            let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+            tell_programs(asked_format(std::env::args_os()), 2, message.to_owned());
+            ExitCode::from(2)
+        }
     }
+}
+
+/// The format that was asked for, whatever else is wrong with the command line.
+fn asked_format(arguments: impl Iterator<Item = OsString>) -> Format {
+    let words: Vec<OsString> = arguments.skip(1).take_while(|word| word != "--").collect();
+    let asked = words.iter().any(|word| word == "--format=json")
+        || words.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json");
+    if asked { Format::Json } else { Format::Text }
 }
 
 /// Tells whether the verb is `run` or `trace record`, whatever else is wrong with the command line.
@@ -155,13 +212,31 @@ fn asked_to_run(arguments: impl Iterator<Item = OsString>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_well_defined() {
-        Arguments::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn each_verb_is_in_one_group_and_its_line_fits() {
+        let mut listed: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).filter(|name| *name != "help").collect();
+        let mut command = command();
+        let help = command.render_help().to_string();
+        let mut verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        listed.sort_unstable();
+        verbs.sort_unstable();
+        assert_eq!(listed, verbs);
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    }
+
+    #[test]
+    fn the_format_is_found_behind_other_mistakes() {
+        let asked = |line: &str| asked_format(line.split(' ').map(OsString::from));
+        assert_eq!([asked("memtint --format json --bogus"), asked("memtint sim --format=json")], [Format::Json; 2]);
+        assert_eq!([asked("memtint json"), asked("memtint run -- a --format json")], [Format::Text; 2]);
     }
 
     #[test]

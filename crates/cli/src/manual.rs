@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use clap_complete::Shell;
 
-use crate::Arguments;
+use crate::command;
 use crate::output::{Ending, Failure, print, write_file};
 
 /// Arguments of `memtint completions`.
@@ -21,7 +21,7 @@ pub(crate) struct CompletionsArguments {
 
 pub(crate) fn completions(arguments: &CompletionsArguments) -> Ending {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "memtint", &mut script);
+    clap_complete::generate(arguments.shell, &mut command(), "memtint", &mut script);
     print(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -42,7 +42,7 @@ pub(crate) struct ManualArguments {
 }
 
 pub(crate) fn main(arguments: &ManualArguments) -> Ending {
-    let command = Arguments::command();
+    let command = command();
     if arguments.markdown {
         write_markdown(command, &arguments.folder)?;
     } else {

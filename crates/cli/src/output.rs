@@ -3,6 +3,7 @@
 use std::io::{self, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memtint_input::Input;
 use memtint_units::Picoseconds;
@@ -38,6 +39,9 @@ impl JsonForm {
 
 /// What every verb ends with.
 pub(crate) type Ending = Result<ExitCode, Failure>;
+
+/// Exit status where memtint has looked, and neither a yes nor a no is shown.
+pub(crate) const CANNOT_SAY: u8 = 3;
 
 /// Exit status of `run` when memtint itself fails, as of env(1) and timeout(1).
 pub(crate) const RUN_FAILED: u8 = 125;
@@ -101,6 +105,38 @@ pub(crate) enum Failure {
     /// Anything that needs no more than a sentence.
     #[error("{0}")]
     Sentence(String),
+    /// What was asked is neither shown nor refuted.
+    #[error("{0}")]
+    CannotSay(String),
+}
+
+impl Failure {
+    /// Gives the exit status of verbs that run no program.
+    pub(crate) fn status(&self) -> u8 {
+        if matches!(self, Failure::CannotSay(_)) { CANNOT_SAY } else { 2 }
+    }
+}
+
+/// What is printed as JSON in place of a report.
+pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<ErrorReport>("error")];
+
+/// Why there is no report.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ErrorReport {
+    /// Version of this form.
+    schema: u32,
+    /// Which report it is: `error`.
+    report: &'static str,
+    /// The exit status: 2 for a failure, 3 where memtint cannot say.
+    status: u8,
+    /// The sentence on standard error.
+    message: String,
+}
+
+impl ErrorReport {
+    pub(crate) fn new(status: u8, message: String) -> ErrorReport {
+        ErrorReport { schema: 1, report: "error", status, message }
+    }
 }
 
 /// Writes a line for people to standard error. A reader that has gone away is no failure.
@@ -109,8 +145,17 @@ pub(crate) fn say(line: &str) {
     let _ = io::stderr().write_all(format!("memtint: {line}\n").as_bytes());
 }
 
+/// Whether anything was written to standard output.
+static PRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Tells whether anything was written to standard output.
+pub(crate) fn has_printed() -> bool {
+    PRINTED.load(Ordering::Relaxed)
+}
+
 /// Writes text to standard output. A reader that has gone away is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    PRINTED.store(true, Ordering::Relaxed);
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),

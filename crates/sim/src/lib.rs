@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod core;
+mod division;
 mod error;
 mod histogram;
 mod machine;
@@ -22,6 +23,7 @@ mod simulate;
 mod task;
 
 pub use crate::core::{CoreConfig, CoreModel};
+pub use division::{DivisionReport, TaskDivision, simulate_division};
 pub use error::SimError;
 pub use histogram::Histogram;
 pub use machine::{

@@ -19,7 +19,7 @@ use crate::system::{Reading, first_line};
 
 /// Arguments of `memtint refresh plan`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 there is a plan, 1 there is none, 2 failure, or the search cannot say.\n\
+#[command(after_help = "Exit status: 0 there is a plan, 1 there is none, 2 failure, 3 the search cannot say.\n\
     \n\
     A file holds [[task]] tables and [memory] (ranks, density or t_rfc; retention, bursts, lock, unlock). colored-refresh takes \
     [cyclic] too: a frame there, or sharing, slicing, slice_cost, copies_max, is a wish that is kept; of all frames the one with \
@@ -127,7 +127,7 @@ pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
             }
             Ok(ExitCode::from(1))
         }
-        Found::Open(why) => Err(Failure::Sentence(format!("no plan was found: {why}"))),
+        Found::Open(why) => Err(Failure::CannotSay(format!("no plan was found: {why}"))),
     }
 }
 

@@ -28,6 +28,7 @@ fn forms() -> impl Iterator<Item = &'static JsonForm> {
         crate::guard::FORMS,
         crate::init::FORMS,
         crate::inspect::FORMS,
+        crate::output::FORMS,
         crate::palette::FORMS,
         crate::platform::FORMS,
         crate::probe::FORMS,

@@ -164,7 +164,7 @@ fn edf_without_preemption_names_the_job_that_has_begun() {
     assert!(found["overload"]["because"].as_str().unwrap().contains("a job of task \"long\" has begun"), "{found}");
     let refresh = "[refresh]\nmode = \"auto\"\ninterval = \"7.8 us\"\nduration = \"350 ns\"\nreopen = \"28 ns\"\n";
     let (code, found) = scratch.json(&(tasks("1 ms") + refresh), &arguments);
-    assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null));
+    assert_eq!((code, &found["schedulable"]), (Some(3), &Value::Null));
     assert!(found["unsupported"].as_str().unwrap().contains("no refresh"), "{found}");
 }
 
@@ -235,13 +235,13 @@ fn what_is_unsupported_is_no_no() {
         ("\njitter = \"1 us\"", &[], "no jitter, to use phases"),
     ] {
         let (code, found) = scratch.json(&apart("2 ms", rest), arguments);
-        assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null));
+        assert_eq!((code, &found["schedulable"]), (Some(3), &Value::Null));
         assert!(found["unsupported"].as_str().unwrap().contains(part), "{found}");
     }
     let shared =
         burns_wellings() + "[banks]\nrequest_delay = \"37.5 ns\"\nprivate_banks = false\nrequests_at_once_max = 1\n";
     let output = scratch.analyze(&shared, &[]);
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(3));
     let words = String::from_utf8(output.stderr).unwrap();
     assert!(words.contains("unsupported") && words.contains("banks that no other core uses"), "{words}");
 }
@@ -290,9 +290,9 @@ fn a_core_that_reclaims_has_a_longer_bound_than_one_that_does_not() {
     assert_eq!(code, Some(0), "{hard}");
     // With donations, each line can be the end of a grant: their interrupts alone would be too much.
     let soft = FILE.replacen("guaranteed", "kind = \"soft\"\nguaranteed", 1);
-    assert_eq!(scratch.json(&soft, &[]).0, Some(2));
+    assert_eq!(scratch.json(&soft, &[]).0, Some(3));
     let (code, soft) = scratch.json(&soft.replace("overhead = \"2 us\"\n", ""), &[]);
-    assert_eq!(code, Some(2), "{soft}");
+    assert_eq!(code, Some(3), "{soft}");
     let control = |found: &Value| found["tasks"][0]["wcrt_ns"].as_f64().expect("a bound");
     assert!(control(&soft) > 2.0 * control(&hard), "{} {}", control(&soft), control(&hard));
     let assumes = |found: &Value, words: &str| found["assumptions"].to_string().contains(words);
@@ -383,6 +383,6 @@ fn other_cores_in_shared_banks_and_with_several_requests_are_named_and_counted()
     assert_eq!((code, &found["tasks"][0]["wcrt_ns"]), (Some(0), &json!(100_000 + 101 * wait)), "{found}");
     // Without a limit to what overtakes there is no bound, which is not a no.
     let (code, found) = scratch.json(&(own + &shared.replace("overtaking_each_request = 4\n", "")), &[]);
-    assert_eq!((code, &found["schedulable"]), (Some(2), &Value::Null), "{found}");
+    assert_eq!((code, &found["schedulable"]), (Some(3), &Value::Null), "{found}");
     assert!(found["unsupported"].as_str().unwrap().contains("a limit to the row hits that overtake"), "{found}");
 }

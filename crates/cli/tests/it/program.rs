@@ -34,10 +34,17 @@ fn json(arguments: &[&str]) -> Value {
     value
 }
 
-/// Status and message of a call that must fail; nothing is on standard output.
+/// Status and message of a call that must fail; on standard output is nothing, or an error where JSON was asked for.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let output = output(arguments);
-    assert!(output.stdout.is_empty(), "{arguments:?}: {output:?}");
+    if arguments.contains(&"json") && arguments.first() != Some(&"run") {
+        let error: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+        crate::shared::check("error", &error);
+        assert_eq!(error["status"].as_i64(), output.status.code().map(i64::from), "{error}");
+    } else {
+        assert!(output.stdout.is_empty(), "{arguments:?}: {output:?}");
+    }
     (output.status.code(), String::from_utf8(output.stderr).expect("messages are UTF-8"))
 }
 

@@ -151,5 +151,5 @@ fn a_plan_places_copy_tasks() {
     let long = published().replace("server = \"S2\"\n\n[memory]", "server = \"S2\"\ncopy_server = \"S1\"\n\n[memory]");
     let output = memtint(&[&["refresh", "plan", &scratch.file("tasks.toml", &long)], &grid[..]].concat());
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(2) && error.contains("copy tasks need 64 ms between the locks"), "{error}");
+    assert!(output.status.code() == Some(3) && error.contains("copy tasks need 64 ms between the locks"), "{error}");
 }

@@ -10,7 +10,7 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
 /// Forms of what depends on the machine, or takes time: the tests of these verbs hold it against its schema. Only `bench-guard-live`
 /// has no test that runs it, because that takes more than a minute; `memtint-benchmarks` makes its schema.
-const ELSEWHERE: [&str; 23] = [
+const ELSEWHERE: [&str; 24] = [
     "bench-frames",
     "bench-guard",
     "bench-guard-live",
@@ -20,6 +20,7 @@ const ELSEWHERE: [&str; 23] = [
     "bench-sched",
     "bench-sim",
     "doctor",
+    "error",
     "guard",
     "guard-dry-run",
     "guard-list-events",

@@ -90,7 +90,7 @@ fn each_example_has_its_verdict_and_is_a_machine_if_it_says_so() {
         ("crs-copies", &["--scheduler", "crs"], 0),
         ("five-programs", &["--scheduler", "crs"], 0),
         // It does not pass, and no job is late in the one timeline that is tried.
-        ("crs-published", &["--scheduler", "crs"], 2),
+        ("crs-published", &["--scheduler", "crs"], 3),
     ];
     for (name, arguments, code) in verdicts {
         let output = memtint(&[&["analyze", &example(name)], arguments].concat());
@@ -161,7 +161,7 @@ fn answers(scratch: &Scratch, text: &str, commands: &[&str]) -> Vec<Answer> {
     let answer = |command: &&str| {
         let words: Vec<&str> = command.split(' ').map(|word| if word == "FILE" { &file } else { word }).collect();
         let output = memtint(&[&["--format", "json"], &words[..]].concat());
-        let mut report: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        let mut report = crate::shared::report_of(&output.stdout);
         if !report.is_null() {
             crate::shared::check_printed(&words, &report);
         }
@@ -346,7 +346,7 @@ fn extreme_times_of_a_memory_are_refused() {
         let file = scratch.file("tasks.toml", &format!("{task}{memory}"));
         for verb in [["analyze", "--scheduler"].as_slice(), &["refresh", "plan", "--scheme"]] {
             let output = memtint(&[verb, &["crs", &file]].concat());
-            assert_eq!(output.status.code(), Some(2), "{output:?}");
+            assert!(matches!(output.status.code(), Some(2 | 3)), "{output:?}");
         }
     }
 }

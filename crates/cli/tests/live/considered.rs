@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::guard;
 use crate::common::{Launch, Machine, registry, scratch};
 use crate::fields::{BASE, with};
+use crate::shared::report_of;
 
 /// What a verb makes of a file, without what differs from one run to the next.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +96,7 @@ fn inspect(text: &str, pid: u32) -> (Vec<String>, Answer) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
     command.args(["--format", "json", "inspect", "--system", &file, "--task", "a", &pid.to_string()]);
     let output = command.env("MEMTINT_REGISTRY", registry()).output().expect("it was built");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let report = report_of(&output.stdout);
     let named = report["not_judged"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let named = named.map(|words| match words.strip_suffix(" of task a") {
         Some(own) if !own.contains('.') && fields().any(|field| field == format!("task.{own}")) => {
@@ -140,7 +141,7 @@ fn regulate(text: &str) -> (Vec<String>, Answer) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
     command.args(["--format", "json", "guard", "--event", "page-faults", "--event-bytes", "4096", "--dry-run"]);
     let output = command.args(["--system", &file]).output().expect("it was built");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let report = report_of(&output.stdout);
     let named = report["not_considered"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let text = if report.is_null() { String::from_utf8(output.stderr).expect("text") } else { String::new() };
     let facts = facts(&report, &["groups", "period_ns", "writes"]);

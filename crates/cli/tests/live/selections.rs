@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{Launch, Machine, Run, scratch};
+use crate::shared::report_of;
 use serde_json::Value;
 
 /// Pages that the program of these tests has at least.
@@ -141,7 +142,7 @@ fn inspect_with(arguments: &[&str]) -> (Option<i32>, Value, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memtint"));
     command.args(["inspect", "--format", "json"]).args(arguments).env("MEMTINT_REGISTRY", crate::common::registry());
     let output = command.output().expect("it was built");
-    let value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    let value = report_of(&output.stdout);
     // "inspect", "inspect_others" or "inspect_system".
     if let Some(form) = value["report"].as_str() {
         crate::shared::check(&form.replace('_', "-"), &value);

@@ -45,9 +45,20 @@ pub(crate) fn form_of(words: &[impl AsRef<str>]) -> String {
     form.unwrap_or_else(|| panic!("{}: no form is named like this", said())).clone()
 }
 
+/// What a verb printed as JSON; null where that is nothing, or an error in place of a report.
+pub(crate) fn report_of(stdout: &[u8]) -> Value {
+    let printed: Value = serde_json::from_slice(stdout).unwrap_or_default();
+    if printed["report"] == "error" {
+        check("error", &printed);
+        return Value::Null;
+    }
+    printed
+}
+
 /// Holds what a command line prints against its schema.
 pub(crate) fn check_printed(words: &[impl AsRef<str>], document: &Value) {
-    check(&form_of(words), document);
+    let form = if document["report"] == "error" { "error".to_owned() } else { form_of(words) };
+    check(&form, document);
 }
 
 /// Holds a document against the schema of a form.

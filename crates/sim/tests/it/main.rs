@@ -4,6 +4,7 @@ mod allocators;
 mod bandwidth;
 mod closed_formulas;
 mod common;
+mod division;
 mod nonsense;
 mod predicted;
 mod refresh;
