@@ -9,7 +9,7 @@ live := live
 
 PREFIX ?= /usr/local
 
-.PHONY: build install test test-full test-workspace test-live test-scripts lint oldest-rust oldest deny miri demo bench prove setup help
+.PHONY: build install test test-full test-workspace test-live test-scripts lint oldest-rust oldest deny miri demo bench prove docs pictures setup help
 
 help: ## list the goals
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -83,6 +83,12 @@ test-scripts: ## tests of the scripts that fetch kernels, choose suites and coun
 demo: ## two real programs side by side in disjoint colors, and the verdict (as root)
 	@scripts/setup.sh demo
 	@scripts/demo.sh
+
+docs: ## build the documentation site: build/docs/index.html (its programs are fetched into build/docs-programs)
+	@scripts/docs.sh
+
+pictures: build ## draw the pictures of the documentation anew: docs/pictures
+	@scripts/pictures.sh
 
 prove: ## every state of every regulated system of three cores with budgets up to three quanta (half an hour or more)
 	$(CARGO) test -p memtint-guard --release --test it -- --ignored --nocapture every_system
