@@ -1,4 +1,4 @@
-//! Do the crates depend on each other as the README's table of rooms says?
+//! Do the crates depend on each other as the table of docs/architecture.md says?
 //!
 //! `cargo test -p memtint-cli --test it rooms::`
 
@@ -20,9 +20,9 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 
 /// Each crate of the table, in its order, with what it may use.
 fn table() -> Vec<(String, Names)> {
-    let readme = std::fs::read_to_string(format!("{ROOT}/README.md")).expect("it is there");
+    let page = std::fs::read_to_string(format!("{ROOT}/docs/architecture.md")).expect("it is there");
     let mut rows: Vec<(String, Names)> = Vec::new();
-    for line in readme.lines().filter(|line| line.starts_with("| `crates/")) {
+    for line in page.lines().filter(|line| line.starts_with("| `crates/")) {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").collect();
         let [folder, _, uses] = cells[..] else { panic!("a row has three cells: {line}") };
         let name = quoted(folder).next().and_then(|folder| folder.strip_prefix("crates/")).expect("it begins so");
@@ -67,7 +67,7 @@ fn crates_use_what_the_table_of_rooms_allows() {
     assert_eq!(listed, crates.keys().cloned().collect::<Names>(), "each crate has a row");
     for (name, allowed) in table {
         let beyond: Vec<&String> = crates[&name].difference(&allowed).collect();
-        assert!(beyond.is_empty(), "{name} uses {beyond:?}; the table of rooms in README.md allows {allowed:?}");
+        assert!(beyond.is_empty(), "{name} uses {beyond:?}; the table of docs/architecture.md allows {allowed:?}");
     }
 }
 
