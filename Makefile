@@ -33,7 +33,7 @@ install: ## compile the program with optimization across crates (takes several t
 	"$(DESTDIR)$(PREFIX)/bin/memtint" completions zsh >"$(shared)/zsh/site-functions/_memtint"
 	"$(DESTDIR)$(PREFIX)/bin/memtint" completions fish >"$(shared)/fish/vendor_completions.d/memtint.fish"
 
-lint: ## format, clippy, documentation and shellcheck, warnings denied
+lint: ## format, clippy, documentation, shellcheck and prose, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) fmt --manifest-path crates/live/helper/Cargo.toml --check
@@ -42,6 +42,7 @@ lint: ## format, clippy, documentation and shellcheck, warnings denied
 	$(CARGO) clippy --manifest-path crates/recorder/plugin/Cargo.toml --target-dir target/plugin -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 	scripts/shellcheck.sh
+	scripts/prose.sh
 
 # The oldest Rust that is supported, and what it compiles.
 rust_version := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
