@@ -22,21 +22,27 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("it is there")
 }
 
-/// The README and all pages of `docs/`.
-fn pages() -> Vec<PathBuf> {
-    let (mut pages, mut folders) = (vec![root().join("README.md")], vec![root().join("docs")]);
+/// All files below a folder whose names have one of the extensions.
+fn files(folder: &str, extensions: &[&str]) -> Vec<PathBuf> {
+    let (mut files, mut folders) = (Vec::new(), vec![root().join(folder)]);
     while let Some(folder) = folders.pop() {
         for entry in folder.read_dir().expect("a folder") {
             let path = entry.expect("readable").path();
-            match path.extension() {
-                _ if path.is_dir() => folders.push(path),
-                Some(extension) if extension == "md" => pages.push(path),
-                _ => {}
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+            if path.is_dir() {
+                folders.push(path);
+            } else if extensions.contains(&extension) {
+                files.push(path);
             }
         }
     }
-    pages.sort();
-    pages
+    files.sort();
+    files
+}
+
+/// The README and all pages of `docs/`.
+fn pages() -> Vec<PathBuf> {
+    [vec![root().join("README.md")], files("docs", &["md"])].concat()
 }
 
 fn text(path: &Path) -> String {
@@ -151,6 +157,37 @@ fn all_fields_of_system_files_are_documented() {
     let page = text(&root().join("docs/reference/system-file.md"));
     let missing: Vec<_> = fields.iter().filter(|field| !page.contains(&format!("| `{field}` |"))).collect();
     assert!(missing.is_empty(), "run memtint system schema | scripts/fields.py: {missing:?}");
+}
+
+/// A key is three letters and two digits behind a bracket: `[Pan18, ...`.
+#[test]
+fn all_keys_are_in_the_bibliography() {
+    let bibliography = text(&root().join("docs/bibliography.md"));
+    let is_key = |key: &str| {
+        let (letters, digits) = key.split_at(3);
+        letters.starts_with(|first: char| first.is_ascii_uppercase())
+            && letters[1..].chars().all(|letter| letter.is_ascii_lowercase())
+            && digits.chars().all(|digit| digit.is_ascii_digit())
+    };
+    let mut unknown = BTreeSet::new();
+    for file in [pages(), files("crates", &["rs", "toml"]), files("examples", &["toml"])].concat() {
+        let page = text(&file);
+        let keys = page.split('[').skip(1).filter_map(|rest| rest.get(..5)).filter(|key| key.is_ascii() && is_key(key));
+        unknown.extend(keys.filter(|key| !bibliography.contains(&format!("| **[{key}]** |"))).map(str::to_owned));
+    }
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
+fn all_errata_are_documented() {
+    let page = text(&root().join("docs/errata.md"));
+    for file in files("crates/reproduce/figures", &["toml"]) {
+        let id = file.file_stem().and_then(|stem| stem.to_str()).expect("text");
+        assert!(
+            !text(&file).contains("[[erratum]]") || page.contains(&format!("`{id}`")),
+            "{id} is not in docs/errata.md"
+        );
+    }
 }
 
 /// The site's build checks the links of its own pages; these are outside of it.
