@@ -18,8 +18,11 @@ if ! cmp -s docs/requirements.txt "$stamp"; then
     cp docs/requirements.txt "$stamp"
 fi
 
-# The theme would print news of its authors.
-NO_MKDOCS_2_WARNING=1 "$programs/bin/mkdocs" build --quiet --strict --clean
+# The theme would print news of its authors. Not with --quiet: warnings that are not printed are not counted, and fail nothing.
+if ! messages=$(NO_MKDOCS_2_WARNING=1 "$programs/bin/mkdocs" build --strict --clean 2>&1); then
+    printf '%s\n' "$messages" >&2
+    exit 1
+fi
 
 # A page that loads a font, script, style or picture from another host tells that host who reads it. The theme's script does so for
 # diagrams (mermaid) and for a link to a repository (repo_url) alone.
