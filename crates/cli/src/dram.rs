@@ -8,25 +8,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use memtint_dram::replay::{ReplayStats, replay_timed};
-use memtint_dram::{
-    CommandReader, Controller, Cycle, Device, DeviceChoice, Geometry, RefreshCheck, RefreshPlan, RetentionMonitor,
-    Standard,
-};
-
-use memtint_replay::{Feed, Mapping, Pace, Shape, Trace, TraceFile};
+use memtint_dram::{Device, DeviceReport, Standard, StandardsReport};
+use memtint_replay::{ChannelRequest, CheckReport, ReplayReport, check};
 
 use self::options::{DeviceArguments, MappingArguments, ReplayArguments, SizeArguments};
-use self::report::ReplayReport;
-use crate::command_watch::{CommandWatch, Rules, Violations};
-use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, open_log, print, print_json, table};
+use crate::output::{Ending, Format, JsonForm, done, done_json, print, print_json, table};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[
-    JsonForm::of::<report::StandardsReport>("dram-list"),
-    JsonForm::of::<report::DeviceReport>("dram-show"),
-    JsonForm::of::<report::ReplayJson>("dram-replay"),
-    JsonForm::of::<report::CheckReport>("dram-check"),
+    JsonForm::of::<StandardsReport>("dram-list"),
+    JsonForm::of::<DeviceReport>("dram-show"),
+    JsonForm::of::<ReplayReport>("dram-replay"),
+    JsonForm::of::<CheckReport>("dram-check"),
 ];
 
 /// Arguments of `memtint dram`.
@@ -75,7 +68,9 @@ pub(crate) fn main(arguments: &DramArguments, format: Format) -> Ending {
         DramVerb::List => list(format),
         DramVerb::Show { standard, size } => show(&size.device(standard)?, format),
         DramVerb::Replay(replay) => run_replay(replay, format),
-        DramVerb::Check { file, device, mapping, refresh } => check(file, device, mapping, refresh, format),
+        DramVerb::Check { file, device, mapping, refresh } => {
+            check_commands(file, &device.channel(mapping, refresh), format)
+        }
     }
 }
 
@@ -83,7 +78,7 @@ fn list(format: Format) -> Ending {
     let standards: Vec<Standard> = Standard::names().map(Standard::load).collect::<Result<_, _>>()?;
     let devices = |standard: &Standard| standard.devices().map(|(gbit, bits)| format!("{gbit}Gb x{bits}")).collect();
     if format == Format::Json {
-        return done_json(&report::StandardsReport::of(&standards));
+        return done_json(&StandardsReport::of(&standards));
     }
     let rows: Vec<Vec<String>> = standards
         .iter()
@@ -97,103 +92,22 @@ fn list(format: Format) -> Ending {
 
 fn show(device: &Device, format: Format) -> Ending {
     match format {
-        Format::Json => done_json(&report::DeviceReport::of(device)),
+        Format::Json => done_json(&DeviceReport::of(device)),
         Format::Text => done(&report::device_text(device)),
     }
 }
 
-impl SizeArguments {
-    fn device(&self, standard: &str) -> Result<Device, Failure> {
-        let choice =
-            DeviceChoice { density_gbit: self.density, device_bits: self.width, ranks: self.ranks.unwrap_or(1) };
-        Ok(Standard::load(standard)?.device(choice)?)
-    }
-}
-
-impl DeviceArguments {
-    /// The device with the geometry and timing that mapping and refresh give it.
-    fn prepare(&self, mapping: &MappingArguments, refresh: &str) -> Result<(Device, Mapping, RefreshPlan), Failure> {
-        let mut device = self.size.device(&self.device)?;
-        let plan = RefreshPlan::named(refresh, &device)?;
-        let (mapping, geometry) = Mapping::named(&mapping.mapping, mapping.channel, self.size.ranks, &device)?;
-        (device.geometry, device.timing) = (geometry, plan.timing);
-        Ok((device, mapping, plan))
-    }
-}
-
-// --- replay ---
-
 fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
-    let refresh = if arguments.no_refresh { "none" } else { &arguments.refresh };
-    let (device, mapping, plan) = arguments.device.prepare(&arguments.mapping, refresh)?;
-    let config = arguments.controller.config(plan.kind);
-    let (trace, pace) = trace(arguments, &mapping, &device.geometry)?;
-    let (mut feed, mut told) = (Feed::new(trace, &mapping, pace), Told(Instant::now()));
-    let mut requests = std::iter::from_fn(|| {
-        told.tell(feed.requests());
-        feed.next()
-    });
-    let watched = arguments.check || arguments.commands.is_some();
-    let (stats, ranks, engine, watch) = if watched {
-        let rules = || Rules::new(&device, plan.duty, Some(refresh));
-        let watch = CommandWatch::new(arguments.commands.as_deref(), arguments.check.then(rules))?;
-        let mut controller = Controller::with_sink(device.geometry, device.timing, config, watch)?;
-        let stats = replay_timed(&mut controller, requests.by_ref());
-        let (ranks, engine) = (controller.rank_counts(Cycle(stats.cycles)), controller.refresh_name());
-        (stats, ranks, engine, Some(controller.into_sink()))
-    } else {
-        let mut controller = Controller::new(device.geometry, device.timing, config)?;
-        let stats = replay_timed(&mut controller, requests.by_ref());
-        let (ranks, engine) = (controller.rank_counts(Cycle(stats.cycles)), controller.refresh_name());
-        (stats, ranks, engine, None)
-    };
-    if let Some(failure) = feed.take_failure() {
-        return Err(failure.into());
-    }
-    if arguments.check && stats.requests == 0 {
-        let trace = &arguments.trace;
-        let message = format!(
-            "trace {trace:?}: it has no request for this channel; accepted with --check is one with at least one"
-        );
-        return Err(Failure::Sentence(message));
-    }
-    let (commands, found) = watch.map(CommandWatch::finish).transpose()?.unzip();
-    let found = found.unwrap_or_default();
-    let report = ReplayReport {
-        arguments,
-        device: &device,
-        mapping: &mapping,
-        config: &config,
-        engine,
-        stats: &stats,
-        ranks: &ranks,
-        other_channels: feed.other_channels(),
-        timed: feed.is_timed(),
-        commands: commands.filter(|_| arguments.check),
-        found,
-    };
+    let mut told = Told(Instant::now());
+    let replayed = arguments.request().run(&mut |requests| told.tell(requests))?;
     match format {
-        Format::Json => print_json(&report.to_json())?,
-        Format::Text => print(&report.to_text())?,
+        Format::Json => print_json(&replayed.report())?,
+        Format::Text => print(&report::replay_text(&replayed))?,
     }
-    if let Some(violation) = found.violation {
+    if let Some(violation) = replayed.found.violation {
         eprintln!("memtint: dram: {violation}");
     }
-    Ok(ExitCode::from(u8::from(!found.is_legal())))
-}
-
-/// The trace that the options name, and how it is offered.
-fn trace(arguments: &ReplayArguments, mapping: &Mapping, geometry: &Geometry) -> Result<(Trace, Pace), Failure> {
-    const DEFAULT_REQUESTS: u64 = 100_000;
-    let shape = Shape::ALL.into_iter().find(|shape| arguments.trace == Path::new(shape.name()));
-    let (trace, default) = match shape {
-        Some(shape) => {
-            let writes = arguments.writes.into();
-            (Trace::synthetic(shape, arguments.seed, writes, mapping, geometry), Some(DEFAULT_REQUESTS))
-        }
-        None => (Trace::File(Box::new(TraceFile::open(&arguments.trace)?)), None),
-    };
-    Ok((trace, Pace { requests: arguments.requests.or(default), period: arguments.period }))
+    Ok(ExitCode::from(u8::from(!replayed.found.is_legal())))
 }
 
 /// Prints on a terminal how far a replay is.
@@ -209,52 +123,11 @@ impl Told {
     }
 }
 
-// --- check ---
-
-fn check(path: &Path, device: &DeviceArguments, mapping: &MappingArguments, refresh: &str, format: Format) -> Ending {
-    let (device, _, plan) = device.prepare(mapping, refresh)?;
-    let file = open_log(path)?;
-    let mut rules = Rules::new(&device, plan.duty, None);
-    // What the standard lets come late, it lets.
-    let leeway = |duty: RefreshCheck| RefreshCheck { window: duty.window + duty.slack, ..duty };
-    let mut monitor = plan.duty.map(|duty| RetentionMonitor::new(&device.geometry, &leeway(duty)));
-    let mut reader = CommandReader::new(file, &path.display().to_string());
-    let (mut commands, mut found, mut line, mut end) = (0u64, Violations::default(), None, Cycle::ZERO);
-    while let Some(command) = reader.next() {
-        let command = command?;
-        rules.see(command, &mut found);
-        // The line of what is reported: a command that is not legal, or else the first refresh beyond the limits.
-        if found.violation.is_some() {
-            line = Some(reader.line());
-            break;
-        }
-        line = line.or_else(|| found.postponed.map(|_| reader.line()));
-        if let Some(monitor) = &mut monitor {
-            monitor.watch(command);
-        }
-        (commands, end) = (commands + 1, command.cycle);
-    }
-    if commands == 0 && found.is_legal() {
-        return Err(Failure::Sentence(format!(
-            "command trace {path:?}: it has no command; accepted is one with at least one"
-        )));
-    }
-    let retention = monitor.map(|monitor| monitor.finish(end)).filter(|_| found.violation.is_none());
-    let lost = retention.as_ref().is_some_and(|retention| retention.losses > 0);
+fn check_commands(path: &Path, channel: &ChannelRequest, format: Format) -> Ending {
+    let checked = check(path, channel)?;
     match format {
-        Format::Json => {
-            print_json(&report::CheckReport::of(path, &device, commands, (line, &found), retention.as_ref()))?;
-        }
-        Format::Text => {
-            print(&report::check_text(&device, commands, (line, &found), plan.duty.is_some(), retention.as_ref()))?;
-        }
+        Format::Json => print_json(&checked.report())?,
+        Format::Text => print(&report::check_text(&checked))?,
     }
-    Ok(ExitCode::from(u8::from(!found.is_legal() || lost)))
-}
-
-/// Bytes that were moved, and the time it took: bytes a second.
-fn bandwidth(stats: &ReplayStats, device: &Device) -> f64 {
-    let moved = (stats.hits + stats.misses + stats.conflicts) * u64::from(device.geometry.burst_bytes());
-    let seconds = device.clock.start(stats.cycles).as_seconds();
-    if seconds > 0.0 { moved as f64 / seconds } else { 0.0 }
+    Ok(ExitCode::from(u8::from(!checked.is_kept())))
 }

@@ -7,7 +7,6 @@
 mod analyze;
 mod bench;
 mod choice;
-mod command_watch;
 mod decode;
 mod detect;
 mod doctor;

@@ -8,21 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use memtint_dram::Device;
 use memtint_sim::report::{BandwidthReport, End, RegulatorReport, ServerReport, TaskReport};
-use memtint_sim::{Report, Scenario, Watch, simulate, simulate_watched};
+use memtint_sim::{ChannelCommands, Report, Scenario, SystemReport, Watch, simulate_commands};
 use memtint_system::Verb;
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use crate::command_watch::{CommandWatch, PostponedReport, Rules, ViolationReport};
 use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, print, print_json, table, write_file};
 use crate::parquet;
 use crate::system::{Reading, first_line};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] =
-    &[JsonForm::of::<Output>("sim"), JsonForm::of::<memtint_system::SystemFile>("sim-print-config")];
+    &[JsonForm::of::<SystemReport>("sim"), JsonForm::of::<memtint_system::SystemFile>("sim-print-config")];
 
 /// Options of `memtint sim`.
 #[derive(Debug, clap::Args)]
@@ -100,13 +96,8 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = arguments.threads.map_or_else(cpus, usize::from);
     let progress = Progress::new()?;
-    let (report, commands) = if arguments.check || arguments.commands.is_some() {
-        let watches = watches(arguments, &scenario)?;
-        let (report, watches) = simulate_watched(&scenario, threads, &progress, watches)?;
-        (report, Some(Commands::of(watches, arguments.check, scenario.channels()?.duty.is_some())?))
-    } else {
-        (simulate(&scenario, threads, &progress)?, None)
-    };
+    let (report, commands) =
+        simulate_commands(&scenario, threads, &progress, arguments.commands.as_deref(), arguments.check)?;
     progress.end();
     if !report.complete {
         eprintln!("memtint: stopped; what follows is as of {:.3} ms", report.simulated_ns / 1e6);
@@ -126,11 +117,11 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     }
     let legal = commands.as_ref().is_none_or(|commands| commands.legal != Some(false));
     match format {
-        Format::Json => print_json(&Output { not_considered, report: &report, commands })?,
+        Format::Json => print_json(&SystemReport::new(&report, not_considered, commands.as_ref()))?,
         Format::Text => print(
             &(first_line(&not_considered)
                 + &text(&report)
-                + &commands.map_or_else(String::new, |commands| commands.text())),
+                + &commands.as_ref().map_or_else(String::new, commands_text)),
         )?,
     }
     let failed = report.tasks.iter().find(|task| task.end == End::Failed);
@@ -148,109 +139,28 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     Ok(ExitCode::from(u8::from(!legal || !placed || broken.is_some())))
 }
 
-/// What `memtint sim` prints: the report, and what of the file it does not consider.
-#[derive(Serialize, JsonSchema)]
-struct Output<'a> {
-    /// Fields of the system file that the simulation does not consider.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    not_considered: Vec<String>,
-    #[serde(flatten)]
-    report: &'a Report,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    commands: Option<Commands>,
-}
-
-/// Of all channels.
-#[derive(Serialize, JsonSchema)]
-struct Commands {
-    channels: usize,
-    commands: u64,
-    /// Absent when they were not checked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    legal: Option<bool>,
-    /// Whether refresh that never comes would have been found: not in a scenario without refresh.
-    refresh_checked: bool,
-    /// The first of each channel that has one.
-    violations: Vec<ChannelViolation>,
-    /// Refresh that is postponed or pulled in beyond the standard's limits, the first of each channel that has one.
-    postponed_beyond_standard: Vec<ChannelPostponed>,
-}
-
-/// A command of a channel that is not legal.
-#[derive(Serialize, JsonSchema)]
-struct ChannelViolation {
-    channel: usize,
-    /// In words.
-    text: String,
-    violation: ViolationReport,
-}
-
-/// Refresh of a channel that leaves the standard's limits.
-#[derive(Serialize, JsonSchema)]
-struct ChannelPostponed {
-    channel: usize,
-    /// In words.
-    text: String,
-    found: PostponedReport,
-}
-
-impl Commands {
-    fn of(watches: Vec<CommandWatch>, checked: bool, refreshed: bool) -> Result<Commands, Failure> {
-        let channels = watches.len();
-        let (mut commands, mut violations, mut postponed_beyond_standard) = (0, Vec::new(), Vec::new());
-        for (channel, watch) in watches.into_iter().enumerate() {
-            let (seen, found) = watch.finish()?;
-            commands += seen;
-            violations.extend(found.violation.map(|violation| {
-                let text = violation.to_string();
-                ChannelViolation { channel, text, violation: ViolationReport::of(&violation) }
-            }));
-            let postponed = found.postponed().zip(found.postponed_report());
-            postponed_beyond_standard.extend(postponed.map(|(text, found)| ChannelPostponed { channel, text, found }));
+/// The commands of all channels, in words.
+fn commands_text(sent: &ChannelCommands) -> String {
+    let legal = match sent.legal {
+        None => "",
+        Some(true) if !sent.refresh_checked => {
+            ", all legal between commands; whether rows are refreshed is not checked"
         }
-        let legal = violations.is_empty() && postponed_beyond_standard.is_empty();
-        Ok(Commands {
-            channels,
-            commands,
-            legal: checked.then_some(legal),
-            refresh_checked: checked && refreshed,
-            violations,
-            postponed_beyond_standard,
-        })
+        Some(true) => ", all legal",
+        Some(false) => ", not all legal",
+    };
+    let mut text = format!("commands   {} on {} channels{legal}\n", sent.commands, sent.found.len());
+    let each = || sent.found.iter().enumerate();
+    for (channel, violation) in each().filter_map(|(channel, found)| Some((channel, found.violation?))) {
+        let _ = writeln!(text, "           channel {channel}: {violation}");
     }
-
-    fn text(&self) -> String {
-        let legal = match self.legal {
-            None => "",
-            Some(true) if !self.refresh_checked => {
-                ", all legal between commands; whether rows are refreshed is not checked"
-            }
-            Some(true) => ", all legal",
-            Some(false) => ", not all legal",
-        };
-        let mut text = format!("commands   {} on {} channels{legal}\n", self.commands, self.channels);
-        for violation in &self.violations {
-            let _ = writeln!(text, "           channel {}: {}", violation.channel, violation.text);
-        }
-        for postponed in &self.postponed_beyond_standard {
-            let _ = writeln!(
-                text,
-                "           channel {}: JEDEC limits how many REF commands are postponed or pulled in: {}",
-                postponed.channel, postponed.text
-            );
-        }
-        text
+    for (channel, postponed) in each().filter_map(|(channel, found)| Some((channel, found.postponed()?))) {
+        let _ = writeln!(
+            text,
+            "           channel {channel}: JEDEC limits how many REF commands are postponed or pulled in: {postponed}"
+        );
     }
-}
-
-/// What sees the commands of each channel.
-fn watches(arguments: &SimArguments, scenario: &Scenario) -> Result<Vec<CommandWatch>, Failure> {
-    let channels = scenario.channels()?;
-    let device = Device { geometry: channels.geometry, timing: channels.timing, ..scenario.device().clone() };
-    let rules = || Rules::new(&device, channels.duty, scenario.spec().controller.refresh.as_deref());
-    let file = |channel| arguments.commands.as_ref().map(|folder| folder.join(format!("channel-{channel}.commands")));
-    let watch = |channel| CommandWatch::new(file(channel).as_deref(), arguments.check.then(rules));
-    (0..channels.count).map(watch).collect()
+    text
 }
 
 fn print_config(scenario: &Scenario, format: Format) -> Ending {

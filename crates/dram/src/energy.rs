@@ -14,6 +14,8 @@
 //!
 //! Left out: power-down and self refresh, I/O and termination (TN-41-01, "DQ power"), VPP of DDR4.
 
+use std::iter::Sum;
+
 use crate::controller::RankCounts;
 use crate::error::DramError;
 use crate::standard::{Currents, Device};
@@ -79,6 +81,19 @@ impl Energy {
     #[must_use]
     pub const fn total_pj(&self) -> u128 {
         self.activate_pj + self.read_pj + self.write_pj + self.refresh_pj + self.background_pj
+    }
+}
+
+impl Sum for Energy {
+    /// Of several ranks.
+    fn sum<I: Iterator<Item = Energy>>(ranks: I) -> Energy {
+        ranks.fold(Energy::default(), |sum, one| Energy {
+            activate_pj: sum.activate_pj + one.activate_pj,
+            read_pj: sum.read_pj + one.read_pj,
+            write_pj: sum.write_pj + one.write_pj,
+            refresh_pj: sum.refresh_pj + one.refresh_pj,
+            background_pj: sum.background_pj + one.background_pj,
+        })
     }
 }
 

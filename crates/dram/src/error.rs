@@ -1,5 +1,7 @@
 //! What can be wrong with what this crate is given.
 
+use std::path::PathBuf;
+
 use crate::index::RankIndex;
 
 /// Tells why a device, a controller or a trace is refused.
@@ -41,6 +43,14 @@ pub enum DramError {
     Read {
         /// The file.
         path: String,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// A file of commands cannot be written.
+    #[error("{path:?}: cannot be written: {reason}")]
+    Write {
+        /// The file.
+        path: PathBuf,
         /// What the operating system said.
         reason: String,
     },

@@ -146,6 +146,42 @@ pub struct Timing {
 }
 
 impl Timing {
+    /// Gives every constraint by JEDEC's name, with its cycles; 0 where the standard has none.
+    #[must_use]
+    pub const fn named(&self) -> [(&'static str, u32); 27] {
+        [
+            ("CL", self.cl),
+            ("CWL", self.cwl),
+            ("BL/2", self.burst),
+            ("tRCD", self.rcd),
+            ("tRP", self.rp),
+            ("tRPab", self.rp_ab),
+            ("tRAS", self.ras),
+            ("tRC", self.rc),
+            ("tCCD_S", self.ccd_s),
+            ("tCCD_L", self.ccd_l),
+            ("tCCD_S_WR", self.ccd_s_wr),
+            ("tCCD_L_WR", self.ccd_l_wr),
+            ("tRRD_S", self.rrd_s),
+            ("tRRD_L", self.rrd_l),
+            ("tFAW", self.faw),
+            ("tWR", self.wr),
+            ("tWTR_S", self.wtr_s),
+            ("tWTR_L", self.wtr_l),
+            ("tRTP", self.rtp),
+            ("tRTRS", self.rtrs),
+            ("tRTW", self.rtw),
+            ("tPPD", self.ppd),
+            ("tRFC", self.rfc),
+            ("tRFCpb", self.rfc_pb),
+            ("tpbR2pbR", self.pbr2pbr),
+            ("tpbR2act", self.pbr2act),
+            ("tREFI", self.refi),
+        ]
+    }
+}
+
+impl Timing {
     /// Last data of a read, counted from the command: how long a lone row hit takes.
     #[must_use]
     pub const fn read_latency(&self) -> u32 {

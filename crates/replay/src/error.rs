@@ -55,4 +55,16 @@ pub enum ReplayError {
     /// A synthetic trace leaves memory.
     #[error("{0}")]
     Outside(String),
+    /// A trace without a request for the channel, of which no command can be checked.
+    #[error("trace {path:?}: it has no request for this channel; accepted with --check is one with at least one")]
+    NoRequest {
+        /// The trace.
+        path: PathBuf,
+    },
+    /// A file of commands without one.
+    #[error("command trace {path:?}: it has no command; accepted is one with at least one")]
+    NoCommand {
+        /// The file.
+        path: PathBuf,
+    },
 }

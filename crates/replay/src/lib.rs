@@ -1,7 +1,8 @@
 //! Requests of one DRAM channel, for [`memtint_dram::replay`]: where they come from, and where their addresses lie.
 //!
 //! A [`Trace`] is synthetic or a file; a [`Mapping`] takes its addresses apart; a [`Feed`] gives the requests of one channel, one at a
-//! time.
+//! time. [`ReplayRequest::run`] does all of it for a channel that is described by names, and [`check()`] checks a file of commands;
+//! both have a typed report.
 //!
 //! ```
 //! use memtint_dram::{Controller, ControllerConfig, DeviceChoice, Standard, replay::replay_timed};
@@ -18,12 +19,20 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod channel;
+mod check;
 mod error;
 mod feed;
 mod mapping;
+mod report;
 mod requests;
+mod session;
 
+pub use channel::{Channel, ChannelRequest};
+pub use check::{Checked, check};
 pub use error::ReplayError;
 pub use feed::{Feed, Pace, Trace};
 pub use mapping::{Found, MATCHED, Mapping, Matched, Spot};
+pub use report::{CheckReport, ReplayReport};
 pub use requests::{Access, SEED, Shape, Synthetic, TraceFile};
+pub use session::{DEFAULT_REQUESTS, ReplayRequest, Replayed};

@@ -8,6 +8,7 @@
 //! no traffic, and a cache's tags change at the time of an access, not when the line arrives.
 #![forbid(unsafe_code)]
 
+mod commands;
 mod core;
 mod division;
 mod error;
@@ -23,6 +24,7 @@ mod simulate;
 mod task;
 
 pub use crate::core::{CoreConfig, CoreModel};
+pub use commands::{ChannelCommands, SystemReport, simulate_commands};
 pub use division::{DivisionReport, TaskDivision, simulate_division};
 pub use error::SimError;
 pub use histogram::Histogram;

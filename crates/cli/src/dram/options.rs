@@ -1,18 +1,21 @@
 //! Options of `memtint dram`, and what they resolve to.
 
 use std::path::PathBuf;
+use std::str::FromStr as _;
 
-use memtint_dram::{ControllerConfig, PagePolicy, QueueSharing, RefreshKind, Scheduler};
-use memtint_replay::{MATCHED, SEED};
+use memtint_dram::{ControllerConfig, Device, DeviceChoice, PagePolicy, QueueSharing, Scheduler, Standard};
+use memtint_replay::{ChannelRequest, MATCHED, ReplayRequest, SEED};
+
+use crate::output::Failure;
 
 /// Options that choose the devices of a channel.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DeviceArguments {
     /// Standard (see memtint dram list), or a file (a path with a slash or ending in .toml).
     #[arg(long, value_name = "STANDARD", default_value = "ddr3-1600")]
-    pub(super) device: String,
+    device: String,
     #[command(flatten)]
-    pub(super) size: SizeArguments,
+    size: SizeArguments,
 }
 
 /// Options that choose one of a standard's devices.
@@ -20,13 +23,13 @@ pub(crate) struct DeviceArguments {
 pub(crate) struct SizeArguments {
     /// Density of one device in gibibits; default: the standard's.
     #[arg(long, value_name = "GBIT")]
-    pub(super) density: Option<u32>,
+    density: Option<u32>,
     /// Width of one device in bits; default: the standard's.
     #[arg(long, value_name = "BITS")]
-    pub(super) width: Option<u32>,
+    width: Option<u32>,
     /// Ranks on the channel, 1 to 16; default: 1, or what the mapping's platform has.
     #[arg(long, value_name = "N")]
-    pub(super) ranks: Option<u32>,
+    ranks: Option<u32>,
 }
 
 /// Options that choose the address mapping.
@@ -34,10 +37,10 @@ pub(crate) struct SizeArguments {
 pub(crate) struct MappingArguments {
     /// Address mapping: robabgracoch (from the top: row, rank, bank, bank group, column, byte of the burst), or a platform.
     #[arg(long, value_name = "MAPPING", default_value = MATCHED)]
-    pub(super) mapping: String,
+    mapping: String,
     /// Channel of the platform; what goes to other channels is left out.
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) channel: u32,
+    channel: u32,
 }
 
 /// Arguments of `memtint dram replay`.
@@ -51,40 +54,40 @@ Exit status: 0 done, 1 --check found a command that breaks a rule, 2 failure.\n\
 Example: memtint dram replay --device ddr4-2400 --trace mixed --requests 2000000 --check")]
 pub(crate) struct ReplayArguments {
     #[command(flatten)]
-    pub(super) device: DeviceArguments,
+    device: DeviceArguments,
     #[command(flatten)]
-    pub(super) mapping: MappingArguments,
+    mapping: MappingArguments,
     #[command(flatten)]
-    pub(super) controller: ControllerArguments,
+    controller: ControllerArguments,
     /// stream (burst i), random (burst splitmix64(seed, i) mod 2^26), mixed (random, some write), or a trace file.
     #[arg(long, value_name = "TRACE", default_value = "random")]
-    pub(super) trace: PathBuf,
+    trace: PathBuf,
     /// Requests; default: 100000, or all of a trace file.
     #[arg(long, value_name = "N")]
-    pub(super) requests: Option<u64>,
+    requests: Option<u64>,
     /// Cycles between offers, 0 to keep the queues full; default: the times of the trace file, or 0.
     #[arg(long, value_name = "CYCLES", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
-    pub(super) period: Option<u64>,
+    period: Option<u64>,
     /// Percentage of writes in a mixed trace: request i writes if splitmix64(seed ^ 0x5EED0000000000B2, i) mod 100 is
     /// below it.
     #[arg(long, value_name = "PERCENT", default_value_t = 33, value_parser = clap::value_parser!(u8).range(..=100))]
-    pub(super) writes: u8,
+    writes: u8,
     /// Seed of random and mixed traces, decimal or after 0x hexadecimal.
     #[arg(long, value_name = "N", default_value_t = SEED, value_parser = seed)]
-    pub(super) seed: u64,
+    seed: u64,
     /// Refresh: none, all-bank (ranks together), staggered, fgr2, fgr4, per-bank, same-bank, burst or elastic, as far as
     /// the standard has it.
     #[arg(long, value_name = "ENGINE", default_value = "all-bank")]
-    pub(super) refresh: String,
+    refresh: String,
     /// The same as --refresh none.
     #[arg(long, conflicts_with = "refresh")]
-    pub(super) no_refresh: bool,
+    no_refresh: bool,
     /// Writes the commands to a file.
     #[arg(long, value_name = "FILE")]
-    pub(super) commands: Option<PathBuf>,
+    commands: Option<PathBuf>,
     /// Has every command checked against the standard.
     #[arg(long)]
-    pub(super) check: bool,
+    check: bool,
 }
 
 /// Options of the controller.
@@ -99,7 +102,7 @@ pub(crate) struct ControllerArguments {
     #[arg(long, value_name = "N", value_parser = cap)]
     cap: Option<Cap>,
     /// When rows are closed: open, closed, or timeout:CYCLES.
-    #[arg(long, value_name = "POLICY", default_value = "open", value_parser = page_policy)]
+    #[arg(long, value_name = "POLICY", default_value = "open", value_parser = PagePolicy::from_str)]
     page: PagePolicy,
     /// Entries for reads and writes.
     #[arg(long, value_name = "READS:WRITES", default_value = "32:32", value_parser = pair)]
@@ -134,11 +137,50 @@ enum SharingName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cap(Option<u32>);
 
+impl SizeArguments {
+    pub(super) fn device(&self, standard: &str) -> Result<Device, Failure> {
+        let choice =
+            DeviceChoice { density_gbit: self.density, device_bits: self.width, ranks: self.ranks.unwrap_or(1) };
+        Ok(Standard::load(standard)?.device(choice)?)
+    }
+}
+
+impl DeviceArguments {
+    pub(super) fn channel(&self, mapping: &MappingArguments, refresh: &str) -> ChannelRequest {
+        ChannelRequest {
+            standard: self.device.clone(),
+            density_gbit: self.size.density,
+            device_bits: self.size.width,
+            ranks: self.size.ranks,
+            mapping: mapping.mapping.clone(),
+            channel: mapping.channel,
+            refresh: refresh.to_owned(),
+        }
+    }
+}
+
+impl ReplayArguments {
+    pub(super) fn request(&self) -> ReplayRequest {
+        let refresh = if self.no_refresh { "none" } else { &self.refresh };
+        ReplayRequest {
+            channel: self.device.channel(&self.mapping, refresh),
+            controller: self.controller.config(),
+            trace: self.trace.clone(),
+            requests: self.requests,
+            period_cycles: self.period,
+            write_percent: self.writes.into(),
+            seed: self.seed,
+            commands: self.commands.clone(),
+            check: self.check,
+        }
+    }
+}
+
 impl ControllerArguments {
-    pub(super) fn config(&self, refresh: RefreshKind) -> ControllerConfig {
+    fn config(&self) -> ControllerConfig {
         let (read_queue, write_queue) = self.queue;
-        let default = || ((u64::from(write_queue) * 4).div_ceil(5).max(1) as u32, write_queue / 5);
-        let (drain_at, drain_to) = self.watermarks.unwrap_or_else(default);
+        let usual = || ControllerConfig::usual_watermarks(write_queue);
+        let (drain_at, drain_to) = self.watermarks.unwrap_or_else(usual);
         let scheduler = match self.scheduler {
             SchedulerName::Fcfs => Scheduler::Fcfs,
             SchedulerName::FrFcfs => Scheduler::FrFcfs { cap: self.cap.map_or(Some(16), |cap| cap.0) },
@@ -155,10 +197,10 @@ impl ControllerArguments {
             write_queue,
             sharing,
             drain_at,
-            drain_to: if self.watermarks.is_none() { drain_to.min(drain_at - 1) } else { drain_to },
+            drain_to,
             scheduler,
             page_policy: self.page,
-            refresh,
+            ..ControllerConfig::default()
         }
     }
 }
@@ -178,17 +220,6 @@ fn cap(text: &str) -> Result<Cap, String> {
             Ok(number) if number > 0 => Ok(Cap(Some(number))),
             _ => Err("accepted is a number from 1, or none".to_owned()),
         },
-    }
-}
-
-fn page_policy(text: &str) -> Result<PagePolicy, String> {
-    match text {
-        "open" => Ok(PagePolicy::Open),
-        "closed" => Ok(PagePolicy::Closed),
-        _ => {
-            let cycles = text.strip_prefix("timeout:").and_then(|cycles| cycles.parse().ok());
-            cycles.map(PagePolicy::Timeout).ok_or_else(|| "accepted are open, closed and timeout:CYCLES".to_owned())
-        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! Configuration of a controller.
 
+use std::fmt;
+use std::str::FromStr;
+
 use super::BANKS_MAX;
 use crate::error::DramError;
 use crate::refresh::RefreshKind;
@@ -26,7 +29,18 @@ pub enum Scheduler {
     },
 }
 
-/// When a row is closed that nobody waits for.
+impl fmt::Display for Scheduler {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scheduler::Fcfs => write!(out, "fcfs"),
+            Scheduler::FrFcfs { cap: Some(cap) } => write!(out, "fr-fcfs, cap {cap}"),
+            Scheduler::FrFcfs { cap: None } => write!(out, "fr-fcfs, no cap"),
+            Scheduler::ParBs { marking_cap } => write!(out, "par-bs, marking cap {marking_cap}"),
+        }
+    }
+}
+
+/// When to close an idle row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagePolicy {
     /// Not before another row of the bank is wanted.
@@ -35,6 +49,31 @@ pub enum PagePolicy {
     Closed,
     /// When it has not been used for so many cycles.
     Timeout(u32),
+}
+
+impl fmt::Display for PagePolicy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PagePolicy::Open => write!(out, "open"),
+            PagePolicy::Closed => write!(out, "closed"),
+            PagePolicy::Timeout(cycles) => write!(out, "timeout:{cycles}"),
+        }
+    }
+}
+
+impl FromStr for PagePolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PagePolicy, String> {
+        match text {
+            "open" => Ok(PagePolicy::Open),
+            "closed" => Ok(PagePolicy::Closed),
+            _ => {
+                let cycles = text.strip_prefix("timeout:").and_then(|cycles| cycles.parse().ok());
+                cycles.map(PagePolicy::Timeout).ok_or_else(|| "accepted are open, closed and timeout:CYCLES".to_owned())
+            }
+        }
+    }
 }
 
 /// What the queues share.
@@ -85,6 +124,14 @@ impl Default for ControllerConfig {
 }
 
 impl ControllerConfig {
+    /// Gives the usual [`drain_at`](Self::drain_at) and [`drain_to`](Self::drain_to) of a write queue: four fifths (rounded up, at
+    /// least 1) and one fifth of its entries.
+    #[must_use]
+    pub fn usual_watermarks(write_queue: u32) -> (u32, u32) {
+        let drain_at = ((u64::from(write_queue) * 4).div_ceil(5).max(1)) as u32;
+        (drain_at, (write_queue / 5).min(drain_at - 1))
+    }
+
     pub(super) fn check(&self, geometry: &Geometry) -> Result<(), DramError> {
         let between = |field: &'static str, found: u32, least: u32, most: u32| {
             let fits = (least..=most).contains(&found);
@@ -97,5 +144,27 @@ impl ControllerConfig {
         between("write_queue", self.write_queue, least, MOST)?;
         between("drain_at", self.drain_at, 1, self.write_queue)?;
         between("drain_to", self.drain_to, 0, self.drain_at - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_watermarks_are_those_of_the_default() {
+        let default = ControllerConfig::default();
+        assert_eq!(ControllerConfig::usual_watermarks(default.write_queue), (default.drain_at, default.drain_to));
+        assert_eq!([0, 1, 5].map(ControllerConfig::usual_watermarks), [(1, 0), (1, 0), (4, 1)]);
+    }
+
+    #[test]
+    fn page_policies_are_read_as_they_are_written() {
+        for policy in [PagePolicy::Open, PagePolicy::Closed, PagePolicy::Timeout(77)] {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        for text in ["", "Open", "timeout", "timeout:", "timeout:-1"] {
+            assert!(text.parse::<PagePolicy>().is_err(), "{text}");
+        }
     }
 }

@@ -1,17 +1,21 @@
-//! What the verbs that simulate do with DRAM commands: keep them, and hold them against the standard.
+//! The commands of a channel while it works: written to a file, and checked against the standard.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use memtint_dram::{CheckOptions, Checker, Command, CommandSink, Device, RefreshCheck, Violation};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::output::Failure;
+use crate::check::{CheckOptions, Checker, RefreshCheck, Violation};
+use crate::command::Command;
+use crate::controller::CommandSink;
+use crate::error::DramError;
+use crate::standard::Device;
 
-/// What commands are held against.
-pub(crate) struct Rules {
+/// What commands are checked against: the standard's timing, the duty to refresh, and the standard's limits of postponed refresh.
+#[derive(Debug)]
+pub struct Rules {
     checker: Checker,
     /// The standard's limits of postponed refresh, where the duty does not ask for them.
     pace: Option<Checker>,
@@ -20,30 +24,32 @@ pub(crate) struct Rules {
 
 /// REF commands that a refresh engine postpones, whatever the trace shows of it, and how many the standard accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ByDesign {
+struct ByDesign {
     postponed: u32,
     accepted: u32,
 }
 
 impl ByDesign {
     /// Of the engine of this name.
-    pub(crate) fn of(engine: &str, device: &Device) -> Option<ByDesign> {
+    fn of(engine: &str, device: &Device) -> Option<ByDesign> {
         let (postponed, accepted) = (device.refresh.commands - 1, device.refresh.postponed_max);
         (engine == "burst").then_some(ByDesign { postponed, accepted })
     }
 }
 
 impl Rules {
-    /// `engine` names the refresh that was simulated; `None` for a trace, of which only what it shows is known.
-    pub(crate) fn new(device: &Device, duty: Option<RefreshCheck>, engine: Option<&str>) -> Rules {
+    /// Makes the rules of a device. `engine` names the refresh engine that is simulated; `None` for a trace, of which only what it shows
+    /// is known.
+    #[must_use]
+    pub fn new(device: &Device, duty: Option<RefreshCheck>, engine: Option<&str>) -> Rules {
         let checker = |refresh| Checker::new(&device.geometry, &device.timing, CheckOptions { refresh });
         let beyond = duty.and_then(|duty| duty.beyond(device));
         let by_design = engine.and_then(|engine| ByDesign::of(engine, device));
         Rules { checker: checker(duty), pace: beyond.map(|beyond| checker(Some(beyond))), by_design }
     }
 
-    /// Sees a command; what it breaks. Nothing is seen after the first violation of each.
-    pub(crate) fn see(&mut self, command: Command, found: &mut Violations) {
+    /// Checks a command, and adds what it breaks to `found`. Nothing is checked after the first violation of each kind.
+    pub fn see(&mut self, command: Command, found: &mut Violations) {
         if found.violation.is_none() {
             found.violation = self.checker.see(command).err();
         }
@@ -56,33 +62,36 @@ impl Rules {
     }
 }
 
-/// The first of each kind.
+/// The first violation of each kind.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Violations {
+pub struct Violations {
     /// A command that is not legal.
-    pub(crate) violation: Option<Violation>,
+    pub violation: Option<Violation>,
     /// A refresh that is postponed or pulled in beyond the standard's limit.
-    pub(crate) postponed: Option<Violation>,
+    pub postponed: Option<Violation>,
     /// The same, of an engine that does it by design.
-    pub(crate) by_design: Option<ByDesign>,
+    by_design: Option<ByDesign>,
 }
 
 impl Violations {
-    /// Whether all commands are legal, refresh included.
-    pub(crate) fn is_legal(&self) -> bool {
+    /// Tells whether all commands are legal, refresh included.
+    #[must_use]
+    pub fn is_legal(&self) -> bool {
         self.violation.is_none() && self.postponed().is_none()
     }
 
-    /// How refresh leaves the standard's limits, in words.
-    pub(crate) fn postponed(&self) -> Option<String> {
+    /// Gives how refresh leaves the standard's limits, in words.
+    #[must_use]
+    pub fn postponed(&self) -> Option<String> {
         let by_design = |ByDesign { postponed, accepted }| {
             format!("this engine postpones up to {postponed} REF commands; accepted are {accepted}")
         };
         self.postponed.map(|shown| shown.to_string()).or_else(|| self.by_design.map(by_design))
     }
 
-    /// The same for programs; null within the limits.
-    pub(crate) fn postponed_report(&self) -> Option<PostponedReport> {
+    /// Gives the same for programs; `None` within the limits.
+    #[must_use]
+    pub fn postponed_report(&self) -> Option<PostponedReport> {
         match (self.postponed, self.by_design) {
             (Some(shown), _) => Some(PostponedReport::Shown(ViolationReport::of(&shown))),
             (None, Some(own)) => {
@@ -91,22 +100,11 @@ impl Violations {
             (None, None) => None,
         }
     }
-
-    /// The same in words, for the end of a line; `refresh_checked` is whether refresh that never comes would have been found.
-    pub(crate) fn text(&self, refresh_checked: bool) -> String {
-        match (self.violation, self.postponed()) {
-            (None, None) if refresh_checked => "all legal".to_owned(),
-            (None, None) => "all legal between commands; whether rows are refreshed is not checked".to_owned(),
-            (None, Some(postponed)) => format!(
-                "not all legal: timings are kept, but JEDEC limits how many REF commands are postponed or pulled in: {postponed}"
-            ),
-            _ => "not all legal".to_owned(),
-        }
-    }
 }
 
-/// Writes the commands of one channel to a file, and has them checked.
-pub(crate) struct CommandWatch {
+/// Writes the commands of one channel to a file, and checks them.
+#[derive(Debug)]
+pub struct CommandWatch {
     out: Option<(PathBuf, BufWriter<File>)>,
     rules: Option<Rules>,
     commands: u64,
@@ -115,10 +113,14 @@ pub(crate) struct CommandWatch {
 }
 
 impl CommandWatch {
-    pub(crate) fn new(file: Option<&Path>, rules: Option<Rules>) -> Result<CommandWatch, Failure> {
+    /// Makes a watch that writes commands to `file` and checks them against `rules`, where these are given.
+    ///
+    /// # Errors
+    /// [`DramError::Write`] for a file that cannot be created.
+    pub fn new(file: Option<&Path>, rules: Option<Rules>) -> Result<CommandWatch, DramError> {
         let create = |path: &Path| match File::create(path) {
             Ok(file) => Ok((path.to_owned(), BufWriter::new(file))),
-            Err(cause) => Err(Failure::File { path: path.to_owned(), done: "written", cause }),
+            Err(cause) => Err(unwritten(path, &cause)),
         };
         Ok(CommandWatch {
             out: file.map(create).transpose()?,
@@ -129,15 +131,22 @@ impl CommandWatch {
         })
     }
 
-    /// Commands seen, and the first violations.
-    pub(crate) fn finish(mut self) -> Result<(u64, Violations), Failure> {
+    /// Gives the number of commands, and the first violations.
+    ///
+    /// # Errors
+    /// [`DramError::Write`] where a command could not be written.
+    pub fn finish(mut self) -> Result<(u64, Violations), DramError> {
         if let Some((path, out)) = &mut self.out
             && let Some(cause) = self.failure.take().or_else(|| out.flush().err())
         {
-            return Err(Failure::File { path: path.clone(), done: "written", cause });
+            return Err(unwritten(path, &cause));
         }
         Ok((self.commands, self.found))
     }
+}
+
+fn unwritten(path: &Path, cause: &std::io::Error) -> DramError {
+    DramError::Write { path: path.to_owned(), reason: cause.to_string() }
 }
 
 impl CommandSink for CommandWatch {
@@ -156,7 +165,7 @@ impl CommandSink for CommandWatch {
 
 /// A command that is not legal, in JSON.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct ViolationReport {
+pub struct ViolationReport {
     /// What is violated, by JEDEC's name where it has one.
     constraint: &'static str,
     /// The command, as command files write it.
@@ -171,7 +180,9 @@ pub(crate) struct ViolationReport {
 }
 
 impl ViolationReport {
-    pub(crate) fn of(violation: &Violation) -> ViolationReport {
+    /// Makes the report of a violation.
+    #[must_use]
+    pub fn of(violation: &Violation) -> ViolationReport {
         ViolationReport {
             constraint: violation.constraint.name(),
             command: violation.command.to_string(),
@@ -185,7 +196,7 @@ impl ViolationReport {
 /// Refresh that is postponed or pulled in beyond the standard's limit, in JSON.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub(crate) enum PostponedReport {
+pub enum PostponedReport {
     /// Seen in the commands.
     Shown(ViolationReport),
     /// The engine does it by design.
