@@ -4,12 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use memtint_map::gf2;
-use memtint_map::{Platform, PlatformFile};
-use memtint_registers::{ConfigSpace, Decoded, Family, RegisterError, ZenDump, decode_family, decode_zen};
+use memtint_map::{BankFunction, Platform, gf2};
+use memtint_registers::{Controller, DecodeReport, Decoded, Family, decode_folder, decode_text};
 use memtint_units::ByteSize;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, read_document, table, write_file};
 
@@ -42,12 +39,12 @@ enum Kind {
     Zen,
 }
 
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Kind::F10h => "f10h",
-            Kind::F15h => "f15h",
-            Kind::Zen => "zen",
+impl From<Kind> for Controller {
+    fn from(kind: Kind) -> Controller {
+        match kind {
+            Kind::F10h => Controller::Family(Family::F10h),
+            Kind::F15h => Controller::Family(Family::F15h),
+            Kind::Zen => Controller::Zen,
         }
     }
 }
@@ -55,32 +52,9 @@ impl Kind {
 /// Where Linux shows configuration space.
 const THIS_MACHINE: &str = "/sys/bus/pci/devices";
 
-#[derive(Serialize, JsonSchema)]
-struct DecodeReport<'a> {
-    schema: u32,
-    report: &'static str,
-    dump: String,
-    kind: &'static str,
-    functions: Vec<FunctionRow>,
-    platform: &'a PlatformFile,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct FunctionRow {
-    role: &'static str,
-    /// Which bit of that role's number.
-    role_bit: u32,
-    /// DRAM address bits.
-    bits: Vec<u32>,
-    /// Taken over from what the dump shows of another part, or one of several published rules.
-    assumed: bool,
-    /// Register bits it follows from.
-    registers: String,
-}
-
 pub(crate) fn main(arguments: &DecodeArguments, format: Format) -> Ending {
     let path = arguments.dump.clone().unwrap_or_else(|| PathBuf::from(THIS_MACHINE));
-    let (kind, decoded) = match decode(&path, arguments.kind) {
+    let (controller, decoded) = match decode(&path, arguments.kind) {
         Ok(decoded) => decoded,
         // That this machine has no such controller is an answer, not a failure.
         Err(failure) if arguments.dump.is_none() => {
@@ -93,95 +67,55 @@ pub(crate) fn main(arguments: &DecodeArguments, format: Format) -> Ending {
     if let Some(out) = &arguments.out {
         write_file(out, &decoded.file.to_toml())?;
     }
-    let rows = platform.functions().iter().zip(&decoded.registers).map(|(function, registers)| FunctionRow {
-        role: function.role.name(),
-        role_bit: function.role_bit,
-        bits: gf2::bits(function.mask).collect(),
-        assumed: function.assumed,
-        registers: registers.clone(),
-    });
-    let report = DecodeReport {
-        schema: 1,
-        report: "decoded",
-        dump: path.display().to_string(),
-        kind: kind.name(),
-        functions: rows.collect(),
-        platform: &decoded.file,
-    };
+    let dump = path.display().to_string();
     match format {
-        Format::Json => done_json(&report),
-        Format::Text => done(&report.text(&platform)),
+        Format::Json => done_json(&DecodeReport::of(&dump, controller, &decoded, &platform)),
+        Format::Text => {
+            let mut text = String::new();
+            // Writing to a String does not fail.
+            let _ = write(&mut text, &dump, &decoded, &platform);
+            done(&text)
+        }
     }
 }
 
 /// Reads a dump, finding out of what kind it is unless told.
-fn decode(path: &Path, kind: Option<Kind>) -> Result<(Kind, Decoded), Failure> {
-    let origin = path.display().to_string();
+fn decode(path: &Path, kind: Option<Kind>) -> Result<(Controller, Decoded), Failure> {
+    let controller = kind.map(Controller::from);
     if path.is_dir() {
-        if kind == Some(Kind::Zen) {
-            let text = "registers of Zen are not in configuration space; accepted is a list of them in a file";
-            return Err(Failure::Sentence(format!("{origin}: {text}")));
-        }
-        return Ok(of_family(&ConfigSpace::read_folder(path)?, kind, &origin)?);
+        return Ok(decode_folder(path, controller)?);
     }
-    let text = read_document(path)?;
-    // The list of Zen's registers says its fabric in a line of its own; no dump of configuration space has such a line.
-    let zen = text.lines().any(|line| line.trim_start().starts_with("fabric "));
-    if kind.map_or(zen, |kind| kind == Kind::Zen) {
-        return Ok((Kind::Zen, decode_zen(&ZenDump::parse(&text, &origin)?, &origin)?));
-    }
-    Ok(of_family(&ConfigSpace::parse(&text, &origin)?, kind, &origin)?)
+    Ok(decode_text(&read_document(path)?, controller, &path.display().to_string())?)
 }
 
-fn of_family(space: &ConfigSpace, kind: Option<Kind>, origin: &str) -> Result<(Kind, Decoded), RegisterError> {
-    let family = match kind {
-        Some(Kind::F10h) => Family::F10h,
-        Some(Kind::F15h) => Family::F15h,
-        Some(Kind::Zen) | None => Family::of(space, origin)?,
+fn write(out: &mut String, dump: &str, decoded: &Decoded, platform: &Platform) -> std::fmt::Result {
+    let dram = platform.dram();
+    writeln!(out, "{dump}: {}", platform.name())?;
+    writeln!(out, "memory     {} {}, {} banks", ByteSize(platform.size_bytes()), dram.standard, platform.banks())?;
+    let whole = if dram.complete { "every address" } else { "banks only: rows and columns are not all known" };
+    writeln!(out, "tells      {whole}\n")?;
+    let row = |(function, registers): (&BankFunction, &String)| {
+        let bits: Vec<String> = gf2::bits(function.mask).map(|bit| bit.to_string()).collect();
+        let assumed = if function.assumed { " (assumed)" } else { "" };
+        let name = format!("{} {}", function.role.name(), function.role_bit);
+        vec![name, bits.join(" "), format!("{registers}{assumed}")]
     };
-    let kind = match family {
-        Family::F10h => Kind::F10h,
-        Family::F15h => Kind::F15h,
+    let rows: Vec<Vec<String>> = platform.functions().iter().zip(&decoded.registers).map(row).collect();
+    out.push_str(&table(&["function", "DRAM address bits", "from"], &[], &rows));
+    writeln!(out)?;
+    let row = |region: &memtint_map::Region| {
+        vec![
+            format!("{:#x}-{:#x}", region.base, region.end()),
+            region.node.to_string(),
+            format!("{:#x}", region.dram_base),
+            region.source.clone(),
+        ]
     };
-    Ok((kind, decode_family(space, family, origin)?))
-}
-
-impl DecodeReport<'_> {
-    fn text(&self, platform: &Platform) -> String {
-        let mut out = String::new();
-        // Writing to a String does not fail.
-        let _ = self.write(platform, &mut out);
-        out
-    }
-
-    fn write(&self, platform: &Platform, out: &mut String) -> std::fmt::Result {
-        let dram = platform.dram();
-        writeln!(out, "{}: {}", self.dump, platform.name())?;
-        writeln!(out, "memory     {} {}, {} banks", ByteSize(platform.size_bytes()), dram.standard, platform.banks())?;
-        let whole = if dram.complete { "every address" } else { "banks only: rows and columns are not all known" };
-        writeln!(out, "tells      {whole}\n")?;
-        let row = |row: &FunctionRow| {
-            let bits: Vec<String> = row.bits.iter().map(ToString::to_string).collect();
-            let assumed = if row.assumed { " (assumed)" } else { "" };
-            vec![format!("{} {}", row.role, row.role_bit), bits.join(" "), format!("{}{assumed}", row.registers)]
-        };
-        let rows: Vec<Vec<String>> = self.functions.iter().map(row).collect();
-        out.push_str(&table(&["function", "DRAM address bits", "from"], &[], &rows));
-        writeln!(out)?;
-        let row = |region: &memtint_map::Region| {
-            vec![
-                format!("{:#x}-{:#x}", region.base, region.end()),
-                region.node.to_string(),
-                format!("{:#x}", region.dram_base),
-                region.source.clone(),
-            ]
-        };
-        let rows: Vec<Vec<String>> = platform.regions().iter().map(row).collect();
-        out.push_str(&table(&["addresses", "node", "DRAM address", "from"], &[1], &rows));
-        writeln!(out, "\nsource: {}", dram.source)?;
-        match &self.platform.notes {
-            Some(notes) => writeln!(out, "notes: {notes}"),
-            None => Ok(()),
-        }
+    let rows: Vec<Vec<String>> = platform.regions().iter().map(row).collect();
+    out.push_str(&table(&["addresses", "node", "DRAM address", "from"], &[1], &rows));
+    writeln!(out, "\nsource: {}", dram.source)?;
+    match &decoded.file.notes {
+        Some(notes) => writeln!(out, "notes: {notes}"),
+        None => Ok(()),
     }
 }

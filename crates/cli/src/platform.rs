@@ -3,12 +3,11 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use memtint_map::report::{ExportReport, ListReport, ShowReport};
 use memtint_map::{Granule, Palette, Platform, PlatformFile, catalogue, mapfile};
 use memtint_units::ByteSize;
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, print_json, read_document, table};
+use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, read_document, table};
 use crate::{decode, detect};
 
 /// What is printed as JSON.
@@ -74,93 +73,32 @@ pub(crate) fn main(arguments: &PlatformArguments, format: Format) -> Ending {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
-struct ListReport {
-    schema: u32,
-    report: &'static str,
-    platforms: Vec<ListRow>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct ListRow {
-    id: String,
-    name: String,
-    uarch: Option<String>,
-    dram: String,
-    size_bytes: u64,
-    banks: u32,
-    /// At a granule of 4 KiB; absent where granules of that size form no classes.
-    isolation_classes_4k: Option<u32>,
-    /// At a granule of 4 KiB.
-    set_colors_4k: Option<u32>,
-    source: String,
-}
-
 fn list(format: Format) -> Ending {
-    let rows = catalogue::names().map(|name| Ok(ListRow::of(&Platform::load(name)?)));
-    let platforms: Vec<ListRow> = rows.collect::<Result<_, Failure>>()?;
-    match format {
-        Format::Json => done_json(&ListReport { schema: 1, report: "platforms", platforms }),
-        Format::Text => {
-            let rows: Vec<Vec<String>> = platforms.iter().map(ListRow::cells).collect();
-            done(&table(
-                &["platform", "dram", "memory", "banks", "classes", "set colors", "name"],
-                &[2, 3, 4, 5],
-                &rows,
-            ))
-        }
+    if format == Format::Json {
+        return done_json(&ListReport::new()?);
     }
+    let rows = catalogue::names().map(|name| Ok(cells(&Platform::load(name)?))).collect::<Result<Vec<_>, Failure>>()?;
+    done(&table(&["platform", "dram", "memory", "banks", "classes", "set colors", "name"], &[2, 3, 4, 5], &rows))
 }
 
-impl ListRow {
-    fn of(platform: &Platform) -> Self {
-        let palette = Palette::new(platform, Granule::PAGE).ok();
-        Self {
-            id: platform.id().to_owned(),
-            name: platform.name().to_owned(),
-            uarch: platform.file().uarch.clone(),
-            dram: platform.dram().standard.clone(),
-            size_bytes: platform.size_bytes(),
-            banks: platform.banks(),
-            isolation_classes_4k: palette.as_ref().map(Palette::occupied_bank_classes),
-            set_colors_4k: palette.as_ref().map(Palette::set_colors),
-            source: platform.dram().source.clone(),
-        }
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let count = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        vec![
-            self.id.clone(),
-            self.dram.clone(),
-            ByteSize(self.size_bytes).to_string(),
-            self.banks.to_string(),
-            count(self.isolation_classes_4k),
-            count(self.set_colors_4k),
-            self.name.clone(),
-        ]
-    }
-}
-
-/// What `memtint platform show` prints.
-#[derive(Serialize, JsonSchema)]
-struct ShowReport<'a> {
-    schema: u32,
-    report: &'static str,
-    /// Banks of all ranks and channels.
-    banks: u32,
-    size_bytes: u64,
-    /// The file.
-    platform: &'a PlatformFile,
+fn cells(platform: &Platform) -> Vec<String> {
+    let palette = Palette::new(platform, Granule::PAGE).ok();
+    let count = |of: fn(&Palette) -> u32| palette.as_ref().map_or_else(|| "-".to_owned(), |own| of(own).to_string());
+    vec![
+        platform.id().to_owned(),
+        platform.dram().standard.clone(),
+        ByteSize(platform.size_bytes()).to_string(),
+        platform.banks().to_string(),
+        count(Palette::occupied_bank_classes),
+        count(Palette::set_colors),
+        platform.name().to_owned(),
+    ]
 }
 
 fn show(spec: &str, toml: bool, format: Format) -> Ending {
     let platform = Platform::load(spec)?;
     match format {
-        Format::Json => {
-            let (banks, size_bytes) = (platform.banks(), platform.size_bytes());
-            done_json(&ShowReport { schema: 1, report: "platform", banks, size_bytes, platform: platform.file() })
-        }
+        Format::Json => done_json(&ShowReport::of(&platform)),
         // The catalogue's own text, where there is one, has comments.
         Format::Text if toml => match catalogue::text(spec) {
             Some(text) => done(text),
@@ -276,23 +214,10 @@ fn import(path: &std::path::Path, id: &str, size: ByteSize, format: Format) -> E
     }
 }
 
-#[derive(Serialize, JsonSchema)]
-struct ExportReport {
-    schema: u32,
-    report: &'static str,
-    /// Address bits of each function.
-    functions: Vec<Vec<u32>>,
-}
-
 fn export(spec: &str, format: Format) -> Ending {
     let platform = Platform::load(spec)?;
     match format {
         Format::Text => done(&mapfile::of_platform(&platform)),
-        Format::Json => {
-            let functions =
-                platform.function_masks().iter().map(|&mask| memtint_map::gf2::bits(mask).collect()).collect();
-            print_json(&ExportReport { schema: 1, report: "map", functions })?;
-            Ok(std::process::ExitCode::SUCCESS)
-        }
+        Format::Json => done_json(&ExportReport::of(&platform)),
     }
 }

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use memtint_reproduce::{
-    ComparedRow, Comparison, Evidence, Figure, JudgedClaim, JudgedErratum, Options, Regenerated, Verdict, catalogue,
+    ComparedRow, Comparison, Comparisons, Evidence, Figure, FigureList, JudgedClaim, JudgedErratum, Options,
+    Regenerated, Verdict, catalogue,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::output::{
     Ending, Failure, Format, JsonForm, done, done_json, print, print_json, read_configuration, table, write_file,
@@ -16,10 +15,8 @@ use crate::output::{
 use crate::sim::Progress;
 
 /// What is printed as JSON.
-pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<Output>("reproduce"), JsonForm::of::<List>("reproduce-list")];
-
-/// Version of the form of JSON output.
-const SCHEMA: u32 = 1;
+pub(crate) const FORMS: &[JsonForm] =
+    &[JsonForm::of::<Comparisons>("reproduce"), JsonForm::of::<FigureList>("reproduce-list")];
 
 /// Options of `memtint reproduce`.
 #[derive(Debug, clap::Args)]
@@ -48,13 +45,6 @@ pub(crate) struct ReproduceArguments {
     /// is missing.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-}
-
-/// What `memtint reproduce` prints.
-#[derive(Serialize, JsonSchema)]
-struct Output<'a> {
-    schema: u32,
-    figures: Vec<&'a Comparison>,
 }
 
 pub(crate) fn main(arguments: &ReproduceArguments, format: Format) -> Ending {
@@ -90,10 +80,7 @@ pub(crate) fn main(arguments: &ReproduceArguments, format: Format) -> Ending {
         regenerated.iter().try_for_each(|one| keep(directory, one))?;
     }
     match format {
-        Format::Json => {
-            let figures = regenerated.iter().map(|one| &one.comparison).collect();
-            print_json(&Output { schema: SCHEMA, figures })?;
-        }
+        Format::Json => print_json(&Comparisons::of(&regenerated))?,
         Format::Text => print(&text(&regenerated))?,
     }
     if regenerated.len() < figures.len() {
@@ -152,44 +139,19 @@ fn keep(directory: &Path, one: &Regenerated) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line of the list.
-#[derive(Serialize, JsonSchema)]
-struct Listed<'a> {
-    id: &'a str,
-    paper: &'a str,
-    title: &'a str,
-    source: &'a str,
-    kind: memtint_reproduce::figure::FigureKind,
-    regenerated: bool,
-    cpu_seconds_estimated: u32,
-}
-
-/// What `memtint reproduce --list` prints.
-#[derive(Serialize, JsonSchema)]
-struct List<'a> {
-    schema: u32,
-    figures: Vec<Listed<'a>>,
-}
-
 fn list(figures: &[Figure], format: Format) -> Ending {
-    let listed = |figure| {
-        let Figure { id, paper, title, source, kind, seconds, .. }: &Figure = figure;
-        let regenerated = figure.is_regenerated();
-        Listed { id, paper, title, source, kind: *kind, regenerated, cpu_seconds_estimated: *seconds }
-    };
-    let all: Vec<Listed> = figures.iter().map(listed).collect();
     if format == Format::Json {
-        return done_json(&List { schema: SCHEMA, figures: all });
+        return done_json(&FigureList::of(figures));
     }
-    let row = |figure: &Listed| {
+    let row = |figure: &Figure| {
         let kind = format!("{:?}", figure.kind).to_lowercase();
-        let time = match figure.regenerated {
-            true => format!("{} s", figure.cpu_seconds_estimated),
+        let time = match figure.is_regenerated() {
+            true => format!("{} s", figure.seconds),
             false => "published values only, not regenerated yet".to_owned(),
         };
-        vec![figure.id.to_owned(), kind, time, format!("{}: {}", figure.paper, figure.title)]
+        vec![figure.id.clone(), kind, time, format!("{}: {}", figure.paper, figure.title)]
     };
-    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = figures.iter().map(row).collect();
     done(&table(&["figure", "kind", "cpu time", "what"], &[], &rows))
 }
 

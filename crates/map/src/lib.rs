@@ -33,6 +33,7 @@ pub mod kernel;
 pub mod mapfile;
 mod palette;
 mod platform;
+pub mod report;
 mod select;
 pub mod tint;
 

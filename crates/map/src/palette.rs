@@ -290,6 +290,16 @@ impl Palette {
         counts
     }
 
+    /// Gives the set colors that granules of each bank class can have, ascending; index is the class.
+    #[must_use]
+    pub fn set_colors_of_bank_classes(&self) -> Vec<Vec<u32>> {
+        let mut colors = vec![Vec::new(); self.bank_classes() as usize];
+        for pair in self.pairs.iter() {
+            colors[pair.bank_class as usize].push(pair.set_color);
+        }
+        colors
+    }
+
     /// Gives the raw bank numbers that granules of this class touch, ascending; `banks_per_granule()` of them.
     ///
     /// Empty for a class at or above `bank_classes()`.

@@ -61,6 +61,12 @@ pub enum RegisterError {
         /// The controllers that are known.
         accepted: &'static str,
     },
+    /// A folder of configuration space, for a controller whose registers are not there.
+    #[error("{origin}: registers of Zen are not in configuration space; accepted is a list of them in a file")]
+    Folder {
+        /// The folder.
+        origin: String,
+    },
     /// The registers contradict each other.
     #[error("the registers make no platform: {0}")]
     Platform(#[from] Box<PlatformError>),

@@ -28,6 +28,7 @@
 
 mod dct;
 mod decoded;
+mod dump;
 mod error;
 mod fabric;
 mod list;
@@ -38,6 +39,7 @@ mod zen;
 
 pub use dct::{Family, decode_family};
 pub use decoded::Decoded;
+pub use dump::{Controller, DecodeReport, decode_folder, decode_text};
 pub use error::RegisterError;
 pub use list::{Fabric, Layout, ZenDump};
 pub use pci::{ConfigSpace, PciAddress};

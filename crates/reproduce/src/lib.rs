@@ -29,6 +29,7 @@ mod error;
 mod expand;
 pub mod figure;
 mod measure;
+mod report;
 mod run;
 
 pub use compare::{ComparedRow, ComparedValue, Comparison, JudgedClaim, Verdict};
@@ -36,4 +37,5 @@ pub use errata::{Evidence, JudgedErratum};
 pub use error::ReproduceError;
 pub use expand::{Prepared, prepare};
 pub use figure::Figure;
+pub use report::{Comparisons, FigureList};
 pub use run::{Options, Regenerated, reproduce};
