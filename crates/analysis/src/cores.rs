@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use memtint_system::{OtherCoreEntry, Place, SystemError, SystemFile, TaskEntry, Text};
+use memtint_system::{OtherCoreEntry, Place, SystemError, SystemFile, TaskEntry, Text, Verb, decisive};
 use memtint_units::IndexList;
 
 use crate::banks::requests_of;
-use crate::tasks::task_set;
+use crate::error::AnalysisError;
+use crate::tasks::{TaskSystem, task_set};
 
 /// Takes the tasks of one core from a file, and gives the others with their cores; `name` is what messages call the file.
 ///
@@ -51,6 +52,95 @@ pub fn on_core(
         if on == core { own.tasks.push(task.clone()) } else { elsewhere.push((on, task.clone())) }
     }
     Ok((own, elsewhere))
+}
+
+/// An analysis that takes a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Analyzable {
+    /// The core to name; `None` where the file has one.
+    pub core: Option<u32>,
+    /// Whether it leaves out tasks of other cores.
+    pub other_cores: bool,
+}
+
+/// Finds an analysis that takes a file: of its one core, or else of the first core that can be named. `None` where there is none.
+#[must_use]
+pub fn analyzable(file: &SystemFile) -> Option<Analyzable> {
+    if !decisive(file, Verb::Analyze).is_empty() {
+        return None;
+    }
+    let first = |task: &TaskEntry| match &task.cores {
+        Some(IndexList::Only(ranges)) => ranges.first().map(|&(first, _)| Some(first)),
+        _ => None,
+    };
+    std::iter::once(None).chain(file.tasks.iter().filter_map(first)).find_map(|core| {
+        let (own, others) = on_core(file, "", core).ok()?;
+        TaskSystem::of(&own, "").ok()?;
+        Some(Analyzable { core, other_cores: !others.is_empty() })
+    })
+}
+
+/// The tasks of one core, and how those of other cores are considered.
+#[derive(Debug)]
+pub struct OneCore {
+    /// The file with the tasks of the core alone.
+    pub file: SystemFile,
+    /// What the analysis does not consider, in words.
+    pub not_considered: Option<String>,
+    /// What it assumes of other cores, in words.
+    pub assumption: Option<String>,
+}
+
+/// Takes the tasks of one core from a file, as [`on_core`] does, and enters those of other cores as [`enter_neighbours`] does, unless
+/// the file lists as many other cores, or `ignore_others` says that WCETs include the delay by their requests.
+///
+/// # Errors
+/// As [`on_core`] and [`enter_neighbours`]; [`AnalysisError::OtherCores`] rather than to leave out tasks that could make a yes a no.
+pub fn one_core(
+    file: &SystemFile,
+    name: &str,
+    wanted: Option<u32>,
+    ignore_others: bool,
+) -> Result<OneCore, AnalysisError> {
+    let (mut file, elsewhere) = on_core(file, name, wanted)?;
+    if elsewhere.is_empty() {
+        return Ok(OneCore { file, not_considered: None, assumption: None });
+    }
+    let names = names(elsewhere.iter().map(|(_, task)| task));
+    let left_out = format!("tasks of other cores ({names})");
+    if ignore_others {
+        let assumption = Some("WCETs include the delay by requests of other cores".to_owned());
+        return Ok(OneCore { file, not_considered: Some(left_out), assumption });
+    }
+    if are_listed(&file, &elsewhere) {
+        return Ok(OneCore { file, not_considered: Some(left_out), assumption: None });
+    }
+    if let Err(reason) = enter_neighbours(&mut file, &elsewhere, name)? {
+        return Err(AnalysisError::OtherCores {
+            file: name.to_owned(),
+            others: names,
+            own: self::names(&file.tasks),
+            reason,
+        });
+    }
+    let what = if file.shared_banks.is_some() { ", in the same banks" } else { "" };
+    let assumption = Some(format!("requests of other cores are those of their tasks ({names}){what}"));
+    Ok(OneCore { file, not_considered: None, assumption })
+}
+
+fn names<'a>(tasks: impl IntoIterator<Item = &'a TaskEntry>) -> String {
+    tasks.into_iter().map(name_of).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a table lists as many other cores as have tasks.
+fn are_listed(file: &SystemFile, elsewhere: &[(u32, TaskEntry)]) -> bool {
+    let cores: BTreeSet<u32> = elsewhere.iter().map(|&(core, _)| core).collect();
+    let listed = [
+        file.banks.as_ref().map(|table| table.core.len()),
+        file.shared_banks.as_ref().map(|table| table.core.len() + table.sharer.len()),
+        file.parallel_banks.as_ref().map(|table| table.core.len()),
+    ];
+    listed.into_iter().flatten().max().unwrap_or(0) >= cores.len()
 }
 
 /// Enters other cores, each with its tasks, into the file's `[banks]` or `[shared_banks]`, where that lists no core; `name` is what

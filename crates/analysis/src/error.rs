@@ -22,6 +22,22 @@ pub enum AnalysisError {
         /// The file.
         file: String,
     },
+    /// Tasks of other cores would be left out, which could make a yes a no.
+    #[error(
+        "{file}: tasks of other cores ({others}) delay {own} by their requests, and {reason}; accepted is [banks] or [shared_banks] that \
+         lists no core, with period, wcet and lines of each of these tasks; [banks], [shared_banks] or [parallel_banks] with each of \
+         these cores; or --ignore other-cores where WCETs include that delay"
+    )]
+    OtherCores {
+        /// The file.
+        file: String,
+        /// Tasks of other cores.
+        others: String,
+        /// Tasks of the core.
+        own: String,
+        /// Why the others are not entered.
+        reason: String,
+    },
     /// Memory, frames or servers are refused, or a checker refuses what the analysis accepts.
     #[error(transparent)]
     Hiding(#[from] HidingError),

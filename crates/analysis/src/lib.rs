@@ -38,7 +38,7 @@ mod tasks;
 mod words;
 
 pub use ask::{Question, Scheduler, WITNESS_JOBS_MAX, answer};
-pub use cores::{enter_neighbours, on_core};
+pub use cores::{Analyzable, OneCore, analyzable, enter_neighbours, on_core, one_core};
 pub use cyclic::{Tried, search_limits, try_frames, unanswered};
 pub use error::AnalysisError;
 pub use output::AnalysisReport;

@@ -5,17 +5,15 @@
 mod gantt;
 mod text;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use memtint_analysis::{
-    AnalysisReport, Answer, Question, Report, Scheduler as Analyzed, TaskSystem, WITNESS_JOBS_MAX, enter_neighbours,
-    on_core,
+    AnalysisReport, Answer, Question, Report, Scheduler as Analyzed, TaskSystem, WITNESS_JOBS_MAX, one_core,
 };
 use memtint_planner::answer;
 use memtint_sched::{AnalysisLimits, Form, Refresh};
-use memtint_system::{SystemFile, TaskEntry, Verb, used};
+use memtint_system::{Verb, used};
 
 use crate::output::{CANNOT_SAY, Ending, Failure, Format, JsonForm, print, print_json, say, write_file};
 use crate::searching::Searching;
@@ -131,23 +129,11 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         // Servers have cores.
         Scheduler::Crs => file,
         _ => {
-            let (mut file, elsewhere) = on_core(&file, &name, arguments.core)?;
-            if !elsewhere.is_empty() {
-                let names = names(&elsewhere);
-                let left_out = format!("tasks of other cores ({names})");
-                if arguments.ignore.contains(&Ignorable::OtherCores) {
-                    not_considered.push(left_out);
-                    of_others = Some("WCETs include the delay by requests of other cores".to_owned());
-                } else if are_listed(&file, &elsewhere) {
-                    not_considered.push(left_out);
-                } else {
-                    enter_neighbours(&mut file, &elsewhere, &name)?
-                        .map_err(|reason| delayed(&name, &file, &names, &reason))?;
-                    let what = if file.shared_banks.is_some() { ", in the same banks" } else { "" };
-                    of_others = Some(format!("requests of other cores are those of their tasks ({names}){what}"));
-                }
-            }
-            file
+            let ignored = arguments.ignore.contains(&Ignorable::OtherCores);
+            let own = one_core(&file, &name, arguments.core, ignored)?;
+            not_considered.extend(own.not_considered);
+            of_others = own.assumption;
+            own.file
         }
     };
     let file = TaskSystem::of(&file, &name)?;
@@ -211,33 +197,6 @@ pub(crate) fn judge_plan(file: &TaskSystem, scheduler: Analyzed, limits: Analysi
 fn derived_refresh(file: &TaskSystem, scheduler: Analyzed) -> Result<Option<Refresh>, Failure> {
     let memory = file.memory.filter(|_| !scheduler.refreshes() && file.refresh.is_none());
     Ok(memory.map(|memory| memtint_refresh::refresh_of(&file.name, &memory)).transpose()?)
-}
-
-fn names(tasks: &[(u32, TaskEntry)]) -> String {
-    let names = tasks.iter().map(|(_, task)| task.name.as_ref().map_or("", |name| name.as_str()));
-    names.collect::<Vec<_>>().join(", ")
-}
-
-/// Whether a table lists as many other cores as have tasks.
-fn are_listed(file: &SystemFile, elsewhere: &[(u32, TaskEntry)]) -> bool {
-    let cores: BTreeSet<u32> = elsewhere.iter().map(|&(core, _)| core).collect();
-    let listed = [
-        file.banks.as_ref().map(|table| table.core.len()),
-        file.shared_banks.as_ref().map(|table| table.core.len() + table.sharer.len()),
-        file.parallel_banks.as_ref().map(|table| table.core.len()),
-    ];
-    listed.into_iter().flatten().max().unwrap_or(0) >= cores.len()
-}
-
-/// Refuses to leave out tasks of other cores, which could make a yes a no.
-fn delayed(name: &str, file: &SystemFile, others: &str, reason: &str) -> Failure {
-    let own: Vec<&str> = file.tasks.iter().filter_map(|task| Some(task.name.as_ref()?.as_str())).collect();
-    Failure::Sentence(format!(
-        "{name}: tasks of other cores ({others}) delay {} by their requests, and {reason}; accepted is [banks] or [shared_banks] that \
-         lists no core, with period, wcet and lines of each of these tasks; [banks], [shared_banks] or [parallel_banks] with each of \
-         these cores; or --ignore other-cores where WCETs include that delay",
-        own.join(", ")
-    ))
 }
 
 /// Refuses options that mean nothing for a scheduler.

@@ -1,20 +1,19 @@
 //! `memtint init`: a first system file, from a platform and what the user says of the tasks.
 
 mod ask;
-mod share;
 mod task;
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use memtint_analysis::{TaskSystem, on_core};
-use memtint_detect::{Candidate, Fit, Machine, assumed_platform, candidates};
+use memtint_analysis::{Analyzable, analyzable};
+use memtint_detect::{Candidate, Fit, Machine, assumed_platform, candidates, usable_cores};
 use memtint_dram::{Device, DeviceChoice, Standard};
 use memtint_map::{Granule, Palette, Platform};
-use memtint_regulator::online_cpus;
-use memtint_system::{Assignment, RefreshEntry, RefreshMode, SystemFile, TaskEntry, Text, Time, Verb, decisive};
-use memtint_units::{IndexList, IndexSet};
+use memtint_planner::{CPUS_MAX, Division, Share, divide};
+use memtint_system::{Assignment, RefreshEntry, RefreshMode, SystemFile, TaskEntry, Text, Time};
+use memtint_units::IndexList;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -100,13 +99,11 @@ pub(crate) fn main(arguments: &InitArguments, format: Format) -> Ending {
     let palette = Palette::new(&chosen.platform, arguments.granule.unwrap_or_default())?;
     let device =
         arguments.device.as_deref().map(|name| device(name, arguments.density, &chosen.platform)).transpose()?;
-    let mut tasks = match asking {
+    let tasks = match asking {
         true => ask::tasks()?,
         false => arguments.tasks.iter().map(|text| task::read(text)).collect::<Result<Vec<_>, _>>()?,
     };
-    share::cpus(&mut tasks, &chosen.cpus);
-    one_period(&tasks)?;
-    let shares = share::colors(&mut tasks, &palette)?;
+    let Division { tasks, shares } = divide(tasks, &chosen.cpus, &palette).map_err(sentence)?;
     let timed = tasks.iter().any(is_timed);
     let file = SystemFile {
         platform: Some(Text::new(&chosen.spec)),
@@ -216,38 +213,21 @@ impl Chosen {
 
 fn listed(cpus: &IndexList) -> Result<Vec<u32>, Failure> {
     match cpus {
-        IndexList::Only(_) => Ok(cpus.resolve(share::CPUS_MAX).map_err(refused)?.iter().collect()),
+        IndexList::Only(_) => Ok(cpus.resolve(CPUS_MAX).map_err(refused)?.iter().collect()),
         _ => Err(refused(format!("{:?} is not plain", cpus.to_string()))),
     }
 }
 
 fn refused(cause: impl std::fmt::Display) -> Failure {
-    Failure::Sentence(format!(
-        "--cpus: {cause}; accepted is a plain list such as 0-3,8, of numbers below {}",
-        share::CPUS_MAX
-    ))
+    Failure::Sentence(format!("--cpus: {cause}; accepted is a plain list such as 0-3,8, of numbers below {}", CPUS_MAX))
 }
 
-/// CPUs that are online and that this program may use, the first of each core.
 fn online() -> Result<Vec<u32>, Failure> {
-    let listed = |path: &str, text: Option<String>| {
-        let set = text.and_then(|text| IndexSet::parse(text.trim(), share::CPUS_MAX).ok());
-        set.ok_or_else(|| Failure::Sentence(format!("{path}: has no list of CPUs; accepted is --cpus")))
-    };
-    const STATUS: &str = "/proc/self/status";
-    let status = std::fs::read_to_string(STATUS).unwrap_or_default();
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let allowed = listed(STATUS, allowed.map(str::to_owned))?;
-    let online = online_cpus()?.into_iter().filter_map(|cpu| u32::try_from(cpu).ok());
-    let mut firsts = Vec::new();
-    for cpu in online.filter(|&cpu| allowed.contains(cpu)) {
-        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-        let siblings = listed(&path, std::fs::read_to_string(&path).ok())?;
-        if siblings.iter().find(|&other| allowed.contains(other)) == Some(cpu) {
-            firsts.push(cpu);
-        }
-    }
-    Ok(firsts)
+    usable_cores().map_err(|error| Failure::Sentence(format!("{error}; accepted is --cpus")))
+}
+
+fn sentence(error: impl std::error::Error) -> Failure {
+    Failure::Sentence(error.to_string())
 }
 
 fn relatives(candidates: &[Candidate]) -> String {
@@ -286,19 +266,6 @@ fn refresh(device: &Device) -> RefreshEntry {
         duration: time(timing.rfc),
         reopen: time(timing.ras + timing.rp + timing.rcd),
         moved: None,
-    }
-}
-
-/// Refuses budgets of several periods, which no regulator keeps.
-fn one_period(tasks: &[TaskEntry]) -> Result<(), Failure> {
-    let mut budgets = tasks.iter().filter_map(|task| Some((task.name.as_ref()?, task.bandwidth?.period.0)));
-    let Some((_, period)) = budgets.next() else { return Ok(()) };
-    match budgets.find(|&(_, other)| other != period) {
-        None => Ok(()),
-        Some((name, found)) => Err(Failure::Sentence(format!(
-            "task {:?}: bandwidth.period is {found}; accepted is {period}, as of the tasks before it: a regulator has one period",
-            name.as_str()
-        ))),
     }
 }
 
@@ -349,8 +316,8 @@ fn place(path: &Path, force: bool) -> Result<WholeFile, Failure> {
 /// A system file with remarks.
 struct Written<'a> {
     file: &'a SystemFile,
-    /// What each task got of the platform, in words.
-    shares: &'a [Option<String>],
+    /// What each task got of the platform.
+    shares: &'a [Option<Share>],
     chosen: &'a Chosen,
     device: Option<&'a Device>,
     path: &'a str,
@@ -363,8 +330,9 @@ impl Written<'_> {
         text += &top.to_text();
         for (task, share) in self.file.tasks.iter().zip(self.shares) {
             text.push('\n');
-            if let Some(share) = share {
-                let _ = writeln!(text, "# {share}");
+            if let Some(Share { kind, colors, of, size, with_others }) = share {
+                let with = if *with_others { ", with the other tasks of its CPUs" } else { "" };
+                let _ = writeln!(text, "# {colors} of {of} {kind}, {size}{with}");
             }
             text += &SystemFile { tasks: vec![task.clone()], ..SystemFile::default() }.to_text();
         }
@@ -393,9 +361,11 @@ impl Written<'_> {
             let _ = writeln!(text, "#     memtint {command}");
         };
         line(&format!("system check {path}"));
-        let analysis = self.analysis();
-        if let Some((options, _)) = &analysis {
-            line(&format!("analyze {path}{options}"));
+        let analysis = analyzable(self.file);
+        if let Some(Analyzable { core, other_cores }) = analysis {
+            let ignored = if core.is_some() && other_cores { " --ignore other-cores" } else { "" };
+            let core = core.map_or_else(String::new, |core| format!(" --core {core}"));
+            line(&format!("analyze {path}{core}{ignored}"));
         }
         if tasks.iter().any(|task| task.bandwidth.is_some()) {
             line(&format!("guard --system {path}"));
@@ -404,35 +374,11 @@ impl Written<'_> {
             line(&format!("run --system {path} --task {}", name.as_str()));
             line(&format!("inspect --system {path}"));
         }
-        if let Some((_, true)) = analysis {
+        if analysis.is_some_and(|analysis| analysis.other_cores) {
             text +=
                 "#\n# analyze leaves out tasks of other cores: each wcet must include the delay by their requests.\n";
         }
         text.push('\n');
         text
-    }
-
-    /// The options of an analysis that takes the file, if there is one, and whether it leaves out tasks of other cores.
-    fn analysis(&self) -> Option<(String, bool)> {
-        if !decisive(self.file, Verb::Analyze).is_empty() {
-            return None;
-        }
-        let takes = |core: Option<u32>| {
-            let (own, others) = on_core(self.file, "", core).ok()?;
-            TaskSystem::of(&own, "").ok()?;
-            Some(!others.is_empty())
-        };
-        if let Some(others) = takes(None) {
-            return Some((String::new(), others));
-        }
-        let mut cores = self.file.tasks.iter().filter_map(|task| match &task.cores {
-            Some(IndexList::Only(ranges)) => ranges.first().map(|&(first, _)| first),
-            _ => None,
-        });
-        cores.find_map(|core| {
-            let others = takes(Some(core))?;
-            let ignored = if others { " --ignore other-cores" } else { "" };
-            Some((format!(" --core {core}{ignored}"), others))
-        })
     }
 }

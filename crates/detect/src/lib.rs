@@ -14,6 +14,7 @@
 
 mod borrow;
 mod cpu;
+mod cpus;
 mod fit;
 mod geometry;
 mod machine;
@@ -24,6 +25,7 @@ mod uarch;
 
 pub use borrow::{BorrowError, assumed_platform};
 pub use cpu::Processor;
+pub use cpus::{CpuListError, usable_cores};
 pub use fit::Fit;
 pub use geometry::{EdacController, EdacKind, EdacPart, Geometry, SpdModule};
 pub use machine::{Firmware, Machine, MemoryRange};

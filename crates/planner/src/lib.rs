@@ -6,7 +6,8 @@
 //! What it deliberately does not do: it opens no files and prints nothing, and it does not judge. A plan is a
 //! system file like any other, which [`answer`](memtint_analysis::answer()) judges from the start.
 //!
-//! Types to know: [`Plan`], with [`Why`]; [`best_frames`] for Colored Refresh, [`find_servers`] for Colored Refresh Servers.
+//! Types to know: [`Plan`], with [`Why`]; [`best_frames`] for Colored Refresh, [`find_servers`] for Colored Refresh Servers; and
+//! [`divide`], which searches nothing: even shares of CPUs and colors, to begin with.
 //!
 //! ```
 //! use memtint_analysis::{Answer, Question, Scheduler, TaskSystem, answer};
@@ -30,6 +31,7 @@ mod error;
 mod frames;
 mod report;
 mod servers;
+mod share;
 mod why;
 
 use memtint_analysis::{Answer, Line, Question, Report, Scheduler, TaskSystem, without_servers};
@@ -39,6 +41,7 @@ pub use error::{NoServers, PlanError};
 pub use frames::{FramePlan, FrameTried, Said, best_frames};
 pub use report::PlanReport;
 pub use servers::{Wanted, find_servers};
+pub use share::{CPUS_MAX, Division, Share, ShareError, divide};
 pub use why::{FramesWhy, ServersWhy, Why};
 
 /// A plan: the file with it, and why it is the best.

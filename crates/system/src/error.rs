@@ -40,6 +40,14 @@ pub enum SystemError {
         /// All accepted keys.
         accepted: String,
     },
+    /// A field is given twice.
+    #[error("{place}: {field} is given twice; accepted is once")]
+    Twice {
+        /// Where.
+        place: String,
+        /// The field.
+        field: String,
+    },
     /// Required fields are absent: all of one table at once.
     #[error("{place}: missing: {fields}")]
     Missing {

@@ -46,6 +46,7 @@ mod read;
 mod select;
 mod servers;
 mod simulation;
+mod texts;
 mod workload;
 
 pub use assignment::{AssignedTask, Assignment, colors_in_common};

@@ -4,7 +4,6 @@ use std::io::{self, BufRead, IsTerminal as _, Write as _};
 
 use memtint_system::TaskEntry;
 
-use super::task;
 use crate::output::{Failure, say};
 
 /// Longest answer in bytes.
@@ -52,7 +51,7 @@ fn task(answers: &mut impl BufRead, name: &str) -> Result<TaskEntry, Failure> {
     let cores = next("  CPUs, such as 0 or 2-3 (empty: the next one that is free)")?;
     let fields = [("period", period.as_str()), ("wcet", &wcet), ("cores", &cores)];
     let given: Vec<(&str, &str)> = fields.into_iter().filter(|(_, text)| !text.is_empty()).collect();
-    task::entry("answers", name, &given, &command)
+    Ok(TaskEntry::of_texts("answers", name, &given, &command)?)
 }
 
 /// Asks; gives the answer without blanks around it, `None` where the input ends.

@@ -2,23 +2,114 @@
 //!
 //! A first division, not a plan: nothing is weighed.
 
-use memtint_map::Palette;
+use memtint_map::{Granule, Palette};
 use memtint_system::TaskEntry;
-use memtint_units::{ByteSize, IndexList, IndexSet};
-
-use crate::output::Failure;
+use memtint_units::{ByteSize, IndexList, IndexSet, Picoseconds};
 
 /// Largest number of CPUs that Linux has.
-pub(super) const CPUS_MAX: u32 = 8192;
+pub const CPUS_MAX: u32 = 8192;
 
-/// Gives each task without CPUs a CPU that no task names while there are some, and then one after the other.
-pub(super) fn cpus(tasks: &mut [TaskEntry], cpus: &[u32]) {
+/// Tells why a platform is not divided among tasks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShareError {
+    /// Budgets have different periods, and a regulator has one.
+    #[error(
+        "task {task:?}: bandwidth.period is {found}; accepted is {accepted}, as of the tasks before it: a regulator has one period"
+    )]
+    Periods {
+        /// A task.
+        task: String,
+        /// Its period.
+        found: Picoseconds,
+        /// The period of those before it.
+        accepted: Picoseconds,
+    },
+    /// Some tasks name their colors, and others do not.
+    #[error(
+        "task {task:?} names its colors, and others do not; accepted is banks, sets or node for all tasks, or for none"
+    )]
+    Named {
+        /// A task that names its colors.
+        task: String,
+    },
+    /// The platform has too few colors.
+    #[error(
+        "platform {platform:?} does not divide among this many tasks ({tasks}): at a granule of {granule} it has bank classes: {banks}, \
+         set colors: {sets}; accepted is another --granule or platform{}, or colors in each --task, such as banks=all shared=true",
+        if *.tasks > 1 { ", fewer tasks, or more of them on the same CPUs" } else { "" }
+    )]
+    Few {
+        /// The platform's name.
+        platform: String,
+        /// How many tasks there are.
+        tasks: usize,
+        /// The block that is colored.
+        granule: Granule,
+        /// Bank classes with memory.
+        banks: usize,
+        /// Set colors with memory.
+        sets: usize,
+    },
+}
+
+/// The colors of one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// What is divided: "bank classes" or "set colors".
+    pub kind: &'static str,
+    /// How many the task has.
+    pub colors: usize,
+    /// How many there are.
+    pub of: usize,
+    /// Memory of the task's colors.
+    pub size: ByteSize,
+    /// Other tasks of the same CPUs have them too.
+    pub with_others: bool,
+}
+
+/// Tasks with CPUs and colors.
+#[derive(Clone, Debug)]
+pub struct Division {
+    /// The tasks.
+    pub tasks: Vec<TaskEntry>,
+    /// For each of them, in the same order, its share; `None` where tasks name their colors themselves.
+    pub shares: Vec<Option<Share>>,
+}
+
+/// Divides CPUs and a platform's colors among tasks.
+///
+/// Each task without CPUs gets one of `cpus` that no task names while there are some, and then one after the other. Each task gets colors
+/// that no other task has; where there are too few, tasks with a CPU in common share. A single task gets half of the colors. Tasks that
+/// all name their colors keep them.
+///
+/// # Errors
+/// [`ShareError`] for budgets with different periods, tasks of which some name their colors, and a platform with fewer colors than it
+/// takes.
+pub fn divide(mut tasks: Vec<TaskEntry>, cpus: &[u32], palette: &Palette) -> Result<Division, ShareError> {
+    give_cpus(&mut tasks, cpus);
+    one_period(&tasks)?;
+    let shares = give_colors(&mut tasks, palette)?;
+    Ok(Division { tasks, shares })
+}
+
+fn give_cpus(tasks: &mut [TaskEntry], cpus: &[u32]) {
     let of = |task: &TaskEntry| task.cores.as_ref().and_then(|list| list.resolve(CPUS_MAX).ok());
     let named: Vec<IndexSet> = tasks.iter().filter_map(of).collect();
     let free: Vec<u32> = cpus.iter().copied().filter(|&cpu| !named.iter().any(|set| set.contains(cpu))).collect();
     let mut turns = if free.is_empty() { cpus } else { &free }.iter().cycle();
     for task in tasks.iter_mut().filter(|task| task.cores.is_none()) {
         task.cores = turns.next().map(|&cpu| IndexList::Only(vec![(cpu, cpu)]));
+    }
+}
+
+/// Refuses budgets of several periods, which no regulator keeps.
+fn one_period(tasks: &[TaskEntry]) -> Result<(), ShareError> {
+    let mut budgets = tasks.iter().filter_map(|task| Some((task.name.as_ref()?, task.bandwidth?.period.0)));
+    let Some((_, accepted)) = budgets.next() else { return Ok(()) };
+    match budgets.find(|&(_, other)| other != accepted) {
+        None => Ok(()),
+        Some((name, found)) => Err(ShareError::Periods { task: name.as_str().to_owned(), found, accepted }),
     }
 }
 
@@ -54,21 +145,13 @@ impl Dimension {
     }
 }
 
-/// Gives each task colors that no other task has; where there are too few, tasks with a CPU in common share. Returns what each got, in words. A single
-/// task gets half of the colors. Tasks that all name their colors keep them.
-///
-/// # Errors
-/// Tasks of which some name their colors, and a platform with fewer colors than it takes.
-pub(super) fn colors(tasks: &mut [TaskEntry], palette: &Palette) -> Result<Vec<Option<String>>, Failure> {
+fn give_colors(tasks: &mut [TaskEntry], palette: &Palette) -> Result<Vec<Option<Share>>, ShareError> {
     let names = |task: &TaskEntry| task.banks.is_some() || task.sets.is_some() || task.node.is_some();
     if tasks.iter().all(names) {
         return Ok(vec![None; tasks.len()]);
     }
     if let Some(task) = tasks.iter().find(|task| names(task)) {
-        let name = task.name.as_ref().map_or("", |name| name.as_str());
-        return Err(Failure::Sentence(format!(
-            "task {name:?} names its colors, and others do not; accepted is banks, sets or node for all tasks, or for none"
-        )));
+        return Err(ShareError::Named { task: task.name.as_ref().map_or("", |name| name.as_str()).to_owned() });
     }
     let alone: Vec<usize> = (0..tasks.len()).collect();
     let dimensions = Dimension::of(palette);
@@ -78,24 +161,19 @@ pub(super) fn colors(tasks: &mut [TaskEntry], palette: &Palette) -> Result<Vec<O
         let divided = tasks.iter_mut().zip(&owners).map(|(task, &owner)| {
             let run = dimension.run(owner, parts);
             *(dimension.field)(task) = Some(IndexList::Only(ranges(run.iter().map(|(color, _)| *color))));
-            let others = shared && owners.iter().filter(|other| **other == owner).count() > 1;
-            if others {
+            let with_others = shared && owners.iter().filter(|other| **other == owner).count() > 1;
+            if with_others {
                 task.shared = Some(true);
             }
             let granules: u64 = run.iter().map(|(_, granules)| granules).sum();
             let size = ByteSize(granules * palette.granule().bytes());
-            let with = if others { ", with the other tasks of its CPUs" } else { "" };
-            Some(format!("{} of {} {}, {size}{with}", run.len(), dimension.colors.len(), dimension.name))
+            Some(Share { kind: dimension.name, colors: run.len(), of: dimension.colors.len(), size, with_others })
         });
         return Ok(divided.collect());
     }
-    let fewer = if tasks.len() > 1 { ", fewer tasks, or more of them on the same CPUs" } else { "" };
     let [banks, sets] = dimensions.map(|dimension| dimension.colors.len());
-    let (id, granule, count) = (palette.platform().id(), palette.granule(), tasks.len());
-    Err(Failure::Sentence(format!(
-        "platform {id:?} does not divide among this many tasks ({count}): at a granule of {granule} it has bank classes: {banks}, \
-         set colors: {sets}; accepted is another --granule or platform{fewer}, or colors in each --task, such as banks=all shared=true"
-    )))
+    let (platform, granule) = (palette.platform().id().to_owned(), palette.granule());
+    Err(ShareError::Few { platform, tasks: tasks.len(), granule, banks, sets })
 }
 
 /// Numbers groups of tasks, without gaps: those of a group have CPUs in common, directly or by way of others. Tasks of unknown CPUs are
@@ -137,11 +215,17 @@ mod tests {
     use memtint_map::{Granule, Platform};
     use memtint_system::Assignment;
 
-    use super::super::task::read;
     use super::*;
 
+    /// Tasks of texts such as `a cores=0`.
     fn tasks(texts: &[&str]) -> Vec<TaskEntry> {
-        texts.iter().map(|text| read(text).unwrap()).collect()
+        let task = |text: &&str| {
+            let mut words = text.split(' ');
+            let name = words.next().unwrap();
+            let fields: Vec<(&str, &str)> = words.map(|word| word.split_once('=').unwrap()).collect();
+            TaskEntry::of_texts("test", name, &fields, &[]).unwrap()
+        };
+        texts.iter().map(task).collect()
     }
 
     fn listed(list: &Option<IndexList>) -> String {
@@ -156,7 +240,7 @@ mod tests {
     fn cpus_that_no_task_names_come_first() {
         let given = |texts: &[&str], all: &[u32]| {
             let mut tasks = tasks(texts);
-            cpus(&mut tasks, all);
+            give_cpus(&mut tasks, all);
             tasks.iter().map(|task| listed(&task.cores)).collect::<Vec<_>>()
         };
         assert_eq!(given(&["a", "b cores=0-1", "c", "d"], &[0, 1, 2, 3]), ["2", "0-1", "3", "2"]);
@@ -175,7 +259,7 @@ mod tests {
                 for (task, number) in all.iter_mut().zip(0..) {
                     task.name = Some(memtint_system::Text::new(format!("t{number}")));
                 }
-                let told = colors(&mut all, &palette).unwrap();
+                let told = give_colors(&mut all, &palette).unwrap();
                 assert!(told.iter().all(Option::is_some));
                 let lists =
                     all.iter().map(|task| task.banks.as_ref().unwrap().resolve(palette.bank_classes()).unwrap());
@@ -194,7 +278,7 @@ mod tests {
         let sets = palette.set_colors();
         // Set colors suffice for all, bank classes do not.
         assert!((palette.occupied_bank_classes() as usize) < all.len() && sets as usize >= all.len());
-        colors(&mut all, &palette).unwrap();
+        give_colors(&mut all, &palette).unwrap();
         assert!(all.iter().all(|task| task.banks.is_none() && task.shared.is_none()));
         assert_eq!(listed(&all[4].sets), format!("{}-{}", sets * 4 / 5, sets - 1));
 
@@ -202,10 +286,10 @@ mod tests {
         let classes = few.occupied_bank_classes();
         let texts: Vec<String> = (0..=classes).map(|number| format!("t{number} cores={}", number % 2)).collect();
         let mut all = tasks(&texts.iter().map(String::as_str).collect::<Vec<_>>());
-        let told = colors(&mut all, &few).unwrap();
+        let told = give_colors(&mut all, &few).unwrap();
         assert_eq!((listed(&all[0].banks), listed(&all[1].banks)), ("0-3".to_owned(), "4-7".to_owned()));
         assert!(all.iter().all(|task| task.shared == Some(true)));
-        assert!(told[2].as_ref().is_some_and(|told| told.ends_with("with the other tasks of its CPUs")), "{told:?}");
+        assert!(told[2].is_some_and(|share| share.with_others), "{told:?}");
     }
 
     #[test]
@@ -218,7 +302,7 @@ mod tests {
     #[test]
     fn what_cannot_be_divided_is_refused() {
         let one = palette("amd-df2-2ch-hash");
-        let refused = |texts: &[&str]| colors(&mut tasks(texts), &one).unwrap_err().to_string();
+        let refused = |texts: &[&str]| give_colors(&mut tasks(texts), &one).unwrap_err().to_string();
         assert!(
             refused(&["a", "b"])
                 .contains("tasks (2): at a granule of 4 KiB it has bank classes: 1, set colors: 1; accepted is"),
@@ -226,9 +310,20 @@ mod tests {
             refused(&["a", "b"])
         );
         assert!(refused(&["a banks=0", "b"]).starts_with("task \"a\" names its colors, and others do not"));
-        assert_eq!(colors(&mut tasks(&["a banks=all shared=true"]), &one).unwrap(), [None]);
+        assert_eq!(give_colors(&mut tasks(&["a banks=all shared=true"]), &one).unwrap(), [None]);
         let mut single = tasks(&["a"]);
-        colors(&mut single, &palette("skl-e3-1220v5-4x4g")).unwrap();
+        give_colors(&mut single, &palette("skl-e3-1220v5-4x4g")).unwrap();
         assert_eq!(listed(&single[0].banks), "0-7");
+    }
+
+    #[test]
+    fn budgets_have_one_period() {
+        let divided = |texts: &[&str]| divide(tasks(texts), &[0, 1], &palette("skl-e3-1220v5-4x4g"));
+        assert!(divided(&["a bandwidth=1MiB/1ms", "b", "c bandwidth=2MiB/1ms"]).is_ok());
+        let error = divided(&["a bandwidth=1MiB/1ms", "b bandwidth=1MiB/2ms"]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("task \"b\": bandwidth.period is 2 ms; accepted is 1 ms, as of the tasks before it"),
+            "{error}"
+        );
     }
 }
