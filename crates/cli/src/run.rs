@@ -1,7 +1,5 @@
 //! `memtint run`: a program in colors of its own.
 
-mod floor;
-mod frames;
 mod presence;
 mod report;
 
@@ -10,13 +8,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use memtint_backend::{Frames, Preference, RuntimeOptions, choose};
 use memtint_live::{Floor, KernelFloor, RunOptions};
 use memtint_map::Selection;
 use memtint_system::{AssignedTask, Verb, left_out};
 use memtint_units::{ByteSize, IndexList};
 
-use self::floor::floor;
-use self::frames::Frames;
 use self::presence::Presence;
 use self::report::{Colors, Report};
 use crate::choice::{Choice, ChoiceArguments};
@@ -146,7 +143,7 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
     let request = Rc::new(resolve(arguments)?);
     let colors = Colors::of(&request.selection);
     let palette = &request.choice.palette;
-    let floor = floor(arguments, palette, &request.selection, &KernelFloor::of_this_machine())?;
+    let floor = floor(arguments, &request)?;
     if let Floor::User { .. } = &floor {
         memtint_live::check_privileges()?;
     }
@@ -212,6 +209,24 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         file.finish(&(text + "\n"))?;
     }
     Ok(status.end_like())
+}
+
+/// What keeps the program in its colors.
+fn floor(arguments: &RunArguments, request: &Request) -> Result<Floor, Failure> {
+    let wanted = match arguments.floor {
+        FloorChoice::Auto => Preference::Auto,
+        FloorChoice::Kernel => Preference::Kernel,
+        FloorChoice::User => Preference::User,
+    };
+    let RunArguments { prefault, search_memory, no_children, copy_files, .. } = *arguments;
+    let options = RuntimeOptions { prefault, search_memory, no_children, copy_files };
+    let (palette, kernel) = (&request.choice.palette, KernelFloor::of_this_machine());
+    let chosen = choose(wanted, &options, palette, &request.selection, &kernel)
+        .map_err(|error| Failure::Sentence(error.to_string()))?;
+    if let Some(reason) = chosen.not_kernel {
+        say(&format!("not on the kernel floor: {reason}"));
+    }
+    Ok(chosen.floor)
 }
 
 fn words(command: &[OsString]) -> Vec<String> {

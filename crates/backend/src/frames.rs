@@ -7,8 +7,9 @@ use memtint_live::{FrameChoice, available_bytes, machine_pages};
 use memtint_map::{Granule, Matcher, Platform};
 use memtint_units::{PAGE_SIZE, Pfn, PhysAddr};
 
-/// The frames of a selection, as the runtime wants to know them.
-pub(super) struct Frames {
+/// The frames of a selection, as the runtime takes them.
+#[derive(Debug)]
+pub struct Frames {
     matcher: Matcher,
     label: String,
     looks_per_page: f64,
@@ -18,7 +19,9 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub(super) fn new(matcher: Matcher, granule: Granule, label: String, platform: &Platform) -> Frames {
+    /// Finds the frames of a selection's matcher on this machine. `label` names the colors in messages.
+    #[must_use]
+    pub fn new(matcher: Matcher, granule: Granule, label: String, platform: &Platform) -> Frames {
         let selected = matcher.granules() * granule.pages();
         // A platform smaller than the machine makes its colors rarer than they are among themselves.
         let in_machine = machine_pages() as f64 / selected as f64;
@@ -29,8 +32,9 @@ impl Frames {
         Frames { matcher, label, looks_per_page, nodes, frames }
     }
 
-    /// Bytes of this machine that are in color, and those of them that are free, if free memory is as the rest.
-    pub(super) fn bytes(&self) -> (u64, u64) {
+    /// Gives the bytes of this machine that are in color, and those of them that are free, if free memory is as the rest.
+    #[must_use]
+    pub fn bytes(&self) -> (u64, u64) {
         let share = self.frames as f64 / machine_pages().max(1) as f64;
         (self.frames * PAGE_SIZE, (available_bytes() as f64 * share.min(1.0)) as u64)
     }
