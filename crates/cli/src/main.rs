@@ -18,7 +18,6 @@ mod inspect;
 mod manual;
 mod output;
 mod palette;
-mod parquet;
 mod platform;
 mod probe;
 mod refresh;

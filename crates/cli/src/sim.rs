@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use memtint_sim::report::{BandwidthReport, End, RegulatorReport, ServerReport, TaskReport};
 use memtint_sim::{ChannelCommands, Report, Scenario, SystemReport, Watch, simulate_commands};
 use memtint_system::Verb;
+use serde::Serialize;
 
 use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, print, print_json, table, write_file};
-use crate::parquet;
 use crate::system::{Reading, first_line};
 
 /// What is printed as JSON.
@@ -103,17 +103,7 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
         eprintln!("memtint: stopped; what follows is as of {:.3} ms", report.simulated_ns / 1e6);
     }
     if let Some(directory) = &arguments.out {
-        let json = serde_json::to_string_pretty(&report).map_err(|error| Failure::Output(error.into()))?;
-        write_file(&directory.join("report.json"), &(json + "\n"))?;
-        parquet::write(&directory.join("tasks.parquet"), &report.tasks)?;
-        parquet::write(&directory.join("banks.parquet"), &report.banks)?;
-        parquet::write(&directory.join("ranks.parquet"), &report.ranks)?;
-        if let Some(bandwidth) = &report.bandwidth {
-            parquet::write(&directory.join("regulators.parquet"), &bandwidth.regulators)?;
-            if !bandwidth.history.is_empty() {
-                parquet::write(&directory.join("periods.parquet"), &bandwidth.history)?;
-            }
-        }
+        keep(directory, &report)?;
     }
     let legal = commands.as_ref().is_none_or(|commands| commands.legal != Some(false));
     match format {
@@ -137,6 +127,23 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
         eprintln!("memtint: bandwidth is not guaranteed: {broken}");
     }
     Ok(ExitCode::from(u8::from(!legal || !placed || broken.is_some())))
+}
+
+/// Writes the report, and its tables.
+fn keep(directory: &Path, report: &Report) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(report).map_err(|error| Failure::Output(error.into()))?;
+    write_file(&directory.join("report.json"), &(json + "\n"))?;
+    write_table(directory, "tasks", &report.tasks)?;
+    write_table(directory, "banks", &report.banks)?;
+    write_table(directory, "ranks", &report.ranks)?;
+    let Some(bandwidth) = &report.bandwidth else { return Ok(()) };
+    write_table(directory, "regulators", &bandwidth.regulators)?;
+    if bandwidth.history.is_empty() { Ok(()) } else { write_table(directory, "periods", &bandwidth.history) }
+}
+
+fn write_table<T: Serialize>(directory: &Path, name: &str, records: &[T]) -> Result<(), Failure> {
+    let path = directory.join(format!("{name}.parquet"));
+    memtint_parquet::write(&path, records).map_err(|cause| Failure::File { path, done: "written", cause })
 }
 
 /// The commands of all channels, in words.

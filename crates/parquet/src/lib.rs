@@ -1,4 +1,23 @@
-//! Tables of results as Parquet files.
+//! Records as Parquet files.
+//!
+//! What it is for: a list of records that serialize as JSON objects becomes one table, with a column for each field.
+//!
+//! What it deliberately does not do: it reads nothing, and knows of no report. A list inside a record becomes its JSON text.
+//!
+//! ```
+//! #[derive(serde::Serialize)]
+//! struct Row {
+//!     name: &'static str,
+//!     jobs: u64,
+//! }
+//!
+//! let path = std::env::temp_dir().join(format!("memtint-parquet-doc-{}", std::process::id()));
+//! memtint_parquet::write(&path, &[Row { name: "control", jobs: 50 }, Row { name: "vision", jobs: 7 }])?;
+//! assert!(std::fs::read(&path)?.starts_with(b"PAR1"));
+//! std::fs::remove_file(&path)?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+#![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,8 +33,6 @@ use parquet::schema::parser::parse_message_type;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::Failure;
-
 /// One row: fields inside fields are named `outer_inner`.
 type Row = BTreeMap<String, Value>;
 
@@ -27,13 +44,12 @@ enum Kind {
 }
 
 /// Writes records, one a row, with their fields as columns; a field that a record lacks is null.
-pub(crate) fn write<T: Serialize>(path: &Path, records: &[T]) -> Result<(), Failure> {
-    let rows = records.iter().map(row).collect::<Result<Vec<Row>, _>>();
-    let done = rows.map_err(io::Error::from).and_then(|rows| {
-        let file = File::create(path)?;
-        write_rows(file, &rows).map_err(io::Error::other)
-    });
-    done.map_err(|cause| Failure::File { path: path.to_owned(), done: "written", cause })
+///
+/// # Errors
+/// A record that does not serialize, and a file that cannot be created or written.
+pub fn write<T: Serialize>(path: &Path, records: &[T]) -> io::Result<()> {
+    let rows = records.iter().map(row).collect::<Result<Vec<Row>, _>>()?;
+    write_rows(File::create(path)?, &rows).map_err(io::Error::other)
 }
 
 fn row<T: Serialize>(record: &T) -> Result<Row, serde_json::Error> {
