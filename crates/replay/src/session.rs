@@ -174,3 +174,56 @@ impl Replayed {
         if seconds > 0.0 { moved as f64 / seconds } else { 0.0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MATCHED, SEED};
+
+    /// A mixed trace of so many requests, checked, with a refresh engine.
+    fn replayed(requests: u64, refresh: &str) -> Result<Replayed, ReplayError> {
+        let request = ReplayRequest {
+            channel: ChannelRequest {
+                standard: "ddr4-2400".to_owned(),
+                density_gbit: None,
+                device_bits: None,
+                ranks: None,
+                mapping: MATCHED.to_owned(),
+                channel: 0,
+                refresh: refresh.to_owned(),
+            },
+            controller: ControllerConfig::default(),
+            trace: "mixed".into(),
+            requests: Some(requests),
+            period_cycles: None,
+            write_percent: 33,
+            seed: SEED,
+            commands: None,
+            check: true,
+        };
+        request.run(&mut |_| {})
+    }
+
+    #[test]
+    fn every_command_of_a_replay_is_checked() {
+        let all_bank = replayed(2000, "all-bank").unwrap();
+        assert!(all_bank.found.is_legal() && all_bank.commands_checked.is_some_and(|commands| commands > 2000));
+        assert_eq!((all_bank.stats.requests, all_bank.engine), (2000, "all-bank"));
+        let burst = replayed(2000, "burst").unwrap();
+        assert!(burst.found.violation.is_none() && !burst.found.is_legal(), "it postpones by design");
+    }
+
+    #[test]
+    fn nothing_to_check_is_refused() {
+        assert!(matches!(replayed(0, "all-bank"), Err(ReplayError::NoRequest { .. })));
+    }
+
+    #[test]
+    fn energy_and_bandwidth_follow_from_the_counts() {
+        let found = replayed(500, "none").unwrap();
+        assert_eq!(found.sum(|rank| rank.reads + rank.writes), 500 - found.stats.forwarded);
+        assert!(found.energy().is_some_and(|energy| energy.refresh_pj == 0 && energy.activate_pj > 0));
+        let peak = 2400e6 * 8.0;
+        assert!(found.bytes_per_second() > 0.0 && found.bytes_per_second() < peak);
+    }
+}
