@@ -12,6 +12,7 @@ use memtint_dram::replay::{ReplayStats, replay};
 use memtint_dram::{
     Controller, ControllerConfig, Device, DeviceChoice, Geometry, RefreshKind, Request, Scheduler, Standard,
 };
+use memtint_replay::{Matched, Synthetic};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,21 +71,6 @@ words! {
         /// Length of the trace.
         Requests = "requests",
     }
-}
-
-/// A trace to be made by the caller.
-#[derive(Clone, Copy, Debug)]
-pub struct Trace {
-    /// Order and kind of requests.
-    pub shape: Shape,
-    /// Requests.
-    pub requests: u64,
-    /// Seed of random addresses.
-    pub seed: u64,
-    /// Of a hundred requests of a mixed trace, those that write.
-    pub write_percent: u64,
-    /// Requesters, in turn.
-    pub sources: u16,
 }
 
 /// The report of the benchmark.
@@ -235,31 +221,26 @@ struct Run {
     peak_bytes: Option<u64>,
 }
 
-/// Measures how many requests the simulated channel serves. `requests` makes the requests of a trace on a channel, as many as the
-/// trace says; making them is part of what is measured.
+/// Measures how many requests the simulated channel serves; making the requests is part of what is measured.
 ///
 /// # Errors
 ///
 /// When two runs of the same requests differ.
-pub fn measure<R: Iterator<Item = Request>>(
-    asked: &Asked,
-    requests: impl Fn(Trace, Geometry) -> R,
-    tell: fn(&str),
-) -> Result<SimReport, BenchmarkError> {
+pub fn measure(asked: &Asked, tell: fn(&str)) -> Result<SimReport, BenchmarkError> {
     let (machine, beside) = (Host::read(), Beside::since_now());
     let mut runs = kinds(asked.requests, asked.seed);
     let began = cpu_seconds();
     for round in 1..=asked.repeat {
         tell(&format!("sim {round}/{}", asked.repeat));
         for run in &mut runs {
-            run.measure(&requests)?;
+            run.measure()?;
         }
     }
     let own = Duration::from_secs_f64((cpu_seconds() - began).max(0.0));
     let disturbance = beside.until_now(own);
     let (rows, scaling): (Vec<&Run>, Vec<&Run>) =
         runs.iter().filter(|run| !run.tick_by_tick).partition(|run| run.varied.is_none());
-    let rows: Vec<SimRow> = rows.into_iter().map(|run| run.row(run.baseline(&runs, &requests))).collect();
+    let rows: Vec<SimRow> = rows.into_iter().map(|run| run.row(run.baseline(&runs))).collect();
     let scaling = scaling.into_iter().filter_map(|run| {
         let (varied, value) = run.varied?;
         Some(ScalingRow { row: run.row(None), varied, value })
@@ -337,14 +318,11 @@ impl Run {
         ControllerConfig { scheduler: self.scheduler, refresh, ..ControllerConfig::default() }
     }
 
-    fn measure<R: Iterator<Item = Request>>(
-        &mut self,
-        requests: impl Fn(Trace, Geometry) -> R,
-    ) -> Result<(), BenchmarkError> {
+    fn measure(&mut self) -> Result<(), BenchmarkError> {
         let device = self.device()?;
         forget_peak();
         let before = cpu_seconds();
-        let stats = self.replay(&device, requests, self.requests, self.tick_by_tick)?;
+        let stats = self.replay(&device, self.requests, self.tick_by_tick)?;
         let seconds = cpu_seconds() - before;
         self.peak_bytes = self.peak_bytes.max(peak_bytes());
         if !self.rates.is_empty() && stats != self.stats {
@@ -355,16 +333,28 @@ impl Run {
         Ok(())
     }
 
-    fn replay<R: Iterator<Item = Request>>(
-        &self,
-        device: &Device,
-        make: impl Fn(Trace, Geometry) -> R,
-        requests: u64,
-        tick_by_tick: bool,
-    ) -> Result<ReplayStats, BenchmarkError> {
+    /// Requests of the run's trace on a channel, as `memtint dram replay` makes them.
+    fn requests(&self, count: u64, geometry: Geometry) -> impl Iterator<Item = Request> {
+        let burst_bytes = u64::from(geometry.burst_bytes());
+        let shape = match self.shape {
+            Shape::Stream => memtint_replay::Shape::Stream,
+            Shape::Random => memtint_replay::Shape::Random,
+            Shape::Mixed => memtint_replay::Shape::Mixed,
+        };
+        let bursts = geometry.bytes() / burst_bytes;
+        let trace = Synthetic { shape, seed: self.seed, write_percent: WRITE_PERCENT, bursts, burst_bytes };
+        let (mapping, sources) = (Matched::new(geometry), self.sources);
+        (0..count).map_while(move |id| {
+            let access = trace.access(id);
+            let spot = mapping.spot(access.addr)?;
+            let source = if sources == 1 { 0 } else { (id % u64::from(sources)) as u16 };
+            Some(Request { id, source, write: access.write, bank: spot.bank, row: spot.row, column: spot.column })
+        })
+    }
+
+    fn replay(&self, device: &Device, requests: u64, tick_by_tick: bool) -> Result<ReplayStats, BenchmarkError> {
         let (geometry, timing) = (device.geometry, device.timing);
-        let (shape, seed, sources) = (self.shape, self.seed, self.sources);
-        let requests = make(Trace { shape, requests, seed, write_percent: WRITE_PERCENT, sources }, geometry);
+        let requests = self.requests(requests, geometry);
         if tick_by_tick {
             let mut slow = Reference::new(geometry, timing, self.config(), ()).ok_or(BenchmarkError::NoReference)?;
             return Ok(reference::replay(&mut slow, requests, 0));
@@ -377,15 +367,11 @@ impl Run {
     }
 
     /// The run of the reference on the same device and trace, and whether both agree on as many requests.
-    fn baseline<R: Iterator<Item = Request>>(
-        &self,
-        runs: &[Run],
-        requests: impl Fn(Trace, Geometry) -> R,
-    ) -> Option<BaselineRow> {
+    fn baseline(&self, runs: &[Run]) -> Option<BaselineRow> {
         let same = |run: &&Run| run.tick_by_tick && (run.device, run.shape) == (self.device, self.shape);
         let reference = runs.iter().find(same)?;
         let device = self.device().ok()?;
-        let agrees = self.replay(&device, requests, reference.requests, false).ok()? == reference.stats;
+        let agrees = self.replay(&device, reference.requests, false).ok()? == reference.stats;
         let slow = reference.spread();
         Some(BaselineRow {
             name: "reference, tick by tick",

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use memtint_benchmarks::sim::{self, Asked, SimReport, Trace};
-use memtint_dram::{Geometry, Request};
-use memtint_replay::{Matched, SEED, Shape, Synthetic};
+use memtint_benchmarks::sim::{self, Asked, SimReport};
+use memtint_replay::SEED;
 
 use super::{failed, tell};
 use crate::output::{Ending, Format, done, done_json, table};
@@ -35,30 +34,11 @@ pub(super) fn bench_sim(arguments: &SimArguments, format: Format) -> Ending {
         quick: arguments.quick,
         seed: arguments.seed,
     };
-    let report = sim::measure(&asked, requests, tell).map_err(failed("bench sim"))?;
+    let report = sim::measure(&asked, tell).map_err(failed("bench sim"))?;
     match format {
         Format::Json => done_json(&report),
         Format::Text => done(&text(&report)),
     }
-}
-
-/// Makes the requests of a trace, as `memtint dram replay` does.
-fn requests(asked: Trace, geometry: Geometry) -> impl Iterator<Item = Request> {
-    let burst_bytes = u64::from(geometry.burst_bytes());
-    let (seed, write_percent, bursts) = (asked.seed, asked.write_percent, geometry.bytes() / burst_bytes);
-    let shape = match asked.shape {
-        sim::Shape::Stream => Shape::Stream,
-        sim::Shape::Random => Shape::Random,
-        sim::Shape::Mixed => Shape::Mixed,
-    };
-    let trace = Synthetic { shape, seed, write_percent, bursts, burst_bytes };
-    let mapping = Matched::new(geometry);
-    (0..asked.requests).map_while(move |id| {
-        let access = trace.access(id);
-        let spot = mapping.spot(access.addr)?;
-        let source = if asked.sources == 1 { 0 } else { (id % u64::from(asked.sources)) as u16 };
-        Some(Request { id, source, write: access.write, bank: spot.bank, row: spot.row, column: spot.column })
-    })
 }
 
 fn text(report: &SimReport) -> String {
