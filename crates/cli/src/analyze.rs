@@ -13,11 +13,10 @@ use memtint_analysis::{
 };
 use memtint_planner::answer;
 use memtint_sched::{AnalysisLimits, Form, Refresh};
-use memtint_system::{Verb, used};
+use memtint_system::{Reading, Verb, used};
 
 use crate::output::{CANNOT_SAY, Ending, Failure, Format, JsonForm, print, print_json, say, write_file};
 use crate::searching::Searching;
-use crate::system::Reading;
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<memtint_analysis::AnalysisReport>("analyze")];

@@ -153,7 +153,7 @@ fn bench_run(arguments: &BenchRunArguments, format: Format) -> Ending {
             .map_err(|error| Failure::Sentence(format!("bench: this program's file: {error}")))?,
         platform: choice.palette.platform().id().to_owned(),
         granule_bytes: choice.palette.granule().bytes(),
-        colors: label(&selection),
+        colors: selection.label(),
         pools: pool_colors(&arguments.choice, &choice.palette, &options),
         options,
         share_of_frames: matcher.fraction(),
@@ -238,11 +238,4 @@ fn pool_colors(arguments: &ChoiceArguments, palette: &Palette, own: &[OsString])
         Some(PoolColors { subject: format!("{count} of {classes} classes"), options })
     };
     counts.into_iter().filter_map(choice).collect()
-}
-
-/// For people: `bank classes 0-3, set colors 1`.
-fn label(selection: &Selection) -> String {
-    let named = [("bank classes", &selection.banks), ("set colors", &selection.sets), ("nodes", &selection.node)];
-    let parts = named.iter().filter_map(|(name, list)| list.as_ref().map(|list| format!("{name} {list}")));
-    parts.collect::<Vec<_>>().join(", ")
 }

@@ -4,11 +4,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use memtint_inspect::{InspectError, Inspector, Others, ProcessTree, Report, Verdict, cgroup_pids};
+use memtint_inspect::{
+    InspectError, Inspector, Others, ProcessTree, Report, SystemReport, TaskReport, Verdict, cgroup_pids,
+};
 use memtint_registry::{Entry, Registry};
 use memtint_system::{AssignedTask, Assignment, SystemFile, Verb, left_out};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::choice::ChoiceArguments;
 use crate::draw::svg;
@@ -152,26 +152,6 @@ fn name_runs(others: &mut Others) {
     }
 }
 
-/// All tasks of a system, as JSON.
-#[derive(Serialize, JsonSchema)]
-struct SystemReport {
-    schema: u32,
-    report: &'static str,
-    system: String,
-    /// Violated when one task is.
-    verdict: Verdict,
-    tasks: Vec<TaskReport>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct TaskReport {
-    name: String,
-    /// Programs that `memtint run` has started with this task, and that run.
-    programs: Vec<u32>,
-    /// All of these and what they have started, together; null when none runs.
-    report: Option<Report>,
-}
-
 /// Judges the programs of all tasks of a system file whose runs are registered.
 fn inspect_system(arguments: &InspectArguments, file: &Path, format: Format) -> Ending {
     let assignment = arguments.choice.assignment(file)?;
@@ -187,25 +167,20 @@ fn inspect_system(arguments: &InspectArguments, file: &Path, format: Format) -> 
         .iter()
         .map(|task| inspect_task(&assignment, task, &runs, &tree))
         .collect::<Result<Vec<_>, _>>()?;
-    let verdicts: Vec<Verdict> = tasks.iter().filter_map(|task| task.report.as_ref()?.verdict).collect();
-    if verdicts.is_empty() {
+    let Some(report) = SystemReport::new(path.display().to_string(), tasks) else {
         let names: Vec<&str> = assignment.tasks().iter().map(AssignedTask::name).collect();
         let sentence = format!("no task of system {} runs: its tasks are {}", file.display(), names.join(", "));
         return Err(Failure::Sentence(sentence));
-    }
-    let violated = verdicts.contains(&Verdict::Violated);
-    let verdict = if violated { Verdict::Violated } else { Verdict::Held };
+    };
     if let Some(path) = &arguments.svg {
-        let reports: Vec<Report> = tasks.iter().filter_map(|task| task.report.clone()).collect();
+        let reports: Vec<Report> = report.reports().cloned().collect();
         write_file(path, &svg(&reports))?;
     }
-    let report =
-        SystemReport { schema: 1, report: "inspect_system", system: path.display().to_string(), verdict, tasks };
     match format {
         Format::Json => print_json(&report)?,
         Format::Text => print(&report.to_text())?,
     }
-    Ok(status(Some(verdict)))
+    Ok(status(Some(report.verdict())))
 }
 
 fn inspect_task(
@@ -232,29 +207,7 @@ fn inspect_task(
     let pids: Vec<u32> = pids.into_iter().filter(|&pid| !is_memtint(pid)).collect();
     let mut report = inspector.inspect_pids(&pids)?;
     report.iter_mut().for_each(|report| report.not_judged = not_judged(&assignment.file().with_task(task.name())));
-    Ok(TaskReport { name: task.name().to_owned(), programs, report })
-}
-
-impl SystemReport {
-    fn to_text(&self) -> String {
-        let mut text = String::new();
-        for task in &self.tasks {
-            text.push_str(&format!("task {}\n", task.name));
-            match &task.report {
-                Some(report) => text.push_str(&report.to_text()),
-                None => text.push_str("does not run\n"),
-            }
-            text.push('\n');
-        }
-        let violated =
-            |task: &&TaskReport| task.report.as_ref().is_some_and(|report| report.verdict == Some(Verdict::Violated));
-        let (count, of) = (
-            self.tasks.iter().filter(violated).count(),
-            self.tasks.iter().filter(|task| task.report.is_some()).count(),
-        );
-        text.push_str(&format!("{} of {of} tasks that run: violated; {} do not run\n", count, self.tasks.len() - of));
-        text
-    }
+    Ok(TaskReport::new(task.name(), programs, report))
 }
 
 fn status(verdict: Option<Verdict>) -> ExitCode {

@@ -148,12 +148,16 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         memtint_live::check_privileges()?;
     }
     let platform_fit = arguments.choice.check_machine(palette.platform())?;
-    let frames =
-        Frames::new(request.selection.compile(palette)?, palette.granule(), colors.label(), palette.platform());
+    let frames = Frames::new(
+        request.selection.compile(palette)?,
+        palette.granule(),
+        request.selection.label(),
+        palette.platform(),
+    );
     let (colors_bytes, colors_free_bytes) = frames.bytes();
     say(&format!(
         "{} hold {} of this machine's memory, about {} of it free",
-        colors.label(),
+        request.selection.label(),
         rounded(colors_bytes),
         rounded(colors_free_bytes)
     ));

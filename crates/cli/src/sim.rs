@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use memtint_sim::report::{BandwidthReport, End, RegulatorReport, ServerReport, TaskReport};
 use memtint_sim::{ChannelCommands, Report, Scenario, SystemReport, Watch, simulate_commands};
-use memtint_system::Verb;
+use memtint_system::{Reading, Verb};
 use serde::Serialize;
 
 use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, print, print_json, table, write_file};
-use crate::system::{Reading, first_line};
+use crate::system::first_line;
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] =

@@ -1,21 +1,16 @@
-//! `memtint system`: checks of a system file, and its schema. What other verbs need of a system file is here, too.
+//! `memtint system`: checks of a system file, and its schema.
 
 mod schema;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use memtint_system::{BandwidthEntry, SystemFile, Verb as Reader, decisive, left_out, used};
-use schemars::JsonSchema;
-use serde::Serialize;
+use memtint_system::{CheckReport, SystemFile, Verb as Reader, left_out, refused_because_of, used};
 
-use crate::output::{Ending, Failure, Format, JsonForm, done, done_json};
+use crate::output::{Ending, Format, JsonForm, done, done_json};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<CheckReport>("system-check")];
-
-/// Version of the form of JSON output.
-const SCHEMA: u32 = 1;
 
 /// Arguments of `memtint system`.
 #[derive(Debug, clap::Args)]
@@ -53,40 +48,10 @@ pub(crate) fn main(arguments: &SystemArguments, format: Format) -> Ending {
     }
 }
 
-/// What `memtint system check` prints.
-#[derive(Serialize, JsonSchema)]
-struct CheckReport {
-    schema: u32,
-    report: &'static str,
-    /// The system file.
-    system: String,
-    /// What each verb would make of it.
-    verbs: Vec<VerbReport>,
-}
-
-/// What a verb would make of a system file.
-#[derive(Serialize, JsonSchema)]
-struct VerbReport {
-    verb: &'static str,
-    /// Fields that it uses.
-    used: Vec<&'static str>,
-    /// Fields that it passes over.
-    not_considered: Vec<&'static str>,
-    /// Fields without which its answer could be yes where it is no: it refuses the file.
-    refused_because_of: Vec<&'static str>,
-}
-
 fn check(path: &Path, format: Format) -> Ending {
     let file = SystemFile::load(path)?;
     if format == Format::Json {
-        let verbs = Reader::ALL.map(|verb| VerbReport {
-            verb: verb.name(),
-            used: used(&file, verb),
-            not_considered: left_out(&file, verb),
-            refused_because_of: refused_because_of(&file, verb),
-        });
-        let (system, verbs) = (path.display().to_string(), verbs.into());
-        return done_json(&CheckReport { schema: SCHEMA, report: "system check", system, verbs });
+        return done_json(&CheckReport::of(path, &file));
     }
     let tasks = if file.tasks.len() == 1 { "task" } else { "tasks" };
     let mut text = format!("{}: valid, {} {tasks}\n", path.display(), file.tasks.len());
@@ -102,61 +67,6 @@ fn check(path: &Path, format: Format) -> Ending {
         }
     }
     done(&text)
-}
-
-/// Bytes of a cache line, of which `[regulator]` counts.
-const LINE: u64 = 64;
-
-/// Fields that a verb does not consider and must not ignore.
-fn refused_because_of(file: &SystemFile, verb: Reader) -> Vec<&'static str> {
-    let mut fields = decisive(file, verb);
-    fields.retain(|&field| field != "task.bandwidth" || verb != Reader::Analyze || !regulator_is_within_budgets(file));
-    fields
-}
-
-/// Whether the core of `[regulator]` gets no more than each task with a bandwidth: then the analysis considers these budgets.
-fn regulator_is_within_budgets(file: &SystemFile) -> bool {
-    let Some((period, lines)) = file.regulator.as_ref().and_then(|own| own.period.zip(own.lines)) else { return false };
-    let kind = file.regulator.as_ref().and_then(|own| own.kind).unwrap_or_default();
-    let budgets = file.tasks.iter().filter_map(|task| task.bandwidth);
-    let within = |budget: BandwidthEntry| {
-        let bytes = lines.get().checked_mul(LINE);
-        budget.period == period && budget.kind == kind && bytes.is_some_and(|bytes| bytes <= budget.budget.bytes())
-    };
-    budgets.into_iter().all(within)
-}
-
-/// A system file that a verb reads, and the fields that it does not consider.
-pub(crate) struct Reading {
-    pub(crate) file: SystemFile,
-    pub(crate) not_considered: Vec<String>,
-}
-
-impl Reading {
-    /// Loads a file for a verb.
-    ///
-    /// # Errors
-    /// A file that is wrong, or that has a field without which the verb could say yes where the answer is no.
-    pub(crate) fn new(path: &Path, verb: Reader) -> Result<Reading, Failure> {
-        let file = SystemFile::load(path)?;
-
-        let refused = refused_because_of(&file, verb);
-        if !refused.is_empty() {
-            return Err(Failure::Sentence(format!(
-                "{path:?}: {} does not consider {}, without which its answer could be yes where it is no; accepted is a system file \
-                 without{}",
-                verb.name(),
-                refused.join(", "),
-                match verb == Reader::Analyze && refused.contains(&"task.bandwidth") {
-                    true =>
-                        ", or with [regulator] of the same period and kind and no more lines (of 64 bytes) than task.bandwidth",
-                    false => "",
-                }
-            )));
-        }
-        let not_considered = left_out(&file, verb).into_iter().map(str::to_owned).collect();
-        Ok(Reading { file, not_considered })
-    }
 }
 
 /// The first line of a report: the fields of its system file that were not considered; nothing when all were.

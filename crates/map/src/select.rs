@@ -122,6 +122,23 @@ fn bit_table(count: u32, wanted: impl Fn(u32) -> bool) -> Vec<u64> {
 }
 
 impl Selection {
+    /// Names the colors for people; empty where any is accepted.
+    ///
+    /// ```
+    /// use memtint_map::Selection;
+    /// use memtint_units::IndexSet;
+    ///
+    /// let list = |text| IndexSet::parse(text, 16).ok();
+    /// let selection = Selection { banks: list("0-3"), sets: list("1"), ..Selection::default() };
+    /// assert_eq!(selection.label(), "bank classes 0-3, set colors 1");
+    /// ```
+    #[must_use]
+    pub fn label(&self) -> String {
+        let named = [("bank classes", &self.banks), ("set colors", &self.sets), ("nodes", &self.node)];
+        let parts = named.iter().filter_map(|(name, list)| list.as_ref().map(|list| format!("{name} {list}")));
+        parts.collect::<Vec<_>>().join(", ")
+    }
+
     /// Resolves the names on a palette.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Why a system file is refused.
 
 use std::error::Error;
+use std::path::PathBuf;
 
 use memtint_map::{PaletteError, PlatformError, SelectionError};
 
@@ -140,5 +141,25 @@ pub enum SystemError {
         name: String,
         /// The names that exist.
         known: String,
+    },
+    /// A verb does not consider fields that it must not ignore.
+    #[error(
+        "{path:?}: {verb} does not consider {fields}, without which its answer could be yes where it is no; accepted is a system file \
+         without{}",
+        if *.or_regulator {
+            ", or with [regulator] of the same period and kind and no more lines (of 64 bytes) than task.bandwidth"
+        } else {
+            ""
+        }
+    )]
+    Decisive {
+        /// The file.
+        path: PathBuf,
+        /// The verb.
+        verb: &'static str,
+        /// The fields.
+        fields: String,
+        /// Whether a `[regulator]` would do.
+        or_regulator: bool,
     },
 }

@@ -43,6 +43,7 @@ mod file;
 mod place;
 mod quantity;
 mod read;
+mod reading;
 mod select;
 mod servers;
 mod simulation;
@@ -61,6 +62,7 @@ pub use file::{
 };
 pub use place::Place;
 pub use quantity::{Count, Ranks, TIME, Text, Time};
+pub use reading::{CheckReport, Reading, refused_because_of};
 pub use select::select;
 pub use servers::{
     BurstOrder, ColorEntry, ColorSharing, CyclicEntry, JobSlicing, MemoryEntry, ServerEntry, ServerKind, ServerPolicy,

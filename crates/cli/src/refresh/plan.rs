@@ -9,13 +9,13 @@ use memtint_hiding::BEYOND_STANDARD;
 use memtint_hiding::crs::{Admission, Inner};
 use memtint_planner::{FramePlan, FrameTried, Plan, PlanReport, Wanted, best_frames, find_servers};
 use memtint_sched::{AnalysisLimits, Density};
-use memtint_system::Verb;
+use memtint_system::{Reading, Verb};
 use memtint_units::Picoseconds;
 
 use crate::analyze::judge_plan;
 use crate::output::{Ending, Failure, Format, print, print_json, write_file};
 use crate::searching::Searching;
-use crate::system::{Reading, first_line};
+use crate::system::first_line;
 
 /// Arguments of `memtint refresh plan`.
 #[derive(Debug, clap::Args)]

@@ -6,11 +6,10 @@ use memtint_analysis::{Inside, TaskSystem};
 use memtint_hiding::crs::Density;
 use memtint_refresh::{Caches, Options, Prepared, Scheme};
 use memtint_sim::Watch as _;
-use memtint_system::{ServerPolicy, SystemFile, Verb, used};
+use memtint_system::{Reading, ServerPolicy, SystemFile, Verb, used};
 
 use crate::output::Failure;
 use crate::sim::Progress;
-use crate::system::Reading;
 
 /// Options of both.
 #[derive(Debug, clap::Args)]

@@ -51,11 +51,4 @@ impl Colors {
         let text = |set: &Option<memtint_units::IndexSet>| set.as_ref().map(ToString::to_string);
         Colors { banks: text(&selection.banks), sets: text(&selection.sets), nodes: text(&selection.node) }
     }
-
-    /// For messages: `bank classes 0-3, set colors 1`.
-    pub(super) fn label(&self) -> String {
-        let named = [("bank classes", &self.banks), ("set colors", &self.sets), ("nodes", &self.nodes)];
-        let parts = named.iter().filter_map(|(name, list)| list.as_ref().map(|list| format!("{name} {list}")));
-        parts.collect::<Vec<_>>().join(", ")
-    }
 }
