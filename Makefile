@@ -33,13 +33,14 @@ install: ## compile the program with optimization across crates (takes several t
 	"$(DESTDIR)$(PREFIX)/bin/memtint" completions zsh >"$(shared)/zsh/site-functions/_memtint"
 	"$(DESTDIR)$(PREFIX)/bin/memtint" completions fish >"$(shared)/fish/vendor_completions.d/memtint.fish"
 
-lint: ## format, clippy, documentation, shellcheck and prose, warnings denied
+lint: ## format, clippy, documentation, shellcheck and prose, warnings denied; and the fuzz targets compile
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) fmt --manifest-path crates/live/helper/Cargo.toml --check
 	$(CARGO) clippy --manifest-path crates/live/helper/Cargo.toml --target-dir target/helper -- -D warnings
 	$(CARGO) fmt --manifest-path crates/recorder/plugin/Cargo.toml --check
 	$(CARGO) clippy --manifest-path crates/recorder/plugin/Cargo.toml --target-dir target/plugin -- -D warnings
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 	scripts/shellcheck.sh
 	scripts/prose.sh

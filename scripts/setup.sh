@@ -40,6 +40,8 @@ need_demo() {
 need_test() {
     need_demo
     need shellcheck shellcheck
+    # The library of the fuzz targets, which lint compiles.
+    need g++ c++
     need strace strace
     need gdb gdb
     # The stock kernel that the tests boot, and its root file system.
