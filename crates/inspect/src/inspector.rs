@@ -192,6 +192,7 @@ impl Inspector {
             segments: Vec::new(),
             bank_classes: rows(self.palette.bank_classes(), &|class| banks.is_none_or(|set| set.contains(class))),
             set_colors: rows(self.palette.set_colors(), &|color| sets.is_none_or(|set| set.contains(color))),
+            color_pairs: BTreeMap::new(),
             nodes: nodes.into_iter().flat_map(|set| set.iter()).map(|node| ColorRow::new(node, true)).collect(),
             pool: Tally::default(),
             out_of_color: OutOfColor::default(),
@@ -426,6 +427,8 @@ impl Report {
             Some(color) => {
                 self.bank_classes[color.bank_class as usize].tally.add(judged.in_color);
                 self.set_colors[color.set_color as usize].tally.add(judged.in_color);
+                let pair = (color.bank_class, color.set_color);
+                self.color_pairs.entry(pair).or_default().add(judged.in_color);
                 row_of(&mut self.nodes, color.node, self.selection.is_none()).tally.add(judged.in_color);
             }
         }

@@ -29,6 +29,9 @@ impl Report {
             |row, more| row.tally.merge(&more.tally),
         );
         merge_rows(&mut self.set_colors, other.set_colors, |row| row.index, |row, more| row.tally.merge(&more.tally));
+        for (pair, more) in &other.color_pairs {
+            self.color_pairs.entry(*pair).or_default().merge(more);
+        }
         merge_rows(&mut self.nodes, other.nodes, |row| row.index, |row, more| row.tally.merge(&more.tally));
         self.pool.merge(&other.pool);
         self.out_of_color.merge(other.out_of_color);

@@ -1,5 +1,7 @@
 //! What an inspection found, as data.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +23,7 @@ pub enum Verdict {
 /// What an inspection found. All counts are of 4 KiB pages.
 ///
 /// Identities: `private.pages` is the sum of `private_pages` over `segments`, of `pages` over `bank_classes` plus
-/// `private.outside_platform_pages`, and, with a selection, of `in_color_pages` and `out_of_color_pages`. Pages in
+/// `private.outside_platform_pages`, of `pages` over `color_pairs` plus the same, and, with a selection, of `in_color_pages` and `out_of_color_pages`. Pages in
 /// [`Report::pool`] are in none of the other counts.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
@@ -49,6 +51,9 @@ pub struct Report {
     pub bank_classes: Vec<ColorRow>,
     /// Private pages by set color, every color of the platform, ascending.
     pub set_colors: Vec<ColorRow>,
+    /// Private pages by bank class and set color, only pairs that occur. It is for pictures and no part of the JSON form.
+    #[serde(skip)]
+    pub color_pairs: BTreeMap<(u32, u32), Tally>,
     /// Private pages by NUMA node, only nodes that occur or are selected.
     pub nodes: Vec<ColorRow>,
     /// memtint's own pages inside the program: its stock of frames, its helper. They do not change the verdict, which is

@@ -172,6 +172,15 @@ fn assert_identities(report: &Report) {
     assert_eq!(private.pages, private.in_color_pages + private.out_of_color_pages);
     let in_classes: u64 = report.bank_classes.iter().map(|row| row.tally.pages).sum();
     assert_eq!(private.pages, in_classes + private.outside_platform_pages);
+    for row in &report.bank_classes {
+        let pairs = report.color_pairs.iter().filter(|((class, _), _)| *class == row.index);
+        assert_eq!(row.tally.pages, pairs.map(|(_, tally)| tally.pages).sum::<u64>(), "class {}", row.index);
+    }
+    for row in &report.set_colors {
+        let pairs = report.color_pairs.iter().filter(|((_, color), _)| *color == row.index);
+        let out_of_color = pairs.map(|(_, tally)| tally.out_of_color_pages).sum::<u64>();
+        assert_eq!(row.tally.out_of_color_pages, out_of_color, "set color {}", row.index);
+    }
     let causes = &report.out_of_color.causes;
     let caused = causes.outside_platform_pages + causes.ksm_pages + causes.shared_after_fork_pages + causes.thp_pages;
     assert_eq!(report.out_of_color.pages, caused + causes.unknown_pages);
