@@ -3,6 +3,7 @@
 //! `memtint-analysis` answers; here are the arguments, what is refused before, and the words.
 
 mod gantt;
+mod span;
 mod text;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use memtint_planner::answer;
 use memtint_sched::{AnalysisLimits, Form, Refresh};
 use memtint_system::{Reading, Verb, used};
 
+pub(crate) use self::span::SpanArguments;
 use crate::output::{CANNOT_SAY, Ending, Failure, Format, JsonForm, print, print_json, say, write_file};
 use crate::searching::Searching;
 
@@ -36,7 +38,7 @@ pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<memtint_analysis::Analysi
     [refresh]: mode auto, all ranks together. The analysis searches for frames that [cyclic] does not give, the longest first, and for two \
     servers where the file has none, as memtint refresh plan --scheme crs does. As printed, no form answers: it is there for comparison.\n\
     \n\
-    Example: memtint analyze flight.toml --scheduler edf --svg schedule.svg"
+    Example: memtint analyze flight.toml --scheduler edf --svg schedule.svg --from 20ms --to 40ms"
 )]
 pub(crate) struct AnalyzeArguments {
     /// System file (memtint system check shows what is used of it).
@@ -57,6 +59,8 @@ pub(crate) struct AnalyzeArguments {
     /// File for a picture of the witness: who runs when.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    span: SpanArguments,
     /// Maximum number of jobs (servers: events) in the printed witness. A longer schedule is cut, and the report says so; the
     /// verdict does not depend on it.
     #[arg(long, value_name = "N", default_value_t = WITNESS_JOBS_MAX, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
@@ -139,6 +143,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     let scheduler = arguments.scheduler.analyzed();
     let derived = derived_refresh(&file, scheduler)?;
     fitting(arguments)?;
+    arguments.span.check()?;
     let searching = Searching::new();
     let mut report = answer(&Question {
         given: &given,
@@ -159,7 +164,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     report.assumptions.extend(of_others);
     if let Some(path) = &arguments.svg {
         match &report.witness {
-            Ok(witness) => write_file(path, &gantt::picture(witness, report.scheduler.name()).svg())?,
+            Ok(witness) => write_file(path, &gantt::picture(&report, witness, arguments.span)?.svg())?,
             Err(reason) => eprintln!("memtint: {path:?} is not written: there is no witness: {reason}"),
         }
     }
@@ -179,13 +184,21 @@ pub(crate) struct Judged {
     pub(crate) svg: Option<String>,
 }
 
-/// Judges a file with a plan in it, as `memtint analyze` would.
-pub(crate) fn judge_plan(file: &TaskSystem, scheduler: Analyzed, limits: AnalysisLimits) -> Result<Judged, Failure> {
+/// Judges a file with a plan in it, as `memtint analyze` would; the witness is drawn for a span.
+pub(crate) fn judge_plan(
+    file: &TaskSystem,
+    scheduler: Analyzed,
+    limits: AnalysisLimits,
+    span: SpanArguments,
+) -> Result<Judged, Failure> {
     let searching = Searching::new();
     let at = |what| searching.at(what);
     let report = memtint_analysis::answer(&Question { limits, at: &at, ..Question::new(file, scheduler) })?;
     drop(searching);
-    let svg = report.witness.as_ref().ok().map(|chart| gantt::picture(chart, report.scheduler.name()).svg());
+    let svg = match &report.witness {
+        Ok(witness) => Some(gantt::picture(&report, witness, span)?.svg()),
+        Err(_) => None,
+    };
     let yes = matches!(report.answer, Answer::Yes);
     Ok(Judged { yes, json: AnalysisReport::from(&report), text: text::text(&report), svg })
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use memtint_inspect::{ColorRow, REPORT_SCHEMA, Report};
-use memtint_picture::pages::{Pages, Panel, Row};
+use memtint_picture::heat::{Cell, Colors, Heat};
+use memtint_picture::pages::{Pages, Panel, Part, Row};
 
 use crate::output::{Ending, Failure, done, read_document};
 
@@ -21,30 +22,102 @@ pub(crate) fn main(arguments: &DrawArguments) -> Ending {
     done(&svg(&reports))
 }
 
-/// Draws reports below each other: private pages by bank class and, where there are several, by set color.
+/// Draws reports below each other: private pages by bank class and, where there are several, by set color, and by both.
 pub(crate) fn svg(reports: &[Report]) -> String {
-    let foot = reports.first().map(|report| vec![report.platform.sentence(), report.platform.caveat.clone()]);
-    Pages { panels: reports.iter().flat_map(panels).collect(), foot: foot.unwrap_or_default() }.svg()
+    Pages { title: conclusion(reports), parts: reports.iter().flat_map(parts).collect(), foot: foot(reports) }.svg()
 }
 
-fn panels(report: &Report) -> impl Iterator<Item = Panel> {
+/// What to conclude: whether pages are in color, where colors were named.
+fn conclusion(reports: &[Report]) -> String {
+    let judged = || reports.iter().filter(|report| report.verdict.is_some());
+    let pages: u64 = judged().map(|report| report.private.pages).sum();
+    let out: Vec<(String, u64)> = judged().map(|report| (report.names(), report.private.out_of_color_pages)).collect();
+    let out_of_color: u64 = out.iter().map(|(_, pages)| pages).sum();
+    let names = |all: Vec<String>| all.join(", ");
+    if out.is_empty() {
+        let pages: u64 = reports.iter().map(|report| report.private.pages).sum();
+        return format!("{pages} private pages of {}", names(reports.iter().map(Report::names).collect()));
+    }
+    if out_of_color == 0 {
+        return format!(
+            "all {pages} private pages of {} are in color",
+            names(out.into_iter().map(|own| own.0).collect())
+        );
+    }
+    let each = out.into_iter().filter(|(_, pages)| *pages > 0).map(|(name, pages)| format!("{name}: {pages}"));
+    format!("{out_of_color} of {pages} private pages are out of color ({})", names(each.collect()))
+}
+
+fn parts(report: &Report) -> impl Iterator<Item = Part> {
     let row = |row: &ColorRow| Row {
         color: row.index,
         allowed: row.selected,
         in_color: row.tally.in_color_pages,
         out_of_color: row.tally.out_of_color_pages,
     };
-    let panel = move |headline, dimension, rows: &[ColorRow]| Panel {
-        headline,
-        dimension,
-        judged: report.selection.is_some(),
-        rows: rows.iter().map(row).collect(),
+    let panel = move |headline, dimension, rows: &[ColorRow]| {
+        let rows = rows.iter().map(row).collect();
+        Part::Bars(Panel { headline, dimension, judged: report.selection.is_some(), rows })
     };
-    let sets = (report.set_colors.len() > 1).then(|| {
+    let several = report.set_colors.len() > 1;
+    let sets = several.then(|| {
         // The first panel of a report says everything.
         panel(format!("{}: the same pages by set color", report.names()), "set color", &report.set_colors)
     });
-    std::iter::once(panel(report.headline(), "bank class", &report.bank_classes)).chain(sets)
+    let both = (several && !report.color_pairs.is_empty()).then(|| Part::Heat(heat(report)));
+    std::iter::once(panel(report.headline(), "bank class", &report.bank_classes)).chain(sets).chain(both)
+}
+
+/// Pages by bank class and set color.
+fn heat(report: &Report) -> Heat {
+    let colors =
+        |dimension, rows: &[ColorRow]| Colors { dimension, allowed: rows.iter().map(|row| row.selected).collect() };
+    let cells = report
+        .color_pairs
+        .iter()
+        .map(|(&pair, tally)| (pair, Cell { in_color: tally.in_color_pages, out_of_color: tally.out_of_color_pages }));
+    Heat {
+        headline: format!("{}: the same pages by bank class and set color", report.names()),
+        judged: report.selection.is_some(),
+        rows: colors("bank class", &report.bank_classes),
+        columns: colors("set color", &report.set_colors),
+        cells: cells.collect(),
+    }
+}
+
+/// The platforms, each once, and what is not drawn.
+fn foot(reports: &[Report]) -> Vec<String> {
+    let mut foot: Vec<String> = Vec::new();
+    let platforms = reports.iter().flat_map(|report| [report.platform.sentence(), report.platform.caveat.clone()]);
+    for sentence in platforms {
+        if !foot.contains(&sentence) {
+            foot.push(sentence);
+        }
+    }
+    let hidden: Vec<String> = reports.iter().flat_map(hidden).collect();
+    if !hidden.is_empty() {
+        foot.push(format!("not drawn: {}", hidden.join("; ")));
+    }
+    foot
+}
+
+/// What of a report no bar and no cell shows.
+fn hidden(report: &Report) -> Vec<String> {
+    let (names, private, mut hidden) = (report.names(), &report.private, Vec::new());
+    if private.outside_platform_pages > 0 {
+        hidden.push(format!(
+            "{} pages of {names} in frames that the platform gives no color",
+            private.outside_platform_pages
+        ));
+    }
+    if private.swapped_pages > 0 {
+        hidden.push(format!("{} pages of {names} that are swapped out", private.swapped_pages));
+    }
+    let colored: u64 = report.bank_classes.iter().map(|row| row.tally.pages).sum();
+    if report.set_colors.len() > 1 && report.color_pairs.is_empty() && colored > 0 {
+        hidden.push(format!("pages of {names} by both kinds of color, which memtint inspect --svg draws"));
+    }
+    hidden
 }
 
 fn load(path: &Path) -> Result<Report, Failure> {

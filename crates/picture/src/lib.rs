@@ -1,25 +1,36 @@
 //! Pictures of what memtint finds.
 //!
-//! Each is one SVG file without scripts, readable in black and white: what a color says, a hatch, a dash or a place says, too. A
-//! picture is plain data with a function `svg`, and knows nothing of where the data come from; texts may hold anything.
+//! Each is one SVG file without scripts. Its title says what to conclude, for eyes and for screen readers; what a color says, a hatch,
+//! a dash or a place says, too, so that it can be read in black and white; it has styles for dark ground, where the viewer prefers
+//! that. Ticks are round, axes begin at zero or are marked as broken, and what is not drawn is said. A picture is plain data with a
+//! function `svg`, and knows nothing of where the data come from; texts may hold anything.
 //!
 //! - [`gantt`]: which task runs when, and below that which ranks are refreshed.
-//! - [`lines`]: values over a row of labels.
-//! - [`pages`]: where pages are, by color.
+//! - [`plot`]: values over a row of labels.
+//! - [`pages`]: where pages are, by color; [`heat`]: by two kinds of color.
 //! - [`timing`]: how long accesses took, and which address bits conflict.
 //!
 //! ```
-//! use memtint_picture::lines::{self, Panel, Series};
+//! use memtint_picture::plot::{Limit, Panel, Plot, Series};
 //!
-//! let series = vec![Series { name: "crs", values: vec![Some(1.0), None, Some(0.5)] }];
-//! let labels = ["1 Gb", "2 Gb", "4 Gb"].map(str::to_owned);
-//! let svg = lines::svg("Latency over density", &labels, &[Panel { name: "ns", series }]);
-//! assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+//! let series = vec![Series { name: "crs", values: vec![Some(0.3), None, Some(0.5)] }];
+//! let limit = Some(Limit { at: 1.0, name: "deadline" });
+//! let svg = Plot {
+//!     title: "no response is beyond its deadline".to_owned(),
+//!     subtitle: "longest responses over density".to_owned(),
+//!     labels: ["1 Gb", "2 Gb", "4 Gb"].map(str::to_owned).to_vec(),
+//!     panels: vec![Panel { name: "response by deadline", limit, series }],
+//!     missing: "no schedule",
+//! }
+//! .svg();
+//! assert!(svg.starts_with("<svg") && svg.contains("not drawn (no schedule): crs at 2 Gb"));
 //! ```
 #![forbid(unsafe_code)]
 
 mod canvas;
 pub mod gantt;
-pub mod lines;
+pub mod heat;
 pub mod pages;
+pub mod plot;
+mod ticks;
 pub mod timing;

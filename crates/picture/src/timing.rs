@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use crate::canvas::{self, Hatch, escape, text};
+use crate::canvas::{self, BODY, HEADING, Paragraph, SMALL, Sheet, TICK, TITLE, escape, paragraphs, text};
+use crate::ticks::{Ticks, ValueAxis, broken};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 24.0;
-const HEAD: f64 = 74.0;
 const HISTOGRAM: f64 = 240.0;
 /// Of the histogram, what is above and below its axes.
 const ABOVE: f64 = 44.0;
@@ -20,12 +20,14 @@ const DRAWN: f64 = 0.98;
 const CELL: f64 = 15.0;
 const MATRIX_HEAD: f64 = 62.0;
 const FOOT: f64 = 30.0;
+/// Steps of the axes of the histogram, across and up.
+const STEPS: (u32, u32) = (10, 4);
 
 /// What was heard of a machine.
 pub struct Timing<'a> {
-    /// The answer, in one line.
+    /// The answer: what to conclude.
     pub answer: String,
-    /// What was asked, in one line.
+    /// What was asked.
     pub asked: String,
     /// The number of pairs of addresses by their ticks, the middle of a question's readings.
     pub pairs: &'a BTreeMap<u32, u64>,
@@ -74,14 +76,19 @@ impl Timing<'_> {
     /// Draws a histogram of the time of pairs beside single addresses, and a square for each pair of address bits.
     #[must_use]
     pub fn svg(&self) -> String {
-        let matrix = Matrix::of(&self.squares);
-        let height = HEAD + HISTOGRAM + MATRIX_HEAD + matrix.height() + FOOT;
-        canvas::svg(WIDTH, height, Some(Hatch("#b5651d")), |out| {
-            text(out, LEFT, 24.0, "font-size=\"17\" font-weight=\"bold\"", "What the timing shows")?;
-            text(out, LEFT, 44.0, "", &self.answer)?;
-            text(out, LEFT, 60.0, "font-size=\"11\"", &format!("asked: {}", self.asked))?;
-            self.histogram(out, HEAD)?;
-            matrix.draw(out, HEAD + HISTOGRAM)
+        let (matrix, wide, asked) = (Matrix::of(&self.squares), WIDTH - LEFT - RIGHT, format!("asked: {}", self.asked));
+        let head = [Paragraph::new(TITLE, &self.answer, wide), Paragraph::new(SMALL, &asked, wide)];
+        let top = 12.0 + canvas::height(&head) + 8.0;
+        let height = top + HISTOGRAM + MATRIX_HEAD + matrix.height() + FOOT;
+        let description = format!(
+            "A histogram of how long accesses took, pairs of addresses beside single ones, and a square for each address bit and each \
+             two of them: filled where pairs that differ in them conflict. {asked}"
+        );
+        let sheet = Sheet { width: WIDTH, height, title: &self.answer, description: &description, hatch: Some("f5") };
+        canvas::svg(&sheet, |out| {
+            paragraphs(out, LEFT, 12.0, &head)?;
+            self.histogram(out, top)?;
+            matrix.draw(out, top + HISTOGRAM)
         })
     }
 }
@@ -129,60 +136,63 @@ impl Bars {
 impl Timing<'_> {
     fn histogram(&self, out: &mut String, top: f64) -> fmt::Result {
         let (from, to) = (top + ABOVE, top + HISTOGRAM - BELOW);
-        text(
-            out,
-            LEFT,
-            top + 16.0,
-            "font-weight=\"bold\"",
-            "How long an access took, by question (the middle of its readings)",
-        )?;
+        text(out, LEFT, top + 16.0, HEADING, "How long an access took, by question (the middle of its readings)")?;
         let mut both = self.pairs.clone();
         self.alone.iter().for_each(|(&ticks, &count)| *both.entry(ticks).or_default() += count);
         let conflicts_end = self.levels.map_or(0.0, |levels| levels.conflict + 6.0 * levels.sigma);
         let Some(bars) = Bars::of(&both, conflicts_end as u32) else {
-            return text(out, LEFT, from, "", "nothing was timed");
+            return text(out, LEFT, from, BODY, "nothing was timed");
         };
-        let ((pairs, beyond), (alone, _)) = (bars.shares(self.pairs), bars.shares(self.alone));
+        let ((pairs, beyond), (alone, alone_beyond)) = (bars.shares(self.pairs), bars.shares(self.alone));
         let most = pairs.iter().chain(&alone).copied().fold(1e-9, f64::max);
-        let y = |share: f64| to - (to - from) * share / most;
-        let mut outline = format!("M{LEFT} {to}");
-        for (at, (&pair, &alone)) in pairs.iter().zip(&alone).enumerate() {
-            let ticks = bars.least + at as u32 * bars.width;
-            let (x, next) = (bars.x(f64::from(ticks)), bars.x(f64::from(ticks + bars.width)));
-            let _ = write!(outline, " V{:.1} H{next:.1}", y(alone));
+        let ticks = Ticks::covering(0.0, most * 100.0, STEPS.1);
+        let axis = ValueAxis { ticks, left: LEFT, right: WIDTH - RIGHT, top: from, bottom: to };
+        axis.draw(out, " %")?;
+        bars.draw(out, &axis, &pairs, &alone)?;
+        bars.scale(out, to)?;
+        let foot = format!(
+            "ticks of the clock; filled: pairs in turn ({}); line: one address alone ({}); not drawn, beyond the right: {:.1} % and {:.1} %",
+            self.pairs.values().sum::<u64>(),
+            self.alone.values().sum::<u64>(),
+            beyond * 100.0,
+            alone_beyond * 100.0
+        );
+        text(out, LEFT, to + 32.0, SMALL, &foot)?;
+        self.levels.map_or(Ok(()), |levels| levels.draw(out, &bars, from, to))
+    }
+}
+
+impl Bars {
+    /// Draws shares of pairs, filled, and of single addresses, as a line.
+    fn draw(&self, out: &mut String, axis: &ValueAxis, pairs: &[f64], alone: &[f64]) -> fmt::Result {
+        let mut outline = format!("M{LEFT} {}", axis.bottom);
+        for (at, (&pair, &alone)) in pairs.iter().zip(alone).enumerate() {
+            let ticks = self.least + at as u32 * self.width;
+            let (x, next) = (self.x(f64::from(ticks)), self.x(f64::from(ticks + self.width)));
+            let (pair, alone) = (pair * 100.0, alone * 100.0);
+            write!(outline, " V{:.1} H{next:.1}", axis.y(alone))?;
             if pair > 0.0 {
+                let (y, wide, high) = (axis.y(pair), next - x, axis.bottom - axis.y(pair));
                 writeln!(
                     out,
-                    r##"<rect x="{x:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill="#9dbde0"><title>{ticks} ticks: {:.2} % of pairs, {:.2} % of single addresses</title></rect>"##,
-                    y(pair),
-                    next - x,
-                    to - y(pair),
-                    pair * 100.0,
-                    alone * 100.0
+                    r#"<rect x="{x:.1}" y="{y:.1}" width="{wide:.1}" height="{high:.1}" class="run"><title>{ticks} ticks: {pair:.2} % of pairs, {alone:.2} % of single addresses</title></rect>"#
                 )?;
             }
         }
-        writeln!(out, r##"<path d="{outline} V{to}" fill="none" stroke="#000000" stroke-width="1.5"/>"##)?;
-        writeln!(out, r##"<path d="M{LEFT} {from}V{to}H{}" fill="none" stroke="#000000"/>"##, WIDTH - RIGHT)?;
-        text(out, LEFT - 6.0, from + 8.0, "text-anchor=\"end\"", &format!("{:.1} %", most * 100.0))?;
-        for tick in 0..=8 {
-            let ticks = bars.least + bars.count * bars.width / 8 * tick;
-            text(
-                out,
-                bars.x(f64::from(ticks)),
-                to + 16.0,
-                "text-anchor=\"middle\" font-size=\"10\"",
-                &ticks.to_string(),
-            )?;
+        writeln!(out, r#"<path d="{outline} V{}" fill="none" class="edge" stroke-width="1.5"/>"#, axis.bottom)
+    }
+
+    /// Draws the ticks below; an axis that does not begin at zero is marked as broken.
+    fn scale(&self, out: &mut String, y: f64) -> fmt::Result {
+        let (least, end) = (f64::from(self.least), f64::from(self.least + self.count * self.width));
+        for (ticks, label) in
+            Ticks::covering(least, end, STEPS.0).labeled().filter(|(at, _)| (least..=end).contains(at))
+        {
+            let x = self.x(ticks);
+            writeln!(out, r#"<line x1="{x:.1}" y1="{y}" x2="{x:.1}" y2="{}" class="edge"/>"#, y + 4.0)?;
+            text(out, x, y + 16.0, TICK.middle(), &label)?;
         }
-        let foot = format!(
-            "ticks of the clock; filled: pairs in turn ({}), {:.1} % of them beyond the right; line: one address alone ({})",
-            self.pairs.values().sum::<u64>(),
-            beyond * 100.0,
-            self.alone.values().sum::<u64>()
-        );
-        text(out, LEFT, to + 32.0, "font-size=\"11\"", &foot)?;
-        self.levels.map_or(Ok(()), |levels| levels.draw(out, &bars, from, to))
+        if self.least > 0 { broken(out, LEFT + 8.0, y, false) } else { Ok(()) }
     }
 }
 
@@ -192,8 +202,11 @@ impl Levels {
         for (index, (ticks, name)) in lines.into_iter().enumerate() {
             let x = bars.x(ticks).clamp(LEFT, WIDTH - RIGHT);
             let top = from - 22.0 + 11.0 * index as f64;
-            writeln!(out, r##"<path d="M{x:.1} {top:.1}V{to}" stroke="#b00020" stroke-dasharray="4 3"/>"##)?;
-            text(out, x + 4.0, top + 8.0, "font-size=\"11\"", name)?;
+            writeln!(out, r#"<path d="M{x:.1} {top:.1}V{to}" fill="none" class="limit" stroke-dasharray="4 3"/>"#)?;
+            // On its left where there is no room on its right.
+            let fits = x + 4.0 + SMALL.width(name) <= WIDTH;
+            let (x, kind) = if fits { (x + 4.0, SMALL) } else { (x - 4.0, SMALL.end()) };
+            text(out, x, top + 8.0, kind, name)?;
         }
         Ok(())
     }
@@ -219,7 +232,7 @@ impl Matrix<'_> {
 
     fn draw(&self, out: &mut String, top: f64) -> fmt::Result {
         let title = "Which bits conflict: pairs of addresses that differ in one bit (diagonal) or two";
-        text(out, LEFT, top + 16.0, "font-weight=\"bold\"", title)?;
+        text(out, LEFT, top + 16.0, HEADING, title)?;
         let y = top + 28.0;
         let legend = [
             ("conflict", Some(Decision::Conflict)),
@@ -230,7 +243,7 @@ impl Matrix<'_> {
         for (index, (name, decision)) in legend.into_iter().enumerate() {
             let x = LEFT + [0.0, 100.0, 220.0, 430.0][index];
             square(out, x, y, decision, name)?;
-            text(out, x + 20.0, y + 11.0, "", name)?;
+            text(out, x + 20.0, y + 11.0, BODY, name)?;
         }
         let (left, top) = (LEFT, top + MATRIX_HEAD);
         for (&(low, high), known) in self.squares {
@@ -242,9 +255,9 @@ impl Matrix<'_> {
         }
         for bit in self.lowest..self.bits {
             let at = CELL * f64::from(bit - self.lowest);
-            text(out, left - 6.0, top + at + 11.0, "text-anchor=\"end\" font-size=\"10\"", &bit.to_string())?;
+            text(out, left - 6.0, top + at + 11.0, TICK.end(), &bit.to_string())?;
             let foot = top + CELL * f64::from(self.bits - self.lowest) + 12.0;
-            text(out, left + at + 7.0, foot, "text-anchor=\"middle\" font-size=\"10\"", &bit.to_string())?;
+            text(out, left + at + 7.0, foot, TICK.middle(), &bit.to_string())?;
         }
         Ok(())
     }
@@ -252,14 +265,14 @@ impl Matrix<'_> {
 
 fn square(out: &mut String, x: f64, y: f64, decision: Option<Decision>, name: &str) -> fmt::Result {
     let fill = match decision {
-        Some(Decision::Conflict) => "#1f5fa8",
-        Some(Decision::None) => "#ffffff",
-        Some(Decision::Undecided) => "url(#hatch)",
-        None => "#dddddd",
+        Some(Decision::Conflict) => r#"class="solid edge""#,
+        Some(Decision::None) => r#"class="ground edge""#,
+        Some(Decision::Undecided) => r#"fill="url(#hatch)" class="edge""#,
+        None => r#"class="unknown edge""#,
     };
     let (size, name) = (CELL - 2.0, escape(name));
     writeln!(
         out,
-        r##"<rect x="{x:.1}" y="{y:.1}" width="{size}" height="{size}" fill="{fill}" stroke="#000000" stroke-width="0.6"><title>{name}</title></rect>"##
+        r#"<rect x="{x:.1}" y="{y:.1}" width="{size}" height="{size}" {fill} stroke-width="0.6"><title>{name}</title></rect>"#
     )
 }

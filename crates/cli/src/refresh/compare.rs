@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use memtint_hiding::BEYOND_STANDARD;
 use memtint_hiding::crs::Density;
-use memtint_picture::lines::{self, Panel, Series};
+use memtint_picture::plot::{Limit, Panel, Plot, Series};
 use memtint_refresh::{Cell, CompareReport, Comparison, Outcome, Scheme, compare, short};
 use memtint_sim::Watch as _;
 
@@ -117,13 +117,32 @@ fn text(found: &Comparison) -> String {
     text
 }
 
+/// What to conclude: at how many densities each scheme holds.
+fn conclusion(found: &Comparison, schemes: &[Scheme], densities: &[Density]) -> String {
+    let count = |scheme: Scheme| {
+        let cells = found.cells.iter().filter(|cell| cell.scheme == scheme);
+        cells.filter(|cell| cell.outcome.as_ref().is_ok_and(Outcome::holds)).count()
+    };
+    let all = densities.len();
+    if schemes.iter().all(|&scheme| count(scheme) == all) {
+        return "every scheme holds at every density".to_owned();
+    }
+    let said = schemes.iter().map(|&scheme| match count(scheme) {
+        0 => format!("{} holds at no density", scheme.name()),
+        held if held == all => format!("{} holds at every density", scheme.name()),
+        held => format!("{} holds at {held} of {all} densities", scheme.name()),
+    });
+    said.collect::<Vec<_>>().join("; ")
+}
+
 fn picture(found: &Comparison, schemes: &[Scheme], densities: &[Density]) -> String {
     let value = |scheme: Scheme, density: Density, of: &dyn Fn(&Outcome) -> f64| {
         let cell = found.cells.iter().find(|cell| (cell.scheme, cell.density) == (scheme, density))?;
         cell.outcome.as_ref().ok().map(of)
     };
-    let panel = |name: &'static str, of: &dyn Fn(&Outcome) -> f64| Panel {
+    let panel = |name: &'static str, limit: &'static str, of: &dyn Fn(&Outcome) -> f64| Panel {
         name,
+        limit: Some(Limit { at: 1.0, name: limit }),
         series: schemes
             .iter()
             .map(|&scheme| Series {
@@ -132,11 +151,20 @@ fn picture(found: &Comparison, schemes: &[Scheme], densities: &[Density]) -> Str
             })
             .collect(),
     };
-    let panels = [
-        panel("mean memory latency, by that without refresh", &|outcome| found.latency_over_none(outcome)),
-        panel("utilization of the cores", &Outcome::utilization),
-        panel("longest response, by its deadline", &Outcome::response_over_deadline),
+    let panels = vec![
+        panel("mean memory latency, by that without refresh", "without refresh", &|outcome| {
+            found.latency_over_none(outcome)
+        }),
+        panel("utilization of the cores", "all of the time", &Outcome::utilization),
+        panel("longest response, by its deadline", "deadline", &Outcome::response_over_deadline),
     ];
     let labels: Vec<String> = densities.iter().map(|&density| format!("{} Gb", gigabits(density))).collect();
-    lines::svg("Refresh schemes over the density of memory chips", &labels, &panels)
+    Plot {
+        title: conclusion(found, schemes, densities),
+        subtitle: "refresh schemes over the density of memory chips".to_owned(),
+        labels,
+        panels,
+        missing: "no schedule",
+    }
+    .svg()
 }

@@ -12,7 +12,7 @@ use memtint_sched::{AnalysisLimits, Density};
 use memtint_system::{Reading, Verb};
 use memtint_units::Picoseconds;
 
-use crate::analyze::judge_plan;
+use crate::analyze::{SpanArguments, judge_plan};
 use crate::output::{Ending, Failure, Format, print, print_json, write_file};
 use crate::searching::Searching;
 use crate::system::first_line;
@@ -48,6 +48,8 @@ pub(crate) struct PlanArguments {
     /// File for a picture of the schedule.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    span: SpanArguments,
     /// Maximum effort of one search [default: 10 million steps, 100 thousand nodes of a search for colors, as of memtint analyze].
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
@@ -108,6 +110,7 @@ enum Found {
 }
 
 pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
+    arguments.span.check()?;
     let Reading { file, not_considered } = Reading::new(&arguments.system, Verb::RefreshPlan)?;
     let mut file = TaskSystem::of(&file, &format!("{:?}", arguments.system))?;
     file.memory_given()?;
@@ -171,7 +174,7 @@ fn tell(
     not_considered: Vec<String>,
     format: Format,
 ) -> Ending {
-    let judged = judge_plan(&plan.file, scheduler, AnalysisLimits::of_steps(arguments.steps))?;
+    let judged = judge_plan(&plan.file, scheduler, AnalysisLimits::of_steps(arguments.steps), arguments.span)?;
     if !judged.yes {
         return Err(Failure::Sentence(format!(
             "a defect of memtint: the analysis does not accept the plan: {}",

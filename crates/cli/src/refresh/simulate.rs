@@ -9,6 +9,7 @@ use memtint_sim::Watch as _;
 
 use super::setting::{Setting, density, scheme};
 use super::{chart, report};
+use crate::analyze::SpanArguments;
 use crate::output::{Ending, Format, print, print_json, write_file};
 use crate::sim::Progress;
 use crate::system::first_line;
@@ -37,12 +38,15 @@ pub(crate) struct SimulateArguments {
     /// File for a picture of what ran when, and what was refreshed.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    span: SpanArguments,
 }
 
 /// What of all there is to do is finding out what jobs execute.
 const PREPARING: f64 = 0.7;
 
 pub(super) fn main(arguments: &SimulateArguments, format: Format) -> Ending {
+    arguments.span.check()?;
     let progress = Progress::new()?;
     let (mut prepared, not_considered) = arguments.setting.prepare(&[arguments.scheme], &progress, PREPARING)?;
     if let Some(density) = arguments.density {
@@ -52,7 +56,7 @@ pub(super) fn main(arguments: &SimulateArguments, format: Format) -> Ending {
     let outcome = prepared.simulate(arguments.scheme, &told)?;
     progress.end();
     if let Some(path) = &arguments.svg {
-        write_file(path, &chart::picture(&outcome).svg())?;
+        write_file(path, &chart::picture(&outcome, arguments.span)?.svg())?;
     }
     match format {
         Format::Text => print(&(first_line(&not_considered) + &report::text(&outcome)))?,

@@ -308,6 +308,50 @@ fn a_core_that_reclaims_has_a_longer_bound_than_one_that_does_not() {
 }
 
 #[test]
+fn the_picture_shows_the_span_that_was_asked_for() {
+    let scratch = Scratch::new("span");
+    let picture = scratch.path("schedule.svg");
+    let flight = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/flight-control.toml"));
+    let flight = flight.unwrap();
+    let of = |span: &[&str]| scratch.analyze(&flight, &[&["--svg", &picture], span].concat());
+    let drawn = |span: &[&str]| {
+        let output = of(span);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        std::fs::read_to_string(&picture).unwrap()
+    };
+    let all = drawn(&[]);
+    assert!(
+        all.contains("<title>all 4 tasks meet their deadlines; least slack 3.843678 ms (rate-loop)</title>"),
+        "{all}"
+    );
+    assert!(
+        !all.contains("all but") && all.contains("telemetry job 0: ") && all.contains("rate-loop job 15: 75 ms to ")
+    );
+    let part = drawn(&["--from", "0", "--to", "20ms"]);
+    assert!(
+        part.contains("not drawn: all but 0 to 20 ms of 77.7894 ms") && !part.contains("rate-loop job 4: "),
+        "{part}"
+    );
+    std::fs::remove_file(&picture).unwrap();
+    let refused = |span: &[&str], sentence: &str| {
+        let output = of(span);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(sentence), "{said}");
+    };
+    refused(
+        &["--to", "90ms"],
+        "--to: found 90 ms, the schedule ends at 77.7894 ms; accepted is more than 0 to 77.7894 ms",
+    );
+    refused(
+        &["--from", "90ms"],
+        "--from: found 90 ms, the schedule ends at 77.7894 ms; accepted is 0 to less than 77.7894 ms",
+    );
+    refused(&["--from", "9"], "accepted is 0, or a number with ps, ns, us, ms or s, such as 20ms");
+    let alone = scratch.analyze(&flight, &["--from", "0"]);
+    assert!(!PathBuf::from(&picture).exists() && String::from_utf8(alone.stderr).unwrap().contains("--svg <FILE>"));
+}
+
+#[test]
 fn the_picture_is_written_and_shows_every_lane() {
     let scratch = Scratch::new("svg");
     let picture = scratch.path("schedule.svg");

@@ -319,7 +319,9 @@ fn the_picture_shows_what_was_timed() {
         assert!(picture.contains(name), "{name}");
     }
     // Every function was found from squares that conflict.
-    assert!(picture.matches("fill=\"#1f5fa8\"").count() > report["areas"][0]["functions"].as_array().unwrap().len());
+    assert!(
+        picture.matches("class=\"solid edge\"").count() > report["areas"][0]["functions"].as_array().unwrap().len()
+    );
 }
 
 #[test]

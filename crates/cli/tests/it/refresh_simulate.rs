@@ -78,6 +78,14 @@ fn a_scheme_that_holds_ends_with_zero() {
     assert_eq!(found["retention"]["losses"], json!(0));
     let picture = std::fs::read_to_string(&picture).unwrap();
     assert!(picture.contains("rank 7 is refreshed") && picture.contains("control, job 3") && picture.contains("lock"));
+    assert!(
+        picture.contains("<title>every deadline is met in the simulated ") && !picture.contains("all but"),
+        "{picture}"
+    );
+    let part = scratch.path("part.svg");
+    let span = ["--scheme", "crs", "--svg", &part, "--from", "1ms", "--to", "3 ms"];
+    assert_eq!(scratch.run(SET, "simulate", &span).status.code(), Some(0));
+    assert!(std::fs::read_to_string(&part).unwrap().contains("not drawn: all but 1 ms to 3 ms of "));
     let text = String::from_utf8(scratch.run(SET, "simulate", &["--scheme", "crs"]).stdout).unwrap();
     assert!(text.contains("standard: not kept: all 8192 REF commands"), "{text}");
     assert!(text.ends_with("holds: every deadline is met\n"), "{text}");

@@ -1,0 +1,5 @@
+//! Are pictures as they should be: inside of their bounds, well formed, readable without eyes, and as before?
+
+mod bounds;
+mod golden;
+mod samples;
