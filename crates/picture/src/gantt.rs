@@ -41,7 +41,7 @@ pub struct Picture {
     pub lanes: Vec<Lane>,
     /// Below the lanes.
     pub bands: Vec<Band>,
-    /// What the dark bars of the bands are.
+    /// What the bars of the bands are.
     pub bands_are: &'static str,
 }
 
@@ -90,7 +90,7 @@ pub struct Band {
 
 impl Picture {
     /// Draws a lane for each task, a bar for each run, an arrow up for each arrival, a triangle down for each deadline; below them a
-    /// line for each band, with a dark bar for each refresh.
+    /// line for each band, with a bar for each refresh.
     pub fn svg(&self) -> String {
         Drawing::of(self).svg()
     }
@@ -260,7 +260,7 @@ impl Picture {
     fn legend(&self, lanes: &[Vec<Strip<'_>>], bands: &[Vec<Strip<'_>>]) -> String {
         let mut legend = "bar: the job runs; arrow up: a job arrives; triangle down: a deadline".to_owned();
         if !self.bands.is_empty() {
-            let _ = write!(legend, "; dark bar below: {}", self.bands_are);
+            let _ = write!(legend, "; bar below: {}", self.bands_are);
         }
         if lanes.iter().flatten().any(Strip::is_mixed) {
             legend.push_str("; hatched bar: several jobs that are too short to be told apart");

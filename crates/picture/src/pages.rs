@@ -144,7 +144,7 @@ impl Pages {
                 list.push(panel.dimension);
             }
         }
-        (!shared.is_empty()).then(|| format!("all panels by {} have the same scale", shared.join(", and all by ")))
+        (!shared.is_empty()).then(|| format!("one scale for all panels by {}", shared.join(", and one for all by ")))
     }
 }
 
@@ -316,9 +316,9 @@ mod tests {
         ]);
         assert_eq!((both.scale("bank class").most(), both.scale("set color").most()), (1000.0, 2.0));
         let svg = both.svg();
-        assert!(svg.contains("all panels by bank class have the same scale"), "{svg}");
+        assert!(svg.contains("one scale for all panels by bank class"), "{svg}");
         assert_eq!(svg.matches(">1000</text>").count(), 2);
-        assert!(!pages(vec![panel("a", "bank class", &[(5, 0)])]).svg().contains("same scale"));
+        assert!(!pages(vec![panel("a", "bank class", &[(5, 0)])]).svg().contains("one scale"));
     }
 
     #[test]

@@ -149,6 +149,7 @@ impl Plot {
         }
         stroke(out, line.trim_end(), &format!("l{class}"), DASHES[class])?;
         let at = key(axis, index);
+        writeln!(out, r#"<circle cx="{}" cy="{at:.1}" r="3" class="f{class}"/>"#, WIDTH - RIGHT + 34.0)?;
         stroke(out, &format!("M{} {at:.1} h36", WIDTH - RIGHT + 16.0), &format!("l{class}"), DASHES[class])?;
         name(out, WIDTH - RIGHT + 60.0, at + 4.0, BODY, series.name, RIGHT - 64.0)
     }
@@ -186,7 +187,8 @@ impl Panel {
 impl Limit {
     fn draw(self, out: &mut String, axis: &ValueAxis, index: usize) -> fmt::Result {
         let (y, end, at) = (axis.y(self.at), WIDTH - RIGHT, key(axis, index));
-        let style = r#"fill="none" class="limit" stroke-width="1.5" stroke-dasharray="6 3""#;
+        // Thin, whole and without marks: no other line is.
+        let style = r#"fill="none" class="limit""#;
         writeln!(out, r#"<path d="M{LEFT} {y:.1}H{end}" {style}/>"#)?;
         writeln!(out, r#"<path d="M{} {at:.1} h36" {style}/>"#, end + 16.0)?;
         name(out, end + 60.0, at + 4.0, BODY, self.name, RIGHT - 64.0)
