@@ -263,7 +263,7 @@ impl Picture {
             let _ = write!(legend, "; bar below: {}", self.bands_are);
         }
         if lanes.iter().flatten().any(Strip::is_mixed) {
-            legend.push_str("; hatched bar: several jobs that are too short to be told apart");
+            legend.push_str("; hatched bar: several jobs that are too short to be told apart (--from and --to choose a shorter span)");
         }
         if bands.iter().flatten().any(|strip| strip.pauses > 0) {
             legend.push_str("; hatched below: several refreshes with pauses that are too short to be drawn");
