@@ -221,7 +221,8 @@ mod tests {
     #[test]
     fn energy_and_bandwidth_follow_from_the_counts() {
         let found = replayed(500, "none").unwrap();
-        assert_eq!(found.sum(|rank| rank.reads + rank.writes), 500 - found.stats.forwarded);
+        let rows = found.stats.hits + found.stats.misses + found.stats.conflicts;
+        assert_eq!(found.sum(|rank| rank.reads + rank.writes), rows);
         assert!(found.energy().is_some_and(|energy| energy.refresh_pj == 0 && energy.activate_pj > 0));
         let peak = 2400e6 * 8.0;
         assert!(found.bytes_per_second() > 0.0 && found.bytes_per_second() < peak);
