@@ -1,6 +1,6 @@
 //! What keeps a program in its colors on this machine: the choice of the backend, and the frames that are in color.
 //!
-//! What it is for: a selection of a platform's colors becomes what `memtint-live` takes. [`choose`] decides between the kernel and the
+//! What it is for: a selection of a platform's colors becomes what `memtint-live` takes. [`choose()`] decides between the kernel and the
 //! runtime, with the mapping and the lists of colors that the kernel needs; [`Frames`] says of each frame whether it is in color.
 //!
 //! What it deliberately does not do: it starts no program and prints nothing. `memtint-live` knows neither platforms nor palettes; its

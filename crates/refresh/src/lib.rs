@@ -24,6 +24,7 @@
 mod bound;
 mod colored;
 mod compare;
+mod considered;
 mod error;
 mod job;
 mod machine;
@@ -36,6 +37,7 @@ mod watch;
 
 pub use bound::Bound;
 pub use compare::{Cell, Comparison, compare};
+pub use considered::unused;
 pub use error::RefreshError;
 pub use job::{Executed, Job};
 pub use machine::{Caches, Hardware, gigabits, refresh_of};

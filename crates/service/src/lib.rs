@@ -7,6 +7,7 @@
 //! What it deliberately does not do: it regulates nothing; that is `memtint_regulator`.
 #![cfg(target_os = "linux")]
 
+mod amount;
 mod budgets;
 mod error;
 mod member;
@@ -15,6 +16,7 @@ mod report;
 mod status;
 mod watch;
 
+pub use amount::{AmountError, events_of};
 pub use budgets::{Budgets, BudgetsError, BudgetsFault, PERIOD, usual_quantum};
 pub use error::ServiceError;
 pub use member::{Member, MemberError, Regulation, RegulationSums, RegulationVerdict};

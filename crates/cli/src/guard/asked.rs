@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use memtint_guard::{Kind, events_per_period};
+use memtint_guard::Kind;
 use memtint_regulator::{CgroupRoot, GroupSettings, Place, Sensor, Settings, online_cpus};
-use memtint_service::{Budgets, PERIOD, Regulated, usual_quantum};
+use memtint_service::{Budgets, PERIOD, Regulated, events_of, usual_quantum};
 use memtint_units::{IndexSet, Picoseconds};
 
 use super::regulate::RegulateArguments;
@@ -134,36 +134,8 @@ impl Reader<'_> {
 
     /// Events per period of `12ev`, `500MB/s` or `1.2 GB/s`.
     fn events(&self, option: &str, text: &str) -> Result<u64, Failure> {
-        let accepted = "events per period (100ev), or a bandwidth (500MB/s, 1.2GB/s)";
-        let digits = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(text.len());
-        let (number, unit) = (&text[..digits], text[digits..].trim());
-        let wrong = || refused(option, text, accepted);
-        if unit == "ev" {
-            return number.parse().map_err(|_| wrong());
-        }
-        let scale = match unit {
-            "GB/s" => 9,
-            "MB/s" => 6,
-            "kB/s" => 3,
-            _ => return Err(wrong()),
-        };
-        let bytes_per_second = decimal(number, scale).ok_or_else(wrong)?;
-        let Some(bytes) = self.sensor.bytes else {
-            let accepted =
-                "events per period (100ev): an event of this sensor is no transfer, unless --event-bytes says so";
-            return Err(refused(option, text, accepted));
-        };
-        Ok(events_per_period(bytes_per_second, bytes.into(), self.period))
+        events_of(text, self.sensor, self.period).map_err(|accepted| refused(option, text, &accepted.to_string()))
     }
-}
-
-/// A decimal number times a power of ten, exactly; `None` if that is no whole number.
-fn decimal(text: &str, power: usize) -> Option<u64> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    if whole.is_empty() || part.len() > power {
-        return None;
-    }
-    format!("{whole}{part:0<power$}").parse().ok()
 }
 
 fn refused(option: &str, found: &str, accepted: &str) -> Failure {
@@ -181,19 +153,4 @@ fn cpu_list(option: &str, text: &str) -> Result<Vec<usize>, Failure> {
     let list =
         IndexSet::parse(text, CPUS_MAX).map_err(|error| refused(option, text, &format!("a list of CPUs: {error}")))?;
     Ok(list.iter().map(|cpu| cpu as usize).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::decimal;
-
-    #[test]
-    fn bandwidths_are_exact() {
-        assert_eq!(decimal("137.42", 6), Some(137_420_000));
-        assert_eq!(decimal("1.2", 9), Some(1_200_000_000));
-        assert_eq!(decimal("500", 6), Some(500_000_000));
-        for text in ["", ".5", "1.2.3", "1.2345", "18446744073709551616"] {
-            assert_eq!(decimal(text, 3), None, "{text}");
-        }
-    }
 }

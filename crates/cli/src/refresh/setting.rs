@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use memtint_analysis::{Inside, TaskSystem};
 use memtint_hiding::crs::Density;
-use memtint_refresh::{Caches, Options, Prepared, Scheme};
+use memtint_refresh::{Caches, Options, Prepared, Scheme, unused};
 use memtint_sim::Watch as _;
-use memtint_system::{Reading, ServerPolicy, SystemFile, Verb, used};
+use memtint_system::{Reading, Verb};
 
 use crate::output::Failure;
 use crate::sim::Progress;
@@ -53,6 +53,17 @@ enum Order {
     Fp,
 }
 
+impl From<Order> for Inside {
+    fn from(order: Order) -> Inside {
+        match order {
+            Order::Edf => Inside::Edf,
+            Order::Rm => Inside::RateMonotonic,
+            Order::Dm => Inside::DeadlineMonotonic,
+            Order::Fp => Inside::Given,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum CacheChoice {
     /// 16 KiB, and 128 KiB behind it.
@@ -89,26 +100,6 @@ impl Setting {
         self.threads.map_or_else(cpus, usize::from)
     }
 
-    /// Of the given fields, those that mean nothing for any of these schemes.
-    fn unused(&self, file: &SystemFile, schemes: &[Scheme]) -> impl Iterator<Item = String> {
-        let given = used(file, Verb::RefreshSimulate);
-        let fixed = |policy: &Option<ServerPolicy>| *policy == Some(ServerPolicy::Fp);
-        let reads = move |field: &str| {
-            schemes.iter().any(|&scheme| match field {
-                "cyclic" => scheme == Scheme::ColoredRefresh,
-                "color" | "server" | "task.server" | "task.copy_server" => scheme == Scheme::Crs,
-                "task.copy" | "task.globals" => matches!(scheme, Scheme::ColoredRefresh | Scheme::Crs),
-                "task.priority" => match scheme {
-                    Scheme::Crs => file.servers.iter().any(|server| fixed(&server.scheduling)),
-                    Scheme::ColoredRefresh => false,
-                    _ => self.scheduler == Order::Fp,
-                },
-                _ => true,
-            })
-        };
-        given.into_iter().filter(move |field| !reads(field)).map(str::to_owned)
-    }
-
     /// The tasks with what their jobs execute, and the fields that none of these schemes considers; progress goes up to `share` of all
     /// there is to do.
     pub(super) fn prepare(
@@ -118,18 +109,14 @@ impl Setting {
         share: f64,
     ) -> Result<(Prepared, Vec<String>), Failure> {
         let Reading { file, mut not_considered } = Reading::new(&self.system, Verb::RefreshSimulate)?;
-        not_considered.extend(self.unused(&file, schemes));
+        let order = self.scheduler.into();
+        not_considered.extend(unused(&file, schemes, order).into_iter().map(str::to_owned));
         let file = TaskSystem::of(&file, &format!("{:?}", self.system))?;
         let options = Options {
             hyperperiods: self.hyperperiods,
             seed: self.seed,
             jitter: self.jitter,
-            order: match self.scheduler {
-                Order::Edf => Inside::Edf,
-                Order::Rm => Inside::RateMonotonic,
-                Order::Dm => Inside::DeadlineMonotonic,
-                Order::Fp => Inside::Given,
-            },
+            order,
             caches: match self.caches {
                 CacheChoice::Dissertation => Caches::Dissertation,
                 CacheChoice::None => Caches::None,
