@@ -1,5 +1,7 @@
 //! `memtint sim`: a machine and its tasks, before there is one.
 
+mod division;
+
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,8 +19,11 @@ use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, print, p
 use crate::system::first_line;
 
 /// What is printed as JSON.
-pub(crate) const FORMS: &[JsonForm] =
-    &[JsonForm::of::<SystemReport>("sim"), JsonForm::of::<memtint_system::SystemFile>("sim-print-config")];
+pub(crate) const FORMS: &[JsonForm] = &[
+    JsonForm::of::<SystemReport>("sim"),
+    JsonForm::of::<division::ComparisonReport>("sim-compare"),
+    JsonForm::of::<memtint_system::SystemFile>("sim-print-config"),
+];
 
 /// Options of `memtint sim`.
 #[derive(Debug, clap::Args)]
@@ -52,6 +57,14 @@ pub(crate) struct SimArguments {
     /// Hold every DRAM command against the standard; ends with status 1 when one is not legal.
     #[arg(long)]
     check: bool,
+    /// Compare with the same tasks without banks, ranks, sets, nodes and ways of their own: report what the division buys and costs.
+    ///
+    /// Each task is simulated alone too, undivided and in its part. Slowdowns are against the task alone with all of the memory.
+    #[arg(long, conflicts_with_all = ["out", "commands", "check", "print_config"])]
+    compare: bool,
+    /// Draw the comparison into this file.
+    #[arg(long, value_name = "FILE", requires = "compare")]
+    svg: Option<PathBuf>,
     /// Print the system file as it was understood instead of simulating it.
     #[arg(long)]
     print_config: bool,
@@ -95,6 +108,9 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     }
     let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = arguments.threads.map_or_else(cpus, usize::from);
+    if arguments.compare {
+        return division::main(&scenario, not_considered, threads, arguments.svg.as_deref(), format);
+    }
     let progress = Progress::new()?;
     let (report, commands) =
         simulate_commands(&scenario, threads, &progress, arguments.commands.as_deref(), arguments.check)?;

@@ -6,7 +6,7 @@
 //! function `svg`, and knows nothing of where the data come from; texts may hold anything.
 //!
 //! - [`gantt`]: which task runs when, and below that which ranks are refreshed.
-//! - [`plot`]: values over a row of labels.
+//! - [`plot`]: values over a row of labels; [`bars`]: values in groups.
 //! - [`pages`]: where pages are, by color; [`heat`]: by two kinds of color.
 //! - [`timing`]: how long accesses took, and which address bits conflict.
 //!
@@ -27,6 +27,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod bars;
 mod canvas;
 pub mod gantt;
 pub mod heat;

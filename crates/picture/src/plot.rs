@@ -5,10 +5,10 @@ use std::fmt::{self, Write as _};
 use crate::canvas::{self, BODY, HEADING, Paragraph, SMALL, Sheet, TICK, TITLE, escape, name, paragraphs, text};
 use crate::ticks::{Ticks, ValueAxis};
 
-const WIDTH: f64 = 780.0;
-const LEFT: f64 = 76.0;
+pub(crate) const WIDTH: f64 = 780.0;
+pub(crate) const LEFT: f64 = 76.0;
 /// For the names of lines.
-const RIGHT: f64 = 190.0;
+pub(crate) const RIGHT: f64 = 190.0;
 const PLOT: f64 = 190.0;
 /// Above and below a plot: its name, and its labels.
 const ABOVE: f64 = 30.0;
@@ -156,7 +156,7 @@ impl Plot {
 }
 
 /// Where the key of a line is.
-fn key(axis: &ValueAxis, index: usize) -> f64 {
+pub(crate) fn key(axis: &ValueAxis, index: usize) -> f64 {
     axis.top + 18.0 * index as f64 + 8.0
 }
 
@@ -185,7 +185,7 @@ impl Panel {
 }
 
 impl Limit {
-    fn draw(self, out: &mut String, axis: &ValueAxis, index: usize) -> fmt::Result {
+    pub(crate) fn draw(self, out: &mut String, axis: &ValueAxis, index: usize) -> fmt::Result {
         let (y, end, at) = (axis.y(self.at), WIDTH - RIGHT, key(axis, index));
         // Thin, whole and without marks: no other line is.
         let style = r#"fill="none" class="limit""#;

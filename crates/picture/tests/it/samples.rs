@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use memtint_picture::bars::Bars;
 use memtint_picture::gantt::{Arrivals, Band, Bar, Lane, Picture};
 use memtint_picture::heat::{Cell, Colors, Heat};
 use memtint_picture::pages::{Pages, Panel, Part, Row};
@@ -25,6 +26,8 @@ pub(crate) fn all() -> Vec<(String, String)> {
             "plot-empty",
             Plot { panels: vec![plot::Panel { name: "nothing", limit: None, series: Vec::new() }], ..plot() }.svg(),
         ),
+        ("bars", bars(true).svg()),
+        ("bars-empty", bars(false).svg()),
         ("pages", pages(true).svg()),
         ("pages-unjudged", pages(false).svg()),
         ("pages-empty", Pages { title: "no program".to_owned(), parts: Vec::new(), foot: Vec::new() }.svg()),
@@ -32,6 +35,25 @@ pub(crate) fn all() -> Vec<(String, String)> {
         ("timing-empty", timing(false)),
     ];
     drawn.into_iter().map(|(name, svg)| (name.to_owned(), svg)).collect()
+}
+
+/// Two tasks, one with a long name and without one of its values.
+fn bars(full: bool) -> Bars {
+    let series = |name, values: [Option<f64>; 2]| Series { name, values: values.to_vec() };
+    let all = vec![
+        series("shared", [Some(5.66), Some(1.41)]),
+        series("each in its part", [Some(1.2), None]),
+        series("alone in its part", [Some(1.0), Some(0.99)]),
+    ];
+    Bars {
+        title: "dividing the memory lowers the worst slowdown from 5.66 to 1.2".to_owned(),
+        subtitle: "against each task alone with all of the memory".to_owned(),
+        name: "slowdown",
+        labels: if full { vec!["reader".to_owned(), LONG.to_owned()] } else { Vec::new() },
+        limit: Limit { at: 1.0, name: "alone" },
+        series: if full { all } else { Vec::new() },
+        missing: "executed nothing",
+    }
 }
 
 fn time(us: u64) -> Picoseconds {
