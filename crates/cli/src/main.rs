@@ -49,7 +49,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Run a program in colors of its own.
+    /// Run a program in its own colors.
     Run(run::RunArguments),
     /// Show where the pages of a process are, and judge whether that is where they should be.
     Inspect(inspect::InspectArguments),

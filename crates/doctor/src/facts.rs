@@ -1,4 +1,4 @@
-//! What is known of a machine: its files, and what was tried.
+//! Facts about a machine: its files, and the outcome of trials.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,17 +22,17 @@ pub struct Facts {
     root: PathBuf,
     /// Architecture in Rust's words, as `x86_64`.
     pub architecture: &'static str,
-    /// What the machine says of itself.
+    /// Processor, caches, nodes and memory.
     pub machine: Machine,
     /// Published mappings of relatives of the processor.
     pub candidates: Vec<Candidate>,
     /// The platform that verbs take where no option names one: its name or path, and the platform, or why it cannot be read.
     pub platform: Option<(String, Result<Box<Platform>, String>)>,
-    /// What was tried.
+    /// Outcome of each trial.
     pub trials: Trials,
 }
 
-/// What was tried, each with the reason of a failure.
+/// Outcome of each trial, with the reason of a failure.
 #[derive(Clone, Debug)]
 pub struct Trials {
     /// A userfaultfd with `UFFDIO_MOVE`.

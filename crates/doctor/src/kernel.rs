@@ -1,4 +1,4 @@
-//! The kernel: what the userspace runtime needs of it, and who may use that.
+//! The kernel: requirements of the userspace runtime, and the privileges to use them.
 
 use crate::facts::Facts;
 use crate::{Check, Purpose, Rule};

@@ -2,7 +2,7 @@
 //!
 //! [`Facts::here`] reads files of `/proc`, `/sys` and `/boot`, opens what a run would open (a userfaultfd, counters, BPF programs), and
 //! closes it again; nothing on the machine changes. [`Report::of`] draws the conclusions: pure rules, one function each, in the modules
-//! below. A rule yields a [`Check`]: what was found, which purpose it prevents or limits, and the remedy.
+//! below. A rule yields a [`Check`]: the finding, the purposes it prevents or limits, and the remedy.
 //!
 //! Nothing here measures: whether a limit holds is the business of the self-tests of `memtint guard` and `memtint probe`.
 //!
@@ -65,12 +65,12 @@ pub enum Answer {
     No,
 }
 
-/// One thing that was looked at.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Check {
-    /// What it is about, a stable name for programs.
+    /// Its subject, a stable name for programs.
     pub id: &'static str,
-    /// What was found, one sentence.
+    /// The finding, one sentence.
     pub found: String,
     /// Purposes that this prevents, ascending.
     pub prevents: Vec<Purpose>,
@@ -100,7 +100,7 @@ impl Check {
         Check { remedy: Some(text.into()), ..self }
     }
 
-    /// What it does to a purpose.
+    /// Gives its effect on a purpose.
     #[must_use]
     pub fn effect(&self, purpose: Purpose) -> Answer {
         if self.prevents.contains(&purpose) {
@@ -130,7 +130,7 @@ pub struct PurposeReport {
     pub because: Vec<&'static str>,
 }
 
-/// Everything that was looked at, and what follows.
+/// All findings, and the answers that follow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
     /// Version of this form.

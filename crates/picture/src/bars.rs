@@ -18,9 +18,9 @@ const FILLS: [&str; 3] = [r##"fill="url(#hatch)" class="edge""##, r#"class="soli
 pub struct Bars {
     /// What to conclude.
     pub title: String,
-    /// What is drawn.
+    /// Subject of the picture.
     pub subtitle: String,
-    /// What the values are.
+    /// Name of the values.
     pub name: &'static str,
     /// Below each group.
     pub labels: Vec<String>,
@@ -50,7 +50,7 @@ impl Bars {
         })
     }
 
-    /// What has no bar.
+    /// Values that have no bar.
     fn note(&self) -> Option<String> {
         let missing = self.series.iter().flat_map(|series| {
             let labels = self.labels.iter().zip(&series.values).filter(|(_, value)| value.is_none());

@@ -8,7 +8,7 @@ use crate::report::Report;
 use crate::scenario::{Scenario, ScenarioTask};
 use crate::simulate::{Watch, simulate};
 
-/// A scenario as it is, beside the same tasks without bank classes, ranks, set colors, nodes and ways of their own.
+/// A scenario beside the same tasks with access to all bank classes, ranks, set colors, nodes and ways.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DivisionReport {
     /// The tasks, in the order of the scenario.
@@ -25,7 +25,7 @@ pub struct TaskDivision {
     pub task: String,
     /// Alone, with all of the memory.
     pub alone_instructions_per_second: f64,
-    /// Alone in its part: what the division costs.
+    /// Alone in its part: the cost of the division.
     pub alone_in_part_slowdown: Option<f64>,
     /// Beside the other tasks, all of them with all of the memory.
     pub shared_slowdown: Option<f64>,
@@ -60,7 +60,7 @@ impl DivisionReport {
 /// scenario, and the comparison. The watch hears of both as one.
 ///
 /// # Errors
-/// [`SimError`] when no task of the scenario has a part of its own, and what [`simulate`] refuses.
+/// [`SimError`] when no task of the scenario has a part, and the refusals of [`simulate`].
 pub fn simulate_division(
     scenario: &Scenario,
     threads: usize,

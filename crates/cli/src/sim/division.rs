@@ -28,7 +28,7 @@ pub(super) struct ComparisonReport {
     platform: String,
     /// Seed of everything random.
     seed: u64,
-    /// What is not known of the platform and assumed instead.
+    /// Assumptions about the platform where it is incomplete.
     assumed: Vec<String>,
     /// How long the tasks ran together, each in its part.
     simulated_ns: f64,
@@ -43,7 +43,7 @@ const SHARED: Column = ("shared", |task| task.shared_slowdown);
 const DIVIDED: Column = ("each in its part", |task| task.divided_slowdown);
 const COST: Column = ("alone in its part", |task| task.alone_in_part_slowdown);
 
-/// Simulates both sides, and says how they differ.
+/// Simulates both sides and prints the comparison.
 pub(super) fn main(
     scenario: &Scenario,
     not_considered: Vec<String>,
@@ -93,7 +93,7 @@ fn text(own: &Report, division: &DivisionReport) -> String {
     out
 }
 
-/// What the slowdowns are measured by.
+/// The baseline of the slowdowns.
 fn basis(own: &Report) -> String {
     format!(
         "against each task alone with all of the memory; simulated on {}, seed {}, {:.3} ms",
@@ -103,13 +103,13 @@ fn basis(own: &Report) -> String {
     )
 }
 
-/// What the division buys and costs, in a sentence.
+/// Gain and cost of the division, in a sentence.
 fn conclusion(division: &DivisionReport) -> String {
     let greatest = |column: Column| division.greatest(column.1);
     let (Some(shared), Some(divided), Some(cost)) = (greatest(SHARED), greatest(DIVIDED), greatest(COST)) else {
         return "a task executed nothing in one of the simulations".to_owned();
     };
-    // Below a hundredth, a table of three decimals shows more than the model knows.
+    // Differences below a hundredth are beyond the accuracy of the model.
     let change = match divided / shared {
         ratio if ratio < 0.99 => format!("lowers the worst slowdown from {shared:.2} to {divided:.2}"),
         ratio if ratio > 1.01 => format!("raises the worst slowdown from {shared:.2} to {divided:.2}"),
