@@ -17,8 +17,8 @@ trap 'rm -rf "$texts"' EXIT
 # A phrase counts also where a line ends in it: lines are joined, without what marks them as comments.
 joined() { sed -E 's,^[[:space:]]*(//[/!]?|/?\*+/?|#)?[[:space:]]*,,' | tr -s '[:space:]' ' '; }
 
-# Markdown without fences: output of a program is counted in the program.
-find README.md CHANGELOG.md CONTRIBUTING.md docs -name '*.md' | sort | xargs awk 'FNR == 1 { code = 0 } /^ *```/ { code = !code; next } !code' | joined >"$texts/docs"
+# Markdown without fences and without the pages of verbs: output of a program is counted in the program.
+find README.md CHANGELOG.md CONTRIBUTING.md docs -name '*.md' ! -path 'docs/reference/verbs/*' | sort | xargs awk 'FNR == 1 { code = 0 } /^ *```/ { code = !code; next } !code' | joined >"$texts/docs"
 find crates -path '*/src/*' -name '*.rs' | sort | xargs cat | joined >"$texts/code"
 # Of patches, descriptions and what they add.
 find kernel/patches -type f | sort | xargs sed -E '/^[-@ ]/d; s/^\+//' | joined >"$texts/kernel"

@@ -1,7 +1,14 @@
-//! Do man pages, Markdown pages and completions name every verb?
+//! Do man pages, Markdown pages and completions name every verb, and does the documentation have the pages that are printed now?
+//!
+//! With `SNAPSHOTS=overwrite cargo test -p memtint-cli --test it manual::`, the pages of `docs/reference/verbs` are written anew.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
+
+use snapbox::{Assert, Data, data::DataFormat};
 
 use crate::scratch::Scratch;
 
@@ -34,6 +41,23 @@ fn each_verb_has_its_pages() {
     }
     let nested = fs::read_to_string(folder.folder().join("memtint-trace-record.1")).expect("a verb of a verb");
     assert!(nested.contains("memtint trace record"), "{nested}");
+}
+
+#[test]
+fn the_documentation_has_the_pages_of_all_verbs() {
+    let (folder, assert) = (Scratch::new("pages"), Assert::new().action_env("SNAPSHOTS"));
+    memtint(&["manual", "--markdown", folder.folder().to_str().expect("text")]);
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/verbs");
+    let names = |folder: &Path| -> BTreeSet<OsString> {
+        fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("it can be read").file_name()).collect()
+    };
+    let printed = names(folder.folder());
+    for name in &printed {
+        let text = fs::read_to_string(folder.folder().join(name)).expect("it was written");
+        let page = Data::read_from(&pages.join(name), Some(DataFormat::Text)).raw();
+        assert.eq(Data::text(text), page);
+    }
+    assert_eq!(names(&pages), printed);
 }
 
 #[test]
