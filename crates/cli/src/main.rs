@@ -7,6 +7,7 @@
 mod analyze;
 mod bench;
 mod choice;
+mod command_line;
 mod decode;
 mod detect;
 mod doctor;
@@ -28,97 +29,12 @@ mod sim;
 mod system;
 mod trace;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::command_line::{Verb, asked_format, asked_to_run, parse};
 use crate::output::{ErrorReport, Format, RUN_FAILED, has_printed, print_json_line, say};
-
-/// Run programs in their own DRAM banks and cache sets on a stock kernel, and prove it from outside.
-#[derive(Debug, Parser)]
-#[command(name = "memtint", version, max_term_width = 100, propagate_version = false, subcommand_required = true)]
-struct Arguments {
-    /// Form of what goes to standard output: text for people, or JSON with a schema number.
-    #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    /// Run a program in its own colors.
-    Run(run::RunArguments),
-    /// Show where the pages of a process are, and judge whether that is where they should be.
-    Inspect(inspect::InspectArguments),
-    /// Draw saved reports of inspect below each other into one picture.
-    Draw(draw::DrawArguments),
-    /// Show what can be isolated on a platform: bank classes, set colors and their pairs.
-    Palette(palette::PaletteArguments),
-    /// Find the mapping from physical addresses to banks by timing, or say why it cannot be found.
-    Probe(probe::ProbeArguments),
-    /// List, show, detect and convert descriptions of machines.
-    Platform(platform::PlatformArguments),
-    /// Check whether this machine can color, probe and regulate, with a remedy where it cannot.
-    Doctor(doctor::DoctorArguments),
-    /// Simulate one DRAM channel, and check command traces.
-    Dram(dram::DramArguments),
-    /// Write a first system file, from a platform and what you say of your tasks.
-    Init(init::InitArguments),
-    /// Check system files, which describe tasks once for all verbs, and print their schema.
-    System(system::SystemArguments),
-    /// Simulate a machine with its tasks, from cores and caches to DRAM and page allocator.
-    Sim(sim::SimArguments),
-    /// Regulate the memory bandwidth of cgroups and CPUs; calculate guaranteed bandwidth.
-    Guard(guard::GuardArguments),
-    /// Decide whether a task set meets its deadlines, with the theorem and the numbers.
-    Analyze(analyze::AnalyzeArguments),
-    /// Plan when memory is refreshed, so that tasks do not wait for it.
-    Refresh(refresh::RefreshArguments),
-    /// Regenerate published figures and tables, and compare.
-    Reproduce(reproduce::ReproduceArguments),
-    /// Measure what coloring costs, and how fast the simulated allocators and channels are.
-    Bench(bench::BenchArguments),
-    /// Record the memory references of programs, and inspect such recordings.
-    Trace(trace::TraceArguments),
-    /// Print a script that completes memtint's command line in a shell.
-    Completions(manual::CompletionsArguments),
-    /// Write the manual: one page for each verb.
-    Manual(manual::ManualArguments),
-}
-
-/// The verbs by what they are for, as `--help` lists them.
-const GROUPS: [(&str, &[&str]); 4] = [
-    ("For your machine", &["doctor", "run", "inspect", "draw", "guard", "palette", "platform", "probe"]),
-    ("For your design", &["init", "system", "analyze", "refresh", "sim", "trace"]),
-    ("For researchers", &["reproduce", "bench", "dram"]),
-    ("Other", &["completions", "manual", "help"]),
-];
-
-/// The command line, with its verbs in groups.
-fn command() -> Command {
-    let mut command = Arguments::command();
-    command.build();
-    let mut verbs = String::new();
-    for (heading, names) in GROUPS {
-        verbs.push_str(&format!("{heading}:\n"));
-        for name in names {
-            let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
-            verbs.push_str(&format!("  {name:<11}  {}\n", about.unwrap_or_default()));
-        }
-        verbs.push('\n');
-    }
-    // Built anew, because a built one keeps its template from the verbs.
-    Arguments::command()
-        .help_template(format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{verbs}Options:\n{{options}}"))
-}
-
-/// Reads the command line.
-fn parse() -> Result<Arguments, clap::Error> {
-    Arguments::from_arg_matches(&command().try_get_matches()?)
-}
 
 fn main() -> ExitCode {
     let arguments = match parse() {
@@ -182,69 +98,5 @@ fn misused(error: &clap::Error) -> ExitCode {
             tell_programs(asked_format(std::env::args_os()), 2, message.to_owned());
             ExitCode::from(2)
         }
-    }
-}
-
-/// The format that was asked for, whatever else is wrong with the command line.
-fn asked_format(arguments: impl Iterator<Item = OsString>) -> Format {
-    let words: Vec<OsString> = arguments.skip(1).take_while(|word| word != "--").collect();
-    let asked = words.iter().any(|word| word == "--format=json")
-        || words.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json");
-    if asked { Format::Json } else { Format::Text }
-}
-
-/// Tells whether the verb is `run` or `trace record`, whatever else is wrong with the command line.
-fn asked_to_run(arguments: impl Iterator<Item = OsString>) -> bool {
-    let mut rest = arguments.skip(1);
-    let mut tracing = false;
-    while let Some(argument) = rest.next() {
-        match argument.to_str() {
-            Some("--format") => drop(rest.next()),
-            Some(option) if option.starts_with('-') => {}
-            Some("trace") if !tracing => tracing = true,
-            verb => return verb == Some(if tracing { "record" } else { "run" }),
-        }
-    }
-    false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_well_defined() {
-        command().debug_assert();
-    }
-
-    #[test]
-    fn each_verb_is_in_one_group_and_its_line_fits() {
-        let mut listed: Vec<&str> =
-            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).filter(|name| *name != "help").collect();
-        let mut command = command();
-        let help = command.render_help().to_string();
-        let mut verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-        listed.sort_unstable();
-        verbs.sort_unstable();
-        assert_eq!(listed, verbs);
-        assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
-    }
-
-    #[test]
-    fn the_format_is_found_behind_other_mistakes() {
-        let asked = |line: &str| asked_format(line.split(' ').map(OsString::from));
-        assert_eq!([asked("memtint --format json --bogus"), asked("memtint sim --format=json")], [Format::Json; 2]);
-        assert_eq!([asked("memtint json"), asked("memtint run -- a --format json")], [Format::Text; 2]);
-    }
-
-    #[test]
-    fn the_verb_is_found_behind_options() {
-        let asked = |line: &str| asked_to_run(line.split(' ').map(OsString::from));
-        assert!(
-            asked("memtint run --bogus") && asked("memtint --format json run") && asked("memtint --format=json run")
-        );
-        assert!(asked("memtint trace record --bogus") && asked("memtint trace --format json record"));
-        assert!(!asked("memtint trace info record") && !asked("memtint trace run") && !asked("memtint record"));
-        assert!(!asked("memtint inspect run") && !asked("memtint --format run inspect") && !asked("memtint"));
     }
 }

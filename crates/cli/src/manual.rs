@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::command;
+use crate::command_line::command;
 use crate::output::{Ending, Failure, print, write_file};
 
 /// Arguments of `memtint completions`.
