@@ -31,11 +31,11 @@ pub(crate) enum Verb {
     Draw(draw::DrawArguments),
     /// Show what can be isolated on a platform: bank classes, set colors and their pairs.
     Palette(palette::PaletteArguments),
-    /// Find the mapping from physical addresses to banks by timing, or say why it cannot be found.
+    /// Find the mapping from physical addresses to banks by timing, or the reason why not.
     Probe(probe::ProbeArguments),
     /// List, show, detect and convert descriptions of machines.
     Platform(platform::PlatformArguments),
-    /// Check whether this machine can color, probe and regulate, with a remedy where it cannot.
+    /// Check whether this machine can color, probe and regulate, and name remedies.
     Doctor(doctor::DoctorArguments),
     /// Simulate one DRAM channel, and check command traces.
     Dram(dram::DramArguments),
