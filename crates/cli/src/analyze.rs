@@ -162,15 +162,16 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     not_considered.append(&mut report.not_considered);
     report.not_considered = not_considered;
     report.assumptions.extend(of_others);
+    match format {
+        Format::Json => print_json(&AnalysisReport::from(&report))?,
+        Format::Text => print(&text::text(&report))?,
+    }
+    // The answer stands where a picture cannot be drawn.
     if let Some(path) = &arguments.svg {
         match &report.witness {
             Ok(witness) => write_file(path, &gantt::picture(&report, witness, arguments.span)?.svg())?,
             Err(reason) => eprintln!("memtint: {path:?} is not written: there is no witness: {reason}"),
         }
-    }
-    match format {
-        Format::Json => print_json(&AnalysisReport::from(&report))?,
-        Format::Text => print(&text::text(&report))?,
     }
     ending(&report)
 }
@@ -180,8 +181,8 @@ pub(crate) struct Judged {
     pub(crate) yes: bool,
     pub(crate) json: AnalysisReport,
     pub(crate) text: String,
-    /// The witness, drawn.
-    pub(crate) svg: Option<String>,
+    /// The witness, drawn; a failure where the span is not of the schedule.
+    pub(crate) svg: Result<Option<String>, Failure>,
 }
 
 /// Judges a file with a plan in it, as `memtint analyze` would; the witness is drawn for a span.
@@ -196,8 +197,8 @@ pub(crate) fn judge_plan(
     let report = memtint_analysis::answer(&Question { limits, at: &at, ..Question::new(file, scheduler) })?;
     drop(searching);
     let svg = match &report.witness {
-        Ok(witness) => Some(gantt::picture(&report, witness, span)?.svg()),
-        Err(_) => None,
+        Ok(witness) => gantt::picture(&report, witness, span).map(|picture| Some(picture.svg())),
+        Err(_) => Ok(None),
     };
     let yes = matches!(report.answer, Answer::Yes);
     Ok(Judged { yes, json: AnalysisReport::from(&report), text: text::text(&report), svg })

@@ -22,7 +22,7 @@ pub(crate) struct DoctorArguments {
     /// Answer for these purposes only; may be repeated. Default: all.
     #[arg(long = "for", value_name = "PURPOSE", value_delimiter = ',', value_parser = purpose())]
     purposes: Vec<Purpose>,
-    /// Show only checks that stand in the way of something.
+    /// Print only checks that stand in the way of something; JSON always has all.
     #[arg(long)]
     problems: bool,
 }
@@ -65,7 +65,7 @@ fn page(report: &Report, asked: impl Fn(Purpose) -> bool, problems: bool) -> Str
     text.push('\n');
     let width = report.checks.iter().map(|check| check.id.len()).max().unwrap_or(0);
     for check in report.checks.iter().filter(|check| !problems || worst(check, &asked) != Answer::Yes) {
-        text.push_str(&format!("{:<7}  {:<width$}  {}\n", mark(worst(check, &asked)), check.id, check.found));
+        text.push_str(&format!("{:<7}  {:<width$}  {}\n", mark(check, worst(check, &asked)), check.id, check.found));
         if let Some(remedy) = &check.remedy {
             text.push_str(&format!("{:<7}  {:<width$}  -> {remedy}\n", "", ""));
         }
@@ -73,9 +73,11 @@ fn page(report: &Report, asked: impl Fn(Purpose) -> bool, problems: bool) -> Str
     text
 }
 
-fn mark(worst: Answer) -> &'static str {
+/// A check that matters only to other purposes than those asked for is neither.
+fn mark(check: &Check, worst: Answer) -> &'static str {
     match worst {
-        Answer::Yes => "ok",
+        Answer::Yes if check.is_fine() => "ok",
+        Answer::Yes => "-",
         other => word(other),
     }
 }

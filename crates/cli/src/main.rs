@@ -85,6 +85,16 @@ fn tell_programs(format: Format, status: u8, message: String) {
     }
 }
 
+/// What is wrong with the command line, on one line.
+fn sentence(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "the subcommand is missing; accepted is one that --help lists".to_owned();
+    }
+    let text = error.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    first.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Prints what clap has to say: help and version are no failures.
 fn misused(error: &clap::Error) -> ExitCode {
     // A closed pipe is not an error.
@@ -93,9 +103,7 @@ fn misused(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
         _ if asked_to_run(std::env::args_os()) => ExitCode::from(RUN_FAILED),
         _ => {
-            let text = error.render().to_string();
-            let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-            tell_programs(asked_format(std::env::args_os()), 2, message.to_owned());
+            tell_programs(asked_format(std::env::args_os()), 2, sentence(error));
             ExitCode::from(2)
         }
     }

@@ -30,7 +30,8 @@ pub(crate) const FORMS: &[JsonForm] = &[
 #[command(
     after_help = "Exit status: 0 every task ran to its end or to that of the simulation, 1 a task got no more frames (out of color, or out \
     of memory), an assumption of the bandwidth budgets did not hold, or with --check a command is not legal, 2 failure: a system that cannot be simulated, a trace that ends early, \
-    Ctrl-C. Deadline misses are counted; they do not change the status."
+    Ctrl-C. Deadline misses are counted; they do not change the status. With --compare: 0 compared, 1 a task got no more frames or failed, so that \
+    there is no comparison, 2 failure."
 )]
 pub(crate) struct SimArguments {
     /// System file with a table `[simulation]` (see examples/).

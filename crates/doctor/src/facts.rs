@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
@@ -20,8 +20,6 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 pub struct Facts {
     /// Folder that holds the machine's `proc`, `sys` and `boot`: `/`, or a copy.
     root: PathBuf,
-    /// Architecture in Rust's words, as `x86_64`.
-    pub architecture: &'static str,
     /// Processor, caches, nodes and memory.
     pub machine: Machine,
     /// Published mappings of relatives of the processor.
@@ -62,7 +60,7 @@ impl Trials {
                 .and_then(|sensor| count(&sensor))
                 .map_err(|error| error.to_string()),
             traffic_counter: traffic_counter(),
-            programs: memtint_regulator::check_programs().map_err(|error| error.to_string()),
+            programs: memtint_regulator::Regulator::kernel_can_decide().map_err(|error| error.to_string()),
             cgroup_v2: memtint_regulator::CgroupRoot::find()
                 .map(|root| root.path().to_owned())
                 .map_err(|error| error.to_string()),
@@ -119,7 +117,6 @@ impl Facts {
         };
         Facts {
             root: root.to_owned(),
-            architecture: std::env::consts::ARCH,
             candidates: candidates(&machine),
             machine,
             platform: platform.map(load),
@@ -183,6 +180,18 @@ impl Facts {
         let status = self.text("proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> number & 1 == 1)
+    }
+
+    /// Gives the effective user of this process; `None` where its status does not have it.
+    pub(crate) fn effective_user(&self) -> Option<u32> {
+        let status = self.text("proc/self/status")?;
+        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        users.split_whitespace().nth(1)?.parse().ok()
+    }
+
+    /// Gives the owner of a file or folder.
+    pub(crate) fn owner(&self, path: &str) -> Option<u32> {
+        std::fs::metadata(self.root.join(path)).ok().map(|found| found.uid())
     }
 
     /// Tells whether the processor has a flag of `/proc/cpuinfo`.

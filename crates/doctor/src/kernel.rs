@@ -3,52 +3,42 @@
 use crate::facts::Facts;
 use crate::{Check, Purpose, Rule};
 
-pub(crate) const RULES: &[Rule] =
-    &[version, architecture, configuration, privileges, userfaultfd, seccomp, ptrace, lockdown, series];
+pub(crate) const RULES: &[Rule] = &[version, configuration, privileges, userfaultfd, seccomp, ptrace, lockdown, series];
 
 /// First kernel with `UFFDIO_MOVE`.
 const MOVES_PAGES: (u32, u32) = (6, 8);
 
+const CAP_DAC_READ_SEARCH: u32 = 2;
+const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_NICE: u32 = 23;
 const CAP_PERFMON: u32 = 38;
 
-/// Options of a kernel, and the purposes that are impossible without each.
-const OPTIONS: [(&str, &[Purpose]); 6] = [
-    ("CONFIG_USERFAULTFD", &[Purpose::Color]),
-    ("CONFIG_SECCOMP_FILTER", &[Purpose::Color]),
-    ("CONFIG_PROC_PAGE_MONITOR", &[Purpose::Color, Purpose::Probe]),
-    ("CONFIG_PERF_EVENTS", &[Purpose::Regulate]),
-    ("CONFIG_CGROUPS", &[]),
-    ("CONFIG_BPF_SYSCALL", &[]),
+/// Options of a kernel that the userspace runtime needs,
+const RUNTIME_OPTIONS: [&str; 5] = [
+    "CONFIG_USERFAULTFD",
+    "CONFIG_SECCOMP_FILTER",
+    "CONFIG_PROC_PAGE_MONITOR",
+    "CONFIG_KCMP",
+    "CONFIG_CROSS_MEMORY_ATTACH",
 ];
+/// and those without which a CPU can be regulated in part only.
+const REGULATOR_OPTIONS: [&str; 2] = ["CONFIG_CGROUPS", "CONFIG_BPF_SYSCALL"];
 
 /// A check of something that only the userspace runtime needs: it prevents nothing where the kernel itself colors.
-fn for_runtime(facts: &Facts, check: Check) -> Check {
+pub(crate) fn for_runtime(facts: &Facts, check: Check) -> Check {
     if facts.trials.kernel_series.is_ok() { check } else { check.prevents(&[Purpose::Color]) }
 }
 
 fn version(facts: &Facts) -> Option<Check> {
     let found = Check::fine("kernel-version", format!("Linux {}", facts.release()?));
-    if facts.version()? >= MOVES_PAGES {
+    // A distribution may have brought UFFDIO_MOVE to an older kernel.
+    if facts.version().is_none_or(|version| version >= MOVES_PAGES) || facts.trials.userfaultfd.is_ok() {
         return Some(found);
     }
     let found = Check { found: format!("{}, without UFFDIO_MOVE", found.found), ..found };
     Some(for_runtime(facts, found).remedy("use Linux 6.8 or newer, or a 6.12 kernel with memtint's series"))
-}
-
-fn architecture(facts: &Facts) -> Option<Check> {
-    let found = Check::fine("architecture", facts.architecture);
-    Some(match facts.architecture {
-        "x86_64" => found,
-        "aarch64" => found
-            .prevents(&[Purpose::Color])
-            .remedy("color programs on x86-64: the userspace runtime has no other port"),
-        _ => found
-            .prevents(&[Purpose::Color, Purpose::Probe])
-            .remedy("color on x86-64; probe on x86-64 or aarch64, or analyze a log with memtint probe --replay"),
-    })
 }
 
 fn configuration(facts: &Facts) -> Option<Check> {
@@ -56,40 +46,63 @@ fn configuration(facts: &Facts) -> Option<Check> {
     let Some(options) = facts.configuration() else {
         return Some(Check::fine(id, "not published; the functions themselves were tried instead"));
     };
-    let missing: Vec<_> = OPTIONS.iter().filter(|(name, _)| !options.contains_key(*name)).collect();
-    if missing.is_empty() {
+    let missing = |wanted: &[&'static str]| -> Vec<&'static str> {
+        wanted.iter().copied().filter(|name| !options.contains_key(*name)).collect()
+    };
+    let (runtime, regulator, counters) =
+        (missing(&RUNTIME_OPTIONS), missing(&REGULATOR_OPTIONS), missing(&["CONFIG_PERF_EVENTS"]));
+    let names = [runtime.clone(), regulator.clone(), counters.clone()].concat();
+    if names.is_empty() {
         return Some(Check::fine(id, "has every option that memtint needs"));
     }
-    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
-    let mut prevented: Vec<Purpose> = missing.iter().flat_map(|(_, purposes)| purposes.iter().copied()).collect();
-    prevented.sort_unstable();
-    prevented.dedup();
-    // Without cgroups whole CPUs are regulated, and without BPF threads decide.
-    let limited: &[Purpose] = if prevented.contains(&Purpose::Regulate) { &[] } else { &[Purpose::Regulate] };
-    let limited = if missing.iter().any(|(_, purposes)| purposes.is_empty()) { limited } else { &[] };
-    let found = Check::fine(id, format!("lacks {}", names.join(", "))).prevents(&prevented).limits(limited);
+    let mut found = Check::fine(id, format!("lacks {}", names.join(", ")));
+    if !runtime.is_empty() {
+        found = for_runtime(facts, found);
+    }
+    if runtime.contains(&"CONFIG_PROC_PAGE_MONITOR") {
+        found = found.prevents(&[Purpose::Probe]);
+    }
+    found = match (counters.is_empty(), regulator.is_empty()) {
+        (false, _) => found.prevents(&[Purpose::Regulate]),
+        (true, false) => found.limits(&[Purpose::Regulate]),
+        (true, true) => found,
+    };
     Some(found.remedy("use a kernel with these options; the kernels of Debian, Ubuntu and Fedora have them"))
 }
 
+/// Capabilities by what they are for; docs/security.md has the reasons.
 fn privileges(facts: &Facts) -> Option<Check> {
-    let has = |number| facts.has_capability(number);
-    let lacking: Vec<&str> =
-        [("CAP_SYS_ADMIN", CAP_SYS_ADMIN), ("CAP_SYS_PTRACE", CAP_SYS_PTRACE), ("CAP_SYS_NICE", CAP_SYS_NICE)]
-            .into_iter()
-            .filter(|(_, number)| !has(*number))
-            .map(|(name, _)| name)
-            .collect();
-    if lacking.is_empty() {
-        return Some(Check::fine("privileges", "CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_SYS_NICE"));
-    }
-    let prevented = [
-        (Purpose::Color, has(CAP_SYS_ADMIN) && has(CAP_SYS_PTRACE)),
-        (Purpose::Probe, has(CAP_SYS_ADMIN)),
-        (Purpose::Regulate, (has(CAP_SYS_ADMIN) || has(CAP_PERFMON)) && has(CAP_SYS_NICE)),
+    let names = [
+        ("CAP_SYS_ADMIN", CAP_SYS_ADMIN),
+        ("CAP_SYS_PTRACE", CAP_SYS_PTRACE),
+        ("CAP_SYS_NICE", CAP_SYS_NICE),
+        ("CAP_IPC_LOCK", CAP_IPC_LOCK),
+        ("CAP_DAC_READ_SEARCH", CAP_DAC_READ_SEARCH),
     ];
-    let prevented: Vec<Purpose> = prevented.into_iter().filter(|(_, may)| !may).map(|(purpose, _)| purpose).collect();
-    let found = Check::fine("privileges", format!("this process lacks {}", lacking.join(", "))).prevents(&prevented);
-    Some(found.remedy("run memtint as root; in a container, add these capabilities (podman run --cap-add)"))
+    let has = |number| facts.has_capability(number);
+    let is_root = facts.effective_user() == Some(0);
+    let needed = names.into_iter().filter(|(_, number)| *number != CAP_DAC_READ_SEARCH || !is_root);
+    let lacking: Vec<&str> = needed.filter(|(_, number)| !has(*number)).map(|(name, _)| name).collect();
+    let mut found = match lacking.is_empty() {
+        true => Check::fine("privileges", "all capabilities that memtint needs"),
+        false => Check::fine("privileges", format!("this process lacks {}", lacking.join(", "))),
+    };
+    if !(has(CAP_SYS_ADMIN) && has(CAP_SYS_PTRACE) && (is_root || has(CAP_DAC_READ_SEARCH))) {
+        found = for_runtime(facts, found);
+    } else if !has(CAP_SYS_NICE) {
+        // Calls of the program that the supervisor takes late end with EINTR more often.
+        found = found.limits(&[Purpose::Color]);
+    }
+    if !has(CAP_SYS_ADMIN) {
+        // Frame numbers within huge pages are known without it.
+        found = found.limits(&[Purpose::Probe]);
+    }
+    let counts = has(CAP_SYS_ADMIN) || has(CAP_PERFMON);
+    if !(counts && has(CAP_SYS_NICE) && has(CAP_IPC_LOCK)) {
+        found = found.prevents(&[Purpose::Regulate]);
+    }
+    let remedy = "run memtint as root; in a container, add these capabilities (podman run --cap-add)";
+    Some(if lacking.is_empty() { found } else { found.remedy(remedy) })
 }
 
 fn userfaultfd(facts: &Facts) -> Option<Check> {

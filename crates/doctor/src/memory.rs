@@ -4,6 +4,7 @@ use memtint_detect::Fit;
 use memtint_map::Platform;
 
 use crate::facts::Facts;
+use crate::kernel::for_runtime;
 use crate::{Check, Purpose, Rule};
 
 pub(crate) const RULES: &[Rule] =
@@ -15,8 +16,9 @@ const COMPACTION: &str = "proc/sys/vm/compaction_proactiveness";
 fn frame_numbers(facts: &Facts) -> Option<Check> {
     Some(match &facts.trials.frame_numbers {
         Ok(()) => Check::fine("frame-numbers", "/proc/self/pagemap shows them"),
-        Err(cause) => Check::fine("frame-numbers", format!("not visible: {cause}"))
-            .prevents(&[Purpose::Color, Purpose::Probe])
+        // A probe has those within huge pages all the same, and the kernel series needs none.
+        Err(cause) => for_runtime(facts, Check::fine("frame-numbers", format!("not visible: {cause}")))
+            .limits(&[Purpose::Probe])
             .remedy("run as root or with CAP_SYS_ADMIN"),
     })
 }
@@ -83,7 +85,7 @@ fn virtual_machine(facts: &Facts) -> Option<Check> {
 
 /// What memtint keeps off for the programs that it colors, and nothing needs to be done about.
 fn kept_off(id: &'static str, setting: &str) -> Check {
-    Check::fine(id, format!("{setting}; memtint keeps it off for programs in color"))
+    Check::fine(id, format!("{setting}; the userspace runtime keeps it off for its programs"))
 }
 
 fn huge_pages(facts: &Facts) -> Option<Check> {
@@ -116,6 +118,10 @@ fn compaction(facts: &Facts) -> Option<Check> {
             id,
             format!("vm.compaction_proactiveness is {value}; memtint sets it to 0 while programs are in color"),
         )),
+        value if facts.trials.kernel_series.is_ok() => Some(Check::fine(
+            id,
+            format!("vm.compaction_proactiveness is {value}; the kernel series keeps pages in color"),
+        )),
         value => Some(
             Check::fine(
                 id,
@@ -131,6 +137,12 @@ fn swap(facts: &Facts) -> Option<Check> {
     let areas = facts.text("proc/swaps")?.lines().skip(1).count();
     if areas == 0 {
         return Some(Check::fine("swap", "none"));
+    }
+    if facts.trials.kernel_series.is_ok() {
+        return Some(Check::fine(
+            "swap",
+            format!("{areas} areas; the kernel series reads pages back into their colors"),
+        ));
     }
     Some(
         Check::fine("swap", format!("{areas} areas: a page that comes back from there may be out of color"))

@@ -27,9 +27,6 @@ fn threads(facts: &Facts) -> Option<Check> {
 }
 
 fn clock(facts: &Facts) -> Option<Check> {
-    if facts.architecture != "x86_64" {
-        return None;
-    }
     let lacking = |flags: &[&'static str]| -> Vec<&'static str> {
         flags.iter().copied().filter(|flag| !facts.has_flag(flag)).collect()
     };
@@ -67,8 +64,7 @@ fn partitioning(facts: &Facts) -> Option<Check> {
 }
 
 fn preemption(facts: &Facts) -> Option<Check> {
-    Some(match facts.number("sys/kernel/realtime") {
-        Some(1) => Check::fine("preemption", "PREEMPT_RT"),
-        _ => Check::fine("preemption", "not PREEMPT_RT: a frozen group's task goes on until its system call ends"),
-    })
+    let version = facts.text("proc/version").unwrap_or_default();
+    let is_realtime = facts.number("sys/kernel/realtime") == Some(1) || version.contains("PREEMPT_RT");
+    Some(Check::fine("preemption", if is_realtime { "PREEMPT_RT" } else { "not PREEMPT_RT" }))
 }

@@ -1,10 +1,12 @@
 //! Regulation: counters and who else uses them, cgroups, and what lets others run on a CPU that is held.
 
+use std::path::Path;
+
 use crate::facts::Facts;
 use crate::{Check, Purpose, Rule};
 
 pub(crate) const RULES: &[Rule] =
-    &[software_counter, traffic_counter, watchdog, programs, cgroups, throttling, fair_server];
+    &[software_counter, traffic_counter, watchdog, lock, programs, cgroups, throttling, fair_server];
 
 /// First kernel with the fair server.
 const FAIR_SERVER: (u32, u32) = (6, 12);
@@ -37,6 +39,18 @@ fn watchdog(facts: &Facts) -> Option<Check> {
     })
 }
 
+/// One regulator runs at a time: its lock is in a folder that must be its user's.
+fn lock(facts: &Facts) -> Option<Check> {
+    let (id, user) = ("lock-folder", facts.effective_user()?);
+    match facts.owner("run/memtint") {
+        Some(owner) if owner == user => return Some(Check::fine(id, "/run/memtint is this user's")),
+        None if user == 0 => return Some(Check::fine(id, "/run/memtint does not exist yet")),
+        _ => {}
+    }
+    let found = Check::fine(id, "/run/memtint is not this user's").prevents(&[Purpose::Regulate]);
+    Some(found.remedy("run as root, or as the user of a service with RuntimeDirectory=memtint"))
+}
+
 fn programs(facts: &Facts) -> Option<Check> {
     Some(match &facts.trials.programs {
         Ok(()) => Check::fine("bpf", "the regulator's programs load: the kernel decides"),
@@ -44,6 +58,10 @@ fn programs(facts: &Facts) -> Option<Check> {
             .limits(&[Purpose::Regulate])
             .remedy("run as root or with CAP_BPF, on Linux 6.7 or newer, with a memtint that was compiled where there was clang"),
     })
+}
+
+fn can_write(facts: &Facts, cgroups: &Path) -> bool {
+    facts.is_writable(cgroups.join("cgroup.procs"))
 }
 
 fn cgroups(facts: &Facts) -> Option<Check> {
@@ -57,17 +75,20 @@ fn cgroups(facts: &Facts) -> Option<Check> {
             );
         }
     };
-    if facts.is_writable(root.join("cgroup.procs")) {
+    if can_write(facts, root) {
         return Some(Check::fine(id, format!("{} is writable", root.display())));
     }
     let found = format!("{} cannot be written by this process: only whole CPUs can be regulated", root.display());
     let found = Check::fine(id, found).limits(&[Purpose::Regulate]);
-    Some(found.remedy("run as root, or delegate the hierarchy (systemd: Delegate=yes; podman: --cgroupns=private)"))
+    Some(found.remedy(
+        "run as root, or in a private cgroup namespace with a mount that can be written (podman: --cgroupns=private)",
+    ))
 }
 
 /// A check of something that matters where a CPU is occupied for long: with `--core`, and without groups that can be frozen.
 fn for_occupied_cpus(facts: &Facts, check: Check) -> Check {
-    let can_freeze = facts.trials.cgroup_v2.is_ok() && facts.machine.cores.online_cpus > 1;
+    let root = facts.trials.cgroup_v2.as_ref();
+    let can_freeze = root.is_ok_and(|root| can_write(facts, root)) && facts.machine.cores.online_cpus > 1;
     if can_freeze { check } else { check.limits(&[Purpose::Regulate]) }
 }
 
@@ -89,8 +110,11 @@ fn fair_server(facts: &Facts) -> Option<Check> {
     if facts.version()? < FAIR_SERVER {
         return Some(Check::fine(id, "not in this kernel"));
     }
-    let found = match facts.number("sys/kernel/debug/sched/fair_server/cpu0/runtime") {
-        Some(0) => return Some(Check::fine(id, "off on CPU 0")),
+    let cpus = 0..facts.machine.cores.online_cpus;
+    let runtimes = cpus.map(|cpu| facts.number(&format!("sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime")));
+    let longest = runtimes.collect::<Option<Vec<i64>>>().and_then(|all| all.into_iter().max());
+    let found = match longest {
+        Some(0) => return Some(Check::fine(id, "off")),
         Some(runtime) => {
             format!("on: other tasks get {} us of each of its periods, also on a CPU that is held", runtime / 1000)
         }

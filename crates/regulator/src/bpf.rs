@@ -260,14 +260,6 @@ fn failed(what: &'static str) -> impl Fn(&dyn std::error::Error) -> RegulatorErr
     }
 }
 
-/// Checks that this process can load the regulator's BPF programs into this kernel.
-///
-/// # Errors
-/// [`RegulatorError::Bpf`].
-pub fn check_programs() -> Result<(), RegulatorError> {
-    Kernel::load().map(drop)
-}
-
 impl Kernel {
     /// Loads the programs.
     pub(crate) fn load() -> Result<Kernel, RegulatorError> {

@@ -44,7 +44,6 @@ mod sensor;
 mod settings;
 mod sys;
 
-pub use bpf::check_programs;
 pub use cgroup::{Cgroup, CgroupRoot};
 pub use companion::{become_companion, stay_on, thread_time, watch_closely};
 pub use counter::check_counter;

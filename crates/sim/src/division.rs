@@ -4,15 +4,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::SimError;
-use crate::report::Report;
+use crate::report::{End, Report};
 use crate::scenario::{Scenario, ScenarioTask};
 use crate::simulate::{Watch, simulate};
 
 /// A scenario beside the same tasks with access to all bank classes, ranks, set colors, nodes and ways.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DivisionReport {
-    /// The tasks, in the order of the scenario.
+    /// The tasks without jobs, in the order of the scenario.
     pub tasks: Vec<TaskDivision>,
+    /// Tasks with jobs: their releases, not the memory, bound how many instructions they execute.
+    pub not_compared: Vec<String>,
+    /// Tasks that did not do all of their work, with the reason: slowdowns of these simulations mean nothing.
+    pub failures: Vec<String>,
     /// Whether every simulation came to its end.
     pub complete: bool,
 }
@@ -35,7 +39,13 @@ pub struct TaskDivision {
 
 impl DivisionReport {
     fn of(divided: &Report, undivided: &Report) -> DivisionReport {
-        let rows = divided.tasks.iter().zip(&undivided.tasks).map(|(own, shared)| {
+        let (periodic, others): (Vec<_>, Vec<_>) =
+            divided.tasks.iter().zip(&undivided.tasks).partition(|(own, _)| own.period_ns.is_some());
+        let failed = |side: &'static str, report: &Report| {
+            let failed = report.tasks.iter().filter(|task| matches!(task.end, End::OutOfMemory | End::Failed));
+            failed.map(|task| format!("{side}: task {}: {}", task.name, task.ending)).collect::<Vec<_>>()
+        };
+        let rows = others.into_iter().map(|(own, shared)| {
             let alone = shared.alone.map_or(0.0, |alone| alone.instructions_per_second);
             let slowdown = |speed: f64| (speed > 0.0 && alone > 0.0).then(|| alone / speed);
             TaskDivision {
@@ -46,7 +56,12 @@ impl DivisionReport {
                 divided_slowdown: slowdown(own.instructions_per_second),
             }
         });
-        DivisionReport { tasks: rows.collect(), complete: divided.complete && undivided.complete }
+        DivisionReport {
+            tasks: rows.collect(),
+            not_compared: periodic.into_iter().map(|(own, _)| own.name.clone()).collect(),
+            failures: [failed("divided", divided), failed("undivided", undivided)].concat(),
+            complete: divided.complete && undivided.complete,
+        }
     }
 
     /// Gives the greatest slowdown of any task, by what `which` takes of each; `None` if one is unknown.
@@ -60,18 +75,38 @@ impl DivisionReport {
 /// scenario, and the comparison. The watch hears of both as one.
 ///
 /// # Errors
-/// [`SimError`] when no task of the scenario has a part, and the refusals of [`simulate`].
+/// [`SimError`] when no task of the scenario has a part, when it has bandwidth budgets, servers or a timetable of refresh, and the refusals of [`simulate`].
 pub fn simulate_division(
     scenario: &Scenario,
     threads: usize,
     watch: &dyn Watch,
 ) -> Result<(Report, DivisionReport), SimError> {
+    comparable(scenario)?;
     let undivided = scenario.undivided()?.changed(|spec| spec.alone = true)?;
     let divided = scenario.changed(|spec| spec.alone = true)?;
     let own = simulate(&divided, threads, &|share: f64| watch.go_on(share / 2.0))?;
     let shared = simulate(&undivided, threads, &|share: f64| watch.go_on(0.5 + share / 2.0))?;
     let comparison = DivisionReport::of(&own, &shared);
     Ok((own, comparison))
+}
+
+/// Refuses scenarios whose parts belong to something else than their division, or that have nothing to compare.
+fn comparable(scenario: &Scenario) -> Result<(), SimError> {
+    let spec = scenario.spec();
+    let refuse = |field: &str, found: &str, accepted: &str| {
+        let [field, found, accepted] = [field, found, accepted].map(str::to_owned);
+        Err(SimError::Field { origin: scenario.origin().to_owned(), field, found, accepted })
+    };
+    if !spec.groups.is_empty() {
+        return refuse("bandwidth", "budgeted", "no budget for a comparison of divisions (--ignore bandwidth)");
+    }
+    if !spec.servers.is_empty() || spec.timetable.is_some() || spec.table.is_some() {
+        return refuse("server", "a schedule around refresh", "none for a comparison: it needs the ranks of its tasks");
+    }
+    match spec.tasks.iter().all(|task| task.job.is_some()) {
+        true => refuse("period", "given for every task", "a task without period, whose speed shows what it waits for"),
+        false => Ok(()),
+    }
 }
 
 /// Whether a task may have a part only of the memory or of the last-level cache.

@@ -36,7 +36,7 @@ impl SpanArguments {
         let refuse = |option: &str, found: Picoseconds, accepted: String| {
             let (found, end) = (time(found), time(end));
             Err(Failure::Sentence(format!(
-                "{option}: found {found}, the schedule ends at {end}; accepted is {accepted}"
+                "{option}: found {found}, what can be drawn ends at {end} (a schedule that --jobs cuts ends there); accepted is {accepted}"
             )))
         };
         if from >= end {
@@ -86,7 +86,7 @@ mod tests {
             Err(Failure::Sentence(sentence)) => sentence,
             _ => panic!("accepted"),
         };
-        let late = "found 41 ms, the schedule ends at 40 ms; accepted is";
+        let late = "found 41 ms, what can be drawn ends at 40 ms (a schedule that --jobs cuts ends there); accepted is";
         assert_eq!(refused(Some("41ms"), None), format!("--from: {late} 0 to less than 40 ms"));
         assert_eq!(refused(Some("2 ms"), Some("41ms")), format!("--to: {late} more than 2 ms to 40 ms"));
         assert_eq!(

@@ -188,9 +188,6 @@ fn tell(
         }
         write_file(path, &format!("{text}\n{}", plan.file.to_string().trim_start()))?;
     }
-    if let (Some(path), Some(svg)) = (&arguments.svg, &judged.svg) {
-        write_file(path, svg)?;
-    }
     match format {
         Format::Json => print_json(&PlanReport::found(plan, judged.json, not_considered))?,
         Format::Text => {
@@ -201,6 +198,12 @@ fn tell(
             let _ = writeln!(text, "standard: not kept: {BEYOND_STANDARD}");
             print(&format!("{text}\n{}", judged.text))?;
         }
+    }
+    // The plan stands where its picture cannot be drawn.
+    if let Some(path) = &arguments.svg
+        && let Some(svg) = judged.svg?
+    {
+        write_file(path, &svg)?;
     }
     Ok(ExitCode::SUCCESS)
 }

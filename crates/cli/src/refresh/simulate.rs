@@ -55,12 +55,12 @@ pub(super) fn main(arguments: &SimulateArguments, format: Format) -> Ending {
     let told = |done: f64| progress.go_on(PREPARING + done * (1.0 - PREPARING));
     let outcome = prepared.simulate(arguments.scheme, &told)?;
     progress.end();
-    if let Some(path) = &arguments.svg {
-        write_file(path, &chart::picture(&outcome, arguments.span)?.svg())?;
-    }
     match format {
         Format::Text => print(&(first_line(&not_considered) + &report::text(&outcome)))?,
         Format::Json => print_json(&SimulateReport::new(&outcome, not_considered))?,
+    }
+    if let Some(path) = &arguments.svg {
+        write_file(path, &chart::picture(&outcome, arguments.span)?.svg())?;
     }
     Ok(ExitCode::from(u8::from(!outcome.holds())))
 }

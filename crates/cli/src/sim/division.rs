@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Progress;
-use crate::output::{Ending, Failure, Format, print, print_json, table, write_file};
+use crate::output::{Ending, Failure, Format, print, print_json, say, table, write_file};
 use crate::system::first_line;
 
 /// What is printed as JSON.
@@ -57,6 +57,7 @@ pub(super) fn main(
     if !division.complete {
         return Err(Failure::Sentence("stopped before the end of the simulations".to_owned()));
     }
+    let failures = division.failures.clone();
     if let Some(path) = svg {
         write_file(path, &picture(&own, &division).svg())?;
     }
@@ -74,7 +75,10 @@ pub(super) fn main(
             division,
         })?,
     }
-    Ok(ExitCode::SUCCESS)
+    for failure in &failures {
+        say(failure);
+    }
+    Ok(ExitCode::from(u8::from(!failures.is_empty())))
 }
 
 fn text(own: &Report, division: &DivisionReport) -> String {
@@ -87,6 +91,9 @@ fn text(own: &Report, division: &DivisionReport) -> String {
     let rows: Vec<Vec<String>> = division.tasks.iter().map(row).collect();
     out.push_str(&table(&["slowdown of", SHARED.0, DIVIDED.0, COST.0], &[1, 2, 3], &rows));
     out.push_str(&format!("\n{}\n", basis(own)));
+    if !division.not_compared.is_empty() {
+        out.push_str(&format!("not compared, having a period: {}\n", division.not_compared.join(", ")));
+    }
     for assumed in &own.assumed {
         out.push_str(&format!("assumed: {assumed}\n"));
     }
@@ -105,6 +112,9 @@ fn basis(own: &Report) -> String {
 
 /// Gain and cost of the division, in a sentence.
 fn conclusion(division: &DivisionReport) -> String {
+    if !division.failures.is_empty() {
+        return "no comparison: a task did not do all of its work".to_owned();
+    }
     let greatest = |column: Column| division.greatest(column.1);
     let (Some(shared), Some(divided), Some(cost)) = (greatest(SHARED), greatest(DIVIDED), greatest(COST)) else {
         return "a task executed nothing in one of the simulations".to_owned();
@@ -150,7 +160,7 @@ mod tests {
     }
 
     fn said(tasks: Vec<TaskDivision>) -> String {
-        conclusion(&DivisionReport { tasks, complete: true })
+        conclusion(&DivisionReport { tasks, not_compared: Vec::new(), failures: Vec::new(), complete: true })
     }
 
     #[test]
@@ -165,5 +175,9 @@ mod tests {
         assert!(said(vec![task(1.5, 1.501, 1.0)]).contains("does not change the worst slowdown, 1.50"));
         let idle = TaskDivision { shared_slowdown: None, ..task(1.0, 1.0, 1.0) };
         assert_eq!(said(vec![idle]), "a task executed nothing in one of the simulations");
+        let failures = vec!["divided: task a: out of color".to_owned()];
+        let tasks = vec![task(5.0, 1.25, 1.0)];
+        let failed = DivisionReport { tasks, not_compared: Vec::new(), failures, complete: true };
+        assert_eq!(conclusion(&failed), "no comparison: a task did not do all of its work");
     }
 }

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use memtint_sim::scenario::Workload;
 use memtint_sim::{Scenario, simulate, simulate_division};
+
+use memtint_units::ByteSize;
 
 use crate::common::{DESKTOP_WITH_LAST_LEVEL, Machine};
 
@@ -57,4 +60,38 @@ fn what_is_not_divided_is_refused() {
 #[test]
 fn what_is_stopped_is_not_complete() {
     assert!(!simulate_division(&scenario(PARTS), 1, &|_| false).unwrap().1.complete);
+}
+
+#[test]
+fn what_belongs_to_a_schedule_or_a_budget_is_refused() {
+    let machine = Machine { duration: "1 ms", ..DESKTOP_WITH_LAST_LEVEL };
+    let task = |more: &str| {
+        format!(
+            "[[task]]\nname = \"a\"\ncores = \"0\"\nbanks = \"0-3\"\n{more}\nworkload = {{ kind = \"latency\", size = \"1 MiB\" }}\n"
+        )
+    };
+    let refused = |parts: &[String]| {
+        let scenario =
+            Scenario::parse(&machine.text(parts), Path::new("one.toml")).unwrap_or_else(|error| panic!("{error}"));
+        simulate_division(&scenario, 1, &|_| true).expect_err("refused").to_string()
+    };
+    let budget = refused(&[task(""), "[[group]]\nname = \"g\"\ncores = \"0\"\nmb_per_s = 100\n".to_owned()]);
+    assert!(budget.contains("bandwidth is budgeted") && budget.contains("--ignore bandwidth"), "{budget}");
+    let periodic = refused(&[task("period = \"1 ms\"\nreferences = 10")]);
+    assert!(periodic.contains("period is given for every task"), "{periodic}");
+}
+
+#[test]
+fn a_task_that_runs_out_of_frames_is_named() {
+    // A bank class has 1 GiB, and four of its 128 set colors hold 32 MiB.
+    let small = "banks = \"0\"\nsets = \"0-3\"";
+    let scenario = scenario([small, "banks = \"1-8\"\nsets = \"4-63\"", "banks = \"9-15\"\nsets = \"64-127\""])
+        .changed(|spec| {
+            spec.tasks[0].workload = Workload::Latency { size: ByteSize(64 << 20), gap: 2 };
+        });
+    let (_, comparison) = simulate_division(&scenario.unwrap(), 2, &|_| true).unwrap();
+    assert!(
+        comparison.failures.len() == 1 && comparison.failures[0].starts_with("divided: task task-0: "),
+        "{comparison:?}"
+    );
 }
