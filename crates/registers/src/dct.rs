@@ -80,7 +80,7 @@ impl Family {
 /// # Errors
 /// [`RegisterError`]: a register is missing, or is refused.
 pub fn decode_family(space: &ConfigSpace, family: Family, origin: &str) -> Result<Decoded, RegisterError> {
-    let machine = Machine { space, family, origin: Origin(origin) };
+    let machine = ControllerDump { space, family, origin: Origin(origin) };
     machine.check_identity()?;
     let ranges = machine.ranges()?;
     let nodes: Vec<Controller> =
@@ -94,7 +94,7 @@ const FIRST_DEVICE: u8 = 0x18;
 const FOUR_GIB: u64 = 1 << 32;
 
 #[derive(Clone, Copy)]
-struct Machine<'a> {
+struct ControllerDump<'a> {
     space: &'a ConfigSpace,
     family: Family,
     origin: Origin<'a>,
@@ -188,7 +188,7 @@ const DDR3_COLUMNS: [Option<u32>; 13] = [
 const DDR2_GEOMETRY: [(u32, u32); 12] =
     [(9, 2), (10, 2), (10, 2), (11, 2), (10, 3), (10, 3), (11, 2), (10, 3), (11, 3), (11, 3), (10, 3), (11, 3)];
 
-impl<'a> Machine<'a> {
+impl<'a> ControllerDump<'a> {
     fn at(self, node: u32, function: u8) -> PciAddress {
         PciAddress { domain: 0, bus: 0, device: FIRST_DEVICE + node as u8, function }
     }

@@ -29,7 +29,7 @@ pub fn decode_zen(dump: &ZenDump, origin: &str) -> Result<Decoded, RegisterError
         return origin.refuse(fabric::rule_name(dump.fabric, other.index), "another interleave", accepted);
     }
     let channel = controllers(dump, origin)?;
-    let memory = Memory::of(dump, &rules, spread, origin)?;
+    let memory = MemoryLayout::of(dump, &rules, spread, origin)?;
     memory.put_together(dump, &rules, channel, origin)
 }
 
@@ -67,7 +67,7 @@ struct Stretch {
 }
 
 /// Where memory is, and how its channels are chosen.
-struct Memory {
+struct MemoryLayout {
     stretches: Vec<Stretch>,
     choices: Vec<Choice>,
     spread: Spread,
@@ -82,8 +82,8 @@ const FOUR_GIB: u64 = 1 << 32;
 /// More pieces of memory than this are refused.
 const PIECES_MAX: u64 = 4096;
 
-impl Memory {
-    fn of(dump: &ZenDump, rules: &[Rule], spread: Spread, origin: Origin<'_>) -> Result<Memory, RegisterError> {
+impl MemoryLayout {
+    fn of(dump: &ZenDump, rules: &[Rule], spread: Spread, origin: Origin<'_>) -> Result<MemoryLayout, RegisterError> {
         let hole = if rules.iter().any(|rule| rule.hole) { fabric::hole(dump, origin)? } else { None };
         let choices = spread.choices();
         let mut stretches = Vec::new();
@@ -124,7 +124,7 @@ impl Memory {
             let found = format!("{width} bits of DRAM addresses");
             return origin.refuse("the rules' limits and offsets", found, format!("up to {ADDRESS_BITS_MAX} bits"));
         }
-        Ok(Memory { stretches, choices, spread, carried, width, hole_valid: hole.is_some() })
+        Ok(MemoryLayout { stretches, choices, spread, carried, width, hole_valid: hole.is_some() })
     }
 
     /// The choices whose hash has bits that the DRAM address does not carry; each gets an address bit above all others,

@@ -40,7 +40,7 @@ pub fn this_machine(request: Request, bytes: Option<ByteSize>) -> Result<Source,
         memory = Some(Box::new(Stopwatch::open(bytes)?.with_caches(cache_facts(&detected))));
     }
     let processor = detected.processor.map(|own| ProcessorFacts { brand: own.brand, hypervisor: own.hypervisor });
-    Ok(Source::of_machine(request, session::Machine { memory, nodes, processor }, facts))
+    Ok(Source::of_machine(request, session::ThisMachine { memory, nodes, processor }, facts))
 }
 
 /// The caches before the last.

@@ -49,5 +49,5 @@ pub use request::{Algorithm, Request, is_confidence};
 pub use roles::{SHIFTING, bit_list, is_told, selects, xor};
 pub use seen::{Quartiles, Seen, median};
 pub use self_test::{SelfTest, SelfTestReport, SelfTestRow};
-pub use source::{LocalMemory, Machine, Source};
+pub use source::{LocalMemory, Source, ThisMachine};
 pub use subject::{Facts, MemoryFacts, ProcessorFacts, Subject, SubjectReport};

@@ -35,7 +35,7 @@ pub trait LocalMemory: CacheOracle {
 }
 
 /// This machine.
-pub struct Machine {
+pub struct ThisMachine {
     /// Its memory; required for banks and the last-level cache.
     pub memory: Option<Box<dyn LocalMemory>>,
     /// Its nodes; required for these, unless [`Facts::no_nodes`] has a reason.
@@ -45,7 +45,7 @@ pub struct Machine {
 }
 
 enum Origin {
-    Machine(Machine),
+    Machine(ThisMachine),
     Simulated {
         machine: Box<SimulatedMachine>,
         caches: Option<Box<CacheMachine>>,
@@ -69,7 +69,7 @@ pub struct Source {
 impl Source {
     /// Makes a source of this machine. `facts` get the machine's name.
     #[must_use]
-    pub fn of_machine(request: Request, machine: Machine, facts: Facts) -> Source {
+    pub fn of_machine(request: Request, machine: ThisMachine, facts: Facts) -> Source {
         let facts = Facts { name: machine_name(machine.processor.as_ref()), ..facts };
         Source { origin: Origin::Machine(machine), log: None, request, facts }
     }
@@ -181,7 +181,7 @@ impl Source {
         questions: impl FnOnce(&mut dyn Oracle) -> Result<T, SessionError>,
     ) -> Result<T, SessionError> {
         let oracle: &mut dyn Oracle = match &mut self.origin {
-            Origin::Machine(Machine { memory, .. }) => memory.as_mut().expect("it was opened for this").as_mut(),
+            Origin::Machine(ThisMachine { memory, .. }) => memory.as_mut().expect("it was opened for this").as_mut(),
             Origin::Simulated { machine, .. } => machine.as_mut(),
             Origin::Log { log, .. } => return questions(&mut log.part(LogPart::Dram)?),
         };
@@ -201,7 +201,7 @@ impl Source {
             return Ok(Err(why.to_owned()));
         }
         let oracle: &mut dyn CacheOracle = match &mut self.origin {
-            Origin::Machine(Machine { memory, .. }) => memory.as_mut().expect("it was opened for this").as_mut(),
+            Origin::Machine(ThisMachine { memory, .. }) => memory.as_mut().expect("it was opened for this").as_mut(),
             Origin::Simulated { caches, .. } => caches.as_mut().expect("else there is a reason").as_mut(),
             Origin::Log { log, .. } => return questions(&mut log.part(LogPart::Caches)?).map(Ok),
         };
@@ -221,7 +221,7 @@ impl Source {
             return Ok(Err(why.to_owned()));
         }
         let oracle: &mut dyn NodeOracle = match &mut self.origin {
-            Origin::Machine(Machine { nodes, .. }) => nodes.as_mut().expect("else there is a reason").as_mut(),
+            Origin::Machine(ThisMachine { nodes, .. }) => nodes.as_mut().expect("else there is a reason").as_mut(),
             Origin::Simulated { nodes, .. } => nodes.as_mut().expect("else there is a reason").as_mut(),
             Origin::Log { log, .. } => return questions(&mut log.part(LogPart::Nodes)?).map(Ok),
         };
@@ -236,7 +236,7 @@ impl Source {
     pub(super) fn finish(self) -> Result<(Subject, Facts), SessionError> {
         let Source { origin, facts, .. } = self;
         let subject = match origin {
-            Origin::Machine(Machine { memory, processor, .. }) => {
+            Origin::Machine(ThisMachine { memory, processor, .. }) => {
                 if let Some(memory) = &memory {
                     memory.check_places()?;
                 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Value;
 
 /// Devices, and lines that are read from and written to them.
-pub(super) struct Memory {
+pub(super) struct GuaranteedMemory {
     device: Device,
     refresh: RefreshPlan,
     line_bytes: u64,
@@ -24,9 +24,9 @@ struct With {
     line_bytes: u64,
 }
 
-impl Memory {
+impl GuaranteedMemory {
     /// Reads what is given, and loads the devices.
-    pub(super) fn read(id: &str, field: &str, with: &Value) -> Result<Memory, ReproduceError> {
+    pub(super) fn read(id: &str, field: &str, with: &Value) -> Result<GuaranteedMemory, ReproduceError> {
         let wrong = |found: String, accepted: &str| refuse(id, field, found, accepted);
         let accepted = "device, refresh and line_bytes";
         let with: With =
@@ -44,7 +44,7 @@ impl Memory {
             wrong(format!("refresh {:?}", with.refresh), &format!("{names}, as far as the device has it"))
         })?;
         let device = Device { timing: refresh.timing, ..device };
-        Ok(Memory { device, refresh, line_bytes: with.line_bytes })
+        Ok(GuaranteedMemory { device, refresh, line_bytes: with.line_bytes })
     }
 
     pub(super) fn run(&self, found: &mut Results) {

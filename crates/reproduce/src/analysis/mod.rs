@@ -10,7 +10,7 @@ use crate::answer::{Answers, Found, Results};
 use crate::error::{ReproduceError, refuse};
 use crate::expand::{fill, items, named};
 use crate::figure::{Analysis, Figure, Is, Method, PrintedForm, lay};
-use memory::Memory;
+use memory::GuaranteedMemory;
 use memtint_analysis::TaskSystem;
 use memtint_hiding::HidingError;
 use memtint_sched::{Form, TaskIndex};
@@ -36,7 +36,7 @@ pub(crate) struct Ready {
 /// What it is about.
 enum Subject {
     Tasks(Box<OfTasks>),
-    Memory(Box<Memory>),
+    Memory(Box<GuaranteedMemory>),
     Reservations(Reservations),
 }
 
@@ -116,7 +116,7 @@ fn ready(figure: &Figure, analysis: &Analysis, item: &str) -> Result<Ready, Repr
 fn without_tasks(method: Method, id: &str, field: &str, with: &Value) -> Option<Result<Subject, ReproduceError>> {
     match method {
         Method::GuaranteedBandwidth => {
-            Some(Memory::read(id, field, with).map(|memory| Subject::Memory(Box::new(memory))))
+            Some(GuaranteedMemory::read(id, field, with).map(|memory| Subject::Memory(Box::new(memory))))
         }
         Method::ReservationRule => Some(Reservations::read(id, field, with).map(Subject::Reservations)),
         _ => None,
