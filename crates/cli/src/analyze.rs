@@ -53,7 +53,7 @@ pub(crate) struct AnalyzeArguments {
     /// Leave something out that could make a yes a no; the report says so.
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     ignore: Vec<Ignorable>,
-    /// Jobs that have begun are not interrupted by others.
+    /// Do not preempt jobs that have begun.
     #[arg(long)]
     nonpreemptive: bool,
     /// File for a picture of the witness: who runs when.
@@ -84,20 +84,20 @@ enum Ignorable {
 /// Which form of published formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum FormChoice {
-    /// With what is wrong in print put right.
+    /// With published errors corrected.
     Corrected,
-    /// With its mistakes; for colored-refresh and crs.
+    /// As printed, errors included; for colored-refresh and crs.
     AsPrinted,
 }
 
-/// Who goes first.
+/// The scheduling policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Scheduler {
     /// Rate monotonic: the shorter period.
     Rm,
     /// Deadline monotonic: the shorter relative deadline.
     Dm,
-    /// Fixed priorities as given, 1 the highest.
+    /// Fixed priorities as given, 1 is the highest.
     Fp,
     /// The earliest deadline.
     Edf,

@@ -42,17 +42,17 @@ pub(crate) struct BenchArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum BenchVerb {
-    /// Compares programs in color with the same programs without, interleaved.
+    /// Compare programs in color with the same programs without, interleaved.
     Run(Box<BenchRunArguments>),
-    /// Compares simulated page-frame allocators with each other and with PALLOC's published table.
+    /// Compare simulated page-frame allocators with each other and with PALLOC's published table.
     Frames(frames::FramesArguments),
-    /// Measures how many requests a second the simulated DRAM channel serves.
+    /// Measure how many requests a second the simulated DRAM channel serves.
     Sim(sim::SimArguments),
-    /// Measures how long the real-time analyses take, beside plain ones from the textbook.
+    /// Measure how long the real-time analyses take, beside plain ones from the textbook.
     Sched(sched::SchedArguments),
-    /// Measures how long the state machine of bandwidth regulation takes for an event.
+    /// Measure how long the state machine of bandwidth regulation takes for an event.
     Guard(guard::GuardArguments),
-    /// Counts the accesses that it takes to find a mapping, beside DRAMA and DRAMDig.
+    /// Count the accesses that it takes to find a mapping, beside DRAMA and DRAMDig.
     Probe(probe::ProbeArguments),
     /// Touches memory and says how long it took: what `run` measures.
     #[command(hide = true)]

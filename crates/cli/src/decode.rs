@@ -23,7 +23,7 @@ pub(crate) struct DecodeArguments {
     /// Memory controller; without it the dump tells.
     #[arg(long, value_enum)]
     kind: Option<Kind>,
-    /// Writes the platform file there.
+    /// Write the platform file to this file.
     #[arg(long, value_name = "FILE.toml")]
     out: Option<PathBuf>,
 }

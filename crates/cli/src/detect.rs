@@ -14,11 +14,11 @@ pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<DetectReport>("platform-d
 /// Arguments of `memtint platform detect`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DetectArguments {
-    /// Prints a platform file instead: memory, cores and caches of this machine, bank functions of this platform, marked
+    /// Print a platform file instead: memory, cores and caches of this machine, bank functions of this platform, marked
     /// as assumed.
     #[arg(long, value_name = "PLATFORM")]
     functions_of: Option<String>,
-    /// Takes the last-level cache of this platform too, marked as assumed: to try set colors where the machine does not
+    /// Take the last-level cache of this platform too, marked as assumed: to try set colors where the machine does not
     /// say how its cache is indexed.
     #[arg(long, value_name = "PLATFORM", requires = "functions_of")]
     cache_of: Option<String>,

@@ -31,9 +31,9 @@ pub(crate) struct DramArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum DramVerb {
-    /// Lists the standards and the devices of each.
+    /// List the standards and the devices of each.
     List,
-    /// Shows organisation, timing and refresh of a device, with their sources.
+    /// Show organisation, timing and refresh of a device, with their sources.
     Show {
         /// Standard, or a file (a path with a slash or ending in .toml).
         #[arg(value_name = "STANDARD")]
@@ -41,9 +41,9 @@ enum DramVerb {
         #[command(flatten)]
         size: SizeArguments,
     },
-    /// Replays independent requests against one channel.
+    /// Replay independent requests against one channel.
     Replay(Box<ReplayArguments>),
-    /// Checks a command trace against the standard.
+    /// Check a command trace against the standard.
     #[command(
         after_help = "Exit status: 0 legal, 1 a command breaks a rule, a row is lost, or refresh is postponed beyond the standard's limit, \
         2 failure.\n\

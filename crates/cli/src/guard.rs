@@ -48,7 +48,7 @@ pub(crate) struct GuardArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum GuardVerb {
-    /// Calculates the bandwidth that memory serves in the worst case, r_min, and simulates that case.
+    /// Calculate the bandwidth that memory serves in the worst case, r_min, and simulate that case.
     #[command(after_help = "\
 All lines lie in one bank of one channel, each in another row. A line read takes max(tRC, tRCD + tRTP + tRP), a line written \
 max(tRC, tRCD + CWL + BL/2 + tWR + tRP); reads and writes of open rows by turns are looked at too. Each refresh takes tRFC and a row \
@@ -57,7 +57,7 @@ Not in it: errors that are corrected, thermal throttling, calibration, and modul
 Exit status: 0 the simulated channel serves at least what was calculated, 1 it does not, 2 failure.\n\
 Example: memtint guard rmin --platform core2quad-8400 --device ddr2-800")]
     Rmin(RminArguments),
-    /// Predicts how long a program takes under a budget, from its profile.
+    /// Predict how long a program takes under a budget, from its profile.
     #[command(after_help = "\
 The profile is the JSON of memtint sim (report.json of --out) for a scenario in which the program runs alone, with a budget that it \
 never uses up, short periods, and history = true in [simulation.bandwidth]: each period is a stretch of it. The program is taken to go on as \
@@ -66,7 +66,7 @@ It is no bound: memtint analyze has one.\n\
 Exit status: 0, or 2 failure.\n\
 Example: memtint guard predict report.json --subject \"core 0\" --mb-per-s 200")]
     Predict(predict::PredictArguments),
-    /// Shows what the running regulator has done so far (as root).
+    /// Show the counts of the running regulator (as root).
     #[command(after_help = "\
 Exit status: 0 kept so far, 1 broken, 2 failure, or no memtint guard runs.\n\
 Example: memtint guard status")]

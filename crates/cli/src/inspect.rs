@@ -43,7 +43,7 @@ pub(crate) struct InspectArguments {
     /// List the processes of the machine that have pages in the colors, with counts.
     #[arg(long, conflicts_with_all = ["pid", "cgroup", "children", "svg"])]
     others: bool,
-    /// Draws the pages by bank class and set color into this file.
+    /// Draw the pages by bank class and set color into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]

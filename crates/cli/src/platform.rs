@@ -27,20 +27,20 @@ pub(crate) struct PlatformArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum PlatformVerb {
-    /// Lists the catalogue.
+    /// List the catalogue.
     List,
-    /// Shows what is known of a platform, and where from.
+    /// Show a platform's properties and the source of each.
     Show {
         /// Name of the catalogue, or a file (a path with a slash or ending in .toml).
         #[arg(value_name = "PLATFORM")]
         platform: String,
-        /// Prints the platform file itself.
+        /// Print the platform file itself.
         #[arg(long)]
         toml: bool,
     },
-    /// Says what this machine says of itself; never guesses how its addresses map to DRAM.
+    /// Show what this machine reports of itself; its DRAM mapping is never guessed.
     Detect(detect::DetectArguments),
-    /// Reads the mapping from a dump of a memory controller's registers (AMD families 10h and 15h, Zen).
+    /// Read the mapping from a dump of a memory controller's registers (AMD families 10h and 15h, Zen).
     Decode(decode::DecodeArguments),
     /// Make a platform file of another tool's bank functions, one a line: bits (6 13), masks (0x2040), or DRAMA's "Valid Function".
     Import {
@@ -54,7 +54,7 @@ enum PlatformVerb {
         #[arg(long, value_name = "SIZE")]
         size: ByteSize,
     },
-    /// Writes the bank functions of a platform as map.txt; everything else is lost.
+    /// Write the bank functions of a platform as map.txt; everything else is lost.
     Export {
         /// Name of the catalogue, or a file.
         #[arg(value_name = "PLATFORM")]

@@ -49,18 +49,18 @@ pub(crate) struct ProbeArguments {
     /// File for all questions to the machine and its readings; large.
     #[arg(long, value_name = "LOG")]
     record: Option<PathBuf>,
-    /// Takes the readings from such a file in place of this machine, and all options that the report depends on: it is the same.
+    /// Take the readings from such a file in place of this machine, and all options that the report depends on: it is the same.
     /// An option that contradicts the file is an error.
     #[arg(long, value_name = "LOG", conflicts_with_all = ["record", "simulate", "memory"])]
     replay: Option<PathBuf>,
-    /// Probes a simulated machine with the mapping of this platform in place of this machine: a name of the catalogue, or a file.
+    /// Probe a simulated machine with the mapping of this platform in place of this machine: a name of the catalogue, or a file.
     #[arg(long, value_name = "PLATFORM", conflicts_with = "memory")]
     simulate: Option<String>,
     /// What disturbs readings of simulated machines; with --self-test a list. Default: quiet; with --self-test quiet,
     /// typical, noisy and extreme.
     #[arg(long, value_enum, value_name = "LEVEL", value_delimiter = ',', conflicts_with = "replay")]
     noise: Vec<Level>,
-    /// Looks for these alone: banks, then the last-level cache's index, then how far nodes are. The first of them decides the exit
+    /// Look for these alone: banks, then the last-level cache's index, then how far nodes are. The first of them decides the exit
     /// status: 0 if it is found, or a part of it, 1 if not. Default: all.
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',', conflicts_with = "self_test")]
     only: Vec<Part>,
@@ -77,7 +77,7 @@ pub(crate) struct ProbeArguments {
     /// Probability, below 1, with which a mapping that is given has to be right, as far as readings err independently. Default: 0.999.
     #[arg(long, value_name = "P", value_parser = confidence)]
     confidence: Option<f64>,
-    /// Looks for a function of address bits that shifts the time of pairs that do not conflict too: a bank group, rank or channel.
+    /// Look for a function of address bits that shifts the time of pairs that do not conflict too: a bank group, rank or channel.
     /// Which of them it is, and what the other functions select, is looked for without being asked where cores can read memory
     /// together: it is told where it shows, with the pace of reads that it rests on, and --out writes it as roles of functions.
     #[arg(long, conflicts_with = "self_test")]
@@ -89,11 +89,11 @@ pub(crate) struct ProbeArguments {
     /// what is free, 4 GiB at most.
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
-    /// Probes all platforms of the catalogue as simulated machines, and says how often the answer is right, partial, refused or
+    /// Probe all platforms of the catalogue as simulated machines, and count how often the answer is right, partial, refused or
     /// wrong; ends with status 1 if one is wrong.
     #[arg(long, conflicts_with_all = ["out", "svg", "record", "replay", "simulate", "memory"])]
     self_test: bool,
-    /// Takes the platform files of this directory in place of the catalogue.
+    /// Take the platform files of this directory in place of the catalogue.
     #[arg(long, value_name = "DIR", requires = "self_test")]
     platforms: Option<PathBuf>,
     /// Runs of each platform at each level of noise, with seeds from --seed on.

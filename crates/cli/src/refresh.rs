@@ -27,11 +27,11 @@ pub(crate) struct RefreshArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Finds the best plan for a task set: frames, colors and copies, or colors and servers.
+    /// Find the best plan for a task set: frames, colors and copies, or colors and servers.
     Plan(plan::PlanArguments),
-    /// Simulates a task set while its memory is refreshed, and holds every response against its bound.
+    /// Simulate a task set while its memory is refreshed, and hold every response against its bound.
     Simulate(simulate::SimulateArguments),
-    /// Simulates several ways to refresh at several densities of memory, side by side.
+    /// Simulate several ways to refresh at several densities of memory, side by side.
     Compare(compare::CompareArguments),
 }
 

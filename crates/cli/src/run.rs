@@ -33,10 +33,10 @@ pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<self::report::Report>("ru
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) choice: ChoiceArguments,
-    /// Refuses memory rather than give a page out of color (default, unless the task is soft).
+    /// Refuse memory rather than give a page out of color (default, unless the task is soft).
     #[arg(long, conflicts_with = "soft")]
     pub(crate) strict: bool,
-    /// Gives a page out of color when no other is left, and counts it.
+    /// Give a page out of color when no other is left, and count it.
     #[arg(long)]
     pub(crate) soft: bool,
     /// What keeps the program in its colors.
@@ -46,7 +46,7 @@ pub(crate) struct RunArguments {
     /// granule) differs from what is loaded fails.
     #[arg(long, value_enum, default_value_t = FloorChoice::Auto)]
     pub(crate) floor: FloorChoice,
-    /// Has this much memory in place before the program begins, for instance 64M. Not on the kernel floor, where pages are
+    /// Put this much memory in place before the program begins, for instance 64M. Not on the kernel floor, where pages are
     /// in color without a stock of them.
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub(crate) prefault: ByteSize,
@@ -62,7 +62,7 @@ pub(crate) struct RunArguments {
     /// so is a bandwidth that no memtint guard keeps. The report lists them as problems.
     #[arg(long, value_name = "FIELDS", value_enum, value_delimiter = ',', requires = "system")]
     pub(crate) ignore: Vec<TaskField>,
-    /// Leaves the processes that the program starts uncolored. Not on the kernel floor, where they keep the colors.
+    /// Leave the processes that the program starts uncolored. Not on the kernel floor, where they keep the colors.
     #[arg(long)]
     pub(crate) no_children: bool,
     /// Copy every writable private file mapping up to 256 MiB into color, not only programs and libraries.
@@ -77,7 +77,7 @@ pub(crate) struct RunArguments {
     /// User to run the program as; memtint keeps the privileges that the program then does not have.
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
-    /// Writes what was colored, and what was not, to this file as JSON when the program has ended.
+    /// Write what was colored, and what was not, to this file as JSON when the program has ended.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// Write the program's process id to this file as soon as there is one; the file is removed with the run.

@@ -28,15 +28,15 @@ pub(crate) struct TraceArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum TraceVerb {
-    /// Runs a program and records its memory references.
+    /// Run a program and record its memory references.
     Record(RecordArguments),
-    /// Says what is in a trace: counts, footprint, strides, reuse.
+    /// Summarize a trace: counts, footprint, strides, reuse.
     Info {
         /// The trace file.
         #[arg(value_name = "TRACE")]
         trace: PathBuf,
     },
-    /// Makes a trace of one of another simulator, or the other way round.
+    /// Convert a trace from or to another simulator's format.
     Convert(ConvertArguments),
 }
 
@@ -60,7 +60,7 @@ struct RecordArguments {
     /// References after which no more are recorded; the program runs on.
     #[arg(long, value_name = "N", value_parser = count)]
     limit: Option<u64>,
-    /// Records instruction fetches too, a line of 64 bytes at a time.
+    /// Record instruction fetches too, a line of 64 bytes at a time.
     #[arg(long)]
     fetches: bool,
     /// The program and its arguments.

@@ -82,10 +82,10 @@ pub(crate) struct ReplayArguments {
     /// The same as --refresh none.
     #[arg(long, conflicts_with = "refresh")]
     no_refresh: bool,
-    /// Writes the commands to a file.
+    /// Write the commands to a file.
     #[arg(long, value_name = "FILE")]
     commands: Option<PathBuf>,
-    /// Has every command checked against the standard.
+    /// Check every command against the standard.
     #[arg(long)]
     check: bool,
 }
