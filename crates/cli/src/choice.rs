@@ -27,7 +27,7 @@ pub(crate) struct ChoiceArguments {
     ///
     /// Default: that of the system file, where there is one; else what the environment variable MEMTINT_PLATFORM names, or else the
     /// file /etc/memtint/platform.toml.
-    #[arg(long, value_name = "PLATFORM")]
+    #[arg(short, long, value_name = "PLATFORM")]
     pub(crate) platform: Option<String>,
     /// Bank classes, for instance 0-3,8 or !0-1 or all (see memtint palette); default: any.
     #[arg(long, value_name = "CLASSES")]

@@ -24,7 +24,7 @@ pub(crate) struct DecodeArguments {
     #[arg(long, value_enum)]
     kind: Option<Kind>,
     /// Write the platform file to this file.
-    #[arg(long, value_name = "FILE.toml")]
+    #[arg(short, long, value_name = "FILE.toml")]
     out: Option<PathBuf>,
 }
 

@@ -86,7 +86,7 @@ Example: memtint guard status")]
 #[derive(Debug, clap::Args)]
 struct RminArguments {
     /// Platform: its line size, and its DRAM standard without --device; a name of the catalogue, or a file.
-    #[arg(long, value_name = "PLATFORM")]
+    #[arg(short, long, value_name = "PLATFORM")]
     platform: String,
     /// Standard (see memtint dram list), or a file. Default: of the standards of the platform's family, the one that serves least.
     #[arg(long, value_name = "STANDARD")]

@@ -50,7 +50,7 @@ pub(crate) struct InitArguments {
     /// Platform: a name of the catalogue, or a file (a path with a slash or ending in .toml).
     ///
     /// Default: what the environment variable MEMTINT_PLATFORM names, or else the file /etc/memtint/platform.toml.
-    #[arg(long, value_name = "PLATFORM")]
+    #[arg(short, long, value_name = "PLATFORM")]
     platform: Option<String>,
     /// Describe this machine, with the bank functions of this platform, marked as assumed (see memtint platform detect).
     #[arg(long, value_name = "PLATFORM", conflicts_with = "platform")]

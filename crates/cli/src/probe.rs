@@ -38,7 +38,7 @@ pub(crate) struct ProbeArguments {
     /// File for what is found: a platform file, as palette, run and others take it, with the caches and cores that the machine
     /// names. It is not written when no mapping is found, or, with --only llc, no cache index. Where parts of memory have functions
     /// of their own, the largest is written, and the others beside it as FILE-2.toml and so on.
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Id of the platform in that file: letters, digits, dots and dashes.
     #[arg(long, value_name = "NAME", default_value = "probed")]

@@ -43,7 +43,7 @@ pub(crate) struct ReproduceArguments {
     threads: Option<u16>,
     /// Directory for a result (ID.json, ID.md) and the scenarios (ID/*.toml, for `memtint sim`) of each figure; made when it
     /// is missing.
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 

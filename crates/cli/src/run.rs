@@ -72,7 +72,7 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     pub(crate) copy_files: bool,
     /// CPUs the program may run on, for instance 2,3; default: those of the caller, or the task's.
-    #[arg(long, value_name = "LIST")]
+    #[arg(short = 'C', long, value_name = "LIST")]
     pub(crate) cores: Option<IndexList>,
     /// User to run the program as; memtint keeps the privileges that the program then does not have.
     #[arg(long, value_name = "USER")]

@@ -49,7 +49,7 @@ pub(crate) struct SimArguments {
     ignore: Vec<SimulatedField>,
     /// Directory for report.json, tasks.parquet, banks.parquet, ranks.parquet and, with budgets of bandwidth, regulators.parquet (and
     /// periods.parquet, with history); made when it is missing.
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Directory for the DRAM commands of each channel (channel-0.commands and so on, in the form of `memtint dram check`);
     /// made when it is missing. Of all tasks together, not of those that are simulated alone.

@@ -46,7 +46,7 @@ enum TraceVerb {
     Example: memtint trace record -o sort.trace --skip 1G --sample 10M --period 1G -- sort big.txt")]
 struct RecordArguments {
     /// The trace file to write.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long = "out", alias = "output", value_name = "FILE")]
     output: PathBuf,
     /// Instructions of each thread before recording begins, for instance 500M (k, M and G are powers of 1000).
     #[arg(long, value_name = "N", value_parser = count, default_value = "0")]
@@ -81,7 +81,7 @@ struct ConvertArguments {
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// The file to write.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long = "out", alias = "output", value_name = "FILE")]
     output: PathBuf,
     /// Stream (thread) to write, with --to; needed when the trace has several.
     #[arg(long, value_name = "N", conflicts_with = "from")]

@@ -43,7 +43,7 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "N", value_parser = density)]
     density: Option<Density>,
     /// File for the system with the plan in it, which memtint analyze takes.
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// File for a picture of the schedule.
     #[arg(long, value_name = "FILE")]

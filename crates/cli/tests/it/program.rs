@@ -443,6 +443,30 @@ fn without_privileges_one_sentence_says_what_is_needed() {
 }
 
 #[test]
+fn short_options_are_the_long_ones() {
+    let ending = |words: &[&str]| {
+        let output = output(words);
+        let said = String::from_utf8(output.stderr).expect("messages are UTF-8");
+        // Temporary files have the number of the process.
+        (output.status.code(), said.replace(|letter: char| letter.is_ascii_digit(), ""))
+    };
+    let pairs: [(&[&str], &[&str]); 4] = [
+        (&["run", "-p", "nowhere", "true"], &["run", "--platform", "nowhere", "true"]),
+        (&["run", "-p", PLATFORM, "-C", "99999", "true"], &["run", "--platform", PLATFORM, "--cores", "99999", "true"]),
+        (&["trace", "record", "-o", "/nowhere/a", "true"], &["trace", "record", "--output", "/nowhere/a", "true"]),
+        (
+            &["probe", "--simulate", PLATFORM, "-o", "/nowhere/a"],
+            &["probe", "--simulate", PLATFORM, "--out", "/nowhere/a"],
+        ),
+    ];
+    for (short, long) in pairs {
+        let found = ending(short);
+        assert!(found.0 != Some(0) && !found.1.contains("unexpected argument"), "{short:?}: {found:?}");
+        assert_eq!(found, ending(long), "{short:?}");
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let mut child = memtint(&["--format", "json", "platform", "list"])
         .stdout(Stdio::piped())
