@@ -40,9 +40,11 @@ fn files(folder: &str, extensions: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-/// The README and all pages of `docs/`.
+/// The README and all pages of `docs/` but those that the program itself prints (`it/manual.rs`).
 fn pages() -> Vec<PathBuf> {
-    [vec![root().join("README.md")], files("docs", &["md"])].concat()
+    let printed = root().join("docs/reference/verbs");
+    let written = files("docs", &["md"]).into_iter().filter(|page| !page.starts_with(&printed));
+    std::iter::once(root().join("README.md")).chain(written).collect()
 }
 
 fn text(path: &Path) -> String {

@@ -340,12 +340,14 @@ fn the_picture_shows_the_span_that_was_asked_for() {
     };
     refused(
         &["--to", "90ms"],
-        "--to: found 90 ms, the schedule ends at 77.7894 ms; accepted is more than 0 to 77.7894 ms",
+        "--to: found 90 ms, what can be drawn ends at 77.7894 ms (a schedule that --jobs cuts ends there); accepted is more than 0 to 77.7894 ms",
     );
     refused(
         &["--from", "90ms"],
-        "--from: found 90 ms, the schedule ends at 77.7894 ms; accepted is 0 to less than 77.7894 ms",
+        "--from: found 90 ms, what can be drawn ends at 77.7894 ms (a schedule that --jobs cuts ends there); accepted is 0 to less than 77.7894 ms",
     );
+    // The answer stands all the same.
+    assert!(String::from_utf8(of(&["--from", "90ms"]).stdout).unwrap().starts_with("schedulable: "));
     refused(&["--from", "9"], "accepted is 0, or a number with ps, ns, us, ms or s, such as 20ms");
     let alone = scratch.analyze(&flight, &["--from", "0"]);
     assert!(!PathBuf::from(&picture).exists() && String::from_utf8(alone.stderr).unwrap().contains("--svg <FILE>"));
