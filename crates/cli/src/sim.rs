@@ -58,7 +58,9 @@ pub(crate) struct SimArguments {
     /// Hold every DRAM command against the standard; ends with status 1 when one is not legal.
     #[arg(long)]
     check: bool,
-    /// Compare with the same tasks without banks, ranks, sets, nodes and ways of their own: report what the division buys and costs.
+    /// Compare with the same tasks on the undivided machine, and report gain and cost of the division.
+    ///
+    /// Undivided, each task may use all banks, ranks, sets, nodes and ways.
     ///
     /// Each task is simulated alone too, undivided and in its part. Slowdowns are against the task alone with all of the memory.
     #[arg(long, conflicts_with_all = ["out", "commands", "check", "print_config"])]

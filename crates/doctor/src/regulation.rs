@@ -1,4 +1,4 @@
-//! Regulation: counters and who else uses them, cgroups, and what lets others run on a CPU that is held.
+//! Regulation: counters and their other users, cgroups, and mechanisms that let other tasks run on an occupied CPU.
 
 use std::path::Path;
 

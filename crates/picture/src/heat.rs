@@ -59,7 +59,7 @@ impl Levels {
         Levels(ticks.labeled().skip(1).map(|(value, _)| value as u64).collect())
     }
 
-    /// The level of so many pages, from 1; the classes `h1` to `h5`.
+    /// The level of a number of pages, from 1; the classes `h1` to `h5`.
     fn of(&self, pages: u64) -> usize {
         let level = self.0.iter().position(|&last| pages <= last).unwrap_or(self.0.len() - 1);
         // Few levels take the darkest classes: light ones are hard to see alone.

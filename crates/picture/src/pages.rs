@@ -17,7 +17,7 @@ const LEGEND: f64 = 24.0;
 /// More bars than this cannot be told apart at this width; neighbors are then drawn as one.
 pub(crate) const BARS_MAX: usize = 64;
 const STEPS: u32 = 5;
-/// A single page among millions is still so many pixels high.
+/// Least height of a bar in pixels: a single page among millions stays visible.
 const PAGE_MIN: f64 = 3.0;
 
 /// Private pages of programs, by bank class, set color, or both.
@@ -171,7 +171,7 @@ impl Part {
     }
 }
 
-/// How many neighbors are drawn as one, of so many colors.
+/// Number of neighboring colors that one bar stands for.
 pub(crate) fn together(colors: usize) -> usize {
     colors.div_ceil(BARS_MAX).max(1)
 }

@@ -20,8 +20,8 @@ const CONTROLLED_SHARE: f64 = 16.0;
 const SAMPLES_MAX: u32 = 2000;
 /// Samples further from where they belong than so many deviations count as if they were there.
 const CLAMP: f64 = 3.0;
-/// A sample looks otherwise than was decided if it is so many deviations on the other side of the middle; so many of them are
-/// looked at again, so often, with so many controls in between.
+/// A sample contradicts the decision when it lies this many standard deviations past the midpoint. At most `CONTRARY_MAX` of them are
+/// tested again, `CONTRARY_TESTS` times each, with `CONTRARY_PAUSE` controls in between.
 const CONTRARY: f64 = 0.5;
 const CONTRARY_MAX: usize = 2;
 const CONTRARY_TESTS: u32 = 3;

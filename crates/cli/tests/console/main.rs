@@ -192,7 +192,7 @@ fn all_errata_are_documented() {
     }
 }
 
-/// The site's build checks the links of its own pages; these are outside of it.
+/// The site's build checks the links between its pages, but not those of the README.
 #[test]
 fn links_of_the_readme_lead_to_files() {
     let readme = text(&root().join("README.md"));

@@ -12,7 +12,7 @@ use crate::shared::check;
 
 const NOBODY: u32 = 65534;
 
-/// memtint where any user may execute it, as root or as nobody.
+/// Runs a copy of memtint that any user may execute, as root or as uid 65534.
 fn memtint(machine: &Machine, user: u32, arguments: &[&str]) -> Output {
     // The build directory may be closed to other users; the temporary directory is not.
     let copy = std::env::temp_dir().join(format!("memtint-doctor-{}", std::process::id()));
