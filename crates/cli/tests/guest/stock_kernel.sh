@@ -121,10 +121,12 @@ echo "threads report $(tr -d '\n' </tmp/report.json)"
 # Page faults are regulated. The root has passed a controller on above, so that groups are counted.
 regulated() {
     backend=$1 group=/sys/fs/cgroup/memtint-guard/web
+    # The shell below empties it when it gets to run; what the regulator before has said would be taken for this one's word.
+    rm -f /tmp/out
     memtint --format json guard --event page-faults --group web=50ev@1 --period "20 ms" --interval "1000 s" \
         --backend "$backend" >/tmp/out 2>/tmp/error &
     regulator=$!
-    until grep -q guard-started /tmp/out || ! kill -0 $regulator; do sleep 0.1; done
+    until grep -qs guard-started /tmp/out || ! kill -0 $regulator; do sleep 0.1; done
     echo | sh -c 'echo $$ >"$0"/cgroup.procs; exec memtint guard load faults 1 1000' $group >/tmp/load
     kill -TERM $regulator
     wait $regulator
