@@ -31,15 +31,16 @@ need_compiler() {
 # The programs of scripts/demo.sh.
 need_demo() {
     need_compiler
-    need sqlite3 sqlite3
     need coreutils sort
-    need mawk awk
+    need mawk mawk
     need python3 python3
+    need qemu-user qemu-x86_64
 }
 
 need_test() {
     need_demo
     need shellcheck shellcheck
+    need sqlite3 sqlite3
     # The library of the fuzz targets, which lint compiles.
     need g++ c++
     need strace strace
@@ -70,7 +71,6 @@ need_test() {
     need redis-server redis-server
     need redis-tools redis-benchmark
     need gzip gzip
-    need qemu-user qemu-x86_64
     need golang-go go
     need nodejs node nodejs
     need default-jdk-headless javac

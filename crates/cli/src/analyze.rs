@@ -17,8 +17,8 @@ use memtint_sched::{AnalysisLimits, Form, Refresh};
 use memtint_system::{Reading, Verb, used};
 
 pub(crate) use self::span::SpanArguments;
-use crate::output::{CANNOT_SAY, Ending, Failure, Format, JsonForm, print, print_json, say, write_file};
-use crate::searching::Searching;
+use crate::output::{CANNOT_SAY, Ending, Failure, Format, JsonForm, print, print_json, warn, write_file};
+use crate::progress::Progress;
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<memtint_analysis::AnalysisReport>("analyze")];
@@ -144,7 +144,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     let derived = derived_refresh(&file, scheduler)?;
     fitting(arguments)?;
     arguments.span.check()?;
-    let searching = Searching::new();
+    let searching = Progress::of_steps("searching");
     let mut report = answer(&Question {
         given: &given,
         nonpreemptive: arguments.nonpreemptive,
@@ -155,7 +155,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         limits: AnalysisLimits::of_steps(arguments.steps),
         witness_jobs_max: arguments.jobs,
         derived,
-        at: &|what| searching.at(what),
+        at: &|what| searching.step(what),
         ..Question::new(&file, scheduler)
     })?;
     drop(searching);
@@ -170,7 +170,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     if let Some(path) = &arguments.svg {
         match &report.witness {
             Ok(witness) => write_file(path, &gantt::picture(&report, witness, arguments.span)?.svg())?,
-            Err(reason) => eprintln!("memtint: {path:?} is not written: there is no witness: {reason}"),
+            Err(reason) => warn(&format!("{path:?} is not written: there is no witness: {reason}")),
         }
     }
     ending(&report)
@@ -192,8 +192,8 @@ pub(crate) fn judge_plan(
     limits: AnalysisLimits,
     span: SpanArguments,
 ) -> Result<Judged, Failure> {
-    let searching = Searching::new();
-    let at = |what| searching.at(what);
+    let searching = Progress::of_steps("searching");
+    let at = |what| searching.step(what);
     let report = memtint_analysis::answer(&Question { limits, at: &at, ..Question::new(file, scheduler) })?;
     drop(searching);
     let svg = match &report.witness {
@@ -236,7 +236,7 @@ fn ending(report: &Report) -> Ending {
         Answer::Yes => Ok(ExitCode::SUCCESS),
         Answer::No(_) => Ok(ExitCode::from(1)),
         Answer::Unsupported(reason) => {
-            say(&format!("unsupported: {reason}"));
+            warn(&format!("unsupported: {reason}"));
             Ok(ExitCode::from(CANNOT_SAY))
         }
     }

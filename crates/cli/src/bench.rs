@@ -19,7 +19,7 @@ use memtint_map::{Palette, Selection};
 use memtint_units::IndexSet;
 
 use crate::choice::{Choice, ChoiceArguments};
-use crate::output::{Ending, Failure, Format, JsonForm, done, done_json};
+use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, note};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[
@@ -109,7 +109,7 @@ impl From<Group> for run::Group {
 
 /// Writes what is measured next to standard error.
 fn tell(line: &str) {
-    eprintln!("memtint: bench: {line}");
+    note(&format!("bench: {line}"));
 }
 
 /// Names the verb where the message does not begin with what it is about.

@@ -7,7 +7,7 @@ use memtint_map::{Granule, Palette, Platform, Selection};
 use memtint_system::{AssignedTask, Assignment, SystemFile, Text, select};
 use memtint_units::IndexList;
 
-use crate::output::{Failure, say};
+use crate::output::{Failure, detail, warn};
 
 /// The platform file of a machine that has one.
 const INSTALLED: &str = "/etc/memtint/platform.toml";
@@ -80,9 +80,12 @@ impl ChoiceArguments {
             let task = assignment.task(task)?.clone();
             let (palette, selection) = (assignment.palette().clone(), Some(task.selection().clone()));
             let system = assignment.file().with_task(task.name());
+            detail(|| format!("task {} of {path:?}, platform {}", task.name(), palette.platform().id()));
             return Ok(Choice { palette, selection, task: Some(task), system: Some(system) });
         }
-        let platform = Platform::load(&self.platform_spec()?)?;
+        let spec = self.platform_spec()?;
+        let platform = Platform::load(&spec)?;
+        detail(|| format!("platform {} from {spec:?}", platform.id()));
         let palette = Palette::new(&platform, self.granule.unwrap_or_default())?;
         let named = self.banks.is_some() || self.sets.is_some() || self.node.is_some();
         let selection = match named {
@@ -120,7 +123,7 @@ impl ChoiceArguments {
         let contradiction = (!contradictions.is_empty()).then(|| format!("not this machine's ({contradictions})"));
         let parts: Vec<String> = contradiction.into_iter().chain(fit.doubts()).collect();
         if !parts.is_empty() {
-            say(&format!("platform {id}: {}", parts.join("; ")));
+            warn(&format!("platform {id}: {}", parts.join("; ")));
         }
         Ok(fit)
     }

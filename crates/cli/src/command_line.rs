@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 
-use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ColorChoice, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::output::Format;
+use crate::output::{Format, Verbosity, set_colors, set_verbosity};
+use crate::progress::{ProgressForm, set_form};
 use crate::{
     analyze, bench, doctor, dram, draw, guard, init, inspect, manual, palette, platform, probe, refresh, reproduce,
     run, sim, system, trace,
@@ -17,8 +18,40 @@ pub(crate) struct Arguments {
     /// Form of what goes to standard output: text for people, or JSON with a schema number.
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) messages: Messages,
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+/// What goes to standard error, and colors.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Messages {
+    /// Print errors and warnings only: no notes, no progress.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Print how a result came about too: platform and its source, backend, elapsed time.
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    /// Form of progress on standard error.
+    #[arg(long, global = true, value_name = "FORM", value_enum, default_value_t = ProgressForm::Auto)]
+    progress: ProgressForm,
+    /// Whether to color verdicts and help. NO_COLOR and CLICOLOR_FORCE count with auto.
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+impl Messages {
+    /// Makes this the behavior of the program.
+    pub(crate) fn apply(self) {
+        set_verbosity(match self {
+            Messages { quiet: true, .. } => Verbosity::Quiet,
+            Messages { verbose: true, .. } => Verbosity::Verbose,
+            _ => Verbosity::Normal,
+        });
+        set_form(self.progress);
+        set_colors(self.color);
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -91,15 +124,35 @@ pub(crate) fn command() -> Command {
 
 /// Reads the command line.
 pub(crate) fn parse() -> Result<Arguments, clap::Error> {
-    Arguments::from_arg_matches(&command().try_get_matches()?)
+    // Help and errors are printed before there are arguments.
+    let color = asked_color(std::env::args_os());
+    Arguments::from_arg_matches(&command().color(color).try_get_matches()?)
+}
+
+/// The words before `--`, without the name of the program.
+fn words(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    arguments.skip(1).take_while(|word| word != "--").collect()
+}
+
+/// Tells whether an option has a value, in either spelling.
+fn has(words: &[OsString], option: &str, value: &str) -> bool {
+    words.iter().any(|word| *word == *format!("{option}={value}"))
+        || words.windows(2).any(|pair| pair[0] == option && pair[1] == value)
+}
+
+/// Whether to color, whatever else is wrong with the command line.
+fn asked_color(arguments: impl Iterator<Item = OsString>) -> ColorChoice {
+    let words = words(arguments);
+    match () {
+        () if has(&words, "--color", "always") => ColorChoice::Always,
+        () if has(&words, "--color", "never") => ColorChoice::Never,
+        () => ColorChoice::Auto,
+    }
 }
 
 /// The format that was asked for, whatever else is wrong with the command line.
 pub(crate) fn asked_format(arguments: impl Iterator<Item = OsString>) -> Format {
-    let words: Vec<OsString> = arguments.skip(1).take_while(|word| word != "--").collect();
-    let asked = words.iter().any(|word| word == "--format=json")
-        || words.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json");
-    if asked { Format::Json } else { Format::Text }
+    if has(&words(arguments), "--format", "json") { Format::Json } else { Format::Text }
 }
 
 /// Tells whether the verb is `run` or `trace record`, whatever else is wrong with the command line.
@@ -108,7 +161,7 @@ pub(crate) fn asked_to_run(arguments: impl Iterator<Item = OsString>) -> bool {
     let mut tracing = false;
     while let Some(argument) = rest.next() {
         match argument.to_str() {
-            Some("--format") => drop(rest.next()),
+            Some("--format" | "--progress" | "--color") => drop(rest.next()),
             Some(option) if option.starts_with('-') => {}
             Some("trace") if !tracing => tracing = true,
             verb => return verb == Some(if tracing { "record" } else { "run" }),
@@ -147,6 +200,14 @@ mod tests {
     }
 
     #[test]
+    fn colors_are_found_behind_other_mistakes() {
+        let asked = |line: &str| asked_color(line.split(' ').map(OsString::from));
+        assert_eq!(asked("memtint --bogus --color always"), ColorChoice::Always);
+        assert_eq!(asked("memtint sim --color=never"), ColorChoice::Never);
+        assert_eq!(asked("memtint run -- --color never"), ColorChoice::Auto);
+    }
+
+    #[test]
     fn the_verb_is_found_behind_options() {
         let asked = |line: &str| asked_to_run(line.split(' ').map(OsString::from));
         assert!(
@@ -154,6 +215,7 @@ mod tests {
         );
         assert!(asked("memtint trace record --bogus") && asked("memtint trace --format json record"));
         assert!(!asked("memtint trace info record") && !asked("memtint trace run") && !asked("memtint record"));
+        assert!(asked("memtint -q --color never --progress json run") && !asked("memtint --color run inspect"));
         assert!(!asked("memtint inspect run") && !asked("memtint --format run inspect") && !asked("memtint"));
     }
 }

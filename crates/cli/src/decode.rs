@@ -8,7 +8,7 @@ use memtint_map::{BankFunction, Platform, gf2};
 use memtint_registers::{Controller, DecodeReport, Decoded, Family, decode_folder, decode_text};
 use memtint_units::ByteSize;
 
-use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, read_document, table, write_file};
+use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, read_document, table, warn, write_file};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<DecodeReport>("platform-decode")];
@@ -58,7 +58,7 @@ pub(crate) fn main(arguments: &DecodeArguments, format: Format) -> Ending {
         Ok(decoded) => decoded,
         // That this machine has no such controller is an answer, not a failure.
         Err(failure) if arguments.dump.is_none() => {
-            eprintln!("memtint: this machine's registers tell no mapping: {failure}");
+            warn(&format!("this machine's registers give no mapping: {failure}"));
             return Ok(ExitCode::FAILURE);
         }
         Err(failure) => return Err(failure),

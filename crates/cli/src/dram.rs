@@ -3,16 +3,15 @@
 mod options;
 mod report;
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use memtint_dram::{Device, DeviceReport, Standard, StandardsReport};
 use memtint_replay::{ChannelRequest, CheckReport, ReplayReport, check};
 
 use self::options::{DeviceArguments, MappingArguments, ReplayArguments, SizeArguments};
-use crate::output::{Ending, Format, JsonForm, done, done_json, print, print_json, table};
+use crate::output::{Ending, Format, JsonForm, done, done_json, print, print_json, table, warn};
+use crate::progress::Progress;
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[
@@ -98,29 +97,22 @@ fn show(device: &Device, format: Format) -> Ending {
 }
 
 fn run_replay(arguments: &ReplayArguments, format: Format) -> Ending {
-    let mut told = Told(Instant::now());
-    let replayed = arguments.request().run(&mut |requests| told.tell(requests))?;
+    let progress = Progress::of_steps("replaying");
+    let replayed = arguments.request().run(&mut |requests| {
+        // Each step takes a lock.
+        if requests.is_multiple_of(1 << 20) {
+            progress.step(format!("{requests} requests"));
+        }
+    })?;
+    drop(progress);
     match format {
         Format::Json => print_json(&replayed.report())?,
         Format::Text => print(&report::replay_text(&replayed))?,
     }
     if let Some(violation) = replayed.found.violation {
-        eprintln!("memtint: dram: {violation}");
+        warn(&format!("dram: {violation}"));
     }
     Ok(ExitCode::from(u8::from(!replayed.found.is_legal())))
-}
-
-/// Prints on a terminal how far a replay is.
-struct Told(Instant);
-
-impl Told {
-    fn tell(&mut self, requests: u64) {
-        const EACH: Duration = Duration::from_secs(5);
-        if requests.is_multiple_of(1 << 20) && self.0.elapsed() > EACH && std::io::stderr().is_terminal() {
-            eprintln!("memtint: dram: {requests} requests");
-            self.0 = Instant::now();
-        }
-    }
 }
 
 fn check_commands(path: &Path, channel: &ChannelRequest, format: Format) -> Ending {

@@ -17,7 +17,7 @@ use memtint_units::IndexList;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::output::{Ending, Failure, Format, JsonForm, WholeFile, done, done_json, print, say, write_file};
+use crate::output::{Ending, Failure, Format, JsonForm, WholeFile, done, done_json, note, print, write_file};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<InitReport>("init")];
@@ -116,15 +116,15 @@ pub(crate) fn main(arguments: &InitArguments, format: Format) -> Ending {
     write(arguments, &chosen, &text)?;
     match (timed, &device) {
         (true, None) => {
-            say("no --device is given: without a table [refresh], analyze assumes that refresh delays nothing");
+            note("no --device is given: without a table [refresh], analyze assumes that refresh delays nothing");
         }
         (false, Some(_)) => {
-            say("--device is not used: no task has both period and wcet, so there is no table [refresh]");
+            note("--device is not used: no task has both period and wcet, so there is no table [refresh]");
         }
         _ => {}
     }
     if chosen.cpus.is_empty() && file.tasks.iter().any(|task| task.cores.is_none()) {
-        say("the CPUs of the platform are not known: tasks without CPUs may run on any; --cpus names them");
+        note("the CPUs of the platform are not known: tasks without CPUs may run on any; --cpus names them");
     }
     if path == "-" {
         return done("");

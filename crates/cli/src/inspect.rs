@@ -12,7 +12,7 @@ use memtint_system::{AssignedTask, Assignment, SystemFile, Verb, left_out};
 
 use crate::choice::ChoiceArguments;
 use crate::draw::svg;
-use crate::output::{Ending, Failure, Format, JsonForm, print, print_json, say, write_file};
+use crate::output::{Ending, Failure, Format, JsonForm, print, print_json, warn, write_file};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[
@@ -115,7 +115,7 @@ fn without_memtint(pids: Vec<u32>) -> Vec<u32> {
     let (memtint, others): (Vec<u32>, Vec<u32>) = pids.into_iter().partition(|&pid| is_memtint(pid));
     if !memtint.is_empty() {
         let list: Vec<String> = memtint.iter().map(ToString::to_string).collect();
-        say(&format!("not judged, being memtint itself: process {}", list.join(", ")));
+        warn(&format!("not judged, being memtint itself: process {}", list.join(", ")));
     }
     others
 }

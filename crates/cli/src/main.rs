@@ -21,26 +21,29 @@ mod output;
 mod palette;
 mod platform;
 mod probe;
+mod progress;
 mod refresh;
 mod reproduce;
 mod run;
-mod searching;
 mod sim;
 mod system;
 mod trace;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::error::ErrorKind;
 
 use crate::command_line::{Verb, asked_format, asked_to_run, parse};
-use crate::output::{ErrorReport, Format, RUN_FAILED, has_printed, print_json_line, say};
+use crate::output::{ErrorReport, Format, RUN_FAILED, detail, has_printed, print_json_line, warn};
 
 fn main() -> ExitCode {
     let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => return misused(&error),
     };
+    arguments.messages.apply();
+    let started = Instant::now();
     let running = matches!(arguments.verb, Verb::Run(_));
     let outcome = match arguments.verb {
         Verb::Run(run) => run::main(&run),
@@ -63,10 +66,11 @@ fn main() -> ExitCode {
         Verb::Completions(shell) => manual::completions(&shell),
         Verb::Manual(manual) => manual::main(&manual),
     };
+    detail(|| format!("took {:.3} s", started.elapsed().as_secs_f64()));
     match outcome {
         Ok(status) => status,
         Err(failure) => {
-            say(&failure.to_string());
+            warn(&failure.to_string());
             if running {
                 // Standard output is the program's.
                 return ExitCode::from(RUN_FAILED);

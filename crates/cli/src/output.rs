@@ -3,13 +3,17 @@
 use std::io::{self, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anstyle::{AnsiColor, Style};
 use memtint_input::Input;
 use memtint_units::Picoseconds;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
+
+use crate::progress::above_the_bar;
 
 /// Form of what goes to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -139,10 +143,55 @@ impl ErrorReport {
     }
 }
 
-/// Writes a line for people to standard error. A reader that has gone away is no failure.
-pub(crate) fn say(line: &str) {
-    // The reader has gone.
-    let _ = io::stderr().write_all(format!("memtint: {line}\n").as_bytes());
+/// How much goes to standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verbosity {
+    /// Errors and warnings.
+    Quiet,
+    /// Notes and progress too.
+    Normal,
+    /// Details too.
+    Verbose,
+}
+
+static VERBOSITY: OnceLock<Verbosity> = OnceLock::new();
+
+/// Sets the verbosity of the whole program, once.
+pub(crate) fn set_verbosity(verbosity: Verbosity) {
+    VERBOSITY.get_or_init(|| verbosity);
+}
+
+fn verbosity() -> Verbosity {
+    VERBOSITY.get().copied().unwrap_or(Verbosity::Normal)
+}
+
+/// Tells whether notes and progress are unwanted.
+pub(crate) fn is_quiet() -> bool {
+    verbosity() == Verbosity::Quiet
+}
+
+fn write_line(line: &str) {
+    // A reader that has gone away is no failure.
+    above_the_bar(|| drop(io::stderr().write_all(format!("memtint: {line}\n").as_bytes())));
+}
+
+/// Writes to standard error what restricts or invalidates a result, `--quiet` or not.
+pub(crate) fn warn(line: &str) {
+    write_line(line);
+}
+
+/// Writes to standard error what is worth knowing, unless `--quiet`.
+pub(crate) fn note(line: &str) {
+    if verbosity() >= Verbosity::Normal {
+        write_line(line);
+    }
+}
+
+/// Writes to standard error how a result came about, with `--verbose`.
+pub(crate) fn detail(line: impl FnOnce() -> String) {
+    if verbosity() >= Verbosity::Verbose {
+        write_line(&line());
+    }
 }
 
 /// Whether anything was written to standard output.
@@ -153,8 +202,67 @@ pub(crate) fn has_printed() -> bool {
     PRINTED.load(Ordering::Relaxed)
 }
 
-/// Writes text to standard output. A reader that has gone away is no failure.
+/// Sets for the whole program whether text is colored.
+pub(crate) fn set_colors(choice: clap::ColorChoice) {
+    match choice {
+        clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
+        clap::ColorChoice::Always => anstream::ColorChoice::Always,
+        clap::ColorChoice::Never => anstream::ColorChoice::Never,
+    }
+    .write_global();
+}
+
+const GOOD: Style = AnsiColor::Green.on_default().bold();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const OPEN: Style = AnsiColor::Yellow.on_default().bold();
+
+/// Words that are verdicts where they are the first of a line, or the first after `verdict: `; longer ones before their beginnings.
+const VERDICTS: [(&str, Style); 12] = [
+    ("not schedulable", BAD),
+    ("schedulable", GOOD),
+    ("undecided", OPEN),
+    ("unsupported", OPEN),
+    ("held", GOOD),
+    ("violated", BAD),
+    ("kept", GOOD),
+    ("broken", BAD),
+    ("yes", GOOD),
+    ("limited", OPEN),
+    ("no", BAD),
+    ("unknown", OPEN),
+];
+
+/// Colors the verdicts in a report.
+fn colored(text: &str) -> String {
+    let color = |line: &str| {
+        let at = if line.starts_with("verdict") {
+            line.len() - line["verdict".len()..].trim_start_matches([':', ' ']).len()
+        } else {
+            0
+        };
+        let is_word = |word: &str| {
+            line[at..]
+                .strip_prefix(word)
+                .is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '-'))
+        };
+        match VERDICTS.iter().find(|(word, _)| is_word(word)) {
+            Some((word, style)) => format!("{}{style}{word}{style:#}{}", &line[..at], &line[at + word.len()..]),
+            None => line.to_owned(),
+        }
+    };
+    text.split_inclusive('\n').map(color).collect()
+}
+
+/// Writes text to standard output, with its verdicts in color on a terminal. A reader that has gone away is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    if anstream::AutoStream::choice(&io::stdout()) == anstream::ColorChoice::Never {
+        write_out(text)
+    } else {
+        write_out(&colored(text))
+    }
+}
+
+fn write_out(text: &str) -> Result<(), Failure> {
     PRINTED.store(true, Ordering::Relaxed);
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -167,14 +275,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value).map_err(|error| Failure::Output(error.into()))?;
     text.push('\n');
-    print(&text)
+    write_out(&text)
 }
 
 /// Writes a value as JSON to standard output, on one line.
 pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string(value).map_err(|error| Failure::Output(error.into()))?;
     text.push('\n');
-    print(&text)
+    write_out(&text)
 }
 
 /// Prints text and ends well.

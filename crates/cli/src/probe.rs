@@ -12,7 +12,7 @@ mod request;
 mod selftest;
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal as _, Write as _};
+use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,7 +22,8 @@ use memtint_probe::session::{Algorithm, LogPart, PublishedReport, Request, SelfT
 use memtint_units::ByteSize;
 
 use self::choices::{AlgorithmName, Level, Part};
-use crate::output::{Ending, Failure, Format, JsonForm, WholeFile, open_log, print, print_json, say};
+use crate::output::{Ending, Failure, Format, JsonForm, WholeFile, note, open_log, print, print_json};
+use crate::progress::Progress;
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[
@@ -124,8 +125,9 @@ pub(crate) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
         }
         return Ok(ExitCode::from(u8::from(published.outcome.result.is_err())));
     }
-    let outcome = source.run(&mut progress);
-    end_progress();
+    let progress = Progress::of_steps("probing");
+    let outcome = source.run(&mut |doing| progress.step(doing.to_owned()));
+    drop(progress);
     let outcome = outcome?;
     if let (Some(svg), Some(banks)) = (files.svg, &outcome.banks) {
         svg.finish(&picture::svg(banks, &outcome.subject))?;
@@ -157,7 +159,7 @@ fn open(arguments: &ProbeArguments) -> Result<(Source, Files), Failure> {
         Some(spec) => Source::simulated(request, Platform::load(spec)?, noise(arguments)?)?,
         None => {
             if request.has(LogPart::Dram) || request.has(LogPart::Caches) {
-                say("taking memory");
+                note("taking memory");
             }
             memtint_stopwatch::this_machine(request, arguments.memory)?
         }
@@ -203,18 +205,5 @@ impl Files {
         }
         let file = |path: &Option<PathBuf>| path.as_deref().map(WholeFile::new).transpose();
         Ok(Files { out: file(out)?, svg: file(svg)? })
-    }
-}
-
-/// Prints what is done now, on standard error.
-fn progress(doing: &str) {
-    let mut err = std::io::stderr().lock();
-    // Progress that cannot be shown is no reason to stop.
-    let _ = if err.is_terminal() { write!(err, "\r{doing}\x1b[K") } else { writeln!(err, "memtint: {doing}") };
-}
-
-fn end_progress() {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
     }
 }

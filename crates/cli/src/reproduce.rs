@@ -10,9 +10,9 @@ use memtint_reproduce::{
 };
 
 use crate::output::{
-    Ending, Failure, Format, JsonForm, done, done_json, print, print_json, read_configuration, table, write_file,
+    Ending, Failure, Format, JsonForm, done, done_json, note, print, print_json, read_configuration, table, write_file,
 };
-use crate::sim::Progress;
+use crate::progress::Simulating;
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] =
@@ -60,7 +60,7 @@ pub(crate) fn main(arguments: &ReproduceArguments, format: Format) -> Ending {
         figures.retain(Figure::is_regenerated);
         let left_out = all - figures.len();
         if left_out > 0 {
-            eprintln!("memtint: {left_out} figures have published values only and are left out, see --list");
+            note(&format!("{left_out} figures have published values only and are left out (--list shows them)"));
         }
     }
     // Not after minutes of work.
@@ -73,9 +73,9 @@ pub(crate) fn main(arguments: &ReproduceArguments, format: Format) -> Ending {
         short: arguments.short,
         seed: arguments.seed,
     };
-    let progress = Progress::new()?;
+    let progress = Simulating::new()?;
     let regenerated = memtint_reproduce::reproduce(&figures, options, &progress)?;
-    progress.end();
+    drop(progress);
     if let Some(directory) = &arguments.out {
         regenerated.iter().try_for_each(|one| keep(directory, one))?;
     }

@@ -18,7 +18,7 @@ use self::presence::Presence;
 use self::report::{Colors, Report};
 use crate::choice::{Choice, ChoiceArguments};
 use crate::guard::{Member, Regulation};
-use crate::output::{Ending, Failure, JsonForm, WholeFile, say};
+use crate::output::{Ending, Failure, JsonForm, WholeFile, detail, note, warn};
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<self::report::Report>("run")];
@@ -155,7 +155,7 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         palette.platform(),
     );
     let (colors_bytes, colors_free_bytes) = frames.bytes();
-    say(&format!(
+    note(&format!(
         "{} hold {} of this machine's memory, about {} of it free",
         request.selection.label(),
         rounded(colors_bytes),
@@ -180,12 +180,12 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
             ended.member.borrow_mut().iter_mut().for_each(|member| member.see_end(program));
         })),
     };
-    let ended = memtint_live::run(options, say);
+    let ended = memtint_live::run(options, warn);
     let shared_with = presence.end();
     let mut status = ended?;
     let regulation = request.member.take().map(Member::end);
     let broken = regulation.as_ref().and_then(Regulation::problem);
-    broken.iter().for_each(|problem| say(problem));
+    broken.iter().for_each(|problem| warn(problem));
     let ignored = request.not_enforced.iter().map(|field| not_enforced(field)).chain(broken);
     let ignored: Vec<String> = ignored.collect();
     status.report.iter_mut().for_each(|report| report.problems.extend(ignored.clone()));
@@ -228,8 +228,12 @@ fn floor(arguments: &RunArguments, request: &Request) -> Result<Floor, Failure> 
     let chosen = choose(wanted, &options, palette, &request.selection, &kernel)
         .map_err(|error| Failure::Sentence(error.to_string()))?;
     if let Some(reason) = chosen.not_kernel {
-        say(&format!("not on the kernel floor: {reason}"));
+        note(&format!("not on the kernel floor: {reason}"));
     }
+    detail(|| {
+        let is_kernel = matches!(chosen.floor, Floor::Kernel { .. });
+        format!("backend: {}", if is_kernel { "the kernel" } else { "the userspace runtime" })
+    });
     Ok(chosen.floor)
 }
 
@@ -257,7 +261,7 @@ fn resolve(arguments: &RunArguments) -> Result<Request, Failure> {
     let command = command(arguments, choice.task.as_ref())?;
     let not_considered = choice.system.as_ref().map(|file| left_out(file, Verb::Run)).unwrap_or_default();
     if !not_considered.is_empty() {
-        say(&format!("not considered: {}", not_considered.join(", ")));
+        warn(&format!("not considered: {}", not_considered.join(", ")));
     }
     let planned_soft = choice.task.as_ref().is_some_and(|task| task.mode() == memtint_system::Mode::Soft);
     let strict = arguments.strict || !(arguments.soft || planned_soft);

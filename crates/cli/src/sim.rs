@@ -3,19 +3,18 @@
 mod division;
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use memtint_sim::report::{BandwidthReport, End, RegulatorReport, ServerReport, TaskReport};
-use memtint_sim::{ChannelCommands, Report, Scenario, SystemReport, Watch, simulate_commands};
+use memtint_sim::{ChannelCommands, Report, Scenario, SystemReport, simulate_commands};
 use memtint_system::{Reading, Verb};
 use serde::Serialize;
 
-use crate::output::{Ending, Failure, Format, JsonForm, done, done_json, print, print_json, table, write_file};
+use crate::output::{
+    Ending, Failure, Format, JsonForm, done, done_json, note, print, print_json, table, warn, write_file,
+};
+use crate::progress::Simulating;
 use crate::system::first_line;
 
 /// What is printed as JSON.
@@ -114,12 +113,12 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     if arguments.compare {
         return division::main(&scenario, not_considered, threads, arguments.svg.as_deref(), format);
     }
-    let progress = Progress::new()?;
+    let progress = Simulating::new()?;
     let (report, commands) =
         simulate_commands(&scenario, threads, &progress, arguments.commands.as_deref(), arguments.check)?;
-    progress.end();
+    drop(progress);
     if !report.complete {
-        eprintln!("memtint: stopped; what follows is as of {:.3} ms", report.simulated_ns / 1e6);
+        note(&format!("stopped; the report is as of {:.3} ms", report.simulated_ns / 1e6));
     }
     if let Some(directory) = &arguments.out {
         keep(directory, &report)?;
@@ -143,7 +142,7 @@ pub(crate) fn main(arguments: &SimArguments, format: Format) -> Ending {
     let placed = report.tasks.iter().all(|task| task.end != End::OutOfMemory);
     let broken = report.bandwidth.as_ref().and_then(BandwidthReport::broken);
     if let Some(broken) = &broken {
-        eprintln!("memtint: bandwidth is not guaranteed: {broken}");
+        warn(&format!("bandwidth is not guaranteed: {broken}"));
     }
     Ok(ExitCode::from(u8::from(!legal || !placed || broken.is_some())))
 }
@@ -194,54 +193,6 @@ fn print_config(scenario: &Scenario, format: Format) -> Ending {
     match format {
         Format::Json => done_json(&system),
         Format::Text => done(&system.to_text()),
-    }
-}
-
-/// How far it is, on standard error; and Ctrl-C.
-pub(crate) struct Progress {
-    interrupted: Arc<AtomicBool>,
-    started: Instant,
-    told: Mutex<Instant>,
-    terminal: bool,
-}
-
-/// Between two lines of progress on a terminal, and elsewhere.
-pub(crate) const OFTEN: Duration = Duration::from_millis(200);
-pub(crate) const SELDOM: Duration = Duration::from_secs(10);
-
-impl Progress {
-    pub(crate) fn new() -> Result<Progress, Failure> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        // The second one ends the program at once.
-        let flag = |flag: &Arc<AtomicBool>| {
-            signal_hook::flag::register_conditional_default(libc::SIGINT, Arc::clone(flag))?;
-            signal_hook::flag::register(libc::SIGINT, Arc::clone(flag))
-        };
-        flag(&interrupted).map_err(|error| Failure::Sentence(format!("Ctrl-C cannot be caught: {error}")))?;
-        let now = Instant::now();
-        Ok(Progress { interrupted, started: now, told: Mutex::new(now), terminal: std::io::stderr().is_terminal() })
-    }
-
-    pub(crate) fn end(&self) {
-        if self.terminal {
-            eprint!("\r\x1b[K");
-        }
-    }
-}
-
-impl Watch for Progress {
-    fn go_on(&self, share_done: f64) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.elapsed() >= if self.terminal { OFTEN } else { SELDOM } {
-            *told = Instant::now();
-            let elapsed = self.started.elapsed().as_secs_f64();
-            let left = if share_done > 0.0 { elapsed / share_done - elapsed } else { f64::INFINITY };
-            let line = format!("simulating: {:.0} %, about {left:.0} s left", share_done * 100.0);
-            let mut err = std::io::stderr().lock();
-            // Progress that cannot be shown is no reason to stop.
-            let _ = if self.terminal { write!(err, "\r{line}\x1b[K") } else { writeln!(err, "{line}") };
-        }
-        !self.interrupted.load(Ordering::Relaxed)
     }
 }
 

@@ -2,18 +2,19 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, IsTerminal as _, Write as _};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 
-use memtint_recorder::{Progress, RecordError, RecordOptions, Recording, record};
+use memtint_recorder::{RecordError, RecordOptions, Recording, record};
 use memtint_units::ByteSize;
 use memtint_workload::convert::{self, ConversionReport};
 use memtint_workload::trace::Sampling;
 use memtint_workload::{TraceFile, TraceReport};
 
-use crate::output::{Ending, Failure, Format, JsonForm, RUN_FAILED, done, done_json, open_log, table};
+use crate::output::{Ending, Failure, Format, JsonForm, RUN_FAILED, done, done_json, note, open_log, table, warn};
+use crate::progress::Progress;
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] =
@@ -148,16 +149,16 @@ fn record_verb(arguments: &RecordArguments) -> ExitCode {
         limit: arguments.limit,
         fetches: arguments.fetches,
     };
-    let mut line = ProgressLine::new();
-    let outcome = record(&options, |progress| line.show(&progress_text(progress)));
-    line.end();
+    let progress = Progress::of_steps("recording");
+    let outcome = record(&options, |at| progress.step(progress_text(at)));
+    drop(progress);
     match outcome {
         Ok(recording) => {
-            eprint!("{}", recorded(&recording, &arguments.output));
+            recorded(&recording, &arguments.output);
             end_like(recording.status)
         }
         Err(error) => {
-            eprintln!("memtint: {error}");
+            warn(&error.to_string());
             ExitCode::from(match error {
                 RecordError::NoProgram { .. } => 127,
                 RecordError::NotRecordable { .. } => 126,
@@ -173,9 +174,9 @@ fn end_like(status: ExitStatus) -> ExitCode {
     memtint_live::RunStatus { code, signal: status.signal(), core_dumped: false, report: None }.end_like()
 }
 
-fn progress_text(progress: &Progress) -> String {
+fn progress_text(progress: &memtint_recorder::Progress) -> String {
     format!(
-        "recording: {} M instructions, {} M references, {} in the file, {} threads so far",
+        "{} M instructions, {} M references, {} in the file, {} threads",
         progress.instructions / 1_000_000,
         progress.references / 1_000_000,
         size(progress.bytes),
@@ -183,22 +184,20 @@ fn progress_text(progress: &Progress) -> String {
     )
 }
 
-fn recorded(recording: &Recording, output: &Path) -> String {
+/// Prints what is in the file.
+fn recorded(recording: &Recording, output: &Path) {
     let ending = &recording.ending;
     let bytes = output.metadata().map_or(0, |data| data.len());
-    let mut text = format!(
-        "memtint: {} references, {} of {} instructions, {} streams, {} in {}\n",
+    note(&format!(
+        "{} references, {} of {} instructions, {} streams, {} in {}",
         ending.references(),
         ending.instructions(),
         ending.streams.iter().map(|stream| stream.executed_instructions).sum::<u64>(),
         ending.streams.len(),
         size(bytes),
         output.display()
-    );
-    for note in &ending.notes {
-        let _ = writeln!(text, "memtint: {note}");
-    }
-    text
+    ));
+    ending.notes.iter().for_each(|line| warn(line));
 }
 
 /// A size for people: whole KiB or MiB, rounded down.
@@ -209,34 +208,6 @@ fn size(bytes: u64) -> String {
         _ => bytes >> 20 << 20,
     };
     ByteSize(rounded).to_string()
-}
-
-/// One line on a terminal that is written over; nothing where nobody looks at it while it changes.
-struct ProgressLine {
-    terminal: bool,
-    shown: bool,
-}
-
-impl ProgressLine {
-    fn new() -> ProgressLine {
-        ProgressLine { terminal: io::stderr().is_terminal(), shown: false }
-    }
-
-    fn show(&mut self, text: &str) {
-        if self.terminal {
-            // A terminal that has gone away is no failure.
-            let _ = write!(io::stderr(), "\r\x1b[K{text}");
-            self.shown = true;
-        } else {
-            let _ = writeln!(io::stderr(), "{text}");
-        }
-    }
-
-    fn end(&mut self) {
-        if self.shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
 }
 
 fn info(path: &Path, format: Format) -> Ending {
@@ -353,14 +324,15 @@ fn convert_verb(arguments: &ConvertArguments, format: Format) -> Ending {
     match format {
         Format::Json => done_json(&report),
         Format::Text => {
-            eprint!("{}", convert_text(&report));
+            converted(&report);
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-fn convert_text(report: &ConversionReport) -> String {
-    let mut text = format!("memtint: {} references, {} instructions\n", report.references, report.instructions);
+/// Prints what was converted, and what the format cannot hold.
+fn converted(report: &ConversionReport) {
+    note(&format!("{} references, {} instructions", report.references, report.instructions));
     let losses = &report.losses;
     for (count, what) in [
         (losses.fetches, "instruction fetches left out"),
@@ -370,10 +342,9 @@ fn convert_text(report: &ConversionReport) -> String {
         (losses.instructions, "instructions are not in the output: the format has none"),
     ] {
         if count > 0 {
-            let _ = writeln!(text, "memtint: {count} {what}");
+            warn(&format!("{count} {what}"));
         }
     }
-    text
 }
 
 /// Opens an input, `-` being standard input.

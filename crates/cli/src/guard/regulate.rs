@@ -15,7 +15,7 @@ use sd_notify::NotifyState;
 
 use super::asked::Asked;
 use super::report::{text_of, text_of_regulated, text_of_sensors, text_of_start, text_of_traffic, text_of_work};
-use crate::output::{Ending, Failure, Format, print, print_json_line, say};
+use crate::output::{Ending, Failure, Format, print, print_json_line, warn};
 
 /// Options of `memtint guard`.
 #[derive(Debug, clap::Args)]
@@ -212,7 +212,7 @@ impl Watcher for Teller {
                 print(&text_of_start(regulated, *backend, *not_in_kernel, self_test))
             }
             Line::Incident { name, incident, .. } => {
-                say(&format!("broken: {name} {incident}"));
+                warn(&format!("broken: {name} {incident}"));
                 // Below the table now.
                 self.drawn = 0;
                 Ok(())
@@ -228,13 +228,13 @@ impl Watcher for Teller {
     }
 
     fn problem(&mut self, problem: &Problem) {
-        say(&problem.to_string());
+        warn(&problem.to_string());
     }
 
     /// Regulation goes on without the numbers.
     fn status(&mut self, text: String) {
         if self.exporter.as_mut().is_some_and(|exporter| !exporter.send(text)) {
-            say("the process that serves --metrics has ended; regulation goes on");
+            warn("the process that serves --metrics has ended; regulation continues");
             self.exporter = None;
         }
     }

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal as _, Write as _};
 
 use memtint_system::TaskEntry;
 
-use crate::output::{Failure, say};
+use crate::output::{Failure, warn};
 
 /// Longest answer in bytes.
 const ANSWER_MAX: u64 = 4096;
@@ -27,7 +27,7 @@ pub(super) fn tasks() -> Result<Vec<TaskEntry>, Failure> {
         };
         match task(&mut answers, &name) {
             Ok(task) => tasks.push(task),
-            Err(failure) if again => say(&failure.to_string()),
+            Err(failure) if again => warn(&failure.to_string()),
             Err(failure) => return Err(failure),
         }
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use memtint_probe::session::Outcome;
 
-use crate::output::{Failure, WholeFile};
+use crate::output::{Failure, WholeFile, note, warn};
 
 /// Writes the largest area's file, and those of others beside it; or says that there is nothing to write.
 pub(super) fn write(outcome: &Outcome, id: &str, out: WholeFile) -> Result<(), Failure> {
@@ -12,14 +12,14 @@ pub(super) fn write(outcome: &Outcome, id: &str, out: WholeFile) -> Result<(), F
     let path = out.path().to_owned();
     let Some((first, others)) = files.split_first() else {
         let what = if outcome.banks.is_some() { "mapping" } else { "cache index" };
-        eprintln!("memtint: there is no {what} to be written to {}", path.display());
+        warn(&format!("{} is not written: no {what} was found", path.display()));
         return Ok(());
     };
     out.finish(&first.to_toml())?;
     for (at, file) in others.iter().enumerate() {
         let beside = numbered(&path, at + 2);
         WholeFile::new(&beside)?.finish(&file.to_toml())?;
-        eprintln!("memtint: {} has another part of memory, with functions of its own", beside.display());
+        note(&format!("{} describes another part of memory, with separate functions", beside.display()));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use memtint_sim::Watch as _;
 
 use super::{ProbeArguments, request};
 use crate::output::{Ending, Failure, Format, print, print_json, table};
-use crate::sim::Progress;
+use crate::progress::Simulating;
 
 pub(super) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
     let request = request::of(arguments);
@@ -28,9 +28,9 @@ pub(super) fn main(arguments: &ProbeArguments, format: Format) -> Ending {
         confidence: request.confidence,
         threads: arguments.threads.and_then(|threads| NonZeroUsize::new(threads.into())).unwrap_or_else(cpus),
     };
-    let progress = Progress::new()?;
+    let progress = Simulating::new()?;
     let report = test.run(&|done| progress.go_on(done));
-    progress.end();
+    drop(progress);
     let report = report?;
     match format {
         Format::Json => print_json(&report)?,

@@ -11,7 +11,7 @@ use memtint_sim::Watch as _;
 
 use super::setting::{Setting, density, gigabits, scheme};
 use crate::output::{Ending, Format, print, print_json, table, write_file};
-use crate::sim::Progress;
+use crate::progress::Simulating;
 use crate::system::first_line;
 
 /// Arguments of `memtint refresh compare`.
@@ -40,7 +40,7 @@ pub(crate) struct CompareArguments {
 const PREPARING: f64 = 0.2;
 
 pub(super) fn main(arguments: &CompareArguments, format: Format) -> Ending {
-    let progress = Progress::new()?;
+    let progress = Simulating::new()?;
     let mut schemes = arguments.schemes.clone();
     if schemes.is_empty() {
         schemes = Scheme::ALL.to_vec();
@@ -51,7 +51,7 @@ pub(super) fn main(arguments: &CompareArguments, format: Format) -> Ending {
     }
     let told = |done: f64| progress.go_on(PREPARING + done * (1.0 - PREPARING));
     let found = compare(&prepared, &schemes, &arguments.densities, arguments.setting.threads(), &told)?;
-    progress.end();
+    drop(progress);
     if let Some(path) = &arguments.svg {
         write_file(path, &picture(&found, &schemes, &arguments.densities))?;
     }

@@ -14,7 +14,7 @@ use memtint_units::Picoseconds;
 
 use crate::analyze::{SpanArguments, judge_plan};
 use crate::output::{Ending, Failure, Format, print, print_json, write_file};
-use crate::searching::Searching;
+use crate::progress::Progress;
 use crate::system::first_line;
 
 /// Arguments of `memtint refresh plan`.
@@ -135,9 +135,9 @@ pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
 }
 
 fn frames(file: &TaskSystem, arguments: &PlanArguments) -> Result<Found, Failure> {
-    let (limits, searching) = (AnalysisLimits::of_steps(arguments.steps), Searching::new());
+    let (limits, searching) = (AnalysisLimits::of_steps(arguments.steps), Progress::of_steps("searching"));
     let listed = |tried: Vec<FrameTried>| tried.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    Ok(match best_frames(file, limits.nodes_max, &|what| searching.at(what))? {
+    Ok(match best_frames(file, limits.nodes_max, &|what| searching.step(what))? {
         FramePlan::Found(plan) => Found::Plan(plan),
         FramePlan::Refuted(tried) => Found::None(format!("with none of these frames all jobs fit: {}", listed(tried))),
         FramePlan::NoFrame => Found::Open("no frame is accepted by the rules; memtint analyze says why".to_owned()),
@@ -146,7 +146,7 @@ fn frames(file: &TaskSystem, arguments: &PlanArguments) -> Result<Found, Failure
 }
 
 fn servers(mut file: TaskSystem, arguments: &PlanArguments) -> Result<Found, Failure> {
-    let (limits, searching) = (AnalysisLimits::of_steps(arguments.steps), Searching::new());
+    let (limits, searching) = (AnalysisLimits::of_steps(arguments.steps), Progress::of_steps("searching"));
     let wanted = Wanted {
         grid: arguments.unit.zip(arguments.period_max),
         inner: match arguments.inside {
@@ -161,7 +161,7 @@ fn servers(mut file: TaskSystem, arguments: &PlanArguments) -> Result<Found, Fai
     };
     file.servers.clear();
     file.tasks.iter_mut().for_each(|task| task.server = None);
-    Ok(match find_servers(&file, &wanted, limits, &|what| searching.at(what))? {
+    Ok(match find_servers(&file, &wanted, limits, &|what| searching.step(what))? {
         Ok(plan) => Found::Plan(Box::new(plan)),
         Err(why) => Found::Open(why.to_string()),
     })

@@ -9,7 +9,7 @@ use memtint_sim::Watch as _;
 use memtint_system::{Reading, Verb};
 
 use crate::output::Failure;
-use crate::sim::Progress;
+use crate::progress::Simulating;
 
 /// Options of both.
 #[derive(Debug, clap::Args)]
@@ -105,7 +105,7 @@ impl Setting {
     pub(super) fn prepare(
         &self,
         schemes: &[Scheme],
-        progress: &Progress,
+        progress: &Simulating,
         share: f64,
     ) -> Result<(Prepared, Vec<String>), Failure> {
         let Reading { file, mut not_considered } = Reading::new(&self.system, Verb::RefreshSimulate)?;

@@ -11,7 +11,7 @@ use super::setting::{Setting, density, scheme};
 use super::{chart, report};
 use crate::analyze::SpanArguments;
 use crate::output::{Ending, Format, print, print_json, write_file};
-use crate::sim::Progress;
+use crate::progress::Simulating;
 use crate::system::first_line;
 
 /// Arguments of `memtint refresh simulate`.
@@ -47,14 +47,14 @@ const PREPARING: f64 = 0.7;
 
 pub(super) fn main(arguments: &SimulateArguments, format: Format) -> Ending {
     arguments.span.check()?;
-    let progress = Progress::new()?;
+    let progress = Simulating::new()?;
     let (mut prepared, not_considered) = arguments.setting.prepare(&[arguments.scheme], &progress, PREPARING)?;
     if let Some(density) = arguments.density {
         prepared = prepared.with_density(density);
     }
     let told = |done: f64| progress.go_on(PREPARING + done * (1.0 - PREPARING));
     let outcome = prepared.simulate(arguments.scheme, &told)?;
-    progress.end();
+    drop(progress);
     match format {
         Format::Text => print(&(first_line(&not_considered) + &report::text(&outcome)))?,
         Format::Json => print_json(&SimulateReport::new(&outcome, not_considered))?,

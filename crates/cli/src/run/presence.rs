@@ -8,7 +8,7 @@ use memtint_registry::{Colors, Entry, Registered, Registry};
 
 use super::Request;
 use crate::guard::Member;
-use crate::output::{WholeFile, say};
+use crate::output::{WholeFile, warn};
 
 /// What others can find of a run while it lasts: its entry in the registry, and the file with the program's process id.
 pub(super) struct Presence {
@@ -39,7 +39,7 @@ impl Presence {
             let path = file.path().to_owned();
             match file.finish(&format!("{program}\n")) {
                 Ok(()) => begun.pid_file = Some(path),
-                Err(failure) => say(&failure.to_string()),
+                Err(failure) => warn(&failure.to_string()),
             }
         }
         let palette = &self.request.choice.palette;
@@ -54,11 +54,11 @@ impl Presence {
         let Some(entry) = Entry::new(program.unsigned_abs(), self.command.clone(), &colors) else { return };
         match Registry::open().and_then(|registry| registry.enter(&entry)) {
             Ok((entry, conflicts)) => {
-                conflicts.iter().for_each(|line| say(line));
+                conflicts.iter().for_each(|line| warn(line));
                 (begun.entry, begun.shared_with) = (Some(entry), conflicts);
             }
             Err(error) => {
-                say(&format!("the run is not registered, and whether others share its colors is not known: {error}"));
+                warn(&format!("the run is not registered, and whether others share its colors is not known: {error}"));
             }
         }
     }

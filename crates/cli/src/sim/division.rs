@@ -9,8 +9,8 @@ use memtint_sim::{DivisionReport, Report, Scenario, TaskDivision, simulate_divis
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Progress;
-use crate::output::{Ending, Failure, Format, print, print_json, say, table, write_file};
+use crate::output::{Ending, Failure, Format, print, print_json, table, warn, write_file};
+use crate::progress::Simulating;
 use crate::system::first_line;
 
 /// What is printed as JSON.
@@ -51,9 +51,9 @@ pub(super) fn main(
     svg: Option<&Path>,
     format: Format,
 ) -> Ending {
-    let progress = Progress::new()?;
+    let progress = Simulating::new()?;
     let (own, division) = simulate_division(scenario, threads, &progress)?;
-    progress.end();
+    drop(progress);
     if !division.complete {
         return Err(Failure::Sentence("stopped before the end of the simulations".to_owned()));
     }
@@ -76,7 +76,7 @@ pub(super) fn main(
         })?,
     }
     for failure in &failures {
-        say(failure);
+        warn(failure);
     }
     Ok(ExitCode::from(u8::from(!failures.is_empty())))
 }

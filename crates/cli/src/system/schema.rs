@@ -32,6 +32,7 @@ fn forms() -> impl Iterator<Item = &'static JsonForm> {
         crate::palette::FORMS,
         crate::platform::FORMS,
         crate::probe::FORMS,
+        crate::progress::FORMS,
         crate::refresh::FORMS,
         crate::reproduce::FORMS,
         crate::run::FORMS,

@@ -12,6 +12,7 @@ mod init;
 mod inputs;
 mod manual;
 mod memguard_module;
+mod messages;
 mod probe;
 mod program;
 mod refresh;

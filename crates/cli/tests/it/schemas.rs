@@ -10,7 +10,7 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
 /// Forms of what depends on the machine, or takes time: the tests of these verbs hold it against its schema. Only `bench-guard-live`
 /// has no test that runs it, because that takes more than a minute; `memtint-benchmarks` makes its schema.
-const ELSEWHERE: [&str; 24] = [
+const ELSEWHERE: [&str; 25] = [
     "bench-frames",
     "bench-guard",
     "bench-guard-live",
@@ -34,6 +34,7 @@ const ELSEWHERE: [&str; 24] = [
     "probe-bpm",
     "probe-palloc",
     "probe-self-test",
+    "progress",
     "run",
 ];
 
