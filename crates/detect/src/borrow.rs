@@ -12,9 +12,9 @@ use crate::sysfs::{Cache, CacheKind};
 /// Why no platform file can be written.
 #[derive(Debug)]
 pub enum BorrowError {
-    /// The caller may not see where memory is.
+    /// The caller may not read the addresses of memory.
     NoMemory,
-    /// What was put together is no valid platform.
+    /// The assembled file is not a valid platform.
     Invalid(Box<PlatformError>),
 }
 
@@ -38,15 +38,15 @@ impl std::error::Error for BorrowError {
     }
 }
 
-/// Puts together a platform file: memory, cores and caches from the machine, bank functions from `relative`, and, if
+/// Assembles a platform file: memory, cores and caches from the machine, bank functions from `relative`, and, if
 /// `cache_of` is given, the last-level cache of that platform in place of the machine's.
 ///
-/// Each section names its source, and what was borrowed or concluded says "assumed". Addresses are taken as DRAM addresses
-/// without an offset, because the machine does not say which it subtracts. Reading the file back gives a valid platform.
+/// Each section names its source; borrowed and derived facts are marked "assumed". Physical addresses are taken as DRAM
+/// addresses, because the machine does not report the offset it subtracts. The resulting file is a valid platform.
 ///
 /// # Errors
 ///
-/// [`BorrowError::NoMemory`] for a caller without privileges.
+/// [`BorrowError::NoMemory`] for an unprivileged caller.
 pub fn assumed_platform(
     machine: &Machine,
     relative: &Platform,
@@ -96,7 +96,8 @@ pub fn assumed_platform(
     Ok(file)
 }
 
-/// Functions are known on so many address bits; above, each further piece of memory repeats them.
+/// Splits a range at multiples of `2^address_bits`: functions are known below it only, and each further piece of memory
+/// repeats them.
 fn pieces(range: &MemoryRange, address_bits: u32) -> Vec<MemoryRange> {
     let period = 1u64 << address_bits.min(63);
     let mut pieces = Vec::new();
@@ -114,9 +115,9 @@ fn processor_name(machine: &Machine) -> String {
     if processor.brand.is_empty() { processor.vendor.clone() } else { processor.brand.clone() }
 }
 
-/// What the machine says of itself, as sections of a platform file.
+/// Properties of the machine, as sections of a platform file.
 impl Machine {
-    /// Gives its cores; `None` when it does not say.
+    /// Returns its cores; `None` when unknown.
     #[must_use]
     pub fn cores_section(&self) -> Option<CoresSection> {
         let cores = &self.cores;
@@ -128,7 +129,7 @@ impl Machine {
         })
     }
 
-    /// Gives its caches but the last level.
+    /// Returns its caches except the last level.
     #[must_use]
     pub fn cache_sections(&self) -> Vec<CacheSection> {
         let last = self.last_level_cache().map(|cache| cache.level);
@@ -151,7 +152,8 @@ impl Machine {
             .collect()
     }
 
-    /// Gives its last-level cache, as far as it says; `None` when it says nothing. See [`assumed_platform`] for what of it is assumed.
+    /// Returns the known properties of its last-level cache; `None` when there are none. Slices and set bits, where
+    /// given, are assumed; see the section's source.
     #[must_use]
     pub fn last_level_section(&self) -> Option<LlcSection> {
         self.last_level_cache().and_then(|cache| last_level_cache(self, cache))
@@ -166,8 +168,8 @@ fn borrowed_cache(llc: &LlcSection, id: &str) -> LlcSection {
 /// Sets of a slice in Intel's sliced caches from Nehalem's successors on, where the index is the bits above the line.
 const INTEL_SLICE_SETS: u32 = 2048;
 
-/// The machine tells size, ways, line and sets, and neither slices nor their hash. For Intel's sliced caches the index
-/// within a slice is well established, so it is written down as assumed; for others no set bits are.
+/// The machine reports size, ways, line size and sets, but neither slices nor their hash. For Intel's sliced caches the
+/// index within a slice is well established, so it is included as assumed; for other caches there are no set bits.
 fn last_level_cache(machine: &Machine, cache: &Cache) -> Option<LlcSection> {
     let line = cache.line_bytes?;
     let intel =

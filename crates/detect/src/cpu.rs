@@ -1,14 +1,14 @@
-//! `cpuid`: which processor, and whether it is a real one.
+//! `cpuid`: processor model and hypervisor.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What the processor says of itself (Intel SDM volume 2, CPUID; AMD APM volume 3, appendix E).
+/// Processor identification (Intel SDM volume 2, CPUID; AMD APM volume 3, appendix E).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Processor {
     /// Vendor, for instance "GenuineIntel".
     pub vendor: String,
-    /// Name for people; under a hypervisor often what its operator chose.
+    /// Brand name; under a hypervisor often chosen by its operator.
     pub brand: String,
     /// Display family: base plus extended family.
     pub family: u32,
@@ -16,14 +16,14 @@ pub struct Processor {
     pub model: u32,
     /// Stepping.
     pub stepping: u32,
-    /// Number of physical address bits, where the processor says it.
+    /// Number of physical address bits, where the processor reports it.
     pub physical_address_bits: Option<u32>,
-    /// The hypervisor, when there is one: its signature, empty when it has none.
+    /// Signature of the hypervisor, if any; empty when the hypervisor has none.
     pub hypervisor: Option<String>,
 }
 
 impl Processor {
-    /// Asks the processor this runs on; `None` on architectures without `cpuid`.
+    /// Queries this processor; `None` on architectures without `cpuid`.
     pub fn read() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
         return Some(x86::read());

@@ -5,7 +5,7 @@ use memtint_units::IndexSet;
 /// Largest number of CPUs that Linux has.
 const CPUS_MAX: u32 = 8192;
 
-/// A file of the kernel that has no list of CPUs.
+/// A kernel file without a list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuListError {
     /// The file.

@@ -13,25 +13,27 @@ const OUTSIDE: u64 = 64;
 /// Memory that only the platform has is a contradiction from this part of the machine's memory on: firmware, graphics and
 /// crash kernels take some.
 const ABSENT: u64 = 4;
-/// See [`ABSENT`]; at least so many bytes.
+/// See [`ABSENT`]; the difference must exceed this many bytes.
 const ABSENT_MIN: u64 = 1 << 30;
 
 /// How a platform file fits the machine that it is used on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Fit {
-    /// What the file says that cannot be true here, one sentence each; empty when nothing contradicts.
+    /// Statements of the file that contradict this machine, one sentence each; empty without contradictions.
     pub contradictions: Vec<String>,
-    /// What the file has not from this machine: `bank functions`, `regions`, `cache index`.
+    /// Facts of the file that do not come from this machine: `bank functions`, `regions`, `cache index`.
     pub assumed: Vec<&'static str>,
-    /// The hypervisor's signature on a virtual machine, whose physical addresses are not the memory's; may be empty.
+    /// The hypervisor's signature on a virtual machine, whose physical addresses are not those of the DRAM; may be
+    /// empty.
     pub hypervisor: Option<String>,
 }
 
 impl Fit {
-    /// Compares what a platform file says with what the machine says of itself.
+    /// Compares a platform file with the properties that the machine reports.
     ///
-    /// Vendor and family count only where the file's bank functions are the described machine's own: a file with borrowed
-    /// functions says so, and names the relative's processor. What the machine does not say contradicts nothing.
+    /// Vendor and family are compared only if the bank functions come from the described machine. A file with borrowed
+    /// functions is marked as such, and names the processor of the relative. Properties that the machine does not
+    /// report contradict nothing.
     #[must_use]
     pub fn of(machine: &Machine, platform: &Platform) -> Fit {
         let borrowed = platform.dram().source_kind.as_deref() == Some("assumed");
@@ -48,7 +50,8 @@ impl Fit {
         Fit { contradictions, assumed, hypervisor }
     }
 
-    /// What colors on this platform do not show, as one line; `None` when nothing is assumed and the machine is real.
+    /// Describes, in one line, why colors on this platform are uncertain; `None` when nothing is assumed and the
+    /// machine is not virtual.
     #[must_use]
     pub fn doubts(&self) -> Option<String> {
         let assumed = (!self.assumed.is_empty())
@@ -93,7 +96,7 @@ fn other_memory(machine: &Machine, platform: &Platform) -> Option<String> {
         .then(|| format!("its regions hold {}, this machine has {} of memory", size(described), size(total)))
 }
 
-/// For people: in GiB with one digit, or in MiB when it is less than one.
+/// Formats a size in GiB with one digit, or in MiB below 1 GiB.
 fn size(bytes: u64) -> String {
     const GIB: u64 = 1 << 30;
     if bytes < GIB { format!("{} MiB", bytes >> 20) } else { format!("{:.1} GiB", bytes as f64 / GIB as f64) }

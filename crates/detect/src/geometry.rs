@@ -1,7 +1,7 @@
-//! Modules, ranks and banks: what Linux EDAC and the modules' own memories (SPD) say.
+//! Modules, ranks and banks, from Linux EDAC and the modules' SPD memories.
 //!
-//! Neither says how addresses map to banks. They say how many there are, which a mapping found in another way must
-//! agree with: see [`Geometry::bank_functions`].
+//! Neither source contains the mapping of addresses to banks. Both contain the number of banks, which a mapping from
+//! another source must match: see [`Geometry::bank_functions`].
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::sysfs::{numbered, read_text};
 
-/// Modules as EDAC and SPD describe them; what cannot be read is null.
+/// Modules as EDAC and SPD describe them; unreadable values are null.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Geometry {
     /// Memory controllers of Linux EDAC, by number.
@@ -24,32 +24,32 @@ pub struct Geometry {
 pub struct EdacController {
     /// Number.
     pub number: u64,
-    /// What the driver calls it.
+    /// The driver's name of the controller.
     pub name: String,
-    /// Memory behind it, where said.
+    /// Memory behind it, where reported.
     pub size_bytes: Option<u64>,
-    /// Its modules, ranks or chip select rows, whichever the driver counts; empty ones are left out.
+    /// Its modules, ranks or chip select rows, depending on the driver; empty ones are omitted.
     pub parts: Vec<EdacPart>,
 }
 
 /// A module, a rank, or a chip select row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EdacPart {
-    /// What the driver counts.
+    /// The unit that the driver counts.
     pub kind: EdacKind,
     /// Its number.
     pub number: u64,
     /// Label of the slot, where set.
     pub label: String,
-    /// Where it is, as the driver says it: `channel 0 slot 1`.
+    /// Location, as reported by the driver: `channel 0 slot 1`.
     pub location: String,
     /// Size.
     pub size_bytes: u64,
-    /// Kind of memory, as the driver says it: `Registered-DDR4`.
+    /// Kind of memory, as reported by the driver: `Registered-DDR4`.
     pub memory: String,
 }
 
-/// What an EDAC driver counts.
+/// The unit that an EDAC driver counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EdacKind {
@@ -57,12 +57,12 @@ pub enum EdacKind {
     Dimm,
     /// A rank of a channel.
     Rank,
-    /// The ranks of all channels that are selected together: the interface before modules were counted.
+    /// The ranks of all channels that are selected together: the older interface, before modules.
     CsRow,
 }
 
 impl EdacKind {
-    /// Gives the word the folder's name begins with.
+    /// Returns the prefix of the directory's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -92,19 +92,19 @@ pub struct SpdModule {
     pub row_bits: u32,
     /// Bits of the column.
     pub column_bits: u32,
-    /// Size without what error correction takes.
+    /// Size without the bits of error correction.
     pub size_bytes: u64,
 }
 
 impl Geometry {
-    /// Reads what a machine's files say; `root` has the directory `sys`.
+    /// Reads a machine's files; `root` contains the directory `sys`.
     #[must_use]
     pub fn read(root: &Path) -> Self {
         Self { controllers: controllers(root), modules: modules(root) }
     }
 
-    /// Counts the independent XOR functions that choose among all banks of all modules: the base-two logarithm of their
-    /// number. `None` when no module is known, or when the number is not a power of two.
+    /// Counts the independent XOR functions that select among all banks of all modules: the base-two logarithm of the
+    /// number of banks. `None` when no module is known, or when the number is not a power of two.
     #[must_use]
     pub fn bank_functions(&self) -> Option<u32> {
         let banks = self.modules.iter().map(|module| module.sub_channels * module.ranks * module.banks).sum::<u32>();
@@ -129,7 +129,7 @@ fn mebibytes(path: &Path) -> Option<u64> {
     read_text(path)?.parse::<u64>().ok()?.checked_mul(MIB)
 }
 
-/// Modules where the driver counts them, else ranks, else chip select rows.
+/// Returns modules if the driver counts them, else ranks, else chip select rows.
 fn parts(controller: &Path) -> Vec<EdacPart> {
     for kind in [EdacKind::Dimm, EdacKind::Rank, EdacKind::CsRow] {
         let folders = numbered(controller, kind.name());
@@ -169,12 +169,12 @@ fn modules(root: &Path) -> Vec<SpdModule> {
     modules
 }
 
-/// Reads an SPD; `None` when it is not of a kind that is known here, too short, or not consistent.
+/// Reads an SPD; `None` when its kind is not supported, or when it is too short or inconsistent.
 fn spd(place: &str, bytes: &[u8]) -> Option<SpdModule> {
     let field = |index: usize, high: u32, low: u32| {
         bytes.get(index).map(|&byte| u32::from(byte) >> low & (u32::from(u8::MAX) >> (7 - (high - low))))
     };
-    // Byte 2 says the kind; the rest is where that kind has it.
+    // Byte 2 is the kind, which determines the positions of all other fields.
     let (kind, sub_channels, ranks, group_bits, bank_bits, row_bits, column_bits, width) = match bytes.get(2)? {
         0x0b => {
             let banks = field(4, 6, 4)? + 3;

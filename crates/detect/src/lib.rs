@@ -1,9 +1,9 @@
-//! What this machine says of itself.
+//! Hardware properties that this machine reports.
 //!
-//! Reads sysfs, `/proc/iomem`, EDAC, SPD, SMBIOS and ACPI where the caller may, and `cpuid`; [`Machine`] is the answer. It
-//! never guesses how addresses map to DRAM: [`candidates`] names the catalogue's entries for relatives of this processor, to
-//! be confirmed by probing, and [`assumed_platform`] writes a platform file that says of each fact whether the machine told
-//! it or it was borrowed. Nothing here changes the machine.
+//! [`Machine`] is read from sysfs, `/proc/iomem`, EDAC, SPD, SMBIOS and ACPI, where the caller has permission, and from
+//! `cpuid`. The crate never guesses how addresses map to DRAM: [`candidates`] lists the catalogue's entries for
+//! relatives of this processor, to be confirmed by probing, and [`assumed_platform`] writes a platform file that marks
+//! each fact as read from the machine or borrowed. Nothing here changes the machine.
 //!
 //! ```no_run
 //! let machine = memtint_detect::Machine::read();

@@ -1,4 +1,4 @@
-//! The whole of what can be read.
+//! Everything that can be read.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::geometry::Geometry;
 use crate::smbios::{self, Smbios};
 use crate::sysfs::{self, Cache, Cores, Node, read_text};
 
-/// What this machine says of itself; what could not be read is null or empty.
+/// Properties of this machine; unreadable values are null or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Machine {
     /// The processor; null on architectures without `cpuid`.
@@ -22,8 +22,8 @@ pub struct Machine {
     pub caches: Vec<Cache>,
     /// NUMA nodes.
     pub nodes: Vec<Node>,
-    /// Memory the kernel manages, ascending by address, cut to whole pages and at the borders of nodes. Empty when the
-    /// caller may not see addresses.
+    /// Memory that the kernel manages, ascending by address, cut to whole pages and split at node boundaries. Empty
+    /// when the caller may not read addresses.
     pub memory: Vec<MemoryRange>,
     /// Modules, ranks and banks.
     pub geometry: Geometry,
@@ -36,13 +36,13 @@ pub struct Machine {
 pub struct MemoryRange {
     /// First address.
     pub start: u64,
-    /// Address behind the last.
+    /// Address after the last.
     pub end: u64,
     /// NUMA node.
     pub node: u32,
 }
 
-/// What the firmware says.
+/// Facts from the firmware.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Firmware {
     /// Maker of the machine.
@@ -65,7 +65,8 @@ impl Machine {
         Self { processor: Processor::read(), ..Self::read_files(Path::new("/")) }
     }
 
-    /// Reads the files of a machine below `root`, which has the directories `sys` and `proc`; the processor stays absent.
+    /// Reads the files of a machine below `root`, which contains the directories `sys` and `proc`; the processor stays
+    /// absent.
     pub fn read_files(root: &Path) -> Self {
         let nodes = sysfs::nodes(root);
         let iomem = std::fs::read_to_string(root.join("proc/iomem")).unwrap_or_default();
@@ -80,7 +81,7 @@ impl Machine {
         }
     }
 
-    /// Reads only processor and memory of this machine: what [`crate::Fit::of`] compares.
+    /// Reads only the processor and memory of this machine, as [`crate::Fit::of`] needs them.
     pub fn read_identity() -> Self {
         Self { processor: Processor::read(), memory: Self::read_memory(), ..Self::default() }
     }
@@ -102,7 +103,7 @@ impl Machine {
 fn system_ram(iomem: &str) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = iomem
         .lines()
-        // What is indented lies inside a range that is already there.
+        // Indented lines lie inside a range that is already included.
         .filter(|line| !line.starts_with(' '))
         .filter_map(|line| line.split_once(" : ").filter(|(_, name)| *name == "System RAM"))
         .filter_map(|(range, _)| range.split_once('-'))
@@ -114,7 +115,8 @@ fn system_ram(iomem: &str) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Gives every range its node. With one node there is nothing to tell; with several, the kernel's memory blocks tell.
+/// Assigns each range its node. With a single node this is trivial; with several, the kernel's memory blocks give the
+/// node.
 fn split_by_node(ranges: &[(u64, u64)], nodes: &[Node]) -> Vec<MemoryRange> {
     let with_memory: Vec<&Node> = nodes.iter().filter(|node| node.memory_bytes > 0).collect();
     if let [] | [_] = with_memory.as_slice() {

@@ -1,4 +1,4 @@
-//! What a machine says of itself, for programs.
+//! Properties of a machine, in machine-readable form.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,14 +6,14 @@ use serde::Serialize;
 use crate::machine::Machine;
 use crate::uarch::{Candidate, candidates, microarchitecture};
 
-/// What `memtint platform detect` prints.
+/// Output of `memtint platform detect`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DetectReport<'a> {
     schema: u32,
     report: &'static str,
     machine: &'a Machine,
     microarchitecture: Option<String>,
-    /// Entries of the catalogue for relatives; to be confirmed by probing.
+    /// Catalogue entries for relatives; to be confirmed by probing.
     candidates: Vec<Candidate>,
 }
 

@@ -1,12 +1,12 @@
-//! SMBIOS tables: which memory modules the firmware says are plugged in.
+//! SMBIOS tables: the memory modules that the firmware reports.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What the SMBIOS tables say of memory (DMTF DSP0134, version 3.7).
+/// Memory in the SMBIOS tables (DMTF DSP0134, version 3.7).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Smbios {
-    /// Modules, section 7.18; empty slots are left out.
+    /// Modules, section 7.18; empty slots are omitted.
     pub memory_devices: Vec<MemoryDevice>,
     /// Address ranges of memory arrays, section 7.20.
     pub mapped_addresses: Vec<MappedAddress>,
@@ -17,15 +17,15 @@ pub struct Smbios {
 pub struct MemoryDevice {
     /// Label of the slot.
     pub locator: String,
-    /// Label of the bank or channel, as the board's maker spells it.
+    /// Label of the bank or channel, as the board's manufacturer spells it.
     pub bank_locator: String,
     /// Size.
     pub size_bytes: u64,
     /// Kind of memory, for instance "DDR4".
     pub kind: String,
-    /// Highest speed in mega-transfers a second, where said.
+    /// Highest speed in mega-transfers per second, where reported.
     pub speed_mt_s: Option<u32>,
-    /// Ranks, where said.
+    /// Ranks, where reported.
     pub ranks: Option<u32>,
 }
 
@@ -34,13 +34,13 @@ pub struct MemoryDevice {
 pub struct MappedAddress {
     /// First address.
     pub start: u64,
-    /// Address behind the last.
+    /// Address after the last.
     pub end: u64,
     /// Modules that form one row of the interleave.
     pub partition_width: u32,
 }
 
-/// Reads the structures of a table; whatever is cut off or malformed ends the reading.
+/// Reads the structures of a table, up to the first truncated or malformed one.
 pub(crate) fn parse(table: &[u8]) -> Smbios {
     let mut smbios = Smbios::default();
     let mut rest = table;
@@ -114,7 +114,7 @@ fn memory_device(structure: &Structure<'_>) -> Option<MemoryDevice> {
     })
 }
 
-/// Table 79 of section 7.18.2, as far as machines of this century go.
+/// Table 79 of section 7.18.2, from DDR on.
 fn kind_name(code: u8) -> String {
     let name = match code {
         0x12 => "DDR",

@@ -7,10 +7,10 @@ use memtint_units::ByteSize;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The processors Linux runs on.
+/// Processors used by Linux.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cores {
-    /// Hardware threads that are online.
+    /// Online hardware threads.
     pub online_cpus: u32,
     /// Cores: hardware threads that share one are counted once.
     pub cores: u32,
@@ -18,20 +18,20 @@ pub struct Cores {
     pub sockets: u32,
 }
 
-/// Caches of one kind and level; the machine may have several such.
+/// Caches of one kind and level; the machine may have several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cache {
     /// Level, 1 nearest to the core.
     pub level: u32,
-    /// What it holds.
+    /// Kind of content.
     pub kind: CacheKind,
     /// Size of one.
     pub size_bytes: u64,
-    /// Ways of associativity, where said.
+    /// Ways of associativity, where reported.
     pub ways: Option<u32>,
-    /// Line size, where said.
+    /// Line size, where reported.
     pub line_bytes: Option<u32>,
-    /// Sets of one, over all slices, where said.
+    /// Sets of one, over all slices, where reported.
     pub sets: Option<u32>,
     /// How many there are.
     pub instances: u32,
@@ -39,7 +39,7 @@ pub struct Cache {
     pub shared_by_cpus: u32,
 }
 
-/// What a cache holds.
+/// Kind of a cache's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
@@ -54,11 +54,11 @@ pub enum CacheKind {
 /// A NUMA node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Node {
-    /// Linux's number.
+    /// Its number in Linux.
     pub node: u32,
-    /// Memory the kernel manages there.
+    /// Memory of the node that the kernel manages.
     pub memory_bytes: u64,
-    /// Hardware threads, in list syntax; empty for a node of memory only.
+    /// Hardware threads, in list syntax; empty for a memory-only node.
     pub cpus: String,
     /// Physical address ranges `start..end`, from the hotplug blocks where the kernel has them.
     #[serde(skip)]
@@ -99,7 +99,7 @@ pub(crate) fn cores(root: &Path) -> Cores {
 }
 
 pub(crate) fn caches(root: &Path) -> Vec<Cache> {
-    // Keyed by what tells one cache from another; the value is the first description seen.
+    // The key identifies a cache; the value is its first description.
     let mut seen: BTreeMap<(u32, CacheKind, String), Cache> = BTreeMap::new();
     for (_, cpu) in numbered(&root.join("sys/devices/system/cpu"), "cpu") {
         for (_, index) in numbered(&cpu.join("cache"), "index") {

@@ -1,4 +1,4 @@
-//! Relatives: which published mappings belong to processors like this one.
+//! Relatives: published mappings of processors like this one.
 
 use memtint_map::{Platform, catalogue};
 use schemars::JsonSchema;
@@ -21,14 +21,14 @@ pub struct Microarchitecture {
     pub name: String,
     /// Spellings in the field `uarch` of platform files.
     pub catalogue: Vec<String>,
-    /// Spellings that hold one of `catalogue` but are something else.
+    /// Spellings that contain one of `catalogue` but name another microarchitecture.
     #[serde(default)]
     pub not: Vec<String>,
 }
 
-/// An entry of the catalogue whose processor is of the same microarchitecture.
+/// A catalogue entry whose processor has the same microarchitecture.
 ///
-/// That is a place to begin probing and no more: mappings differ with the number of modules, ranks and channels, and with
+/// It is only a starting point for probing: mappings differ with the number of modules, ranks and channels, and with
 /// firmware settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Candidate {
@@ -40,7 +40,7 @@ pub struct Candidate {
     pub uarch: String,
     /// DRAM standard.
     pub dram: String,
-    /// Where its functions come from.
+    /// Source of its functions.
     pub source: String,
 }
 
@@ -50,7 +50,7 @@ struct Table {
     uarch: Vec<Microarchitecture>,
 }
 
-/// Names the processor's microarchitecture; `None` when the table does not have it.
+/// Returns the processor's microarchitecture; `None` when the table does not contain it.
 pub fn microarchitecture(processor: &Processor) -> Option<Microarchitecture> {
     table().into_iter().find(|row| {
         row.vendor == processor.vendor
@@ -62,7 +62,7 @@ pub fn microarchitecture(processor: &Processor) -> Option<Microarchitecture> {
 /// Finds the catalogue's entries for relatives of this machine's processor, in the catalogue's order.
 pub fn candidates(machine: &Machine) -> Vec<Candidate> {
     let Some(row) = machine.processor.as_ref().and_then(microarchitecture) else { return Vec::new() };
-    // The catalogue's own tests see to it that every entry loads.
+    // Tests of the catalogue ensure that every entry loads.
     let platforms = catalogue::names().filter_map(|name| Platform::load(name).ok());
     platforms
         .filter(|platform| row.matches(platform.file().uarch.as_deref()))

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What counting and walking need of a palette.
+/// The parts of a palette used for counting and walking.
 #[derive(Debug)]
 pub(crate) struct Shape {
     granule: Granule,
@@ -38,7 +38,7 @@ pub(crate) struct Shape {
     color_columns: Vec<u64>,
 }
 
-/// What walking needs of a region.
+/// The parts of a region used for walking.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     base: u64,
@@ -190,7 +190,7 @@ fn count_one_by_one(shape: &Shape, region: &Stretch, evaluator: &Evaluator, coun
     }
 }
 
-/// One bit for each joint color; `levels[j - floor]` as described for `reachable[j]` in the module's text.
+/// One bit for each joint color; `levels[j - floor]` as described for `reachable[j]` in the module documentation.
 #[derive(Debug)]
 struct Reachable {
     floor: u32,
@@ -303,18 +303,18 @@ pub struct Granules {
 
 #[derive(Debug)]
 enum Cursor {
-    /// The region has not been looked at.
+    /// The region has not been visited.
     Fresh,
     /// The last granule given, in a block, with its joint color.
     InBlock { block: Block, offset: u64, joint: u64 },
-    /// The next place to look at in a modulo interleave: round, channel, offset in the channel's block.
+    /// The next position in a modulo interleave: round, channel, offset in the channel's block.
     InRound { round: u64, channel: u32, inside: u64 },
 }
 
 impl Granules {
     pub(crate) fn new(shape: Arc<Shape>, selected: Arc<Selected>, range: Range<PhysAddr>) -> Granules {
         let granule = shape.granule.bytes();
-        // A start so high that no granule follows gives an empty walk.
+        // If no granule follows the start, the walk is empty.
         let start = range.start.0.checked_next_multiple_of(granule).unwrap_or(!(granule - 1));
         let end = range.end.0 & !(granule - 1);
         let (cursor, trees) = (Cursor::Fresh, HashMap::new());

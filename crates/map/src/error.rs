@@ -1,9 +1,10 @@
-//! Why a platform file is refused.
+//! Reasons why a platform file is refused.
 
 use memtint_units::PhysAddr;
 use std::path::PathBuf;
 
-/// Tells why a platform cannot be loaded. Every message names the file, the field, what was found and what is accepted.
+/// The reason why a platform cannot be loaded. Every message names the file, the field, the value found and the values
+/// accepted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlatformError {
@@ -13,7 +14,7 @@ pub enum PlatformError {
          or by a name that ends in .toml", nearest.join(", ")
     )]
     NotInCatalogue {
-        /// What was asked for.
+        /// The requested platform.
         spec: String,
         /// Up to five names of the catalogue that resemble it.
         nearest: Vec<&'static str>,
@@ -23,7 +24,7 @@ pub enum PlatformError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The text is not TOML, has an unknown key, lacks one, or has a value of the wrong kind.
@@ -33,7 +34,7 @@ pub enum PlatformError {
         origin: String,
         /// Line of the text, from 1; the last line when something is missing at the end.
         line: usize,
-        /// What the TOML reader said.
+        /// The error of the TOML parser.
         source: Box<toml::de::Error>,
     },
     /// A field holds a value that is not accepted.
@@ -45,10 +46,10 @@ pub enum PlatformError {
         field: String,
         /// The value found.
         found: String,
-        /// What would be accepted.
+        /// The values accepted.
         accepted: String,
     },
-    /// A function is the XOR of others, so it tells nothing new.
+    /// A function is the XOR of others, so it is redundant.
     #[error("platform {origin:?}: {field} {function} {}; remove it or correct its bits", dependence(on))]
     Dependent {
         /// The file.
@@ -60,7 +61,7 @@ pub enum PlatformError {
         /// The earlier functions whose XOR it equals; empty when it is constant zero.
         on: Vec<usize>,
     },
-    /// Two regions claim the same physical addresses.
+    /// Two regions overlap.
     #[error(
         "platform {origin:?}: region {first} and region {second} overlap in {space} at {at}; \
          shorten one or move its {mend}"
@@ -74,12 +75,12 @@ pub enum PlatformError {
         second: usize,
         /// Which address space: physical or DRAM addresses.
         space: &'static str,
-        /// The first address both claim.
+        /// The first address in both.
         at: PhysAddr,
         /// The field that can be changed.
         mend: &'static str,
     },
-    /// Functions, rows and columns declared complete do not tell all addresses apart.
+    /// Functions, rows and columns are declared complete but do not distinguish all addresses.
     #[error(
         "platform {origin:?}: dram.complete is true, but functions, rows and columns have rank {rank} on {address_bits} \
          address bits; addresses that differ in bits {} would share a bank, row and column; \

@@ -10,13 +10,13 @@ use crate::palette::FrameColor;
 use crate::platform::Platform;
 use memtint_units::{PAGE_SHIFT, Pfn};
 
-/// Frame numbers are looked up byte by byte; 40 bits of frame number are 52 bits of address.
+/// The tables are indexed by the bytes of a frame number; 40 bits of frame number are 52 bits of address.
 const CHUNKS: usize = 5;
 const CHUNK_BITS: usize = 8;
 
 type Tables = [[u32; 1 << CHUNK_BITS]; CHUNKS];
 
-/// Everything needed to color frames at one granule, and nothing else.
+/// The data needed to color frames at one granule.
 #[derive(Debug)]
 pub(crate) struct Evaluator {
     regions: Vec<FrameRegion>,

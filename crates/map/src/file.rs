@@ -19,7 +19,7 @@ pub struct PlatformFile {
     pub schema: u32,
     /// Short name: letters, digits, dots and dashes; in the catalogue equal to the file name.
     pub id: String,
-    /// What a person calls the machine; not empty.
+    /// Human-readable name of the machine; not empty.
     pub name: String,
     /// Microarchitecture of the memory controller's processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub struct PlatformFile {
     pub dram: DramSection,
     /// Physical memory, at least one region.
     pub region: Vec<RegionSection>,
-    /// The last-level cache; absent when nothing is known of it.
+    /// The last-level cache; absent when unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llc: Option<LlcSection>,
     /// Other caches, from the core outwards.
@@ -76,10 +76,10 @@ pub struct DramSection {
     /// Bits whose values give the column and the byte in it, least significant first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column_bits: Option<Vec<u32>>,
-    /// Functions, row and column together tell every address from every other (checked); default false.
+    /// Functions, row and column together distinguish all addresses (checked); default false.
     #[serde(default)]
     pub complete: bool,
-    /// How the source knows.
+    /// How the source obtained the facts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_kind: Option<String>,
     /// Where the facts of this section come from; not empty.
@@ -90,9 +90,9 @@ pub struct DramSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionSection {
-    /// What the function selects.
+    /// The coordinate that the function selects.
     pub role: Role,
-    /// Which bit of that role's number it is; default: order of appearance within the role.
+    /// Bit position in that role's number; default: order of appearance within the role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bit: Option<u32>,
     /// The address bits that are XORed; not empty, no duplicates, each below `address_bits`.
@@ -102,7 +102,7 @@ pub struct FunctionSection {
     pub assumed: bool,
 }
 
-/// What a bank function selects. The order is the order from the outside of the memory system inwards.
+/// The coordinate that a bank function selects, ordered from the outside of the memory system inwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -120,7 +120,7 @@ pub enum Role {
     BankGroup,
     /// Bank, within its group where there are groups.
     Bank,
-    /// Not known: the source measured only that different values never conflict.
+    /// Unknown: the source only measured that different values never conflict.
     Unknown,
 }
 
@@ -137,7 +137,7 @@ impl Role {
         Role::Unknown,
     ];
 
-    /// Gives the word used in files.
+    /// Returns its name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -233,7 +233,7 @@ pub struct LlcSection {
     /// The published formula of a hash that is not linear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formula: Option<String>,
-    /// What of the hash this file leaves out; required unless the hash is `none` or `linear`.
+    /// Parts of the hash missing from this file; required unless the hash is `none` or `linear`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_modelled: Option<String>,
     /// Some of the section is not published, and was chosen by the author of the file; default false.
@@ -265,7 +265,7 @@ pub enum SliceHash {
 pub struct CacheSection {
     /// Level, from 1.
     pub level: u32,
-    /// What it holds.
+    /// Kind of content.
     pub kind: CacheKind,
     /// Size of one cache.
     #[schemars(with = "String")]
@@ -287,7 +287,7 @@ pub struct CacheSection {
     pub source: String,
 }
 
-/// What a cache holds.
+/// Kind of a cache's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheKind {
@@ -316,7 +316,7 @@ pub struct CoresSection {
 }
 
 impl PlatformFile {
-    /// Writes the file as TOML that reads back as an equal value. Comments are not kept.
+    /// Writes the file as TOML that parses back to an equal value. Comments are not kept.
     ///
     /// # Panics
     /// Never: every field has a TOML form.

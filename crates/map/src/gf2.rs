@@ -18,7 +18,8 @@ pub fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Sums those vectors whose number is a set bit of `choice`; there are at most 64, and bits beyond the last are nothing.
+/// Sums the vectors whose index is a set bit of `choice`. There are at most 64 vectors; bits beyond the last are
+/// ignored.
 #[must_use]
 pub fn sum(vectors: &[u64], choice: u64) -> u64 {
     let chosen = vectors.iter().enumerate().filter(|(number, _)| choice >> number & 1 == 1);
@@ -68,7 +69,7 @@ impl Basis {
         self.vectors.iter().fold(vector, |rest, &known| if rest & pivot_mask(known) != 0 { rest ^ known } else { rest })
     }
 
-    /// Tells whether the vector lies in the span.
+    /// Returns whether the vector is in the span.
     #[must_use]
     pub fn contains(&self, vector: u64) -> bool {
         self.reduce(vector) == 0
@@ -109,7 +110,7 @@ fn pivot_mask(vector: u64) -> u64 {
 /// Complexity: quadratic in `index`. At most 64 functions.
 #[must_use]
 pub fn dependence(functions: &[u64], index: usize) -> Option<Vec<usize>> {
-    // Each row carries beside its value the set of functions it was summed from.
+    // Each row holds its value and the set of functions that sum to it.
     let mut rows: Vec<(u64, u64)> = Vec::new();
     for (number, &function) in functions.iter().enumerate().take(index + 1) {
         let (mut value, mut origin) = (function, 1u64 << number);

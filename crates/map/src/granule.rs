@@ -14,7 +14,7 @@ pub struct Granule {
     shift: u32,
 }
 
-/// Tells why a size is no granule.
+/// A size that is not a granule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("granule {text:?} is not accepted: accepted are 4K, 8K, 16K, 32K, 64K, 128K, 256K, 512K, 1M and 2M")]
 pub struct GranuleError {

@@ -1,4 +1,4 @@
-//! The mapping object of the kernel floor: a palette's functions and regions as the kernel reads them.
+//! The mapping object of the kernel backend: a palette's functions and regions in the kernel's format.
 //!
 //! ```text
 //! memtint-map 1
@@ -15,10 +15,10 @@
 //! end
 //! ```
 //!
-//! A region is half-open; an offset can be negative. Bank functions are XORs of the bits of physical address minus offset, in
-//! the order of the platform file; set functions are XORs of the bits of the physical address itself, one for each bit of the set color. The
-//! kernel makes isolation classes of them by the rule of [`Palette`], with the distinct nodes in ascending order as domains,
-//! so that classes and set colors have the same numbers there as here.
+//! A region is half-open; an offset can be negative. Bank functions are XORs of the bits of physical address minus
+//! offset, in the order of the platform file; set functions are XORs of the bits of the physical address itself, one
+//! for each bit of the set color. The kernel derives isolation classes from them by the rule of [`Palette`], with the
+//! distinct nodes in ascending order as domains, so classes and set colors have the same numbers in the kernel as here.
 
 use crate::granule::Granule;
 use crate::palette::Palette;
@@ -27,18 +27,18 @@ use crate::select::Selection;
 use memtint_units::IndexSet;
 use std::fmt::Write as _;
 
-/// The kernel tells at most this many colors apart: pairs of bank class and set color, whether they exist or not.
+/// The most colors that the kernel distinguishes: pairs of bank class and set color, whether they exist or not.
 pub const COLORS_MAX: u64 = 1024;
-/// The kernel takes at most this many regions.
+/// The most regions that the kernel accepts.
 pub const REGIONS_MAX: usize = 32;
 /// The largest block that the kernel's allocator hands out; an offset shifts whole ones.
 pub const BLOCK_BYTES_MAX: u64 = 4 << 20;
 
-/// Tells why the kernel's form cannot express a palette.
+/// The reason why the kernel's format cannot express a palette.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelMapError {
-    /// Channels are chosen by a division.
+    /// Channels are selected by a division.
     #[error(
         "platform {platform:?}: region {region} interleaves {ways} channels by a modulus, accepted by the kernel are XOR \
          functions only"
@@ -51,7 +51,7 @@ pub enum KernelMapError {
         /// Number of channels.
         ways: u32,
     },
-    /// A region is shifted by a part of a block.
+    /// A region's shift is not a multiple of the block.
     #[error(
         "platform {platform:?}: region {region} shifts addresses by {shift:#x} bytes, accepted by the kernel are multiples of \
          {BLOCK_BYTES_MAX:#x}"
@@ -64,7 +64,7 @@ pub enum KernelMapError {
         /// Difference between physical and DRAM address.
         shift: u64,
     },
-    /// More pieces of memory than the kernel has room for.
+    /// More regions than the kernel accepts.
     #[error("platform {platform:?}: {found} regions, accepted by the kernel are up to {REGIONS_MAX}")]
     TooManyRegions {
         /// The platform's id.
@@ -72,7 +72,7 @@ pub enum KernelMapError {
         /// How many there are.
         found: usize,
     },
-    /// More colors than the kernel has room for.
+    /// More colors than the kernel accepts.
     #[error(
         "platform {platform:?}: {bank_classes} bank classes times {set_colors} set colors at granule {granule}, accepted by \
          the kernel are up to {COLORS_MAX}; use a larger granule, or banks alone"
@@ -97,10 +97,10 @@ pub enum KernelMapError {
     },
 }
 
-/// Writes the palette's mapping object; with `banks_only`, without the cache: all frames have the same set color then.
+/// Writes the palette's mapping object. With `banks_only`, it omits the cache, and all frames have the same set color.
 ///
 /// # Errors
-/// [`KernelMapError`] with the first fact that the object has no words for.
+/// [`KernelMapError`] with the first fact that the object cannot express.
 pub fn print(palette: &Palette, banks_only: bool) -> Result<String, KernelMapError> {
     let platform = palette.platform();
     for (number, region) in platform.regions().iter().enumerate() {
@@ -128,10 +128,10 @@ pub fn print(palette: &Palette, banks_only: bool) -> Result<String, KernelMapErr
     Ok(text)
 }
 
-/// Colors as the kernel's files take them: lists like `0-3,8`; `None` is any.
+/// Colors in the format of the kernel's files: lists like `0-3,8`; `None` is any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelColors {
-    /// Bank classes. The kernel has no word for nodes here: a class lies in one, and those of others are left out.
+    /// Bank classes. The format has no nodes; since each class lies in one node, classes of other nodes are omitted.
     pub banks: Option<String>,
     /// Set colors.
     pub sets: Option<String>,

@@ -1,13 +1,12 @@
 //! DRAM address mappings, cache geometry, isolation classes and palettes.
 //!
-//! What it is for: to tell, for every page frame of a machine, which banks and which cache sets it touches, and which
-//! other frames touch none of them. A [`Platform`] is a verified platform file; a [`Palette`] holds its colors at one
-//! [`Granule`]; a [`Selection`] names colors and compiles to a [`Matcher`] that answers in a few nanoseconds.
+//! For every page frame of a machine, this crate computes which banks and cache sets it touches, and which other frames
+//! touch none of them. A [`Platform`] is a verified platform file; a [`Palette`] holds its colors at one [`Granule`]; a
+//! [`Selection`] names colors and compiles to a [`Matcher`] that classifies a frame in a few nanoseconds.
 //!
-//! What it deliberately does not do: it discovers no mapping, touches no machine, and hands out no bank that a granule
-//! cannot honor. A *bank class* (isolation class) is a set of banks that granules touch together: two granules are
-//! bank-disjoint exactly when their classes differ. A *set color* is the same for the (slice, set) pairs of the
-//! last-level cache.
+//! The crate discovers no mappings, touches no machine, and offers no bank that a granule cannot honor. A *bank class*
+//! (isolation class) is a set of banks that granules touch together: two granules are bank-disjoint exactly when their
+//! classes differ. A *set color* is the same for the (slice, set) pairs of the last-level cache.
 //!
 //! ```
 //! use memtint_map::{Granule, Palette, Platform};

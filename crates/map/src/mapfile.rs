@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Each line lists the address bits of a function in decimal, separated by spaces or tabs. Empty lines and lines that
-//! start with `#` are skipped. Two more forms of a line are read, which need no option because no list of bits looks like them:
+//! start with `#` are skipped. Two more forms of a line are accepted without an option, because neither can be mistaken
+//! for a list of bits:
 //!
 //! ```text
 //! 0x24000
@@ -18,7 +19,8 @@
 //! TRRespass' DRAMA, whose other lines (`~~~ ...`, `[ LOG ]`, and the like) are not read by this form: copy the functions only. Mask
 //! and bits of such a line must agree.
 //!
-//! The text knows neither roles nor regions; [`to_platform_file`] makes a platform of it with one region that its reader must check.
+//! The text contains neither roles nor regions; [`to_platform_file`] makes a platform file from it with one region,
+//! which the user must check.
 
 use crate::file::{DramSection, FunctionSection, PlatformFile, RegionSection, Role, SCHEMA};
 use crate::gf2;
@@ -26,7 +28,7 @@ use crate::platform::{ADDRESS_BITS_MAX, FUNCTIONS_MAX, Platform};
 use memtint_units::{ByteSize, PAGE_SHIFT};
 use std::fmt::Write as _;
 
-/// Tells why a text is not a list of XOR functions. Lines are counted from 1.
+/// The reason why a text is not a list of XOR functions. Lines are counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapFileError {
@@ -58,7 +60,7 @@ pub enum MapFileError {
         /// The mask of the bits.
         bits: u64,
     },
-    /// A bit stands twice in a line.
+    /// A line contains a bit twice.
     #[error(
         "map file {origin:?}: line {line}: bit {bit} stands twice and so cancels itself, accepted is each bit at most once"
     )]
@@ -72,7 +74,7 @@ pub enum MapFileError {
     },
     /// A function is the XOR of earlier ones.
     #[error(
-        "map file {origin:?}: line {line}: the function equals the XOR of those on lines {on:?}, so it tells nothing new; \
+        "map file {origin:?}: line {line}: the function equals the XOR of those on lines {on:?}, so it is redundant; \
          remove the line or correct its bits"
     )]
     Dependent {
@@ -184,15 +186,15 @@ pub fn print(masks: &[u64]) -> String {
 
 /// Writes the bank functions of a platform as text.
 ///
-/// Regions, offsets, roles, domains and cache are lost: the text has no words for them.
+/// Regions, offsets, roles, domains and cache are lost: the format cannot express them.
 #[must_use]
 pub fn of_platform(platform: &Platform) -> String {
     print(platform.function_masks())
 }
 
-/// Makes a platform file of functions: every role unknown, one assumed region from address 0 of `size_bytes`.
+/// Makes a platform file from functions: every role unknown, one assumed region of `size_bytes` from address 0.
 ///
-/// The functions are taken as known on as many address bits as size and functions need.
+/// The functions count as known on as many address bits as size and functions need.
 #[must_use]
 pub fn to_platform_file(id: &str, masks: &[u64], size_bytes: u64, source: &str) -> PlatformFile {
     let highest = masks.iter().fold(size_bytes.saturating_sub(1), |all, mask| all | mask);

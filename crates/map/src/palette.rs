@@ -33,7 +33,7 @@ const PIECES_MAX: u64 = 1 << 28;
 ///
 /// **Set colors** are the same construction on the vector (slice functions, set bits) of the last-level cache: granules
 /// of different set color reach disjoint (slice, set) pairs. Where the slice hash is not linear, only the set bits and
-/// its linear output bits take part; what is left out is in `llc().not_modelled`.
+/// its linear output bits are used; `llc().not_modelled` describes the rest.
 #[derive(Clone, Debug)]
 pub struct Palette {
     platform: Arc<Platform>,
@@ -67,7 +67,7 @@ pub struct Pair {
     pub granules: u64,
 }
 
-/// Tells why a platform has no palette at a granule.
+/// The reason why a platform has no palette at a granule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PaletteError {
@@ -124,7 +124,7 @@ pub enum PaletteError {
         /// What cuts it into pieces.
         cause: &'static str,
     },
-    /// More colors than any plan can name.
+    /// More colors than supported.
     #[error(
         "platform {platform:?}: {pair_bits} bits of bank class and set color at granule {granule}, accepted are up to \
          {PAIR_BITS_MAX}; use a larger granule"
@@ -186,15 +186,15 @@ impl Palette {
         1 << self.banks.subspace().rank()
     }
 
-    /// Counts the numbers of bank classes, also those without memory (see [`Palette::occupied_bank_classes`]); 1 means that there is
-    /// nothing to isolate.
+    /// Counts the numbers of bank classes, including those without memory (see [`Palette::occupied_bank_classes`]). 1
+    /// means that no isolation is possible.
     #[must_use]
     pub fn bank_classes(&self) -> u32 {
         (self.platform.domains().len() as u32) << self.banks.index_bits()
     }
 
-    /// Counts the bank classes that memory of the platform is in: what can be isolated. The others are numbers without memory, which
-    /// address bits above the platform's size would give.
+    /// Counts the bank classes with memory, which can be isolated. The others are numbers without memory, which only
+    /// address bits above the platform's size would produce.
     #[must_use]
     pub fn occupied_bank_classes(&self) -> u32 {
         self.granules_of_bank_classes().into_iter().filter(|&granules| granules > 0).count() as u32
@@ -249,7 +249,7 @@ impl Palette {
         self.evaluator.color(pfn)
     }
 
-    /// Tells whether a granule lies in one node, so that a node can be asked for.
+    /// Returns whether every granule lies in one node, so that a node can be selected.
     #[must_use]
     pub fn node_is_honored(&self) -> bool {
         let inside = self.granule.bytes() - 1;
@@ -339,7 +339,7 @@ impl Palette {
     /// a raw number in the lower half, against the others. Zero: splitting raw numbers in halves isolates.
     /// Anything else: it isolates nothing, silently, and only classes do.
     ///
-    /// Exact on the functions; region bounds are not looked at.
+    /// Exact on the functions; region bounds are ignored.
     #[must_use]
     pub fn raw_halves_shared(&self) -> u32 {
         let functions = self.platform.functions().len() as u32;

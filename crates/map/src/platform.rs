@@ -18,7 +18,8 @@ pub const FUNCTIONS_MAX: usize = 20;
 /// At most this many pairs of node and modulo channel.
 pub const DOMAINS_MAX: usize = 64;
 const INTERLEAVE_WAYS_MAX: u32 = 64;
-/// Node numbers stay below this, so that what node functions add fits; Linux knows at most 1024 nodes.
+/// Node numbers are below this, so that adding the value of node functions cannot overflow; Linux supports at most 1024
+/// nodes.
 const NODE_LIMIT: u32 = 1 << 30;
 
 /// A platform whose file has been verified: the only type from which palettes are made.
@@ -40,9 +41,9 @@ pub struct Platform {
 /// An XOR function of the bits of a DRAM address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BankFunction {
-    /// What it selects.
+    /// The coordinate that it selects.
     pub role: Role,
-    /// Which bit of that role's number it is, 0 is the least significant.
+    /// Bit position in that role's number; 0 is the least significant.
     pub role_bit: u32,
     /// The address bits, as a mask.
     pub mask: u64,
@@ -80,7 +81,8 @@ pub struct Interleave {
     pub shift: u32,
 }
 
-/// A set of banks that no XOR function tells from another set: a node, and within it a channel of a modulo interleave.
+/// A set of banks that no XOR function distinguishes from another set: a node, or a channel of a modulo interleave
+/// within a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Domain {
     /// NUMA node as the regions name it.
@@ -107,7 +109,7 @@ impl Region {
         PhysAddr(self.base.0 + self.size_bytes)
     }
 
-    /// Tells whether the address lies in the region.
+    /// Returns whether the address lies in the region.
     #[must_use]
     pub fn contains(&self, addr: PhysAddr) -> bool {
         addr.0.wrapping_sub(self.base.0) < self.size_bytes
@@ -169,7 +171,7 @@ impl Platform {
         &self.file.id
     }
 
-    /// Gives what a person calls the machine.
+    /// Returns the human-readable name of the machine.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.file.name
@@ -187,7 +189,7 @@ impl Platform {
         &self.file.dram
     }
 
-    /// Gives the last-level cache, `None` when nothing is known of it.
+    /// Gives the last-level cache, `None` when unknown.
     #[must_use]
     pub fn llc(&self) -> Option<&LlcSection> {
         self.file.llc.as_ref()
@@ -199,7 +201,7 @@ impl Platform {
         &self.file.cache
     }
 
-    /// Gives the cores, `None` when the file does not tell.
+    /// Gives the cores, `None` when the file does not contain them.
     #[must_use]
     pub fn cores(&self) -> Option<&CoresSection> {
         self.file.cores.as_ref()
@@ -270,7 +272,7 @@ impl Platform {
 
     /// Evaluates the raw bank number of a byte, in `0..banks()`; `None` outside every region.
     ///
-    /// A straightforward evaluation, for single questions; millions of frames belong to
+    /// A straightforward evaluation for single addresses; for millions of frames, use
     /// [`Palette::color_of_frame`](crate::Palette::color_of_frame).
     #[must_use]
     pub fn raw_bank(&self, addr: PhysAddr) -> Option<u32> {
@@ -545,7 +547,7 @@ impl Check<'_> {
         if first >> address_bits != last >> address_bits {
             let accepted = format!(
                 "a region whose DRAM addresses ({first:#x} to {last:#x}) do not cross a multiple of 2^{address_bits}, \
-                 because dram.address_bits says that the functions are known below it only"
+                 because the functions are known only below that (dram.address_bits)"
             );
             return self.refuse(field("size"), section.size, accepted);
         }
@@ -668,7 +670,7 @@ impl Check<'_> {
                 format!("2^slice_functions = {counted}, and at least one function, because llc.hash is \"linear\""),
             ),
             SliceHash::Mixer | SliceHash::BaseSequence | SliceHash::Unknown if llc.not_modelled.is_none() => self
-                .refuse("llc.not_modelled", "missing", "a text that says what of the slice hash the file leaves out"),
+                .refuse("llc.not_modelled", "missing", "a text that names the parts of the slice hash the file omits"),
             _ if slices.is_some_and(|slices| slices < counted) => self.refuse(
                 "llc.slices",
                 slices.unwrap_or(0),
@@ -739,7 +741,7 @@ impl Check<'_> {
 }
 
 impl Region {
-    /// Gives the first and last address the functions see.
+    /// Gives the first and last address that the functions apply to.
     fn dram_span(&self) -> (u64, u64) {
         let last = self.dram_base + self.size_bytes - 1;
         match self.interleave {

@@ -1,4 +1,4 @@
-//! Palettes and platforms for programs: typed reports, whose JSON Schema follows from their types.
+//! Machine-readable reports of palettes and platforms; the JSON Schema follows from the types.
 
 use memtint_units::IndexSet;
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use crate::palette::{Pair, Palette};
 use crate::platform::Platform;
 use crate::{catalogue, gf2};
 
-/// JSON form; all counts of granules are of whole ones in the platform's memory.
+/// JSON form. All counts of granules are of whole granules in the platform's memory.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PaletteReport<'a> {
     schema: u32,
@@ -25,9 +25,10 @@ pub struct PaletteReport<'a> {
     banks_per_granule: u32,
     /// Number of bank classes with memory.
     isolation_classes: u32,
-    /// Numbers of bank classes: 0 to this, excluded. More than the classes where some have no memory.
+    /// Bank classes have numbers from 0 to this, excluded. Larger than the number of classes where some numbers have no
+    /// memory.
     class_numbers: u32,
-    /// Classes without memory, in list syntax; empty where each has some.
+    /// Classes without memory, in list syntax; empty if all have memory.
     classes_without_memory: String,
     /// Number of set colors.
     set_colors: u32,
@@ -101,7 +102,7 @@ fn list(indices: Vec<u32>, limit: u32) -> String {
     IndexSet::from_indices(indices, limit).map_or_else(|error| error.to_string(), |set| set.to_string())
 }
 
-/// Gives what keeps banks or cache sets of a platform from being isolated, in sentences.
+/// Gives the reasons why banks or cache sets of a platform cannot be isolated, as sentences.
 #[must_use]
 pub fn warnings(palette: &Palette) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -146,7 +147,7 @@ pub fn warnings(palette: &Palette) -> Vec<String> {
     warnings
 }
 
-/// What `memtint platform list` prints.
+/// Output of `memtint platform list`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ListReport {
     schema: u32,
@@ -169,7 +170,7 @@ struct ListRow {
     source: String,
 }
 
-/// What `memtint platform show` prints.
+/// Output of `memtint platform show`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ShowReport<'a> {
     schema: u32,
@@ -181,7 +182,7 @@ pub struct ShowReport<'a> {
     platform: &'a PlatformFile,
 }
 
-/// What `memtint platform export` prints.
+/// Output of `memtint platform export`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ExportReport {
     schema: u32,

@@ -20,7 +20,7 @@ pub struct Selection {
     pub node: Option<IndexSet>,
 }
 
-/// Tells why no frame can be selected.
+/// The reason why no frame can be selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectionError {
@@ -45,13 +45,13 @@ pub enum SelectionError {
     NoSuchNode {
         /// The node asked for.
         asked: u32,
-        /// The nodes there are.
+        /// The existing nodes.
         nodes: IndexSet,
     },
     /// An empty set, which no frame can be in.
     #[error("the set of {of} is empty, so no frame is selected; name at least one, or leave it out to accept any")]
     Empty {
-        /// What the set is of.
+        /// The kind of the set's elements.
         of: &'static str,
     },
     /// A granule lies in several nodes.
@@ -59,7 +59,7 @@ pub enum SelectionError {
         "a granule of this platform lies in several nodes at once, so no node can be asked for; leave the node out"
     )]
     NodeNotHonored,
-    /// Every color exists, but no frame has them together.
+    /// Every color exists, but no frame has all of them.
     #[error("no frame has {together}{}", hint(partners.as_ref()))]
     NoFrames {
         /// The colors, as a text.
@@ -103,7 +103,7 @@ pub(crate) struct Selected {
 impl Selected {
     #[inline]
     pub(crate) fn holds(&self, bank_class: u32, set_color: u32) -> bool {
-        // Both are looked at, without a branch between: a frame's color is not predictable.
+        // Tests both without a branch: a frame's color is unpredictable.
         test(&self.classes, bank_class) & test(&self.colors, set_color)
     }
 }
@@ -122,7 +122,7 @@ fn bit_table(count: u32, wanted: impl Fn(u32) -> bool) -> Vec<u64> {
 }
 
 impl Selection {
-    /// Names the colors for people; empty where any is accepted.
+    /// Describes the colors as text; empty where any is accepted.
     ///
     /// ```
     /// use memtint_map::Selection;
@@ -142,7 +142,7 @@ impl Selection {
     /// Resolves the names on a palette.
     ///
     /// # Errors
-    /// [`SelectionError`] when a color or node does not exist, a set is empty, or no granule has the colors together.
+    /// [`SelectionError`] when a color or node does not exist, a set is empty, or no granule has all of the colors.
     pub fn compile(&self, palette: &Palette) -> Result<Matcher, SelectionError> {
         self.check_names(palette)?;
         let in_set = |set: &Option<IndexSet>, index| set.as_ref().is_none_or(|set| set.contains(index));
@@ -188,7 +188,7 @@ impl Selection {
         let nodes = (0..palette.bank_classes()).map(|class| palette.node_of_class(class));
         let nodes = IndexSet::from_indices(nodes, u32::MAX).expect("nodes are below the largest number");
         match asked.ranges().iter().find(|&&(first, last)| {
-            // Not one by one: a list may name billions.
+            // Not one by one: a list may contain billions.
             nodes.intersection(&range_set(first, last)).len() <= last - first
         }) {
             None => Ok(()),
@@ -230,7 +230,7 @@ fn range_set(first: u32, last: u32) -> IndexSet {
 }
 
 impl Matcher {
-    /// Tells whether the frame is selected; a frame outside every region is not.
+    /// Returns whether the frame is selected; a frame outside every region is not.
     #[inline]
     #[must_use]
     pub fn matches(&self, pfn: Pfn) -> bool {
@@ -244,7 +244,7 @@ impl Matcher {
         self.evaluator.color(pfn)
     }
 
-    /// Tells whether a frame of this color would be selected.
+    /// Returns whether a frame of this color would be selected.
     #[inline]
     #[must_use]
     pub fn matches_color(&self, color: FrameColor) -> bool {

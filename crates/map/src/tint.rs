@@ -34,7 +34,7 @@ pub struct BankRoles {
     pub bank_group: u32,
     /// Bank of the group, or of the rank where there are no groups.
     pub bank: u32,
-    /// What functions of unknown role say.
+    /// Value of the functions of unknown role.
     pub unknown: u32,
 }
 
@@ -73,7 +73,7 @@ impl Platform {
     /// Finds the raw bank number with these roles; `None` when the machine has no such bank.
     #[must_use]
     pub fn raw_bank_of(&self, roles: BankRoles) -> Option<u32> {
-        // Node functions may add to a domain's node, so each domain is asked.
+        // Node functions may add to a domain's node, so each domain is tried.
         (0..self.domains().len() as u32).find_map(|index| {
             let domain = self.domains()[index as usize];
             let mut rest = roles;
@@ -94,7 +94,7 @@ impl Platform {
     }
 }
 
-/// Tells why a TintMalloc color cannot be computed.
+/// The reason why a TintMalloc color cannot be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TintError {
@@ -112,7 +112,7 @@ pub enum TintError {
     /// A number at or above the limit.
     #[error("{what} {asked} does not exist, accepted is 0-{}", count - 1)]
     OutOfRange {
-        /// What the number counts.
+        /// The kind of object that the number names.
         what: &'static str,
         /// The number.
         asked: u32,

@@ -1,14 +1,16 @@
-//! Servers for tasks of which some have an instance in both: what the optimizer of servers, which knows no copy tasks, is asked,
-//! and what becomes of its answers.
+//! Servers for task sets with copy tasks. The optimizer of servers does not support copy tasks; this module reduces the
+//! problem to one without them.
 //!
-//! Each copied task counts in both servers, as an ordinary one whose deadline is long enough. Its jobs are due there at the earliest with those
-//! of an ordinary task of the server and, as in a window with a lock, later by `c = max(0, L + D - T)`. What passes the analysis of copy tasks
-//! holds such tasks, so that no choice that passes costs less than the best for them. If that passes, it is the best; otherwise deadlines
-//! are shortened, down to `D + c`, with which whatever the optimizer admits passes.
+//! Each copied task counts in both servers, as an ordinary task with a deadline that is long enough. Its jobs are due
+//! there at the earliest with those of an ordinary task of the server and, as in a window with a lock, later by `c =
+//! max(0, L + D - T)`. Servers that pass the analysis of copy tasks also hold these ordinary tasks, so the optimum for
+//! the ordinary tasks is a lower bound. If that optimum passes the analysis, it is the best choice. Otherwise,
+//! deadlines are shortened, down to `D + c`; with these, every choice that the optimizer admits passes.
 //!
-//! A server of copied tasks alone is an exception: it needs no time for those that its lock meets, and its supply without the lock may be
-//! enough. So the bound, and with it what is proved, is about choices in which each server has a task that is not copied, too. A
-//! cheaper choice without one is taken where it is found, and is never said to be the best.
+//! A server that holds only copied tasks is an exception: it needs no time for jobs that its lock meets, and its supply
+//! without the lock may suffice. The bound, and any proof from it, therefore covers only choices in which each server
+//! also has a task that is not copied. A cheaper choice without such a task is taken when found, but never reported as
+//! the best.
 
 use memtint_analysis::TaskSystem;
 use memtint_hiding::HidingError;
@@ -18,13 +20,14 @@ use memtint_units::Picoseconds;
 
 use crate::servers::{Best, End};
 
-/// The most ordinary tasks whose every assignment is tried; more are assigned as without copies.
+/// The most ordinary tasks for which every assignment is tried. With more, they are assigned as if there were no copy
+/// tasks.
 const ASSIGNED_MAX: usize = 6;
-/// How far deadlines are shortened from what is needed to what is enough, in parts of this.
+/// Number of steps in which deadlines are shortened, from the necessary to the sufficient ones.
 const STEPS: u64 = 2;
 
-/// Tells which tasks have an instance in both servers: those of which the file says so, and those that neither can hold alone, because
-/// the lock of its color is not shorter than their deadline.
+/// Returns which tasks have an instance in both servers: those that the file declares so, and those that neither server
+/// can hold alone, because the lock of its color is not shorter than their deadline.
 pub(crate) fn copied(file: &TaskSystem, refresh: &Refresh) -> Vec<bool> {
     let locked = refresh.locked(0).min(refresh.locked(1));
     let tasks = file.set.tasks().iter().zip(&file.tasks);
@@ -47,7 +50,7 @@ pub(crate) fn best(
         true => (0..1u32 << once.len()).map(|mask| (0..once.len()).map(|bit| mask >> bit & 1 == 1).collect()).collect(),
         false => as_without_copies(file, &once, space, effort)?,
     };
-    // Whether both servers have a task that is not copied: what the bound is about, if every assignment is tried.
+    // Whether both servers have a task that is not copied. If every assignment is tried, the bound holds for these.
     let counted = |second: &[bool]| all && [false, true].iter().all(|server| second.contains(server));
     let mut least = None;
     for step in 0..=STEPS {
@@ -58,7 +61,7 @@ pub(crate) fn best(
                 found.push((best, second));
             }
         }
-        // Of those that cost the same, the ones that the bound is about come first.
+        // Among equal costs, choices that the bound covers come first.
         found.sort_by(|one, other| one.0.unhidden.cmp(&other.0.unhidden).then(counted(other.1).cmp(&counted(one.1))));
         if step == 0 {
             if found.is_empty() {
@@ -88,9 +91,9 @@ pub(crate) fn best(
             best.why = match (&least, best.proved) {
                 (_, true) => "proved by branch and bound, with copied tasks counted in both servers".to_owned(),
                 (Some(least), _) if counted(second) => {
-                    format!("as far as was searched; proved is that less than {least} is out of reach")
+                    format!("among the choices tried; proved: less than {least} is impossible")
                 }
-                _ => "as far as was searched".to_owned(),
+                _ => "among the choices tried".to_owned(),
             };
             return Ok(Some(best));
         }
@@ -110,7 +113,7 @@ fn as_without_copies(
     Ok(optimize(&set, None, space, Admission::Supply, effort)?.into_iter().map(|best| best.choice.second).collect())
 }
 
-/// The set that the optimizer is asked about, and the server of each of its tasks.
+/// The task set for the optimizer, and the server of each task.
 fn counted_twice(
     file: &TaskSystem,
     twice: &[TaskIndex],
@@ -141,5 +144,5 @@ fn counted_twice(
             places.push(server);
         }
     }
-    (TaskSet::new(specs).expect("tasks of a set, with names of their own"), places)
+    (TaskSet::new(specs).expect("tasks of a set, with unique names"), places)
 }

@@ -1,4 +1,4 @@
-//! Why there is no plan, or none can be looked for.
+//! Reasons why there is no plan, or why no search is possible.
 
 use memtint_analysis::AnalysisError;
 use memtint_hiding::HidingError;
@@ -6,14 +6,14 @@ use memtint_sched::Unsupported;
 use memtint_system::SystemError;
 use memtint_units::Picoseconds;
 
-/// Tells why no plan can be looked for.
+/// The reason why no search for a plan is possible.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// The analysis refuses the file.
     #[error(transparent)]
     Analysis(#[from] AnalysisError),
-    /// The file has other than two colors.
+    /// The number of colors in the file is not two.
     #[error("{file}: tables [[color]] are {found}; accepted for a search of servers are 2, or none")]
     Colors {
         /// The file.
@@ -51,7 +51,7 @@ impl From<HidingError> for PlanError {
     }
 }
 
-/// Tells why no servers were found. There may be some that no search here knows.
+/// The reason why no servers were found. Servers outside the searched spaces may exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoServers {
@@ -65,7 +65,7 @@ pub enum NoServers {
         /// Ranks of the smaller color.
         most: usize,
     },
-    /// The refreshes of both colors take more than there is.
+    /// The refreshes of both colors take more time than there is.
     #[error("colors locked for {} and {} do not both fit into {retention}", locked[0], locked[1])]
     Locked {
         /// How long each color is locked.
@@ -73,28 +73,28 @@ pub enum NoServers {
         /// The retention time.
         retention: Picoseconds,
     },
-    /// A task that needs an instance in both servers has a deadline that no such task may have.
+    /// A task that needs an instance in both servers has a deadline that copy tasks may not have.
     #[error("task {task:?} needs a deadline within its period, to be a copy task")]
     Deadline {
         /// The task.
         task: String,
     },
-    /// No phases of refresh leave copy tasks the time that they need.
+    /// No refresh phases leave copy tasks the time that they need.
     #[error("copy tasks need {needed} between the locks of both colors, which no phases leave")]
     Apart {
         /// From the end of one lock to the beginning of the other.
         needed: Picoseconds,
     },
-    /// The search is not about such tasks.
+    /// The search does not support such tasks.
     #[error("the search needs {needs}")]
     Precondition {
-        /// What it asks for.
+        /// The precondition of the search.
         needs: &'static str,
     },
-    /// The search ended before it could say.
+    /// The search reached its limit before an answer.
     #[error("the search for servers ended at its limit, see --steps: {}", limit(.0))]
     Limit(Unsupported),
-    /// There are none in the spaces searched.
+    /// The searched spaces contain none.
     #[error(
         "no two servers on {}, with periods and budgets in {}, have been found that are proved to hold all tasks; there may be others",
         cores_of(*cores),
@@ -108,7 +108,7 @@ pub enum NoServers {
     },
 }
 
-/// Which limit of a search it was.
+/// The limit that ended a search.
 fn limit(why: &Unsupported) -> String {
     match why {
         Unsupported::Effort { steps_max, .. } => format!("more than {steps_max} steps would be needed"),

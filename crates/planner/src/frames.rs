@@ -9,29 +9,29 @@ use memtint_units::Picoseconds;
 
 use crate::{FramesWhy, Plan, PlanError, Why};
 
-/// What a search for frames found.
+/// The result of a search for frames.
 #[derive(Clone, Debug)]
 pub enum FramePlan {
-    /// The best of all frames that were tried.
+    /// The best of all frames tried.
     Found(Box<Plan>),
-    /// Of each of these frames it is proved that jobs do not fit.
+    /// For each of these frames, it is proved that jobs do not fit.
     Refuted(Vec<FrameTried>),
-    /// Of these frames none has a plan, and some search ended at its limit.
+    /// None of these frames has a plan, and some search ended at its limit.
     Open(Vec<FrameTried>),
-    /// The rules accept no frame.
+    /// The rules accept no frames.
     NoFrame,
 }
 
-/// Frames that were tried, and what was found.
+/// Frames that were tried, and the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameTried {
     /// The frames.
     pub frames: Frames,
-    /// What was found.
+    /// The result.
     pub said: Said,
 }
 
-/// What is found of some frames.
+/// The result for given frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// A table.
@@ -43,7 +43,7 @@ pub enum Said {
     },
     /// Jobs do not fit.
     Refuted,
-    /// The search ended before it could say, and why.
+    /// The search ended without an answer, for this reason.
     Open(String),
 }
 
@@ -67,11 +67,11 @@ fn badness(frames: Frames, solution: &Solution) -> (u32, u64, Reverse<u64>, u64)
     (executive.copies(), executive.extra_slices(), Reverse(frames.size.0), frames.color.0)
 }
 
-/// Finds the table with the fewest copy tasks, then the fewest slices, then the longest frames, of all
-/// [frames](TaskSystem::frame_choices) of a file. What its table `[cyclic]` gives is kept.
+/// Finds the table with the fewest copy tasks, then the fewest slices, then the longest frames, among all
+/// [frames](TaskSystem::frame_choices) of a file. Values in the file's table `[cyclic]` are kept.
 ///
-/// It is proved best when no search ended at its limit, and each table has the fewest copies and slices of its frames: then no
-/// frames that were tried have fewer. `at` hears which frames are tried.
+/// It is proved best when no search ended at its limit and each table has the fewest copies and slices possible for its
+/// frames. `at` receives the frames being tried.
 ///
 /// # Errors
 ///

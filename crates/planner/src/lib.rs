@@ -1,13 +1,14 @@
-//! The best plan for tasks whose memory is refreshed by software: frames and colors of a table, or servers on cores.
+//! Finds the best plan for tasks whose memory is refreshed by software: frames and colors of a table, or servers on
+//! cores.
 //!
-//! What it is for: a file names tasks and memory; a search fills in what it leaves open, and says of what space the plan is
-//! the best, and whether that is proved.
+//! A file describes tasks and memory; a search fills in the missing values. The plan names the space that was searched,
+//! and states whether it is proved to be the best in that space.
 //!
-//! What it deliberately does not do: it opens no files and prints nothing, and it does not judge. A plan is a
-//! system file like any other, which [`answer`](memtint_analysis::answer()) judges from the start.
+//! The crate opens no files, prints nothing, and does not judge plans. A plan is an ordinary system file, which
+//! [`answer`](memtint_analysis::answer()) judges from scratch.
 //!
-//! Types to know: [`Plan`], with [`Why`]; [`best_frames`] for Colored Refresh, [`find_servers`] for Colored Refresh Servers; and
-//! [`divide`], which searches nothing: even shares of CPUs and colors, to begin with.
+//! Types to know: [`Plan`], with [`Why`]; [`best_frames`] for Colored Refresh, [`find_servers`] for Colored Refresh
+//! Servers; and [`divide`], which gives even shares of CPUs and colors as a starting point, without a search.
 //!
 //! ```
 //! use memtint_analysis::{Answer, Question, Scheduler, TaskSystem, answer};
@@ -44,23 +45,23 @@ pub use servers::{Wanted, find_servers};
 pub use share::{CPUS_MAX, Division, Share, ShareError, divide};
 pub use why::{FramesWhy, ServersWhy, Why};
 
-/// A plan: the file with it, and why it is the best.
+/// A plan: the completed file, and why it is the best.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The file that it was made for, with the plan filled in.
+    /// The input file with the plan filled in.
     pub file: TaskSystem,
-    /// What space was searched, and what is proved; for programs.
+    /// The space searched, and whether the plan is proved best; machine-readable.
     pub why: Why,
-    /// The same for people.
+    /// The same as text.
     pub lines: Vec<Line>,
 }
 
-/// Answers a question as [`memtint_analysis::answer`] does; where servers are asked about and the file has none, about the best that
-/// are found.
+/// Answers a question as [`memtint_analysis::answer`] does. When the question is about servers and the file has none,
+/// it searches for the best servers and analyzes those.
 ///
 /// # Errors
 ///
-/// [`PlanError`] when the analysis refuses something, or servers cannot be looked for.
+/// [`PlanError`] when the analysis refuses the file, or no search for servers is possible.
 pub fn answer(question: &Question<'_>) -> Result<Report, PlanError> {
     let file = question.file;
     let searches = question.scheduler == Scheduler::Crs && question.form == Form::Corrected;

@@ -1,4 +1,4 @@
-//! A plan, in a report.
+//! The report of a plan.
 
 use memtint_analysis::AnalysisReport;
 use memtint_hiding::BEYOND_STANDARD;
@@ -10,7 +10,7 @@ use crate::{Plan, Why};
 /// Version of the form of the report.
 const SCHEMA: u32 = 1;
 
-/// The best plan for a file that names tasks and memory, or why there is none.
+/// The best plan for a file of tasks and memory, or why there is none.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PlanReport {
     /// Version of the form of this report.
@@ -25,10 +25,10 @@ pub struct PlanReport {
     /// Why there is no plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
-    /// What space was searched, and what is proved.
+    /// The space searched, and whether the plan is proved best.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<Why>,
-    /// What the plan asks of memory that the standard does not give.
+    /// Properties of memory that the plan requires and the standard does not guarantee.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beyond_standard: Option<&'static str>,
     /// The plan as memtint analyze judges it.

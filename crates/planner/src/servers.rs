@@ -13,40 +13,40 @@ use memtint_units::Picoseconds;
 use crate::error::{NoServers, PlanError, cores_of};
 use crate::{Plan, ServersWhy, Why, copies};
 
-/// What is wanted of servers.
+/// Requirements on the servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Unit of periods and budgets, and the longest period; parts of the retention time when absent.
     pub grid: Option<(Picoseconds, Picoseconds)>,
     /// How tasks are scheduled in their servers.
     pub inner: Inner,
-    /// The most cores, on each of which two servers are made.
+    /// The most cores; each gets two servers.
     pub cores: usize,
     /// When a choice on one core counts.
     pub admission: Admission,
 }
 
 impl Default for Wanted {
-    /// On one core, earliest deadline first, with enough supply whatever the phases of refresh.
+    /// One core, earliest deadline first, and a supply that suffices whatever the refresh phases.
     fn default() -> Wanted {
         Wanted { grid: None, inner: Inner::Edf, cores: 1, admission: Admission::Supply }
     }
 }
 
-/// Units that are tried, as parts of the retention time, and how many of them the longest period is: 4 ms by 100 us, 1 ms by 20 us
-/// and 400 us by 10 us where it is 64 ms.
+/// Grids that are tried, as (unit, longest period): parts of the retention time per unit, and units in the longest
+/// period. For 64 ms: 4 ms by 100 us, 1 ms by 20 us and 400 us by 10 us.
 const GRIDS: [(u64, u64); 3] = [(640, 40), (3200, 50), (6400, 40)];
-/// Parts of the retention time that are tried as distance of the two refreshes.
+/// Number of parts of the retention time; multiples of one part are tried as the distance between the two refreshes.
 const DISTANCES: u64 = 16;
 
-/// Finds two servers on each core for the tasks of a file, and refresh phases, that leave the least refresh unhidden; the inner
-/// result is why none was found. Servers that the file has are not looked at.
+/// Finds two servers on each core for the tasks of a file, and refresh phases, that leave the least refresh unhidden.
+/// The inner error is the reason why none was found. Servers in the file are ignored.
 ///
-/// `at` hears which space is searched.
+/// `at` receives the space being searched.
 ///
 /// # Errors
 ///
-/// [`PlanError`] when the file has no memory or other than two colors, or the space is refused.
+/// [`PlanError`] when the file has no memory, the number of its colors is not two, or the space is refused.
 pub fn find_servers(
     file: &TaskSystem,
     wanted: &Wanted,
@@ -82,9 +82,9 @@ pub fn find_servers(
         return Ok(Err(NoServers::Locked { locked, retention: memory.retention }));
     }
     let part = |&(parts, steps): &(u64, u64)| {
-        // Of less than a picosecond the space is refused.
+        // The space refuses units below one picosecond.
         let unit = (memory.retention.0 / parts).max(1);
-        // Copied tasks are short, and so are the periods of servers that hold them.
+        // Copied tasks have short periods, and so do the servers that hold them.
         let twice = file.set.tasks().iter().zip(&copied).filter(|&(_, &copied)| copied);
         let steps = twice.map(|(task, _)| (task.deadline().0 / unit).max(1)).fold(steps, u64::min);
         (Picoseconds(unit), Picoseconds(unit * steps))
@@ -106,7 +106,7 @@ pub fn find_servers(
             return Ok(Err(NoServers::Apart { needed }));
         }
     }
-    // All cores share the phases, and each pair costs one more search; with copy tasks, so does each assignment.
+    // All cores share the phases. Each pair of phases costs one more search; with copy tasks, so does each assignment.
     if wanted.cores > 1 || copies {
         phases.truncate(1);
     }
@@ -136,7 +136,7 @@ pub fn find_servers(
         match found {
             Ok(Some(best)) => {
                 let plan = plan_of(&best);
-                // The caller has the plan analyzed once more in any case.
+                // The caller analyzes the plan again in any case.
                 if cfg!(debug_assertions) {
                     assert_holds(&plan, effort, limits.candidate_events_max)?;
                 }
@@ -153,8 +153,9 @@ pub fn find_servers(
     Ok(Err(NoServers::Nowhere { cores: wanted.cores, searched }))
 }
 
-/// A plan gives each task a server, and no job of it is late in a timeline: the analysis may be at a loss within its limits, but it
-/// never refuses what the search admits. A file that describes no system, because a task names another core, is refused later.
+/// Asserts that the plan gives each task a server and that no job is late in a timeline. The analysis may reach its
+/// limits, but never rejects a plan that the search admits. A file that describes no system, because a task names
+/// another core, is refused later.
 fn assert_holds(plan: &Plan, effort: Effort, events_max: u64) -> Result<(), PlanError> {
     assert!(plan.file.tasks.iter().all(|task| task.server.is_some()), "a plan that leaves a task without a server");
     let Ok(system) = plan.file.system() else { return Ok(()) };
@@ -162,8 +163,8 @@ fn assert_holds(plan: &Plan, effort: Effort, events_max: u64) -> Result<(), Plan
     Ok(())
 }
 
-/// Says what admits servers with copied tasks that the analysis has accepted: their supply, or known times too. The bound by which
-/// they are proved best is one of supplies, and of the earliest deadline first.
+/// Determines why servers with copied tasks, accepted by the analysis, are admitted: by their supply alone, or also by
+/// known times. The bound that proves them best is only valid for supplies and for earliest deadline first.
 fn supplied(best: Best, system: Option<&System>, inner: Inner, limits: AnalysisLimits) -> Best {
     let of = |system: &System| server_proofs(system, limits.effort, 0).iter().flatten().all(Result::is_ok);
     let admission = match system.is_some_and(of) {
@@ -173,9 +174,9 @@ fn supplied(best: Best, system: Option<&System>, inner: Inner, limits: AnalysisL
     Best { proved: best.proved && admission == Admission::Supply && inner == Inner::Edf, admission, ..best }
 }
 
-/// Why a search ends early.
+/// The reason why a search ends early.
 pub(crate) enum End {
-    /// It cannot say.
+    /// It reached a limit.
     Limit(Unsupported),
     /// The checker refuses what the analysis accepts.
     Defect(HidingError),
@@ -193,19 +194,19 @@ impl From<HidingError> for End {
     }
 }
 
-/// Servers that were found: for each core its tasks and their servers.
+/// Servers that were found: the tasks of each core and their servers.
 pub(crate) struct Best {
     pub(crate) cores: Vec<(Vec<TaskIndex>, Choice)>,
     /// Tasks with an instance in each of the two servers of the first core.
     pub(crate) copied: Vec<TaskIndex>,
-    /// What is lost, in parts of the time of one core.
+    /// Unhidden refresh, as a fraction of one core's time.
     pub(crate) unhidden: String,
     pub(crate) proved: bool,
-    /// Of which choices it is the best.
+    /// The admission rule of the choices compared.
     pub(crate) admission: Admission,
-    /// How it was proved, or what is known.
+    /// The proof, or the bounds proved so far.
     pub(crate) why: String,
-    /// Which assignments of tasks it is the best of.
+    /// The assignments of tasks that were compared.
     pub(crate) assignments: &'static str,
 }
 
@@ -236,7 +237,7 @@ fn best_of(file: &TaskSystem, space: &Space, wanted: &Wanted, effort: Effort) ->
     let why = match best.is_optimal() {
         true => "and no fewer cores will do: proved by branch and bound over cores".to_owned(),
         false => format!(
-            "as far as was searched; proved is that fewer than {} cores, and less than {}, are out of reach",
+            "among the choices tried; proved: fewer than {} cores, and less than {}, are impossible",
             best.cores_min, best.unhidden_min
         ),
     };
@@ -251,7 +252,7 @@ fn best_of(file: &TaskSystem, space: &Space, wanted: &Wanted, effort: Effort) ->
     }))
 }
 
-/// The colors of the file, or the ranks in halves.
+/// The colors of the file, or two halves of the ranks.
 fn two_colors(file: &TaskSystem, memory: &MemorySpec) -> Result<Vec<Color>, PlanError> {
     match file.colors.len() {
         2 => Ok(file.colors.clone()),
@@ -272,7 +273,7 @@ fn two_colors(file: &TaskSystem, memory: &MemorySpec) -> Result<Vec<Color>, Plan
     }
 }
 
-/// Pairs of phases at which locked windows do not meet, those of the file first.
+/// Pairs of phases whose locked windows do not overlap, those of the file first.
 fn phases(refresh: &Refresh, given: [Picoseconds; 2]) -> Vec<[Picoseconds; 2]> {
     let retention = refresh.retention.0;
     let locked = [refresh.locked(0).0, refresh.locked(1).0];

@@ -1,6 +1,6 @@
 //! Even shares of a platform for tasks: CPUs in turn, and bank classes or set colors in runs.
 //!
-//! A first division, not a plan: nothing is weighed.
+//! A first division, not a plan: it weighs nothing.
 
 use memtint_map::{Granule, Palette};
 use memtint_system::TaskEntry;
@@ -9,11 +9,11 @@ use memtint_units::{ByteSize, IndexList, IndexSet, Picoseconds};
 /// Largest number of CPUs that Linux has.
 pub const CPUS_MAX: u32 = 8192;
 
-/// Tells why a platform is not divided among tasks.
+/// The reason why a platform cannot be divided among tasks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShareError {
-    /// Budgets have different periods, and a regulator has one.
+    /// Budgets have different periods, but a regulator has only one.
     #[error(
         "task {task:?}: bandwidth.period is {found}; accepted is {accepted}, as of the tasks before it: a regulator has one period"
     )]
@@ -22,7 +22,7 @@ pub enum ShareError {
         task: String,
         /// Its period.
         found: Picoseconds,
-        /// The period of those before it.
+        /// The period of the tasks before it.
         accepted: Picoseconds,
     },
     /// Some tasks name their colors, and others do not.
@@ -56,7 +56,7 @@ pub enum ShareError {
 /// The colors of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// What is divided: "bank classes" or "set colors".
+    /// The kind of color: "bank classes" or "set colors".
     pub kind: &'static str,
     /// How many the task has.
     pub colors: usize,
@@ -64,7 +64,7 @@ pub struct Share {
     pub of: usize,
     /// Memory of the task's colors.
     pub size: ByteSize,
-    /// Other tasks of the same CPUs have them too.
+    /// Other tasks on the same CPUs have the same colors.
     pub with_others: bool,
 }
 
@@ -73,19 +73,19 @@ pub struct Share {
 pub struct Division {
     /// The tasks.
     pub tasks: Vec<TaskEntry>,
-    /// For each of them, in the same order, its share; `None` where tasks name their colors themselves.
+    /// The share of each task, in the same order; `None` where tasks name their colors themselves.
     pub shares: Vec<Option<Share>>,
 }
 
 /// Divides CPUs and a platform's colors among tasks.
 ///
-/// Each task without CPUs gets one of `cpus` that no task names while there are some, and then one after the other. Each task gets colors
-/// that no other task has; where there are too few, tasks with a CPU in common share. A single task gets half of the colors. Tasks that
-/// all name their colors keep them.
+/// Tasks without CPUs get, in turn, the CPUs of `cpus` that no task names, or all of `cpus` if there are none. Each
+/// task gets colors that no other task has; where there are too few, tasks with a CPU in common share. A single task
+/// gets half of the colors. If all tasks name their colors, they keep them.
 ///
 /// # Errors
-/// [`ShareError`] for budgets with different periods, tasks of which some name their colors, and a platform with fewer colors than it
-/// takes.
+/// [`ShareError`] for budgets with different periods, for colors that only some of the tasks name, and for a platform
+/// with too few colors.
 pub fn divide(mut tasks: Vec<TaskEntry>, cpus: &[u32], palette: &Palette) -> Result<Division, ShareError> {
     give_cpus(&mut tasks, cpus);
     one_period(&tasks)?;
@@ -103,7 +103,7 @@ fn give_cpus(tasks: &mut [TaskEntry], cpus: &[u32]) {
     }
 }
 
-/// Refuses budgets of several periods, which no regulator keeps.
+/// Refuses budgets with different periods, which no regulator can enforce.
 fn one_period(tasks: &[TaskEntry]) -> Result<(), ShareError> {
     let mut budgets = tasks.iter().filter_map(|task| Some((task.name.as_ref()?, task.bandwidth?.period.0)));
     let Some((_, accepted)) = budgets.next() else { return Ok(()) };
@@ -116,7 +116,7 @@ fn one_period(tasks: &[TaskEntry]) -> Result<(), ShareError> {
 /// Colors of one kind.
 struct Dimension {
     name: &'static str,
-    /// Those that exist, ascending, and how many granules are of each.
+    /// Colors that exist, ascending, and the number of granules of each.
     colors: Vec<(u32, u64)>,
     field: fn(&mut TaskEntry) -> &mut Option<IndexList>,
 }
@@ -138,7 +138,7 @@ impl Dimension {
         ]
     }
 
-    /// Gives run `part` of `parts` that are as even as they can be.
+    /// Returns run `part` of `parts`, which are as even as possible.
     fn run(&self, part: usize, parts: usize) -> &[(u32, u64)] {
         let all = self.colors.len();
         &self.colors[part * all / parts..(part + 1) * all / parts]
@@ -176,8 +176,8 @@ fn give_colors(tasks: &mut [TaskEntry], palette: &Palette) -> Result<Vec<Option<
     Err(ShareError::Few { platform, tasks: tasks.len(), granule, banks, sets })
 }
 
-/// Numbers groups of tasks, without gaps: those of a group have CPUs in common, directly or by way of others. Tasks of unknown CPUs are
-/// alone.
+/// Numbers groups of tasks, without gaps. Tasks of a group have CPUs in common, directly or through other tasks. A task
+/// of unknown CPUs forms its own group.
 fn by_cpu(tasks: &[TaskEntry]) -> Vec<usize> {
     let sets: Vec<Option<IndexSet>> =
         tasks.iter().map(|task| task.cores.as_ref().and_then(|list| list.resolve(CPUS_MAX).ok())).collect();
@@ -248,7 +248,8 @@ mod tests {
         assert_eq!(given(&["a"], &[]), [""]);
     }
 
-    /// What is divided is accepted by the checks of an assignment, for any number of tasks up to one more than the colors suffice for.
+    /// The checks of an assignment accept every division, for any number of tasks up to one more than the colors
+    /// suffice for.
     #[test]
     fn shares_are_disjoint_and_complete() {
         for name in ["skl-e3-1220v5-4x4g", "jetson-nano", "p4080"] {

@@ -1,21 +1,21 @@
-//! Why a plan is the best, as programs read it.
+//! Why a plan is the best, in machine-readable form.
 
 use memtint_analysis::output::ServerChoice;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What space was searched for a plan, and what is proved.
+/// The space searched for a plan, and whether the plan is proved best.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Why {
-    /// Of the frames of a table.
+    /// Frames of a table.
     Frames(FramesWhy),
-    /// Of servers.
+    /// Servers.
     Servers(ServersWhy),
 }
 
 impl Why {
-    /// Tells whether nothing in the space is better.
+    /// Returns whether the plan is proved best in the space.
     #[must_use]
     pub fn is_proved(&self) -> bool {
         match self {
@@ -25,7 +25,7 @@ impl Why {
     }
 }
 
-/// What space was searched for the frames of a table, and what is proved.
+/// The space searched for the frames of a table, and whether the plan is proved best.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FramesWhy {
     /// The scheduler.
@@ -33,13 +33,13 @@ pub struct FramesWhy {
     pub plan: &'static str,
     /// The colors of each task, from 0.
     pub task_colors: String,
-    /// Whether no frames that were tried have fewer copy tasks, or as many and fewer slices.
+    /// Whether it is proved that no frames tried have fewer copy tasks, or equally many and fewer slices.
     pub proved_best: bool,
-    /// The frames that were tried, and what was found.
+    /// The frames tried, with their results.
     pub frames_tried: String,
 }
 
-/// What space was searched for servers, and what is proved.
+/// The space searched for servers, and whether the plan is proved best.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ServersWhy {
     /// How the servers were chosen.

@@ -1,8 +1,9 @@
-//! One access, timed: all that differs from one processor to the next.
+//! Timed accesses: everything that differs between processors.
 //!
-//! Each of them has the same five functions. `missing` says what the processor lacks. `now` reads its clock. `read` times a read: it
-//! begins when everything before it is done, flushes included, and nothing after it begins until it has its value. `flush` throws a
-//! line out of all caches of all CPUs. `settle` waits until all reads and flushes before it are done. `read` and `flush` need the address of a byte that may be read.
+//! Each module has the same five functions. `missing` returns the feature that the processor lacks. `now` reads its
+//! clock. `read` times a read: it begins when everything before it is done, flushes included, and nothing after it
+//! begins until it has its value. `flush` evicts a line from all caches of all CPUs. `settle` waits until all earlier
+//! reads and flushes are done. `read` and `flush` need the address of a readable byte.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;

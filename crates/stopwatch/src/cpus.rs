@@ -6,18 +6,18 @@ use std::marker::PhantomData;
 
 use memtint_units::IndexSet;
 
-/// CPUs a thread may run on, a bit each: 8192, as many as Linux can be built for.
+/// CPUs a thread may run on, one bit each: 8192, the most that Linux supports.
 type Mask = [u64; 128];
 
 fn affinity() -> io::Result<Mask> {
     let mut mask: Mask = [0; 128];
-    // SAFETY: the kernel writes no more than the size that is said, into a buffer of that size that is ours.
+    // SAFETY: the kernel writes at most the given size, into a buffer of that size that we own.
     let result = unsafe { libc::sched_getaffinity(0, size_of::<Mask>(), mask.as_mut_ptr().cast()) };
     if result == 0 { Ok(mask) } else { Err(io::Error::last_os_error()) }
 }
 
 fn set_affinity(mask: &Mask) -> io::Result<()> {
-    // SAFETY: the kernel reads no more than the size that is said, from a buffer of that size.
+    // SAFETY: the kernel reads at most the given size, from a buffer of that size.
     let result = unsafe { libc::sched_setaffinity(0, size_of::<Mask>(), mask.as_ptr().cast()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -28,7 +28,7 @@ pub(crate) fn allowed() -> io::Result<Vec<u32>> {
     Ok((0..8192).filter(|&cpu| mask[cpu as usize / 64] >> (cpu % 64) & 1 == 1).collect())
 }
 
-/// A thread that stays on one CPU until this is dropped. Only for the thread that made it.
+/// Keeps the thread that created it on one CPU until dropped.
 pub(crate) struct Pinned {
     before: Mask,
     of_this_thread: PhantomData<*const ()>,
@@ -46,12 +46,12 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // CPUs that are gone by now are none to go back to; then the thread stays where it is.
+        // When the former CPUs are offline by now, the thread stays where it is.
         let _ = set_affinity(&self.before);
     }
 }
 
-/// Of some CPUs, one of each core, but for the core of this one.
+/// Returns one CPU of each core among `allowed`, except the core of `cpu`.
 pub(crate) fn of_other_cores(allowed: &[u32], cpu: u32) -> Vec<u32> {
     let of_one_core = |one: u32| {
         let path = format!("/sys/devices/system/cpu/cpu{one}/topology/thread_siblings_list");

@@ -1,12 +1,13 @@
 //! Times accesses to this machine's memory: the oracle for a probe of the machine that it runs on.
 //!
-//! A [`Stopwatch`] takes some memory, in the largest pages that can be had, asks the kernel at which physical addresses it lies, and
-//! times reads that no cache answers, on one CPU. It changes nothing but that, needs root for the physical addresses, and without them
-//! knows only the bits within a huge page. It draws no conclusion from its readings. It also tells whether a line is still in a cache
-//! after others were read ([`memtint_probe::cache::CacheOracle`]); a [`NodeMachine`] times reads of every node's memory.
-//! [`this_machine()`] opens both for a whole probe, with what `memtint_detect` reads of the machine.
+//! A [`Stopwatch`] allocates memory in the largest available pages, reads its physical addresses from the kernel, and
+//! times uncached reads on one CPU. It changes nothing else and draws no conclusions from its readings. Physical
+//! addresses need root; without them, only the address bits within a huge page are known. It also measures whether a
+//! line is still in a cache after reads of other lines ([`memtint_probe::cache::CacheOracle`]); a [`NodeMachine`] times
+//! reads of every node's memory. [`this_machine()`] opens both for a whole probe, with the machine's properties from
+//! `memtint_detect`.
 //!
-//! x86-64 (`clflush`, `rdtscp`) and aarch64 (`dc civac`, `cntvct_el0`); elsewhere it refuses.
+//! Supports x86-64 (`clflush`, `rdtscp`) and aarch64 (`dc civac`, `cntvct_el0`); other processors are refused.
 //!
 //! ```no_run
 //! use memtint_probe::Oracle as _;

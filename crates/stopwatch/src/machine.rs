@@ -1,4 +1,4 @@
-//! The machine that this runs on, as an oracle.
+//! The machine itself as an oracle.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,35 +17,35 @@ use crate::places::Places;
 
 /// The smallest pool.
 const BYTES_LEAST: u64 = 2 << 20;
-/// The largest pool that nobody has asked for, and its share of the memory that is free: one in so many bytes.
+/// The largest default pool, and its share of free memory: one byte in this many.
 const BYTES_MODEST: u64 = 4 << 30;
 const SHARE_MODEST: u64 = 4;
-/// Lines on which it is tried whether flushing does anything.
+/// Number of lines used to check that flushing works.
 const TRIED: u64 = 1000;
-/// Readings from which the clock's quantum is told.
+/// Number of readings that determine the clock's quantum.
 const CLOCK_READINGS: usize = 10_000;
 
 /// Times accesses to this machine's memory.
 ///
-/// The thread that opens it is kept on one CPU until it is dropped. Each reading is one read, begun when the flush of its line is
-/// done, and ended before anything else begins; a line is flushed as soon as it was read.
+/// The thread that opens it stays on one CPU until it is dropped. Each reading is one read, which begins after the
+/// flush of its line and ends before anything else begins. A line is flushed right after its read.
 pub struct Stopwatch {
     memory: TimedMemory,
     places: Places,
     pool: Pool,
     about: MemoryFacts,
     caches: CacheFacts,
-    /// One of each other core.
+    /// One CPU of each other core.
     other_cpus: Vec<u32>,
     _pinned: Pinned,
 }
 
 impl Stopwatch {
-    /// Takes memory for a pool, at most so many bytes: by default a quarter of what is free and 4 GiB at most.
+    /// Allocates a pool of at most `bytes`; by default, a quarter of free memory, at most 4 GiB.
     ///
     /// # Errors
-    /// [`StopwatchError`] for less than 2 MiB, for more than is free, when the kernel hides where memory lies, and when lines of it
-    /// cannot be thrown out of the caches.
+    /// [`StopwatchError`] for less than 2 MiB, for more than the free memory, when the kernel hides physical addresses,
+    /// and when lines cannot be flushed from the caches.
     pub fn open(bytes: Option<ByteSize>) -> Result<Stopwatch, StopwatchError> {
         if let Some(lacking) = access::missing() {
             return Err(StopwatchError::Processor { lacking });
@@ -55,7 +55,7 @@ impl Stopwatch {
             return Err(StopwatchError::Size { found: bytes, least: BYTES_LEAST });
         }
         let allowed = cpus::allowed().map_err(|source| StopwatchError::io("reading which CPUs may be used", source))?;
-        // The first has the most else to do.
+        // The first CPU has the most other work.
         let cpu = *allowed.last().expect("this thread runs somewhere");
         let pinned = Pinned::to(cpu).map_err(|source| StopwatchError::io("staying on one CPU", source))?;
         let memory = TimedMemory::take(bytes)?;
@@ -83,17 +83,17 @@ impl Stopwatch {
         Ok(Stopwatch { memory, places, pool, about, caches, other_cpus, _pinned: pinned })
     }
 
-    /// Gives what was found out about it.
+    /// Returns facts about the pool.
     #[must_use]
     pub fn about(&self) -> &MemoryFacts {
         &self.about
     }
 
-    /// Looks whether all of the pool still lies where it lay when it was opened: to be asked after the last reading. Where
-    /// addresses are not known there is nothing to look at.
+    /// Checks that the whole pool is still at the physical addresses it had when opened. Call it after the last
+    /// reading. Does nothing where addresses are unknown.
     ///
     /// # Errors
-    /// [`StopwatchError::Moved`] for a page that does not.
+    /// [`StopwatchError::Moved`] for a page that has moved.
     pub fn check_places(&self) -> Result<(), StopwatchError> {
         if !self.about.addresses_known {
             return Ok(());
@@ -111,7 +111,7 @@ impl Stopwatch {
         Ok(())
     }
 
-    /// Sets what the system says of the caches before the last, which a reload has to get past. Unless it is set there are none.
+    /// Sets the caches before the last level, which a reload must get past; default: none.
     #[must_use]
     pub fn with_caches(mut self, caches: CacheFacts) -> Stopwatch {
         self.caches = caches;
@@ -126,7 +126,7 @@ impl Stopwatch {
         addresses.iter().map(line).collect()
     }
 
-    /// Reads with this CPU what `own` does while other CPUs do what `beside` does with their share of something, over and over.
+    /// Runs `own` on this CPU while other CPUs repeatedly run `beside` on their share of the work.
     fn beside<S: Sync, T>(
         &self,
         shares: &[S],
@@ -190,7 +190,7 @@ impl Oracle for Stopwatch {
         self.beside(&[others], beside, || time(&lines, rounds)).map(Some)
     }
 
-    /// One for each core that this thread may run on.
+    /// One reader for each core that this thread may run on.
     fn readers(&self) -> u32 {
         1 + self.other_cpus.len() as u32
     }
@@ -206,7 +206,7 @@ impl Oracle for Stopwatch {
         let beside = |share: &Vec<Line<'_>>| {
             read_at_once(share);
         };
-        // One round before, as in `time`.
+        // One extra round first, as in `time`.
         let own = || (0..=rounds).map(|_| read_at_once(own)).collect::<Vec<_>>().split_off(1);
         self.beside(others, beside, own).map(Some)
     }
@@ -223,10 +223,11 @@ impl CacheOracle for Stopwatch {
     }
 }
 
-/// Reads a line, others, and the line again, whose time it gives. One round more than is asked for comes first, as in [`time`].
+/// Reads a line, other lines, and the line again; returns the time of the last read. One extra round comes first, as in
+/// [`time`].
 ///
-/// Only the two reads of the target are kept in order with what is between them: the others may overtake each other, as a program's
-/// reads do, and are several times faster for it.
+/// Only the two reads of the target are ordered against the reads between them. Those may be reordered among each
+/// other, as in any program, which makes them several times faster.
 fn reload(target: Line<'_>, others: &[Line<'_>], rounds: u32) -> Vec<u32> {
     let flush = || {
         target.flush();
@@ -243,8 +244,7 @@ fn reload(target: Line<'_>, others: &[Line<'_>], rounds: u32) -> Vec<u32> {
     readings.collect::<Vec<_>>().split_off(1)
 }
 
-/// Reads lines in turn, none of them from a cache. One round more than is asked for comes first: in it, the translations of the
-/// addresses are fetched.
+/// Reads lines in turn, none of them from a cache. One extra round comes first, which loads the address translations.
 pub(crate) fn time(lines: &[Line<'_>], rounds: u32) -> Vec<u32> {
     let mut readings = Vec::with_capacity(lines.len() * (rounds as usize + 1));
     lines.iter().for_each(|line| line.flush());
@@ -257,7 +257,7 @@ pub(crate) fn time(lines: &[Line<'_>], rounds: u32) -> Vec<u32> {
     readings.split_off(lines.len())
 }
 
-/// Reads lines, none of which waits for another, and gives the time of all together. They are flushed before.
+/// Flushes lines, reads them without waiting for one another, and returns the total time.
 fn read_at_once(lines: &[Line<'_>]) -> u32 {
     lines.iter().for_each(|line| line.flush());
     access::settle();
@@ -268,7 +268,7 @@ fn read_at_once(lines: &[Line<'_>]) -> u32 {
     u32::try_from(ticks).unwrap_or(u32::MAX)
 }
 
-/// A share of the memory that is free.
+/// A share of free memory.
 fn modest() -> Result<u64, StopwatchError> {
     let free = free_bytes().map_err(|source| StopwatchError::io("reading /proc/meminfo", source))?;
     Ok((free / SHARE_MODEST).min(BYTES_MODEST))
@@ -280,7 +280,7 @@ fn page_frames(memory: &TimedMemory) -> Result<Option<Vec<Option<u64>>>, Stopwat
         .map_err(|source| StopwatchError::io("reading /proc/self/pagemap", source))
 }
 
-/// The frame of each page, where the kernel says it.
+/// The frame of each page, where the kernel shows it.
 fn frames(memory: &TimedMemory) -> Result<Option<Vec<u64>>, StopwatchError> {
     let Some(frames) = page_frames(memory)? else { return Ok(None) };
     let all: Option<Vec<u64>> = frames.into_iter().collect();
@@ -288,21 +288,21 @@ fn frames(memory: &TimedMemory) -> Result<Option<Vec<u64>>, StopwatchError> {
     all.map(Some).ok_or_else(|| StopwatchError::io("reading /proc/self/pagemap", missing()))
 }
 
-/// Reads lines that were flushed and lines that were not, and gives the medians of the latter and the former.
+/// Reads cached and flushed lines; returns the medians of both, in that order.
 fn flushing_works(memory: &TimedMemory) -> Result<(u32, u32), StopwatchError> {
     let (mut cached, mut flushed) = (Vec::new(), Vec::new());
     let lines = memory.bytes() / memtint_probe::LINE;
     for at in 0..TRIED {
         let line = memory.line(at * lines / TRIED * memtint_probe::LINE).expect("within the memory");
         flushed.extend(time(&[line], 1));
-        // Brings it in, and finds it there.
+        // The first read loads the line; the second hits.
         line.read();
         cached.push(line.read());
     }
     told_apart(cached, flushed)
 }
 
-/// The medians of both, if three quarters of the one are below three quarters of the other.
+/// Returns both medians if the upper quartile of `cached` is below the lower quartile of `flushed`.
 fn told_apart(mut cached: Vec<u32>, mut flushed: Vec<u32>) -> Result<(u32, u32), StopwatchError> {
     cached.sort_unstable();
     flushed.sort_unstable();
@@ -313,7 +313,7 @@ fn told_apart(mut cached: Vec<u32>, mut flushed: Vec<u32>) -> Result<(u32, u32),
     }
 }
 
-/// What all of the clock's steps are multiples of.
+/// The greatest common divisor of the clock's steps.
 fn quantum() -> u64 {
     let readings: Vec<u64> = (0..CLOCK_READINGS).map(|_| access::now()).collect();
     let steps = readings.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));

@@ -1,4 +1,4 @@
-//! Memory of our own, in the largest pages that can be had.
+//! Memory of this process, in the largest available pages.
 
 use std::fs::{read_dir, read_to_string};
 use std::io;
@@ -8,32 +8,32 @@ use crate::access;
 use crate::error::StopwatchError;
 use crate::nodes::bind;
 
-/// Of what is wanted, what huge pages that somebody has set aside must at least give to be taken: one in so many bytes.
+/// Reserved huge pages are used only if they cover at least one in this many of the requested bytes.
 const SHARE_LEAST: u64 = 4;
 /// `MAP_HUGE_SHIFT` of include/uapi/linux/mman.h: where a mapping's flags hold the logarithm of its page size.
 const HUGE_SHIFT: u32 = 26;
 
-/// Memory that was written once and is not any more, and is given back when this is dropped.
+/// Memory that is written once, then only read, and unmapped on drop.
 pub(crate) struct TimedMemory {
     mapped: *mut u8,
     mapped_bytes: usize,
-    /// Of `mapped`, the first byte that is used.
+    /// Offset in `mapped` of the first byte used.
     skipped: usize,
     bytes: usize,
-    /// All of it is made of pages of this size, from the first byte on.
+    /// All of it consists of pages of this size, from the first byte on.
     page_bytes: u64,
     locked: bool,
 }
 
-/// A byte of a [`TimedMemory`], and with it the line that it is in.
+/// A byte of a [`TimedMemory`], which stands for its cache line.
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'m> {
     at: *const u8,
     of: PhantomData<&'m TimedMemory>,
 }
 
-// SAFETY: nobody writes to the memory while there is a line of it, since that takes a mutable reference to it; any thread may
-// read it.
+// SAFETY: nothing writes to the memory while a line of it exists, because writing takes a mutable reference; any thread
+// may read it.
 unsafe impl Send for Line<'_> {}
 // SAFETY: the same.
 unsafe impl Sync for Line<'_> {}
@@ -41,24 +41,24 @@ unsafe impl Sync for Line<'_> {}
 impl Line<'_> {
     /// Times a read.
     pub(crate) fn read(self) -> u32 {
-        // SAFETY: `Memory::line` made it of a byte of memory that is mapped for as long as this lives.
+        // SAFETY: `TimedMemory::line` made it from a byte of memory that stays mapped while this lives.
         unsafe { access::read(self.at) }
     }
 
-    /// Reads it, and waits for nothing.
+    /// Reads the line without waiting.
     pub(crate) fn touch(self) {
         // SAFETY: as above.
         unsafe { self.at.read_volatile() };
     }
 
-    /// Throws the line out of all caches.
+    /// Flushes the line from all caches.
     pub(crate) fn flush(self) {
         // SAFETY: as above.
         unsafe { access::flush(self.at) }
     }
 }
 
-/// Bytes of the smallest pages there are.
+/// Size of the smallest pages, in bytes.
 pub(crate) fn base_page_bytes() -> u64 {
     // SAFETY: takes a number.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -66,12 +66,12 @@ pub(crate) fn base_page_bytes() -> u64 {
 }
 
 impl TimedMemory {
-    /// Takes so many bytes, or somewhat less to make whole pages: huge pages that were set aside, largest first, else transparent
-    /// ones, else what the kernel gives.
+    /// Allocates `wanted` bytes, rounded down to whole pages: reserved huge pages, largest first, else transparent huge
+    /// pages, else base pages.
     pub(crate) fn take(wanted: u64) -> Result<TimedMemory, StopwatchError> {
         for (page_bytes, free) in set_aside() {
             let bytes = wanted.min(page_bytes * free) / page_bytes * page_bytes;
-            // Others may be faster to take them.
+            // Another program may take them first.
             if bytes > 0
                 && bytes >= wanted / SHARE_LEAST
                 && let Ok(memory) = TimedMemory::of_set_aside(bytes, page_bytes)
@@ -91,7 +91,7 @@ impl TimedMemory {
     }
 
     fn of_any(wanted: u64) -> io::Result<TimedMemory> {
-        // What is asked for beyond that, the kernel takes from other programs, or kills them.
+        // For more than the free memory, the kernel would take memory from other programs, or kill them.
         let free = free_bytes()?;
         if wanted > free {
             return Err(io::Error::other(format!("{free} bytes are free")));
@@ -99,19 +99,19 @@ impl TimedMemory {
         let transparent = transparent_page_bytes();
         let whole = if wanted >= transparent { transparent } else { base_page_bytes() };
         let mut memory = TimedMemory::map((wanted / whole * whole) as usize, transparent as usize, 0)?;
-        // A kernel without them, or told to give none, says no; that shows below.
+        // Fails on a kernel without transparent huge pages, or configured to provide none; checked below.
         let _ = memory.advise(libc::MADV_HUGEPAGE);
         memory.fill()?;
         if memory.is_transparent_huge() {
             memory.page_bytes = transparent;
         } else {
-            // Lest the kernel makes them huge during the measurement, which moves them.
+            // Keeps the kernel from collapsing them into huge pages during the measurement, which would move them.
             let _ = memory.advise(libc::MADV_NOHUGEPAGE);
         }
         Ok(memory)
     }
 
-    /// Takes memory of one node, if it is said which, in pages as the kernel likes.
+    /// Allocates memory, of one node if `node` is given, in pages of the kernel's choice.
     pub(crate) fn of_node(bytes: u64, node: Option<u32>) -> io::Result<TimedMemory> {
         let mut memory = TimedMemory::map(bytes as usize, 0, 0)?;
         if let Some(node) = node {
@@ -121,11 +121,11 @@ impl TimedMemory {
         Ok(memory)
     }
 
-    /// Maps memory whose first used byte is aligned.
+    /// Maps memory and aligns the first byte used.
     fn map(bytes: usize, align: usize, kind: libc::c_int) -> io::Result<TimedMemory> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | kind);
         let mapped_bytes = bytes + align;
-        // SAFETY: asks for a new mapping anywhere, backed by no file.
+        // SAFETY: requests a new anonymous mapping at any address.
         let mapped = unsafe { libc::mmap(std::ptr::null_mut(), mapped_bytes, protection, flags, -1, 0) };
         if mapped == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -146,31 +146,31 @@ impl TimedMemory {
     }
 
     fn advise(&self, advice: libc::c_int) -> io::Result<()> {
-        // SAFETY: of memory that is ours; none of the advice that is given here changes what it holds.
+        // SAFETY: the memory is ours; none of the advice used here changes its content.
         let result = unsafe { libc::madvise(self.start().cast(), self.bytes, advice) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Has every page be there, and stay.
+    /// Populates every page and locks it in memory.
     fn fill(&mut self) -> io::Result<()> {
         match self.advise(libc::MADV_POPULATE_WRITE) {
             // Before Linux 5.14.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.touch(),
             filled => filled?,
         }
-        // SAFETY: of memory that is ours; it changes nothing of what it holds.
+        // SAFETY: the memory is ours; locking does not change its content.
         self.locked = unsafe { libc::mlock(self.start().cast(), self.bytes) } == 0;
         Ok(())
     }
 
     fn touch(&mut self) {
         for offset in (0..self.bytes).step_by(base_page_bytes() as usize) {
-            // SAFETY: within memory that is ours, mapped for writing, and borrowed by nobody else.
+            // SAFETY: within memory that is ours, writable, and not borrowed elsewhere.
             unsafe { self.start().add(offset).write_volatile(1) };
         }
     }
 
-    /// Tells whether the kernel says that all of it is in transparent huge pages.
+    /// Returns whether all of it is in transparent huge pages, according to the kernel.
     fn is_transparent_huge(&self) -> bool {
         let smaps = read_to_string("/proc/self/smaps").unwrap_or_default();
         let range = format!("{:x}-{:x} ", self.start() as usize, self.start() as usize + self.bytes);
@@ -190,12 +190,12 @@ impl TimedMemory {
         self.bytes as u64
     }
 
-    /// The pages that all of it is made of.
+    /// Size of the pages that all of it consists of.
     pub(crate) fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
 
-    /// Tells whether the kernel keeps it from being swapped out.
+    /// Returns whether the kernel keeps it from being swapped out.
     pub(crate) fn is_locked(&self) -> bool {
         self.locked
     }
@@ -213,7 +213,7 @@ impl Drop for TimedMemory {
     }
 }
 
-/// Bytes that can be had without taking them from another program.
+/// Bytes that can be allocated without taking memory from another program.
 pub(crate) fn free_bytes() -> io::Result<u64> {
     let text = read_to_string("/proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
@@ -221,7 +221,7 @@ pub(crate) fn free_bytes() -> io::Result<u64> {
     kib.map(|kib| kib << 10).ok_or_else(|| io::Error::other("/proc/meminfo has no line MemAvailable in kB"))
 }
 
-/// Sizes of huge pages of which some are set aside and free, and how many, largest first.
+/// Sizes of reserved huge pages with the number of free ones, largest first.
 fn set_aside() -> Vec<(u64, u64)> {
     let folder = read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
     let mut found: Vec<(u64, u64)> = folder
@@ -236,7 +236,7 @@ fn set_aside() -> Vec<(u64, u64)> {
     found
 }
 
-/// Size of transparent huge pages, or of plain ones where there are none.
+/// Size of transparent huge pages, or of base pages where there are none.
 fn transparent_page_bytes() -> u64 {
     let size = read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").unwrap_or_default();
     size.trim().parse().unwrap_or_else(|_| base_page_bytes())
@@ -248,7 +248,7 @@ impl TimedMemory {
     pub(crate) fn lose(&mut self, offset: u64) {
         let at = self.start().wrapping_add(offset as usize).cast();
         let bytes = self.page_bytes as usize;
-        // SAFETY: of memory that is ours; what it held is not used.
+        // SAFETY: the memory is ours; its content is not used.
         let lost = unsafe { libc::munlock(at, bytes) == 0 && libc::madvise(at, bytes, libc::MADV_DONTNEED) == 0 };
         assert!(lost, "{}", io::Error::last_os_error());
     }

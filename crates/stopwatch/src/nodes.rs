@@ -1,4 +1,4 @@
-//! Memory of every NUMA node, and a CPU beside each: what is asked how far nodes are.
+//! Memory of every NUMA node and a CPU of each, to measure the distances between nodes.
 
 use std::fs::read_to_string;
 use std::io;
@@ -13,18 +13,19 @@ use crate::error::StopwatchError;
 use crate::machine::time;
 use crate::memory::{Line, TimedMemory};
 
-/// Memory of each node.
+/// Bytes of memory of each node.
 const BYTES: u64 = 8 << 20;
-/// A node that has less than so many times that free is left alone.
+/// A node is skipped if its free memory is less than this many times `BYTES`.
 const FREE_LEAST: u64 = 4;
-/// Linux knows at most so many nodes (`MAX_NUMNODES`), and CPUs.
+/// The most nodes (`MAX_NUMNODES`) and CPUs that Linux supports.
 const NODES_MAX: u32 = 1024;
 const CPUS_MAX: u32 = 8192;
 const NODES: &str = "/sys/devices/system/node";
 
 /// Times reads of each node's memory from the CPUs of each node.
 ///
-/// A group of cores are those of one node. Addresses are no physical ones, but names: how far a node is does not depend on them.
+/// A group of cores is the cores of one node. Addresses are names, not physical addresses: the distance of a node does
+/// not depend on them.
 pub struct NodeMachine {
     memories: Vec<TimedMemory>,
     pool: Pool,
@@ -35,10 +36,11 @@ pub struct NodeMachine {
 }
 
 impl NodeMachine {
-    /// Takes some memory of every node.
+    /// Allocates memory of every node.
     ///
     /// # Errors
-    /// [`StopwatchError`] when the processor cannot time, and when the kernel gives no memory of a node that has it free.
+    /// [`StopwatchError`] when the processor cannot time accesses, and when the kernel provides no memory of a node
+    /// that has enough free.
     pub fn open() -> Result<NodeMachine, StopwatchError> {
         if let Some(lacking) = access::missing() {
             return Err(StopwatchError::Processor { lacking });
@@ -48,7 +50,7 @@ impl NodeMachine {
             let list = read_to_string(format!("{NODES}/{file}")).ok()?;
             IndexSet::parse(list.trim(), NODES_MAX).ok()
         };
-        // A kernel that knows no nodes has one.
+        // A kernel without NUMA support has one node.
         let with_memory: Vec<u32> = named("has_memory").map_or_else(|| vec![0], |nodes| nodes.iter().collect());
         let online: Vec<u32> = named("online").map_or_else(|| vec![0], |nodes| nodes.iter().collect());
         let cpu = |node: u32| match read_to_string(format!("{NODES}/node{node}/cpulist")) {
@@ -64,7 +66,7 @@ impl NodeMachine {
             if free_bytes(node).is_some_and(|free| free < FREE_LEAST * BYTES) {
                 continue;
             }
-            // Where there is no other node, nothing has to be said of it; a container may not let us.
+            // With a single node there is nothing to bind, and a container may forbid it.
             let bound = (with_memory.len() > 1).then_some(node);
             let own = TimedMemory::of_node(BYTES, bound)
                 .map_err(|source| StopwatchError::io(&format!("taking {BYTES} bytes of node {node}"), source))?;
@@ -114,7 +116,7 @@ impl NodeOracle for NodeMachine {
     fn load(&mut self, group: u32, addr: PhysAddr, rounds: u32) -> Result<Vec<u32>, OracleError> {
         let (node, cpu) = self.groups[group as usize];
         if self.pinned.as_ref().is_none_or(|&(on, _)| on != cpu) {
-            // First where the thread was before, so that it is let go there in the end.
+            // Restore the original affinity first, so that the new pin remembers that one.
             self.pinned = None;
             let refused = |source| OracleError::Io { what: format!("staying on CPU {cpu} of node {node}"), source };
             self.pinned = Some((cpu, Pinned::to(cpu).map_err(refused)?));
@@ -123,21 +125,21 @@ impl NodeOracle for NodeMachine {
     }
 }
 
-/// Bytes of a node that nobody uses; `None` where the kernel does not say.
+/// Free bytes of a node; `None` where the kernel does not report them.
 fn free_bytes(node: u32) -> Option<u64> {
     let text = read_to_string(format!("{NODES}/node{node}/meminfo")).ok()?;
     let kib = text.lines().find_map(|line| line.split_once("MemFree:")?.1.trim().strip_suffix(" kB"))?;
     Some(kib.parse::<u64>().ok()? << 10)
 }
 
-/// Has the kernel take pages of a range from one node, and from no other.
+/// Binds a range to one node: the kernel takes its pages from no other.
 pub(crate) fn bind(start: *mut u8, bytes: usize, node: u32) -> io::Result<()> {
     let mut mask = [0_u64; NODES_MAX as usize / 64];
     mask[node as usize / 64] |= 1 << (node % 64);
-    // The kernel reads one bit less than it is told.
+    // The kernel reads one bit less than the given number.
     let bits = NODES_MAX as usize + 1;
-    // SAFETY: the range is a mapping of the caller's own, of which it says where pages come from and changes no byte; the kernel
-    // reads the mask, which has as many bits as it is told, and writes nothing.
+    // SAFETY: the range is a mapping of the caller; the call sets where its pages come from and changes no byte. The
+    // kernel reads the mask, which has as many bits as given, and writes nothing.
     let result = unsafe { libc::syscall(libc::SYS_mbind, start, bytes, libc::MPOL_BIND, mask.as_ptr(), bits, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

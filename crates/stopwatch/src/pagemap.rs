@@ -1,4 +1,4 @@
-//! `/proc/self/pagemap`: in which frames our memory lies (Documentation/admin-guide/mm/pagemap.rst).
+//! `/proc/self/pagemap`: the page frames of our memory (Documentation/admin-guide/mm/pagemap.rst).
 
 use std::fs::File;
 use std::io;
@@ -8,10 +8,11 @@ const ENTRY_BYTES: usize = 8;
 /// Entries of one read: half a MiB.
 const READ_MAX: usize = 1 << 16;
 
-/// The frame of each of some pages, `None` for one that is not in memory. All of it `None` where the kernel hides frames.
+/// The frame of each page, `None` for a page that is not in memory. The whole result is `None` where the kernel hides
+/// frames.
 pub(crate) fn frames(first_page: u64, pages: usize) -> io::Result<Option<Vec<Option<u64>>>> {
     let pagemap = match File::open("/proc/self/pagemap") {
-        // Linux 4.0 and 4.1 hide the file from users; later ones, and containers, the frames.
+        // Linux 4.0 and 4.1 hide the file from users; later kernels, and containers, hide the frames.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
         opened => opened?,
     };
@@ -23,7 +24,7 @@ pub(crate) fn frames(first_page: u64, pages: usize) -> io::Result<Option<Vec<Opt
         let entries = bytes.chunks_exact(ENTRY_BYTES).map(|entry| entry.try_into().expect("eight bytes"));
         found.extend(entries.map(|entry| frame(u64::from_ne_bytes(entry))));
     }
-    // Hidden frames read as 0, which no program ever has.
+    // Hidden frames read as 0, a frame that no program ever has.
     let hidden = found.iter().flatten().all(|&frame| frame == 0) && found.iter().any(Option::is_some);
     Ok((!hidden).then_some(found))
 }

@@ -1,24 +1,24 @@
-//! From a physical address to the place in our memory that it is.
+//! Translation of physical addresses to offsets in our memory.
 
 use std::ops::Range;
 
 use memtint_units::PhysAddr;
 
-/// A run of bytes that is one in physical memory and one in ours.
+/// A run of bytes, contiguous in physical memory and in ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     base: u64,
     bytes: u64,
-    /// Of its first byte, from the beginning of our memory.
+    /// Offset of its first byte from the beginning of our memory.
     offset: u64,
 }
 
-/// Where each byte of our memory lies: runs, by physical address.
+/// The physical address of each byte of our memory: runs, sorted by physical address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Places(Vec<Run>);
 
 impl Places {
-    /// Takes the frame of each page, in the order of our memory. Frames that are there twice are kept so.
+    /// Builds the runs from the frame of each page, in the order of our memory. Duplicate frames are kept.
     pub(crate) fn of_frames(frames: &[u64], page_bytes: u64) -> Places {
         let mut runs: Vec<Run> = Vec::new();
         for (page, &frame) in frames.iter().enumerate() {
@@ -32,7 +32,7 @@ impl Places {
         Places(runs)
     }
 
-    /// Takes offsets for addresses, where nobody knows better.
+    /// Uses offsets as addresses, where physical addresses are unknown.
     pub(crate) fn unknown(bytes: u64) -> Places {
         Places(vec![Run { base: 0, bytes, offset: 0 }])
     }
@@ -45,13 +45,13 @@ impl Places {
         (within < run.bytes).then_some(run.offset + within)
     }
 
-    /// The address of a place; slow.
+    /// The physical address of an offset; slow.
     pub(crate) fn address(&self, offset: u64) -> Option<u64> {
         let run = self.0.iter().find(|run| (run.offset..run.offset + run.bytes).contains(&offset))?;
         Some(run.base + offset - run.offset)
     }
 
-    /// Physical memory that is ours: pieces that lie apart, unless a frame is there twice.
+    /// Our physical memory: disjoint pieces, unless a frame occurs twice.
     pub(crate) fn pieces(&self) -> Vec<Range<PhysAddr>> {
         let mut pieces: Vec<Range<PhysAddr>> = Vec::new();
         for run in &self.0 {

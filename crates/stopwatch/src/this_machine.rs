@@ -1,4 +1,4 @@
-//! A source for a whole probe of this machine.
+//! The source of a complete probe of this machine.
 
 use memtint_detect::{Cache, CacheKind, Machine};
 use memtint_probe::cache::{CacheFacts, NodeOracle, PrivateCache};
@@ -10,8 +10,9 @@ use crate::error::StopwatchError;
 use crate::machine::Stopwatch;
 use crate::nodes::NodeMachine;
 
-/// Opens what the request needs of this machine: memory of all nodes, and a pool as [`Stopwatch::open`] takes it. Nodes that cannot be
-/// timed are no error, but a reason in the report. The thread is kept on one CPU until the source is dropped.
+/// Opens the parts of this machine that the request needs: memory of all nodes, and a pool as of [`Stopwatch::open`].
+/// Nodes that cannot be timed are not an error; the report gives the reason. The thread stays on one CPU until the
+/// source is dropped.
 ///
 /// # Errors
 /// Those of [`Stopwatch::open`].
@@ -24,7 +25,7 @@ pub fn this_machine(request: Request, bytes: Option<ByteSize>) -> Result<Source,
         cores: detected.cores_section(),
         ..Facts::default()
     };
-    // Before the thread is kept on one CPU.
+    // Before the thread is pinned to one CPU.
     let mut nodes: Option<Box<dyn NodeOracle>> = None;
     if request.has(LogPart::Nodes) {
         match NodeMachine::open() {

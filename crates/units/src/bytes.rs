@@ -14,7 +14,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(pub u64);
 
-/// Tells why a text is not a byte count.
+/// The reason why a text is not a byte count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ByteSizeError {
     /// The text does not start with a number, or the number does not fit 64 bits.

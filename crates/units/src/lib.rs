@@ -1,11 +1,11 @@
 //! Units of the memory system, one type each.
 //!
-//! What it is for: a byte address, a page frame number and a byte count are three different things, and so are cycles and picoseconds, and confusing two
-//! of them is the oldest bug of memory allocators. This crate gives each its own type and makes every conversion a
-//! named method. It also holds the list syntax in which users name colors and cores (`0-3,8`, `all`, `!0-1`), and the one generator of
-//! random numbers of the project.
+//! Byte addresses, page frame numbers and byte counts are different quantities, and so are cycles and picoseconds.
+//! Confusing two of them is the oldest bug of memory allocators. This crate gives each its own type and makes every
+//! conversion a named method. It also contains the list syntax for colors and cores (`0-3,8`, `all`, `!0-1`), and the
+//! project's only random number generator.
 //!
-//! What it deliberately does not do: it knows nothing of DRAM, caches or files, and performs no I/O.
+//! Out of scope: DRAM, caches and files. The crate performs no I/O.
 //!
 //! Types to know: [`PhysAddr`], [`Pfn`], [`ByteSize`], [`Picoseconds`], [`Clock`], [`IndexSet`], [`Random`].
 //!

@@ -6,8 +6,8 @@
 //! item  = number | number "-" number          first and last are both included
 //! ```
 //!
-//! `!0-1` is everything but 0 and 1. Spaces around any token are ignored. Relative lists (`+0-1`, as cpusets know them)
-//! are refused: a list that means something else each time it is read is no plan.
+//! `!0-1` is everything but 0 and 1. Spaces around any token are ignored. Relative lists (`+0-1`, as in cpusets) are
+//! refused: a plan must mean the same each time it is read.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -26,7 +26,7 @@ pub struct IndexSet {
     limit: u32,
 }
 
-/// Holds a list as written, before the limit is known that gives `all` and `!` their meaning.
+/// Holds a list as written. `all` and `!` have no meaning before the limit is known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum IndexList {
     /// Every index below the limit.
@@ -37,19 +37,19 @@ pub enum IndexList {
     Except(Vec<(u32, u32)>),
 }
 
-/// Tells why a text is not a list of indices, or not one below the limit.
+/// The reason why a text is not a list of indices, or not one below the limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// A character or word that does not belong where it stands.
+    /// An unexpected character or word.
     #[error("list {text:?}: found {found} at position {position}, accepted is {accepted}")]
     Syntax {
         /// The whole text.
         text: String,
         /// Byte position in the text, from 0.
         position: usize,
-        /// What stands there.
+        /// The text at that position.
         found: String,
-        /// What could stand there.
+        /// The text accepted at that position.
         accepted: &'static str,
     },
     /// A relative list.
@@ -138,7 +138,7 @@ impl IndexSet {
         IndexList::Only(normalize(indices.into_iter().map(|index| (index, index)).collect())).resolve(limit)
     }
 
-    /// Tells whether the index is in the set; logarithmic in the number of ranges.
+    /// Returns whether the index is in the set; logarithmic in the number of ranges.
     #[must_use]
     pub fn contains(&self, index: u32) -> bool {
         let after = self.ranges.partition_point(|&(first, _)| first <= index);
@@ -163,7 +163,7 @@ impl IndexSet {
         self.ranges.iter().map(|&(first, last)| last - first + 1).sum()
     }
 
-    /// Tells whether the set holds nothing.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()

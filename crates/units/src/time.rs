@@ -60,7 +60,7 @@ impl Sub for Picoseconds {
     }
 }
 
-/// Writes the span exactly, in the largest unit of which it is at least one; what was written is read again as the same.
+/// Writes the span exactly, in the largest unit of which it is at least one. Parsing the text gives the same span.
 ///
 /// ```
 /// use memtint_units::Picoseconds;
@@ -89,7 +89,7 @@ pub fn spell_picoseconds(ps: &str) -> String {
     if part.is_empty() { format!("{whole} {unit}") } else { format!("{whole}.{part} {unit}") }
 }
 
-/// A text is no span.
+/// The text is not a time span.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "time {found:?}; accepted is a number with ps, ns, us, ms or s, in whole picoseconds, such as \"10 ms\" or \"7.8 us\""
@@ -102,7 +102,7 @@ pub struct TimeError {
 impl FromStr for Picoseconds {
     type Err = TimeError;
 
-    /// Reads a decimal number and its unit, exactly: nothing is rounded, and what would be is refused.
+    /// Reads a decimal number and its unit exactly; refuses a value that would need rounding.
     fn from_str(text: &str) -> Result<Picoseconds, TimeError> {
         exact(text).ok_or_else(|| TimeError { found: text.to_owned() })
     }

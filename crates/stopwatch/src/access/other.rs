@@ -1,4 +1,4 @@
-//! Processors whose caches a program cannot empty line by line, or for which nobody has written how.
+//! Processors on which programs cannot flush single cache lines, or for which this is not implemented.
 
 pub(crate) fn missing() -> Option<&'static str> {
     Some("an instruction known to memtint that throws a line out of all caches")

@@ -14,8 +14,8 @@ pub(crate) fn missing() -> Option<&'static str> {
 
 pub(crate) fn now() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: reads a counter and touches no memory; `missing` has found rdtscp, which waits for what is before it, and lfence
-    // holds up what is after it.
+    // SAFETY: reads a counter and touches no memory; `missing` has found rdtscp, which waits for earlier instructions;
+    // lfence holds back later ones.
     unsafe { asm!("rdtscp", "lfence", out("eax") low, out("edx") high, out("ecx") _, options(nostack)) };
     u64::from(high) << 32 | u64::from(low)
 }
@@ -25,8 +25,8 @@ pub(crate) fn now() -> u64 {
 pub(crate) unsafe fn read(line: *const u8) -> u32 {
     let (from_low, from_high, to_low, to_high): (u32, u32, u32, u32);
     // mfence waits for flushes, lfence for everything before the clock and keeps the read behind it; rdtscp waits for the read.
-    // SAFETY: reads one byte, which the caller says may be read, and two counters; `missing` has found rdtscp. All registers that
-    // change are named.
+    // SAFETY: reads one byte, which the caller guarantees to be readable, and two counters; `missing` has found rdtscp.
+    // All clobbered registers are declared.
     unsafe {
         asm!(
             "mfence",
@@ -58,7 +58,7 @@ pub(crate) unsafe fn read(line: *const u8) -> u32 {
 /// # Safety
 /// `line` is the address of a byte that may be read.
 pub(crate) unsafe fn flush(line: *const u8) {
-    // SAFETY: as a read of a byte that the caller says may be read.
+    // SAFETY: as a read of a byte that the caller guarantees to be readable.
     unsafe { asm!("clflush [{line}]", line = in(reg) line, options(nostack, preserves_flags)) };
 }
 
