@@ -1,7 +1,7 @@
-//! Starts a measured program, takes its time, and never waits for it longer than allowed.
+//! Starts and times a measured program, with a limit on waiting.
 //!
-//! `memtint run` leaves two processes behind for a moment, supervisor and broker. [`adopt_orphans`] makes them children
-//! of the bench once their parents are gone, so that their processor time and memory are counted too.
+//! `memtint run` briefly leaves two processes behind, the supervisor and the broker. [`adopt_orphans`] makes them
+//! children of the bench when their parents end, so that their CPU time and memory are counted too.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _};
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 /// Output kept as text; all of it is hashed.
 const KEPT_BYTES: usize = 1 << 20;
-/// How long processes may outlive the program that they belong to.
+/// How long the processes of a program may outlive it.
 const AFTERLIFE: Duration = Duration::from_secs(5);
 
-/// When the supervisor's memory is looked at first.
+/// Time of the first reading of the supervisor's memory.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 
-/// What a process used.
+/// Resources that a process used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// Time in the program's own code.
+    /// Time in user mode.
     pub user: Duration,
-    /// Time in the kernel.
+    /// Time in kernel mode.
     pub system: Duration,
     /// Largest resident set.
     pub max_rss_kib: u64,
@@ -38,12 +38,12 @@ impl Usage {
         Usage { user, system, max_rss_kib: usage.ru_maxrss.unsigned_abs() }
     }
 
-    /// Gives the time of both.
+    /// Returns the sum of both times.
     pub fn cpu(self) -> Duration {
         self.user + self.system
     }
 
-    /// Times add up; of the resident sets the largest counts.
+    /// Adds times, and takes the larger resident set.
     fn join(self, other: Usage) -> Usage {
         Usage {
             user: self.user + other.user,
@@ -53,12 +53,12 @@ impl Usage {
     }
 }
 
-/// What the processes used that a colored program needs beside itself.
+/// Resources of the processes that a colored program needs besides itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entourage {
-    /// The process that decides.
+    /// The supervisor process.
     pub supervisor: Usage,
-    /// The process that finds frames.
+    /// The broker process, which finds frames.
     pub broker: Usage,
     /// Helpers share the program's memory: only their time counts.
     pub helpers: Usage,
@@ -71,18 +71,18 @@ pub struct Ended {
     pub status: ExitStatus,
     /// From just before its start to its end.
     pub wall: Duration,
-    /// The program (a colored one with the front of `memtint run`).
+    /// The program; a colored one includes the front process of `memtint run`.
     pub usage: Usage,
-    /// What belonged to it.
+    /// Its supervisor, broker and helpers.
     pub entourage: Entourage,
-    /// What it printed.
+    /// Its output.
     pub output: Output,
-    /// Largest resident set of the supervisor that was seen now and then; `None` when it was never seen.
+    /// Largest sampled resident set of the supervisor; `None` without a sample.
     pub supervisor_rss_kib: Option<u64>,
 }
 
 impl Entourage {
-    /// Processor time of all of them.
+    /// CPU time of all of them.
     pub fn cpu(&self) -> Duration {
         self.supervisor.cpu() + self.broker.cpu() + self.helpers.cpu()
     }
@@ -93,9 +93,9 @@ impl Entourage {
 pub struct Output {
     /// Its beginning.
     pub text: Vec<u8>,
-    /// Of all bytes.
+    /// Hash of all bytes.
     pub hash: u64,
-    /// So many.
+    /// Number of bytes.
     bytes: u64,
 }
 
@@ -115,38 +115,38 @@ impl Output {
 /// A place in the output of a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Mark {
-    /// Behind this line, which must be in the first MiB.
+    /// After this line, which must be in the first MiB.
     Line(&'static str),
-    /// Behind so many bytes.
+    /// After this many bytes.
     Bytes(u64),
     /// Its end.
     End,
 }
 
-/// Why a program gave no figures.
+/// The reason why a run gave no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
-    /// There is no such program, or no room for it.
+    /// The program does not exist, or resources are exhausted.
     #[error("cannot be started: {0}")]
     Start(io::Error),
     /// It took too long.
     #[error("did not end within {} s and was killed", .0.as_secs())]
     Hung(Duration),
-    /// It ended before the part that is measured.
+    /// It ended before the measured part.
     #[error("ended its output before {0:?}")]
     Short(Mark),
-    /// The kernel refuses to say how it ended.
+    /// The kernel does not return its exit status.
     #[error("cannot be waited for: {0}")]
     Wait(io::Error),
 }
 
-/// Makes this process the parent of descendants whose own parent has ended.
+/// Makes this process the parent of orphaned descendants.
 pub fn adopt_orphans() {
     // SAFETY: takes numbers only.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
-/// Processor time of this process and of all that it has waited for.
+/// CPU time of this process and of all children it has waited for.
 pub fn own_time() -> Duration {
     let time = |who| {
         // SAFETY: rusage is plain data for which all zeros is a value.
@@ -158,7 +158,7 @@ pub fn own_time() -> Duration {
     time(libc::RUSAGE_SELF) + time(libc::RUSAGE_CHILDREN)
 }
 
-/// Processor time of this thread, in seconds.
+/// CPU time of this thread, in seconds.
 ///
 /// # Panics
 ///
@@ -172,12 +172,12 @@ pub fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// A program under way. Dropped, it is killed and nothing of it is left.
+/// A running program. Dropping it kills the program and all its processes.
 pub struct Running {
     child: Child,
     started: Instant,
     pidfd: OwnedFd,
-    /// Of the program itself, once [`Running::program`] was asked for.
+    /// The program itself, once [`Running::program`] was called.
     program: Option<OwnedFd>,
     stdout: Option<ChildStdout>,
     reading: Reading,
@@ -192,7 +192,7 @@ struct Reading {
 }
 
 impl Running {
-    /// Starts a program; its standard output comes to the bench. It dies with the bench.
+    /// Starts a program with its standard output piped to the bench. It is killed when the bench ends.
     pub fn start(mut command: Command) -> Result<Running, ChildError> {
         command.stdout(Stdio::piped());
         // SAFETY: the closure runs between fork and exec and makes one system call that takes numbers.
@@ -229,7 +229,7 @@ impl Running {
         })
     }
 
-    /// Waits for the end of the program, and kills it when `limit` is over; what belongs to it is left to
+    /// Waits for the end of the program, and kills it after `limit`. Its supervisor, broker and helpers are left to
     /// [`finish_entourage`].
     pub fn finish_alone(mut self, limit: Duration) -> Result<Ended, ChildError> {
         let Some(wall) = self.watch(limit) else { return Err(ChildError::Hung(limit)) };
@@ -245,7 +245,7 @@ impl Running {
 
     /// Reads until the program ends; `None` when it does not end in time.
     fn watch(&mut self, limit: Duration) -> Option<Duration> {
-        // Ever more rarely, so as not to disturb what is measured.
+        // At growing intervals, so as not to disturb the measurement.
         let mut next_look = FIRST_LOOK;
         loop {
             let left = limit.checked_sub(self.started.elapsed())?;
@@ -258,7 +258,7 @@ impl Running {
             let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
             let mut entries = [entry(self.pidfd.as_raw_fd()), entry(stdout)];
             let wait = i32::try_from(left.as_millis()).unwrap_or(i32::MAX).saturating_add(1);
-            // SAFETY: the array is valid for the call and as long as said; negative descriptors are skipped.
+            // SAFETY: the array is valid for the call and has the given length; negative descriptors are skipped.
             unsafe { libc::poll(entries.as_mut_ptr(), 2, wait) };
             if entries[0].revents != 0 {
                 return Some(self.started.elapsed());
@@ -269,8 +269,8 @@ impl Running {
         }
     }
 
-    /// Notes the resident set of the supervisor, if there is one. What the kernel says about it when it has ended
-    /// includes the helpers that it waited for, and so the program.
+    /// Samples the resident set of the supervisor, if there is one. After its end, the kernel's figure includes the
+    /// helpers that it waited for, and thereby the program.
     fn look_at_supervisor(&mut self) {
         let pid = self.child.id();
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
@@ -282,12 +282,12 @@ impl Running {
         self.supervisor_rss_kib = self.supervisor_rss_kib.max(peak);
     }
 
-    /// Takes what is in the pipe now.
+    /// Reads everything that is in the pipe now.
     fn read(&mut self) {
         while self.read_once() {}
     }
 
-    /// Takes a piece of what is in the pipe now; whether there was any.
+    /// Reads one piece of what is in the pipe now; returns whether there was any.
     fn read_once(&mut self) -> bool {
         let mut buffer = [0u8; 1 << 16];
         let Some(stdout) = &mut self.stdout else { return false };
@@ -301,7 +301,7 @@ impl Running {
         true
     }
 
-    /// Reads until the output has come to a mark, so long at most; whether it has.
+    /// Reads until the output reaches a mark, for at most `limit`; returns whether it did.
     pub fn reads_to(&mut self, mark: Mark, limit: Duration) -> Result<bool, ChildError> {
         let until = Instant::now() + limit;
         loop {
@@ -326,18 +326,19 @@ impl Running {
         }
     }
 
-    /// Whether the program ends before the time is over.
+    /// Returns whether the program ends within `limit`.
     pub fn ends_within(&self, limit: Duration) -> bool {
         wait_for([self.pidfd.as_raw_fd(), -1], limit)[0]
     }
 
-    /// Starts again what [`Program::halt`] has stopped, and the front of `memtint run`, which stops with its program.
+    /// Continues a program stopped by [`Program::halt`], and the front process of `memtint run`, which stops with its
+    /// program.
     pub fn go_on(&self, program: Program) {
         program.go();
         Program(self.child.id().cast_signed()).go();
     }
 
-    /// The program itself: of `memtint run`, the child that does not lead a session.
+    /// Returns the program itself; with `memtint run`, the child that does not lead a session.
     pub fn program(&mut self, colored: bool) -> Option<Program> {
         let front = self.child.id().cast_signed();
         let pid = if colored {
@@ -375,7 +376,7 @@ impl Drop for Running {
     }
 }
 
-/// A process that can be stopped and started again. It has not been waited for, so that its number is its own.
+/// A process that can be stopped and continued. It has not been waited for, so its PID is not reused.
 #[derive(Clone, Copy, Debug)]
 pub struct Program(i32);
 
@@ -385,7 +386,7 @@ impl Program {
         self.signal(libc::SIGSTOP);
     }
 
-    /// Lets it go on.
+    /// Continues it.
     pub fn go(self) {
         self.signal(libc::SIGCONT);
     }
@@ -395,7 +396,7 @@ impl Program {
         unsafe { libc::kill(self.0, signal) };
     }
 
-    /// Processor time of all its threads that are there; `None` when the kernel does not say.
+    /// CPU time of all its live threads; `None` when the kernel does not report it.
     pub fn cpu(self) -> Option<Duration> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
         let of = |thread: io::Result<std::fs::DirEntry>| {
@@ -406,18 +407,18 @@ impl Program {
     }
 }
 
-/// A descriptor that is readable when the process has ended, which must not have been waited for.
+/// Opens a descriptor that becomes readable when the process ends. The process must not have been waited for.
 fn open_process(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     match i32::try_from(fd) {
-        // SAFETY: the kernel has just made this descriptor and nobody else knows it.
+        // SAFETY: the kernel has just created this descriptor, so nothing else owns it.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Waits until one of two descriptors can be read, so long at most; which can. Negative ones are skipped.
+/// Waits until one of two descriptors is readable, for at most `limit`; returns which are. Negative ones are skipped.
 fn wait_for(descriptors: [i32; 2], limit: Duration) -> [bool; 2] {
     let mut entries = descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     let time = libc::timespec {
@@ -429,12 +430,12 @@ fn wait_for(descriptors: [i32; 2], limit: Duration) -> [bool; 2] {
     entries.map(|entry| entry.revents != 0)
 }
 
-/// Waits for the end of what programs leave behind that have ended. No other child may be under way.
+/// Waits for the processes that ended programs left behind. No other child may be running.
 pub fn finish_entourage() -> Entourage {
     reap_orphans(AFTERLIFE)
 }
 
-/// Takes the end of a child, if it has ended.
+/// Reaps a child, if it has ended.
 fn reap(pid: i32) -> Option<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: rusage is plain data for which all zeros is a value.
@@ -444,7 +445,7 @@ fn reap(pid: i32) -> Option<(ExitStatus, Usage)> {
     (found == pid).then(|| (ExitStatus::from_raw(status), Usage::of(&usage)))
 }
 
-/// Takes the ends of all children that are left, and kills those that stay longer than `timeout`.
+/// Reaps all remaining children, and kills those that run longer than `timeout`.
 fn reap_orphans(timeout: Duration) -> Entourage {
     let mut entourage = Entourage::default();
     let mut deadline = Instant::now() + timeout;
@@ -455,7 +456,7 @@ fn reap_orphans(timeout: Duration) -> Entourage {
             Next::Ended(pid) => {
                 let session = session_of(pid);
                 let Some((_, usage)) = reap(pid) else { continue };
-                // The supervisor leads a session of its own, and the broker is in it.
+                // The supervisor leads a separate session, which the broker is in.
                 let place = match session {
                     Some(session) if session == pid => &mut entourage.supervisor,
                     Some(session) if !same_session(session) => &mut entourage.broker,
@@ -499,7 +500,7 @@ fn next_ended() -> Next {
 
 fn session_of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Behind the name: state, parent, process group, session.
+    // After the name: state, parent, process group, session.
     stat.rsplit_once(')')?.1.split_whitespace().nth(3)?.parse().ok()
 }
 
@@ -511,7 +512,7 @@ fn same_session(session: i32) -> bool {
 fn kill_children() {
     let list = std::fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id())).unwrap_or_default();
     for pid in list.split_whitespace().filter_map(|word| word.parse().ok()) {
-        // SAFETY: takes numbers; these are unreaped children of this process, so the numbers are their own.
+        // SAFETY: takes numbers; these are unreaped children of this process, so their PIDs are not reused.
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
 }
@@ -520,7 +521,7 @@ fn kill_children() {
 mod tests {
     use super::*;
 
-    /// What is sure to happen happens in this time, on a busy machine too.
+    /// Long enough for anything that is certain to happen, even on a busy machine.
     const LONG: Duration = Duration::from_secs(3600);
 
     fn shell(script: &str, limit: Duration) -> Result<Ended, ChildError> {
@@ -529,7 +530,7 @@ mod tests {
         Running::start(command)?.finish_alone(limit)
     }
 
-    /// One test: each bench takes the end of every child of its process.
+    /// A single test, because a bench reaps every child of its process.
     #[test]
     fn output_is_kept_and_what_hangs_is_killed_and_a_stopped_program_waits() {
         adopt_orphans();
@@ -560,7 +561,7 @@ mod tests {
         assert!(!running.reads_to(Mark::End, second / 100).unwrap());
         let program = running.program(false).unwrap();
         program.halt();
-        // It may be on its way into the stop, for long on a busy machine.
+        // On a busy machine, stopping it may take long.
         let until = Instant::now() + LONG;
         let mut stopped = program.cpu().unwrap();
         loop {

@@ -1,10 +1,12 @@
-//! The measuring harness: the same program with and without coloring, interleaved, and where the figures lie.
+//! Measures the same program with and without coloring, interleaved, and gives confidence intervals.
 //!
-//! What it is for: machines are shared and noisy. A [`Session`] runs a [`Job`] on all [sides](Side) in turn, each time from
-//! scrambled free lists; [`race`] runs all of them at the same time, in slices. A second native run, the control, shows what is
-//! left to chance. [`Series`] gives ratios with confidence [intervals](Interval), and [`Beside`] what else went on.
+//! Machines are shared and noisy. A [`Session`] runs a [`Job`] on all [sides](Side) in turn, each time from scrambled
+//! free lists; [`race`] runs all of them at the same time, in slices. A second native run, the control, shows the
+//! influence of chance. [`Series`] gives ratios with confidence [intervals](Interval); [`Beside`] measures other
+//! activity on the machine.
 //!
-//! What it deliberately does not do: it knows no colors and prints nothing. What is measured, and what it is to be, is the caller's.
+//! The crate does not interpret colors and prints nothing. The caller chooses what to measure and which result to
+//! expect.
 //!
 //! Types to know: [`Session`], [`Job`], [`Results`]; [`Running`] for one program.
 

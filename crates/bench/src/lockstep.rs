@@ -1,11 +1,11 @@
-//! Runs a program twice natively and once in color at the same time, in turn, a slice of time each.
+//! Runs a program twice natively and once in color, concurrently, in alternating time slices.
 //!
-//! A machine that others use as well changes its speed from second to second, by more than what is to be seen. What
-//! happens to one of the three within a slice happens to the others in the next ones. That of two native runs one is
-//! called the control shows what is left to chance.
+//! On a shared machine, speed drifts from second to second by more than the effect measured. A disturbance of one of
+//! the three in a slice also hits the others in the next slices. The second native run, the control, shows the
+//! influence of chance.
 //!
-//! The price: what memtint's processes do while their program is stopped costs it nothing. Their processor time is
-//! told with the whole runs.
+//! The drawback: work of memtint's processes while their program is stopped does not count against it. The figures of
+//! whole runs include their CPU time.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::child::{Mark, Program, Running, finish_entourage};
 use crate::series::Side;
 use crate::session::{Job, Measured, Session, Started, Trouble};
 
-/// How long a program runs before the next one does.
+/// How long a program runs before the next one gets its turn.
 pub const SLICE: Duration = Duration::from_millis(20);
 
 /// The part of a run that is measured: from one mark of its output to another.
@@ -25,7 +25,7 @@ pub struct Stretch {
     pub end: Mark,
 }
 
-/// A program that stands still where its measured part begins, and what that has taken so far.
+/// A program stopped at the beginning of its measured part, and the time that part has taken so far.
 pub struct Lane {
     /// Its side.
     pub side: Side,
@@ -34,7 +34,7 @@ pub struct Lane {
     program: Program,
     /// Time in which it could run.
     pub wall: Duration,
-    /// Of it, time in which it ran, all threads together.
+    /// Time of it in which it ran, all threads together.
     pub cpu: Option<Duration>,
 }
 
@@ -46,13 +46,13 @@ impl Lane {
         Ok(Lane { side, started, program, wall: Duration::ZERO, cpu: None })
     }
 
-    /// Lets the program go to its end by itself.
+    /// Lets the program run to its end.
     pub fn release(&self) {
         self.started.running.go_on(self.program);
     }
 }
 
-/// Starts a job on every side, in an order of chance, and takes each as far as `prepare` goes.
+/// Starts a job on every side, in random order, and runs `prepare` on each.
 pub fn line_up(
     session: &mut Session,
     job: impl Fn(Side) -> Job,
@@ -68,7 +68,8 @@ pub fn line_up(
     order.into_iter().map(start).collect()
 }
 
-/// Lets the programs run in turn until `over` says of each that its part is done; `over` waits so long at most.
+/// Runs the programs in turn until `over` returns true for each. `over` waits for the part's end, for at most the given
+/// time.
 pub fn take_turns(
     session: &Session,
     lanes: &mut [Lane],
@@ -100,12 +101,13 @@ pub fn take_turns(
     Ok(())
 }
 
-/// How often the programs are started until each stands still within its part.
+/// The most attempts to stop each program within its part.
 const STARTS: usize = 5;
-/// How long is looked for what a program has said before it was stopped.
+/// How long to read output that a program wrote before it was stopped.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A program whose output says where its part begins and ends: what it took on each side, and the ends of the runs.
+/// Measures a program whose output marks the beginning and end of its part: the time on each side, and the ends of the
+/// runs.
 pub fn race(session: &mut Session, job: &Job, stretch: Stretch) -> Result<Vec<Finished>, Trouble> {
     for _ in 0..STARTS {
         let mut lanes = line_up(
@@ -116,7 +118,7 @@ pub fn race(session: &mut Session, job: &Job, stretch: Stretch) -> Result<Vec<Fi
                 false => Err(Trouble { hung: true, reason: "the steady part did not begin in time".to_owned() }),
             },
         )?;
-        // On a busy machine one may have come to the end before this process has seen the beginning.
+        // On a busy machine, a program may reach the end before this process sees the beginning.
         let mut is_late = false;
         for lane in &mut lanes {
             is_late |= lane.started.running.reads_to(stretch.end, LOOK)?;
@@ -131,19 +133,19 @@ pub fn race(session: &mut Session, job: &Job, stretch: Stretch) -> Result<Vec<Fi
     Err(Trouble { hung: false, reason: "the steady part was over before the program could be stopped".to_owned() })
 }
 
-/// What a program took for its part, and its end.
+/// The time that a program took for its part, and the end of the run.
 pub struct Finished {
     /// Its side.
     pub side: Side,
     /// Time in which it could run.
     pub wall: Duration,
-    /// Of it, time in which it ran, all threads together.
+    /// Time of it in which it ran, all threads together.
     pub cpu: Option<Duration>,
     /// How the run ended.
     pub done: Measured,
 }
 
-/// Lets one after the other go to its end.
+/// Lets the programs run to their ends, one after the other.
 pub fn finish(session: &mut Session, lanes: Vec<Lane>) -> Result<Vec<Finished>, Trouble> {
     let mut finished = Vec::new();
     for lane in lanes {

@@ -1,4 +1,4 @@
-//! What the figures were taken on.
+//! The machine of a measurement.
 
 use std::fs::read_to_string;
 use std::time::Duration;
@@ -6,31 +6,31 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The machine, as it names itself. Fields that are null could not be read.
+/// Properties of the machine. Fields that could not be read are null.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Host {
     /// Name of the processor.
     pub cpu: Option<String>,
-    /// The processor says that a hypervisor runs it.
+    /// The processor reports a hypervisor.
     pub virtual_machine: bool,
-    /// Its release.
+    /// Release of the kernel.
     pub kernel: Option<String>,
     /// CPUs this process may run on.
     pub cores: usize,
     /// Memory of the machine.
     pub memory_bytes: Option<u64>,
-    /// Of it, what new programs can have.
+    /// Memory available to new programs.
     pub memory_available_bytes: Option<u64>,
     /// Mode of transparent huge pages.
     pub thp: Option<String>,
-    /// Of the first CPU.
+    /// Frequency governor of the first CPU.
     pub governor: Option<String>,
     /// Load of the minute before the bench.
     pub load_average: Option<f64>,
 }
 
 impl Host {
-    /// Reads what this machine says of itself.
+    /// Reads the properties of this machine.
     pub fn read() -> Host {
         let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {
@@ -73,25 +73,25 @@ impl Ticks {
     }
 }
 
-/// What went on beside the bench.
+/// Activity besides the bench.
 pub struct Beside(Option<Ticks>);
 
-/// Shares of the processors' time that were not the bench's and not idle.
+/// Shares of CPU time that were neither the bench's nor idle.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Disturbance {
-    /// Used by other programs of this machine, and by the kernel on behalf of nobody.
+    /// Used by other programs of this machine, and by the kernel for its own work.
     pub other_programs_share: f64,
     /// Taken by the hypervisor.
     pub stolen_share: f64,
 }
 
 impl Beside {
-    /// Begins to watch.
+    /// Starts the observation.
     pub fn since_now() -> Beside {
         Beside(Ticks::read())
     }
 
-    /// `own` is what the bench and all that it started and waited for have used.
+    /// `own` is the CPU time of the bench and of all children it has waited for.
     pub fn until_now(&self, own: Duration) -> Option<Disturbance> {
         let (before, after) = (self.0?, Ticks::read()?);
         let all = after.all.checked_sub(before.all).filter(|&all| all > 0)? as f64;

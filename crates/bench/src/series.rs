@@ -1,4 +1,4 @@
-//! What was measured: series of samples, failures, and what they come to.
+//! Results: series of samples, failures, and their evaluation.
 
 use memtint_units::Random;
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// For people.
+    /// Returns its label in text.
     pub fn label(self) -> &'static str {
         match self {
             Unit::Milliseconds => "ms",
@@ -39,7 +39,7 @@ pub enum Side {
     Native,
     /// Under `memtint run`.
     Colored,
-    /// A second run without memtint beside the first: what chance makes of two equal runs.
+    /// A second run without memtint: shows the difference that chance makes between equal runs.
     Control,
 }
 
@@ -62,11 +62,11 @@ impl Side {
 /// One figure of one program, measured several times on both sides.
 #[derive(Debug)]
 pub struct Series {
-    /// What was measured: start-up, touching, programs.
+    /// Group of measurements: start-up, touching, programs.
     pub group: &'static str,
-    /// The program, or what was asked of it.
+    /// The program, or its task.
     pub subject: String,
-    /// Which of its figures.
+    /// Name of the figure.
     pub measure: &'static str,
     /// Unit of all samples.
     pub unit: Unit,
@@ -74,13 +74,13 @@ pub struct Series {
     pub native: Vec<f64>,
     /// Samples in color.
     pub colored: Vec<f64>,
-    /// Empty where native runs have no other beside them.
+    /// Samples of the second native run; empty without one.
     pub control: Vec<f64>,
 }
 
 impl Series {
-    /// Colored by native sample, or the mean of both native ones, round by round: what slows the machine down for a while,
-    /// and with it all sides, cancels.
+    /// Ratios of the colored sample to the native one, or to the mean of both native ones, round by round. A temporary
+    /// slowdown of the machine affects all sides and cancels.
     fn ratios(&self) -> Vec<f64> {
         if self.control.len() == self.native.len() {
             let means = self.native.iter().zip(&self.control).map(|(native, control)| f64::midpoint(*native, *control));
@@ -89,8 +89,8 @@ impl Series {
         quotients(&self.colored, self.native.iter().copied())
     }
 
-    /// What [`Series::ratio`] would be of a second native run in the place of the colored one, and where it lies: the
-    /// share of chance. `None` without a control.
+    /// [`Series::ratio`] of the second native run in place of the colored one, and its interval: the influence of
+    /// chance. `None` without a control.
     pub fn control_ratio(&self) -> Option<(f64, Option<Interval>)> {
         let ratios = quotients(&self.control, self.native.iter().copied());
         Some((Spread::of(&ratios)?.median, Interval::of_median(&ratios)))
@@ -101,12 +101,12 @@ impl Series {
         Some(Spread::of(&self.ratios())?.median)
     }
 
-    /// Where [`Series::ratio`] lies.
+    /// Interval of [`Series::ratio`].
     pub fn ratio_interval(&self) -> Option<Interval> {
         Interval::of_median(&self.ratios())
     }
 
-    /// Smallest colored sample by the smallest native one: what other programs disturb least.
+    /// Ratio of the smallest colored sample to the smallest native one, which other programs disturb least.
     pub fn ratio_of_min(&self) -> Option<f64> {
         let (native, colored) = (Spread::of(&self.native)?, Spread::of(&self.colored)?);
         (native.min > 0.0).then(|| colored.min / native.min)
@@ -136,20 +136,20 @@ fn quotients(samples: &[f64], by: impl Iterator<Item = f64>) -> Vec<f64> {
     by.zip(samples).filter(|(by, _)| *by > 0.0).map(|(by, sample)| sample / by).collect()
 }
 
-/// One figure of one program, as reports have it.
+/// One figure of one program, in the format of reports.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SeriesReport {
-    /// What was measured: start-up, touching, programs.
+    /// Group of measurements: start-up, touching, programs.
     pub group: &'static str,
-    /// The program, or what was asked of it.
+    /// The program, or its task.
     pub subject: String,
-    /// Which of its figures.
+    /// Name of the figure.
     pub measure: &'static str,
-    /// Samples without memtint; null where there are none.
+    /// Samples without memtint; null without samples.
     pub native: Option<SideReport>,
-    /// Samples in color; null where there are none.
+    /// Samples in color; null without samples.
     pub colored: Option<SideReport>,
-    /// Samples of a second native run; null where there are none.
+    /// Samples of a second native run; null without samples.
     pub control: Option<SideReport>,
     /// Median of the ratios of all rounds, colored by native; null where a side is missing or native is 0.
     pub ratio: Option<f64>,
@@ -163,7 +163,7 @@ pub struct SeriesReport {
     pub control_ratio_95: Option<[f64; 2]>,
 }
 
-/// The samples of one side of a series, with their middle and ends. The unit ends the names of the fields.
+/// The samples of one side of a series, with median, minimum and maximum. The unit ends the names of the fields.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SideReport {
@@ -243,7 +243,7 @@ impl SideReport {
         }
     }
 
-    /// Gives the middle and the ends.
+    /// Returns median, minimum and maximum.
     pub fn spread(&self) -> Spread {
         let (&median, &min, &max) = match self {
             SideReport::Milliseconds { median_ms: median, min_ms: min, max_ms: max, .. } => (median, min, max),
@@ -303,7 +303,7 @@ impl SideReport {
     }
 }
 
-/// Middle and ends of samples.
+/// Median, minimum and maximum of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Spread {
     /// The middle.
@@ -325,7 +325,7 @@ impl Spread {
     }
 }
 
-/// Where a figure lies with 95 % confidence.
+/// A 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The lower end.
@@ -335,13 +335,14 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Gives both ends, as reports have them.
+    /// Returns both ends, in the format of reports.
     pub fn ends(self) -> [f64; 2] {
         [self.low, self.high]
     }
 
-    /// Of the median of samples, by the percentile bootstrap (Efron and Tibshirani: An introduction to the bootstrap, 1993,
-    /// chapter 13): medians of as many samples as there are, drawn with replacement. `None` below three samples.
+    /// The interval of the median of samples, by the percentile bootstrap (Efron and Tibshirani: An introduction to the
+    /// bootstrap, 1993, chapter 13): medians of equally many samples, drawn with replacement. `None` below three
+    /// samples.
     pub fn of_median(samples: &[f64]) -> Option<Interval> {
         const RESAMPLES: usize = 2000;
         if samples.len() < 3 {
@@ -369,7 +370,7 @@ pub enum Runs {
     /// Under `memtint run`.
     #[serde(rename = "colored")]
     Colored,
-    /// Without memtint once more.
+    /// A second run without memtint.
     #[serde(rename = "control")]
     Control,
     /// All sides at the same time.
@@ -399,12 +400,12 @@ impl From<Side> for Runs {
     }
 }
 
-/// A run that gave no figures, or whose output was not that of the native run.
+/// A run that gave no figures, or whose output differed from the native run's.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Mishap {
-    /// What was measured: start-up, touching, programs.
+    /// Group of measurements: start-up, touching, programs.
     pub group: &'static str,
-    /// The program, or what was asked of it.
+    /// The program, or its task.
     pub subject: String,
     /// Its side, or all of them.
     pub side: Runs,
@@ -412,28 +413,28 @@ pub struct Mishap {
     pub reason: String,
 }
 
-/// Everything that was measured.
+/// All results.
 #[derive(Debug, Default)]
 pub struct Results {
     /// The figures.
     pub series: Vec<Series>,
     /// Runs without figures.
     pub failures: Vec<Mishap>,
-    /// What could not be measured here, and why.
+    /// Measurements that are impossible here, with the reason.
     pub skipped: Vec<String>,
-    /// Share of pages in the chosen colors, one sample for each run that was looked into.
+    /// Share of pages in the chosen colors, one sample for each inspected run.
     pub native_share_in_color: Vec<f64>,
     /// The same, of colored runs.
     pub colored_share_in_color: Vec<f64>,
-    /// What touching memory for the scrambling cost, run by run.
+    /// Cost of touching memory for the scrambling, run by run.
     pub scramble_touch_ns_per_page: Vec<f64>,
     /// Programs whose outputs were compared, and whether all were equal.
     pub outputs: Vec<(&'static str, bool)>,
-    /// Pages that colored runs got out of color, or were refused.
+    /// Pages of colored runs that are out of color or were refused.
     pub pages_out_of_color: u64,
-    /// Pages that a strict run was refused.
+    /// Pages refused to strict runs.
     pub pages_refused: u64,
-    /// What the runtime could not color, in its own words, each once.
+    /// Messages of the runtime about pages that it could not color, without duplicates.
     pub problems: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Runs the same job with and without memtint, one after the other, from equal free lists.
+//! Runs the same job with and without memtint, in turn, from equivalent free lists.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,18 +15,18 @@ use crate::child::{ChildError, Ended, Running, finish_entourage};
 use crate::series::{Mishap, Results, Runs, Side};
 use memtint_units::Random;
 
-/// How much is measured.
+/// The extent of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// Runs of each kind on each side.
     pub repeat: usize,
-    /// Less of everything.
+    /// Reduced counts and sizes.
     pub quick: bool,
-    /// No run may take longer.
+    /// The longest time of a run.
     pub limit: Duration,
 }
 
-/// A bench under way.
+/// A running bench.
 pub struct Session {
     /// This program.
     pub me: PathBuf,
@@ -34,17 +34,17 @@ pub struct Session {
     pub colors: Vec<OsString>,
     /// Whether a frame is in the session's colors.
     pub in_color: Box<dyn Fn(Pfn) -> bool>,
-    /// Hears what is measured, and what failed.
+    /// Receives progress and failures as text.
     pub tell: fn(&str),
-    /// How much is measured.
+    /// The extent of the measurement.
     pub extent: Extent,
     /// Seed of inputs and orders.
     pub seed: u64,
-    /// For reports and inputs.
+    /// Directory for reports and inputs.
     pub work: WorkDirectory,
-    /// What decides about orders.
+    /// Random numbers for orders.
     pub random: Random,
-    /// What was measured so far.
+    /// Results so far.
     pub results: Results,
 }
 
@@ -68,22 +68,22 @@ impl Job {
     }
 }
 
-/// What a run gave.
+/// The result of a run.
 pub struct Measured {
-    /// How it ended, and what it used.
+    /// Its end, and the resources used.
     pub ended: Ended,
     /// Sums over all address spaces; native runs have none.
     pub pool: Option<Pool>,
 }
 
-/// What the report of a colored run says about its pool.
+/// Figures about the pool in the report of a colored run.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Pool {
-    /// Pages that a search kept.
+    /// Pages kept by searches.
     pub kept_pages: u64,
-    /// Pages that it looked at.
+    /// Pages examined by searches.
     pub scanned_pages: u64,
-    /// Time that it took.
+    /// Time of the searches.
     pub pool_build_ns: u64,
     pages_in_color: u64,
     pages_out_of_color: u64,
@@ -92,7 +92,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Pages that lay ready when the program ended.
+    /// Pages left in the pool when the program ended.
     pub fn left_pages(&self) -> u64 {
         (self.kept_pages + self.recycled_pages).saturating_sub(self.pages_in_color)
     }
@@ -118,7 +118,7 @@ struct RunReport {
     problems: Vec<String>,
 }
 
-/// A run under way, with what is needed to understand its end.
+/// A running job, with the files needed to evaluate its end.
 pub struct Started {
     /// The program.
     pub running: Running,
@@ -127,7 +127,7 @@ pub struct Started {
 }
 
 impl Session {
-    /// The command line of a job on one side, with the file that its report goes to.
+    /// The command line of a job on one side, and the file for its report.
     fn command(&self, job: &Job, side: Side) -> (Command, Option<PathBuf>) {
         let report = self.work.path("report.json");
         let (mut command, report) = match side {
@@ -167,14 +167,14 @@ impl Session {
         Ok(Started { running, report, errors })
     }
 
-    /// Waits for its end; anything but success is an error in words.
+    /// Waits for its end; anything but success is an error.
     pub fn finish(&mut self, started: Started) -> Result<Measured, Trouble> {
         let mut done = self.finish_alone(started)?;
         done.ended.entourage = finish_entourage();
         Ok(done)
     }
 
-    /// The same when others are under way: what belongs to the program is not waited for.
+    /// The same while other jobs are running: does not wait for supervisor, broker and helpers of the program.
     pub fn finish_alone(&mut self, started: Started) -> Result<Measured, Trouble> {
         let Started { running, report, errors } = started;
         let ended = running.finish_alone(self.extent.limit)?;
@@ -211,9 +211,9 @@ impl Session {
         self.finish(started)
     }
 
-    /// Measures on both sides in turn, each time from scrambled free lists; the side that comes first changes from round
-    /// to round. `measure` is given the side and adds its samples; what it cannot do becomes a failure, and after a hang
-    /// or a second failure the side is left out.
+    /// Measures on both sides in turn, each time from scrambled free lists; the side that comes first changes from
+    /// round to round. `measure` receives the side and adds its samples; its errors become failures. After a hang or a
+    /// second failure, the side is skipped.
     pub fn alternate(
         &mut self,
         (group, subject): (&'static str, &str),
@@ -239,8 +239,8 @@ impl Session {
         }
     }
 
-    /// Measures on all sides at the same time, each time from scrambled free lists. After a hang or a second failure no
-    /// more rounds are tried.
+    /// Measures on all sides at the same time, each time from scrambled free lists. After a hang or a second failure,
+    /// the remaining rounds are skipped.
     pub fn side_by_side(
         &mut self,
         (group, subject): (&'static str, &str),
@@ -266,7 +266,7 @@ impl Session {
         self.results.failures.push(Mishap { group, subject: subject.to_owned(), side, reason: trouble.reason });
     }
 
-    /// Has a process of its own touch memory and give it back in random order.
+    /// Starts a process that touches memory and frees it in random order.
     fn scramble(&mut self, pages: usize) {
         let seed = self.random.bits();
         let mut job = Job::new([self.me.as_os_str()]);
@@ -282,7 +282,7 @@ impl Session {
         }
     }
 
-    /// Notes how many of these frames are in color.
+    /// Records the share of these frames that are in color.
     pub fn note_share(&mut self, side: Side, frames: &[u64]) {
         if frames.is_empty() {
             return;
@@ -296,7 +296,7 @@ impl Session {
     }
 }
 
-/// What a program that scrambles the free lists prints.
+/// Output of the program that scrambles the free lists.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ScrambleReport {
     /// Pages that were touched.
@@ -305,7 +305,7 @@ pub struct ScrambleReport {
     pub touch_ns: u64,
 }
 
-/// Why a run gave no figures.
+/// The reason why a run gave no figures.
 #[derive(Debug)]
 pub struct Trouble {
     /// It was killed for taking too long.
@@ -336,7 +336,7 @@ fn last_line(text: &str) -> &str {
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message")
 }
 
-/// A directory of the bench's own, removed at the end.
+/// A directory of the bench, removed at the end.
 pub struct WorkDirectory(PathBuf);
 
 impl WorkDirectory {
@@ -363,7 +363,7 @@ impl WorkDirectory {
 
 impl Drop for WorkDirectory {
     fn drop(&mut self) {
-        // What is left behind in the temporary directory does no harm.
+        // Files left in the temporary directory do no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

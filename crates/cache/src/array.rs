@@ -1,4 +1,4 @@
-//! One cache: tags, replacement state and a word of facts for each line, in flat arrays.
+//! A single cache: tags, replacement state and a word of flags for each line, in flat arrays.
 //!
 //! ```text
 //! stride = ways rounded up to 8
@@ -15,7 +15,7 @@ use crate::index::SetIndex;
 use crate::stats::CacheCounts;
 use memtint_units::Random;
 
-/// The tag of a way that holds nothing; no line has it: addresses end below `HierarchyConfig::address_limit`.
+/// The tag of an empty way. No line has it, because addresses end below `HierarchyConfig::address_limit`.
 const INVALID: u32 = u32::MAX;
 /// Ways in a group: tags compared at once, ranks in a word.
 const GROUP: usize = 8;
@@ -24,19 +24,19 @@ const HIGHS: u64 = 0x8080_8080_8080_8080;
 /// Rank of the padding, above that of every way that has padding beside it.
 const PAD_RANK: u64 = 0x7f;
 
-/// What is known of a line in a cache.
+/// The state of a line in a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts(u32);
 
 impl Facts {
-    /// Must be written back when it leaves.
+    /// Must be written back on eviction.
     pub(crate) const DIRTY: Facts = Facts(1);
-    /// No other core and no cache of another node has it: may be written without asking.
+    /// No other core and no cache of another node has it: a write needs no snoop.
     pub(crate) const UNIQUE: Facts = Facts(2);
-    /// Brought in by a prefetch and not yet used.
+    /// Filled by a prefetch and not yet used.
     pub(crate) const PREFETCHED: Facts = Facts(4);
 
-    /// Makes the facts of a line that a class brings in.
+    /// Makes the state of a line filled by a class.
     pub(crate) fn owned_by(class: u8) -> Facts {
         Facts(u32::from(class) << 8)
     }
@@ -59,12 +59,12 @@ impl Facts {
         Facts(self.0 & !flag.0)
     }
 
-    /// The class that brought the line in.
+    /// The class that filled the line.
     pub(crate) fn owner(self) -> u8 {
         (self.0 >> 8) as u8
     }
 
-    /// Cores, modulo 8, whose private caches may hold the line; meant for last-level caches.
+    /// Cores, modulo 8, whose private caches may hold the line; for last-level caches.
     pub(crate) fn holders(self) -> u8 {
         (self.0 >> 16) as u8
     }
@@ -73,13 +73,13 @@ impl Facts {
         Facts(self.0 | 1 << (16 + core % 8))
     }
 
-    /// The owner alone: what goes along when a line moves to another level.
+    /// The owner alone, which is kept when a line moves to another level.
     pub(crate) fn only_owner(self) -> Facts {
         Facts(self.0 & 0xff00)
     }
 }
 
-/// Where a line is.
+/// The position of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     set: usize,
@@ -112,18 +112,18 @@ enum Order {
     Random(Random),
 }
 
-/// Tree-PLRU: node 1 is the root, node `n` has the children `2n` and `2n+1`, bit `n` of a set's word says in which half
-/// the victim is (0: the lower ways).
+/// Tree-PLRU: node 1 is the root, node `n` has the children `2n` and `2n+1`, bit `n` of a set's word selects the half
+/// with the victim (0: the lower ways).
 #[derive(Clone, Debug)]
 struct Plru {
     trees: Vec<u64>,
-    /// For each way: the nodes on its path, and their bits when they point away from it.
+    /// For each way: the nodes on its path, and their bits that point away from it.
     paths: Vec<(u64, u64)>,
     levels: u32,
 }
 
 impl TagArray {
-    /// Makes an empty cache. The caller has checked: ways 1 to 128, for tree-PLRU a power of two up to 64.
+    /// Makes an empty cache. Precondition: ways 1 to 128, for tree-PLRU a power of two up to 64.
     pub(crate) fn new(index: SetIndex, ways: u32, replacement: Replacement, seed: u64) -> TagArray {
         let ways = ways as usize;
         let stride = ways.next_multiple_of(GROUP);
@@ -168,13 +168,13 @@ impl TagArray {
         u64::from(tag) << low_bits | set as u64 & ((1 << low_bits) - 1)
     }
 
-    /// Finds a line, and leaves everything as it is.
+    /// Finds a line without changing any state.
     #[inline(always)]
     pub(crate) fn find(&self, line: u64) -> Option<Slot> {
         self.find_in(self.set(line), line)
     }
 
-    /// Finds a line whose set is known.
+    /// Finds a line in a given set.
     #[inline(always)]
     pub(crate) fn find_in(&self, set: usize, line: u64) -> Option<Slot> {
         self.way_of(set, self.tag(line)).map(|way| Slot { set, way })
@@ -210,14 +210,14 @@ impl TagArray {
         }
     }
 
-    /// Puts a line that is not there into one of the `allowed` ways (not empty), as the most recently used, and gives
-    /// what was there. An invalid way is taken first.
+    /// Inserts an absent line into one of the `allowed` ways (not empty) as the most recently used, and returns the
+    /// replaced line. Invalid ways are filled first.
     #[inline]
     pub(crate) fn fill(&mut self, line: u64, facts: Facts, allowed: u128) -> Option<Gone> {
         self.fill_in(self.set(line), line, facts, allowed)
     }
 
-    /// Puts a line into its set, which is known; see [`TagArray::fill`].
+    /// Inserts a line into a given set, which must be the line's; see [`TagArray::fill`].
     #[inline]
     pub(crate) fn fill_in(&mut self, set: usize, line: u64, facts: Facts, allowed: u128) -> Option<Gone> {
         debug_assert!(self.find(line).is_none() && self.set(line) == set);
@@ -234,7 +234,7 @@ impl TagArray {
         Some(Gone { line: self.line(set, old), facts: old_facts })
     }
 
-    /// Takes a line out.
+    /// Removes a line.
     pub(crate) fn remove(&mut self, slot: Slot) -> Facts {
         let Slot { set, way } = slot;
         self.tags[set * self.stride + way] = INVALID;
@@ -251,7 +251,7 @@ impl TagArray {
         let words = self.stride / GROUP;
         if let Order::Lru(ranks) = &self.order {
             let ranks = &ranks[set * words..][..words];
-            // Invalid ways have the highest ranks, so they need no search of their own.
+            // Invalid ways have the highest ranks, so they need no separate search.
             return if allowed == self.all { with_rank(ranks, self.ways - 1) } else { oldest(ranks, allowed) };
         }
         if let Some(way) = self.invalid_way(set, allowed) {
@@ -278,13 +278,13 @@ impl TagArray {
         None
     }
 
-    /// Gives every line that is there, set by set.
+    /// Walks all resident lines, set by set.
     pub(crate) fn resident(&self) -> impl Iterator<Item = Gone> + '_ {
         let valid = self.tags.iter().enumerate().filter(|(_, tag)| **tag != INVALID);
         valid.map(|(at, &tag)| Gone { line: self.line(at / self.stride, tag), facts: self.facts[at] })
     }
 
-    /// Empties the cache and counts what was there as removed.
+    /// Empties the cache and counts all resident lines as removed.
     pub(crate) fn clear(&mut self) {
         self.counts.removals += self.resident().count() as u64;
         self.tags.fill(INVALID);
@@ -297,8 +297,8 @@ pub(crate) fn all_ways(ways: usize) -> u128 {
     u128::MAX >> (128 - ways)
 }
 
-/// Gives a byte of ones for each tag of the group that equals `tag`, from the lowest byte up. Filling bytes in a plain
-/// loop is what compiles to two vector compares and a few shuffles on x86-64; setting bits does not.
+/// Gives a byte of ones for each tag of the group that equals `tag`, from the lowest byte up. A plain loop that fills
+/// bytes compiles to two vector compares and a few shuffles on x86-64; setting bits does not.
 #[inline(always)]
 fn equal_ways(tags: &[u32; GROUP], tag: u32) -> u64 {
     let mut equal = [0; GROUP];
@@ -324,7 +324,7 @@ fn rank_of(ranks: &[u64], way: usize) -> u64 {
     ranks[way / GROUP] >> (way % GROUP * 8) & 0xff
 }
 
-/// Gives `way` rank 0, and one more to all that were below it.
+/// Gives `way` rank 0, and increments the ranks that were below its own.
 #[inline(always)]
 fn promote(ranks: &mut [u64], way: usize) {
     let old = rank_of(ranks, way);
@@ -332,14 +332,15 @@ fn promote(ranks: &mut [u64], way: usize) {
         return;
     }
     for word in ranks.iter_mut() {
-        // Byte by byte, without borrow because ranks are below 128: the high bit stays exactly where rank <= old - 1.
+        // Subtracts byte by byte, without borrow because ranks are below 128: the high bit stays exactly where rank <=
+        // old - 1.
         let younger = ((((old - 1) * ONES) | HIGHS) - *word) & HIGHS;
         *word += younger >> 7;
     }
     ranks[way / GROUP] &= !(0xff << (way % GROUP * 8));
 }
 
-/// Gives `way` the highest rank, and one less to all that were above it.
+/// Gives `way` the highest rank, and decrements the ranks that were above its own.
 fn demote(ranks: &mut [u64], way: usize, ways: usize) {
     let old = rank_of(ranks, way);
     for other in 0..ways {
@@ -351,11 +352,11 @@ fn demote(ranks: &mut [u64], way: usize, ways: usize) {
     ranks[way / GROUP] = ranks[way / GROUP] & !(0xff << shift) | (ways as u64 - 1) << shift;
 }
 
-/// Finds the way that has a rank.
+/// Finds the way with a given rank.
 #[inline(always)]
 fn with_rank(ranks: &[u64], rank: usize) -> usize {
     for (group, word) in ranks.iter().enumerate() {
-        // The lowest byte that is zero, which borrows cannot fake.
+        // Finds the lowest zero byte, which borrows cannot produce.
         let differs = *word ^ (rank as u64 * ONES);
         let zero = differs.wrapping_sub(ONES) & !differs & HIGHS;
         if zero != 0 {
@@ -417,7 +418,7 @@ impl Plru {
         node - (1 << self.levels)
     }
 
-    /// Follows the tree, but turns where the half it points to has no allowed way.
+    /// Follows the tree, but takes the other half where the one it points to has no allowed way.
     fn victim_among(&self, set: usize, allowed: u128) -> usize {
         let (mut node, mut first) = (1, 0);
         for level in (0..self.levels).rev() {

@@ -1,4 +1,4 @@
-//! What a hierarchy is made of, and how much of it a platform file tells.
+//! The configuration of a hierarchy, and the part of it from a platform file.
 
 use crate::array::all_ways;
 use crate::error::{CacheError, refuse};
@@ -19,7 +19,7 @@ pub const CORES_MAX: u32 = 1024;
 /// At most this many classes of tasks.
 pub const CLASSES_MAX: u32 = 256;
 
-/// Whose access it is: the unit of way masks and of occupancy, like a class of service of Intel's CAT.
+/// The class of an access: the unit of way masks and of occupancy, like a class of service of Intel's CAT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskClass(pub u8);
 
@@ -27,7 +27,7 @@ pub struct TaskClass(pub u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WayMask(pub u128);
 
-/// Which line of a set makes room. Invalid ways are always taken first.
+/// Which line of a set is replaced. Invalid ways are always filled first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Replacement {
@@ -36,22 +36,22 @@ pub enum Replacement {
     Lru,
     /// The one that a binary tree of bits points to; ways must be a power of two up to [`PLRU_WAYS_MAX`].
     TreePlru,
-    /// Any, evenly, from the seed.
+    /// A random one, uniformly distributed, from the seed.
     Random,
 }
 
-/// What the last level does when private caches and it hold the same line.
+/// Relation between the lines of the last level and those of private caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Inclusion {
-    /// Every private line is in the last level too; a line that leaves it is taken from the private caches.
+    /// Every private line is in the last level too; an eviction from it also removes the line from private caches.
     Inclusive,
-    /// Filled on a miss like an inclusive one, but what leaves it stays in private caches. Clean private victims are
-    /// dropped, dirty ones are written to it (and allocated when absent).
+    /// Filled on a miss like an inclusive one, but lines that it evicts stay in private caches. Clean private victims
+    /// are dropped; dirty ones are written to it (and allocated when absent).
     NonInclusive,
-    /// A victim cache: a hit moves the line to the private caches, misses go past it, and whatever the outermost private
-    /// cache evicts, clean or dirty, is put into it. A line is never in it and in the same core's outermost private
-    /// cache.
+    /// A victim cache: a hit moves the line to the private caches, misses bypass it, and all victims of the outermost
+    /// private cache, clean or dirty, are inserted into it. A line is never in it and in the same core's outermost
+    /// private cache.
     Exclusive,
 }
 
@@ -64,7 +64,7 @@ pub struct CacheConfig {
     pub ways: u32,
     /// Physical address bits that index the set; empty: the bits right above the line.
     pub set_bits: Vec<u32>,
-    /// Which line makes room.
+    /// Replacement policy.
     pub replacement: Replacement,
     /// Miss registers, at least 1.
     pub mshrs: u32,
@@ -77,18 +77,18 @@ pub struct LlcConfig {
     pub cache: CacheConfig,
     /// XOR functions of physical address bits that select the slice; empty: one slice.
     pub slice_functions: Vec<Vec<u32>>,
-    /// How many there are; each serves `cores / instances` cores with neighbouring numbers.
+    /// Number of instances; each serves `cores / instances` cores with consecutive numbers.
     pub instances: u32,
     /// Relation to the private caches.
     pub inclusion: Inclusion,
-    /// Where the inclusion is from, or `assumed`.
+    /// Source of the inclusion, or `assumed`.
     pub inclusion_source: String,
-    /// Ways into which each class may bring lines, by class; classes beyond the list may use all. Hits are not
-    /// restricted, as with Intel's CAT. Dirty or displaced private lines go where their own class may go.
+    /// Ways that each class may fill, by class; classes beyond the list may use all. Hits are not restricted, as with
+    /// Intel's CAT. Dirty or displaced private lines go into the ways of their owner's class.
     pub way_masks: Vec<WayMask>,
 }
 
-/// Cycles of the core clock from issue to use. The hierarchy itself has no time: callers add these.
+/// Cycles of the core clock from issue to use. The hierarchy itself does not model time: callers add these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latencies {
     /// First-level hit.
@@ -97,16 +97,16 @@ pub struct Latencies {
     pub l2_cycles: u32,
     /// Last-level hit.
     pub llc_cycles: u32,
-    /// Answer by another core's cache; the hop between nodes is not in it.
+    /// Response of another core's cache, without the hop between nodes.
     pub peer_cycles: u32,
-    /// What a read of memory takes on the chip, beside the time in controller and DRAM.
+    /// On-chip part of a memory read, without the time in controller and DRAM.
     pub memory_cycles: u32,
-    /// Where the numbers are from, or `assumed`; from a platform, also where the miss registers' are.
+    /// Source of the numbers, or `assumed`; from a platform, also the source of the miss registers.
     pub source: String,
 }
 
 impl Latencies {
-    /// Gives the cycles of an answer by a level; for memory, what is on the chip of it.
+    /// Returns the cycles of a response from a level; for memory, the on-chip part.
     #[inline]
     #[must_use]
     pub fn cycles(&self, level: Level) -> u32 {
@@ -124,18 +124,18 @@ impl Latencies {
 /// (to the first data cache without one), and never leave the 4 KiB page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefetchConfig {
-    /// Propose the line after each access that the second level missed too.
+    /// Propose the next line after each access that also missed the second level.
     pub next_line: bool,
     /// Follow strides.
     pub stride: Option<StrideConfig>,
 }
 
-/// The stride prefetcher: no program counter, one stream for each of the pages looked at most recently.
+/// The stride prefetcher: no program counter, one stream for each of the most recently accessed pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StrideConfig {
-    /// Pages followed at once, 1 to 64; the one longest without a miss is given up.
+    /// Pages tracked at once, 1 to 64; the one without a miss for longest is replaced.
     pub streams: u32,
-    /// How many times in a row the same stride must come before it is believed, 1 to 255.
+    /// How many times in a row the same stride must occur before it is used, 1 to 255.
     pub confidence: u32,
     /// Lines proposed on each trained access, 1 to 3.
     pub degree: u32,
@@ -143,8 +143,8 @@ pub struct StrideConfig {
 
 /// A machine's caches.
 ///
-/// All caches have one line size. Indexing is physical at every level: right for caches whose set bits lie inside the
-/// page or that are physically indexed, an approximation for virtually indexed first levels with larger ways.
+/// All caches have one line size. Indexing is physical at every level: exact for caches whose set bits lie inside the
+/// page or that are physically indexed; an approximation for virtually indexed first levels with larger ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HierarchyConfig {
     /// Bytes of a line, a power of two from 16 to 4096.
@@ -153,7 +153,7 @@ pub struct HierarchyConfig {
     pub cores: u32,
     /// Classes of tasks, 1 to [`CLASSES_MAX`].
     pub classes: u32,
-    /// First-level data cache of each core; it takes fetches too when there is no other.
+    /// First-level data cache of each core; it also serves fetches if there is no instruction cache.
     pub l1_data: CacheConfig,
     /// First-level instruction cache of each core.
     pub l1_instruction: Option<CacheConfig>,
@@ -161,8 +161,8 @@ pub struct HierarchyConfig {
     pub l2: Option<CacheConfig>,
     /// Last-level cache.
     pub llc: LlcConfig,
-    /// Whether cores share lines. `true`: copies are looked for and taken away as writes require. `false`: each core is
-    /// taken to be alone with its lines, which is faster, and wrong when two write to one line.
+    /// Whether cores share lines. `true`: copies are snooped, and invalidated as writes require. `false`: each core is
+    /// assumed to have its lines exclusively, which is faster, and wrong when two cores write to one line.
     pub coherent: bool,
     /// Prefetchers.
     pub prefetch: PrefetchConfig,
@@ -175,7 +175,7 @@ pub struct HierarchyConfig {
 }
 
 impl HierarchyConfig {
-    /// Takes from a platform file what it says of caches, for `cores` of its cores and one class of tasks.
+    /// Builds the configuration from the caches in a platform file, for `cores` of its cores and one class of tasks.
     ///
     /// From the file: first and second levels (sections `cache`), last level with its set bits and slice functions
     /// (section `llc`), end of memory. From the table of processors in this crate (`uarch.toml`), by the file's `uarch`:
@@ -185,8 +185,8 @@ impl HierarchyConfig {
     /// cache) for AMD, and non-inclusive, assumed, for all others.
     ///
     /// # Errors
-    /// [`CacheError::Platform`] with the field that is missing, or that says something this model cannot represent: a
-    /// slice hash that is not linear, a shared or third private level, different line sizes.
+    /// [`CacheError::Platform`] with the field that is missing, or that this model cannot represent: a slice hash that
+    /// is not linear, a shared or third private level, different line sizes.
     pub fn from_platform(platform: &Platform, cores: u32) -> Result<HierarchyConfig, CacheError> {
         let read = Reader { platform };
         let facts = uarch::facts(platform.file().uarch.as_deref().unwrap_or_default());
@@ -240,7 +240,7 @@ impl HierarchyConfig {
         Ok(PhysAddr(u64::from(u32::MAX) << (low_bits + line_shift).min(32)))
     }
 
-    /// Refuses what cannot be built, apart from the caches themselves.
+    /// Refuses invalid settings, except those of the caches themselves.
     pub(crate) fn check(&self) -> Result<(), CacheError> {
         let line = self.line.bytes();
         if !line.is_power_of_two() || !(16..=4096).contains(&line) {
@@ -275,8 +275,8 @@ impl HierarchyConfig {
 }
 
 impl LlcConfig {
-    /// Takes the last level from a platform file; see [`HierarchyConfig::from_platform`]. For machines whose file says
-    /// nothing of private caches.
+    /// Builds the last level from a platform file; see [`HierarchyConfig::from_platform`]. For machines whose file has
+    /// no private caches.
     ///
     /// # Errors
     /// [`CacheError::Platform`] with the field that is missing or cannot be represented.

@@ -1,6 +1,6 @@
-//! Why a cache hierarchy is refused.
+//! Reasons why a cache hierarchy is refused.
 
-/// Tells why a hierarchy cannot be built. Every message names the field, what was found and what is accepted.
+/// The reason why a hierarchy cannot be built. Every message names the field, the value found and the values accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
@@ -13,7 +13,7 @@ pub enum CacheError {
         field: String,
         /// The value found.
         found: String,
-        /// What would be accepted.
+        /// The values accepted.
         accepted: String,
     },
     /// A field of a [`HierarchyConfig`](crate::HierarchyConfig) holds a value that is not accepted.
@@ -23,7 +23,7 @@ pub enum CacheError {
         field: String,
         /// The value found.
         found: String,
-        /// What would be accepted.
+        /// The values accepted.
         accepted: String,
     },
 }

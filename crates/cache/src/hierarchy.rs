@@ -1,4 +1,4 @@
-//! All caches of a machine, and the roads of lines between them.
+//! All caches of a machine, and the movement of lines between them.
 //!
 //! ```text
 //!            read                                    write-back
@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// Most lines that one access can send to memory: a chain of victims from the first, the second and the last level.
 pub const WRITEBACKS_MAX: usize = 4;
-/// Misses of one line that fit a register; no figure is published, assumed.
+/// Misses of one line that fit a register; assumed, since no figure is published.
 const MSHR_WAITERS_ASSUMED: u32 = 16;
 /// The color of sets that no frame of the palette's regions reaches.
 const NO_COLOR: u32 = u32::MAX;
@@ -46,13 +46,13 @@ impl Lines {
 
 const _: () = assert!(WRITEBACKS_MAX <= 4 && PROPOSALS_MAX <= 4, "Lines holds four");
 
-/// What an access did.
+/// The effects of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "memory traffic that is not looked at is lost"]
 pub struct Outcome {
-    /// Who answered. [`Level::Memory`]: the line must be read from memory.
+    /// The level that had the line. [`Level::Memory`]: the line must be read from memory.
     pub level: Level,
-    /// The copies of other cores had to be taken away first, because this is a write.
+    /// The access is a write that first had to invalidate the copies of other cores.
     pub upgraded: bool,
     /// Dirty lines that go to memory now, at most [`WRITEBACKS_MAX`].
     pub writebacks: Lines,
@@ -98,7 +98,7 @@ pub struct Hierarchy {
     colors: Option<Colors>,
 }
 
-/// What a core has for itself.
+/// The private caches of a core.
 #[derive(Clone, Debug)]
 struct Private {
     data: TagArray,
@@ -123,7 +123,7 @@ struct Colors {
     counts: Vec<ColorCounts>,
 }
 
-/// What was found beyond the private caches.
+/// The result of a lookup beyond the private caches.
 struct Fetched {
     level: Level,
     dirty: bool,
@@ -149,7 +149,7 @@ impl Private {
         }
     }
 
-    /// Takes the line out of every cache of the core.
+    /// Removes the line from every cache of the core.
     fn remove(&mut self, line: u64) -> Snooped {
         let mut snooped = Snooped::default();
         for array in self.arrays() {
@@ -160,7 +160,7 @@ impl Private {
         snooped
     }
 
-    /// Leaves a clean copy that is not unique; its dirt, if any, goes to whoever asks.
+    /// Makes the copies clean and not unique; the requester takes over dirty data, if any.
     fn share(&mut self, line: u64) -> Snooped {
         let mut snooped = Snooped::default();
         for array in self.arrays() {
@@ -208,11 +208,11 @@ impl Hierarchy {
         })
     }
 
-    /// Performs an access of a core, by a task of a class: finds the line, brings it into the first level, and tells what
-    /// that did to memory. All tags change at once; time is the caller's.
+    /// Performs an access of a core, by a task of a class: finds the line, fills it into the first level, and returns
+    /// the effects on memory. All tags change at once; the caller models time.
     ///
     /// # Panics
-    /// When the core or the class does not exist, or the address is not below `address_end`: a result about another
+    /// When the core or the class does not exist, or the address is not below `address_end`: a result for another
     /// machine would be worse.
     #[inline]
     pub fn access(&mut self, core: usize, class: TaskClass, addr: PhysAddr, kind: AccessKind) -> Outcome {
@@ -232,8 +232,8 @@ impl Hierarchy {
         Outcome::at(Level::L1)
     }
 
-    /// Brings a line into the core's second level (first data cache without one) ahead of its use. Nothing happens when
-    /// the core has it. Counted apart from accesses; it does not train the prefetchers.
+    /// Fills a line into the core's second level (first data cache without one) ahead of its use. Does nothing if the
+    /// core has the line. Counted separately from accesses; does not train the prefetchers.
     ///
     /// # Panics
     /// As [`Hierarchy::access`].
@@ -263,8 +263,8 @@ impl Hierarchy {
         assert!(usize::from(class.0) < self.classes, "classes are below {}", self.classes);
     }
 
-    /// Takes the line of an address out of every cache, as `clflush` and `dc civac` do. Gives whether it was dirty anywhere:
-    /// then it is written to memory.
+    /// Removes the line of an address from every cache, as `clflush` and `dc civac` do. Returns whether it was dirty
+    /// anywhere, and thus must be written to memory.
     ///
     /// # Panics
     /// When the address is not below `address_end`.
@@ -292,7 +292,7 @@ impl Hierarchy {
         if in_l1 { Some(Level::L1) } else { in_l2().then_some(Level::L2) }
     }
 
-    /// Writes a line that is in the first level, but of which others may have copies.
+    /// Writes a line that is in the first level and may have copies elsewhere.
     #[cold]
     #[inline(never)]
     fn write_shared(&mut self, core: usize, class: TaskClass, line: u64) -> Outcome {
@@ -346,7 +346,7 @@ impl Hierarchy {
         outcome
     }
 
-    /// Uses a line of the second level; tells whether it is unique, `None` when it is not there.
+    /// Uses a line of the second level; returns whether it is unique, `None` when it is absent.
     #[inline(always)]
     fn hit_l2(&mut self, core: usize, line: u64) -> Option<bool> {
         let private = &mut self.private[core];
@@ -359,7 +359,7 @@ impl Hierarchy {
         Some(facts.has(Facts::UNIQUE))
     }
 
-    /// Lets the prefetchers learn, and keeps of their proposals what the core does not have.
+    /// Trains the prefetchers, and keeps their proposals of lines that the core does not have.
     fn propose(&mut self, core: usize, line: u64, outcome: &mut Outcome) {
         let prefetcher = self.private[core].prefetcher.as_mut().expect("asked by the caller");
         let Proposals { lines, count } = prefetcher.train(line, outcome.level > Level::L2);
@@ -370,7 +370,7 @@ impl Hierarchy {
         }
     }
 
-    /// Finds a line beyond the private caches: in the last level, at other cores and nodes, in memory.
+    /// Finds a line beyond the private caches: in the last level, in caches of other cores and nodes, or in memory.
     fn fetch(&mut self, core: usize, class: TaskClass, line: u64, write: bool, outcome: &mut Outcome) -> Fetched {
         let home = self.private[core].home;
         let set = self.llc[home].tags.set(line);
@@ -407,8 +407,8 @@ impl Hierarchy {
         fetched
     }
 
-    /// Looks for copies elsewhere. On a read they become clean and shared, on a write they go.
-    /// `home_slot` is where the last level of the core's own node has the line.
+    /// Snoops copies elsewhere. A read makes them clean and shared; a write invalidates them. `home_slot` is the line's
+    /// position in the last level of the core's node.
     fn snoop(&mut self, core: usize, line: u64, write: bool, home_slot: Option<Slot>) -> Snooped {
         let mut snooped = Snooped::default();
         if !self.coherent || self.private.len() == 1 {
@@ -447,7 +447,7 @@ impl Hierarchy {
         snooped
     }
 
-    /// Takes a line that the core has from everybody else, because it is going to be written.
+    /// Invalidates all other copies of a line that the core has, before a write.
     fn take_from_others(&mut self, core: usize, line: u64) -> Snooped {
         let home = self.private[core].home;
         let slot = self.llc[home].tags.find(line);
@@ -469,7 +469,7 @@ impl Hierarchy {
         }
     }
 
-    /// A dirty victim goes to the second level, and is put there when absent; a clean one is dropped.
+    /// Writes a dirty victim to the second level, and allocates it there when absent; drops a clean one.
     #[inline(always)]
     fn displaced_by_l1(&mut self, core: usize, gone: Gone, outcome: &mut Outcome) {
         let private = &mut self.private[core];
@@ -494,7 +494,7 @@ impl Hierarchy {
         }
     }
 
-    /// Drops the last level's copy of a line that becomes the second level's, which is newer.
+    /// Drops the last level's copy of a line that moves to the second level, which has a newer one.
     fn leave_llc(&mut self, core: usize, line: u64) {
         let tags = &mut self.llc[self.private[core].home].tags;
         if let Some(slot) = tags.find(line) {
@@ -513,7 +513,7 @@ impl Hierarchy {
         }
     }
 
-    /// Takes the victim of an outermost private cache to the last level.
+    /// Moves the victim of an outermost private cache to the last level.
     #[inline(always)]
     fn displaced_private(&mut self, core: usize, gone: Gone, outcome: &mut Outcome) {
         let dirty = gone.facts.has(Facts::DIRTY);
@@ -545,7 +545,7 @@ impl Hierarchy {
         }
     }
 
-    /// Ends a line's stay in the last level; an inclusive one takes it from the private caches as well.
+    /// Evicts a line from the last level; an inclusive one also removes it from the private caches.
     fn displaced_by_llc(&mut self, home: usize, set: usize, gone: Gone, by: u8, outcome: &mut Outcome) {
         let owner = gone.facts.owner();
         let mut dirty = gone.facts.has(Facts::DIRTY);
@@ -614,7 +614,7 @@ impl Last {
     }
 }
 
-/// Gives each cache a generator of its own, so that what one draws does not shift what another draws.
+/// Gives each cache a separate generator, so that draws of one cache do not affect those of another.
 fn seed_of(seed: u64, cache: u64) -> u64 {
     memtint_units::random::at(seed ^ (cache + 1).wrapping_mul(0xd6e8_feb8_6659_fd93), 0)
 }
@@ -633,7 +633,7 @@ impl Hierarchy {
         &self.config.latencies
     }
 
-    /// Changes the ways into which a class may bring lines from now on. Lines that are elsewhere stay and are hit.
+    /// Changes the ways into which a class may bring lines from now on. Lines in other ways stay and can be hit.
     ///
     /// # Errors
     /// [`CacheError::Config`] when the class does not exist, or the mask is empty or names ways that do not exist.
@@ -646,8 +646,8 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Starts to count by set color; counts so far are forgotten. Sets that no frame of the palette's regions reaches
-    /// have no color and are not counted. Looks at frames of each region in order until every set is known: a few
+    /// Starts counting by set color and resets the counts. Sets that no frame of the palette's regions reaches have no
+    /// color and are not counted. Visits frames of each region in order until the color of every set is known: a few
     /// hundred where low address bits index the sets, at most all of them.
     pub fn count_set_colors(&mut self, palette: &Palette) {
         let tags = &self.llc[0].tags;
@@ -669,7 +669,7 @@ impl Hierarchy {
         self.colors = Some(Colors { of_set, counts });
     }
 
-    /// Gives what happened in the sets of each set color, by color; `None` before [`Hierarchy::count_set_colors`].
+    /// Returns the counts of each set color, by color; `None` before [`Hierarchy::count_set_colors`].
     #[must_use]
     pub fn color_counts(&self) -> Option<&[ColorCounts]> {
         self.colors.as_ref().map(|colors| colors.counts.as_slice())
@@ -704,7 +704,7 @@ impl Hierarchy {
         sum(self.counts.iter().skip(usize::from(class.0)).step_by(self.classes))
     }
 
-    /// Gives what classes did to each other in the last level.
+    /// Returns the interference between classes in the last level.
     #[must_use]
     pub fn llc_counts(&self) -> &LlcCounts {
         &self.llc_counts
@@ -731,15 +731,16 @@ impl Hierarchy {
         self.array(cache).map(|array| array.resident().count() as u64)
     }
 
-    /// Tells whether a cache holds the line of an address; nothing is touched. `false` when there is no such cache.
+    /// Returns whether a cache holds the line of an address, without changing any state. `false` when there is no such
+    /// cache.
     #[must_use]
     pub fn holds(&self, cache: CacheId, addr: PhysAddr) -> bool {
         let line = addr.0 >> self.line_shift;
         line < self.lines_end && self.array(cache).is_some_and(|array| array.find(line).is_some())
     }
 
-    /// Gives the miss registers of a cache; `None` when there is no such cache. The hierarchy does not use them: whoever
-    /// has the time asks them before it lets a miss proceed.
+    /// Returns the miss registers of a cache; `None` when there is no such cache. The hierarchy does not use them: the
+    /// caller, which models time, requests a register before a miss proceeds.
     pub fn mshrs(&mut self, cache: CacheId) -> Option<&mut MshrFile> {
         match cache {
             CacheId::L1Data(core) => self.private.get_mut(core)?.mshrs[0].as_mut(),
@@ -758,8 +759,8 @@ impl Hierarchy {
         }
     }
 
-    /// Writes back the dirty lines of some addresses, in every cache, and gives them, each once, in ascending order. They
-    /// stay where they are, clean. Linear in the size of the caches.
+    /// Writes back the dirty lines of the wanted addresses, in every cache, and returns them, each once, in ascending
+    /// order. They stay in the caches, clean. Linear in the size of the caches.
     pub fn clean(&mut self, wanted: impl Fn(PhysAddr) -> bool) -> Vec<PhysAddr> {
         let shift = self.line_shift;
         let private = self.private.iter_mut().flat_map(Private::arrays);
@@ -780,8 +781,8 @@ impl Hierarchy {
         written.into_iter().map(|line| PhysAddr(line << shift)).collect()
     }
 
-    /// Empties every cache and gives the lines that were dirty anywhere, each once, in ascending order: what an orderly
-    /// end of the machine writes to memory.
+    /// Empties every cache and returns the lines that were dirty anywhere, each once, in ascending order: the writes of
+    /// an orderly shutdown.
     pub fn drain(&mut self) -> Vec<PhysAddr> {
         let private = self.private.iter_mut().flat_map(Private::arrays);
         let arrays = private.chain(self.llc.iter_mut().map(|last| &mut last.tags));

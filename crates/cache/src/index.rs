@@ -1,4 +1,4 @@
-//! From a line number to the number of its set.
+//! The map from line numbers to set numbers.
 
 use crate::error::{CacheError, refuse};
 use memtint_map::gf2;
@@ -10,8 +10,8 @@ const CHUNK_ENTRIES: usize = 1 << CHUNK_BITS;
 
 /// A linear map over GF(2) from line numbers to set numbers.
 ///
-/// Set number bit `j`, for `j < low_bits`, is line bit `j`; so `line >> low_bits` and the set number give the line back.
-/// The other bits are XOR functions, looked up a byte of the line at a time.
+/// Set number bit `j`, for `j < low_bits`, is line bit `j`; so `line >> low_bits` and the set number determine the
+/// line. The other bits are XOR functions, looked up a byte of the line at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct SetIndex {
     low_bits: u32,
@@ -24,7 +24,7 @@ impl SetIndex {
     /// Makes the map from XOR functions of *line number* bits, in any order; `field` names them in messages.
     ///
     /// # Errors
-    /// When the functions depend on each other (some set would never be used) or are too many.
+    /// When the functions are dependent (some set would never be used) or too many.
     pub(crate) fn new(masks: &[u64], field: &str) -> Result<SetIndex, CacheError> {
         if masks.len() > INDEX_BITS_MAX {
             return refuse(field, format!("{} functions", masks.len()), format!("at most {INDEX_BITS_MAX}"));
@@ -53,7 +53,7 @@ impl SetIndex {
         1 << self.bits
     }
 
-    /// Gives how many of the lowest line bits are set number bits.
+    /// Returns the number of lowest line bits that are set number bits.
     pub(crate) fn low_bits(&self) -> u32 {
         self.low_bits
     }

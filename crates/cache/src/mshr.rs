@@ -1,18 +1,18 @@
-//! Miss status holding registers: which lines are on their way.
+//! Miss status holding registers, which track lines in flight.
 
-/// What becomes of a miss.
+/// The response to a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MshrAnswer {
-    /// The first miss of this line: send it on.
+    /// The first miss of this line: forward it.
     Allocated,
-    /// The line is on its way: wait for it.
+    /// The line is in flight: wait for it.
     Merged,
-    /// Every register is taken, or the line's register has as many waiters as fit: stall, and ask again after a
+    /// Every register is taken, or the line's register has no room for another waiter: stall, and retry after a
     /// completion.
     Full,
 }
 
-/// Counts what a register file answered.
+/// Counts the responses of a register file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MshrCounts {
     /// [`MshrAnswer::Allocated`].
@@ -25,7 +25,8 @@ pub struct MshrCounts {
     pub taken_max: usize,
 }
 
-/// The miss registers of one cache. It holds no time: the caller asks when a miss happens and says when a line arrives.
+/// The miss registers of one cache. It does not model time: the caller makes a request when a miss happens and reports
+/// when a line arrives.
 ///
 /// Identities: each line is in at most one register; allocated = completed + taken.
 #[derive(Clone, Debug)]
@@ -56,7 +57,7 @@ impl MshrFile {
         MshrFile { entries, capacity, waiters_max, counts: MshrCounts::default() }
     }
 
-    /// Asks for a line (number, that is address divided by line size). Linear in the registers taken.
+    /// Requests a line, by number: address divided by line size. Linear in the registers taken.
     pub fn request(&mut self, line: u64) -> MshrAnswer {
         let answer = self.answer(line);
         match answer {
@@ -83,14 +84,14 @@ impl MshrFile {
         MshrAnswer::Allocated
     }
 
-    /// Takes note that a line has arrived, frees its register and gives how many misses waited for it; `None` when it was
-    /// not on its way.
+    /// Records that a line has arrived, frees its register and returns how many misses waited for it; `None` when it
+    /// was not in flight.
     pub fn complete(&mut self, line: u64) -> Option<u32> {
         let at = self.entries.iter().position(|entry| entry.line == line)?;
         Some(self.entries.swap_remove(at).waiters)
     }
 
-    /// Tells whether a line is on its way.
+    /// Returns whether a line is in flight.
     #[must_use]
     pub fn is_pending(&self, line: u64) -> bool {
         self.entries.iter().any(|entry| entry.line == line)
@@ -102,13 +103,13 @@ impl MshrFile {
         self.entries.len()
     }
 
-    /// Tells whether a miss of another line would stall.
+    /// Returns whether a miss of another line would stall.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.entries.len() == self.capacity
     }
 
-    /// Gives what was answered so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> MshrCounts {
         self.counts

@@ -1,4 +1,4 @@
-//! Prefetchers: which lines are likely to be wanted next.
+//! Prefetchers, which predict the lines needed next.
 
 use crate::config::{PrefetchConfig, StrideConfig};
 use memtint_units::PAGE_SHIFT;
@@ -20,7 +20,7 @@ struct Stream {
     page: u64,
     line: u64,
     stride: i64,
-    /// How many times in a row the stride came.
+    /// How many times in a row the stride occurred.
     seen: u32,
 }
 
@@ -41,7 +41,7 @@ impl Proposals {
 }
 
 impl Prefetcher {
-    /// Makes a prefetcher, `None` when none is asked for.
+    /// Makes a prefetcher; `None` when none is configured.
     pub(crate) fn new(config: PrefetchConfig, line_shift: u32) -> Option<Prefetcher> {
         if !config.next_line && config.stride.is_none() {
             return None;
@@ -51,7 +51,7 @@ impl Prefetcher {
         Some(Prefetcher { next_line: config.next_line, stride: config.stride, streams, lines_per_page_shift })
     }
 
-    /// Learns from an access that missed the first level, and proposes lines of the same page.
+    /// Trains on an access that missed the first level, and proposes lines of the same page.
     pub(crate) fn train(&mut self, line: u64, missed_l2: bool) -> Proposals {
         let mut proposals = Proposals::default();
         let shift = self.lines_per_page_shift;

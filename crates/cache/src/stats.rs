@@ -1,8 +1,8 @@
-//! What is counted.
+//! Counters.
 
 use crate::config::TaskClass;
 
-/// Where an access was answered.
+/// The level that served an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// First-level cache.
@@ -22,7 +22,7 @@ impl Level {
     pub const ALL: [Level; 5] = [Level::L1, Level::L2, Level::Llc, Level::Peer, Level::Memory];
 }
 
-/// What the core wants of a line.
+/// Kind of access to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
     /// Load data.
@@ -38,12 +38,11 @@ impl AccessKind {
     pub const ALL: [AccessKind; 3] = [AccessKind::Read, AccessKind::Write, AccessKind::Fetch];
 }
 
-/// Counts demand accesses by kind and by the level that answered them. Prefetches are not among them.
+/// Counts demand accesses by kind and by the level that served them. Prefetches are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessCounts {
     answered: [[u64; Level::ALL.len()]; AccessKind::ALL.len()],
-    /// Writes to a line that another core had too, whose copies were taken away; these also count at the level of the
-    /// hit.
+    /// Writes that invalidated copies of other cores; these also count at the level of the hit.
     pub upgrades: u64,
 }
 
@@ -53,7 +52,7 @@ impl AccessCounts {
         self.answered[kind as usize][level as usize] += 1;
     }
 
-    /// Gives the accesses of a kind that a level answered.
+    /// Returns the accesses of a kind that a level served.
     #[must_use]
     pub fn answered(&self, kind: AccessKind, level: Level) -> u64 {
         self.answered[kind as usize][level as usize]
@@ -65,7 +64,7 @@ impl AccessCounts {
         AccessKind::ALL.iter().map(|&kind| self.answered(kind, level)).sum()
     }
 
-    /// Gives the accesses that reached a level and went on: those answered further out.
+    /// Returns the accesses that missed a level and were served further out.
     #[must_use]
     pub fn misses(&self, level: Level) -> u64 {
         Level::ALL.iter().filter(|&&further| further > level).map(|&further| self.hits(further)).sum()
@@ -85,14 +84,14 @@ impl AccessCounts {
     }
 }
 
-/// Counts what happened to the lines of one cache: fills = evictions + removals + lines that are there.
+/// Counts events of the lines of one cache: fills = evictions + removals + resident lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// Lines brought in.
+    /// Lines filled.
     pub fills: u64,
     /// Lines replaced by others.
     pub evictions: u64,
-    /// Lines taken out without a replacement: by an inclusive last level, by a write of another core, by a move towards
+    /// Lines removed without a replacement: by an inclusive last level, by a write of another core, by a move towards
     /// the core (exclusive last level), by [`Hierarchy::drain`](crate::Hierarchy::drain).
     pub removals: u64,
 }
@@ -100,17 +99,17 @@ pub struct CacheCounts {
 /// Counts prefetches of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefetchCounts {
-    /// Lines that [`Hierarchy::prefetch`](crate::Hierarchy::prefetch) brought in.
+    /// Lines filled by [`Hierarchy::prefetch`](crate::Hierarchy::prefetch).
     pub filled: u64,
-    /// Prefetches of lines that were already there.
+    /// Prefetches of lines that were already present.
     pub present: u64,
-    /// Prefetched lines that were used before they left.
+    /// Prefetched lines that were used before their eviction.
     pub useful: u64,
-    /// Prefetched lines that left the cache they were brought to unused.
+    /// Prefetched lines that were evicted unused.
     pub useless: u64,
 }
 
-/// Counts what happened in the last-level sets of one set color; prefetches included.
+/// Counts events in the last-level sets of one set color, including prefetches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ColorCounts {
     /// Lookups that found the line.
@@ -123,18 +122,18 @@ pub struct ColorCounts {
     pub evictions_by_others: u64,
 }
 
-/// Counts what classes do to each other in the last-level caches, all nodes together.
+/// Counts interference between classes in the last-level caches, all nodes together.
 ///
-/// A line belongs to the class whose access or prefetch brought it in, whoever uses it afterwards.
+/// A line belongs to the class whose access or prefetch filled it, regardless of later users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlcCounts {
     classes: usize,
     evictions: Vec<u64>,
     pub(crate) resident: Vec<u64>,
-    /// Lines of each class that were taken from private caches because an inclusive last level replaced them with a
+    /// Lines of each class that were removed from private caches because an inclusive last level replaced them with a
     /// line of another class.
     pub(crate) back_invalidations_by_others: Vec<u64>,
-    /// Lines taken from private caches because an inclusive last level replaced them.
+    /// Lines removed from private caches because an inclusive last level replaced them.
     pub back_invalidations: u64,
 }
 
@@ -185,7 +184,7 @@ impl LlcCounts {
         self.back_invalidations_by_others[usize::from(victim.0)]
     }
 
-    /// Gives how many lines of a class are there now.
+    /// Returns how many lines of a class are resident.
     ///
     /// # Panics
     /// When the class is not below the number of classes.

@@ -3,7 +3,7 @@
 use crate::config::{Inclusion, Latencies};
 use serde::Deserialize;
 
-/// Miss registers of a last-level cache, of which no figure is published: assumed, and large enough not to bind before
+/// Miss registers of a last-level cache. No figure is published; the assumed number is large enough not to bind before
 /// those of the cores.
 pub(crate) const LLC_MSHRS_ASSUMED: u32 = 64;
 
@@ -36,8 +36,8 @@ struct Row {
     mshr_source: String,
 }
 
-/// Gives the first row one of whose names occurs in `uarch`. The answer of other cores' caches and the way to the memory
-/// controller are taken to last as long as a hit in the last level, for want of better figures.
+/// Returns the first row with a name that occurs in `uarch`. For want of better figures, the response of other cores'
+/// caches and the path to the memory controller are assumed to take as long as a hit in the last level.
 pub(crate) fn facts(uarch: &str) -> Facts {
     let table: Table = toml::from_str(include_str!("../uarch.toml")).expect("the table is checked by a test");
     let named = |row: &Row| row.names.iter().any(|name| uarch.contains(name.as_str()));

@@ -1,9 +1,9 @@
 //! The DRAM controllers of AMD families 10h and 15h.
 //!
-//! An address goes through four stages, each told by registers of its own: base and limit registers choose the node
-//! (function 1); the controller select registers choose one of its two channels (function 2); base and mask registers
-//! choose the chip select, which is the rank; the bank address mapping register says which bits are column, bank and
-//! row. After each stage the bits that chose are taken out, which gives the *normalized* address of the next.
+//! An address passes four stages, each configured by separate registers. Base and limit registers select the node
+//! (function 1); the controller select registers select one of its two channels (function 2); base and mask registers
+//! select the chip select, which is the rank; the bank address mapping register defines the column, bank and row bits.
+//! Each stage removes the bits that it used, which gives the *normalized* address for the next.
 //!
 //! The registers are defined by AMD's *BIOS and Kernel Developer's Guide* (BKDG) for family 10h (31116) and family 15h
 //! (42301). The rules are taken, by name, from: EDAC, which is `drivers/edac/amd64_edac.c` of Linux; MCT, which is
@@ -17,7 +17,7 @@ use crate::error::{Origin, RegisterError};
 use crate::pci::{ConfigSpace, PciAddress};
 use crate::wires::{Wires, bit, field};
 
-/// Which of the two families.
+/// One of the two families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// K10: Barcelona to Magny-Cours.
@@ -42,10 +42,10 @@ impl Family {
         }
     }
 
-    /// Finds the family of the machine a dump is of, by the identities of its functions.
+    /// Finds the family of the dumped machine, by the PCI identities of its functions.
     ///
     /// # Errors
-    /// [`RegisterError::Unknown`] when no function is a memory controller that is known here.
+    /// [`RegisterError::Unknown`] when no function is a supported memory controller.
     pub fn of(space: &ConfigSpace, origin: &str) -> Result<Family, RegisterError> {
         let is = |family: Family| {
             let known = |id: u32| family.ids().iter().flatten().any(|&known| known == id);
@@ -58,24 +58,24 @@ impl Family {
                 let found: Vec<String> = found
                     .map(|function| match space.register(function, 0) {
                         Some(id) => format!("{function} is {:04x}:{:04x}", id & 0xffff, id >> 16),
-                        None => format!("{function} does not say what it is"),
+                        None => format!("{function} lacks its vendor and device"),
                     })
                     .collect();
                 let found = if found.is_empty() { "there is no device 00:18".to_owned() } else { found.join(", ") };
                 let accepted = "1022:1202 (family 10h), 1022:1602 and 1022:1402 (family 15h, models 00h to 1fh); Zen \
-                                keeps its registers elsewhere and has a dump of its own form";
+                                keeps its registers elsewhere, and its dump has another form";
                 Err(RegisterError::Unknown { origin: origin.to_owned(), found, accepted })
             }
         }
     }
 }
 
-/// Makes a platform file of the registers of a family.
+/// Makes a platform file from the registers of a family.
 ///
-/// What cannot be said exactly by one list of XOR functions and offsets is refused by name: nodes or channels that
-/// differ in their modules, chip selects of different sizes, a high range beside an interleaved one, the swapped region
-/// of F2x10C, a spare rank in use. Family 15h shows the registers of one of its two controllers at a time (F1x10C);
-/// what follows from them is then marked as assumed for the other.
+/// Configurations that one list of XOR functions and offsets cannot express exactly are refused by name: nodes or
+/// channels that differ in their modules, chip selects of different sizes, a high range beside an interleaved one, the
+/// swapped region of F2x10C, a spare rank in use. Family 15h shows the registers of only one of its two controllers at
+/// a time (F1x10C); the functions derived from them are marked as assumed for the other.
 ///
 /// # Errors
 /// [`RegisterError`]: a register is missing, or is refused.
@@ -100,21 +100,21 @@ struct ControllerDump<'a> {
     origin: Origin<'a>,
 }
 
-/// A range of physical addresses that belongs to a node, or to several that take turns (F1x40 and following).
+/// A range of physical addresses that belongs to a node, or is interleaved over several (F1x40 and following).
 #[derive(Clone, Debug, PartialEq)]
 struct Range {
     index: u16,
     base: u64,
-    /// Behind the last byte.
+    /// End (excluded).
     end: u64,
     node: u32,
-    /// IntlvEn: the bits of `address[14:12]` that choose the node.
+    /// IntlvEn: the bits of `address[14:12]` that select the node.
     interleave: u32,
-    /// IntlvSel: the value at which this range has them.
+    /// IntlvSel: the value of these bits in this range.
     select: u32,
 }
 
-/// The memory hole below 4 GiB and where its memory went (F1xF0).
+/// The memory hole below 4 GiB and the offset of its relocated memory (F1xF0).
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Hole {
     base: u64,
@@ -122,7 +122,7 @@ struct Hole {
     offset: u64,
 }
 
-/// What the registers of one node say beside the ranges.
+/// Configuration of one node, without the ranges.
 #[derive(Clone, Debug, PartialEq)]
 struct Controller {
     node: u32,
@@ -136,10 +136,10 @@ struct Controller {
     other_assumed: bool,
 }
 
-/// How a node's addresses choose between its two channels (F2x110, F2x114).
+/// How a node's addresses select one of its two channels (F2x110, F2x114).
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Channels {
-    /// Both work as one of 128 bits.
+    /// Both form one channel of 128 bits.
     Ganged,
     /// Only one is used.
     One,
@@ -154,13 +154,13 @@ enum Channels {
 struct Chips {
     /// Address bits that are compared.
     compared: u64,
-    /// What they are compared with, one for each chip select.
+    /// The value compared against, one for each chip select.
     bases: Vec<u64>,
     /// F2x80 for all of them.
     mapping: u32,
 }
 
-/// Columns and banks of a device: how many address bits.
+/// Column and bank address bits of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Geometry {
     columns: u32,
@@ -193,7 +193,7 @@ impl<'a> ControllerDump<'a> {
         PciAddress { domain: 0, bus: 0, device: FIRST_DEVICE + node as u8, function }
     }
 
-    /// Reads a register and says how it is called in messages: `node 1 F2x110`.
+    /// Reads a register; messages name it as in `node 1 F2x110`.
     fn read(self, node: u32, function: u8, offset: u16) -> Result<u32, RegisterError> {
         self.space.register(self.at(node, function), offset).ok_or_else(|| {
             let reason = if offset >= 0x100 {
@@ -265,7 +265,7 @@ impl<'a> ControllerDump<'a> {
         Ok(ranges)
     }
 
-    /// Every node routes by a copy of the same registers.
+    /// Checks that every node has a copy of the same routing registers.
     fn same_ranges_everywhere(self) -> Result<(), RegisterError> {
         for node in 1..8 {
             for offset in (0x40..0x80).step_by(4) {
@@ -296,7 +296,7 @@ impl<'a> ControllerDump<'a> {
         let first = self.chips(node, 0)?;
         let second = match self.family {
             Family::F10h => self.chips(node, 0x100)?,
-            // One of the two at a time, chosen by F1x10C.
+            // Only one of the two is visible, selected by F1x10C.
             Family::F15h => None,
         };
         let select = self.read(node, 2, 0x110)?;
@@ -334,7 +334,7 @@ impl<'a> ControllerDump<'a> {
             chips,
             swizzle: bit(config, 22),
             bank_swap: self.family == Family::F15h && bit(self.read(node, 2, 0xa8)?, 20),
-            // F2x94[8]: Ddr3Mode; family 15h knows nothing else.
+            // F2x94[8]: Ddr3Mode; family 15h only supports DDR3.
             ddr3: self.family == Family::F15h || bit(config, 8),
             other_assumed: self.family == Family::F15h && channels != Channels::One,
         })
@@ -431,14 +431,14 @@ impl<'a> ControllerDump<'a> {
             }
             if chips.bases.contains(&base) {
                 let register = format!("node {node} F2x{:X}", channel + 0x40 + 4 * index);
-                return self.origin.refuse(register, "the base of another chip select", "a base of its own");
+                return self.origin.refuse(register, "the base of another chip select", "a unique base");
             }
             chips.bases.push(base);
         }
         Ok(chips)
     }
 
-    /// A platform file has one list of functions, so all nodes must choose channel, rank and bank alike.
+    /// A platform file has one list of functions, so all nodes must select channel, rank and bank alike.
     fn same_on_all(self, nodes: &[Controller]) -> Result<(), RegisterError> {
         let what = |one: &Controller, other: &Controller| {
             let differ = |first: bool, name| (!first).then_some(name);
@@ -487,7 +487,7 @@ impl<'a> ControllerDump<'a> {
         let label = matches!(first.channels, Channels::Split { .. });
         let mut pieces = Vec::new();
         for range in ranges {
-            // Of ranges that take turns one stands for all.
+            // One of several interleaved ranges stands for all.
             if range.select == 0 {
                 let controller = nodes.iter().find(|node| node.node == range.node).expect("every used node was read");
                 pieces.extend(self.pieces(range, controller, interleave)?);
@@ -546,7 +546,7 @@ impl<'a> ControllerDump<'a> {
         .finish(self.origin)
     }
 
-    /// Counts the bits by which nodes take turns; all ranges must agree, and node numbers must follow the bits.
+    /// Counts the node interleave bits; all ranges must agree, and node numbers must follow the bits.
     fn node_interleave(self, ranges: &[Range]) -> Result<u32, RegisterError> {
         let enable = ranges[0].interleave;
         for range in ranges {
@@ -634,7 +634,7 @@ impl<'a> ControllerDump<'a> {
         Ok(())
     }
 
-    /// The bits of the swizzle were read in the firmware of family 15h only.
+    /// The bits of the swizzle are only known from the firmware of family 15h.
     fn borrows_swizzle(self, controller: &Controller) -> bool {
         controller.swizzle && self.family == Family::F10h
     }
@@ -654,7 +654,7 @@ impl<'a> ControllerDump<'a> {
     }
 }
 
-/// A piece of a range, and which channel a range that is split gives it.
+/// A piece of a range, and its channel if the range is split.
 struct Cut {
     piece: Piece,
     label: bool,
@@ -672,7 +672,7 @@ impl Cut {
     }
 }
 
-/// The functions of node and channel, and the normalized address behind them.
+/// The functions of node and channel, and the resulting normalized address.
 fn choosing(controller: &Controller, interleave: u32, width: u32) -> (Vec<Function>, Wires) {
     let mut wires = Wires::straight(width);
     let mut functions: Vec<Function> = (0..interleave)
@@ -690,7 +690,7 @@ fn choosing(controller: &Controller, interleave: u32, width: u32) -> (Vec<Functi
         Channels::Ganged | Channels::One => {}
         Channels::Interleaved { mode } => {
             functions.push(channel_function(mode, interleave));
-            // After the node's bits are out, mode 1 has its bit at 12 again.
+            // After removal of the node's bits, the bit of mode 1 is at 12 again.
             wires.remove([6, 12, 6, 9, 8, 9][mode as usize]);
         }
         Channels::Split { .. } => functions.push(Function {

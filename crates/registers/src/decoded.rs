@@ -1,4 +1,4 @@
-//! What a dump says, as a platform file.
+//! The content of a dump, as a platform file.
 
 use memtint_map::file::{DramSection, FunctionSection, RegionSection, SCHEMA};
 use memtint_map::{ADDRESS_BITS_MAX, Platform, PlatformFile, Role, gf2};
@@ -6,45 +6,45 @@ use memtint_units::ByteSize;
 
 use crate::error::{Origin, RegisterError};
 
-/// A platform file made of a dump, and which registers gave each of its functions.
+/// A platform file made from a dump, and the registers behind each of its functions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The file; [`Platform::from_file`] has accepted it.
+    /// The file, which [`Platform::from_file`] accepts.
     pub file: PlatformFile,
-    /// For each entry of `file.dram.functions`, in the same order, the register bits it follows from.
+    /// The register bits behind each entry of `file.dram.functions`, in the same order.
     pub registers: Vec<String>,
 }
 
-/// An XOR function and the registers it follows from.
+/// An XOR function and the registers that define it.
 pub(crate) struct Function {
     pub(crate) role: Role,
     pub(crate) mask: u64,
     pub(crate) registers: String,
-    /// Taken over from a part of the machine that the dump shows, or one of several published rules.
+    /// Inferred from a dumped part of the machine, or one of several published rules.
     pub(crate) assumed: bool,
 }
 
 /// A piece of physical memory.
 pub(crate) struct Piece {
     pub(crate) base: u64,
-    /// Behind the last byte.
+    /// End (excluded).
     pub(crate) end: u64,
     pub(crate) node: u32,
     pub(crate) dram_base: u64,
     pub(crate) registers: String,
 }
 
-/// What a decoder has found.
+/// The result of a decoder.
 pub(crate) struct Parts {
     pub(crate) id: &'static str,
     pub(crate) name: String,
     pub(crate) uarch: &'static str,
     pub(crate) standard: &'static str,
-    /// Of the machine.
+    /// Channels of the machine.
     pub(crate) channels: Option<u32>,
-    /// Of a channel.
+    /// Ranks of a channel.
     pub(crate) ranks: Option<u32>,
-    /// Of a rank.
+    /// Banks of a rank.
     pub(crate) banks: Option<u32>,
     pub(crate) bank_groups: Option<u32>,
     pub(crate) functions: Vec<Function>,
@@ -58,7 +58,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Makes the platform file and has it verified.
+    /// Makes the platform file and verifies it.
     pub(crate) fn finish(self, origin: Origin<'_>) -> Result<Decoded, RegisterError> {
         if self.address_bits > ADDRESS_BITS_MAX {
             let found = format!("at least {} bits of DRAM addresses", self.address_bits);

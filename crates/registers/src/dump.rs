@@ -1,4 +1,4 @@
-//! A dump of any kind: which memory controller it is of, what it says, and the report.
+//! A dump of any kind: its memory controller, its content, and the report.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::list::ZenDump;
 use crate::pci::ConfigSpace;
 use crate::zen::decode_zen;
 
-/// The memory controllers whose registers are known.
+/// The supported memory controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Controller {
     /// AMD family 10h or 15h.
@@ -34,7 +34,7 @@ impl Controller {
     }
 }
 
-/// Decodes a folder in the layout of `/sys/bus/pci/devices`; without a controller, that of the folder.
+/// Decodes a folder in the layout of `/sys/bus/pci/devices`; without `controller`, the controller is detected.
 ///
 /// # Errors
 /// [`RegisterError`]; [`RegisterError::Folder`] for Zen, whose registers are not in configuration space.
@@ -46,16 +46,16 @@ pub fn decode_folder(path: &Path, controller: Option<Controller>) -> Result<(Con
     of_space(&ConfigSpace::read_folder(path)?, controller, &origin)
 }
 
-/// Decodes the text of a dump; without a controller, that of the text. `origin` names the dump in messages.
+/// Decodes the text of a dump; without `controller`, the controller is detected. `origin` names the dump in messages.
 ///
 /// # Errors
-/// [`RegisterError`] for a text of another form, and for registers that are missing, refused or not known.
+/// [`RegisterError`] for a text of another form, and for registers that are missing, refused or unknown.
 pub fn decode_text(
     text: &str,
     controller: Option<Controller>,
     origin: &str,
 ) -> Result<(Controller, Decoded), RegisterError> {
-    // The list of Zen's registers says its fabric in a line of its own; no dump of configuration space has such a line.
+    // Only a list of Zen's registers has a line `fabric ...`; no dump of configuration space has such a line.
     let zen = text.lines().any(|line| line.trim_start().starts_with("fabric "));
     if controller.map_or(zen, |controller| controller == Controller::Zen) {
         return Ok((Controller::Zen, decode_zen(&ZenDump::parse(text, origin)?, origin)?));
@@ -75,7 +75,7 @@ fn of_space(
     Ok((Controller::Family(family), decode_family(space, family, origin)?))
 }
 
-/// What `memtint platform decode` prints.
+/// Output of `memtint platform decode`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DecodeReport<'a> {
     schema: u32,
@@ -89,18 +89,18 @@ pub struct DecodeReport<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct FunctionRow {
     role: &'static str,
-    /// Which bit of that role's number.
+    /// Bit position in that role's number.
     role_bit: u32,
     /// DRAM address bits.
     bits: Vec<u32>,
-    /// Taken over from what the dump shows of another part, or one of several published rules.
+    /// Inferred from another, dumped part of the machine, or one of several published rules.
     assumed: bool,
-    /// Register bits it follows from.
+    /// Register bits that define it.
     registers: String,
 }
 
 impl DecodeReport<'_> {
-    /// Makes the report of a dump; `platform` is made of the decoded file.
+    /// Makes the report of a dump; `platform` is made from the decoded file.
     #[must_use]
     pub fn of<'a>(dump: &str, controller: Controller, decoded: &'a Decoded, platform: &Platform) -> DecodeReport<'a> {
         let rows = platform.functions().iter().zip(&decoded.registers).map(|(function, registers)| FunctionRow {

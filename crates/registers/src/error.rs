@@ -1,11 +1,11 @@
-//! Why a dump is refused.
+//! Reasons why a dump is refused.
 
 use std::path::PathBuf;
 
 use memtint_map::PlatformError;
 
-/// Tells why no mapping follows from a dump. Every message names the dump, the place, what was found and what is
-/// accepted.
+/// The reason why no mapping follows from a dump. Every message names the dump, the place, the value found and the
+/// values accepted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
@@ -14,7 +14,7 @@ pub enum RegisterError {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A line is not of the dump's form.
@@ -24,19 +24,19 @@ pub enum RegisterError {
         origin: String,
         /// Line of the text, from 1.
         line: usize,
-        /// The line, or the part that is at fault.
+        /// The line, or the faulty part.
         found: String,
-        /// What would be accepted.
+        /// The form accepted.
         accepted: &'static str,
     },
-    /// A register that decides about the mapping is not in the dump.
+    /// The dump lacks a register that affects the mapping.
     #[error("dump {origin:?}: {register} is missing; {reason}")]
     Missing {
         /// The dump.
         origin: String,
         /// The register.
         register: String,
-        /// What it is needed for, or why it may be missing.
+        /// The purpose of the register, or why it may be missing.
         reason: &'static str,
     },
     /// A register holds a value from which no exact platform file follows.
@@ -44,24 +44,24 @@ pub enum RegisterError {
     Refused {
         /// The dump.
         origin: String,
-        /// The register and its bits, or what several registers say together.
+        /// The register and its bits, or a combination of several registers.
         register: String,
         /// The value found.
         found: String,
-        /// What would be accepted.
+        /// The values accepted.
         accepted: String,
     },
-    /// The dump holds nothing that is known here.
+    /// The dump contains no supported memory controller.
     #[error("dump {origin:?}: no memory controller that is known here: {found}; accepted are {accepted}")]
     Unknown {
         /// The dump.
         origin: String,
-        /// What was found.
+        /// The functions found.
         found: String,
-        /// The controllers that are known.
+        /// The supported controllers.
         accepted: &'static str,
     },
-    /// A folder of configuration space, for a controller whose registers are not there.
+    /// A folder of configuration space, for a controller whose registers are elsewhere.
     #[error("{origin}: registers of Zen are not in configuration space; accepted is a list of them in a file")]
     Folder {
         /// The folder.
@@ -72,7 +72,7 @@ pub enum RegisterError {
     Platform(#[from] Box<PlatformError>),
 }
 
-/// Where messages say a dump comes from, and the making of them.
+/// The name of a dump in messages; creates the errors.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a>(pub(crate) &'a str);
 

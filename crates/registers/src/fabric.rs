@@ -1,6 +1,6 @@
-//! The data fabric of Zen: which addresses are memory, and which channel they go to.
+//! The data fabric of Zen: address ranges of memory, and their channels.
 //!
-//! A *rule* gives a range of physical addresses to a set of channels. Sources, by name: ATL is Linux
+//! A *rule* assigns a range of physical addresses to a set of channels. Sources, by name: ATL is Linux
 //! `drivers/ras/amd/atl` (`map.c`, `reg_fields.h`, `dehash.c`, `denormalize.c`); illumos is its `zen_umc`.
 
 use memtint_map::Role;
@@ -9,22 +9,22 @@ use crate::error::{Origin, RegisterError};
 use crate::list::{Fabric, FabricRegisters, ZenDump};
 use crate::wires::{bit, field};
 
-/// A range of physical addresses, and how it is spread over channels.
+/// A range of physical addresses, and its interleave over channels.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rule {
-    /// Number of its registers.
+    /// Index of its registers.
     pub(crate) index: u16,
     pub(crate) base: u64,
-    /// Behind the last byte.
+    /// End (excluded).
     pub(crate) end: u64,
-    /// The hole below 4 GiB is taken out of it.
+    /// The hole below 4 GiB is excluded from it.
     pub(crate) hole: bool,
     /// Lowest of its channels, as the fabric numbers them.
     pub(crate) target: u32,
     pub(crate) spread: Spread,
 }
 
-/// How addresses are spread; must be the same for all rules.
+/// An interleave of addresses; must be the same for all rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spread {
     mode: Mode,
@@ -50,7 +50,7 @@ enum Mode {
     Nps2K(u32),
 }
 
-/// Parts of the hash that are switched on.
+/// Enabled parts of the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hash {
     at_64k: bool,
@@ -59,13 +59,13 @@ struct Hash {
     at_1t: bool,
 }
 
-/// One bit of the choice of channel.
+/// One bit of the channel selection.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Choice {
     pub(crate) role: Role,
-    /// The address bit that is taken out of the address once the channel is chosen.
+    /// The address bit that is removed after the channel is selected.
     pub(crate) own: u32,
-    /// All bits whose parity it is, `own` among them.
+    /// All bits in its parity, including `own`.
     pub(crate) mask: u64,
     /// Two published sources disagree about the mask.
     pub(crate) disputed: bool,
@@ -83,7 +83,7 @@ pub(crate) fn hole_name(fabric: Fabric) -> &'static str {
     if fabric >= Fabric::Df4 { "F7x104" } else { "F0x104" }
 }
 
-/// At most so many rules; the registers of those that a part does not have are absent.
+/// The most rules of any part; registers of rules beyond a part's number are absent.
 const RULES_MAX: u16 = 20;
 
 /// Reads all enabled rules.
@@ -108,7 +108,7 @@ fn read(dump: &ZenDump, place: (u8, u16), origin: Origin<'_>) -> Result<u32, Reg
     dump.common.get(&place).copied().ok_or_else(|| missing(origin, place))
 }
 
-/// Places of a rule's registers: base, limit, and from DF4 on control and interleave.
+/// Locations of a rule's registers: base, limit, and from DF4 on control and interleave.
 fn places(fabric: Fabric, index: u16) -> [(u8, u16); 4] {
     match fabric {
         Fabric::Df2 | Fabric::Df3 | Fabric::Df3p5 => {
@@ -126,7 +126,7 @@ pub(crate) fn rule_name(fabric: Fabric, index: u16) -> String {
     format!("F{}x{:03X} and F{}x{:03X} (DRAM base and limit)", places[0].0, places[0].1, places[1].0, places[1].1)
 }
 
-/// Reads one rule; `None` when it is not enabled or not there.
+/// Reads one rule; `None` when it is disabled or absent.
 fn rule(
     dump: &ZenDump,
     registers: &FabricRegisters,
@@ -280,18 +280,18 @@ impl Spread {
         };
         if !places {
             let found = format!("one socket bit more than the hash has places for ({fabric:?})");
-            return origin.refuse(format!("IntLvNumSockets of {name}"), found, "0 with so many channels");
+            return origin.refuse(format!("IntLvNumSockets of {name}"), found, "0 with this number of channels");
         }
         Ok(())
     }
 
-    /// The hash is of the physical address, not of the address behind base and hole (ATL `late_hole_remove`, illumos
-    /// `zen_umc_determine_ileave_addr`).
+    /// Returns whether the hash applies to the physical address rather than to the address after removal of base and
+    /// hole (ATL `late_hole_remove`, illumos `zen_umc_determine_ileave_addr`).
     pub(crate) fn hashes_physical(fabric: Fabric) -> bool {
         matches!(fabric, Fabric::Df2 | Fabric::Df3 | Fabric::Df4p5)
     }
 
-    /// The bits of the choice of channel, lowest first.
+    /// The bits of the channel selection, lowest first.
     pub(crate) fn choices(self) -> Vec<Choice> {
         let plain = |role, own| Choice { role, own, mask: 1 << own, disputed: false };
         match self.mode {
@@ -337,7 +337,7 @@ impl Spread {
         places.iter().take(count as usize).enumerate().map(choice).collect()
     }
 
-    /// Says what of the registers chose this interleave.
+    /// Describes the register fields that select this interleave.
     pub(crate) fn describe(self, fabric: Fabric, index: u16) -> String {
         let places = places(fabric, index);
         let (interleave, control) = (places[3], places[2]);
@@ -353,22 +353,22 @@ impl Spread {
         text
     }
 
-    /// Number of channels that take turns, over all dies and sockets.
+    /// Number of interleaved channels, over all dies and sockets.
     pub(crate) fn channels(self) -> u32 {
         1 << self.choices().len()
     }
 }
 
 impl Hash {
-    /// Bits 16, 21, 30 and 40, each plus `group`, as far as they are switched on.
+    /// Those of bits 16, 21, 30 and 40 that are enabled, each plus `group`.
     fn mask(self, group: u32, at_1t: bool) -> u64 {
         let parts = [(self.at_64k, 16), (self.at_2m, 21), (self.at_1g, 30), (at_1t, 40)];
         parts.into_iter().fold(0, |mask, (on, first)| mask | u64::from(on) << (first + group))
     }
 }
 
-/// How far a rule's memory is shifted in the channels that another rule uses too: DramOffset, which only the coherent
-/// stations have. All stations that have the rule must agree.
+/// The shift of a rule's memory in channels shared with another rule: DramOffset, which only the coherent stations
+/// have. All stations with the rule must agree.
 pub(crate) fn channel_offset(dump: &ZenDump, wanted: &Rule, origin: Origin<'_>) -> Result<u64, RegisterError> {
     let mut found = None;
     for (station, registers) in &dump.stations {

@@ -1,12 +1,12 @@
 //! Address mappings read from dumps of a memory controller's registers.
 //!
-//! Where the maker documents the registers, reading them beats timing: the answer is exact and takes no measurement.
-//! This room holds pure functions from a dump to a platform file. [`ConfigSpace`] is a dump of PCI configuration space
-//! (`lspci -xxxx`, `setpci`, sysfs), from which [`decode_family`] reads AMD families 10h and 15h; [`ZenDump`] is a list
-//! of data fabric and memory controller registers, from which [`decode_zen`] reads Zen.
+//! Where the manufacturer documents the registers, reading them is better than timing: the result is exact and needs no
+//! measurement. This crate contains pure functions from a dump to a platform file. [`ConfigSpace`] is a dump of PCI
+//! configuration space (`lspci -xxxx`, `setpci`, sysfs), from which [`decode_family`] reads AMD families 10h and 15h;
+//! [`ZenDump`] is a list of data fabric and memory controller registers, from which [`decode_zen`] reads Zen.
 //!
-//! What it deliberately does not do: it touches no hardware, and it never guesses. A mapping that the platform file
-//! cannot say exactly is refused by the name of the register that says so.
+//! The crate touches no hardware and never guesses. A mapping that a platform file cannot express exactly is refused;
+//! the error names the register.
 //!
 //! ```
 //! use memtint_registers::{ZenDump, decode_zen};

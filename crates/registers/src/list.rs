@@ -1,8 +1,8 @@
-//! Registers of Zen, as a list in a text of this project's own form.
+//! Registers of Zen, as a list in this project's text format.
 //!
 //! The data fabric is reached through an index and data pair in PCI configuration space, and the memory controllers
-//! (UMC) through the system management network, so no tool's dump of configuration space has them. The list has one
-//! register a line, values in hexadecimal with `0x`, `#` before comments:
+//! (UMC) through the system management network, so dumps of configuration space do not contain them. The list has one
+//! register per line, hexadecimal values with `0x`, and comments after `#`:
 //!
 //! ```text
 //! fabric df4              revision of the data fabric: df2, df3, df3.5, df4 or df4.5
@@ -25,7 +25,7 @@ pub enum Fabric {
     Df2,
     /// Zen 2 and Zen 3.
     Df3,
-    /// Later parts of that time.
+    /// Later parts of that generation.
     Df3p5,
     /// Zen 4.
     Df4,
@@ -38,7 +38,7 @@ pub enum Fabric {
 pub enum Layout {
     /// Controllers for DDR4.
     Ddr4,
-    /// Controllers that can DDR5.
+    /// Controllers that support DDR5.
     Ddr5,
 }
 
@@ -51,7 +51,7 @@ const FABRICS: [(&str, Fabric); 5] = [
 ];
 const LAYOUTS: [(&str, Layout); 2] = [("ddr4", Layout::Ddr4), ("ddr5", Layout::Ddr5)];
 
-/// Registers of the data fabric: function and offset, and the value.
+/// Registers of the data fabric: values by function and offset.
 pub(crate) type FabricRegisters = BTreeMap<(u8, u16), u32>;
 
 /// A list of registers of a Zen machine.
@@ -142,7 +142,7 @@ impl ZenDump {
         *slot.or_insert(value) == value
     }
 
-    /// Writes the list; reading it again gives an equal value.
+    /// Writes the list; parsing it gives an equal value.
     #[must_use]
     pub fn print(&self) -> String {
         let mut text = String::new();

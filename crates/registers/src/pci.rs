@@ -1,4 +1,4 @@
-//! PCI configuration space, as tools dump it.
+//! PCI configuration space, in the formats of common tools.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::error::{Origin, RegisterError};
 /// Address of a function on the PCI buses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciAddress {
-    /// Domain, also called segment; 0 where a dump does not say.
+    /// Domain, also called segment; 0 where a dump does not contain it.
     pub domain: u32,
     /// Bus.
     pub bus: u8,
@@ -30,7 +30,7 @@ impl fmt::Display for PciAddress {
 impl FromStr for PciAddress {
     type Err = ();
 
-    /// Reads `00:18.1` or `0000:00:18.1`; domains behind a bridge of their own have more digits.
+    /// Reads `00:18.1` or `0000:00:18.1`; domains behind a separate host bridge have more digits.
     fn from_str(text: &str) -> Result<PciAddress, ()> {
         let (buses, function) = text.split_once('.').ok_or(())?;
         let parts: Vec<&str> = buses.split(':').collect();
@@ -63,19 +63,19 @@ const BYTES: u32 = 4096;
 const LINE_ACCEPTED: &str = "a function's head such as 00:18.2, a row such as \"40: 03 00 00 00\" below it, an assignment \
      such as \"00:18.2 110.l=00000a44\" or \"00:18.2 @110 = 00000a44\", a comment behind #, or an empty line";
 
-/// The bytes of configuration space that a dump holds.
+/// The bytes of configuration space in a dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigSpace {
     functions: BTreeMap<PciAddress, BTreeMap<u16, u8>>,
 }
 
 impl ConfigSpace {
-    /// Reads the text of `lspci -xxx` or `-xxxx` (also with `-v`: what is indented is passed over), of
-    /// `setpci -v -s 00:18.2 110.l`, or assignments as `setpci` takes them. All values are hexadecimal.
+    /// Reads the output of `lspci -xxx` or `-xxxx` (also with `-v`: indented lines are skipped) or of `setpci -v -s
+    /// 00:18.2 110.l`, or assignments in the syntax of `setpci`. All values are hexadecimal.
     ///
     /// # Errors
-    /// [`RegisterError::Line`] for anything else, for a row below no head, for a byte that is given twice with different
-    /// values, and for a register that does not lie in the 4096 bytes.
+    /// [`RegisterError::Line`] for anything else, for a row without a header, for a byte that is given twice with
+    /// different values, and for a register outside the 4096 bytes.
     pub fn parse(text: &str, origin: &str) -> Result<ConfigSpace, RegisterError> {
         let mut space = ConfigSpace::default();
         let mut current = None;
@@ -96,7 +96,7 @@ impl ConfigSpace {
                 match assignment(rest) {
                     Some((offset, bytes)) if space.put(address, offset, &bytes) => {}
                     Some(_) => return refuse("bytes below 0x1000, each with one value"),
-                    // "110.l=" that is not well formed is no name of a device.
+                    // A malformed "110.l=" is not a device name.
                     None if rest.contains('=') => return refuse(LINE_ACCEPTED),
                     None => {
                         space.functions.entry(address).or_default();
@@ -110,8 +110,8 @@ impl ConfigSpace {
         Ok(space)
     }
 
-    /// Reads a folder in the layout of `/sys/bus/pci/devices`: for each function a folder named by its address, with a
-    /// file `config`. Other entries are passed over. Without privileges the kernel shows 64 bytes of each.
+    /// Reads a folder in the layout of `/sys/bus/pci/devices`: for each function, a folder named by its address with a
+    /// file `config`. Other entries are skipped. Without privileges, the kernel shows only 64 bytes of each.
     ///
     /// # Errors
     /// [`RegisterError::Read`], and [`RegisterError::Line`] for a `config` of more than 4096 bytes.
@@ -137,7 +137,7 @@ impl ConfigSpace {
         Ok(space)
     }
 
-    /// Adds bytes; `false` when they leave configuration space or contradict what is there.
+    /// Adds bytes; `false` when they exceed configuration space or contradict existing bytes.
     fn put(&mut self, address: PciAddress, offset: u32, bytes: &[u8]) -> bool {
         if offset + bytes.len() as u32 > BYTES {
             return false;
@@ -159,8 +159,8 @@ impl ConfigSpace {
         Some(u32::from_le_bytes([bytes[0]?, bytes[1]?, bytes[2]?, bytes[3]?]))
     }
 
-    /// Writes the dump as `lspci -xxxx` prints it, without names of devices. Reading it again gives an equal value when
-    /// rows are whole; bytes that are not known end a row and begin another.
+    /// Writes the dump in the format of `lspci -xxxx`, without device names. Parsing it gives an equal value if rows
+    /// are complete; unknown bytes end a row and begin another.
     #[must_use]
     pub fn print(&self) -> String {
         let mut text = String::new();
@@ -201,7 +201,7 @@ fn row(text: &str) -> Option<Vec<u8>> {
     bytes.filter(|bytes| (1..=16).contains(&bytes.len()))
 }
 
-/// `110.l=00000a44`, `110=00000a44`, or `@110 = 00000a44`. Without a width the number of digits tells it.
+/// `110.l=00000a44`, `110=00000a44`, or `@110 = 00000a44`. Without a width, the number of digits determines it.
 fn assignment(text: &str) -> Option<(u32, Vec<u8>)> {
     let (place, value) = text.split_once('=')?;
     let (place, value) = (place.trim(), value.trim());

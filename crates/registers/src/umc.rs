@@ -1,6 +1,6 @@
-//! The memory controllers of Zen (UMC): which rank, bank group, bank, row and column a channel's address is.
+//! The memory controllers of Zen (UMC): rank, bank group, bank, row and column of a channel's address.
 //!
-//! Source: illumos `umc.h` for the registers, `zen_umc_decode.c` for what they do.
+//! Source: illumos `umc.h` for the registers, `zen_umc_decode.c` for their function.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::error::{Origin, RegisterError};
 use crate::list::Layout;
 use crate::wires::{bit, field};
 
-/// What a memory controller makes of the address that reaches it. All masks are of that address.
+/// How a memory controller decodes the address that reaches it. All masks apply to that address.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Channel {
     pub(crate) standard: &'static str,
@@ -22,7 +22,7 @@ pub(crate) struct Channel {
     pub(crate) bank_bits: u32,
     pub(crate) group_bits: u32,
     pub(crate) ranks: u32,
-    /// Addresses from here on find no chip select.
+    /// Addresses from here on select no chip select.
     pub(crate) end: u64,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn channel(
     Registers { number, values, layout, origin }.channel()
 }
 
-/// A chip select: what is compared, with what, and the values of AddrCfg, AddrSel, ColSelLo, ColSelHi and RmSel.
+/// A chip select: the compared bits, their value, and the values of AddrCfg, AddrSel, ColSelLo, ColSelHi and RmSel.
 #[derive(Clone, Copy)]
 struct ChipSelect {
     number: u16,
@@ -102,11 +102,11 @@ impl Registers<'_> {
                 return self.origin.refuse(format!("umc{} chip select {}", self.number, other.number), found, accepted);
             }
             if selects.iter().any(|twin| twin.number != other.number && twin.base == other.base) {
-                let accepted = "a base of its own";
+                let accepted = "a unique base";
                 return self.origin.refuse(self.name(4 * other.number), "the base of another chip select", accepted);
             }
         }
-        let kind = field(self.read(0x100, "it says what kind of memory there is (UmcConfig)")?, 2, 0);
+        let kind = field(self.read(0x100, "it contains the kind of memory (UmcConfig)")?, 2, 0);
         let standard = match (self.layout, kind) {
             (_, 0) => "DDR4",
             (Layout::Ddr5, 1) => "DDR5",
@@ -159,7 +159,7 @@ impl Registers<'_> {
         Ok(Some(ChipSelect { number, compared, base: wide(base, 0xb00) & compared, shape: values }))
     }
 
-    /// Rank functions: for each bit of the chip select's number that varies, the address bits that tell it, and the
+    /// Rank functions: for each varying bit of the chip select's number, the address bits that determine it, and the
     /// hash.
     fn ranks(&self, selects: &[ChipSelect]) -> Result<Vec<ChannelFunction>, RegisterError> {
         let first = selects[0];
@@ -184,7 +184,7 @@ impl Registers<'_> {
                 }
                 continue;
             }
-            // The smallest set of address bits whose parity follows the number's bit.
+            // Finds the smallest set of address bits whose parity equals the number's bit.
             let tells = |mask: &u64| {
                 selects
                     .iter()
@@ -321,7 +321,7 @@ impl Registers<'_> {
         Ok(ChannelFunction { role: Role::Subchannel, mask, registers })
     }
 
-    /// AddrHashRM: dies of a stacked module, each a rank of its own.
+    /// AddrHashRM: dies of a stacked module; each is a separate rank.
     fn stacked_rank(&self, index: u32, place: u32) -> Result<ChannelFunction, RegisterError> {
         let hash_place = self.by(0xdc, 0xb0) + 4 * index as u16;
         let hash = self.read(hash_place, "the rank depends on it (AddrHashRM); 0x0 where the controller has none")?;
@@ -335,7 +335,7 @@ impl Registers<'_> {
     }
 }
 
-/// The address bits of the row or column bits in `mask`; those that the device does not have are zero.
+/// The address bits of the row or column bits in `mask`; bits that the device lacks are zero.
 fn picked(mask: u32, places: &[u32]) -> u64 {
     gf2::bits(u64::from(mask)).filter_map(|number| places.get(number as usize)).fold(0, |sum, &place| sum ^ 1 << place)
 }

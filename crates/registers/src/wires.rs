@@ -1,11 +1,11 @@
-//! Addresses that are made of other addresses' bits.
+//! Addresses derived from the bits of other addresses.
 
 use memtint_map::gf2;
 
-/// How each bit of a derived address is made: bit `i` is the parity of the DRAM address under mask `i`.
+/// The bits of a derived address: bit `i` is the parity of the DRAM address under mask `i`.
 ///
-/// A controller removes the bits by which it chose a channel, and moves others, before it looks at what is left. The
-/// platform file speaks of the address before that, so every register mask goes through here.
+/// A controller removes the bits that selected a channel, and moves others, before it decodes the rest. A platform file
+/// refers to the address before these steps, so every register mask is translated here.
 #[derive(Clone, Debug)]
 pub(crate) struct Wires(Vec<u64>);
 
@@ -15,7 +15,7 @@ impl Wires {
         Wires((0..width).map(|bit| 1 << bit).collect())
     }
 
-    /// Takes one bit out; those above move down.
+    /// Removes one bit; the bits above move down.
     pub(crate) fn remove(&mut self, bit: u32) {
         if (bit as usize) < self.0.len() {
             self.0.remove(bit as usize);
@@ -33,7 +33,7 @@ impl Wires {
     }
 
     /// The DRAM address bits whose parity is the parity of the derived bits in `mask`. Bits above the width are zero in
-    /// every address, so they give nothing.
+    /// every address, so they contribute nothing.
     pub(crate) fn source(&self, mask: u64) -> u64 {
         gf2::bits(mask).filter_map(|bit| self.0.get(bit as usize)).fold(0, |sum, source| sum ^ source)
     }

@@ -1,4 +1,4 @@
-//! Data fabric and memory controllers of Zen, put together.
+//! Data fabric and memory controllers of Zen, combined.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use crate::list::{Fabric, ZenDump};
 use crate::umc::{self, Channel};
 use crate::wires::Wires;
 
-/// Makes a platform file of a list of Zen's registers.
+/// Makes a platform file from a list of Zen's registers.
 ///
-/// Without registers of memory controllers the functions choose channels only. With those of fewer controllers than
-/// channels, what follows from them is marked as assumed for the others. Refused by name are: interleaves over 3, 5, 6,
-/// 10, 12 or 24 channels (their hash is of bits of the address before the division, which no function of the quotient
-/// is), rules that spread addresses differently, and memory controllers that differ.
+/// Without registers of memory controllers, the functions select channels only. With registers of fewer controllers
+/// than channels, the derived functions are marked as assumed for the others. Refused by name are: interleaves over 3,
+/// 5, 6, 10, 12 or 24 channels (their hash uses bits of the address before the division, which no function of the
+/// quotient can express), rules that interleave differently, and memory controllers that differ.
 ///
 /// # Errors
 /// [`RegisterError`]: a register is missing, or is refused.
@@ -33,11 +33,11 @@ pub fn decode_zen(dump: &ZenDump, origin: &str) -> Result<Decoded, RegisterError
     memory.put_together(dump, &rules, channel, origin)
 }
 
-/// Reads all memory controllers of the dump, which must be alike, and counts those in use.
+/// Reads all memory controllers of the dump, which must be identical, and counts those in use.
 fn controllers(dump: &ZenDump, origin: Origin<'_>) -> Result<Option<(Channel, u32)>, RegisterError> {
     let mut first: Option<(u8, Channel, u32)> = None;
     for (&number, values) in &dump.controllers {
-        let layout = dump.layout.expect("a dump with memory controllers says how they are laid out");
+        let layout = dump.layout.expect("a dump with memory controllers contains their layout");
         let Some(channel) = umc::channel(number, values, layout, origin)? else { continue };
         match &mut first {
             None => first = Some((number, channel, 1)),
@@ -55,23 +55,23 @@ fn controllers(dump: &ZenDump, origin: Origin<'_>) -> Result<Option<(Channel, u3
     Ok(first.map(|(_, channel, count)| (channel, count)))
 }
 
-/// A stretch of physical memory of one rule, on one side of the hole.
+/// A part of a rule's physical memory, on one side of the hole.
 struct Stretch {
     rule: usize,
     base: u64,
     end: u64,
     /// DRAM address minus physical address, modulo 2^64.
     to_dram: u64,
-    /// Address that is hashed minus physical address, modulo 2^64.
+    /// Hashed address minus physical address, modulo 2^64.
     to_hash: u64,
 }
 
-/// Where memory is, and how its channels are chosen.
+/// The memory, and the selection of its channels.
 struct MemoryLayout {
     stretches: Vec<Stretch>,
     choices: Vec<Choice>,
     spread: Spread,
-    /// Address bits of the hash that differ between the DRAM address and the address that is hashed.
+    /// Address bits of the hash that differ between the DRAM address and the hashed address.
     carried: u64,
     /// Number of bits of DRAM addresses.
     width: u32,
@@ -90,7 +90,7 @@ impl MemoryLayout {
         for (index, rule) in rules.iter().enumerate() {
             let shared = rules[..index].iter().any(|other| other.target == rule.target);
             let offset = if shared { fabric::channel_offset(dump, rule, origin)? } else { 0 };
-            // The offset is of the channel's address, from which the choosing bits are gone.
+            // The offset applies to the channel's address, without the selecting bits.
             let offset = offset << choices.len();
             let mut add = |base: u64, end: u64, below: u64| {
                 let to_hash = if Spread::hashes_physical(dump.fabric) { 0 } else { below.wrapping_neg() };
@@ -127,8 +127,8 @@ impl MemoryLayout {
         Ok(MemoryLayout { stretches, choices, spread, carried, width, hole_valid: hole.is_some() })
     }
 
-    /// The choices whose hash has bits that the DRAM address does not carry; each gets an address bit above all others,
-    /// which the regions set.
+    /// Choices whose hash uses bits that the DRAM address lacks; each gets an address bit above all others, which the
+    /// regions set.
     fn labelled(&self) -> Vec<&Choice> {
         self.choices.iter().filter(|choice| choice.mask & self.carried != 0).collect()
     }
@@ -227,7 +227,7 @@ impl MemoryLayout {
         if self.choices.iter().any(|choice| choice.disputed) {
             parts.notes.push(
                 "Linux drivers/ras/amd/atl and illumos zen_umc disagree about the bits of this channel hash; these are \
-                 those of atl, and are marked as assumed. A probe tells."
+                 those of atl, and are marked as assumed. A probe can show which is right."
                     .to_owned(),
             );
         }
@@ -240,7 +240,7 @@ impl MemoryLayout {
         parts.finish(origin)
     }
 
-    /// Adds what the memory controllers do with the address that is left.
+    /// Adds how the memory controllers decode the remaining address.
     fn add_channel(
         &self,
         parts: &mut Parts,
