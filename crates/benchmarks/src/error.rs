@@ -1,9 +1,9 @@
-//! Why a benchmark gave no figures.
+//! Reasons why a benchmark gave no figures.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a benchmark gave no figures.
+/// The reason why a benchmark gave no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchmarkError {
     /// A file or folder cannot be used.
@@ -11,9 +11,9 @@ pub enum BenchmarkError {
     File {
         /// The file.
         path: PathBuf,
-        /// What was tried: created, written.
+        /// The attempted operation: created, written.
         done: &'static str,
-        /// Why it failed.
+        /// The cause.
         cause: io::Error,
     },
     /// Memory cannot be mapped, or its frames cannot be read.
@@ -28,15 +28,15 @@ pub enum BenchmarkError {
     /// The bank classes of a task are not those of the platform.
     #[error("bank classes: {0}")]
     Banks(memtint_units::ListError),
-    /// The simulated memory refuses what is asked of it.
+    /// The simulated memory refuses a request.
     #[error(transparent)]
     Frames(#[from] memtint_frames::FrameError),
-    /// An allocator refuses what it has promised.
+    /// An allocator refuses an allocation that it must grant.
     #[error("{system}: {cause}")]
     System {
         /// The allocator.
         system: &'static str,
-        /// What it says.
+        /// Its error.
         cause: memtint_frames::FrameError,
     },
     /// A task's colors hold too few pages.
@@ -44,39 +44,39 @@ pub enum BenchmarkError {
     Room {
         /// Pages that they hold.
         pages: usize,
-        /// Pages of the smallest size.
+        /// Pages that the smallest size needs.
         needed: usize,
     },
-    /// The regulator cannot be started, or this machine has none of what it needs.
+    /// The regulator cannot be started, or this machine lacks a feature that it needs.
     #[error(transparent)]
     Regulator(#[from] memtint_regulator::RegulatorError),
     /// There is no CPU to regulate.
     #[error("no CPU is online")]
     NoCpu,
-    /// A load does not answer as expected.
+    /// A load does not respond as expected.
     #[error("a load: {what}")]
     Load {
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// A regulator cannot be killed while its group is frozen.
     #[error("a regulator to kill: {what}")]
     RegulatorToKill {
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// The regulator has missed that a process has left its group.
-    #[error("a process has left its group, and nothing says so")]
+    /// The regulator has not reported a process that left its group.
+    #[error("a process has left its group, and the regulator has not reported it")]
     NotReported,
     /// A simulated machine cannot be made, or gives no times.
     #[error(transparent)]
     Oracle(#[from] memtint_probe::OracleError),
-    /// The memory of a platform makes no pool of addresses.
+    /// The memory of a platform does not form a pool of addresses.
     #[error("{platform}: {cause}")]
     Pool {
         /// The platform.
         platform: String,
-        /// What is wrong with its memory.
+        /// The problem with its memory.
         cause: memtint_probe::PoolError,
     },
     /// A DRAM standard or device is not accepted.
@@ -85,7 +85,7 @@ pub enum BenchmarkError {
     /// A scenario is refused, or cannot be simulated.
     #[error(transparent)]
     Sim(#[from] memtint_sim::SimError),
-    /// Two simulations of the same requests came to different results.
+    /// Two simulations of the same requests gave different results.
     #[error("two runs of {device} {trace} differ")]
     Differ {
         /// Name of the DRAM standard.
@@ -94,6 +94,6 @@ pub enum BenchmarkError {
         trace: &'static str,
     },
     /// The reference has no such controller.
-    #[error("the reference does not know this controller")]
+    #[error("the reference does not support this controller")]
     NoReference,
 }

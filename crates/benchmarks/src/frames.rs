@@ -1,9 +1,9 @@
-//! What a page costs in each page-frame allocator, beside PALLOC's Table I.
+//! The cost of a page in each page-frame allocator, compared with PALLOC's Table I.
 //!
-//! One run of an allocator takes the largest size page by page; a smaller size is the beginning of that run, because equal calls
-//! give equal frames. Average times come from runs in which the clock is read at the ends of sizes only. Single pages are timed
-//! in separate runs, and for each page the minimum of all repeats counts: its work is the same each time, and what exceeds it is
-//! the machine's. Steps are counted in the same runs and are exact.
+//! One run of an allocator allocates the largest size page by page; a smaller size is the beginning of that run,
+//! because equal calls give equal frames. Average times come from runs that read the clock only at the ends of sizes.
+//! Single pages are timed in separate runs. For each page the minimum of all repeats counts: its work is the same each
+//! time, and the excess comes from the machine. Steps are counted in the same runs and are exact.
 
 mod report;
 
@@ -22,10 +22,10 @@ pub use self::report::{FramesReport, PublishedRow, PublishedTable, SizeRow, Syst
 use crate::words::words;
 use crate::{Benchmark, BenchmarkError};
 
-/// Number of the form of the report.
+/// Schema version of the report.
 const SCHEMA: u32 = 1;
 
-/// What is asked.
+/// Parameters of the benchmark.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Platform whose memory and colors are simulated: a name of the catalogue, or a file.
@@ -41,13 +41,14 @@ pub struct Asked {
 }
 
 words! {
-    /// How memory is found.
+    /// Initial state of memory.
     State {
         /// All free, in the largest blocks.
         Fresh = "fresh",
         /// Filled, and 60 % of the frames freed in random order.
         Fragmented = "fragmented",
-        /// The same frames freed, the task's own colors before all others: an allocator that searches lists meets the others first.
+        /// The same frames freed, the task's colors before all others: an allocator that searches lists finds the
+        /// others first.
         Adverse = "adverse",
     }
 }
@@ -60,7 +61,7 @@ impl State {
 words! {
     /// A page-frame allocator.
     System {
-        /// The buddy allocator, asked without colors: the baseline.
+        /// The buddy allocator without colors: the baseline.
         Buddy = "buddy",
         /// PALLOC.
         Palloc = "palloc",
@@ -72,7 +73,7 @@ words! {
         TintMalloc = "tintmalloc",
         /// The hybrid allocator.
         Hybrid = "hybrid",
-        /// memtint's own, in constant time.
+        /// memtint's constant-time allocator.
         Tinted = "tinted",
     }
 }
@@ -90,13 +91,13 @@ impl System {
 /// The user whose tasks CAMC does not color.
 const PLAIN_USER: u32 = 1000;
 
-/// Parts of 100 that the fragmented state frees.
+/// Percentage of frames that the fragmented state frees.
 const FREED_PERCENT: usize = 60;
 
 /// Pages of the smallest size, 1 MiB.
 const PAGES_PER_MIB: usize = 256;
 
-/// What all runs have in common.
+/// Data shared by all runs.
 struct Setting {
     memory: Arc<FrameMemory>,
     policy: Policy,
@@ -106,20 +107,20 @@ struct Setting {
     scattered: Vec<Pfn>,
     /// The same in the order of the adverse state.
     own_first: Vec<Pfn>,
-    /// What reading the clock costs.
+    /// Cost of reading the clock.
     clock_ns: u64,
-    /// What it took to color every frame.
+    /// Time to color every frame.
     color_ms: f64,
 }
 
-/// What was measured of one system in one state.
+/// Measurements of one system in one state.
 #[derive(Clone, Debug, Default)]
 struct Figures {
     /// For each size, one sample for each repeat.
     average_ns: Vec<Vec<f64>>,
-    /// For each page, the least of all repeats.
+    /// For each page, the minimum of all repeats.
     page_ns: Vec<u32>,
-    /// For each size, the most that any page took in any repeat.
+    /// For each size, the maximum over all pages and repeats.
     max_any_ns: Vec<u32>,
     page_steps: Vec<u32>,
     /// One sample for each repeat.
@@ -143,11 +144,12 @@ impl Results {
     }
 }
 
-/// Measures what a page costs in each allocator.
+/// Measures the cost of a page in each allocator.
 ///
 /// # Errors
 ///
-/// When the platform cannot be read, its memory is too small for the colors, or an allocator refuses what it has promised.
+/// When the platform cannot be read, its memory is too small for the colors, or an allocator refuses an allocation that
+/// it must grant.
 pub fn measure(asked: &Asked, tell: fn(&str)) -> Result<FramesReport, BenchmarkError> {
     let started = Instant::now();
     let (machine, beside) = (Host::read(), Beside::since_now());
@@ -218,7 +220,7 @@ impl Setting {
             None => IndexSet::from_indices(0..classes.div_ceil(4), classes),
         };
         let policy = Policy::banks(banks.map_err(BenchmarkError::Banks)?);
-        // What is left of the color in the fragmented state, less a twentieth for the luck of the draw.
+        // Pages left in the colors in the fragmented state, less 5 % for random variation.
         let room = memory.frames_in_color(&policy)? as usize * FREED_PERCENT / 100 * 19 / 20;
         let largest = if asked.quick { 8 } else { 512 };
         let mib = std::iter::successors(Some(1), |size| Some(size * 2)).take_while(|&size| size <= largest);
@@ -239,7 +241,7 @@ impl Setting {
         *self.sizes.last().expect("there is a size")
     }
 
-    /// Makes an allocator in a state, and the caller that asks it; returns how long making it took.
+    /// Makes an allocator in a state, and a caller; returns how long making it took.
     fn prepare(
         &self,
         system: System,
@@ -264,7 +266,7 @@ impl Setting {
             frames.flush();
             frames.leave(plain).map_err(&refused)?;
         }
-        // The buddy allocator is asked without colors, as in Table I.
+        // The buddy allocator gets no colors, as in Table I.
         let policy = if system == System::Buddy { Policy::any() } else { self.policy.clone() };
         let profile = Profile { policy, path: "/colored".to_owned(), ..Profile::default() };
         let task = frames.enter(&profile).map_err(&refused)?;
@@ -373,7 +375,7 @@ fn every_frame(memory: &Arc<FrameMemory>) -> Result<Vec<Pfn>, FrameError> {
     Ok(every)
 }
 
-/// The median of what passes between two readings.
+/// The median time between two readings.
 fn clock_ns() -> u64 {
     let mut samples: Vec<u64> = (0..10_001).map(|_| Instant::now().elapsed().as_nanos() as u64).collect();
     samples.sort_unstable();

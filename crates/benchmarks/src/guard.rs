@@ -1,8 +1,8 @@
-//! How fast the state machine of bandwidth regulation is.
+//! Speed of the state machine of bandwidth regulation.
 //!
-//! The events of a system are drawn once, with the answers of the regulator, and replayed. Beside it, budgets as the textbook has them get
-//! the same events: a number for each core, no donation, no sharing, nothing that others change. Time is this thread's processor time; each kind is
-//! measured in turn with all others, over and over.
+//! The events of a system are drawn once, together with the responses of the regulator, and replayed. The baseline,
+//! textbook budgets, gets the same events: one number for each core, no donation, no sharing, no state that other cores
+//! change. Time is CPU time of this thread; all kinds are measured in turn, repeatedly.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,33 +19,33 @@ use serde::Serialize;
 use crate::Benchmark;
 use crate::words::words;
 
-/// Number of the form of the report.
+/// Schema version of the report.
 const SCHEMA: u32 = 1;
-/// What an event is to take at most, in nanoseconds.
+/// Target for the time of an event, in nanoseconds.
 const TARGET_NS: f64 = 20.0;
-/// Events of a core between two periods, roughly.
+/// Approximate number of events of a core between two periods.
 const EVENTS_PER_PERIOD: usize = 40;
 /// Grants of a budget.
 const GRANTS: u32 = 24;
 const QUANTUM: u32 = 64;
-/// States that are visited for the second measurement, with --quick a tenth.
+/// States visited in the second measurement; a tenth with --quick.
 const STATES: usize = 400_000;
 
-/// What is asked.
+/// Parameters of the benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// Events of each system, at least one.
     pub events: u32,
     /// Runs of each kind, at least one.
     pub repeat: usize,
-    /// Whether a tenth of the states is visited.
+    /// Whether only a tenth of the states is visited.
     pub quick: bool,
     /// Seed of the events.
     pub seed: u64,
 }
 
 words! {
-    /// What the cores of a regulated system do with each other's budgets.
+    /// How the cores of a regulated system share budgets.
     System {
         /// Hard reservations: a core that has used its budget stops until the next period.
         Hard = "hard",
@@ -59,28 +59,28 @@ words! {
 /// The report of the benchmark.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GuardReport {
-    /// Number of the form of this report.
+    /// Schema version of this report.
     pub schema: u32,
     /// The benchmark.
     #[schemars(extend("const" = "guard"))]
     pub bench: Benchmark,
     /// Version of memtint.
     pub version: &'static str,
-    /// The machine that measured.
+    /// The machine of the measurement.
     pub machine: Host,
-    /// What else ran on the machine meanwhile; null where the kernel does not say.
+    /// Other load on the machine during the benchmark; null where the kernel does not report it.
     pub disturbance: Option<Disturbance>,
     /// Seed of the events.
     pub seed: u64,
     /// Runs of each kind.
     pub repeat: usize,
-    /// Whether less than usual was measured.
+    /// Whether the benchmark ran with `--quick`.
     pub quick: bool,
-    /// Threads that measure.
+    /// Measuring threads.
     pub threads: u32,
     /// One system each.
     pub rows: Vec<GuardRow>,
-    /// States visited when all orders of events are tried.
+    /// Rate of states visited when all orders of events are tried.
     pub states_per_second: StateRate,
     /// Whether each row reaches its target.
     pub target_met: bool,
@@ -89,61 +89,61 @@ pub struct GuardReport {
 /// The events of one system.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GuardRow {
-    /// What its cores do with each other's budgets.
+    /// How its cores share budgets.
     pub system: System,
     /// Its cores.
     pub cores: usize,
     /// Events of a run.
     pub events: usize,
-    /// Nanoseconds of processor time for each event.
+    /// Nanoseconds of CPU time for each event.
     pub cpu_ns: Sides,
-    /// The state machine's median by that of the textbook.
+    /// The state machine's median divided by that of the textbook.
     pub guard_by_textbook: f64,
-    /// What the median of the state machine is to be at most, in nanoseconds.
+    /// Target for the median of the state machine, in nanoseconds.
     pub target_ns: f64,
-    /// Whether it is.
+    /// Whether the target is met.
     pub target_met: bool,
 }
 
-/// What is compared.
+/// The compared implementations.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Sides {
     /// The state machine of all cores.
     pub guard: Times,
-    /// Its parts, one for each core, with words that threads could share.
+    /// Its parts, one for each core, with shared atomic words.
     pub shared_words: Times,
-    /// Budgets only: a number for each core that no other core changes.
+    /// Budgets only: one number for each core that no other core changes.
     pub textbook: Times,
 }
 
 /// Times of one side for each event, over all runs.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Times {
-    /// Middle and ends, in nanoseconds.
+    /// Median, minimum and maximum, in nanoseconds.
     #[serde(flatten)]
     pub ns: Spread,
-    /// Actions that it answered all events of a run with.
+    /// Actions in response to all events of a run.
     pub actions: u64,
 }
 
-/// How fast states are visited.
+/// Rate of visited states.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct StateRate {
-    /// Middle and ends, for each second of processor time.
+    /// Median, minimum and maximum, for each second of CPU time.
     #[serde(flatten)]
     pub rate: Spread,
-    /// Distinct states that are visited in a run.
+    /// Distinct states visited in a run.
     pub states: usize,
 }
 
-/// A regulated system, and what happens in it.
+/// A regulated system and its events.
 struct Course {
     system: System,
     config: Config,
     events: Vec<Event>,
-    /// Nanoseconds an event, run by run: the guard, its parts with words that threads share, the textbook.
+    /// Nanoseconds per event, run by run: the guard, its parts with shared words, the textbook.
     times: [Vec<f64>; 3],
-    /// Actions of the first two, and of the textbook.
+    /// Actions of the guard, of its parts, and of the textbook.
     actions: [u64; 3],
 }
 
@@ -159,7 +159,7 @@ fn system(cores: usize, kind: Kind, sharing: Sharing) -> Config {
 }
 
 impl Course {
-    /// Draws events: mostly consumed grants, now and then a core that goes idle or has work again, and periods.
+    /// Draws events: mostly consumed grants, sometimes a core that becomes idle or busy, and periods.
     fn draw(system: System, config: Config, count: usize, random: &mut Random) -> Course {
         let cores = config.cores;
         let mut guard = Guard::new(config.clone(), |_| Ewma::new(1)).expect("a sound system");
@@ -227,7 +227,7 @@ impl Course {
         (cpu_seconds() - began, count)
     }
 
-    /// As a backend with a thread for each CPU has it, here on one thread: no core waits for another one's word.
+    /// Runs the parts as a backend with a thread for each CPU does, but on one thread, so no core waits for another.
     fn of_shared_words(&self) -> (f64, u64) {
         let (shared, mut cores) = parts::<AtomicU64, _>(&self.config, |_| Ewma::new(1)).expect("a sound system");
         let (mut actions, mut count) = (Vec::with_capacity(64), 0);
@@ -301,23 +301,24 @@ impl Course {
     }
 }
 
-/// A core's budget as the textbook has it.
+/// A core's budget in the textbook implementation.
 #[derive(Clone, Copy)]
 struct Textbook {
     left: u32,
     throttled: bool,
 }
 
-/// A state of three cores, and what can happen next.
+/// A state of three cores, and the possible next events.
 #[derive(Clone, Hash)]
 struct State {
     guard: Guard<LastValue>,
-    /// The grant that each counter is armed with. States that differ in its number only are alike.
+    /// Whether each counter is armed with a grant. States that differ only in the grant's number are equal.
     armed: [bool; 3],
     period: u32,
 }
 
-/// States visited a second, and their number: every order of events of three cores for four periods, until `most` states are seen.
+/// Returns states visited per second, and their number: tries every order of events of three cores for four periods,
+/// until `most` states are seen.
 fn visit(most: usize) -> (f64, usize) {
     let group = |core, budget| Group {
         cores: vec![core],
@@ -372,7 +373,7 @@ fn visit(most: usize) -> (f64, usize) {
     (seen.len() as f64 / (cpu_seconds() - began), seen.len())
 }
 
-/// Measures how long the state machine takes for an event.
+/// Measures the time of the state machine for an event.
 pub fn measure(asked: &Asked, tell: fn(&str)) -> GuardReport {
     let (machine, beside) = (Host::read(), Beside::since_now());
     let most = if asked.quick { STATES / 10 } else { STATES };

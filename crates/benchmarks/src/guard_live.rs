@@ -1,7 +1,8 @@
-//! The regulator on this machine, beside a loaded machine and a storm of cgroups.
+//! The regulator on this machine, under load and a storm of cgroups.
 //!
-//! A load causes page faults as fast as it can, in turn without a regulator, with its CPU occupied, and with its group frozen. On the same
-//! CPU a companion of lowest priority takes what time is left: what it gets of the throttled time is what others can use.
+//! A load causes page faults as fast as possible, in turn without a regulator, with its CPU occupied, and with its
+//! group frozen. A companion of lowest priority uses the remaining time of the same CPU. Its share of the throttled
+//! time is the share usable by others.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -23,30 +24,30 @@ use serde::Serialize;
 use crate::words::words;
 use crate::{Benchmark, BenchmarkError};
 
-/// Number of the form of the report.
+/// Schema version of the report.
 const SCHEMA: u32 = 1;
-/// Periods in microseconds, and the share of a CPU's time, in percent, that is to be occupied at most.
+/// Periods in microseconds, and the target for the occupied share of a CPU's time, in percent.
 const PERIODS: [(u64, f64); 2] = [(1000, 1.0), (200, 3.0)];
 const BUDGETS: [u32; 4] = [1, 20, 100, 10_000];
-/// Of the throttled time, in percent.
+/// Target for the usable share of the throttled time, in percent.
 const USABLE_TARGET: f64 = 90.0;
-/// Of the group that a process leaves.
+/// Period of the group that a process leaves.
 const LEAVING_PERIOD_US: u64 = 1000;
-/// Until everything runs after SIGKILL.
+/// Target for the time from SIGKILL until everything runs.
 const THAW_TARGET_MS: f64 = 10.0;
 
-/// What is asked.
+/// Parameters of the benchmark.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Time of each run, in seconds, at least one.
     pub seconds: u64,
-    /// Whether regulators are killed, and groups left, a few times only.
+    /// Whether regulators are killed, and groups left, only a few times.
     pub quick: bool,
     /// The program memtint, whose verb `guard` is called, and its helper processes.
     pub programs: Programs,
 }
 
-/// How a load is held.
+/// How a load is throttled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -54,9 +55,9 @@ pub enum Side {
     Unregulated,
     /// Its CPU is occupied.
     Occupied,
-    /// Its group is frozen, as threads decide.
+    /// Its group is frozen; threads decide.
     Frozen,
-    /// Its group is frozen, as the kernel decides.
+    /// Its group is frozen; the kernel decides.
     FrozenBpf,
 }
 
@@ -69,7 +70,7 @@ impl Side {
 }
 
 words! {
-    /// Where it is decided which group runs.
+    /// The backend that decides which group runs.
     Decider {
         /// In the kernel, by BPF programs.
         Bpf = "bpf",
@@ -79,11 +80,11 @@ words! {
 }
 
 words! {
-    /// What is to be reached.
+    /// A target.
     Target {
-        /// No throttled period is beyond its bound.
+        /// No throttled period exceeds its bound.
         Bound = "no throttled period beyond budget, quantum and skid",
-        /// The regulator occupies its CPU for a small part of the time.
+        /// The regulator occupies its CPU for a small share of the time.
         Occupied = "CPU occupied below 1 % of the time at 1 ms and 3 % at 200 us",
         /// Others can use nearly all of the throttled time.
         Usable = "at least 90 % of the throttled time usable by others",
@@ -91,7 +92,7 @@ words! {
         Quiet = "at least 90 % of reclaims without a wake-up",
         /// A killed regulator leaves no group frozen.
         Thawed = "everything runs within 10 ms of SIGKILL",
-        /// A process that leaves its group is noticed.
+        /// A process that leaves its group is reported.
         Left = "a process that leaves its group is reported within a period of 1 ms (median)",
     }
 }
@@ -99,20 +100,20 @@ words! {
 /// The report of the benchmark.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GuardLiveReport {
-    /// Number of the form of this report.
+    /// Schema version of this report.
     pub schema: u32,
     /// The benchmark.
     #[schemars(extend("const" = "guard-live"))]
     pub bench: Benchmark,
     /// Version of memtint.
     pub version: &'static str,
-    /// The machine that measured.
+    /// The machine of the measurement.
     pub machine: Host,
-    /// What else ran on the machine meanwhile; null where the kernel does not say.
+    /// Other load on the machine during the benchmark; null where the kernel does not report it.
     pub disturbance: Option<Disturbance>,
-    /// What is counted and regulated.
+    /// The event that is counted and regulated.
     pub event: &'static str,
-    /// The CPU that is regulated; not part of the JSON.
+    /// The regulated CPU; not part of the JSON.
     #[serde(skip)]
     pub cpu: usize,
     /// Time of each run, in seconds.
@@ -121,78 +122,78 @@ pub struct GuardLiveReport {
     pub busy_threads_on_other_cpus: usize,
     /// One run of a load each.
     pub rows: Vec<LiveRow>,
-    /// Loads that take what another group has donated.
+    /// Loads that reclaim budget donated by another group.
     pub reclaiming: Vec<Reclaiming>,
-    /// Why the kernel cannot decide on this machine; null where it can.
+    /// Why the kernel backend is unavailable on this machine; null where it is available.
     pub not_in_kernel: Option<String>,
     /// Throttled periods of all frozen groups.
     pub throttled_periods: u64,
-    /// Of all periods of frozen groups, those with more than budget, quantum and skid.
+    /// Periods of frozen groups with more events than budget, quantum and skid.
     pub periods_beyond: u64,
     /// Time from SIGKILL of a regulator until everything runs.
     pub thawed_after_kill_ms: Thawed,
-    /// Time from the moment a process leaves its group until that is reported.
+    /// Time from a process leaving its group until the report.
     pub left_reported_after: Vec<Leaving>,
-    /// What is to be reached.
+    /// The targets.
     pub targets: Vec<TargetReport>,
 }
 
 /// One run of a load.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LiveRow {
-    /// How the load is held.
+    /// How the load is throttled.
     pub side: Side,
     /// Period of regulation, in microseconds.
     pub period_us: u64,
     /// Events in a period.
     pub budget: u32,
-    /// Of the load, by its own count.
+    /// Events per second, as counted by the load.
     pub events_per_second: f64,
     /// Periods in which the budget was used up.
     pub throttled_periods: u64,
-    /// Periods with more than budget, quantum and skid.
+    /// Periods with more events than budget, quantum and skid.
     pub periods_beyond: u64,
-    /// Events of the period with the most.
+    /// Most events in a period.
     pub most_in_a_period: u64,
-    /// Of one CPU's time: regulator thread and freezer.
+    /// Share of one CPU's time used by the regulator thread and the freezer.
     pub regulator_percent: f64,
-    /// The same of the programs in the kernel, beside the threads; null without them.
+    /// Share of one CPU's time used by BPF programs in the kernel, in addition; null without them.
     pub programs_percent: Option<f64>,
-    /// From waking up, because of a budget that is used up, until the group has stopped.
+    /// Time from the wake-up after an exhausted budget until the group has stopped.
     pub occupied_percent: f64,
-    /// What the companion had of the throttled time; null when there was none.
+    /// The companion's share of the throttled time; null without throttled time.
     pub usable_percent: Option<f64>,
     /// The longest write to `cgroup.freeze`; null without a freezer.
     pub slowest_freeze_ms: Option<f64>,
 }
 
-/// A load that takes from the pool what another group has donated.
+/// A load that reclaims, from the pool, budget donated by another group.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Reclaiming {
-    /// Where it is decided.
+    /// The deciding backend.
     pub backend: Decider,
     /// Period of regulation, in microseconds.
     pub period_us: u64,
     /// Budgets that were reclaimed.
     pub reclaims: u64,
-    /// Those at which the regulator thread woke up.
+    /// Reclaims that woke the regulator thread.
     pub woken: u64,
 }
 
-/// After how long everything runs.
+/// Time until everything runs.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Thawed {
-    /// Middle and ends, in milliseconds.
+    /// Median, minimum and maximum, in milliseconds.
     #[serde(flatten)]
     pub ms: Spread,
     /// Regulators that were killed.
     pub kills: usize,
 }
 
-/// After how long it is reported that a process has left its group.
+/// Time until a process that left its group is reported.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Leaving {
-    /// How the group is held.
+    /// How the group is throttled.
     pub side: Side,
     /// The median.
     pub median_ms: f64,
@@ -202,20 +203,20 @@ pub struct Leaving {
     pub max_ms: f64,
 }
 
-/// What is to be reached.
+/// A target and its result.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct TargetReport {
-    /// What it is.
+    /// The target.
     pub target: Target,
-    /// Whether it is reached.
+    /// Whether it is met.
     pub met: bool,
 }
 
-/// Measures the regulator on this machine, which takes root. No other regulator may run.
+/// Measures the regulator on this machine. Needs root; no other regulator may run.
 ///
 /// # Errors
 ///
-/// When the regulator cannot be started, or a load does not answer as expected.
+/// When the regulator cannot be started, or a load does not respond as expected.
 pub fn measure(asked: &Asked, tell: fn(&str)) -> Result<GuardLiveReport, BenchmarkError> {
     let (machine, beside, began) = (Host::read(), Beside::since_now(), cpu_seconds());
     let seconds = asked.seconds;
@@ -320,7 +321,7 @@ fn is_usable(run: &LiveRow) -> bool {
     run.usable_percent.is_none_or(|percent| percent >= USABLE_TARGET)
 }
 
-/// What all runs have in common.
+/// Data shared by all runs.
 struct Bench {
     cpu: usize,
     time: Duration,
@@ -341,7 +342,7 @@ impl Bench {
             sensor: Sensor::find(EVENT)?,
             groups: vec![group],
             guaranteed: None,
-            // What occupying a CPU for too long leads to is to be seen.
+            // The effects of occupying a CPU for too long must be visible.
             peak: Some(budget.into()),
             backend: if side == Side::FrozenBpf { Backend::Bpf } else { Backend::Threads },
         })
@@ -419,15 +420,16 @@ impl Bench {
         Ok(Reclaiming { backend, period_us, reclaims: sums.reclaims, woken: sums.reclaims_woken })
     }
 
-    /// Moves a process out of its group. Returns after how many milliseconds that is reported.
+    /// Moves a process out of its group. Returns the time until the report, in milliseconds.
     fn leave(&self, side: Side) -> Result<f64, BenchmarkError> {
         let regulator = Regulator::start(self.settings(side, LEAVING_PERIOD_US, BUDGETS[3])?, self.programs.clone())?;
         let load = Load::start(&self.programs, self.cpu, self.time)?;
         load.join(&self.root.path().join("memtint-guard").join(GROUP))?;
-        // It is seen there.
+        // The regulator must see it in the group.
         std::thread::sleep(Duration::from_millis(200));
         let reported = memtint_regulator::watch_closely(|| {
-            // Takes milliseconds: the kernel waits for all CPUs before it moves a process. The time from then on is measured.
+            // Takes milliseconds: the kernel waits for all CPUs before it moves a process. The measured time begins
+            // afterwards.
             load.join(self.root.path())?;
             let begin = Instant::now();
             let has_left = |incident: &Incident| incident.cause == Cause::TaskLeft;
@@ -442,7 +444,8 @@ impl Bench {
         Ok(reported.as_secs_f64() * 1e3)
     }
 
-    /// Kills a regulator whose group is frozen nearly all the time. Returns after how many milliseconds the group has run.
+    /// Kills a regulator whose group is frozen nearly all the time. Returns the time until the group runs, in
+    /// milliseconds.
     fn kill(&self) -> Result<f64, BenchmarkError> {
         let failed = |what: String| BenchmarkError::RegulatorToKill { what };
         let group = format!("{GROUP}=1ev@{}", self.cpu);
@@ -486,7 +489,7 @@ impl Bench {
             }
             Ok::<Duration, BenchmarkError>(begin.elapsed())
         })?;
-        // The guardian works on: the next run must not meet it.
+        // The guardian is still cleaning up; the next run must not overlap with it.
         while folder.exists() {
             if begin.elapsed() > Duration::from_secs(30) {
                 return Err(failed(format!("{} is left", folder.display())));
@@ -502,7 +505,7 @@ const GROUP: &str = "bench";
 const DONOR: &str = "donor";
 /// Budget of a group that reclaims.
 const RECLAIMER: u32 = 20;
-/// On each CPU but the load's.
+/// Threads on each CPU except the load's.
 const BUSY_THREADS: usize = 2;
 
 /// A process that is killed when this is dropped.
@@ -510,7 +513,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -572,7 +575,7 @@ impl Load {
     fn count(&mut self) -> Result<u64, BenchmarkError> {
         let line = self.line()?;
         let count = line.strip_prefix("caused ").and_then(|count| count.parse().ok());
-        // It has nothing left to do.
+        // The process is done.
         let _ = self.process.0.wait();
         count.ok_or_else(|| Load::failed(&format!("it has answered {line:?}")))
     }
@@ -603,7 +606,7 @@ impl Companion {
         Companion { stop, thread }
     }
 
-    /// Processor time that it has had.
+    /// Stops it; returns its CPU time.
     fn stop(self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()
@@ -639,7 +642,7 @@ impl Others {
             memtint_regulator::stay_on(&cpus);
             let inner = folder.join("storm");
             while !told.load(Ordering::Relaxed) {
-                // Each makes the kernel take the mutex that freezing takes.
+                // Each call takes the kernel mutex that freezing needs.
                 let _ = std::fs::create_dir(&inner);
                 let _ = std::fs::remove_dir(&inner);
             }
@@ -653,7 +656,7 @@ impl Drop for Others {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A panic of the thread has been reported where it happened.
+            // A panic of the thread has already been reported.
             let _ = thread.join();
         }
     }

@@ -1,11 +1,12 @@
-//! The benchmarks: what is measured of each part of memtint, beside what, and a typed report of it.
+//! The benchmarks of memtint's parts, their baselines, and their typed reports.
 //!
-//! What it is for: each module measures one part beside a baseline: a plain implementation that must give the same answers, a published
-//! system, or the part without one of its steps. A module has a plain struct of what is asked, a function that measures, and a
-//! report whose JSON Schema follows from its type. Targets belong to the measurement; a report says whether they are met.
+//! Each module measures one part against a baseline: a plain implementation that must give the same answers, a
+//! published system, or the part without one of its steps. A module has a struct of parameters, a measuring function,
+//! and a report whose JSON Schema follows from its type. Targets belong to the measurement; a report states whether
+//! they are met.
 //!
-//! What it deliberately does not do: it parses no arguments, prints nothing and draws no tables. Progress goes to a function of the
-//! caller. How runs are interleaved and where figures lie is the harness's, `memtint-bench`.
+//! The crate parses no arguments, prints nothing and draws no tables. It reports progress to a function of the caller.
+//! The harness, `memtint-bench`, interleaves runs and computes confidence intervals.
 //!
 //! Types to know: [`sim::SimReport`] and its siblings; [`Benchmark`], which names them; [`BenchmarkError`].
 

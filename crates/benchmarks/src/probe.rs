@@ -1,10 +1,10 @@
-//! How many accesses it takes to find a mapping, beside DRAMA and DRAMDig.
+//! Number of accesses to find a mapping, compared with DRAMA and DRAMDig.
 //!
-//! All three ask the same simulated machine. What the others do is in proportion to how often they read a pair. Their published
-//! repetition is for a real machine, so each is given the fewest reads with which it is right here: 1, 4, 16 and so on until it
-//! is, or until a run would take more accesses than it may.
+//! All three probe the same simulated machine. The accesses of the other two are proportional to their reads of each
+//! pair. Their published repetition is for a real machine, so each gets the fewest reads with which it is right here:
+//! 1, 4, 16 and so on, until it is right or a run would exceed the limit of accesses.
 //!
-//! [`ablation`] compares memtint's own algorithm with itself, without one of its steps at a time.
+//! [`ablation`] compares memtint's algorithm with variants that lack one of its steps.
 
 pub mod ablation;
 
@@ -22,44 +22,44 @@ use serde::Serialize;
 use crate::words::words;
 use crate::{Benchmark, BenchmarkError};
 
-/// Number of the form of the report.
+/// Schema version of the report.
 const SCHEMA: u32 = 1;
 
-/// What is asked.
+/// Parameters of the benchmark.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Platforms of the catalogue, or files; empty: five that take two minutes.
+    /// Platforms of the catalogue, or files; empty: a default of five, which takes two minutes.
     pub platforms: Vec<String>,
     /// Noise levels; empty: none, quiet and typical.
     pub levels: Vec<Level>,
-    /// Runs of each, at least one, with seeds one after the other.
+    /// Runs of each, at least one, with consecutive seeds.
     pub repeat: u16,
     /// Seed of the first run.
     pub seed: u64,
-    /// Accesses of one run of DRAMA or DRAMDig at most.
+    /// The most accesses of one run of DRAMA or DRAMDig.
     pub accesses_max: u64,
-    /// Whether DRAMA and DRAMDig read each pair as often as published, and not as rarely as they can.
+    /// Whether DRAMA and DRAMDig read each pair as often as published, instead of as rarely as possible.
     pub published: bool,
 }
 
 words! {
-    /// How noisy a simulated machine is.
+    /// Noise level of a simulated machine.
     Level {
-        /// Nothing disturbs.
+        /// No noise.
         None = "none",
         /// An idle machine.
         Quiet = "quiet",
-        /// A machine with something to do.
+        /// A machine under moderate load.
         Typical = "typical",
         /// A busy machine.
         Noisy = "noisy",
-        /// An idle machine on which each pair of addresses is slower or faster than others by about 25 ticks, always the same: a
-        /// conflict is 90.
+        /// An idle machine on which each pair of addresses has a constant bias of about 25 ticks; a conflict takes 90
+        /// more.
         Bias25 = "bias25",
         /// The same with 40 ticks.
         Bias40 = "bias40",
-        /// An idle machine that closes rows at once, and another bank group takes nearly as long as a conflict would: it has nothing
-        /// to be found.
+        /// An idle machine that closes rows at once, and on which another bank group takes nearly as long as a conflict
+        /// would: no mapping can be found.
         Closed = "closed",
     }
 }
@@ -81,17 +81,17 @@ impl Level {
 }
 
 words! {
-    /// What an answer is worth.
+    /// Correctness of an answer.
     Worth {
-        /// A mapping, and it is the machine's.
+        /// The machine's mapping.
         Right = "right",
-        /// A partial one, and it is the machine's as far as it goes.
+        /// A correct part of the machine's mapping.
         Partial = "partial",
         /// No mapping.
         Refused = "none",
         /// A mapping that is not the machine's.
         Wrong = "wrong",
-        /// None: the run has taken all accesses that it may.
+        /// No answer: the run reached the limit of accesses.
         Unfinished = "unfinished",
     }
 }
@@ -110,34 +110,34 @@ impl From<Verdict> for Worth {
 /// The report of the benchmark.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProbeReport {
-    /// Number of the form of this report.
+    /// Schema version of this report.
     pub schema: u32,
     /// The benchmark.
     #[schemars(extend("const" = "probe"))]
     pub bench: Benchmark,
     /// Version of memtint.
     pub version: &'static str,
-    /// The machine that measured.
+    /// The machine of the measurement.
     pub machine: Host,
-    /// What else ran on the machine meanwhile; null where the kernel does not say.
+    /// Other load on the machine during the benchmark; null where the kernel does not report it.
     pub disturbance: Option<Disturbance>,
     /// Seed of the first run.
     pub seed: u64,
     /// Runs of each.
     pub repeat: u16,
-    /// Accesses of one run of DRAMA or DRAMDig at most.
+    /// The most accesses of one run of DRAMA or DRAMDig.
     pub accesses_max: u64,
     /// Whether DRAMA and DRAMDig read each pair as often as published.
     pub published_reads: bool,
-    /// Processor time of the whole benchmark, in seconds.
+    /// CPU time of the whole benchmark, in seconds.
     pub cpu_s: f64,
     /// One platform at one noise level each.
     pub rows: Vec<ProbeRow>,
-    /// Accesses of memtint by those of another detector at most.
+    /// Target: the highest ratio of memtint's accesses to those of another detector.
     pub target_ratio_max: f64,
-    /// How many pairs of a row and another detector have a ratio.
+    /// Number of pairs of a row and another detector that have a ratio.
     pub ratios: usize,
-    /// How many of them are at most the target's.
+    /// Number of these ratios within the target.
     pub ratios_within_target: usize,
     /// Rows in which memtint has given a wrong mapping.
     pub wrong_of_memtint: usize,
@@ -150,7 +150,7 @@ pub struct ProbeReport {
 pub struct ProbeRow {
     /// The platform.
     pub platform: String,
-    /// How noisy its simulated machine is.
+    /// Noise level of its simulated machine.
     pub noise: Level,
     /// memtint's runs.
     pub memtint: RunsReport,
@@ -167,7 +167,7 @@ pub struct ProbeRow {
 pub struct RunsReport {
     /// Timed accesses of a run.
     pub accesses: Spread,
-    /// What the answer of each run is worth.
+    /// Correctness of each run's answer.
     pub verdicts: Vec<Worth>,
 }
 
@@ -177,18 +177,19 @@ pub struct OtherReport {
     /// Its runs.
     #[serde(flatten)]
     pub runs: RunsReport,
-    /// How often it reads a pair; null where that is as published.
+    /// Reads of each pair; null where the number is as published.
     pub reads: Option<u32>,
-    /// memtint's median of accesses by that of this one; null where one of them is not always right.
+    /// memtint's median of accesses divided by this detector's; null where one of them is not always right.
     pub memtint_by_this: Option<f64>,
 }
 
-/// 8, 16 and 32 banks of pairs of bits, one with a function of seven bits, and one of eleven, which the others cannot find.
+/// 8, 16 and 32 banks with functions of two bits, one platform with a function of seven bits, and one with eleven bits,
+/// which the other detectors cannot find.
 const PLATFORMS: [&str; 5] =
     ["rpi4-2g", "haswell-e3-1230", "ramses-ivyhaswell-2ch1d1r", "skl-i5-6200u-xps13", "zen2-ddr4-1r"];
-/// Own accesses by those of another at most.
+/// The highest ratio of memtint's accesses to another detector's.
 const TARGET: f64 = 0.25;
-/// Bits within a row where a platform does not say which they are: what its simulated machine has.
+/// Column bits where a platform does not give them; the simulated machine has the same number.
 const COLUMN_BITS: u32 = 13;
 
 /// Another detector.
@@ -199,12 +200,13 @@ enum Baseline {
 }
 
 impl Baseline {
-    /// Runs it. Its input besides the oracle is the number of banks, and of the address bits.
+    /// Runs it. Besides the oracle, it receives the number of banks; DRAMDig also receives the numbers of row, column
+    /// and address bits.
     fn run(self, machine: &mut dyn Oracle, platform: &Platform, reads: Option<u32>, seed: u64) -> Answered {
         let dram = platform.dram();
         match self {
             Baseline::Drama => {
-                // Every line, and sets as large as they come: as published it ends too soon.
+                // Every line, and sets of any size: the published version ends too soon.
                 let (step_bytes, limit) = (64, SetLimit::TwiceMeasured);
                 let published = Drama { step_bytes, limit, ..Drama::published(platform.banks()) };
                 Drama { reads: reads.unwrap_or(published.reads), ..published }.run(machine, seed)
@@ -222,7 +224,7 @@ impl Baseline {
 
 type Answered = Result<Outcome, OracleError>;
 
-/// A machine that may be asked so much and no more.
+/// A machine with a limit on accesses.
 struct Limited {
     machine: SimulatedMachine,
     left: u64,
@@ -257,7 +259,7 @@ impl Oracle for Limited {
     }
 }
 
-/// What came of some runs.
+/// Results of several runs.
 #[derive(Debug, Default)]
 struct Runs {
     accesses: Vec<f64>,
@@ -277,7 +279,7 @@ impl Runs {
 }
 
 impl RunsReport {
-    /// All of them.
+    /// Returns whether all runs are right.
     fn right(&self) -> bool {
         self.verdicts.iter().all(|&verdict| verdict == Worth::Right)
     }
@@ -318,7 +320,8 @@ fn machine(platform: &Platform, level: Level, seed: u64) -> Result<SimulatedMach
     Ok(SimulatedMachine::new(platform.clone(), pool, level.noise(), seed)?)
 }
 
-/// Runs another detector with ever more reads until it is right, and with the other seeds then; one run where it never is.
+/// Runs another detector with increasing reads until it is right, then with the other seeds; returns a single run if it
+/// is never right.
 fn fewest_reads(
     asked: &Asked,
     platform: &Platform,
@@ -351,7 +354,8 @@ fn fewest_reads(
             runs.add(accesses, verdict);
             break;
         }
-        // Four times as many reads take about four times as many accesses, unless it stops before the reads matter.
+        // Four times as many reads take about four times as many accesses, unless the detector stops before the reads
+        // matter.
         let hopeless = verdict == Worth::Unfinished || accesses.saturating_mul(4) > asked.accesses_max;
         if hopeless || more.is_none() {
             runs.add(accesses, verdict);
@@ -366,7 +370,7 @@ fn fewest_reads(
     Ok((reads, runs))
 }
 
-/// The platforms that are asked for, or else these.
+/// The requested platforms, or the default ones.
 fn load(asked: &[String], otherwise: &[&str]) -> Result<Vec<Platform>, BenchmarkError> {
     let names: Vec<&str> = match asked {
         [] => otherwise.to_vec(),
@@ -375,12 +379,12 @@ fn load(asked: &[String], otherwise: &[&str]) -> Result<Vec<Platform>, Benchmark
     Ok(names.into_iter().map(Platform::load).collect::<Result<_, _>>()?)
 }
 
-/// The levels that are asked for, or else these.
+/// The requested levels, or the default ones.
 fn levels<'a>(asked: &'a [Level], otherwise: &'a [Level]) -> &'a [Level] {
     if asked.is_empty() { otherwise } else { asked }
 }
 
-/// Counts the accesses that each detector takes.
+/// Counts the accesses of each detector.
 ///
 /// # Errors
 ///

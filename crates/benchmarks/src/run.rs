@@ -1,4 +1,4 @@
-//! What coloring costs: programs in color beside the same programs without, interleaved.
+//! The cost of coloring: programs with and without colors, interleaved.
 
 mod groups;
 mod programs;
@@ -19,7 +19,7 @@ pub use self::report::{
 };
 use crate::BenchmarkError;
 
-/// What can be measured by itself.
+/// A group of measurements that can be selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Programs that do nothing.
@@ -32,7 +32,7 @@ pub enum Group {
     Pool,
 }
 
-/// What is asked.
+/// Parameters of the benchmark.
 pub struct Asked {
     /// The program memtint, whose verbs `run`, `bench touch` and `bench scramble` are called.
     pub me: PathBuf,
@@ -40,19 +40,19 @@ pub struct Asked {
     pub platform: String,
     /// Its granule, for the report.
     pub granule_bytes: u64,
-    /// The colors in words, for the report.
+    /// The colors as text, for the report.
     pub colors: String,
     /// Options of `memtint run` that name the colors.
     pub options: Vec<OsString>,
     /// Whether a frame is in these colors.
     pub in_color: Box<dyn Fn(Pfn) -> bool>,
-    /// Share of all frames that are, for the report.
+    /// Share of all frames in these colors, for the report.
     pub share_of_frames: f64,
-    /// Colors that pools are built of.
+    /// Colors of the pools to build.
     pub pools: Vec<PoolColors>,
-    /// What is measured; empty: everything.
+    /// Groups to measure; empty: all.
     pub only: Vec<Group>,
-    /// How much is measured.
+    /// The extent of the measurement.
     pub extent: Extent,
     /// Seed of inputs and orders.
     pub seed: u64,
@@ -60,11 +60,11 @@ pub struct Asked {
     pub work: PathBuf,
 }
 
-/// Measures programs with and without coloring. All children of this process are waited for: no other may be under way.
+/// Measures programs with and without coloring. Waits for all children of this process: no other may be running.
 ///
 /// # Errors
 ///
-/// When the directory for inputs cannot be made. What cannot be measured is listed in the report.
+/// When the directory for inputs cannot be made. The report lists impossible measurements.
 pub fn measure(asked: Asked, tell: fn(&str)) -> Result<RunReport, BenchmarkError> {
     let started = Instant::now();
     let (machine, beside) = (Host::read(), Beside::since_now());

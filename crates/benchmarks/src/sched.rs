@@ -1,8 +1,7 @@
-//! How fast the real-time analyses are.
+//! Speed of the real-time analyses.
 //!
-//! Each kind of answer is computed for the same random task sets by the library and by a plain implementation from the
-//! textbook that is kept here; both must give the same answers. Time is this thread's processor time; each kind is
-//! measured in turn with all others, over and over.
+//! The library and a plain textbook implementation in this module compute each kind of answer for the same random task
+//! sets; both must give the same answers. Time is CPU time of this thread; all kinds are measured in turn, repeatedly.
 
 mod servers;
 mod sets;
@@ -26,31 +25,31 @@ pub use self::simulated::{Scheduling, SimulatedRow};
 use crate::words::words;
 use crate::{Benchmark, BenchmarkError};
 
-/// Number of the form of the report.
+/// Schema version of the report.
 const SCHEMA: u32 = 1;
-/// Tasks of a set, and of one whose budget is looked for.
+/// Tasks of a set, and of a set for the search for a budget.
 const TASKS: usize = 10;
 const BUDGET_TASKS: usize = 5;
-/// Utilization in percent: the sum of all `C / T`, less what rounding down to whole nanoseconds takes.
+/// Utilization in percent: the sum of all `C / T`, reduced slightly by rounding down to whole nanoseconds.
 const LOAD_PERCENT: u64 = 90;
-/// The same where a budget is looked for, beside [`LOAD_PERCENT`]: there the window that decides often has millions of jobs before
-/// it, for which the textbook has no answer.
+/// Utilization in percent of further sets for the search for a budget, besides [`LOAD_PERCENT`]. At the latter,
+/// millions of jobs often precede the deciding window, and the textbook has no answer.
 const BUDGET_LOAD_PERCENT: u64 = 50;
 /// Steps of the search for a budget; a set that needs more has no answer.
 const BUDGET_EFFORT: Effort = Effort { steps_max: 100_000 };
 /// Jobs of a schedule.
 const JOBS: u64 = 10_000;
-/// Period of the resource: the shortest period there can be.
+/// Period of the resource: the shortest possible period.
 const RESOURCE_PERIOD: Picoseconds = Picoseconds::from_ns(10_000);
 
-/// What is asked.
+/// Parameters of the benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// Task sets of each size, at least one.
     pub sets: u32,
     /// Runs of each kind, at least one.
     pub repeat: usize,
-    /// Whether refresh servers are searched for in a coarser space.
+    /// Whether the search for refresh servers uses a coarser space.
     pub quick: bool,
     /// Seed of the task sets.
     pub seed: u64,
@@ -79,7 +78,7 @@ words! {
 }
 
 words! {
-    /// What one answer is about.
+    /// The subject of one answer.
     Each {
         /// A task.
         Task = "task",
@@ -91,9 +90,9 @@ words! {
 }
 
 words! {
-    /// Which set's time is reported.
+    /// The set whose time is reported.
     OfSets {
-        /// That of the median set.
+        /// The median set.
         Median = "median",
         /// The mean of all sets.
         Mean = "mean",
@@ -103,16 +102,16 @@ words! {
 /// The report of the benchmark.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SchedReport {
-    /// Number of the form of this report.
+    /// Schema version of this report.
     pub schema: u32,
     /// The benchmark.
     #[schemars(extend("const" = "sched"))]
     pub bench: Benchmark,
     /// Version of memtint.
     pub version: &'static str,
-    /// The machine that measured.
+    /// The machine of the measurement.
     pub machine: Host,
-    /// What else ran on the machine meanwhile; null where the kernel does not say.
+    /// Other load on the machine during the benchmark; null where the kernel does not report it.
     pub disturbance: Option<Disturbance>,
     /// Seed of the task sets.
     pub seed: u64,
@@ -120,9 +119,9 @@ pub struct SchedReport {
     pub sets: u32,
     /// Runs of each kind.
     pub repeat: usize,
-    /// Whether less than usual was measured.
+    /// Whether the benchmark ran with `--quick`.
     pub quick: bool,
-    /// Threads that measure.
+    /// Measuring threads.
     pub threads: u32,
     /// The shortest and the longest period of a task, in nanoseconds.
     pub periods_ns: [u64; 2],
@@ -130,7 +129,7 @@ pub struct SchedReport {
     pub resource_period_ns: u64,
     /// Jobs of a schedule.
     pub jobs_of_a_schedule: u64,
-    /// One kind of answer each, beside the textbook.
+    /// One kind of answer each, compared with the textbook.
     pub rows: Vec<SchedRow>,
     /// Jobs on the whole simulated machine.
     pub simulated_machine: Vec<SimulatedRow>,
@@ -145,17 +144,17 @@ pub struct SchedReport {
 pub struct SchedRow {
     /// The kind of answer.
     pub answer: Answer,
-    /// What one answer is about.
+    /// The subject of one answer.
     pub each: Each,
     /// Tasks of a set.
     pub tasks: usize,
-    /// Microseconds of processor time for each answer, over all runs.
+    /// Microseconds of CPU time for each answer, over all runs.
     pub cpu_us: Spread,
     /// The same of the textbook.
     pub textbook_cpu_us: Spread,
-    /// The textbook's median by that of the library.
+    /// The textbook's median divided by that of the library.
     pub textbook_by_ours: f64,
-    /// Whether both give the same answers wherever both have one.
+    /// Whether both give the same answer wherever both have one.
     pub same_answers: bool,
     /// Utilization of each set, in percent.
     pub utilization_percent: u64,
@@ -163,13 +162,13 @@ pub struct SchedRow {
     pub without_answer: usize,
     /// Answers that the textbook does not find.
     pub textbook_without_answer: usize,
-    /// Which set's time this is.
+    /// The set of this time.
     pub of_sets: OfSets,
-    /// Time of the longest set, in microseconds; null where sets are not timed one by one.
+    /// Longest time of a set, in microseconds; null where sets are not timed one by one.
     pub longest_set_cpu_us: Option<f64>,
-    /// What the median is to be at most, in microseconds.
+    /// Target for the median, in microseconds.
     pub target_us: f64,
-    /// Whether it is, with the same answers.
+    /// Whether the target is met, with the same answers.
     pub target_met: bool,
 }
 
@@ -182,23 +181,24 @@ struct Kind {
     each: Each,
     tasks: usize,
     load_percent: u64,
-    /// What it is to reach, in microseconds for each.
+    /// The target, in microseconds for each answer.
     target_us: f64,
     ours: fn(&TaskSet) -> Answers,
     plain: fn(&TaskSet) -> Answers,
     /// Microseconds for each answer, run by run: ours, plain.
     times: [Vec<f64>; 2],
     agrees: bool,
-    /// Time is that of the median set and not of the mean one: few sets take a thousand times as long as the others.
+    /// Whether the time is that of the median set instead of the mean of all sets: a few sets take a thousand times as
+    /// long as the others.
     typical: bool,
-    /// Time of the longest set, where it is known.
+    /// Longest time of a set, where known.
     longest_us: Option<f64>,
     /// Answers that the library and the textbook do not find.
     left_out: [usize; 2],
 }
 
 impl Kind {
-    /// Answers that one set asks for.
+    /// Number of answers for one set.
     fn each_of_set(&self) -> usize {
         match self.each {
             Each::Task => self.tasks,
@@ -338,14 +338,14 @@ fn edf_schedule(set: &TaskSet) -> Answers {
     schedule_of(set, &Policy::Edf)
 }
 
-/// A number that two schedules have in common only if they are equal, in all probability.
+/// A hash of a schedule.
 fn digest(runs: &[Run]) -> Answers {
     let mix = |digest: u64, value: u64| (digest ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let digest = |digest, run: &Run| [run.task.0 as u64, run.job, run.start.0, run.end.0].into_iter().fold(digest, mix);
     vec![Some(runs.iter().fold(runs.len() as u64, digest))]
 }
 
-/// Measures how long the analyses take.
+/// Measures the time of the analyses.
 ///
 /// # Errors
 ///

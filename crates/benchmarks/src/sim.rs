@@ -1,8 +1,8 @@
-//! How fast the simulated DRAM channel is.
+//! Speed of the simulated DRAM channel.
 //!
-//! Requests for each second of this thread's processor time, the making of the requests included; each kind of run is
-//! measured in turn with all others, over and over. The baseline is the reference controller of the same crate, which
-//! looks at everything in every cycle and must give the same answer.
+//! Requests for each second of CPU time of this thread, including the generation of requests; all kinds of runs are
+//! measured in turn, repeatedly. The baseline is the reference controller of the same crate, which evaluates the full
+//! state in every cycle and must give the same result.
 
 use std::time::Duration;
 
@@ -19,26 +19,26 @@ use serde::{Deserialize, Serialize};
 use crate::words::words;
 use crate::{Benchmark, BenchmarkError};
 
-/// Number of the form of the report.
+/// Schema version of the report.
 const SCHEMA: u32 = 1;
-/// Devices and traces of the six runs that are compared with other simulators.
+/// Devices of the six runs that are compared with other simulators.
 const DEVICES: [&str; 2] = ["ddr3-1600", "ddr4-2400"];
 const WRITE_PERCENT: u64 = 33;
 /// The reference replays one in this many requests: it is slower by about this factor.
 const REFERENCE_SHARE: u64 = 20;
-/// What the six runs are to reach.
+/// Target for the six runs.
 const TARGET_REQUESTS_PER_CPU_SECOND: f64 = 2e6;
 /// Rates of other simulators.
 const PUBLISHED: &str = include_str!("sim/simulators.json");
 
-/// What is asked.
+/// Parameters of the benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// Requests of each run.
     pub requests: u64,
     /// Runs of each kind, at least one.
     pub repeat: usize,
-    /// Whether less than usual is asked; for the report.
+    /// Whether the benchmark runs with `--quick`; for the report.
     pub quick: bool,
     /// Seed of the random addresses.
     pub seed: u64,
@@ -47,11 +47,11 @@ pub struct Asked {
 words! {
     /// Shape of a trace.
     Shape {
-        /// Burst after burst, all read.
+        /// Consecutive bursts, all reads.
         Stream = "stream",
-        /// Random bursts, all read.
+        /// Random bursts, all reads.
         Random = "random",
-        /// Random bursts, of which some are written.
+        /// Random bursts, some of them writes.
         Mixed = "mixed",
     }
 }
@@ -62,7 +62,7 @@ impl Shape {
 }
 
 words! {
-    /// What is varied to show how time grows.
+    /// The parameter that is varied to show how time grows.
     Varied {
         /// Banks of the channel.
         Banks = "banks",
@@ -76,36 +76,36 @@ words! {
 /// The report of the benchmark.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SimReport {
-    /// Number of the form of this report.
+    /// Schema version of this report.
     pub schema: u32,
     /// The benchmark.
     #[schemars(extend("const" = "sim"))]
     pub bench: Benchmark,
     /// Version of memtint.
     pub version: &'static str,
-    /// The machine that measured.
+    /// The machine of the measurement.
     pub machine: Host,
-    /// What else ran on the machine meanwhile; null where the kernel does not say.
+    /// Other load on the machine during the benchmark; null where the kernel does not report it.
     pub disturbance: Option<Disturbance>,
     /// Seed of the random addresses.
     pub seed: u64,
     /// Runs of each kind.
     pub repeat: usize,
-    /// Whether less than usual was measured.
+    /// Whether the benchmark ran with `--quick`.
     pub quick: bool,
-    /// Threads that simulate.
+    /// Simulating threads.
     pub threads: u32,
-    /// Of a hundred requests of a mixed trace, those that write.
+    /// Percentage of writes in a mixed trace.
     pub write_percent_of_mixed: u64,
-    /// Two devices, three traces each, beside the reference.
+    /// Two devices, three traces each, compared with the reference.
     pub rows: Vec<SimRow>,
     /// How time grows with banks, requesters and length.
     pub scaling: Vec<ScalingRow>,
     /// Rates of other simulators; not measured here.
     pub published: PublishedRates,
-    /// What the median of each row is to reach.
+    /// Target for the median of each row.
     pub target_requests_per_cpu_second: f64,
-    /// Whether each row reaches it.
+    /// Whether each row reaches the target.
     pub target_met: bool,
 }
 
@@ -120,9 +120,9 @@ pub struct SimRow {
     pub requests: u64,
     /// Ranks of the channel.
     pub ranks: u32,
-    /// Requesters, in turn.
+    /// Requesters, which take turns.
     pub sources: u16,
-    /// Requests for each second of processor time: the median of all runs.
+    /// Requests for each second of CPU time: the median of all runs.
     pub requests_per_cpu_second: f64,
     /// The slowest run.
     pub requests_per_cpu_second_min: f64,
@@ -136,42 +136,42 @@ pub struct SimRow {
     pub row_hits: u64,
     /// Hash of all statistics of the simulation, 16 hexadecimal digits: equal where the simulated channel did the same.
     pub result_hash: String,
-    /// The most memory that was resident; null where the kernel does not say.
+    /// Peak resident memory; null where the kernel does not report it.
     pub peak_resident_bytes: Option<u64>,
     /// The reference on the same device and trace; null where it is not run.
     pub baseline: Option<BaselineRow>,
 }
 
-/// A run in which something is varied.
+/// A run with a varied parameter.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScalingRow {
     /// The run.
     #[serde(flatten)]
     pub row: SimRow,
-    /// What is varied.
+    /// The varied parameter.
     pub varied: Varied,
-    /// How many of it there are.
+    /// Its value.
     pub value: u64,
 }
 
-/// The reference beside a run.
+/// The run of the reference for comparison.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BaselineRow {
-    /// What it is.
+    /// Name of the reference.
     pub name: &'static str,
     /// Requests of one of its runs.
     pub requests: u64,
-    /// Requests for each second of processor time: the median of all runs.
+    /// Requests for each second of CPU time: the median of all runs.
     pub requests_per_cpu_second: f64,
     /// The slowest run.
     pub requests_per_cpu_second_min: f64,
     /// The fastest run.
     pub requests_per_cpu_second_max: f64,
-    /// The row's median rate by that of the reference.
+    /// The row's median rate divided by that of the reference.
     pub ratio: f64,
     /// Hash of all statistics of the reference.
     pub result_hash: String,
-    /// Whether the controller gives the same statistics for as many requests.
+    /// Whether the controller gives the same statistics for the same number of requests.
     pub same_result: bool,
 }
 
@@ -179,9 +179,9 @@ pub struct BaselineRow {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedRates {
-    /// Where the rates are from.
+    /// Source of the rates.
     pub source: String,
-    /// How far they can be compared.
+    /// Limits of the comparison.
     pub remark: String,
     /// The rates.
     pub rates: Vec<PublishedRate>,
@@ -197,23 +197,23 @@ pub struct PublishedRate {
     pub device: String,
     /// Shape of the trace.
     pub trace: Shape,
-    /// Requests for each second of processor time.
+    /// Requests for each second of CPU time.
     pub requests_per_cpu_second: u64,
 }
 
 /// One kind of run.
 #[derive(Clone, Debug)]
 struct Run {
-    /// What is varied, and its value; `None` in the six runs.
+    /// The varied parameter and its value; `None` in the six runs.
     varied: Option<(Varied, u64)>,
     device: &'static str,
     shape: Shape,
     requests: u64,
     ranks: u32,
-    /// Requesters, in turn.
+    /// Requesters, which take turns.
     sources: u16,
     scheduler: Scheduler,
-    /// By the reference.
+    /// Whether the reference runs.
     tick_by_tick: bool,
     seed: u64,
     rates: Vec<f64>,
@@ -221,7 +221,7 @@ struct Run {
     peak_bytes: Option<u64>,
 }
 
-/// Measures how many requests the simulated channel serves; making the requests is part of what is measured.
+/// Measures how many requests the simulated channel serves, including the generation of requests.
 ///
 /// # Errors
 ///
@@ -333,7 +333,7 @@ impl Run {
         Ok(())
     }
 
-    /// Requests of the run's trace on a channel, as `memtint dram replay` makes them.
+    /// Requests of the run's trace on a channel, as `memtint dram replay` generates them.
     fn requests(&self, count: u64, geometry: Geometry) -> impl Iterator<Item = Request> {
         let burst_bytes = u64::from(geometry.burst_bytes());
         let shape = match self.shape {
@@ -366,7 +366,7 @@ impl Run {
         Spread::of(&self.rates).unwrap_or(Spread { median: 0.0, min: 0.0, max: 0.0 })
     }
 
-    /// The run of the reference on the same device and trace, and whether both agree on as many requests.
+    /// The run of the reference on the same device and trace, and whether both agree on the same number of requests.
     fn baseline(&self, runs: &[Run]) -> Option<BaselineRow> {
         let same = |run: &&Run| run.tick_by_tick && (run.device, run.shape) == (self.device, self.shape);
         let reference = runs.iter().find(same)?;
@@ -410,12 +410,12 @@ fn hash(stats: &ReplayStats) -> String {
     format!("{:016x}", stats.hash())
 }
 
-/// Starts the peak of resident memory anew (proc(5), clear_refs 5); where that is not allowed it stays what it was.
+/// Resets the peak of resident memory (proc(5), clear_refs 5); has no effect where that is not permitted.
 fn forget_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The most memory that was resident since then.
+/// Peak resident memory since the reset.
 fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

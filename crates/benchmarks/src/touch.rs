@@ -1,6 +1,7 @@
-//! The measured program of the fault benchmarks, and the one that stirs the kernel's free lists before each run.
+//! The measured program of the fault benchmarks, and the program that scrambles the kernel's free lists before each
+//! run.
 //!
-//! A program that measures itself runs them as processes, so that no compiler is needed where it runs.
+//! The benchmarks run them as processes of memtint itself, so no compiler is needed on the machine.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +32,7 @@ words! {
     }
 }
 
-/// What is to be touched.
+/// Parameters of the touching program.
 #[derive(Clone, Copy, Debug)]
 pub struct Touch {
     /// Order of the touches.
@@ -42,27 +43,27 @@ pub struct Touch {
     pub passes: usize,
     /// Seed of the random order.
     pub seed: u64,
-    /// Whether the frames of the first pass are reported too (needs CAP_SYS_ADMIN).
+    /// Whether the frames of the first pass are also reported (needs CAP_SYS_ADMIN).
     pub frames: bool,
 }
 
-/// What is to be scrambled.
+/// Parameters of the scrambling program.
 #[derive(Clone, Copy, Debug)]
 pub struct Scramble {
     /// Pages of 4 KiB, on all CPUs together.
     pub pages: usize,
-    /// Seed of the order in which they are given back.
+    /// Seed of the order in which they are freed.
     pub seed: u64,
 }
 
-/// How long touching memory took.
+/// Times of touching memory.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TouchReport {
     /// Pages of a pass.
     pub pages: usize,
     /// Each pass.
     pub passes: Vec<Pass>,
-    /// Frame numbers of the first pass; empty where they are not asked for.
+    /// Frame numbers of the first pass; empty where not requested.
     #[serde(default)]
     pub frames: Vec<u64>,
 }
@@ -70,7 +71,7 @@ pub struct TouchReport {
 /// Times of one pass over all pages.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Pass {
-    /// Mapping, in nanoseconds; for `single` contained in the touching.
+    /// Mapping, in nanoseconds; for `single`, included in the touching.
     pub map_ns: u64,
     /// Touching each page once, in nanoseconds.
     pub touch_ns: u64,
@@ -164,7 +165,7 @@ impl Mapping {
     fn new(pages: usize, flags: i32) -> io::Result<Mapping> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
-        // SAFETY: no address is asked for, so nothing that exists is replaced.
+        // SAFETY: no address is requested, so no existing mapping is replaced.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), pages * PAGE, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             Err(io::Error::last_os_error())
@@ -173,14 +174,14 @@ impl Mapping {
         }
     }
 
-    /// Writes one word; the compiler may not leave it out.
+    /// Writes one word; the compiler may not omit it.
     fn write(&self, page: usize) {
         assert!(page < self.pages);
-        // SAFETY: the page is inside the mapping, which is writable, private and as good as bytes.
+        // SAFETY: the page is inside the mapping, which is writable and private, and any byte values are valid.
         unsafe { self.start.add(page * PAGE).write_volatile(1) };
     }
 
-    /// Gives the frame of one page back.
+    /// Frees the frame of one page.
     fn discard(&self, page: usize) {
         assert!(page < self.pages);
         // SAFETY: the page is inside the mapping, and no reference into its content exists.
@@ -190,12 +191,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and no reference into it exists.
+        // SAFETY: this value owns the mapping, and no reference into it exists.
         unsafe { libc::munmap(self.start.cast(), self.pages * PAGE) };
     }
 }
 
-/// Touches memory on each CPU and gives the frames back in random order.
+/// Touches memory on each CPU and frees the frames in random order.
 ///
 /// # Errors
 ///
@@ -207,7 +208,7 @@ pub fn scramble(asked: &Scramble) -> Result<ScrambleReport, BenchmarkError> {
     let mut order: Vec<u32> = (0..u32::try_from(pages).unwrap_or(u32::MAX)).collect();
     let mut report = ScrambleReport { pages: 0, touch_ns: 0 };
     let mut memories = Vec::new();
-    // All of it is touched before any is given back: otherwise the second CPU gets what the first has stirred.
+    // All of it is touched before any is freed; otherwise the second CPU gets the frames that the first has scrambled.
     for &cpu in &cpus {
         pin(cpu);
         let memory = Mapping::new(pages, 0).map_err(BenchmarkError::Memory)?;
@@ -229,7 +230,7 @@ pub fn scramble(asked: &Scramble) -> Result<ScrambleReport, BenchmarkError> {
 
 /// CPUs this process may run on.
 fn allowed_cpus() -> Vec<usize> {
-    // SAFETY: cpu_set_t is plain data; the call fills it in and its size is said.
+    // SAFETY: cpu_set_t is plain data; the call fills it in and receives its size.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);

@@ -1,6 +1,6 @@
 //! Closed sets of words in reports.
 
-/// Defines an enum of which each variant has one word, in reports and for people.
+/// Defines an enum in which each variant has one word, for reports and text.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:tt),+ $(,)? }) => {
         $(#[$about])*
@@ -10,7 +10,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Gives its word, as in reports.
+            /// Returns its word in reports.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -24,9 +24,9 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// The benchmark that a report is of.
+    /// The benchmark of a report.
     Benchmark {
-        /// Page-frame allocators beside each other.
+        /// Page-frame allocators in comparison.
         Frames = "frames",
         /// The simulated DRAM channel.
         Sim = "sim",
@@ -36,11 +36,11 @@ words! {
         Guard = "guard",
         /// The regulator on this machine.
         GuardLive = "guard-live",
-        /// Discovery of mappings, beside published detectors.
+        /// Discovery of mappings, compared with published detectors.
         Probe = "probe",
-        /// The same without one of its steps at a time.
+        /// The same with one step omitted at a time.
         ProbeAblation = "probe-ablation",
-        /// Programs in color, beside the same programs without.
+        /// Programs with and without colors.
         Run = "run",
     }
 }

@@ -13,14 +13,14 @@ const TABLE_1: &str = include_str!("palloc_table_1.json");
 /// The report of the benchmark.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FramesReport {
-    /// Number of the form of this report.
+    /// Schema version of this report.
     pub schema: u32,
     /// The benchmark.
     #[schemars(extend("const" = "frames"))]
     pub bench: Benchmark,
     /// The machine that measured.
     pub machine: Host,
-    /// What else ran on the machine meanwhile; null where the kernel does not say.
+    /// Other load on the machine during the benchmark; null where the kernel does not report it.
     pub disturbance: Option<Disturbance>,
     /// Platform whose memory and colors are simulated.
     pub platform: String,
@@ -32,17 +32,17 @@ pub struct FramesReport {
     pub bank_classes: u32,
     /// Bank classes of the task, as a list of ranges.
     pub banks: String,
-    /// Of a hundred frames, those that the fragmented state frees.
+    /// Percentage of frames that the fragmented state frees.
     pub freed_percent_of_fragmented_state: usize,
     /// Seed of the fragmentation and of the order of runs.
     pub seed: u64,
     /// Runs of each allocator in each state.
     pub repeat: u16,
-    /// Whether less than usual was measured.
+    /// Whether the benchmark ran with `--quick`.
     pub quick: bool,
     /// Time of the whole benchmark, in seconds.
     pub duration_s: f64,
-    /// What reading the clock costs, in nanoseconds; times of single pages are without it.
+    /// Cost of reading the clock, in nanoseconds; subtracted from the times of single pages.
     pub clock_ns_subtracted: u64,
     /// One system in one state each.
     pub systems: Vec<SystemRow>,
@@ -59,15 +59,15 @@ pub struct FramesReport {
 pub struct SystemRow {
     /// The allocator.
     pub system: System,
-    /// How memory is found.
+    /// Initial state of memory.
     pub state: State,
-    /// Time in which the allocator is made, in milliseconds: the median of all runs.
+    /// Time to make the allocator, in milliseconds: the median of all runs.
     pub build_ms_median: f64,
-    /// Time in which a page is freed, in nanoseconds: the median of all runs.
+    /// Time to free a page, in nanoseconds: the median of all runs.
     pub free_ns_median: f64,
-    /// Steps in which a page is freed, on average.
+    /// Average steps to free a page.
     pub free_steps_average: f64,
-    /// Pages that were not in the task's colors, of all runs.
+    /// Pages outside the task's colors, over all runs.
     pub pages_out_of_color: u64,
 }
 
@@ -76,7 +76,7 @@ pub struct SystemRow {
 pub struct SizeRow {
     /// The allocator.
     pub system: System,
-    /// How memory is found.
+    /// Initial state of memory.
     pub state: State,
     /// Size of all pages together, in MiB.
     pub size_mib: usize,
@@ -88,15 +88,15 @@ pub struct SizeRow {
     pub average_ns_min: f64,
     /// The slowest run.
     pub average_ns_max: f64,
-    /// Average time by that of the buddy allocator in the same state, run by run: the median.
+    /// Average time divided by that of the buddy allocator in the same state, run by run: the median.
     pub ratio_to_buddy_median: f64,
     /// The smallest such ratio.
     pub ratio_to_buddy_min: f64,
     /// The largest such ratio.
     pub ratio_to_buddy_max: f64,
-    /// Time that at least 999 of 1000 pages do not exceed, in nanoseconds; of each page the least of all runs.
+    /// Time that at least 999 of 1000 pages do not exceed, in nanoseconds; for each page, the minimum of all runs.
     pub p999_ns: u32,
-    /// Time that no page exceeds, in nanoseconds; of each page the least of all runs.
+    /// Time that no page exceeds, in nanoseconds; for each page, the minimum of all runs.
     pub max_ns: u32,
     /// Time that no page exceeds in any run, in nanoseconds.
     pub max_of_any_repeat_ns: u32,
@@ -110,7 +110,7 @@ pub struct SizeRow {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedTable {
-    /// Where it is from.
+    /// Source of the table.
     pub source: String,
     /// One size each.
     pub rows: Vec<PublishedRow>,
@@ -143,7 +143,7 @@ fn percentile_999(values: &[u32]) -> u32 {
     sorted[(sorted.len() * 999).div_ceil(1000) - 1]
 }
 
-/// What was measured of all systems, state by state.
+/// The measurements of all systems, state by state.
 pub(super) fn rows(setting: &Setting, systems: &[System], results: &Results) -> (Vec<SystemRow>, Vec<SizeRow>) {
     let figures = |system: System, state: State| {
         let found = results.0.iter().find(|(name, of, _)| *name == system && *of == state);

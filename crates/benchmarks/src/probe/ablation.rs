@@ -1,7 +1,7 @@
-//! What each step of the search is worth.
+//! The value of each step of the search.
 //!
-//! The whole algorithm and, one step at a time, the rest of it ask the same simulated machines with the same seeds. A step earns its
-//! place when without it more answers are wrong or fewer are right, or when the same answers take more accesses.
+//! The whole algorithm, and variants that lack one step, probe the same simulated machines with the same seeds. A step
+//! is justified if, without it, more answers are wrong, fewer are right, or the same answers take more accesses.
 
 use std::time::Duration;
 
@@ -15,50 +15,52 @@ use super::{Level, SCHEMA, levels, load, machine, seeds};
 use crate::words::words;
 use crate::{Benchmark, BenchmarkError};
 
-/// Pairs of bits, functions of seven and of eleven, of all row bits above a hole, and three channels in turn.
+/// Functions of two, seven and eleven bits, functions of all row bits above a hole, and three interleaved channels.
 const PLATFORMS: [&str; 5] =
     ["haswell-e3-1230", "ramses-ivyhaswell-2ch1d1r", "zen2-ddr4-1r", "zen3-ddr4-2r-full", "skx-open-3ch1r"];
 const LEVELS: [Level; 6] = [Level::Quiet, Level::Typical, Level::Noisy, Level::Bias25, Level::Bias40, Level::Closed];
 
-/// What is asked.
+/// Parameters of the benchmark.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Platforms of the catalogue, or files; empty: five of different kinds.
     pub platforms: Vec<String>,
     /// Noise levels; empty: all but none.
     pub levels: Vec<Level>,
-    /// Runs of each, at least one, with seeds one after the other.
+    /// Runs of each, at least one, with consecutive seeds.
     pub repeat: u16,
     /// Seed of the first run.
     pub seed: u64,
 }
 
 words! {
-    /// The step that is left out: one of [`Step`].
+    /// The omitted step: one of [`Step`].
     LeftOut {
-        /// Each sample of a difference is taken somewhere else. Without: always of the same pair.
+        /// Each sample of a difference uses a different pair. Without: always the same pair.
         Translations = "translations",
-        /// The baseline follows the machine. Without: it is measured once, to begin with.
+        /// The baseline follows the machine. Without: it is measured once, at the beginning.
         Baseline = "baseline",
-        /// What looks slow is doubted while an address alone is slow too. Without: another program's accesses count as the pair's.
+        /// A slow pair is doubted while a single address is slow too. Without: another program's accesses count as the
+        /// pair's.
         Doubt = "doubt",
-        /// Pairs that look otherwise than their difference was decided are looked at again. Without: they are forgotten.
+        /// Pairs that contradict the decision on their difference are measured again. Without: they are dropped.
         Contrary = "contrary",
-        /// Where conflicts hardly stand out, each sample has a control. Without: levels are those that stand out.
+        /// Where conflicts hardly stand out, each sample has a control. Without: only levels that stand out are used.
         Controls = "controls",
         /// A contradiction is tried again. Without: the first one refutes an assumption.
         Retry = "retry",
-        /// All ways to tell conflicts from the rest are tried. Without: the one that only the slowest pairs pass.
+        /// All thresholds between conflicts and the rest are tried. Without: only the one that just the slowest pairs
+        /// pass.
         Splits = "splits",
-        /// What no memory looks like is refused. Without: whatever is consistent is a mapping.
+        /// Mappings that no memory has are refused. Without: any consistent result is a mapping.
         Sanity = "sanity",
-        /// What is found has to predict fresh pairs. Without: nothing is predicted.
+        /// The mapping must predict fresh pairs. Without: nothing is predicted.
         Predictions = "predictions",
-        /// It has to do so in every part of the pool. Without: predictions are those of the solver.
+        /// It must do so in every part of the pool. Without: predictions are those of the solver.
         Everywhere = "everywhere",
-        /// Memory may be moved. Without: addresses are taken as they are, or dealt out over channels.
+        /// Memory may be relocated. Without: addresses are taken as they are, or interleaved over channels.
         Blocks = "blocks",
-        /// Channels may take turns. Without: no number of them but powers of two is tried.
+        /// Channels may be interleaved by a modulus. Without: only powers of two are tried.
         Turns = "turns",
     }
 }
@@ -85,16 +87,16 @@ impl From<Step> for LeftOut {
 /// The report of the benchmark.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AblationReport {
-    /// Number of the form of this report.
+    /// Schema version of this report.
     pub schema: u32,
     /// The benchmark.
     #[schemars(extend("const" = "probe-ablation"))]
     pub bench: Benchmark,
     /// Version of memtint.
     pub version: &'static str,
-    /// The machine that measured.
+    /// The machine of the measurement.
     pub machine: Host,
-    /// What else ran on the machine meanwhile; null where the kernel does not say.
+    /// Other load on the machine during the benchmark; null where the kernel does not report it.
     pub disturbance: Option<Disturbance>,
     /// Platforms that are simulated.
     pub platforms: Vec<String>,
@@ -102,7 +104,7 @@ pub struct AblationReport {
     pub seed: u64,
     /// Runs of each.
     pub repeat: u16,
-    /// Processor time of the whole benchmark, in seconds.
+    /// CPU time of the whole benchmark, in seconds.
     pub cpu_s: f64,
     /// For each noise level the whole algorithm, then each variant without a step.
     pub rows: Vec<AblationRow>,
@@ -111,13 +113,13 @@ pub struct AblationReport {
 /// One variant of the algorithm on all platforms at one noise level.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AblationRow {
-    /// The step that is left out; null for the whole algorithm.
+    /// The omitted step; null for the whole algorithm.
     pub without: Option<LeftOut>,
-    /// How noisy the simulated machines are.
+    /// Noise level of the simulated machines.
     pub noise: Level,
     /// Answers that are the machine's mapping.
     pub right: usize,
-    /// Answers that are the machine's mapping as far as they go.
+    /// Answers that are a correct part of the machine's mapping.
     pub partial: usize,
     /// Runs without an answer.
     pub refused: usize,
@@ -125,7 +127,8 @@ pub struct AblationRow {
     pub wrong: usize,
     /// Timed accesses of each run, platform by platform.
     pub accesses: Vec<u64>,
-    /// Accesses by those of the whole algorithm, in the runs in which both came to the same verdict; null if there is none.
+    /// Accesses divided by those of the whole algorithm, over runs in which both have the same verdict; null without
+    /// such runs.
     pub by_whole: Option<Spread>,
 }
 
@@ -161,7 +164,8 @@ impl Row {
         self.verdicts.iter().filter(|&&one| one == verdict).count()
     }
 
-    /// Accesses by those of the whole algorithm, in the probes in which both came to the same verdict; `None` if there is none.
+    /// Accesses divided by those of the whole algorithm, over probes in which both have the same verdict; `None`
+    /// without such probes.
     fn ratio(&self, whole: &Row) -> Option<Spread> {
         let same = (0..self.verdicts.len()).filter(|&at| self.verdicts[at] == whole.verdicts[at]);
         Spread::of(&same.map(|at| self.accesses[at] as f64 / whole.accesses[at] as f64).collect::<Vec<_>>())
@@ -181,7 +185,7 @@ impl Row {
     }
 }
 
-/// Compares the whole algorithm with the rest of it, without one step at a time.
+/// Compares the whole algorithm with variants that lack one step.
 ///
 /// # Errors
 ///

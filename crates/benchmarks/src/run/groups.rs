@@ -11,30 +11,30 @@ use serde::Serialize;
 use crate::touch::{Pass, TouchReport};
 
 const PAGE: u64 = 4096;
-/// Largest resident set. That of a colored program is never below that of `memtint run` itself, which the kernel counts
-/// together with it.
+/// Largest resident set. For a colored program, it is never below that of `memtint run` itself, because the kernel
+/// reports the larger of the two.
 pub(super) const PEAK: &str = "program, peak resident";
 /// Pages scrambled before programs that do nothing.
 const LITTLE: usize = 1 << 14;
 
-/// Pages scrambled before all others: several times what a colored run gives back in one color, so that these frames are
-/// few among those that the next run finds.
+/// Pages scrambled before all other runs: several times the pages that a colored run frees in one color, so that these
+/// frames are few among those available to the next run.
 pub(super) fn scramble_pages(quick: bool) -> usize {
     if quick { 1 << 16 } else { 1 << 18 }
 }
 
-/// Memory as it is found when the bench starts.
+/// State of memory at the start of the bench.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct MemoryAsFound {
     /// Pages that were touched, natively.
     pub touched_pages: usize,
     /// First touch of each page.
     pub first_touch_ns_per_page: f64,
-    /// After it was unmapped and mapped again at once.
+    /// Touch of each page after an immediate unmap and remap.
     pub second_touch_ns_per_page: f64,
 }
 
-/// Touches memory twice, natively: what it costs when it has lain unused and when it has just been used.
+/// Touches memory twice, natively: measures the cost of long-unused and of just-used memory.
 pub(super) fn warm(session: &mut Session, available_bytes: u64) -> Option<MemoryAsFound> {
     let most = if session.extent.quick { 1 << 16 } else { 1 << 19 };
     let pages = usize::try_from(available_bytes / PAGE / 2).unwrap_or(most).clamp(1, most);
@@ -106,7 +106,7 @@ pub(super) fn touch(session: &mut Session) {
         if pattern == "sequential" {
             options.push("--frames");
         }
-        // A mapping for every page takes two system calls a page: fewer of them say as much.
+        // A mapping for every page takes two system calls a page; fewer pages suffice.
         let pages = if pattern == "single" { pages / 4 } else { pages };
         let job = touch_job(session, &options, pages);
         let repeat = session.extent.repeat;
@@ -137,10 +137,10 @@ fn add_passes(session: &mut Session, pattern: &str, side: Side, report: &TouchRe
     }
 }
 
-/// Memory put in place before the program begins, against MAP_POPULATE without memtint.
+/// Memory prefaulted before the program starts, compared with MAP_POPULATE without memtint.
 fn prefault(session: &mut Session, pages: usize) {
     const SUBJECT: &str = "prefault";
-    // What the loader and the libraries map comes out of the same allowance.
+    // Mappings of the loader and the libraries use the same allowance.
     const OWN: u64 = 32 << 20;
     let populated = touch_job(session, &["--pattern", "populate"], pages);
     let mut prefaulted = touch_job(session, &["--pattern", "sequential"], pages);
@@ -157,10 +157,10 @@ fn prefault(session: &mut Session, pages: usize) {
     });
 }
 
-/// Colors to build a pool of.
+/// Colors of a pool to build.
 #[derive(Clone, Debug)]
 pub struct PoolColors {
-    /// In words.
+    /// The colors as text.
     pub subject: String,
     /// Options of `memtint run`.
     pub options: Vec<OsString>,

@@ -1,4 +1,4 @@
-//! Five real programs: whole runs, their steady part, their memory, and whether they say the same.
+//! Five real programs: whole runs, steady parts, memory, and equality of outputs.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -18,15 +18,15 @@ use memtint_units::Random;
 use super::groups::{PEAK, add_times, scramble_pages};
 
 const GROUP: &str = "programs";
-/// Name of the series that the first target speaks of.
+/// Name of the series of the first target.
 pub const STEADY: &str = "steady part";
-/// Of it, time on a processor.
+/// Name of the series of CPU time in the steady part.
 pub(super) const STEADY_CPU: &str = "steady part, program's CPU";
-/// Lines between which programs that can be told to say them are steady.
+/// Output lines that enclose the steady part, for programs that can print them.
 const BEGINS: &str = "steady part begins";
 const ENDS: &str = "steady part ends";
 
-/// The programs, and what their steady part is.
+/// The programs and their steady parts.
 pub(super) const PROGRAMS: [(&str, &str); 5] = [
     ("sqlite3", "queries over a filled database, each asked once before"),
     ("python3", "rounds of building, writing and reading a dictionary, after one round"),
@@ -60,7 +60,7 @@ pub(super) fn programs(session: &mut Session) {
     }
 }
 
-/// What to run, given the program's file.
+/// Makes the job, given the program's file.
 type Prepare = fn(&Session, &str) -> io::Result<Job>;
 
 fn present<'a>(session: &mut Session, name: &str, files: &[&'a str]) -> Option<&'a str> {
@@ -71,7 +71,7 @@ fn present<'a>(session: &mut Session, name: &str, files: &[&'a str]) -> Option<&
     found
 }
 
-/// Adds what the steady part took on one side.
+/// Adds the times of the steady part on one side.
 fn add_steady(session: &mut Session, name: &str, unit: Unit, scale: f64, lane: &Finished) {
     session.results.add(GROUP, name, (STEADY, unit), lane.side, lane.wall.as_secs_f64() * scale);
     if let Some(cpu) = lane.cpu {
@@ -88,7 +88,7 @@ struct Outputs {
 }
 
 impl Outputs {
-    /// Notes the output of one run; an error when it is not what the first native run said.
+    /// Records the output of one run; an error if it differs from that of the first native run.
     fn note(&mut self, output: u64) -> Result<(), Trouble> {
         let first = *self.native.get_or_insert(output);
         self.compared = true;
@@ -182,7 +182,7 @@ fn python3(session: &Session, file: &str) -> io::Result<Job> {
 fn sort(session: &Session, file: &str) -> io::Result<Job> {
     let input = text_file(session, "sort.txt", if session.extent.quick { 4 << 20 } else { 96 << 20 })?;
     let buffer = if session.extent.quick { "1M" } else { "16M" };
-    // In memory where possible: writing sorted pieces to a disk takes as long as the disk likes.
+    // In memory where possible: the time to write sorted pieces to a disk is unpredictable.
     let memory = Path::new("/dev/shm");
     let pieces = if memory.is_dir() { memory } else { session.work.directory() };
     let mut job = Job::new([file, "--parallel=1", "-S", buffer, "-T"]);
@@ -216,7 +216,7 @@ fn text_file(session: &Session, name: &str, bytes: u64) -> io::Result<PathBuf> {
     let mut written = 0;
     while written < bytes {
         for at in 0..10 {
-            // Some words are far more frequent than others, as in texts.
+            // Some words are far more frequent than others, as in natural text.
             let limit = 1 + random.index(WORDS);
             let word = &words[random.index(limit)];
             file.write_all(word)?;
@@ -236,7 +236,7 @@ fn redis(session: &mut Session, server: &str, client: &str) {
     let job_of = |socket: &Path| {
         let mut job = Job::new([server, "--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]);
         job.words.push(socket.as_os_str().to_owned());
-        // The one before has removed it, unless it was killed.
+        // The previous server has removed it, unless it was killed.
         let _ = std::fs::remove_file(socket);
         job
     };
@@ -248,7 +248,7 @@ fn redis(session: &mut Session, server: &str, client: &str) {
         let before = Instant::now();
         let running = session.start(&job, side)?;
         let served = serve(session, &socket, client, before);
-        // A server that is told to end may take a moment; one that hears nothing is killed when the limit is over.
+        // A server needs a moment to shut down; one that does not shut down is killed after the limit.
         let ended = served.and_then(|served| Ok((served, session.finish(running)?)));
         let (served, done) = ended?;
         outputs.note(served.answers)?;
@@ -291,11 +291,11 @@ fn redis(session: &mut Session, server: &str, client: &str) {
 
 struct Served {
     ready_ms: f64,
-    /// Fingerprint of the answers to questions with known answers.
+    /// Hash of the responses to queries with known results.
     answers: u64,
 }
 
-/// What is done with a server, until it is told to end.
+/// Runs a client against a server, checks responses, and shuts the server down.
 fn serve(session: &Session, socket: &Path, client: &str, started: Instant) -> Result<Served, Trouble> {
     let mut connection = connect(socket, started, session.extent.limit)?;
     let ready_ms = started.elapsed().as_secs_f64() * 1e3;
@@ -303,7 +303,7 @@ fn serve(session: &Session, socket: &Path, client: &str, started: Instant) -> Re
     Ok(Served { ready_ms, answers: answers(&mut connection)? })
 }
 
-/// What a server answers to questions with known answers; it is told to end.
+/// Returns a hash of the server's responses to queries with known results, and shuts it down.
 fn answers(connection: &mut UnixStream) -> Result<u64, Trouble> {
     let failed = |error: io::Error| Trouble::from(format!("the server does not answer: {error}"));
     let answers = question(connection).map_err(failed)?;
@@ -311,7 +311,7 @@ fn answers(connection: &mut UnixStream) -> Result<u64, Trouble> {
     Ok(answers)
 }
 
-/// A connection to a server that answers.
+/// Connects to a server and waits until it responds.
 fn connect(socket: &Path, started: Instant, limit: Duration) -> Result<UnixStream, Trouble> {
     loop {
         if let Ok(mut connection) = UnixStream::connect(socket) {
@@ -343,7 +343,7 @@ fn ask(session: &Session, socket: &Path, client: &str) -> Result<Running, Troubl
     Ok(Running::start(command)?)
 }
 
-/// Whether a client has done both.
+/// Checks that a client has completed both kinds.
 fn answered(client: Ended) -> Result<(), Trouble> {
     let text = String::from_utf8_lossy(&client.output.text);
     let done = |what: &str| text.lines().any(|line| line.starts_with(what));
@@ -353,7 +353,7 @@ fn answered(client: Ended) -> Result<(), Trouble> {
     }
 }
 
-/// Stores values, asks for them, and hashes the answers.
+/// Stores values, reads them, and hashes the responses.
 fn question(connection: &mut UnixStream) -> io::Result<u64> {
     const KEYS: u64 = 2000;
     let mut reader = BufReader::new(connection.try_clone()?);

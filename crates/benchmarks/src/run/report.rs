@@ -1,4 +1,4 @@
-//! The report of programs in color beside the same programs without, and whether the targets are met.
+//! The report of programs with and without colors, and whether the targets are met.
 
 use memtint_bench::{Disturbance, Host, Interval, Mishap, Results, SeriesReport, Spread};
 use schemars::JsonSchema;
@@ -9,26 +9,26 @@ use super::programs::{PROGRAMS, STEADY, STEADY_CPU};
 use crate::Benchmark;
 use crate::words::words;
 
-/// Number of the form of the report.
+/// Schema version of the report.
 pub(super) const SCHEMA: u32 = 1;
 
 /// The report of the benchmark.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunReport {
-    /// Number of the form of this report.
+    /// Schema version of this report.
     pub schema: u32,
     /// The benchmark.
     #[schemars(extend("const" = "run"))]
     pub bench: Benchmark,
     /// Version of memtint.
     pub version: &'static str,
-    /// The machine that measured.
+    /// The machine of the measurement.
     pub machine: Host,
     /// Name of the platform.
     pub platform: String,
     /// Its granule.
     pub granule_bytes: u64,
-    /// The colors in words.
+    /// The colors as text.
     pub colors: String,
     /// Share of all frames that are in these colors.
     pub share_of_frames: f64,
@@ -36,44 +36,44 @@ pub struct RunReport {
     pub seed: u64,
     /// Runs of each kind on each side; start-up is measured three times as often.
     pub repeat: usize,
-    /// Whether less than usual was measured.
+    /// Whether the benchmark ran with `--quick`.
     pub quick: bool,
     /// Time of the whole benchmark, in seconds.
     pub duration_s: f64,
-    /// What went on beside the measured programs.
+    /// Conditions of the measurement.
     pub context: Context,
     /// The figures.
     pub series: Vec<SeriesReport>,
-    /// What the steady part of each program is.
+    /// The steady part of each program.
     pub steady_parts: Vec<SteadyPart>,
     /// Programs whose outputs were compared.
     pub outputs: Vec<OutputReport>,
     /// Runs without figures.
     pub failures: Vec<Mishap>,
-    /// What could not be measured here, and why.
+    /// Measurements that are impossible here, with the reason.
     pub skipped: Vec<String>,
-    /// Figures that are to be reached.
+    /// Targets and their results.
     pub targets: Vec<TargetReport>,
 }
 
-/// What went on beside the measured programs.
+/// Conditions of a measurement.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Context {
-    /// Memory as it is found when the benchmark starts; null where it could not be touched.
+    /// State of memory at the start of the benchmark; null where it could not be touched.
     pub memory_as_found: Option<MemoryAsFound>,
-    /// What else ran on the machine meanwhile; null where the kernel does not say.
+    /// Other load on the machine during the benchmark; null where the kernel does not report it.
     pub disturbance: Option<Disturbance>,
-    /// What touching memory for the scrambling cost, run by run; null where nothing was scrambled.
+    /// Cost of touching memory for the scrambling, run by run; null where nothing was scrambled.
     pub scramble_touch_ns_per_page: Option<Sampled>,
-    /// Share of touched pages in the chosen colors, of native runs; null where no run was looked into.
+    /// Share of touched pages in the chosen colors, of native runs; null where no run was inspected.
     pub native_share_in_color: Option<Sampled>,
     /// The same, of colored runs.
     pub colored_share_in_color: Option<Sampled>,
-    /// Pages that colored runs got out of color.
+    /// Pages of colored runs that are out of color.
     pub pages_out_of_color: u64,
-    /// Pages that strict runs were refused.
+    /// Pages refused to strict runs.
     pub pages_refused: u64,
-    /// What the runtime could not color, each once.
+    /// Messages of the runtime about pages that it could not color, without duplicates.
     pub problems: Vec<String>,
 }
 
@@ -96,10 +96,10 @@ impl Context {
     }
 }
 
-/// Samples with their middle and ends.
+/// Samples with median, minimum and maximum.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Sampled {
-    /// Middle and ends.
+    /// Median, minimum and maximum.
     #[serde(flatten)]
     pub spread: Spread,
     /// All of them, run by run.
@@ -112,12 +112,12 @@ impl Sampled {
     }
 }
 
-/// What the steady part of a program is.
+/// The steady part of a program.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct SteadyPart {
     /// The program.
     pub program: &'static str,
-    /// Its steady part, in words.
+    /// Description of its steady part.
     pub is: &'static str,
 }
 
@@ -135,7 +135,7 @@ pub struct OutputReport {
 }
 
 words! {
-    /// A figure that is to be reached.
+    /// Name of a target.
     TargetName {
         /// The steady parts of real programs.
         SteadyState = "steady_state",
@@ -151,11 +151,11 @@ words! {
     Verdict {
         /// All parts are within the limit.
         Met = "met",
-        /// All parts are within the limit; chance could have put one there.
+        /// All parts are within the limit, at least one perhaps by chance.
         MetByChance = "met, by chance perhaps",
         /// A part is beyond the limit.
         NotMet = "not met",
-        /// A part is beyond the limit; chance could have put each such part there.
+        /// A part is beyond the limit; each such part perhaps by chance.
         NotMetByChance = "not met, by chance perhaps",
         /// No part is measured.
         NotMeasured = "not measured",
@@ -164,21 +164,21 @@ words! {
     }
 }
 
-/// A figure that is to be reached.
+/// A target and its result.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TargetReport {
     /// Its name.
     pub name: TargetName,
-    /// What is to be reached, in words.
+    /// Description of the target.
     pub text: &'static str,
-    /// What no part is to exceed.
+    /// The limit of every part.
     #[serde(flatten)]
     pub limit: Limit,
-    /// Parts that the target asks for.
+    /// Parts that the target requires.
     pub parts_wanted: usize,
     /// Parts that were measured.
     pub parts: Vec<PartReport>,
-    /// Whether all parts are within the limit; null where parts are missing and the others are within it.
+    /// Whether all parts are within the limit; null if parts are missing and the others are within it.
     pub met: Option<bool>,
     /// Whether the target is reached.
     pub verdict: Verdict,
@@ -188,14 +188,14 @@ pub struct TargetReport {
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Limit {
-    /// Colored by native.
+    /// Ratio of colored to native.
     Ratio {
-        /// What no part is to exceed.
+        /// The limit of every part.
         limit_ratio: f64,
     },
     /// Time for each page.
     NanosecondsPerPage {
-        /// What no part is to exceed, in nanoseconds for each page.
+        /// The limit of every part, in nanoseconds for each page.
         limit_ns_per_page: f64,
     },
 }
@@ -213,7 +213,7 @@ impl Limit {
 /// One figure of a target.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PartReport {
-    /// What was measured.
+    /// Name of the figure.
     pub part: String,
     /// The figure.
     #[serde(flatten)]
@@ -222,7 +222,7 @@ pub struct PartReport {
     pub met: bool,
     /// Whether its interval at 95 % confidence lies on one side of the limit.
     pub certain: bool,
-    /// What it is made of; null but for the steady parts of real programs.
+    /// Its components; null except for the steady parts of real programs.
     pub made_of: Option<MadeOf>,
 }
 
@@ -230,7 +230,7 @@ pub struct PartReport {
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Value {
-    /// Colored by native.
+    /// Ratio of colored to native.
     Ratio {
         /// The median of all rounds.
         value_ratio: f64,
@@ -257,20 +257,20 @@ impl Value {
     }
 }
 
-/// Where the ratio of a steady part comes from.
+/// Components of the ratio of a steady part.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct MadeOf {
     /// The ratio of two native runs in the same slices of time.
     pub control_ratio: f64,
     /// Ends of its interval at 95 % confidence; null below three rounds.
     pub control_ratio_95: Option<[f64; 2]>,
-    /// Ratio of the processor time of the programs themselves.
+    /// Ratio of the CPU times of the programs themselves.
     pub cpu_ratio: f64,
     /// Ends of its interval at 95 % confidence; null below three rounds.
     pub cpu_ratio_95: Option<[f64; 2]>,
     /// Share of the steady part for which the native program did not run.
     pub native_waiting_share: f64,
-    /// The same of the colored program: memtint served it, or others ran.
+    /// The same share of the colored program, while memtint served it or others ran.
     pub colored_waiting_share: f64,
 }
 
@@ -281,16 +281,16 @@ enum TargetUnit {
     NanosecondsPerPage,
 }
 
-/// A figure that is to be reached.
+/// A target.
 pub(super) struct Target {
     name: TargetName,
-    /// What is to be reached, in words.
+    /// Description of the target.
     text: &'static str,
     unit: TargetUnit,
     limit: f64,
-    /// What was measured; empty = not measured.
+    /// Measured figures; empty = not measured.
     parts: Vec<Part>,
-    /// Parts that the target asks for.
+    /// Parts that the target requires.
     wanted: usize,
 }
 
@@ -299,7 +299,7 @@ struct Part {
     name: String,
     value: f64,
     interval: Option<Interval>,
-    /// What it is made of; only the steady parts of real programs are asked.
+    /// Its components; only for the steady parts of real programs.
     made_of: Option<MadeOf>,
 }
 
@@ -327,7 +327,7 @@ impl Part {
         self.value <= limit
     }
 
-    /// Whether chance could have put the figure on the other side of the limit; so it is when too few runs were made.
+    /// Whether chance may have put the figure on this side of the limit; always true with too few runs.
     fn uncertain(&self, limit: f64) -> bool {
         self.interval.is_none_or(|interval| interval.low <= limit && limit < interval.high)
     }
@@ -351,7 +351,7 @@ impl Part {
 }
 
 impl Target {
-    /// `None`: parts are missing and the others reach it.
+    /// `None`: parts are missing and the others are within the limit.
     fn met(&self) -> Option<bool> {
         let reached = self.parts.iter().all(|part| part.within(self.limit));
         (!reached || self.parts.len() == self.wanted).then_some(reached)
@@ -435,7 +435,7 @@ mod tests {
 
     use super::*;
 
-    /// Five rounds, of which the native side varies by `spread`.
+    /// Five rounds in which the native side varies by `spread`.
     fn results(ratios: &[f64], spread: f64) -> Results {
         let mut results = Results::default();
         for ((name, _), ratio) in PROGRAMS.iter().zip(ratios) {

@@ -1,4 +1,4 @@
-//! The search for Colored Refresh Servers, beside the dissertation's Algorithm 7, corrected.
+//! The search for Colored Refresh Servers, compared with the dissertation's Algorithm 7, corrected.
 
 use std::hint::black_box;
 
@@ -11,13 +11,13 @@ use memtint_units::Picoseconds;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How much faster than Algorithm 7 the search is to be, on the paper's task set.
+/// Target for the speedup over Algorithm 7, on the paper's task set.
 const TARGET_RATIO: f64 = 1000.0;
-/// Seconds for a set of fifty tasks.
+/// Target in seconds for a set of fifty tasks.
 const TARGET_LARGE_SECONDS: f64 = 1.0;
-/// Events of the patterns by which a choice may be proved.
+/// Limit on the events of patterns in proofs of a choice.
 const PROOF: Admission = Admission::Proof { events_max: 200_000 };
-/// Steps of 500 us in the space in which all proofs are tried, which takes long.
+/// Steps of 500 us in the space in which all proofs are tried; a larger space takes too long.
 const PROVED_STEPS: u64 = 16;
 /// Tasks of that set, and its load in percent.
 const LARGE: u64 = 50;
@@ -47,55 +47,57 @@ impl RefreshServers {
     }
 }
 
-/// The search beside one that tries everything.
+/// The search compared with an exhaustive one.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RaceRow {
-    /// Seconds of processor time of the search, over all runs.
+    /// Seconds of CPU time of the search, over all runs.
     pub cpu_s: Spread,
-    /// Seconds of processor time of Algorithm 7, one run.
+    /// Seconds of CPU time of Algorithm 7, one run.
     pub algorithm_7_cpu_s: f64,
-    /// The same by the search's median.
+    /// The same divided by the search's median.
     pub algorithm_7_by_ours: f64,
-    /// The part of all time that the best choice loses to refresh, an exact fraction; null where no choice is admitted.
+    /// The share of all time that the best choice loses to refresh, an exact fraction; null where no choice is
+    /// admitted.
     pub unhidden_part: Option<String>,
-    /// Whether both find the same part.
+    /// Whether both find the same share.
     pub same_cost: bool,
-    /// How much faster the search is to be at least.
+    /// Target for the speedup of the search.
     pub target_ratio: f64,
-    /// Whether it is, with the same part.
+    /// Whether the target is met, with the same share.
     pub target_met: bool,
 }
 
 /// The paper's task set in one memory.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SearchRow {
-    /// The search beside Algorithm 7, tasks assigned as in the paper.
+    /// The search compared with Algorithm 7; tasks are assigned as in the paper.
     #[serde(flatten)]
     pub race: RaceRow,
     /// Density of a device, in gigabits.
     pub density_gbit: u32,
-    /// Seconds of processor time when tasks are assigned by the search, the median.
+    /// Seconds of CPU time when the search also assigns tasks, the median.
     pub with_assignment_cpu_s: f64,
-    /// The same search, by what is proved with refresh phases included.
+    /// The same search, with admission by proofs that include refresh phases.
     pub proved: ProvedSearch,
 }
 
-/// A search by what is proved.
+/// A search with admission by proof.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProvedSearch {
-    /// Seconds of processor time, the median.
+    /// Seconds of CPU time, the median.
     pub cpu_s: f64,
-    /// Middle and ends of the same; not part of the JSON.
+    /// Median, minimum and maximum of the same; not part of the JSON.
     #[serde(skip)]
     pub spread_s: Spread,
-    /// The part of all time that the best choice loses to refresh, an exact fraction; null where no choice is admitted.
+    /// The share of all time that the best choice loses to refresh, an exact fraction; null where no choice is
+    /// admitted.
     pub unhidden_part: Option<String>,
 }
 
 /// The paper's task set in a coarse space, in which all choices are proved.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProvedRow {
-    /// The search beside all choices.
+    /// The search compared with all choices.
     #[serde(flatten)]
     pub race: RaceRow,
     /// Step of periods and budgets, in microseconds.
@@ -109,43 +111,43 @@ pub struct LargeRow {
     pub tasks: u64,
     /// Its utilization, in percent.
     pub utilization_percent: u64,
-    /// Seconds of processor time, over all runs.
+    /// Seconds of CPU time, over all runs.
     pub cpu_s: Spread,
     /// Whether the search has an answer.
     pub answered: bool,
-    /// What the median is to be at most, in seconds.
+    /// Target for the median, in seconds.
     pub target_cpu_s: f64,
-    /// Whether it is, with an answer.
+    /// Whether the target is met, with an answer.
     pub target_met: bool,
 }
 
-/// One space that both search, of one memory.
+/// One space of one memory, for both searches.
 struct Search {
     density: Density,
     space: Space,
     race: Race,
     assigned: Vec<f64>,
-    /// Refresh phases included: what is proved, and not only what supplies admit.
+    /// Seconds with admission by proofs, which include refresh phases, instead of by supplies.
     proved: Vec<f64>,
     proved_cost: Option<String>,
 }
 
-/// The same search, and all choices of a coarse space, by what is proved.
+/// The same search, and all choices of a coarse space, with admission by proof.
 struct Proved {
     space: Space,
     race: Race,
 }
 
-/// A search beside one that tries everything.
+/// A search and an exhaustive one.
 #[derive(Default)]
 struct Race {
     ours: Vec<f64>,
     cost: Option<String>,
-    /// The other's seconds, and whether it found the same cost. Once: it takes long.
+    /// Seconds of the exhaustive search, and whether it found the same cost. Run once, because it takes long.
     plain: Option<(f64, bool)>,
 }
 
-/// Fifty tasks whose servers are looked for.
+/// A search for servers of fifty tasks.
 struct Large {
     load_percent: u64,
     set: TaskSet,
@@ -154,13 +156,13 @@ struct Large {
     found: bool,
 }
 
-/// What is measured: the paper's set, and larger ones.
+/// All searches: for the paper's set, and for larger ones.
 pub(super) struct Searches {
     searches: Vec<Search>,
     proved: Proved,
     larges: Vec<Large>,
     set: TaskSet,
-    /// As 5.5.1 assigns them: which tasks are in the second server.
+    /// Tasks in the second server, as 5.5.1 assigns them.
     second: [bool; 5],
     unit_us: u64,
     steps: u64,
@@ -170,7 +172,7 @@ fn us(value: u64) -> Picoseconds {
     Picoseconds::from_ns(value * 1000)
 }
 
-/// Two colors of four ranks each, as 5.3.4 has them; periods and budgets are multiples of a unit.
+/// Two colors of four ranks each, as in 5.3.4; periods and budgets are multiples of a unit.
 fn space(density: Density, unit_us: u64, steps: u64) -> Space {
     let length = burst(density, 4, 8, RankOrder::Parallel, Form::Corrected);
     let refresh = Refresh::two_colors(8, us(64_000), length);
@@ -195,7 +197,7 @@ fn large(load_percent: u64) -> TaskSet {
     }))
 }
 
-/// Makes them.
+/// Makes all searches.
 pub(super) fn searches(quick: bool) -> Searches {
     // Table 5.2 of Pan 2018.
     let table = [("cnt", 20_000, 3000), ("compress", 10_000, 1200), ("lms", 10_000, 1600), ("matmult", 40_000, 10_000)];
@@ -229,13 +231,13 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     (found, (cpu_seconds() - began).max(1e-9))
 }
 
-/// The part of all time that is lost to refresh, exact.
+/// The share of all time that is lost to refresh, exact.
 fn cost(best: Option<&Optimum>) -> Option<String> {
     best.map(|best| best.unhidden.to_string())
 }
 
 impl Searches {
-    /// Searches once more.
+    /// Runs all searches once.
     pub(super) fn measure(&mut self) {
         for search in &mut self.searches {
             let found =
@@ -283,7 +285,8 @@ impl Proved {
 }
 
 impl Race {
-    /// Takes what was found and how long it took; the first time, what trying everything finds too, if it can.
+    /// Records the result and time of the search; the first time, also runs the exhaustive search and compares its
+    /// result, if any.
     fn measure(
         &mut self,
         (ours, seconds): (Result<Option<Optimum>, Unsupported>, f64),

@@ -1,4 +1,4 @@
-//! Random task sets, by integers alone.
+//! Random task sets, computed with integers only.
 
 use memtint_sched::{TaskSet, TaskSpec};
 use memtint_units::{Picoseconds, Random};
@@ -9,8 +9,8 @@ pub(super) const PERIOD_MAX_NS: u64 = 1_000_000;
 /// Utilizations are drawn in parts of this.
 const PARTS: u64 = 1 << 40;
 
-/// Draws a set of some tasks with implicit deadlines; its utilization is `percent` less what rounding each WCET down to whole
-/// nanoseconds takes.
+/// Draws a task set with implicit deadlines. Its utilization is `percent`, reduced slightly because each WCET is
+/// rounded down to whole nanoseconds.
 pub(super) fn draw(random: &mut Random, tasks: usize, percent: u64) -> TaskSet {
     let shares = shares(random, tasks, PARTS / 100 * percent);
     let specs = shares.into_iter().enumerate().map(|(index, share)| {
@@ -21,8 +21,8 @@ pub(super) fn draw(random: &mut Random, tasks: usize, percent: u64) -> TaskSet {
     TaskSet::new(specs.collect::<Vec<_>>()).expect("all times are in range")
 }
 
-/// Splits a sum at places drawn at random, so that all splits are as probable: the distribution of UUniFast (Bini and Buttazzo
-/// 2005) without its roots.
+/// Splits a sum at random positions, so that all splits are equally probable: the distribution of UUniFast (Bini and
+/// Buttazzo 2005) without its roots.
 fn shares(random: &mut Random, count: usize, sum: u64) -> Vec<u64> {
     let mut cuts: Vec<u64> = (1..count).map(|_| random.index(sum as usize + 1) as u64).collect();
     cuts.push(sum);
@@ -31,7 +31,7 @@ fn shares(random: &mut Random, count: usize, sum: u64) -> Vec<u64> {
     cuts.iter().zip(before).map(|(cut, before)| cut - before).collect()
 }
 
-/// Draws a period whose logarithm is uniform: of uniform numbers, each is kept with a probability of the smallest by it.
+/// Draws a period whose logarithm is uniform, by rejection: a uniform number is kept with probability minimum / number.
 fn log_uniform(random: &mut Random) -> u64 {
     loop {
         let period = PERIOD_MIN_NS + random.index((PERIOD_MAX_NS - PERIOD_MIN_NS) as usize + 1) as u64;

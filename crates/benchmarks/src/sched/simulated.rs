@@ -1,8 +1,8 @@
 //! Jobs on the whole simulated machine, with their memory requests.
 //!
-//! There is no textbook's implementation of that to compare it with. Each job executes for its WCET, as the schedules of the other
-//! rows have it, but for the time that refresh takes; what it does meanwhile is so many reads of memory, evenly spread, each of which
-//! misses the caches and opens a row.
+//! No textbook implementation exists for comparison. Each job executes for its WCET, as in the schedules of the other
+//! rows, plus delays by refresh. Meanwhile it performs a fixed number of memory reads, evenly spread; each misses the
+//! caches and opens a row.
 
 use std::path::Path;
 
@@ -18,16 +18,17 @@ use crate::words::words;
 
 /// Reads of a job.
 const REFERENCES: [u64; 2] = [1, 4];
-/// Sets that are simulated, of those that are analysed, and for how long.
+/// Number of simulated sets among the analyzed ones, and the simulated time.
 const SETS: usize = 10;
 const DURATION: Picoseconds = Picoseconds(100_000_000_000);
 const TARGET_JOBS_PER_CPU_SECOND: f64 = 1e6;
-/// Clock of the core, an instruction in each cycle, and from the start of a read to its data, somewhat more than it takes.
+/// Clock of the core, which executes one instruction per cycle, and an upper estimate of the cycles from a read to its
+/// data.
 const MEGAHERTZ: u64 = 3000;
 const READ_CYCLES: u64 = 150;
 
 words! {
-    /// How the simulated machine schedules.
+    /// Scheduling policy of the simulated machine.
     Scheduling {
         /// By fixed priorities, the shortest period first.
         FixedPriority = "fixed-priority",
@@ -39,7 +40,7 @@ words! {
 /// Simulations of one kind.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SimulatedRow {
-    /// How the simulated machine schedules.
+    /// Scheduling policy of the simulated machine.
     pub scheduling: Scheduling,
     /// Reads of memory of a job.
     pub reads_per_job: u64,
@@ -51,11 +52,11 @@ pub struct SimulatedRow {
     pub jobs: u64,
     /// Jobs that ended after their deadlines.
     pub deadline_misses: u64,
-    /// Jobs for each second of processor time, over all runs; making the machines is not counted.
+    /// Jobs for each second of CPU time, over all runs, without the time to make the machines.
     pub jobs_per_cpu_second: Spread,
-    /// What the median is to be at least.
+    /// Target for the median.
     pub target_jobs_per_cpu_second: f64,
-    /// Whether it is.
+    /// Whether the target is met.
     pub target_met: bool,
 }
 
@@ -69,7 +70,7 @@ pub(super) struct Simulated {
     rates: Vec<f64>,
 }
 
-/// Makes them, of some of the sets.
+/// Makes the machines, for some of the sets.
 pub(super) fn machines(sets: &[TaskSet]) -> Result<Vec<Simulated>, SimError> {
     let machine = Scenario::parse(&machine(), Path::new("bench sched"))?;
     let mut all = Vec::new();
@@ -83,7 +84,7 @@ pub(super) fn machines(sets: &[TaskSet]) -> Result<Vec<Simulated>, SimError> {
     Ok(all)
 }
 
-/// The machine as text of a system file, with one task, of which those of each set are made.
+/// The machine as the text of a system file, with one task as the template for those of each set.
 fn machine() -> String {
     format!(
         r#"
@@ -142,7 +143,7 @@ fn gap_of(wcet: Picoseconds, references: u64) -> u32 {
 }
 
 impl Simulated {
-    /// Simulates them once; making the machines is not counted.
+    /// Simulates all sets once; the time to make the machines is not counted.
     pub(super) fn measure(&mut self) -> Result<(), SimError> {
         let (mut jobs, mut misses, mut seconds) = (0, 0, 0.0);
         for scenario in &self.scenarios {

@@ -1,4 +1,4 @@
-//! The analyses as a textbook writes them down: what the library is compared with. Only for tasks without jitter and blocking.
+//! The analyses as in textbooks, as a baseline for the library. Only for tasks without jitter and blocking.
 
 use memtint_sched::{Run, TaskIndex, TaskSet};
 use memtint_units::Picoseconds;
@@ -12,7 +12,7 @@ fn plain(set: &TaskSet) -> Vec<Plain> {
     set.tasks().iter().map(|task| (task.period().0, task.wcet().0)).collect()
 }
 
-/// Shortest period first, and where each task of the set is in that order.
+/// The tasks, shortest period first, and the position of each task of the set in that order.
 fn by_period(set: &TaskSet) -> (Vec<Plain>, Vec<usize>) {
     let tasks = plain(set);
     let mut order: Vec<usize> = (0..tasks.len()).collect();
@@ -20,7 +20,7 @@ fn by_period(set: &TaskSet) -> (Vec<Plain>, Vec<usize>) {
     (order.iter().map(|&task| tasks[task]).collect(), order)
 }
 
-/// Every job of the busy window, each from the beginning (Lehoczky 1990).
+/// Computes every job of the busy window, each from scratch (Lehoczky 1990).
 fn response(sorted: &[Plain], rank: usize) -> u64 {
     let (period, wcet) = sorted[rank];
     let mut worst = 0;
@@ -158,7 +158,7 @@ fn smallest(accepts: impl Fn(u64) -> bool) -> Answers {
     vec![Some(enough)]
 }
 
-/// The longest window that is looked at; where more is needed there is no answer.
+/// The longest window examined; where a longer one is needed, there is no answer.
 const WINDOW_MAX: u64 = 1 << 34;
 
 pub(super) fn edf_budget(set: &TaskSet) -> Answers {
@@ -198,10 +198,10 @@ pub(super) fn fixed_budget(set: &TaskSet) -> Answers {
     })
 }
 
-/// Who runs when, decided anew at each release and each completion by looking at all tasks.
+/// Computes a schedule; examines all tasks at each release and each completion.
 fn schedule(tasks: &[Plain], end: u64, urgency: impl Fn(usize, u64) -> u64) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    // Of each task: jobs released, jobs finished, what the first of the others has had.
+    // For each task: jobs released, jobs finished, and the time that the first unfinished job has had.
     let mut jobs = vec![(0, 0, 0); tasks.len()];
     let mut now = 0;
     while now < end {
@@ -232,7 +232,7 @@ fn schedule(tasks: &[Plain], end: u64, urgency: impl Fn(usize, u64) -> u64) -> V
     runs
 }
 
-/// The longest window in which no more jobs arrive than are asked for.
+/// The longest window with at most [`JOBS`] arrivals.
 fn window(tasks: &[Plain]) -> u64 {
     let jobs = |end: u64| tasks.iter().map(|&(period, _)| end.div_ceil(period)).sum::<u64>();
     let (mut fits, mut exceeds) = (1, 1 << 62);
