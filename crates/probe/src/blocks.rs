@@ -1,9 +1,9 @@
-//! How aligned blocks of memory belong together, where no linear mapping holds for addresses as they are.
+//! Relations between aligned blocks of memory, where no linear mapping holds for physical addresses.
 //!
-//! Memory under the hole for devices is moved: by a subtraction above 4 GiB (AMD), or what lies highest goes where the hole is
-//! (Intel). Within aligned blocks that are not torn apart, functions are those of addresses as they are. Between two blocks, the upper
-//! bits of the functions differ by one value, which is found by trying; each assumption on what is moved where makes these
-//! values linear or not, and needs no more of the machine to be judged.
+//! Memory hidden by the hole for devices is remapped: by a subtraction above 4 GiB (AMD), or by moving the highest
+//! memory into the hole (Intel). Within aligned blocks that stay contiguous, the functions apply to physical addresses.
+//! Between two blocks, the upper bits of the functions differ by one value, which is found by trial. Each assumption on
+//! the remapping makes these values linear or not, so it is judged without further measurements.
 
 use crate::pool::Pool;
 use crate::view::{Part, View};
@@ -11,13 +11,14 @@ use memtint_units::PhysAddr;
 
 /// Where addresses above the hole begin.
 const ABOVE: u64 = 1 << 32;
-/// Sizes of memory, and so where what is moved down begins, are multiples of this.
+/// Sizes of memory, and thus the beginning of memory that is moved down, are multiples of this.
 const TOP_STEP: u64 = 1 << 29;
 
-/// Pieces that what may be moved is looked at in: of what is moved a third at least lies where no linear mapping puts it.
+/// Number of pieces in which memory that may be moved is examined; at least a third of the moved memory contradicts any
+/// linear mapping.
 const TOP_PARTS: u64 = 12;
 
-/// What may be moved into the hole below 4 GiB, in parts: as much as the hole is large, from the top.
+/// Memory that may be moved into the hole below 4 GiB, in parts: as much as the hole's size, from the top.
 pub(crate) fn top(pool: &Pool) -> Vec<Pool> {
     let end = pool.envelope().end.0;
     let low = pool.within(&(PhysAddr(0)..PhysAddr(ABOVE)));
@@ -26,12 +27,12 @@ pub(crate) fn top(pool: &Pool) -> Vec<Pool> {
     pool.within(&(PhysAddr(base)..PhysAddr(end))).map_or_else(Vec::new, |top| top.parts(TOP_PARTS))
 }
 
-/// A linear map of upper address bits that is known on what has been added.
+/// A linear map of upper address bits, known on the span of the added vectors.
 #[derive(Clone, Debug, Default)]
 struct Linear(Vec<(u64, u64)>);
 
 impl Linear {
-    /// The value, if it follows from what was added, else what is left over.
+    /// The value, if it follows from the added vectors, else the remainders of vector and value.
     fn value(&self, mut vector: u64) -> Result<u64, (u64, u64)> {
         let mut value = 0;
         for &(known, of_known) in &self.0 {
@@ -42,7 +43,7 @@ impl Linear {
         if vector == 0 { Ok(value) } else { Err((vector, value)) }
     }
 
-    /// Adds a vector with its value; false if another value follows from others.
+    /// Adds a vector with its value; false if a different value follows from the others.
     fn add(&mut self, vector: u64, value: u64) -> bool {
         match self.value(vector) {
             Ok(known) => known == value,
@@ -55,39 +56,39 @@ impl Linear {
     }
 }
 
-/// An assumption on what is moved where, and what follows from it for the upper bits of functions.
+/// An assumption on the remapping of memory, and its consequences for the upper bits of functions.
 #[derive(Clone, Debug)]
 pub(crate) struct Assumption {
-    /// In words.
+    /// Description.
     pub(crate) words: String,
-    /// What it says of addresses.
+    /// The view of addresses under this assumption.
     pub(crate) view: View,
     upper: Linear,
 }
 
 impl Assumption {
-    /// The difference of two blocks inside; `None` where the assumption has no memory.
+    /// The difference of two blocks in inner addresses; `None` where the assumption has no memory.
     fn difference(&self, blocks: [u64; 2], bits: u32) -> Option<u64> {
         let [one, other] = blocks.map(|block| self.view.inward(PhysAddr(block << bits)));
         Some((one?.address ^ other?.address) >> bits)
     }
 
-    /// What follows for two blocks.
+    /// The value that follows for two blocks, if any.
     pub(crate) fn value(&self, blocks: [u64; 2], bits: u32) -> Option<u64> {
         self.upper.value(self.difference(blocks, bits)?).ok()
     }
 
-    /// Learns what two blocks differ by; false if that cannot be.
+    /// Adds the value by which two blocks differ; false if it contradicts the assumption.
     pub(crate) fn learn(&mut self, blocks: [u64; 2], bits: u32, value: u64) -> bool {
         self.difference(blocks, bits).is_some_and(|difference| self.upper.add(difference, value))
     }
 }
 
-/// All assumptions for a pool whose blocks of `2^bits` bytes are not torn apart, the simplest first.
+/// All assumptions for a pool whose blocks of `2^bits` bytes stay contiguous, the simplest first.
 pub(crate) fn assumptions(pool: &Pool, bits: u32) -> Vec<Assumption> {
     let block = 1u64 << bits;
     let (start, end) = (pool.envelope().start.0 & !(block - 1), pool.envelope().end.0.next_multiple_of(block));
-    // Where memory ends below the hole, as far as the pool shows.
+    // The end of memory below the hole, as visible in the pool.
     let low = pool.within(&(PhysAddr(0)..PhysAddr(ABOVE)));
     let low_end = low.as_ref().map_or(0, |low| low.envelope().end.0.next_multiple_of(block));
     let mut found: Vec<Assumption> = Vec::new();
@@ -105,7 +106,7 @@ pub(crate) fn assumptions(pool: &Pool, bits: u32) -> Vec<Assumption> {
         }
         let below = (low_end > low_base).then(|| part(low_base, low_end, 0));
         let least = low_end.saturating_sub(low_base);
-        // A hole is at most all there is below.
+        // A hole is at most as large as the memory below.
         for inside in (least..ABOVE).step_by(1 << bits) {
             let words = format!("addresses above 4 GiB less {:#x}", ABOVE - inside);
             add(words, below.iter().cloned().chain([part(ABOVE, end, inside)]).collect());

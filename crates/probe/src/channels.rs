@@ -1,7 +1,8 @@
-//! Channels in turn whose number is no power of two: which block of memory is in which channel.
+//! Interleaved channels whose number is not a power of two: the channel of each block of memory.
 //!
-//! With three channels in turn, no difference of addresses decides anything. But pairs that conflict are in one channel, so that an
-//! assumption on the number of channels, the block and what is moved where can be judged by a few such pairs.
+//! With three interleaved channels, the difference of two addresses does not decide whether they conflict. But
+//! conflicting pairs are in one channel, so a few of them suffice to judge an assumption on the number of channels, the
+//! block size and the remapping of memory.
 
 use crate::blocks;
 use crate::pool::Pool;
@@ -9,16 +10,16 @@ use crate::view::View;
 use memtint_map::Interleave;
 use memtint_units::PhysAddr;
 
-/// Odd numbers of channels; an even number is one of these times a power of two, which functions select.
+/// Odd numbers of channels. An even number is one of these times a power of two; functions select that factor.
 const WAYS: [u32; 7] = [3, 5, 7, 9, 11, 13, 15];
 /// Blocks of 64 B to 64 KiB.
 const SHIFTS: std::ops::RangeInclusive<u32> = 6..=16;
-/// What is moved is moved by a multiple of 64 MiB.
+/// Memory is remapped by multiples of 64 MiB.
 const MOVED_BITS: u32 = 26;
-/// The share of pairs that must be in one channel: a few may not conflict at all.
+/// The share of pairs that must be in one channel; a few pairs may not conflict at all.
 const SAME_CHANNEL: f64 = 0.9;
 
-/// Assumptions under which pairs that conflict are in one channel, the best first, in words and as a view.
+/// Assumptions under which conflicting pairs are in one channel, the best first, as a description and a view.
 pub(crate) fn assumptions(pool: &Pool, conflicting: &[[PhysAddr; 2]]) -> Vec<(String, View)> {
     let mut found: Vec<(usize, String, View)> = Vec::new();
     let moved = blocks::assumptions(pool, MOVED_BITS);

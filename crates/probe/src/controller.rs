@@ -1,4 +1,4 @@
-//! A machine that is not there, with controllers that send every command: a judge for the probe that was not made for it.
+//! A simulated machine with command-level controllers: a test of the probe with a model that was not made for it.
 
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
@@ -10,50 +10,50 @@ use memtint_map::{Platform, Role};
 use memtint_units::PhysAddr;
 use memtint_units::Random;
 
-/// Ticks of the clock in a cycle of a channel: a clock of about 3 GHz beside DDR4-2400.
+/// Ticks of the clock in a cycle of a channel: a clock of about 3 GHz with DDR4-2400.
 const TICKS_PER_CYCLE: f64 = 2.5;
-/// Cycles that a flush, fences and the next address take between two accesses.
+/// Cycles for a flush, fences and the next address between two accesses.
 const BETWEEN: u64 = 60;
 /// Cycles that an access spends outside its channel.
 const OUTSIDE: u64 = 40;
 /// Cycles of a hit in a cache.
 const CACHED: u64 = 16;
-/// The id of the probe's own request; the other program has higher ones.
+/// The id of the probe's request; requests of the other program have higher ids.
 const OWN: u64 = 0;
-/// Who requests: the probe, or the other program.
+/// Requesters: the probe and the other program.
 const PROBE: u16 = 0;
 const OTHER: u16 = 1;
-/// Cores that the probe can have read together, and reads that one of them has under way at most.
+/// The most cores that read together, and the most reads in flight of each.
 const READERS: u32 = 8;
 const UNDER_WAY: u32 = 16;
 
-/// What is around the controllers.
+/// The environment of the controllers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surroundings {
-    /// Another program reads a line of its own every so many cycles of a channel; 0: there is none.
+    /// Cycles of a channel between reads of another program; 0: no other program.
     pub other_each: u64,
-    /// Neighbouring lines that it reads before it goes somewhere else; at least 1.
+    /// Consecutive lines that it reads before it moves to another place; at least 1.
     pub other_lines: u32,
-    /// Share of accesses that a cache answers although their line was flushed.
+    /// Share of accesses that hit a cache although their line was flushed.
     pub leak: f64,
-    /// Standard deviation of what the clock and the core add to each access; unit: ticks.
+    /// Standard deviation of the noise of clock and core in each access; unit: ticks.
     pub sigma: f64,
-    /// Ticks by which the clock moves on, 1 or more.
+    /// Ticks by which the clock advances, 1 or more.
     pub quantum: u32,
 }
 
 impl Surroundings {
-    /// Nobody else, no leaks, a good clock.
+    /// No other program, no leaks, a precise clock.
     pub const IDLE: Surroundings = Surroundings { other_each: 0, other_lines: 1, leak: 0.0, sigma: 3.0, quantum: 1 };
 }
 
 /// A machine with the mapping of a platform file whose channels are simulated command by command: row buffers under a page
 /// policy, every constraint of a standard, refresh, and another program's requests in the same queues.
 ///
-/// What is simplified: all lines are flushed before they are accessed, so that caches only show as leaks; no core can be spared to run
-/// beside. Of accesses in turn one is under way at a time. Readers that read together begin a read each cycle, in the order of their
-/// addresses, while they have fewer than 16 under way; what finds a full queue waits until one has room, those that have waited longest
-/// go first, and holds up what is behind it.
+/// Simplifications: all lines are flushed before each access, so caches only appear as leaks; no other core is
+/// available to run concurrently. Accesses in turn are serialized. Readers that read together begin a read each cycle,
+/// in the order of their addresses, while they have fewer than 16 in flight. A read that finds a full queue waits for
+/// room and holds up later reads; the longest-waiting reader goes first.
 pub struct ControllerMachine {
     decoder: Decoder,
     geometry: Geometry,
@@ -63,7 +63,7 @@ pub struct ControllerMachine {
     random: Random,
     /// Cycle of all channels.
     now: Cycle,
-    /// When the other program reads next, what, and how much of its stream is left.
+    /// Time and address of the other program's next read, and the rest of its stream.
     other_at: Cycle,
     other: u64,
     other_left: u32,
@@ -71,10 +71,10 @@ pub struct ControllerMachine {
 }
 
 impl ControllerMachine {
-    /// Makes a machine with devices of a standard (see [`Standard::load`]) behind controllers of one kind.
+    /// Makes a machine with devices of a standard (see [`Standard::load`]) and controllers of one kind.
     ///
     /// # Errors
-    /// [`DramError`] for a standard that is not known, or a platform that cannot be decoded for it.
+    /// [`DramError`] for an unknown standard, or a platform that cannot be decoded for it.
     pub fn new(
         platform: &Platform,
         standard: &str,
@@ -87,7 +87,7 @@ impl ControllerMachine {
         ControllerMachine::of_device(platform, &device, config, pool, around, seed)
     }
 
-    /// Makes one with these devices.
+    /// Makes a machine with these devices.
     ///
     /// # Errors
     /// [`DramError`] for a platform that cannot be decoded for them.
@@ -117,15 +117,15 @@ impl ControllerMachine {
         })
     }
 
-    /// Tells whether two addresses are in one bank and in different rows.
+    /// Returns whether two addresses are in one bank and in different rows.
     #[must_use]
     pub fn conflicts(&self, a: PhysAddr, b: PhysAddr) -> bool {
         let [a, b] = [a, b].map(|addr| self.decoder.place(addr));
         a.zip(b).is_some_and(|(a, b)| (a.channel, a.bank) == (b.channel, b.bank) && a.row != b.row)
     }
 
-    /// Gives the outermost that two addresses have apart, of channel, rank, bank group and bank; `None` for addresses of one bank, and
-    /// where no memory is.
+    /// Returns the outermost level in which two addresses differ: channel, rank, bank group or bank; `None` for
+    /// addresses of one bank, and outside memory.
     #[must_use]
     pub fn apart(&self, a: PhysAddr, b: PhysAddr) -> Option<Role> {
         let [a, b] = [self.decoder.place(a)?, self.decoder.place(b)?];
@@ -139,14 +139,14 @@ impl ControllerMachine {
         }
     }
 
-    /// The other program's next request comes in.
+    /// Handles the other program's next request.
     fn other_arrives(&mut self) {
         if self.other_left == 0 {
             self.other = self.pool.any(&mut self.random).0;
             self.other_left = self.around.other_lines.max(1);
         }
         let cycle = self.other_at;
-        // Not in step with the probe.
+        // At random intervals, so as not to run in step with the probe.
         self.other_at += 1 + self.random.below(2 * self.around.other_each);
         self.others += 1;
         let place = self.decoder.place(PhysAddr(self.other));
@@ -155,12 +155,12 @@ impl ControllerMachine {
         if let Some(place) = place {
             let channel = &mut self.channels[place.channel as usize];
             while channel.step(cycle) != Step::Quiet {}
-            // What finds no room is not asked for again: the other program is slower then.
+            // A request that finds no room is dropped: the other program slows down.
             let _ = channel.offer(cycle, request(OWN + self.others, OTHER, place));
         }
     }
 
-    /// Lets the channels work, and the other program with them, until the request is done.
+    /// Runs the channels and the other program until the request is done.
     fn serve(&mut self, place: Place) -> Completion {
         while self.other_at <= self.now {
             self.other_arrives();
@@ -198,15 +198,15 @@ impl ControllerMachine {
         Ok(self.reading(cycles))
     }
 
-    /// What the clock says of some cycles.
+    /// The clock's reading of some cycles.
     fn reading(&mut self, cycles: u64) -> u32 {
         let ticks = cycles as f64 * TICKS_PER_CYCLE + self.random.normal() * self.around.sigma;
         let quantum = f64::from(self.around.quantum.max(1));
         ((ticks / quantum + self.random.unit()).floor().max(1.0) * quantum) as u32
     }
 
-    /// Carries out all that comes before a cycle. What was read is back at its reader some time after its last transfer, and then
-    /// there is room in a queue.
+    /// Runs everything before a cycle. Data arrives at its reader some time after the last transfer, which also frees
+    /// an entry in a queue.
     fn work_until(&mut self, cycle: Cycle, readers: &mut [Reader]) {
         let mut room = false;
         for channel in &mut self.channels {
@@ -245,7 +245,7 @@ impl ControllerMachine {
         reader.turn = cycle;
     }
 
-    /// Lets readers read until the first has gone over its share so often, and the others have what they asked for.
+    /// Runs the readers until the first has read its share `rounds` times, and all reads in flight are done.
     fn read_together(&mut self, mut readers: Vec<Reader>, rounds: u32) -> Vec<u32> {
         let mut readings = Vec::with_capacity(rounds as usize);
         let mut order: Vec<usize> = (0..readers.len()).collect();
@@ -260,7 +260,7 @@ impl ControllerMachine {
             }
             let ending = readings.len() == rounds as usize;
             let mut wake = self.other_at;
-            // Whoever has waited longest for a queue goes first.
+            // The reader that has waited longest for a queue goes first.
             order.sort_by_key(|&number| readers[number].turn);
             for &number in &order {
                 let reader = &mut readers[number];
@@ -288,21 +288,21 @@ impl ControllerMachine {
     }
 }
 
-/// A core that reads its share of some addresses over and over.
+/// A core that repeatedly reads its share of some addresses.
 struct Reader {
     share: Vec<Place>,
-    /// The next of them.
+    /// Index of the next address.
     next: usize,
     under_way: u32,
-    /// When the round begins, or has begun.
+    /// Beginning of the round, past or future.
     begun: Cycle,
-    /// When it began its latest read.
+    /// Beginning of its latest read.
     turn: Cycle,
-    /// When what was read is back, as far as it is known.
+    /// Known arrival times of reads in flight.
     back: Vec<Cycle>,
-    /// The queue that its next read goes to is full, and nothing has left any queue since.
+    /// The queue of its next read is full, and no request has left any queue since.
     is_held_up: bool,
-    /// When the last was.
+    /// Arrival time of the last read.
     last: Cycle,
 }
 
@@ -320,7 +320,7 @@ impl Reader {
         }
     }
 
-    /// Takes what is back.
+    /// Completes the reads that have arrived.
     fn take(&mut self, cycle: Cycle) {
         let before = self.back.len();
         let last = &mut self.last;
@@ -337,7 +337,7 @@ impl Reader {
         self.next < self.share.len() && self.under_way < UNDER_WAY && !self.is_held_up
     }
 
-    /// The next cycle in which it may have something to do, beside what channels do for it.
+    /// The next cycle in which it may act, besides events of channels.
     fn wakes_after(&self, cycle: Cycle) -> Cycle {
         let own = if self.may_begin() { self.begun.max(cycle + 1) } else { NEVER };
         self.back.iter().fold(own, |least, &back| least.min(back))
@@ -355,7 +355,7 @@ impl Oracle for ControllerMachine {
 
     fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
         let mut readings = Vec::with_capacity(addresses.len() * rounds as usize);
-        // One round before, so that the rows that others left open are closed.
+        // One round first, which closes rows left open by others.
         for round in 0..=rounds {
             for &addr in addresses {
                 let reading = self.access(addr)?;
@@ -387,7 +387,7 @@ impl Oracle for ControllerMachine {
         let share = |first: usize| places.iter().copied().skip(first).step_by(readers as usize).collect();
         let start = |first: u32| Reader { share: share(first as usize), ..Reader::starting(self.now) };
         let all = (0..readers).map(start).collect();
-        // One round before, as for accesses in turn.
+        // One round first, as for accesses in turn.
         Ok(Some(self.read_together(all, rounds + 1).split_off(1)))
     }
 }

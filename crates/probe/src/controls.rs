@@ -1,10 +1,11 @@
-//! Levels where a conflict is smaller than what else happens to an access: each sample of a pair has a control, one address alone
-//! that is timed right before it, and the difference of the two counts.
+//! Levels where a conflict is smaller than other disturbances of an access. Each sample of a pair has a control, a
+//! single address that is timed right before it; the difference of the two counts.
 //!
-//! There the largest step in the time of pairs may be that of a bank group or a channel, and a conflict a smaller one beyond it. But
-//! that step is a linear function of a difference, and pairs that conflict are of one bank, where all such functions agree. So the
-//! function is found first, from single bits and from what it predicts of random differences, and then conflicts are sought among
-//! differences that it is the same for: these stand out against pairs that nothing else shifts.
+//! In this case, the largest step in the time of pairs may come from a bank group or a channel, and a conflict may be a
+//! smaller step beyond it. That step is a linear function of the difference, and conflicting pairs are in one bank,
+//! where all such functions agree. So the function is found first, from single bits and from its predictions of random
+//! differences. Conflicts are then sought among differences that do not change the function, where they stand out
+//! against pairs without other shifts.
 
 use crate::levels::{Candidate, Landscape};
 use crate::oracle::OracleError;
@@ -13,22 +14,22 @@ use crate::view::View;
 
 /// Samples of each single bit, all in turn.
 const PASSES: u32 = 250;
-/// Random differences, which a function that shifts has to predict; one sample each.
+/// Random differences that a shifting function must predict; one sample each.
 const RANDOM: usize = 2500;
-/// Standard errors by which it has to: there are some ten thousand functions that are tried.
+/// Required significance of the prediction, in standard errors: about ten thousand functions are tried.
 const PREDICTS: f64 = 7.0;
-/// Conflicts that levels are taken from, and samples of each.
+/// Number of conflicts that determine the levels, and samples of each.
 const CONFLICTS: usize = 4;
 const CONFLICT_SAMPLES: u32 = 200;
-/// Differences that are drawn to find them.
+/// Number of differences drawn to find them.
 const DRAWS: usize = 600;
-/// What a conflict may be larger by, in deviations of a sample, and natural logarithms of the odds at which a difference seems to be
-/// one or is left aside.
+/// Assumed sizes of a conflict, in deviations of a sample; natural logarithms of the odds at which a difference is
+/// taken for a conflict, or dropped.
 const GAPS: [f64; 4] = [1.6, 1.0, 0.7, 0.45];
 const SEEMS: f64 = 8.0;
 const ASIDE: f64 = -2.0;
 
-/// Looks for levels, each sample with a control.
+/// Searches for levels, each sample with a control.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -61,7 +62,7 @@ pub(crate) fn survey_with_controls(
     let ticks = shifted.map_or(0.0, |own| own.ticks);
     let unshifted = |&(difference, at): &(u64, f64)| at - ticks * f64::from(parity(function & difference));
     land.sigma = spread(&mut random.iter().map(unshifted).collect::<Vec<_>>()).max(1.0);
-    // Differences that the function is the same for, the slowest bits first.
+    // Differences that do not change the function, the slowest bits first.
     let pivot = slowest.iter().map(|&(single, _)| single).find(|&single| parity(function & single) == 1);
     let same = |single: u64| if parity(function & single) == 0 { single } else { single ^ pivot.unwrap_or(0) };
     let kernel: Vec<u64> = slowest.iter().map(|&(single, _)| same(single)).filter(|&single| single != 0).collect();
@@ -97,7 +98,7 @@ pub(crate) fn survey_with_controls(
     Ok(land)
 }
 
-/// Each difference with its level, measured in turn, so that what drifts drifts for all of them.
+/// Returns each difference with its level, measured in turn, so that drift affects all alike.
 fn in_turn(tester: &mut Tester<'_>, view: &View, differences: &[u64]) -> Result<Vec<(u64, f64)>, OracleError> {
     let mut samples = vec![Vec::new(); differences.len()];
     for _ in 0..PASSES {
@@ -108,7 +109,7 @@ fn in_turn(tester: &mut Tester<'_>, view: &View, differences: &[u64]) -> Result<
     Ok(differences.iter().copied().zip(samples.iter_mut().map(|samples| midmean(samples))).collect())
 }
 
-/// Random sums of differences, with a sample each.
+/// Returns random sums of differences, with one sample each.
 fn random(tester: &mut Tester<'_>, view: &View, singles: &[u64]) -> Result<Vec<(u64, f64)>, OracleError> {
     let mut found = Vec::new();
     for _ in 0..RANDOM {
@@ -119,10 +120,10 @@ fn random(tester: &mut Tester<'_>, view: &View, singles: &[u64]) -> Result<Vec<(
     Ok(found)
 }
 
-/// The function that shifts random differences most, if one does more than by chance, else 0.
+/// Returns the function that shifts random differences most, if significant, else 0.
 ///
-/// It is 1 on single bits that are about as slow as each other: on a run of them in the order of their levels, or on one more or one
-/// less. A function that is wrong in one bit predicts nothing at all.
+/// It is 1 on single bits of similar level: on a run of them in the order of their levels, perhaps plus or minus one
+/// bit. A function that is wrong in one bit predicts nothing at all.
 fn shifting(singles: &[u64], slowest: &[(u64, f64)], random: &[(u64, f64)]) -> u64 {
     let mut levels: Vec<f64> = random.iter().map(|&(_, at)| at).collect();
     let middle = midmean(&mut levels);
@@ -142,7 +143,7 @@ fn shifting(singles: &[u64], slowest: &[(u64, f64)], random: &[(u64, f64)]) -> u
             let run = (from..to).fold(0, |run, at| run | 1u64 << at);
             for change in &all {
                 let on = |single: u64| {
-                    let at = slowest.iter().position(|&(other, _)| other == single).expect("all of them are there");
+                    let at = slowest.iter().position(|&(other, _)| other == single).expect("every bit has a level");
                     (run ^ change) >> at & 1
                 };
                 let function = singles.iter().fold(0, |function, &single| {
@@ -159,7 +160,7 @@ fn shifting(singles: &[u64], slowest: &[(u64, f64)], random: &[(u64, f64)]) -> u
     best.1
 }
 
-/// Does a difference look like a conflict, from as few samples as can be?
+/// Returns whether a difference looks like a conflict, from as few samples as possible.
 fn seems(tester: &mut Tester<'_>, view: &View, difference: u64, levels: &Levels) -> Result<bool, OracleError> {
     let middle = f64::midpoint(levels.hit, levels.conflict);
     let weight = (levels.conflict - levels.hit) / levels.sigma.powi(2);
@@ -175,7 +176,7 @@ fn parity(bits: u64) -> u32 {
     bits.count_ones() & 1
 }
 
-/// The mean of the middle half: nearly as exact as a mean, and nearly as hard to mislead as a median.
+/// The mean of the middle half: nearly as precise as a mean, and nearly as robust as a median.
 fn midmean(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let quarter = values.len() / 4;

@@ -1,4 +1,4 @@
-//! The whole of a probe: assumptions are tried from the simplest on until one of them predicts what memory does.
+//! A complete probe: tries assumptions, the simplest first, until one predicts the behavior of memory.
 
 use crate::blocks::{Assumption, assumptions};
 use crate::channels;
@@ -15,29 +15,31 @@ use crate::view::{Part, View};
 use memtint_map::gf2::{self, Basis};
 use memtint_units::{ByteSize, PhysAddr};
 
-/// Tests of a whole probe, which share what errors may be made.
+/// Number of tests of a probe over which the error probability is divided.
 const TESTS: f64 = 4000.0;
-/// Pairs of blocks that are looked at, at most, and those in a row that have to be as predicted.
+/// The most pairs of blocks that are examined, and the number of consecutive correct predictions required.
 const RELATIONS_MAX: u32 = 64;
 const PREDICTED: u32 = 6;
-/// The most assumptions that are tried to the end.
+/// The most assumptions that are tested completely.
 const ASSUMPTIONS_MAX: usize = 4;
 /// Borders between modules are multiples of this.
 const BORDER: u64 = 64 << 20;
-/// Parts of memory that are looked at for functions of their own, and about as many pieces of those that a border cuts.
+/// Number of parts of memory in the search for separate functions, and approximate number of pieces of a part that
+/// contains a border.
 const AREA_PARTS: u64 = 16;
-/// Pairs that conflict: those that are sought, those that are enough, and the pairs that are drawn for them.
+/// Conflicting pairs: number sought, number sufficient, and the most draws for them.
 const CONFLICTING: usize = 24;
 const CONFLICTING_MIN: usize = 12;
 const CONFLICTING_DRAWS: u32 = 20_000;
-/// Times that channels in turn are looked for once more, before there is nothing.
+/// Number of further searches for interleaved channels before the probe gives up.
 const AT_LENGTH: usize = 4;
-/// Pairs that are drawn to see which address bits differ.
+/// Number of pairs drawn to determine which address bits differ.
 const PAIRS: u32 = 1000;
-/// The most ways to tell conflicts from the rest that are tried of one survey.
+/// The most thresholds between conflicts and the rest that are tried after one survey.
 const SPLITS_MAX: usize = 4;
 
-/// Finds the mapping of the memory behind an oracle, or says why it cannot be found; `progress` is told what is being tried.
+/// Finds the mapping of the memory behind an oracle, or the reason why it cannot be found; `progress` receives the
+/// current step.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -58,7 +60,7 @@ pub fn probe(
             area.shift = shift(&mut search.tester, area)?;
         }
     }
-    // After all that the mapping rests on.
+    // After all tests that the mapping depends on.
     if let Answer::Mapping(Mapping { areas, .. }) = &mut answer
         && let [area] = &mut areas[..]
         && search.tester.readers() > 0
@@ -77,9 +79,9 @@ struct Search<'s, 'a> {
     pool: Pool,
     progress: &'s mut dyn FnMut(&str),
     attempts: Vec<Attempt>,
-    /// Functions that hold within aligned blocks of so many address bits, if no more is found.
+    /// Functions that hold within aligned blocks of this many address bits, in case nothing better is found.
     within: Option<(Area, u32)>,
-    /// Random differences that a survey looks at, at most.
+    /// The most random differences in a survey.
     random_max: usize,
 }
 
@@ -95,11 +97,11 @@ impl Search<'_, '_> {
         if let Some(area) = self.in_turn(&pool)? {
             return Ok(self.found(vec![area], Vec::new()));
         }
-        // With parts one by one all of it is done many times over: only where conflicts are clear.
+        // A search in each part repeats all steps many times, so it is only done where conflicts are clear.
         let clear = |attempt: &Attempt| attempt.separation.is_some_and(|separation| separation >= CLEAR);
         let areas = if self.attempts.iter().any(clear) { self.areas(&pool)? } else { Vec::new() };
         if areas.is_empty() {
-            // Where single pairs show nothing, what holds within most blocks looks as if it held within all.
+            // Where single pairs show nothing, functions that hold within most blocks appear to hold within all.
             let clear = |(area, _): &(Area, u32)| area.levels.separation() >= CLEAR;
             let Some((area, bits)) = self.within.take().filter(clear) else {
                 return Ok(match self.at_length(&pool, bits)? {
@@ -121,7 +123,7 @@ impl Search<'_, '_> {
         Ok(self.found(areas, missing))
     }
 
-    /// What was looked for before, once more and longer: with many banks few differences conflict, and noise hides some.
+    /// Repeats the search with more samples: with many banks, few differences conflict, and noise hides some.
     fn at_length(&mut self, pool: &Pool, bits: u32) -> Result<Option<Area>, OracleError> {
         if self.tester.is_without(Step::Retry) {
             return Ok(None);
@@ -138,10 +140,10 @@ impl Search<'_, '_> {
         Ok(None)
     }
 
-    /// Looks for parts of memory with functions of their own, the largest first.
+    /// Searches for parts of memory with separate functions, the largest first.
     fn areas(&mut self, pool: &Pool) -> Result<Vec<Area>, OracleError> {
         let mut parts = pool.parts(AREA_PARTS);
-        // Where some parts here and there show nothing, others will not.
+        // If four sampled parts show nothing, the others will not either.
         let mut kinds = vec![None; parts.len()];
         for at in [0, 1, 2, 3].map(|quarter| quarter * (parts.len() - 1) / 3) {
             kinds[at] = self.kind(&parts[at])?;
@@ -154,7 +156,7 @@ impl Search<'_, '_> {
                 kinds[at] = self.kind(&parts[at])?;
             }
         }
-        // What is cut by a border is looked at in smaller pieces.
+        // Parts that contain a border are examined in smaller pieces.
         for at in (0..parts.len()).rev().filter(|&at| kinds[at].is_none()).collect::<Vec<_>>() {
             let pieces = parts[at].aligned_parts((parts[at].bytes() / AREA_PARTS).next_power_of_two().max(BORDER));
             let known = pieces.iter().map(|piece| self.kind(piece)).collect::<Result<Vec<_>, _>>()?;
@@ -192,12 +194,12 @@ impl Search<'_, '_> {
         Ok(area.map(|area| Basis::spanning(area.solution.functions.iter().copied())))
     }
 
-    /// Looks for channels in turn whose number is no power of two.
+    /// Searches for interleaved channels whose number is not a power of two.
     fn in_turn(&mut self, pool: &Pool) -> Result<Option<Area>, OracleError> {
         if self.tester.is_without(Step::Turns) {
             return Ok(None);
         }
-        // A survey of single pairs has few that conflict, and noise may hide them.
+        // A survey of single pairs contains few conflicts, which noise may hide.
         for _ in 0..if self.tester.is_without(Step::Retry) { 1 } else { self.settings.attempts } {
             let conflicting = self.conflicting(pool)?;
             if conflicting.len() < CONFLICTING_MIN {
@@ -212,7 +214,7 @@ impl Search<'_, '_> {
         Ok(None)
     }
 
-    /// Pairs that conflict, where they are.
+    /// Conflicting pairs at fixed addresses.
     fn conflicting(&mut self, pool: &Pool) -> Result<Vec<[PhysAddr; 2]>, OracleError> {
         (self.progress)("looking for single pairs that conflict");
         self.tester.draw_from(Some(pool.clone()));
@@ -232,12 +234,12 @@ impl Search<'_, '_> {
         Ok(found)
     }
 
-    /// Looks for what is moved where: functions within blocks first, then how blocks belong together.
+    /// Searches for remapped memory: first functions within blocks, then relations between blocks.
     fn moved(&mut self, pool: &Pool) -> Result<Option<Area>, OracleError> {
         if self.tester.is_without(Step::Blocks) {
             return Ok(None);
         }
-        // Where small blocks are torn apart, large ones are too.
+        // Where small blocks are not contiguous, large ones are not either.
         let (mut least, mut most, mut within) = (BLOCK_BITS_MIN, pool.bits() - 1, None);
         while least <= most {
             let bits = if within.is_none() { least } else { least.midpoint(most) };
@@ -262,13 +264,13 @@ impl Search<'_, '_> {
         Ok(None)
     }
 
-    /// The assumptions on what is moved that agree with how blocks belong together.
+    /// The assumptions on remapping that agree with the relations between blocks.
     fn assumptions(&mut self, pool: &Pool, area: &Area, bits: u32) -> Result<Vec<Assumption>, OracleError> {
         let mut possible = assumptions(pool, bits);
         (self.progress)(&format!("{} assumptions on what is moved where", possible.len()));
         let mut predicted = 0;
         for _ in 0..RELATIONS_MAX {
-            // Two blocks of which the assumptions say different things.
+            // Two blocks for which the assumptions predict different values.
             let random = self.tester.random();
             let draws: Vec<[u64; 2]> = (0..PAIRS).map(|_| [0, 1].map(|_| pool.any(random).0 >> bits)).collect();
             let opinions = |&blocks: &[u64; 2]| {
@@ -294,7 +296,8 @@ impl Search<'_, '_> {
         Ok(possible)
     }
 
-    /// What the functions of two blocks differ by, `guess` first; `None` when pairs never conflict.
+    /// Finds the value by which the functions of two blocks differ; tries `guess` first. `None` when pairs never
+    /// conflict.
     fn relation(
         &mut self,
         pool: &Pool,
@@ -305,7 +308,7 @@ impl Search<'_, '_> {
     ) -> Result<Option<u64>, OracleError> {
         let from = PhysAddr(blocks[0] << bits)..PhysAddr((blocks[0] + 1) << bits);
         self.tester.draw_from(pool.within(&from));
-        // What shifts pairs within blocks does so between them too, and nobody knows which.
+        // A function that shifts pairs within blocks also does so between them, but its values there are unknown.
         let (plain, changes, levels) = (View::plain(), area.solution.changes(), area.levels.anywhere());
         let mut values: Vec<u64> = guess.into_iter().chain(0..1 << changes.len()).collect();
         values[usize::from(guess.is_some())..].sort_by_key(|value| value.count_ones());
@@ -321,12 +324,12 @@ impl Search<'_, '_> {
         Ok(None)
     }
 
-    /// Tries one assumption, again when noise may have been to blame.
+    /// Tries one assumption, repeatedly if noise may have caused the failure.
     fn area(&mut self, assumption: &str, pool: &Pool, view: &View, bits: u32) -> Result<Option<Area>, OracleError> {
         for _ in 0..self.settings.attempts {
             let area = self.once(assumption, pool, view, bits)?;
             let last = self.attempts.last().expect("it was just made");
-            // On a noisy machine anything may have been noise, elsewhere what contradicts itself or is neither slow nor fast.
+            // On a noisy machine any failure may be noise; elsewhere only contradictions and undecided tests.
             let clear = last.separation.is_some_and(|separation| separation >= CLEAR);
             let again = match last.failed {
                 Some(Unsolved::TooLong) => false,
@@ -404,7 +407,7 @@ impl Search<'_, '_> {
         Ok(None)
     }
 
-    /// The answer with areas that were found.
+    /// The answer with the areas found.
     fn found(&mut self, areas: Vec<Area>, mut missing: Vec<Missing>) -> Answer {
         if self.pool.known_bits() < 64 {
             missing.push(Missing::UnknownAddresses(self.pool.known_bits()));
@@ -419,7 +422,7 @@ impl Search<'_, '_> {
         if missing.is_empty() { Answer::Mapping(mapping) } else { Answer::Partial(mapping, missing) }
     }
 
-    /// Address bits in which pairs of an area differ, and which nothing is known of.
+    /// Address bits in which pairs of an area differ, and whose effect is unknown.
     fn hidden(&mut self, area: &Area) -> u64 {
         let tried = Basis::spanning(area.solution.tried.iter().copied());
         let random = self.tester.random();

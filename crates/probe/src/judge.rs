@@ -1,23 +1,23 @@
-//! Is an answer right? Only a machine whose mapping is known can tell.
+//! Checks an answer against a machine with a known mapping.
 
 use crate::report::{Answer, Area, Mapping};
 use crate::simulated::SimulatedMachine;
 use memtint_map::gf2::{self, Basis};
 use memtint_units::Random;
 
-/// Pairs that are predicted to be in one bank.
+/// Number of pairs that are predicted to be in one bank.
 const SAME: u32 = 1000;
-/// Pairs of each set of banks that is predicted to be another.
+/// Number of pairs for each change that is predicted to lead to another bank.
 const OTHER: u32 = 3;
-/// Draws of a difference that the pool has a pair for.
+/// The most draws for a pair with a difference.
 const DRAWS: u32 = 200;
 
-/// What an answer is worth.
+/// Correctness of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// A mapping, and it is the machine's.
+    /// The machine's mapping.
     Right,
-    /// A partial one, and it is the machine's as far as it goes.
+    /// A correct part of the machine's mapping.
     Partial,
     /// No mapping.
     Refused,
@@ -25,7 +25,7 @@ pub enum Verdict {
     Wrong,
 }
 
-/// Compares an answer with the mapping that a machine has: what it says of pairs, and not which functions it says it with.
+/// Compares an answer with a machine's mapping. Its predictions for pairs count, not the choice of functions.
 #[must_use]
 pub fn judge(machine: &SimulatedMachine, answer: &Answer) -> Verdict {
     let mut random = Random::new(0x1d_6e);

@@ -1,4 +1,4 @@
-//! Where readings of pairs lie that conflict, and of those that do not.
+//! Levels of readings for pairs that conflict, and for pairs that do not.
 
 use crate::controls::survey_with_controls;
 use crate::oracle::OracleError;
@@ -6,51 +6,53 @@ use crate::report::Step;
 use crate::tester::{CLEAR, Levels, Target, Tester, median};
 use crate::view::View;
 
-/// Samples of each difference in the first pass, and at most.
+/// Samples of each difference in the first pass, and the most samples.
 const FIRST: u32 = 6;
 const SAMPLES_MAX: usize = 200;
-/// Differences that are looked at closely to the end, and others beside them.
+/// The fewest differences that are refined to the end, and the number of others for comparison.
 const KEPT_MIN: usize = 24;
 const OTHERS: usize = 16;
 /// A gap between two clusters of differences, in standard errors.
 const GAP: f64 = 6.0;
-/// Splits that are narrower, in deviations of a sample, are none: what is that near is one kind of pairs, or needs controls.
+/// Minimum separation of a split, in deviations of a sample; closer levels belong to one kind of pairs, or need
+/// controls.
 const SEPARATION_MIN: f64 = 1.2;
-/// Differences drawn at random at most, when simpler ones show nothing.
+/// The most random differences, when simpler ones show nothing.
 pub(crate) const RANDOM_MAX: usize = 2048;
 /// Deviation of a sample, as a share of an access, that can hide a conflict, which takes about a third of an access more.
 const NOISY_SHARE: f64 = 0.05;
 
-/// What was looked at, and how slow it is.
+/// A measured difference or pair, and its time.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// A difference or a pair.
     pub target: Target,
     pub(crate) samples: Vec<f64>,
-    /// The middle of its samples, in ticks above the baseline.
+    /// Median of its samples, in ticks above the baseline.
     pub middle: f64,
 }
 
-/// What a machine's readings look like.
+/// The result of a survey.
 #[derive(Clone, Debug)]
 pub struct Landscape {
-    /// All that was looked at, the slowest first.
+    /// All measured differences and pairs, the slowest first.
     pub candidates: Vec<Candidate>,
     /// Deviation of one sample.
     pub sigma: f64,
-    /// Ways to tell conflicts from the rest, the strictest first.
+    /// Possible thresholds between conflicts and the rest, the strictest first.
     pub splits: Vec<Levels>,
 }
 
 impl Landscape {
-    /// What is slower than a split.
+    /// Targets that are slower than a split.
     pub fn above<'a>(&'a self, levels: &Levels) -> impl Iterator<Item = Target> + use<'a> {
         let least = f64::midpoint(levels.hit, levels.conflict);
         self.candidates.iter().take_while(move |candidate| candidate.middle > least).map(|candidate| candidate.target)
     }
 }
 
-/// Looks at single bits, at pairs of high bits, and at random differences, `random_max` at most, until some stand out as slow.
+/// Measures single bits, pairs of high bits, and at most about `random_max` random differences, until some stand out as
+/// slow.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -90,7 +92,7 @@ pub fn survey(
     Ok(land)
 }
 
-/// Looks at random pairs, each where it is, until some stand out as slow.
+/// Measures random pairs at fixed addresses, until some stand out as slow.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -123,20 +125,20 @@ fn add(
     Ok(())
 }
 
-/// Sorts candidates, and finds the deviation that samples of one difference have.
+/// Sorts candidates, and computes the deviation of samples of one difference.
 fn measure(land: &mut Landscape) {
     land.candidates
         .sort_by(|a, b| b.middle.total_cmp(&a.middle).then(a.target.difference().cmp(&b.target.difference())));
     let away = land.candidates.iter().flat_map(|own| own.samples.iter().map(|sample| (sample - own.middle).abs()));
     let mut away: Vec<f64> = away.collect();
     if !away.is_empty() {
-        // Deviations from a median of few are too small.
+        // Deviations from the median of few samples are too small.
         land.sigma = (1.4826 * median(&mut away) * 1.15).max(0.5);
     }
 }
 
-/// Looks for gaps; where there is none, looks more closely at the slower half of what was left, and at some others to compare
-/// them with, again and again.
+/// Searches for gaps. While there is none, takes more samples of the slower half of the remaining candidates, and of
+/// some others for comparison.
 fn refine(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, most: usize) -> Result<(), OracleError> {
     let (mut count, mut kept) = (FIRST as usize, land.candidates.len());
     loop {
@@ -168,7 +170,7 @@ fn refine(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, most: usiz
     }
 }
 
-/// Measures the slowest anew: do they stay slow?
+/// Measures the slowest candidates again; returns whether they stay slow.
 fn confirm(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, slowest: usize) -> Result<bool, OracleError> {
     let Some(&first) = land.splits.first() else { return Ok(false) };
     let least = f64::midpoint(first.hit, first.conflict);
@@ -187,7 +189,8 @@ fn confirm(land: &mut Landscape, tester: &mut Tester<'_>, view: &View, slowest: 
     Ok(true)
 }
 
-/// Gaps between neighbours that are far larger than their errors, from the top; among those that were measured most.
+/// Gaps between neighboring candidates that are far larger than their errors, from the top; only among the most
+/// measured ones.
 fn splits(land: &Landscape, least: f64) -> Vec<Levels> {
     let error = |own: &Candidate| land.sigma * 1.2533 / (own.samples.len() as f64).sqrt();
     let most = land.candidates.iter().map(|own| own.samples.len()).max().unwrap_or(0);
@@ -197,7 +200,8 @@ fn splits(land: &Landscape, least: f64) -> Vec<Levels> {
         let gap = sure[at - 1].middle - sure[at].middle;
         if gap > least * error(sure[at - 1]).hypot(error(sure[at])) {
             let middles = |of: &[&Candidate]| median(&mut of.iter().map(|own| own.middle).collect::<Vec<_>>());
-            // The lower level is that of the slowest that do not conflict: one of those just below the gap.
+            // The lower level is that of the slowest non-conflicting candidates: the median of those just below the
+            // gap.
             let below = &sure[at..(at + 5).min(sure.len())];
             let (hit, conflict) = (middles(below), middles(&sure[..at]));
             let levels = Levels { hit, conflict, sigma: land.sigma.max(1.0), shifted: None };

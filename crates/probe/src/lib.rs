@@ -1,17 +1,18 @@
-//! Discovery of a machine's DRAM mapping from the time that accesses take.
+//! Discovery of a machine's DRAM mapping from access times.
 //!
-//! What it is for: two addresses of one bank and different rows are slower, accessed in turn, than any others. From that alone,
-//! and without a vendor's word, the functions of address bits that select a bank can be found, on machines that are noisy, and with
-//! address ranges that are moved or dealt out over three channels. What is found is right, or the probe says why it cannot be.
+//! Alternating accesses to two addresses in one bank and different rows are slower than any others. From that alone,
+//! without vendor documentation, this crate finds the functions of address bits that select a bank, even on noisy
+//! machines, and with address ranges that are remapped or interleaved over three channels. The result is a mapping with
+//! a stated confidence, or the reason why there is none.
 //!
-//! What it deliberately does not do: it touches no machine. Readings come from an [`Oracle`]: the machine (elsewhere), a
+//! The crate touches no machine. Readings come from an [`Oracle`]: the real machine (in another crate), a
 //! [`SimulatedMachine`] with the mapping of a platform file and [`Noise`], or a [log](Log).
 //!
-//! [`probe()`] does the whole of it. A [`Tester`] decides whether a difference of addresses conflicts, with a stated error probability
-//! and each time somewhere else; [`survey`] finds the levels to tell conflicts by; [`solve()`] finds the functions under a
-//! [`View`]; [`verify()`] tries what they predict, everywhere in the pool. What no memory looks like is refused. [`roles()`] tells
-//! what functions select, where cores that read together show it. [`session`] probes a whole machine, caches and nodes included, and has
-//! the report.
+//! [`probe()`] performs a complete probe. A [`Tester`] decides whether a difference of addresses conflicts, with a
+//! stated error probability and at a different place each time. [`survey`] finds the levels that identify conflicts;
+//! [`solve()`] finds the functions under a [`View`]; [`verify()`] tests their predictions everywhere in the pool.
+//! Mappings that no memory has are refused. [`roles()`] determines what functions select, where concurrent reads of
+//! several cores show it. [`session`] probes a whole machine, including caches and nodes, and contains the report.
 //!
 //! Types to know: [`Oracle`], [`Pool`], [`Report`], [`View`], [`Solution`].
 //!

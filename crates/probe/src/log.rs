@@ -1,7 +1,6 @@
-//! Recorded questions and answers: a probe that was recorded can be repeated anywhere, bit for bit.
+//! Recorded requests and readings. A recorded probe can be repeated on any machine, bit for bit.
 //!
-//! A log begins with notes, which are the recorder's to read, and holds parts, in order. Each begins with the pool that its questions
-//! are about:
+//! A log begins with notes for its user, followed by parts. Each part begins with the pool of its requests:
 //!
 //! ```text
 //! memtint probe log 2
@@ -14,15 +13,16 @@
 //! beside 1 0x100040 | 0x200040 = none
 //! ```
 //!
-//! Where a machine can have several readers, `readers` says how many before the first question, and there are questions of this kind
-//! too:
+//! If a machine supports several readers, `readers` gives their number before the first request, and there are further
+//! requests:
 //!
 //! ```text
 //! readers 4
 //! together 2 3 0x100040 0x200040 = 201 199 203
 //! ```
 //!
-//! Questions about caches or nodes come after what the machine said of these. Of many lines only their number and a hash are kept:
+//! Requests about caches or nodes follow the machine's description of these. A long list of lines is reduced to its
+//! length and a hash:
 //!
 //! ```text
 //! part llc
@@ -51,13 +51,13 @@ use std::io::{BufRead, Write};
 use std::ops::Range;
 
 const TITLE: &str = "memtint probe log 2";
-/// Limits of the two lists that a log begins with: everything after them is read line by line and not kept.
+/// Limit of the lists at the beginning of a log; everything after them is read line by line and not kept.
 const NOTES_MAX: usize = 1000;
 const PIECES_MAX: usize = 1 << 20;
-/// More lines than this are not written one by one.
+/// Longer lists of lines are reduced to length and hash.
 const LISTED_MAX: usize = 64;
 
-/// What the questions of a part of a log are about. A probe looks for them in this order.
+/// Subject of a part of a log. A probe processes them in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum LogPart {
     /// Banks.
@@ -75,7 +75,7 @@ impl LogPart {
     /// All of them.
     pub const ALL: [LogPart; 3] = [LogPart::Dram, LogPart::Caches, LogPart::Nodes];
 
-    /// Gives each of some parts once, in order.
+    /// Returns the given parts, each once, in order.
     #[must_use]
     pub fn in_order(parts: &[LogPart]) -> Vec<LogPart> {
         let mut parts = parts.to_vec();
@@ -84,13 +84,13 @@ impl LogPart {
         parts
     }
 
-    /// Gives names of parts, with commas between them.
+    /// Returns the names of parts, separated by commas.
     #[must_use]
     pub fn list(parts: &[LogPart]) -> String {
         parts.iter().map(|part| part.name()).collect::<Vec<_>>().join(",")
     }
 
-    /// Gives the word that logs have for it.
+    /// Returns its name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -107,7 +107,7 @@ impl fmt::Display for LogPart {
     }
 }
 
-/// Writes the beginning of a log, with notes for whoever reads it: a word and a line of text each. Parts follow, each by a
+/// Writes the beginning of a log with notes: a word and a line of text each. Parts follow, each written by a
 /// [`Recorder`].
 ///
 /// # Errors
@@ -124,7 +124,7 @@ pub fn begin_log(log: &mut impl Write, notes: &[(&str, String)]) -> Result<(), O
     log.write_all(text.as_bytes()).map_err(failed)
 }
 
-/// Passes questions on to another oracle, and writes down what was asked and answered.
+/// Forwards requests to another oracle, and records requests and readings.
 #[derive(Debug)]
 pub struct Recorder<O, W> {
     oracle: O,
@@ -132,7 +132,7 @@ pub struct Recorder<O, W> {
 }
 
 impl<O: Oracle, W: Write> Recorder<O, W> {
-    /// Begins a part about banks in a log that has a beginning.
+    /// Begins a part about banks in a log; see [`begin_log`].
     ///
     /// # Errors
     /// [`OracleError::Io`] when it cannot be written.
@@ -209,7 +209,7 @@ fn list(addresses: &[PhysAddr]) -> String {
     addresses.iter().fold(String::new(), |text, addr| format!("{text} {:#x}", addr.0))
 }
 
-/// Of many lines their number and a hash.
+/// Reduces a long list of lines to its length and a hash.
 fn short_list(addresses: &[PhysAddr]) -> String {
     if addresses.len() <= LISTED_MAX {
         return list(addresses);
@@ -300,22 +300,22 @@ impl<O: Oracle, W: Write> Oracle for Recorder<O, W> {
     }
 }
 
-/// A log that is read.
+/// A log being read.
 #[derive(Debug)]
 pub struct Log<R> {
     name: String,
     lines: memtint_input::Lines<R>,
     line: usize,
     notes: Vec<(String, String)>,
-    /// A line that was read and not used.
+    /// A line that was read ahead.
     ahead: Option<String>,
 }
 
 impl<R: BufRead> Log<R> {
-    /// Reads the beginning of a log; `name` is what messages call it.
+    /// Reads the beginning of a log; `name` is its name in messages.
     ///
     /// # Errors
-    /// [`OracleError::Log`] for a text that is no log, [`OracleError::Io`] when it cannot be read.
+    /// [`OracleError::Log`] for a text that is not a log, [`OracleError::Io`] when it cannot be read.
     pub fn new(name: &str, log: R) -> Result<Log<R>, OracleError> {
         let mut log = Log {
             name: name.to_owned(),
@@ -348,7 +348,7 @@ impl<R: BufRead> Log<R> {
         &self.notes
     }
 
-    /// Reads the beginning of the next part, which has to be this one.
+    /// Reads the beginning of the next part, which must be `part`.
     ///
     /// # Errors
     /// [`OracleError::Log`] for another part, or none, [`OracleError::Io`] when it cannot be read.
@@ -367,10 +367,10 @@ impl<R: BufRead> Log<R> {
         Replay::new(self)
     }
 
-    /// Ends the reading: there must be nothing left.
+    /// Checks that the log has ended.
     ///
     /// # Errors
-    /// [`OracleError::Log`] for what is left, [`OracleError::Io`] when it cannot be read.
+    /// [`OracleError::Log`] if more lines follow, [`OracleError::Io`] when it cannot be read.
     pub fn end(mut self) -> Result<(), OracleError> {
         match self.next()? {
             None => Ok(()),
@@ -395,7 +395,7 @@ impl<R: BufRead> Log<R> {
         OracleError::Log { log: self.name.clone(), line: self.line, found, accepted }
     }
 
-    /// The answer to a question; `None` for "none".
+    /// The readings for a request; `None` for "none".
     fn answer(&mut self, asked: String, readings: usize) -> Result<Option<Vec<u32>>, OracleError> {
         let line = self.next()?;
         let other = |found: String| OracleError::Replay {
@@ -425,7 +425,7 @@ impl<R: BufRead> Log<R> {
     }
 }
 
-/// Answers from a part of a log, as long as the questions are those that were recorded.
+/// An oracle with the readings of a part of a log. The requests must be the recorded ones.
 #[derive(Debug)]
 pub struct Replay<'l, R> {
     log: &'l mut Log<R>,
@@ -463,7 +463,7 @@ impl<'l, R: BufRead> Replay<'l, R> {
         Ok(replay)
     }
 
-    /// Reads what the machine said of readers, caches and nodes.
+    /// Reads the machine's description of readers, caches and nodes.
     fn facts(&mut self) -> Result<(), OracleError> {
         loop {
             let line = self.log.next()?;

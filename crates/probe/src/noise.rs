@@ -1,33 +1,33 @@
-//! What disturbs the readings of simulated machines.
+//! Noise in the readings of simulated machines.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What disturbs a reading. All of it in ticks or as a share of accesses.
+/// Noise of a reading, in ticks or as a share of accesses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
-    /// By how much a row conflict is slower. 0 is a machine that closes its rows at once.
+    /// Additional time of a row conflict. 0 is a machine that closes its rows at once.
     pub gap: f64,
     /// Standard deviation of each access.
     pub sigma: f64,
-    /// Standard deviation of a shift that belongs to a pair of addresses and stays: measuring it again does not help.
+    /// Standard deviation of a constant shift for each pair of addresses; repeated measurements do not average it out.
     pub bias: f64,
-    /// Shift of an access whose predecessor was to another bank group or channel: a second mode that is no conflict.
+    /// Shift of an access whose predecessor was to another bank group or channel: a second mode without a conflict.
     pub level: f64,
     /// Share of accesses that wait for a refresh: 500 to 1100 ticks more.
     pub refresh: f64,
     /// Share of accesses in bursts of another program, which slow accesses and close rows.
     pub burst: f64,
-    /// Readings go up and down by so much in the course of two hundred thousand accesses.
+    /// Amplitude of a drift with a period of two hundred thousand accesses.
     pub drift: f64,
-    /// Share of accesses that a cache answers after all.
+    /// Share of accesses that still hit a cache.
     pub leak: f64,
-    /// Ticks by which the clock moves on, 1 or more.
+    /// Ticks by which the clock advances, 1 or more.
     pub quantum: u32,
 }
 
 impl Noise {
-    /// Nothing disturbs.
+    /// No noise.
     pub const NONE: Noise = Noise {
         gap: 90.0,
         sigma: 0.0,
@@ -41,7 +41,7 @@ impl Noise {
     };
     /// An idle machine with a good clock.
     pub const QUIET: Noise = Noise { sigma: 4.0, bias: 2.0, level: 4.0, refresh: 0.04, drift: 2.0, ..Noise::NONE };
-    /// A machine with something to do.
+    /// A machine under moderate load.
     pub const TYPICAL: Noise = Noise {
         gap: 60.0,
         sigma: 12.0,
@@ -63,7 +63,7 @@ impl Noise {
         drift: 25.0,
         ..Noise::NONE
     };
-    /// A machine on which a conflict is smaller than what else happens to an access.
+    /// A machine on which a conflict is smaller than other disturbances of an access.
     pub const EXTREME: Noise = Noise {
         gap: 30.0,
         sigma: 40.0,
@@ -74,13 +74,13 @@ impl Noise {
         drift: 40.0,
         ..Noise::NONE
     };
-    /// An idle machine whose clock changes its speed all the time.
+    /// An idle machine whose clock changes its speed continuously.
     pub const DRIFTING: Noise = Noise { drift: 80.0, ..Noise::QUIET };
-    /// A machine with something to do, where the two addresses of a pair matter by themselves.
+    /// A machine under moderate load, with a constant shift for each pair of addresses.
     pub const BIASED: Noise = Noise { bias: 15.0, ..Noise::TYPICAL };
-    /// A machine with something to do, and with a coarse clock.
+    /// A machine under moderate load, with a coarse clock.
     pub const COARSE: Noise = Noise { quantum: 24, ..Noise::TYPICAL };
-    /// A machine with something to do, one of whose caches answers now and then.
+    /// A machine under moderate load, with occasional cache hits.
     pub const LEAKY: Noise = Noise { leak: 0.05, ..Noise::TYPICAL };
 }
 
@@ -88,7 +88,7 @@ impl Noise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoiseLevel {
-    /// Nothing.
+    /// No noise.
     None,
     /// An idle machine with a good clock.
     Quiet,
@@ -96,24 +96,24 @@ pub enum NoiseLevel {
     Typical,
     /// A busy machine.
     Noisy,
-    /// A machine on which a conflict is smaller than what else happens to an access.
+    /// A machine on which a conflict is smaller than other disturbances of an access.
     Extreme,
-    /// As quiet, and readings go up and down by 80 ticks.
+    /// As quiet, with a drift of readings of 80 ticks.
     Drifting,
     /// As typical, with a constant shift for each pair of addresses of 15 ticks (standard deviation).
     Biased,
     /// As typical, with a clock of 24 ticks.
     Coarse,
-    /// As typical, and a cache answers one access in twenty.
+    /// As typical, with one access in twenty hitting a cache.
     Leaky,
 }
 
 impl NoiseLevel {
-    /// The levels of a self-test by default.
+    /// The default levels of a self-test.
     pub const TESTED: [NoiseLevel; 4] =
         [NoiseLevel::Quiet, NoiseLevel::Typical, NoiseLevel::Noisy, NoiseLevel::Extreme];
 
-    /// Gives its name, as in reports.
+    /// Returns its name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

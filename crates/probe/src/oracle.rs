@@ -1,24 +1,24 @@
-//! What can be asked of a machine.
+//! Oracles, which time accesses to memory.
 
 use crate::pool::{Pool, PoolError};
 use memtint_units::PhysAddr;
 
-/// Times accesses to memory. Everything a probe knows of a machine comes through here.
+/// Times accesses to memory; the only source of information of a probe.
 ///
-/// A reading is in *ticks*, whatever the clock counts: only their comparison with each other matters.
+/// Readings are in *ticks* of an arbitrary clock: only their comparison matters.
 pub trait Oracle {
-    /// Gives the memory that may be accessed.
+    /// Returns the memory that may be accessed.
     fn pool(&self) -> &Pool;
 
-    /// Accesses some addresses in turn, over and over, none of them from a cache, and gives the time of each access: as
-    /// many readings as addresses times rounds, round by round. The first readings of a call are as good as the last.
+    /// Accesses some addresses in turn, repeatedly and uncached, and returns the time of each access: addresses times
+    /// rounds readings, round by round. The first readings of a call are as valid as the last.
     ///
     /// # Errors
     /// [`OracleError`] when an address is not in the pool or the machine cannot do it.
     fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError>;
 
-    /// Gives the time of each access to some addresses in turn while another core accesses others in turn; `None` from a
-    /// machine that has no other core to spare.
+    /// Returns the time of each access to some addresses in turn while another core accesses others in turn; `None`
+    /// from a machine without another available core.
     ///
     /// # Errors
     /// As [`Oracle::time`].
@@ -29,16 +29,16 @@ pub trait Oracle {
         rounds: u32,
     ) -> Result<Option<Vec<u32>>, OracleError>;
 
-    /// Gives the most readers that [`Oracle::together`] can have; 0 from a machine that cannot do it.
+    /// Returns the most readers of [`Oracle::together`]; 0 if the machine does not support it.
     fn readers(&self) -> u32 {
         0
     }
 
-    /// Has readers, which are cores or work like them, read some addresses as fast as they can: as many at a time as a reader has
-    /// under way, none of them from a cache, none of them waiting for another. Of `readers` readers the first reads the first address
-    /// and each `readers`-th after it, the second those that follow them, and so on, all over and over. Gives the time that the first
-    /// needs for its share, from the begin of its first read to the end of its last: `rounds` readings. `None` from a machine that
-    /// cannot do it with so many.
+    /// Makes readers (cores, or a model of them) read some addresses as fast as possible: uncached, and with as many
+    /// independent reads in flight as a reader supports. Of `readers` readers, the first repeatedly reads the first
+    /// address and each `readers`-th after it, the second those that follow them, and so on. Returns the time of the
+    /// first reader for its share, from the beginning of its first read to the end of its last: `rounds` readings.
+    /// `None` if the machine does not support this number of readers.
     ///
     /// # Errors
     /// As [`Oracle::time`].
@@ -75,7 +75,7 @@ impl<O: Oracle + ?Sized> Oracle for &mut O {
     }
 }
 
-/// Tells why an oracle does not answer.
+/// The reason why an oracle fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OracleError {
@@ -85,39 +85,39 @@ pub enum OracleError {
         /// The address.
         found: u64,
     },
-    /// Its memory is no pool.
+    /// Its memory does not form a pool.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// A log holds another question, or none.
+    /// A log contains another request, or none.
     #[error("{log}: line {line}: {found}; the probe asked for {asked}")]
     Replay {
         /// Name of the log.
         log: String,
         /// Line, from 1.
         line: usize,
-        /// What the log holds.
+        /// The request in the log.
         found: String,
-        /// What was asked.
+        /// The request of the probe.
         asked: String,
     },
-    /// A log is none.
+    /// A text that is not a valid log.
     #[error("{log}: line {line}: {found:?} found; accepted is {accepted}")]
     Log {
         /// Name of the log.
         log: String,
         /// Line, from 1.
         line: usize,
-        /// What it holds.
+        /// The text found.
         found: String,
-        /// What it could hold.
+        /// The text accepted.
         accepted: &'static str,
     },
     /// The machine or a file failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was done.
+        /// The operation.
         what: String,
-        /// Why it failed.
+        /// The cause.
         source: std::io::Error,
     },
     /// The machine cannot be timed, or no longer.

@@ -1,20 +1,20 @@
-//! Memory that a probe may access, and what is known of its addresses.
+//! Memory that a probe may access, and the known bits of its addresses.
 
 use memtint_map::{ADDRESS_BITS_MAX, Platform};
 use memtint_units::Random;
 use memtint_units::{PAGE_SIZE, PhysAddr};
 use std::ops::Range;
 
-/// Bytes of a line: what one access brings in.
+/// Bytes of a cache line.
 pub const LINE: u64 = 64;
 
 /// Memory that a probe may access: pieces of physical memory.
 ///
-/// Where only an address's lower bits are known (in a huge page without the kernel's word on where it lies), addresses are
-/// *comparable* only within blocks of that size: their differences are true, their upper bits are names.
+/// If only the lower bits of addresses are known (in huge pages whose physical addresses the kernel hides), addresses
+/// are *comparable* only within blocks of that size: their differences are correct, but their upper bits are arbitrary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// Sorted, apart; first and last excluded byte.
+    /// Sorted, not adjacent; start and excluded end in bytes.
     pieces: Vec<Range<u64>>,
     /// Bytes before each piece.
     before: Vec<u64>,
@@ -22,10 +22,10 @@ pub struct Pool {
     known_bits: u32,
 }
 
-/// Tells why pieces make no pool.
+/// The reason why pieces do not form a pool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// A piece is empty, not made of whole lines, or beyond what a physical address can be.
+    /// A piece is empty, not made of whole lines, or beyond the largest physical address.
     #[error(
         "piece {index} of the pool: {base:#x} to {end:#x} found; accepted are multiples of 64 up to 2^52, the end above \
          the base"
@@ -43,18 +43,18 @@ pub enum PoolError {
         "pool: a piece begins at {base:#x}, and the one before it ends at {end:#x}; accepted are pieces that lie apart"
     )]
     Overlap {
-        /// Where the second begins.
+        /// Beginning of the second.
         base: u64,
-        /// Where the first ends.
+        /// End of the first.
         end: u64,
     },
-    /// There is nothing in it.
+    /// The pool has no pieces.
     #[error("pool: 0 bytes found; accepted is at least one piece")]
     Empty,
 }
 
 impl Pool {
-    /// Makes a pool of pieces, in any order, all of whose address bits below `known_bits` are known.
+    /// Makes a pool from pieces, in any order, whose address bits below `known_bits` are known.
     ///
     /// # Errors
     /// [`PoolError`] for pieces that are empty, not made of whole lines, beyond 2^52, or that overlap, and when there is none.
@@ -82,15 +82,15 @@ impl Pool {
         Ok(Pool { pieces, before, bytes, known_bits: known_bits.min(64) })
     }
 
-    /// Makes a pool of all memory of a platform.
+    /// Makes a pool from all memory of a platform.
     ///
     /// # Errors
-    /// [`PoolError`] for memory that is no pool.
+    /// [`PoolError`] for memory that does not form a pool.
     pub fn of_platform(platform: &Platform) -> Result<Pool, PoolError> {
         Pool::new(platform.regions().iter().map(|region| region.base..region.end()), 64)
     }
 
-    /// Forgets address bits from this one on: addresses stay comparable within aligned blocks.
+    /// Marks address bits from this one on as unknown: addresses stay comparable within aligned blocks.
     #[must_use]
     pub fn in_blocks(&self, bits: u32) -> Pool {
         Pool { known_bits: self.known_bits.min(bits), ..self.clone() }
@@ -113,7 +113,7 @@ impl Pool {
         self.pieces.iter().map(|piece| PhysAddr(piece.start)..PhysAddr(piece.end))
     }
 
-    /// Gives what of it lies in a range; `None` if nothing does.
+    /// Returns its part inside a range; `None` if there is none.
     #[must_use]
     pub fn within(&self, range: &Range<PhysAddr>) -> Option<Pool> {
         let cut = |piece: &Range<u64>| {
@@ -124,7 +124,7 @@ impl Pool {
         Pool::new(self.pieces.iter().filter_map(cut), self.known_bits).ok()
     }
 
-    /// Cuts it into so many parts of about the same size, or as many as there are lines.
+    /// Splits it into `count` parts of about the same size, or as many as it has lines.
     #[must_use]
     pub fn parts(&self, count: u64) -> Vec<Pool> {
         let lines = self.bytes / LINE;
@@ -139,7 +139,7 @@ impl Pool {
         (0..count).filter_map(|part| self.within(&(cut(part)..cut(part + 1)))).collect()
     }
 
-    /// Cuts it at multiples of a power of two.
+    /// Splits it at multiples of a power of two.
     #[must_use]
     pub fn aligned_parts(&self, step: u64) -> Vec<Pool> {
         let Range { start, end } = self.envelope();
@@ -147,7 +147,7 @@ impl Pool {
         cuts.filter_map(|cut| self.within(&(PhysAddr(cut)..PhysAddr(cut + step)))).collect()
     }
 
-    /// Tells whether an address is in it.
+    /// Returns whether an address is in it.
     #[must_use]
     pub fn contains(&self, addr: PhysAddr) -> bool {
         let after = self.pieces.partition_point(|piece| piece.start <= addr.0);
@@ -161,7 +161,7 @@ impl Pool {
         PhysAddr(self.pieces[0].start & !page)..PhysAddr((self.pieces[self.pieces.len() - 1].end + page) & !page)
     }
 
-    /// Tells whether the difference of two addresses is known.
+    /// Returns whether the difference of two addresses is known.
     #[must_use]
     pub fn comparable(&self, a: PhysAddr, b: PhysAddr) -> bool {
         (a.0 ^ b.0).checked_shr(self.known_bits).unwrap_or(0) == 0

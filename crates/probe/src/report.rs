@@ -1,4 +1,4 @@
-//! What a probe says, and what that rests on.
+//! The result of a probe, and its evidence.
 
 use crate::pool::{LINE, Pool};
 use crate::roles::Roles;
@@ -13,22 +13,22 @@ use memtint_units::{ByteSize, PAGE_SHIFT, PhysAddr};
 use std::fmt;
 use std::ops::Range;
 
-/// What a probe is told.
+/// Settings of a probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Seed of all that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Probability, below 1, with which a mapping that is given has to be right, as far as readings err independently.
+    /// Required confidence in a mapping, below 1, assuming independent measurement errors.
     pub confidence: f64,
-    /// The lowest address bit that is looked at; those below are within a line.
+    /// The lowest address bit examined; lower bits are within a line.
     pub lowest: u32,
-    /// How often one assumption is tried anew after a contradiction, which may have been noise.
+    /// Number of attempts for one assumption; a contradiction may be noise.
     pub attempts: u32,
-    /// Timed accesses after which nothing more is tried.
+    /// Number of timed accesses after which the probe ends.
     pub accesses_max: u64,
-    /// A step that is left out, to see what it is worth; answers are then as good as what is left.
+    /// A step that is omitted, to measure its value; the result is then only as good as the remaining steps.
     pub without: Option<Step>,
-    /// Look for a function that shifts the time of pairs that do not conflict, when a mapping has been found.
+    /// Whether to search for a function that shifts the time of non-conflicting pairs, after a mapping is found.
     pub shift: bool,
 }
 
@@ -46,33 +46,34 @@ impl Default for Settings {
     }
 }
 
-/// A step of the search that can be left out, and what happens then.
+/// A step of the search that can be omitted, and the effect of omitting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Each sample of a difference is taken somewhere else. Without: always of the same pair.
+    /// Each sample of a difference uses a different pair. Without: always the same pair.
     Translations,
-    /// The baseline follows the machine. Without: it is measured once, to begin with.
+    /// The baseline follows the machine. Without: it is measured once, at the beginning.
     Baseline,
-    /// What looks slow is doubted while an address alone is slow too. Without: another program's accesses count as the pair's.
+    /// A slow pair is doubted while a single address is slow too. Without: another program's accesses count as the
+    /// pair's.
     Doubt,
-    /// Pairs that look otherwise than their difference was decided are looked at again. Without: they are forgotten.
+    /// Pairs that contradict the decision on their difference are measured again. Without: they are dropped.
     Contrary,
-    /// Where conflicts hardly stand out, each sample has a control of its own, and what else shifts pairs is found first. Without:
-    /// levels are those that stand out.
+    /// Where conflicts hardly stand out, each sample has a control, and other shifts of pairs are found first. Without:
+    /// only levels that stand out are used.
     Controls,
     /// A contradiction is tried again. Without: the first one refutes an assumption.
     Retry,
-    /// All ways to tell conflicts from the rest are tried. Without: the one that only the slowest pairs pass.
+    /// All thresholds between conflicts and the rest are tried. Without: only the one that just the slowest pairs pass.
     Splits,
-    /// What no memory looks like is refused. Without: whatever is consistent is a mapping.
+    /// Mappings that no memory has are refused. Without: any consistent result is a mapping.
     Sanity,
-    /// What is found has to predict fresh pairs. Without: nothing is predicted, by [`Step::Everywhere`] neither.
+    /// The mapping must predict fresh pairs. Without: nothing is predicted, not even by [`Step::Everywhere`].
     Predictions,
-    /// It has to do so in every part of the pool. Without: predictions are those of the solver.
+    /// It must do so in every part of the pool. Without: predictions are those of the solver.
     Everywhere,
-    /// Memory may be moved. Without: addresses are taken as they are, or dealt out over channels.
+    /// Memory may be relocated. Without: addresses are taken as they are, or interleaved over channels.
     Blocks,
-    /// Channels may take turns. Without: no number of them but powers of two is tried.
+    /// Channels may be interleaved by a modulus. Without: only powers of two are tried.
     Turns,
 }
 
@@ -94,103 +95,103 @@ impl Step {
     ];
 }
 
-/// The end of a probe.
+/// The result of a probe.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What it says.
+    /// The answer.
     pub answer: Answer,
-    /// What was tried, in order, with what came of it.
+    /// All attempts, in order, with their results.
     pub attempts: Vec<Attempt>,
     /// All tests of differences, in order.
     pub tests: Vec<Tested>,
-    /// What was asked of the machine.
+    /// Cost of the measurements.
     pub effort: Effort,
-    /// Ticks of an access that waits for nothing.
+    /// Ticks of an undisturbed access.
     pub baseline: f64,
 }
 
-/// One try to find a mapping.
+/// One attempt to find a mapping.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// The assumption that it was made under.
+    /// The assumption of the attempt.
     pub assumption: String,
     /// Why it failed; `None` if it did not.
     pub failed: Option<Unsolved>,
-    /// How far conflicts stood out, in deviations of one sample; `None` if nothing did.
+    /// Separation of conflicts, in deviations of one sample; `None` if nothing stood out.
     pub separation: Option<f64>,
-    /// Accesses that it took.
+    /// Timed accesses of the attempt.
     pub accesses: u64,
 }
 
-/// What a probe says.
+/// The answer of a probe.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The mapping of the whole pool.
     Mapping(Mapping),
-    /// A mapping that leaves something open.
+    /// An incomplete mapping, and the missing parts.
     Partial(Mapping, Vec<Missing>),
-    /// No mapping: nothing that the timing shows is one.
+    /// No mapping is visible in the timing.
     NoBankSignal(Refusal),
 }
 
 /// A mapping that was found.
 #[derive(Clone, Debug)]
 pub struct Mapping {
-    /// Parts of memory that have different functions, the largest first; nearly always one.
+    /// Parts of memory with different functions, the largest first; nearly always one.
     pub areas: Vec<Area>,
-    /// The probability that all of it is right is at least this, as far as readings err independently.
+    /// Confidence in the whole mapping (a lower bound, assuming independent measurement errors).
     pub confidence: f64,
 }
 
 /// A part of memory with its functions.
 #[derive(Clone, Debug)]
 pub struct Area {
-    /// The memory that it was found on.
+    /// The memory of the measurements.
     pub pool: Pool,
-    /// What happens to addresses before the functions.
+    /// The translation of addresses before the functions apply.
     pub view: View,
     /// The functions.
     pub solution: Solution,
-    /// What conflicts were told by.
+    /// The levels that identified conflicts.
     pub levels: Levels,
-    /// What came of predictions.
+    /// Results of predictions.
     pub verification: Verification,
-    /// The function that shifts the time of other pairs, if it was looked for and there is one.
+    /// The function that shifts the time of non-conflicting pairs, if requested and found.
     pub shift: Option<Shift>,
-    /// What functions select, if the machine could be asked.
+    /// Roles of functions, if the machine supports reads by several cores.
     pub roles: Option<Roles>,
 }
 
-/// What a partial mapping leaves open.
+/// A missing part of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// The addresses of the pool are known up to this bit only.
+    /// Only address bits below this one are known in the pool.
     UnknownAddresses(u32),
-    /// The pool has no pairs that would show what these address bits do.
+    /// The pool has no pairs that show the effect of these address bits.
     Bits(u64),
-    /// Functions are known within aligned blocks of so many bits, and not how blocks belong together.
+    /// Functions are known only within aligned blocks of this many bits, without the relations between blocks.
     BetweenBlocks(u32),
-    /// How the banks of the areas belong together.
+    /// The relation between the banks of the areas is unknown.
     BetweenAreas,
-    /// Nothing was found out on these bytes of the pool.
+    /// Nothing is known about this many bytes of the pool.
     Bytes(u64),
 }
 
-/// Why there is no mapping.
+/// The reason why there is no mapping.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// Conflicts of some pairs were seen, and no mapping explains them.
+    /// Some pairs conflict, but no mapping explains them.
     pub conflicts: bool,
     /// The largest separation seen, in deviations of one sample.
     pub separation: f64,
 }
 
 impl Report {
-    /// Gives the bits that any method needs at least for what was found, and the tests of random pairs at least, from the
-    /// number of possible spans; `None` without a mapping.
+    /// Returns lower bounds for any method to find this mapping, from the number of possible spans: the information in
+    /// bits, and the number of tests of random pairs; `None` without a mapping.
     ///
-    /// There are about 3.46 * 2^(k (n-k)) spans of k functions of n bits; a random pair conflicts with probability 2^-k, which tells
-    /// H(2^-k) bits.
+    /// There are about 3.46 * 2^(k (n-k)) spans of k functions of n bits; a random pair conflicts with probability
+    /// 2^-k, so its test gives H(2^-k) bits.
     #[must_use]
     pub fn least(&self) -> Option<(f64, f64)> {
         let (Answer::Mapping(mapping) | Answer::Partial(mapping, _)) = &self.answer else { return None };
@@ -203,8 +204,9 @@ impl Report {
 }
 
 impl Mapping {
-    /// Gives a platform file of each area, the largest first, for files have one set of functions; `source` says what was probed and
-    /// when, `memory` where memory is (empty: from the lowest to the highest address of the pool).
+    /// Returns one platform file for each area, the largest first, because a file has one set of functions. `source`
+    /// describes the probe and its date; `memory` is the machine's memory (empty: from the lowest to the highest
+    /// address of the pool).
     #[must_use]
     pub fn platform_files(&self, id: &str, source: &str, memory: &[Range<PhysAddr>]) -> Vec<PlatformFile> {
         self.areas.iter().map(|area| area.platform_file(id, source, memory)).collect()
@@ -225,12 +227,12 @@ impl Area {
         file.dram.source_kind = Some("timing".to_owned());
         let envelope = pool.envelope();
         if pool.known_bits() < 64 {
-            let source = format!("{source}: one aligned block, as far as address bits are known");
+            let source = format!("{source}: one aligned block, within the known address bits");
             let block = Part { base: 0, size: 1 << pool.bits(), inside: 0, interleave: None };
             file.region = vec![region(&block, source)];
         } else {
             let memory = if memory.is_empty() { std::slice::from_ref(&envelope) } else { memory };
-            // Nothing is known beyond what was probed.
+            // Nothing is known outside the probed range.
             let known = memory.iter().map(|range| range.start.max(envelope.start)..range.end.min(envelope.end));
             let parts = known.flat_map(|range| view.cut(&range));
             file.region = parts.map(|part| region(&part, source.to_owned())).collect();

@@ -1,29 +1,29 @@
-//! What do bank functions select: channel, rank, bank group or bank?
+//! Determines the role of bank functions: channel, rank, bank group or bank.
 //!
-//! Conflicts do not tell: they say which banks are the same, and all others are alike. What two banks share shows when they are read at
-//! the same time. Rows that stay open are read at a pace that their wires set:
+//! Conflicts only show which addresses share a bank; all other pairs look alike. Concurrent reads show the resources
+//! that two banks share. Reads of open rows are limited by shared wires:
 //!
 //! ```text
 //! two banks of       read alternately, at a pace of
-//! channels           each its own: nothing is shared
-//! bank groups        tCCD_S: what the data bus needs
-//! ranks              as that, and tRTRS more
+//! channels           independent: nothing is shared
+//! bank groups        tCCD_S: the limit of the data bus
+//! ranks              tCCD_S plus tRTRS
 //! one bank group     tCCD_L: the pace of one bank alone; tCCD_S where there are no groups
 //! ```
 //!
-//! So four lines, two of each bank, are read together over and over, for every change of the bank functions' values, and the times
-//! are put into *levels*. A level is a set of changes. Which role makes it is decided by what it has to be: changes that keep the
-//! channel are a space, those of them that keep the rank are one, and those of them that keep the bank group too. What does not come
-//! out as spaces is not told.
+//! For every change of the bank functions' values, four lines, two of each bank, are repeatedly read together, and the
+//! times are grouped into *levels*. A level is a set of changes. Its role follows from structure: changes that keep the
+//! channel form a space, those of them that keep the rank form one, and those of them that keep the bank group form one
+//! too. If levels do not form such spaces, roles stay unknown.
 //!
-//! Another channel and another bank group are both faster than one bank. They are told apart by all readers together: half of the
-//! channels are half as fast, whether rows stay open (the bus is the limit) or each read opens another (tFAW, tRRD and tRC are); half
-//! of the bank groups are not.
+//! Another channel and another bank group are both faster than one bank. Reads by all readers together distinguish the
+//! two: half of the channels are half as fast, whether rows stay open (limited by the bus) or each read opens another
+//! row (limited by tFAW, tRRD and tRC); half of the bank groups are not.
 //!
-//! What this rests on, beside the mapping: tRTRS is one cycle at least, tCCD_L is less than three times tCCD_S, or equal to it where
-//! there are no groups, a rank has at least eight banks (so that half of them are more than half as fast), refresh and other programs
-//! disturb all changes alike, one node has the memory, and what limits all readers together is memory. A stack of dies (3DS) is not
-//! among what is told: its logical ranks are like bank groups.
+//! Assumptions, besides the mapping: tRTRS is at least one cycle; tCCD_L is less than three times tCCD_S, or equal to
+//! it where there are no groups; a rank has at least eight banks (so that half of them are more than half as fast);
+//! refresh and other programs disturb all changes alike; one node has the memory; memory limits all readers together.
+//! Stacked dies (3DS) are not recognized: their logical ranks behave like bank groups.
 
 use crate::oracle::OracleError;
 use crate::report::Area;
@@ -34,109 +34,114 @@ use memtint_units::PhysAddr;
 
 /// The most functions: 1024 changes.
 const FUNCTIONS_MAX: usize = 10;
-/// Times that four lines are read for one sample.
+/// Number of reads of four lines for one sample.
 const ROUNDS: u32 = 8;
-/// Samples of each change at first, and at most: twice as many each time, which is so many looks at them.
+/// Initial and largest number of samples of each change; the number doubles each time, which gives this many
+/// evaluations.
 const SAMPLES: usize = 128;
 const SAMPLES_MAX: usize = 16_384;
 const LOOKS: u32 = (SAMPLES_MAX / SAMPLES).ilog2() + 1;
-/// Ranges that are still too wide are given up when they would have to get narrower by so much more than more samples make them.
+/// The search ends early when ranges would have to shrink by more than this factor beyond the effect of the remaining
+/// samples.
 const HOPE: f64 = 1.5;
-/// The time of three further reads of a bank, in units of what two levels that matter differ by at least: with a pace of L = tCCD_L it
-/// is 3 L cycles, L is 22 at most (DDR5-8800), and where there are bank groups tRTRS costs one cycle of each of the three.
+/// The time of three further reads of a bank, in units of the smallest relevant difference between two levels. With a
+/// pace of L = tCCD_L the time is 3 L cycles, L is at most 22 (DDR5-8800), and where there are bank groups tRTRS costs
+/// one cycle in each of the three.
 const FINENESS: f64 = 24.0;
-/// Comparisons of half of the banks with all.
+/// Number of comparisons of half of the banks with all.
 const COMPARED: usize = 32;
-/// Lines of all banks for one of them, if a row or a pool has so many, and of one bank at least and at most; times that they are read.
+/// Lines of all banks in one comparison, if a row or the pool has that many; fewest and most lines of one bank; number
+/// of reads.
 const COMPARED_LINES: usize = 2048;
 const BANK_LINES: [usize; 2] = [2, 128];
 const COMPARED_ROUNDS: u32 = 3;
-/// Time of lines from half of the banks as a share of as many from all: of half of the channels it is 2, of what is not channels
-/// it is 1.6 at most when rows change.
+/// Thresholds for the time of lines from half of the banks, relative to as many lines from all: it is 2 for half of the
+/// channels, and at most 1.6 otherwise when rows change.
 const DOUBLED: f64 = 1.75;
 const LESS: f64 = 1.7;
-/// Twice as many lines take as long as that at least, where it is reading that takes the time.
+/// The smallest relative time of twice as many lines, if reads dominate the time.
 const LONGER: f64 = 1.6;
-/// Half of the readers take as long as that at most, where it is not they that limit.
+/// The largest relative time of half of the readers, if the readers are not the limit.
 const SATURATED: f64 = 1.15;
-/// The most channel functions that are considered.
+/// The most channel functions considered.
 const CHANNELS_MAX: u32 = 4;
-/// Draws of addresses that the pool has.
+/// The most draws for addresses in the pool.
 const DRAWS: u32 = 200;
 
-/// What is known of what bank functions select.
+/// The known roles of bank functions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Roles {
-    /// A basis of the bank functions, from the outside of the memory system inwards, with what they select; [`Role::Unknown`] where
-    /// that is not told. A channel may be a half of one (DDR5) or a node's, a rank may be a module's. Each function is known up to sums
-    /// with those of roles before it.
+    /// A basis of the bank functions with their roles, from the outside of the memory system inwards; [`Role::Unknown`]
+    /// where undetermined. A channel may be a subchannel (DDR5) or a node's, a rank may be a module's. Each function is
+    /// known up to sums with functions of earlier roles.
     pub functions: Vec<(u64, Role)>,
-    /// Changes of the bank by how fast two banks are read together, the fastest first; empty when that could not be measured.
+    /// Changes of the bank, grouped by the speed of concurrent reads of two banks, the fastest first; empty when that
+    /// could not be measured.
     pub levels: Vec<Level>,
-    /// What was compared to tell channels from bank groups.
+    /// Comparisons that distinguish channels from bank groups.
     pub compared: Vec<Compared>,
-    /// Half of the readers read as fast as all, and twice as many lines take longer, rows open and rows changing: memory is what limits
-    /// them. `None` when it was not asked.
+    /// Whether memory is the limit, with rows open and rows changing: half of the readers read as fast as all, and
+    /// twice as many lines take longer. `None` when not measured.
     pub saturated: Option<[bool; 2]>,
-    /// What is told is wrong with this probability at most, as far as readings err independently.
+    /// Upper bound of the error probability, assuming independent measurement errors.
     pub error: f64,
-    /// Why some roles are unknown.
+    /// The reason why some roles are unknown.
     pub untold: Option<Untold>,
 }
 
-/// Changes of the bank whose pairs are as fast.
+/// Changes of the bank whose pairs are equally fast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
-    /// Ticks that four lines of two banks need more than one line.
+    /// Additional ticks of four lines of two banks over one line.
     pub ticks: f64,
-    /// How far that is off at most.
+    /// Error bound of the ticks.
     pub error: f64,
-    /// The changes, as values of the bank functions that were found; 0 is one bank.
+    /// The changes, as values of the bank functions of the mapping; 0 is the same bank.
     pub changes: Vec<u64>,
-    /// What the two banks of a pair have apart; [`Role::Unknown`] where that is not told, [`Role::Bank`] where it is one bank
-    /// or one bank group.
+    /// The outermost role in which the two banks of a pair differ; [`Role::Unknown`] where undetermined, [`Role::Bank`]
+    /// within one bank or one bank group.
     pub role: Role,
 }
 
-/// How much slower half of the banks are than all.
+/// Slowdown of half of the banks compared with all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
-    /// The function that is the same for one half.
+    /// The function that is constant on the half.
     pub function: u64,
-    /// Time of lines from half of the banks, as a share of that of as many from all, in the middle: rows open, and rows changing.
+    /// Median time of lines from half of the banks, relative to as many lines from all: rows open, and rows changing.
     pub shares: [f64; 2],
-    /// Whether half of the channels are in one half; `None` when it is not clear.
+    /// Whether the half contains half of the channels; `None` when unclear.
     pub channel: Option<bool>,
 }
 
-/// Why roles are not told.
+/// The reason why roles are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Untold {
     /// Too many functions.
     #[error("there are more than {FUNCTIONS_MAX} bank functions")]
     TooMany,
-    /// The pool has not the lines that are to be read.
+    /// The pool lacks lines for some change.
     #[error("the pool has no lines to read together for some change of the bank")]
     NoLines,
     /// Further reads take no time, or the readings are too noisy.
     #[error("readings are too noisy to tell how fast two banks are read together")]
     Noisy,
-    /// There is nothing to tell roles by.
+    /// All pairs are equally fast, so no role can be determined.
     #[error("all pairs of banks are as fast as one bank")]
     Alike,
-    /// All readers together do not show which of the two it is, or cannot.
+    /// Reads by all readers do not distinguish the two, or are not possible.
     #[error("pairs that are faster than one bank are of two channels, or of two bank groups")]
     ChannelOrGroup,
-    /// Levels are not what memory has.
+    /// The levels are not those of a memory.
     #[error("pairs of banks are fast and slow in a way that no memory is")]
     NoSpaces,
-    /// Bank groups do not show.
+    /// Bank groups are not visible.
     #[error("all other pairs of banks are as fast as one bank")]
     NoGroups,
 }
 
-/// Finds out what the bank functions of an area select; `None` when the machine has no readers. What is told is wrong with a
-/// probability of `error` at most.
+/// Determines the roles of an area's bank functions; `None` when the machine has no readers. The error probability is
+/// at most `error`.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -176,11 +181,11 @@ pub fn roles(tester: &mut Tester<'_>, area: &Area, error: f64) -> Result<Option<
 struct Reader<'t, 'a> {
     tester: &'t mut Tester<'a>,
     area: &'t Area,
-    /// Changes of addresses that change one function each.
+    /// Differences of addresses that change one function each.
     changes: Vec<u64>,
 }
 
-/// Changes that keep something, as bases; each is within the one before it.
+/// Spaces of changes that keep a coordinate, as bases; each is within the one before it.
 #[derive(Default)]
 struct Spaces {
     channel: Option<Basis>,
@@ -194,9 +199,9 @@ impl Reader<'_, '_> {
         1 << self.changes.len()
     }
 
-    /// The levels of all changes, each in its place but for noise with this probability at most.
+    /// Measures the levels of all changes, with an error probability of at most `error`.
     fn levels(&mut self, error: f64) -> Result<Result<Vec<Level>, Untold>, OracleError> {
-        // Samples of each change, and of one line.
+        // Samples of each change, and of a single line.
         let mut samples: Vec<Vec<f64>> = vec![Vec::new(); self.count() + 1];
         let risk = error / f64::from(LOOKS) / samples.len() as f64;
         let mut wanted = SAMPLES;
@@ -213,7 +218,8 @@ impl Reader<'_, '_> {
             if further.low > alone.high && changes.iter().all(|range| range.high - range.low <= fine / 2.0) {
                 return Ok(levels(changes, alone.middle, fine));
             }
-            // Ranges get narrower by the root of two each time: those that are too wide to the end are given up.
+            // Ranges shrink by the square root of two each time. If some would stay too wide to the end, the search
+            // ends.
             let most = fine / 2.0 * (SAMPLES_MAX as f64 / wanted as f64).sqrt() * HOPE;
             if wanted == SAMPLES_MAX || changes.iter().any(|range| range.high - range.low > most) {
                 return Ok(Err(Untold::Noisy));
@@ -222,7 +228,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Takes a sample of each change, from the middle of all, which moves with the machine; false when the pool has not the lines.
+    /// Takes a sample of each change, relative to the median of all, which follows the machine's drift; false when the
+    /// pool lacks lines.
     fn pass(&mut self, samples: &mut [Vec<f64>]) -> Result<bool, OracleError> {
         let mut order: Vec<usize> = (0..samples.len()).collect();
         shuffle(&mut order, self.tester);
@@ -230,7 +237,7 @@ impl Reader<'_, '_> {
         for at in order {
             let Some(lines) = self.lines(at) else { return Ok(false) };
             let Some(readings) = self.tester.together(&lines, 1, ROUNDS)? else { return Ok(false) };
-            // The faster readings: all that disturbs makes them slower.
+            // Uses the faster readings, because every disturbance makes readings slower.
             found[at] = center(readings, 0.0);
         }
         let middle = median(&mut found.clone());
@@ -238,8 +245,8 @@ impl Reader<'_, '_> {
         Ok(true)
     }
 
-    /// Four lines: two of one row of any bank, and two of a row of the bank that is so far from it (of the same row, for none). One
-    /// line beyond the last change.
+    /// Draws four lines: two of one row of any bank, and two of a row of the bank at this change from it (for change 0,
+    /// of the same row). A single line for the number after the last change.
     fn lines(&mut self, change: usize) -> Option<Vec<PhysAddr>> {
         let (same_bank, same_row) = (&self.area.solution.same_bank, &self.area.solution.same_row);
         for _ in 0..DRAWS {
@@ -263,18 +270,18 @@ impl Reader<'_, '_> {
         None
     }
 
-    /// Addresses with these differences from some address, if the pool has them all.
+    /// Addresses with these differences from a random address, if all are in the pool.
     fn partners(&mut self, differences: impl Iterator<Item = u64>) -> Option<Vec<PhysAddr>> {
         let one = self.tester.any();
         let Area { view, pool, .. } = self.area;
         differences.map(|difference| view.partner(pool, one, difference)).collect()
     }
 
-    /// The changes that keep the channel, as far as what is faster than one bank is known to be channels or not.
+    /// Determines the changes that keep the channel: whether pairs that are faster than one bank are of two channels.
     fn channels(&mut self, roles: &mut Roles, error: f64) -> Result<Result<Basis, Untold>, OracleError> {
         let everything = Basis::spanning((0..self.changes.len()).map(|at| 1 << at));
         let [fastest, _, ..] = &roles.levels[..] else { return Ok(Err(Untold::Alike)) };
-        // Two channels share nothing: no pair is faster.
+        // Two channels share nothing, so no pair would be faster.
         if fastest.changes.contains(&0) {
             return Ok(Ok(everything));
         }
@@ -298,11 +305,11 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// Compares half of all banks with all, for functions that are the same on one half.
+    /// Compares half of all banks with all, for functions that are constant on the half.
     #[allow(clippy::type_complexity, reason = "the two parts of the answer, which only `channels` takes apart")]
     fn compare(&mut self, functions: &[u64], error: f64) -> Result<Option<(Vec<Compared>, [bool; 2])>, OracleError> {
         let readers = self.tester.readers();
-        // Of rows open and rows changing: half of the readers, half of the lines, and each function.
+        // For rows open and rows changing: half of the readers, half of the lines, and each function.
         let mut shares = vec![vec![Vec::new(); functions.len() + 2]; 2];
         for _ in 0..COMPARED {
             for (changing, shares) in [false, true].into_iter().zip(&mut shares) {
@@ -325,7 +332,7 @@ impl Reader<'_, '_> {
                 }
             }
         }
-        // Two questions to each list at most.
+        // At most two tests of each list.
         let risk = error / (4 * (functions.len() + 2)) as f64;
         let longer = shares.iter().all(|shares| mostly(&shares[1], risk, |share| share >= LONGER));
         let saturated = [0, 1].map(|kind: usize| longer && mostly(&shares[kind][0], risk, |share| share <= SATURATED));
@@ -343,7 +350,7 @@ impl Reader<'_, '_> {
         Ok(Some((functions.iter().enumerate().map(of).collect(), saturated)))
     }
 
-    /// Lines of all banks, with the change that leads there: of one row of each, or of many.
+    /// Lines of all banks with the change that leads to each bank: of one row of each, or of many.
     fn all_banks(&mut self, changing: bool) -> Option<Vec<(u64, PhysAddr)>> {
         let wanted = (COMPARED_LINES >> self.changes.len()).clamp(BANK_LINES[0], BANK_LINES[1]);
         let columns = 1 << self.area.solution.same_row.len().min(wanted.ilog2() as usize);
@@ -358,14 +365,14 @@ impl Reader<'_, '_> {
             }
             banks.push(if changing { lines } else { self.of_bank(base, change, columns)? });
         }
-        // Begun elsewhere each time, so that each reader comes to all banks.
+        // Each line begins at a different bank, so that each reader visits all banks.
         let banks_count = order.len();
         let turned = |line: usize| (0..banks_count).map(move |at| (line, (at + line) % banks_count));
         let all = (0..banks[0].len()).flat_map(turned);
         Some(all.map(|(line, at)| (order[at] as u64, banks[at][line])).collect())
     }
 
-    /// Lines of a random row of the bank that is so far from an address.
+    /// Lines of a random row of the bank at this change from an address.
     fn of_bank(&mut self, base: PhysAddr, change: usize, columns: u64) -> Option<Vec<PhysAddr>> {
         let Area { view, pool, solution, .. } = self.area;
         (0..DRAWS).find_map(|_| {
@@ -376,7 +383,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// Time of some lines, by so many readers; `None` when they cannot.
+    /// Time of some lines with this number of readers; `None` when not supported.
     fn ticks(&mut self, lines: &[(u64, PhysAddr)], readers: u32) -> Result<Option<f64>, OracleError> {
         let lines: Vec<PhysAddr> = lines.iter().map(|&(_, line)| line).collect();
         let Some(mut readings) = self.tester.together(&lines, readers, COMPARED_ROUNDS)? else { return Ok(None) };
@@ -385,7 +392,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Where the middle of what is measured lies.
+/// A confidence interval of a median.
 #[derive(Clone, Copy)]
 struct Range {
     low: f64,
@@ -394,8 +401,9 @@ struct Range {
 }
 
 impl Range {
-    /// The median of independent samples is outside with this probability at most, however they are distributed: of `n` samples, fewer
-    /// than n/2 - t are below it with exp(-2 t^2 / n) at most (Hoeffding 1963, theorem 1).
+    /// The true median is outside with a probability of at most `risk`, for any distribution of independent samples: of
+    /// `n` samples, fewer than n/2 - t are below it with a probability of at most exp(-2 t^2 / n) (Hoeffding 1963,
+    /// theorem 1).
     fn of(samples: &[f64], risk: f64) -> Range {
         let mut sorted = samples.to_vec();
         let middle = median(&mut sorted);
@@ -409,13 +417,14 @@ impl Range {
     }
 }
 
-/// Whether more than half of what values are drawn from are so; wrongly yes with this probability at most (Hoeffding).
+/// Returns whether `is` holds for more than half of the distribution of the values; a wrong yes has a probability of at
+/// most `risk` (Hoeffding).
 fn mostly(values: &[f64], risk: f64, is: impl Fn(f64) -> bool) -> bool {
     let (n, found) = (values.len() as f64, values.iter().filter(|&&value| is(value)).count() as f64);
     found >= n / 2.0 + (n * (1.0 / risk).ln() / 2.0).sqrt()
 }
 
-/// Puts changes together that differ by no more than `fine`; those that cannot be told apart have to be as near, all of them.
+/// Groups changes that differ by at most `fine`; the confidence intervals of a group must all lie within this distance.
 fn levels(changes: &[Range], alone: f64, fine: f64) -> Result<Vec<Level>, Untold> {
     let mut order: Vec<usize> = (0..changes.len()).collect();
     order.sort_by(|&a, &b| changes[a].middle.total_cmp(&changes[b].middle));
@@ -434,7 +443,7 @@ fn levels(changes: &[Range], alone: f64, fine: f64) -> Result<Vec<Level>, Untold
     Ok(found)
 }
 
-/// The spaces within those changes that keep the channel.
+/// Determines rank and bank group among the changes that keep the channel.
 fn inside(levels: &[Level], kept: &Basis) -> Result<Spaces, Untold> {
     let own =
         levels.iter().map(|level| level.changes.iter().copied().filter(|&change| kept.contains(change)).collect());
@@ -446,13 +455,13 @@ fn inside(levels: &[Level], kept: &Basis) -> Result<Spaces, Untold> {
     }
     let space = Basis::spanning(fastest.iter().copied());
     if fastest.contains(&0) {
-        // What is slower than one bank is another rank.
+        // Slower than one bank: another rank.
         if !is_space(fastest) {
             return Err(Untold::NoSpaces);
         }
         return Ok(Spaces { rank: Some(space), untold: Some(Untold::NoGroups), ..spaces });
     }
-    // What is faster is another group of one rank, and sums of such changes are all that keep the rank.
+    // Faster: another group of the same rank. Sums of such changes are all changes that keep the rank.
     let group: Vec<u64> = space.span().filter(|change| !fastest.contains(change)).collect();
     let one_bank = others.iter().find(|level| level.contains(&0)).expect("0 is among them");
     if !is_space(&group) || group.iter().any(|change| !one_bank.contains(change)) {
@@ -497,7 +506,7 @@ impl Spaces {
         roles.levels = roles.levels.iter().flat_map(of).filter(|level| !level.changes.is_empty()).collect();
     }
 
-    /// What two banks have apart that differ so.
+    /// The outermost role in which two banks with this change differ.
     fn role(&self, change: u64) -> Role {
         let leaves = |space: &Option<Basis>| space.as_ref().is_some_and(|space| !space.contains(change));
         match self {
@@ -510,7 +519,7 @@ impl Spaces {
     }
 }
 
-/// Functions of vectors of so many coordinates that are 0 on a space.
+/// Functions of vectors with this many coordinates that are 0 on a space.
 fn annihilator(space: &Basis, coordinates: u32) -> Basis {
     let vanishes = |&function: &u64| space.vectors().iter().all(|&vector| gf2::parity(vector, function) == 0);
     Basis::spanning((0..1 << coordinates).filter(vanishes))
@@ -539,12 +548,12 @@ mod tests {
             let spaces = inside(&levels, &Basis::spanning([1, 2, 4]));
             spaces.map(|Spaces { rank, group, .. }| [rank, group].map(|space| space.map(|space| space.rank())))
         };
-        // Two groups in each of two ranks, whose pairs are slower than others, or as slow as those of one group.
+        // Two groups in each of two ranks; pairs of ranks are slower than others, or as slow as pairs of one group.
         assert_eq!(spaces(&[&[1, 2], &[0, 3], &[4, 5, 6, 7]]), Ok([Some(2), Some(1)]));
         assert_eq!(spaces(&[&[1, 2], &[0, 3, 4, 5, 6, 7]]), Ok([Some(2), Some(1)]));
         assert_eq!(spaces(&[&[0, 1, 2, 3], &[4, 5, 6, 7]]), Ok([Some(2), None]));
         assert_eq!(spaces(&[&[0, 1, 2, 3, 4, 5, 6, 7]]), Ok([None, None]));
-        // Three changes that are fast, their sums slow; one bank not as fast as another of its group; three of four.
+        // Three fast changes with slow sums; one bank not as fast as another of its group; three of four changes.
         for levels in [
             &[&[1, 2, 4][..], &[0, 3, 5, 6, 7]][..],
             &[&[1, 2], &[0, 4, 5, 6, 7], &[3]],
@@ -559,7 +568,7 @@ mod tests {
         let mut random = Random::new(4);
         let mut missed = 0;
         for _ in 0..2000 {
-            // A median of 0 without a mean.
+            // A distribution with median 0 and without a mean.
             let samples: Vec<f64> = (0..128).map(|_| random.normal() / random.normal()).collect();
             let range = Range::of(&samples, 0.05);
             assert!(range.low <= range.middle && range.middle <= range.high);
@@ -583,7 +592,7 @@ mod tests {
         let found = levels(&[near(9.0, 0.1), near(3.1, 0.1), near(3.0, 0.1), near(9.2, 0.1)], 1.0, 1.0).unwrap();
         assert_eq!(found.iter().map(|level| level.changes.clone()).collect::<Vec<_>>(), [vec![1, 2], vec![0, 3]]);
         assert!((found[0].ticks - 2.05).abs() < 1e-9 && (found[0].error - 0.15).abs() < 1e-9, "{found:?}");
-        // A row of near ones that is long altogether.
+        // A chain of close values with a large total width.
         assert_eq!(levels(&[near(0.0, 0.1), near(0.8, 0.1), near(1.6, 0.1)], 0.0, 1.0), Err(Untold::Noisy));
     }
 }

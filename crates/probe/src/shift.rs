@@ -1,8 +1,8 @@
-//! Does another function of address bits show in the time between two accesses that do not conflict?
+//! Searches for another function of address bits that affects the time between two non-conflicting accesses.
 //!
-//! Two reads of one bank group follow each other later than two of different ones, and those of different channels do not wait for
-//! each other at all. Both depend on one function of the banks, so that the time of a pair is shifted or not as the value of that
-//! function changes or not. Which of the two it is, timing does not say.
+//! Two reads of one bank group have a larger distance than two of different groups, and reads of different channels do
+//! not wait for each other at all. Both effects depend on a single function of the banks: the time of a pair is shifted
+//! if the function's value changes. Timing does not distinguish the two effects.
 
 use crate::oracle::OracleError;
 use crate::report::Area;
@@ -11,7 +11,7 @@ use memtint_map::gf2;
 
 /// Samples of each change of the banks.
 const SAMPLES: u32 = 150;
-/// A shift is one if it is so many standard errors wide; all changes have to be where it puts them, within so many.
+/// Minimum size of a shift in standard errors, and the largest deviation of any change from its predicted time.
 const FOUND: f64 = 6.0;
 const AGREES: f64 = 5.0;
 /// Standard errors of 99.9 %.
@@ -22,14 +22,14 @@ const CONFIDENT: f64 = 3.29;
 pub struct Shift {
     /// Address bits of the function, which is a sum of bank functions.
     pub function: u64,
-    /// Ticks by which a pair is slower when the function differs; below 0 when it is faster.
+    /// Additional ticks of a pair that differs in the function; negative when it is faster.
     pub ticks: f64,
-    /// How far that is off at most, with a confidence of 99.9 %.
+    /// Error bound of `ticks` at 99.9 % confidence.
     pub error: f64,
 }
 
-/// Looks for the one function that shifts the time of pairs that do not conflict; `None` when there is none, when readings are too
-/// noisy to show it, or when there are more than one.
+/// Searches for the one function that shifts the time of non-conflicting pairs; `None` when there is none, when
+/// readings are too noisy, or when there is more than one.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -37,12 +37,12 @@ pub fn shift(tester: &mut Tester<'_>, area: &Area) -> Result<Option<Shift>, Orac
     let (solution, view) = (&area.solution, &area.view);
     let changes = solution.changes();
     let singles = (0..changes.len()).map(|at| 1u64 << at);
-    // Two shifts add up in some pair, which one does not.
+    // Two shifts add up in some pair; a single one does not.
     let pairs = (0..changes.len()).flat_map(|high| (0..high).map(move |low| 1 << high | 1 << low));
     let values: Vec<u64> = std::iter::once(0).chain(singles).chain(pairs).collect();
     tester.draw_from(Some(area.pool.clone()));
     let mut samples = vec![Vec::new(); values.len()];
-    // All in turn, so that what drifts drifts for all of them.
+    // All in turn, so that drift affects all alike.
     for _ in 0..SAMPLES {
         for (&value, samples) in values.iter().zip(&mut samples) {
             let change = gf2::sum(&changes, value);
@@ -55,7 +55,7 @@ pub fn shift(tester: &mut Tester<'_>, area: &Area) -> Result<Option<Shift>, Orac
     let middles: Vec<f64> = samples.iter_mut().map(|samples| median(samples)).collect();
     let away = samples.iter().zip(&middles).flat_map(|(own, middle)| own.iter().map(move |one| (one - middle).abs()));
     let sigma = 1.4826 * median(&mut away.collect::<Vec<_>>());
-    // Of a median, whose samples are not finer than a part of a tick.
+    // Standard error of the median, limited by the resolution of samples, a fraction of a tick.
     let error = (1.2533 * sigma / f64::from(SAMPLES).sqrt()).max(0.05);
     let shifts: Vec<f64> = (1..=changes.len()).map(|at| middles[at] - middles[0]).collect();
     let most = shifts.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! A machine that is not there: the row buffers of a known mapping, and what makes their timing hard to see.
+//! A simulated machine: the row buffers of a known mapping, and noise in their timing.
 
 use crate::noise::{Noise, NoiseLevel};
 use crate::oracle::{Oracle, OracleError};
@@ -9,50 +9,51 @@ use memtint_units::Random;
 use memtint_units::random::mix;
 use std::collections::HashMap;
 
-/// Ticks of an access that meets a closed row or its own, without any noise.
+/// Ticks of an access to a closed row or a row hit, without noise.
 const BASE: f64 = 200.0;
 /// Ticks of a hit in a cache.
 const CACHED: f64 = 40.0;
 /// Accesses of a burst, on average.
 const BURST: f64 = 200.0;
-/// Accesses in which drift goes up and down once.
+/// Period of the drift, in accesses.
 const DRIFT_PERIOD: u64 = 200_000;
 
-/// The lowest address bit that is taken for a row bit where a platform file gives none.
+/// The lowest assumed row bit where a platform file gives none.
 pub const ASSUMED_ROW_BIT: u32 = 13;
 
 /// A machine with the mapping of a platform file.
 ///
-/// Each bank keeps the row that was used last open. Where the file does not say which bits give the row, two addresses are in one row
-/// when they differ in their lowest 13 bits only. Of two cores that access different rows of one bank at a time, one waits for the
-/// other as long as for a conflict. What is simplified: accesses take no time but their own, refresh does not close rows, and a
-/// burst is the only other program.
+/// Each bank keeps its last used row open. If the file does not give the row bits, two addresses are in one row when
+/// they differ only in their lowest 13 bits. When two cores access different rows of one bank concurrently, one waits
+/// as long as for a conflict. Simplifications: accesses do not delay each other otherwise, refresh does not close rows,
+/// and bursts are the only other program.
 #[derive(Clone, Debug)]
 pub struct SimulatedMachine {
     platform: Platform,
-    /// Memory of another size or kind beside it, if there is any.
+    /// Additional memory of another size or kind, if any.
     beside: Option<Box<SimulatedMachine>>,
     pool: Pool,
     noise: Noise,
     seed: u64,
     random: Random,
-    /// Address bits that say which row, as functions, or everything beyond the lowest bits.
+    /// Row functions of address bits; `None`: everything above the lowest bits.
     rows: Option<Vec<u64>>,
     open: HashMap<u32, u64>,
     accesses: u64,
     bursting: bool,
     last: Option<PhysAddr>,
-    /// What another core accesses at the same time.
+    /// The concurrent access of another core.
     other_core: Option<PhysAddr>,
-    /// Frames are not where the pool says: what a virtual machine does.
+    /// Frames are not at the addresses of the pool, as in a virtual machine.
     scrambled: bool,
 }
 
 impl SimulatedMachine {
-    /// Makes a machine whose probe may access all memory of a platform. `seed` is the probe's; the machine draws other numbers.
+    /// Makes a machine whose probe may access all memory of a platform. `seed` is that of the probe; the machine uses
+    /// different random numbers.
     ///
     /// # Errors
-    /// [`OracleError::Pool`] for memory that is no pool.
+    /// [`OracleError::Pool`] for memory that does not form a pool.
     pub fn of_platform(platform: Platform, noise: NoiseLevel, seed: u64) -> Result<SimulatedMachine, OracleError> {
         let pool = Pool::of_platform(&platform)?;
         SimulatedMachine::new(platform, pool, noise.noise(), !seed)
@@ -61,7 +62,7 @@ impl SimulatedMachine {
     /// Makes a machine whose probe may access all of a pool.
     ///
     /// # Errors
-    /// [`OracleError::Outside`] with the first byte of a piece that the platform has no memory at, or its last.
+    /// [`OracleError::Outside`] with the first or last byte of a piece, if the platform has no memory there.
     pub fn new(platform: Platform, pool: Pool, noise: Noise, seed: u64) -> Result<SimulatedMachine, OracleError> {
         for piece in pool.pieces() {
             for end in [piece.start, PhysAddr(piece.end.0 - 1)] {
@@ -91,7 +92,7 @@ impl SimulatedMachine {
         })
     }
 
-    /// Adds memory with a mapping of its own, such as that of a second module of another size, in banks of its own.
+    /// Adds memory with a separate mapping and separate banks, such as a second module of another size.
     ///
     /// # Errors
     /// [`OracleError::Outside`] as for the first, and [`OracleError::Pool`] when the two overlap.
@@ -102,27 +103,27 @@ impl SimulatedMachine {
         Ok(self)
     }
 
-    /// Puts each frame of the pool somewhere else than its address says, as a virtual machine does.
+    /// Moves each frame of the pool to another address, as in a virtual machine.
     #[must_use]
     pub fn scrambled(mut self) -> SimulatedMachine {
         self.scrambled = true;
         self
     }
 
-    /// Gives the platform that the machine has: the right answer.
+    /// Returns the platform of the machine: the right answer.
     #[must_use]
     pub fn platform(&self) -> &Platform {
         &self.platform
     }
 
-    /// Tells whether the platform gives no row bits, so that address bits from [`ASSUMED_ROW_BIT`] on are taken for rows. These may
-    /// contradict the bank functions, and then no mapping explains what the machine does.
+    /// Returns whether the platform gives no row bits, so that address bits from [`ASSUMED_ROW_BIT`] on count as row
+    /// bits. These may contradict the bank functions; then no mapping explains the machine's behavior.
     #[must_use]
     pub fn rows_are_assumed(&self) -> bool {
         self.rows.is_none()
     }
 
-    /// Tells whether two addresses are in one bank and in different rows.
+    /// Returns whether two addresses are in one bank and in different rows.
     #[must_use]
     pub fn conflicts(&self, a: PhysAddr, b: PhysAddr) -> bool {
         let place = |addr| self.place(self.actual(addr));
@@ -130,7 +131,7 @@ impl SimulatedMachine {
         bank_a == bank_b && row_a != row_b
     }
 
-    /// Tells whether two addresses are in one bank.
+    /// Returns whether two addresses are in one bank.
     #[must_use]
     pub fn same_bank(&self, a: PhysAddr, b: PhysAddr) -> bool {
         self.place(self.actual(a)).0 == self.place(self.actual(b)).0
@@ -155,7 +156,7 @@ impl SimulatedMachine {
         if !self.scrambled {
             return addr;
         }
-        // Another frame of the pool, which one depends on the frame; not one to one, which nobody can see.
+        // Another frame of the pool, determined by the frame. The map is not one to one, which is not observable.
         let mut random = Random::new(mix(self.seed ^ addr.pfn().0));
         let frame = self.pool.any(&mut random).0 & !0xfff;
         let within = PhysAddr(frame | addr.0 & 0xfff);
@@ -165,7 +166,7 @@ impl SimulatedMachine {
     fn access(&mut self, addr: PhysAddr) -> u32 {
         let noise = self.noise;
         self.accesses += 1;
-        // Bursts begin and end so that their share of all accesses comes out.
+        // Bursts begin and end at rates that give their share of all accesses.
         let change = if self.bursting { 1.0 / BURST } else { noise.burst / (1.0 - noise.burst) / BURST };
         self.bursting ^= self.random.unit() < change;
         let cached = self.random.unit() < noise.leak;
@@ -173,11 +174,11 @@ impl SimulatedMachine {
         ticks += self.random.normal() * noise.sigma * if cached { 0.2 } else { 1.0 };
         ticks += self.drift();
         let quantum = f64::from(noise.quantum.max(1));
-        // The clock is read twice, anywhere between two of its ticks.
+        // The clock is read twice, at random points between two of its ticks.
         ((ticks / quantum + self.random.unit()).floor().max(1.0) * quantum) as u32
     }
 
-    /// What an access to memory takes, but for what disturbs all of them.
+    /// Time of an access to memory, without noise that affects all accesses.
     fn memory(&mut self, addr: PhysAddr) -> f64 {
         let noise = self.noise;
         let actual = self.actual(addr);
@@ -195,7 +196,7 @@ impl SimulatedMachine {
             let mut pair = Random::new(mix(low ^ self.seed) ^ mix(high.rotate_left(32)));
             ticks += pair.normal() * noise.bias;
             let other = self.place(self.actual(last)).0;
-            // Some of what tells banks apart is a bank group or a channel, on which the time between two accesses depends.
+            // One bank bit represents a bank group or a channel, which affects the time between two accesses.
             ticks += f64::from((bank ^ other) & 1) * noise.level;
         }
         if self.random.unit() < noise.refresh {
@@ -210,7 +211,7 @@ impl SimulatedMachine {
         ticks
     }
 
-    /// Up and down.
+    /// The drift at present.
     fn drift(&self) -> f64 {
         let at = (self.accesses % DRIFT_PERIOD) as f64 / DRIFT_PERIOD as f64;
         self.noise.drift * (1.0 - 4.0 * (at - 0.5).abs())
@@ -230,7 +231,7 @@ impl Oracle for SimulatedMachine {
     fn time(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError> {
         self.inside(addresses)?;
         let mut readings = Vec::with_capacity(addresses.len() * rounds as usize);
-        // One round before, so that the rows that others left open are closed.
+        // One round first, which closes rows left open by others.
         for _ in 0..=rounds {
             readings.extend(addresses.iter().map(|&addr| self.access(addr)));
         }

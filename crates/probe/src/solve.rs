@@ -1,4 +1,4 @@
-//! From conflicts to functions: which combinations of address bits leave the bank as it is.
+//! Derives functions from conflicts: the combinations of address bits that preserve the bank.
 
 use crate::oracle::OracleError;
 use crate::report::Step;
@@ -9,35 +9,35 @@ use memtint_units::PhysAddr;
 
 /// The most functions: 4096 banks.
 const FUNCTIONS_MAX: usize = 12;
-/// The smallest blocks, in address bits, that what is moved may not tear apart.
+/// The smallest blocks, in address bits, that remapping must keep contiguous.
 pub(crate) const BLOCK_BITS_MIN: u32 = 24;
 /// The base-two logarithm of the most lines in a row: 8 KiB, twice that in lockstep.
 const ROW_LINES_MAX: usize = 8;
-/// Samples of each set of banks that is said to be another: one conflict among them would show that it is not.
+/// Samples of each change that should lead to another bank; a single conflict contradicts it.
 const COSET_SAMPLES: u32 = 8;
-/// Blocks from which each function of upper bits alone is tried.
+/// Number of blocks in which each function of upper bits alone is tested.
 const BLOCKS: usize = 2;
-/// Sums of what leaves the bank that are tried in the end.
+/// Number of sums of bank-preserving differences that are tested at the end.
 const VERIFIED: u32 = 40;
 
-/// Bank functions and the spaces that belong to them.
+/// Bank functions and their spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Solution {
-    /// Address bits that were looked at, as a mask; what the others do is not known, but for those within a line.
+    /// Examined address bits, as a mask; the effect of others is unknown, except for those within a line.
     pub covered: u64,
-    /// Differences that were looked at, one for each of these bits, which is its highest.
+    /// Examined differences, one for each of these bits, which is its highest.
     pub tried: Vec<u64>,
     /// Bank functions, as masks; a basis of their span.
     pub functions: Vec<u64>,
-    /// Differences that leave the bank as it is: a basis.
+    /// Differences that preserve the bank: a basis.
     pub same_bank: Vec<u64>,
-    /// Of these, differences that leave the row as it is too: a basis.
+    /// Differences that preserve bank and row: a basis.
     pub same_row: Vec<u64>,
 }
 
 impl Solution {
-    /// Gives the functions of address bits that tell rows of a bank apart, of as many high bits as can be. They are known up to
-    /// sums with bank functions.
+    /// Returns functions of address bits that distinguish the rows of a bank, with the highest possible bits. They are
+    /// known up to sums with bank functions.
     #[must_use]
     pub fn rows(&self) -> Vec<u64> {
         let mut found = Basis::spanning(self.functions.iter().copied());
@@ -47,7 +47,7 @@ impl Solution {
         all.into_iter().filter(|&mask| found.insert(mask)).collect()
     }
 
-    /// Gives a difference for each function that changes its value and no other's.
+    /// Returns, for each function, a difference that changes only its value.
     #[must_use]
     pub fn changes(&self) -> Vec<u64> {
         let own = |at: usize| {
@@ -58,34 +58,34 @@ impl Solution {
     }
 }
 
-/// Why there is no solution.
+/// The reason why there is no solution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsolved {
     /// No difference conflicts.
     #[error("no difference of addresses makes a conflict")]
     NoConflict,
-    /// A test came to nothing.
+    /// A test is undecided.
     #[error("pairs with the difference {0:#x} are neither clearly slow nor clearly fast")]
     Undecided(u64),
-    /// The difference does not decide: addresses are not what the view says.
+    /// The difference does not determine a conflict: the view of addresses is wrong.
     #[error("of pairs with the difference {0:#x} some conflict and some do not")]
     Mixed(u64),
-    /// Predicted conflicts are not all as slow.
+    /// Predicted conflicts are not equally slow.
     #[error("predicted conflicts are slower with one value of address bit {0} than with the other")]
     Uneven(u32),
-    /// Some predicted conflicts seem to be none.
+    /// Some predicted conflicts do not seem to conflict.
     #[error("the times of predicted conflicts are spread wider than those of other pairs")]
     Scattered,
-    /// More functions than there can be.
+    /// More functions than possible.
     #[error("more than 12 functions")]
     TooMany,
     /// A difference that should conflict does not, or the other way round.
-    #[error("pairs with the difference {0:#x} contradict what was found from others")]
+    #[error("pairs with the difference {0:#x} contradict the results from others")]
     Contradicted(u64),
-    /// It would take more accesses than are allowed.
+    /// The limit of accesses is reached.
     #[error("the accesses that are allowed are used up")]
     TooLong,
-    /// Too few predictions could be tried, or too many of them not be decided.
+    /// Too few predictions could be tested, or too many stayed undecided.
     #[error("too few predictions could be tried")]
     Unverified,
     /// The spaces are not those of a memory.
@@ -116,10 +116,10 @@ macro_rules! known {
 
 /// Finds the functions under a view, given differences that seem to conflict.
 ///
-/// A difference `x` leaves the bank as it is exactly if `x` or `x + d` conflicts, where `d` conflicts. Bits are taken one by
-/// one; each is either a combination of the ones that were independent so far, which is found by trying all combinations, those of
-/// few bits first, or independent of them. What is found is verified: all combinations of independent bits change the bank, and
-/// random sums of those that should not do not.
+/// A difference `x` preserves the bank exactly if `x` or `x + d` conflicts, where `d` conflicts. Bits are examined one
+/// by one. Each is either a combination of earlier independent bits, which is found by trying all combinations, those
+/// of few bits first, or independent of them. The result is verified: all combinations of independent bits change the
+/// bank, and random sums of bank-preserving differences do not.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -173,7 +173,7 @@ impl Solver<'_, '_> {
     }
 
     fn conflicts_from(&mut self, difference: u64, samples: u32) -> Stage<bool> {
-        // What is known to be in another bank is asked again when all is predicted.
+        // Differences that are known to lead to another bank are tested again during verification.
         if difference == 0 || self.levels.is_other_bank(difference) {
             return Ok(Ok(false));
         }
@@ -185,8 +185,8 @@ impl Solver<'_, '_> {
         })
     }
 
-    /// Does this difference leave the bank as it is? Differences that are known to may be added, where the pool has no pair
-    /// without.
+    /// Returns whether this difference preserves the bank. Known bank-preserving differences are added where the pool
+    /// has no pair with the difference itself.
     fn same_bank(&mut self, difference: u64) -> Stage<bool> {
         let with = self.available(difference ^ self.conflict);
         if known!(self.conflicts(with)) {
@@ -196,7 +196,7 @@ impl Solver<'_, '_> {
         if alone == with { Ok(Ok(false)) } else { self.conflicts(alone) }
     }
 
-    /// The difference, if the pool has it, or one that is the same but for known ones.
+    /// The difference, if the pool has a pair for it, or one that is equal up to known bank-preserving differences.
     fn available(&mut self, difference: u64) -> u64 {
         if self.tester.pair(self.view, difference).is_some() {
             return difference;
@@ -205,7 +205,7 @@ impl Solver<'_, '_> {
         self.tester.drawn(self.view, difference, &members, |_| true).unwrap_or(difference)
     }
 
-    /// The difference with some of the independent bits that leaves the bank as it is, if there is one.
+    /// A sum of the difference and some of the independent bits that preserves the bank, if there is one.
     fn combination(&mut self, difference: u64, independent: &[u64]) -> Stage<Option<u64>> {
         let mut all: Vec<u64> = (0..1 << independent.len()).collect();
         all.sort_by_key(|choice| choice.count_ones());
@@ -218,8 +218,8 @@ impl Solver<'_, '_> {
         Ok(Ok(None))
     }
 
-    /// Of the differences that leave the bank as it is, those that leave the row too: they form a space, whose sums with what
-    /// changes the row are tried.
+    /// Finds, among bank-preserving differences, those that also preserve the row. They form a space; sums with
+    /// differences that change the row are tested.
     fn same_row(&mut self, same_bank: &[u64]) -> Stage<Vec<u64>> {
         let mut rows: Vec<u64> = Vec::new();
         let mut columns: Vec<u64> = Vec::new();
@@ -228,7 +228,8 @@ impl Solver<'_, '_> {
                 columns.push(member);
                 continue;
             }
-            // A single row bit that is in a function too may come with a column bit; sums of two are what maps have.
+            // A row bit that is also in a function may be combined with a column bit; in real mappings, sums of two
+            // suffice.
             let mut partner = None;
             for &row in &rows {
                 let there = self.tester.pair(self.view, member ^ row).is_some();
@@ -245,9 +246,9 @@ impl Solver<'_, '_> {
         Ok(Ok(columns))
     }
 
-    /// Where single pairs show nothing, a function of upper bits alone may be a mixture that a moved address makes: some pairs
-    /// conflict with one combination of the other functions, some with another. From one block to another it is the same
-    /// combination for all pairs, so that it shows.
+    /// Where single pairs show nothing, a function of upper bits alone may be an artifact of remapped addresses: some
+    /// pairs conflict with one combination of the other functions, some with another. Between two blocks, the
+    /// combination is the same for all pairs, which makes it visible.
     fn try_blocks(&mut self, solution: &Solution) -> Stage<()> {
         let (pool, changes) = (self.tester.pool().clone(), solution.changes());
         let inside: Vec<u64> =
@@ -264,7 +265,7 @@ impl Solver<'_, '_> {
         Ok(Ok(()))
     }
 
-    /// No combination of changes with a certain one of them leaves the bank as it is.
+    /// Checks that no combination of changes that contains a given one preserves the bank.
     fn try_values(&mut self, changes: &[u64], with: usize, inside: &[u64]) -> Stage<()> {
         for value in (0..1u64 << changes.len()).filter(|value| value >> with & 1 == 1) {
             let change = gf2::sum(changes, value);
@@ -276,8 +277,8 @@ impl Solver<'_, '_> {
         Ok(Ok(()))
     }
 
-    /// Tries what the solution says: no combination of independent bits leaves the bank as it is, and sums of what does conflict
-    /// unless they are in the row.
+    /// Tests the predictions of the solution: no combination of independent bits preserves the bank, and sums of
+    /// bank-preserving differences conflict unless they preserve the row.
     fn verify(&mut self, solution: &Solution, independent: &[u64]) -> Stage<()> {
         let rows = Basis::spanning(solution.same_row.iter().copied());
         for choice in 1..1 << independent.len() {
@@ -297,7 +298,7 @@ impl Solver<'_, '_> {
     }
 }
 
-/// Masks of some bits that are 0 on all of some vectors: a basis.
+/// A basis of the masks of some bits that are 0 on all given vectors.
 fn vanishing(vectors: &[u64], covered: u64) -> Vec<u64> {
     let basis = Basis::spanning(vectors.iter().copied());
     // Each vector of the basis has a pivot that no other has.
@@ -309,7 +310,7 @@ fn vanishing(vectors: &[u64], covered: u64) -> Vec<u64> {
     gf2::bits(covered & !basis.pivots()).map(with).collect()
 }
 
-/// What no memory looks like.
+/// Solutions that no memory has.
 fn impossible(solution: &Solution) -> Option<Unsolved> {
     if solution.functions.len() < 2 {
         return Some(Unsolved::Impossible("fewer than four banks"));

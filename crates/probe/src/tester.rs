@@ -1,4 +1,4 @@
-//! Does a difference of addresses make a row conflict? A sequential test, elsewhere each time.
+//! Tests whether a difference of addresses causes a row conflict: a sequential test, at a different place each time.
 
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
@@ -9,16 +9,17 @@ use memtint_units::PhysAddr;
 use memtint_units::Random;
 use std::collections::VecDeque;
 
-/// Controls that make up the baseline, and accesses after which there is another one.
+/// Number of controls for the baseline, and number of accesses between two controls.
 const CONTROLS: usize = 15;
 const RENEWED: u64 = 200;
-/// Share of the latest controls in what they spread by.
+/// Weight of the latest controls in their spread.
 const SPREAD_SHARE: f64 = 0.1;
-/// Samples that are enough to decide where each has a control of its own: more than what is as large as all of them together.
+/// The fewest samples that decide a test where each sample has a control, so that a few disturbed samples do not
+/// decide.
 const CONTROLLED_SHARE: f64 = 16.0;
 /// The most samples of one decision.
 const SAMPLES_MAX: u32 = 2000;
-/// Samples further from where they belong than so many deviations count as if they were there.
+/// Samples further than this many deviations outside the two levels are clamped.
 const CLAMP: f64 = 3.0;
 /// A sample contradicts the decision when it lies this many standard deviations past the midpoint. At most `CONTRARY_MAX` of them are
 /// tested again, `CONTRARY_TESTS` times each, with `CONTRARY_PAUSE` controls in between.
@@ -26,22 +27,24 @@ const CONTRARY: f64 = 0.5;
 const CONTRARY_MAX: usize = 2;
 const CONTRARY_TESTS: u32 = 3;
 const CONTRARY_PAUSE: u32 = 30;
-/// A separation, in deviations of a sample, from which on pairs are looked at again in every test, and one from which on one pair
-/// that stays otherwise shows that a difference does not decide: below it a bias of one pair in thousands is as large. There so many
-/// other pairs are looked at, of which so many have to stay otherwise too.
+/// Separations in deviations of a sample. From `CLEAR` on, contrary pairs are tested again in every test. From `SURE`
+/// on, a single pair that stays contrary shows that the difference does not determine a conflict. Below it, the bias of
+/// one pair in thousands is as large; so `OTHERS` other pairs are tested, of which at least `OTHERS_MIN` must also stay
+/// contrary.
 pub(crate) const CLEAR: f64 = 3.0;
 const SURE: f64 = 8.0;
 const OTHERS: u32 = 8;
 const OTHERS_MIN: u32 = 2;
-/// Pairs that are drawn for one sample.
+/// The most pairs drawn for one sample.
 const DISTURBED_MAX: u32 = 50;
-/// Draws of a difference that the pool has a pair for.
+/// The most draws of a difference for which the pool has a pair.
 const DRAWS: u32 = 200;
-/// Controls that are waited for another program to be done, and those after which it is the baseline that has moved.
+/// The most controls to wait for the end of another program's activity, and the number after which the baseline counts
+/// as moved.
 const CALM_MAX: u32 = 1000;
 const CALM_RENEWED: u32 = 400;
 
-/// Where readings lie, in ticks above the baseline.
+/// Levels of readings, in ticks above the baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Levels {
     /// The slowest pairs that do not conflict.
@@ -50,21 +53,21 @@ pub struct Levels {
     pub conflict: f64,
     /// Deviation of one sample.
     pub sigma: f64,
-    /// What else shifts pairs that do not conflict, where that is known; they are at `hit` where it does not.
+    /// Another function that shifts non-conflicting pairs, where known; unshifted pairs are at `hit`.
     pub shifted: Option<Shifted>,
 }
 
-/// A function of address bits that is known to shift the time of pairs that do not conflict.
+/// A function of address bits that shifts the time of non-conflicting pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shifted {
     /// Address bits of the function: a sum of bank functions.
     pub function: u64,
-    /// Ticks by which a pair is slower when the function differs; below 0 when it is faster.
+    /// Additional ticks of a pair that differs in the function; negative when it is faster.
     pub ticks: f64,
 }
 
 impl Levels {
-    /// Tells whether a difference is known to lead to another bank.
+    /// Returns whether a difference is known to lead to another bank.
     #[must_use]
     pub fn is_other_bank(&self, difference: u64) -> bool {
         self.shifted.is_some_and(|shifted| gf2::evaluate(&[shifted.function], difference) != 0)
@@ -76,24 +79,24 @@ impl Levels {
         Levels { hit: self.hit + ticks, shifted: None, ..*self }
     }
 
-    /// Gives the same for differences of which the function is not known: those that are shifted may be as slow.
+    /// Returns the levels for differences whose value of the function is unknown: shifted pairs may be slower.
     #[must_use]
     pub(crate) fn anywhere(&self) -> Levels {
         let ticks = self.shifted.map_or(0.0, |shifted| shifted.ticks.max(0.0));
         Levels { hit: self.hit + ticks, shifted: None, ..*self }
     }
 
-    /// The distance of the two in deviations of one sample.
+    /// The distance of the two levels in deviations of one sample.
     #[must_use]
     pub fn separation(&self) -> f64 {
         (self.conflict - self.hit) / self.sigma
     }
 }
 
-/// What is timed.
+/// The target of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Pairs with this difference under a view, another one each time.
+    /// Pairs with this difference under a view, a different one each time.
     Difference(u64),
     /// This pair.
     Pair([PhysAddr; 2]),
@@ -116,7 +119,7 @@ impl From<u64> for Target {
     }
 }
 
-/// What a test came to.
+/// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Pairs with this difference conflict.
@@ -125,11 +128,11 @@ pub enum Decision {
     None,
     /// Some conflict and some do not.
     Mixed,
-    /// The pool has no pair with this difference, or too many samples were not enough.
+    /// The pool has no pair with this difference, or the limit of samples was reached.
     Unknown,
 }
 
-/// What has been asked of the machine.
+/// Cost of the measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
     /// Accesses that were timed.
@@ -143,25 +146,25 @@ pub struct Effort {
 /// A test of a difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tested {
-    /// What was tested.
+    /// The target.
     pub target: Target,
     /// Mean of its samples, in ticks above the baseline.
     pub ticks: f64,
     /// Samples.
     pub samples: u32,
-    /// What it came to.
+    /// The result.
     pub decision: Decision,
 }
 
-/// Asks an oracle, and keeps what is needed to make sense of its readings.
+/// Uses an oracle, and keeps the state needed to interpret its readings.
 pub struct Tester<'a> {
     oracle: &'a mut dyn Oracle,
     random: Random,
-    /// Where one address of each pair is drawn; all of the pool if not said.
+    /// The part of the pool for one address of each pair; `None`: the whole pool.
     part: Option<Pool>,
     /// Rounds of one sample.
     rounds: u32,
-    /// Latest controls: one address alone.
+    /// Latest controls: a single address.
     controls: VecDeque<f64>,
     baseline: f64,
     /// Spread of controls.
@@ -169,7 +172,7 @@ pub struct Tester<'a> {
     renewed_at: u64,
     with_controls: bool,
     effort: Effort,
-    /// Samples, and those of them that another program disturbed.
+    /// Samples, and the number of samples disturbed by another program.
     samples: u64,
     disturbed: u64,
     tests: Vec<Tested>,
@@ -179,7 +182,7 @@ pub struct Tester<'a> {
 }
 
 impl<'a> Tester<'a> {
-    /// Starts asking. Each test errs with a probability of about `error` at most.
+    /// Makes a tester. Each test errs with a probability of at most about `error`.
     ///
     /// # Errors
     /// Those of the oracle.
@@ -207,18 +210,18 @@ impl<'a> Tester<'a> {
         Ok(tester)
     }
 
-    /// Leaves a step out from now on.
+    /// Omits a step from now on.
     pub fn leave_out(&mut self, step: Option<Step>) {
         self.without = step;
     }
 
-    /// Tells whether a step is left out.
+    /// Returns whether a step is omitted.
     #[must_use]
     pub fn is_without(&self, step: Step) -> bool {
         self.without == Some(step)
     }
 
-    /// Gives what has been asked.
+    /// Returns the cost so far.
     #[must_use]
     pub fn effort(&self) -> Effort {
         self.effort
@@ -235,24 +238,25 @@ impl<'a> Tester<'a> {
         &mut self.random
     }
 
-    /// Gives each sample a control of its own from now on, or not. The baseline errs by what is common to samples that follow each
-    /// other, so that more of them do not help; what drifts, and what another program slows, slows both.
+    /// Switches controls for each sample on or off. The baseline has an error that is common to consecutive samples, so
+    /// more samples do not reduce it. Drift and other programs affect a sample and its control alike.
     pub fn use_controls(&mut self, controls: bool) {
         self.with_controls = controls;
     }
 
-    /// Tells whether each sample has a control of its own.
+    /// Returns whether each sample has a control.
     #[must_use]
     pub fn uses_controls(&self) -> bool {
         self.with_controls
     }
 
-    /// Draws one address of each pair in this part of the pool from now on; `None` is all of it. Gives what it was before.
+    /// Draws one address of each pair from this part of the pool from now on; `None` is the whole pool. Returns the
+    /// previous part.
     pub fn draw_from(&mut self, part: Option<Pool>) -> Option<Pool> {
         std::mem::replace(&mut self.part, part)
     }
 
-    /// Draws an address where pairs are drawn.
+    /// Draws an address from the part of the pool for pairs.
     pub fn any(&mut self) -> PhysAddr {
         self.part.as_ref().unwrap_or(self.oracle.pool()).any(&mut self.random)
     }
@@ -281,7 +285,7 @@ impl<'a> Tester<'a> {
         self.oracle.readers()
     }
 
-    /// Has readers read addresses together; `None` when the machine cannot (see [`Oracle::together`]).
+    /// Makes readers read addresses together; `None` when not supported (see [`Oracle::together`]).
     ///
     /// # Errors
     /// Those of the oracle.
@@ -296,7 +300,7 @@ impl<'a> Tester<'a> {
         self.oracle.together(addresses, readers, rounds)
     }
 
-    /// Times an address alone, which never conflicts.
+    /// Times a single address, which never conflicts.
     fn alone(&mut self) -> Result<f64, OracleError> {
         let addr = self.oracle.pool().any(&mut self.random);
         let rounds = 2 * self.rounds;
@@ -304,8 +308,8 @@ impl<'a> Tester<'a> {
         Ok(center(readings, self.baseline))
     }
 
-    /// Renews the baseline: what an address alone takes, in the faster third of the latest controls, since all that disturbs them
-    /// makes them slower. Gives the control.
+    /// Renews the baseline, the time of a single address: the faster third of the latest controls, because every
+    /// disturbance makes them slower. Returns the new control.
     fn control(&mut self) -> Result<f64, OracleError> {
         let control = self.alone()?;
         while self.controls.len() >= CONTROLS {
@@ -315,8 +319,8 @@ impl<'a> Tester<'a> {
         let mut sorted: Vec<f64> = self.controls.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
         self.baseline = sorted[sorted.len() / 3];
-        // Below the baseline there is only what always is.
-        // Of so few it is much too small at times.
+        // Below the baseline there is only permanent noise. With so few controls, the estimate is sometimes much too
+        // small.
         let spread = 1.5 * (self.baseline - sorted[sorted.len() / 12]);
         let share = if self.controls.len() < CONTROLS { 1.0 } else { SPREAD_SHARE };
         self.spread = (self.spread + share * (spread - self.spread)).max(1.0);
@@ -324,7 +328,7 @@ impl<'a> Tester<'a> {
         Ok(control)
     }
 
-    /// Waits until an address alone is as fast as ever, three times in a row; false when that does not come.
+    /// Waits until a single address is as fast as usual, three times in a row; false when that does not happen.
     fn calm(&mut self) -> Result<bool, OracleError> {
         let mut calm = 0;
         for waited in 0..CALM_MAX {
@@ -338,7 +342,7 @@ impl<'a> Tester<'a> {
         Ok(false)
     }
 
-    /// Gives a difference that the pool has, whose highest bit is this: the bit alone, or with one below it.
+    /// Returns a difference with this highest bit for which the pool has a pair: the bit alone, or with one below it.
     pub(crate) fn of_bit(&mut self, view: &View, bit: u32, lowest: u32) -> Option<u64> {
         let beside = (lowest..bit).rev().map(|low| 1u64 << low);
         let mut both = std::iter::once(0).chain(beside).map(|low| 1 << bit | low);
@@ -353,8 +357,8 @@ impl<'a> Tester<'a> {
         pairs.find(|&[one, other]| one != other && pool.comparable(one, other))
     }
 
-    /// Draws a difference that the pool has a pair for: one with a random sum of others, of those that are wanted; `None` when there
-    /// seems to be none.
+    /// Draws a wanted difference for which the pool has a pair: `difference` plus a random sum of others; `None` when
+    /// there seems to be none.
     pub fn drawn(&mut self, view: &View, difference: u64, others: &[u64], wanted: impl Fn(u64) -> bool) -> Option<u64> {
         (0..DRAWS).find_map(|_| {
             let sum = difference ^ gf2::sum(others, self.random.bits());
@@ -362,10 +366,11 @@ impl<'a> Tester<'a> {
         })
     }
 
-    /// Times one pair; its ticks above the baseline, or `None` when there is no such pair, or the machine is never calm.
+    /// Times one pair; returns its ticks above the baseline, or `None` when there is no such pair, or the machine never
+    /// becomes calm.
     ///
-    /// What looks slow is doubted: when an address alone is slow too right after it, another program is to blame, and it is
-    /// done again, for a difference with another pair.
+    /// A slow sample is doubted: if a single address is slow too right after it, another program is the cause, and the
+    /// sample is repeated, for a difference with another pair.
     pub(crate) fn sample(&mut self, view: &View, target: Target) -> Result<Option<([PhysAddr; 2], f64)>, OracleError> {
         self.samples += 1;
         if self.with_controls {
@@ -385,7 +390,7 @@ impl<'a> Tester<'a> {
             if !doubted || self.alone()? - self.baseline < 2.0 * self.spread {
                 return Ok(Some((pair, found)));
             }
-            // Until the other program is done.
+            // Wait for the end of the other program's activity.
             self.disturbed += 1;
             if !self.calm()? {
                 return Ok(None);
@@ -394,10 +399,10 @@ impl<'a> Tester<'a> {
         Ok(None)
     }
 
-    /// Decides whether pairs with a difference conflict, or one pair does, from so many samples at least.
+    /// Decides whether pairs with a difference, or one pair, conflict, from at least `least` samples.
     ///
-    /// Pairs that look otherwise than the difference was decided are looked at again, each where it is: one that stays so shows that
-    /// the difference does not decide, and the view is wrong.
+    /// Pairs that contradict the decision are tested again at their addresses. If one stays contrary, the difference
+    /// does not determine a conflict, and the view is wrong.
     ///
     /// # Errors
     /// Those of the oracle.
@@ -417,7 +422,7 @@ impl<'a> Tester<'a> {
             return Ok(decision);
         }
         let middle = f64::midpoint(levels.hit, levels.conflict);
-        // A pair has a bias of its own: only what is well beyond the middle counts.
+        // Each pair has a bias, so only samples well beyond the middle count.
         let strict = match decision {
             Decision::Conflict => Levels { conflict: middle, ..*levels },
             _ => Levels { hit: middle, ..*levels },
@@ -432,7 +437,8 @@ impl<'a> Tester<'a> {
         Ok(decision)
     }
 
-    /// Where a bias can be as large as a conflict, one pair shows nothing: are there more?
+    /// Where a bias can be as large as a conflict, a single pair is no evidence. Returns whether several pairs stay
+    /// contrary.
     fn others_too(
         &mut self,
         view: &View,
@@ -448,7 +454,7 @@ impl<'a> Tester<'a> {
         Ok(found >= OTHERS_MIN)
     }
 
-    /// Does a pair show something else than what was decided of its difference, again and again?
+    /// Returns whether a pair repeatedly contradicts the decision on its difference.
     fn stays_otherwise(
         &mut self,
         pair: [PhysAddr; 2],
@@ -460,7 +466,7 @@ impl<'a> Tester<'a> {
             if again == decision || again == Decision::Unknown {
                 return Ok(false);
             }
-            // If it was another program, it will be done.
+            // Gives another program time to finish.
             for _ in 0..CONTRARY_PAUSE {
                 self.alone()?;
             }
@@ -468,7 +474,7 @@ impl<'a> Tester<'a> {
         Ok(true)
     }
 
-    /// Decides, and gives the pairs that looked otherwise, the clearest first.
+    /// Decides, and returns the contrary pairs, the clearest first.
     fn sequential(
         &mut self,
         view: &View,
@@ -480,7 +486,7 @@ impl<'a> Tester<'a> {
         let middle = f64::midpoint(levels.hit, levels.conflict);
         let weight = (levels.conflict - levels.hit) / (levels.sigma * levels.sigma);
         let (low, high) = (levels.hit - CLAMP * levels.sigma, levels.conflict + CLAMP * levels.sigma);
-        // No sample alone decides, however clear it looks, and on a machine with other programs not a few either.
+        // No single sample decides, however clear it is; on a machine with other programs, not even a few samples do.
         let disturbed = self.disturbed as f64 / (self.samples + 1) as f64;
         let most = self.odds / if self.with_controls { CONTROLLED_SHARE } else { (1.5 + 60.0 * disturbed).min(8.0) };
         let (mut evidence, mut sum, mut samples) = (0.0_f64, 0.0, 0);
@@ -490,7 +496,7 @@ impl<'a> Tester<'a> {
             let Some((pair, found)) = self.sample(view, target)? else { break };
             seen.push((pair, found - middle));
             (sum, samples) = (sum + found.clamp(low, high), samples + 1);
-            // What is slower than a conflict is something else; with a control it may be so by chance.
+            // Samples slower than a conflict have another cause; with a control, they may occur by chance.
             let found = if found > high && !self.with_controls { middle } else { found.clamp(low, high) };
             evidence += (weight * (found - middle)).clamp(-most, most);
             decision = match evidence {
@@ -510,12 +516,12 @@ impl<'a> Tester<'a> {
         Ok((decision, contrary.into_iter().map(|(pair, _)| pair).collect()))
     }
 
-    /// Gives all tests that were decided or given up so far, and forgets them.
+    /// Takes all tests that were decided or abandoned so far.
     pub fn take_tests(&mut self) -> Vec<Tested> {
         std::mem::take(&mut self.tests)
     }
 
-    /// Gives the ticks of an access that waits for nothing.
+    /// Returns the ticks of an undisturbed access.
     #[must_use]
     pub fn baseline(&self) -> f64 {
         self.baseline
@@ -541,7 +547,7 @@ impl<'a> Tester<'a> {
     }
 }
 
-/// What readings agree on: the mean of the lower three quarters, without what a cache answered.
+/// A robust center of readings: the mean of the lower three quarters, without cache hits.
 pub(crate) fn center(mut readings: Vec<u32>, baseline: f64) -> f64 {
     readings.sort_unstable();
     let cached = readings.iter().take_while(|&&reading| f64::from(reading) < 0.5 * baseline).count();
@@ -550,14 +556,14 @@ pub(crate) fn center(mut readings: Vec<u32>, baseline: f64) -> f64 {
     kept.iter().map(|&reading| f64::from(reading)).sum::<f64>() / kept.len() as f64
 }
 
-/// Sorts and gives the middle one.
+/// Sorts the values and returns the median.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     if values.len() % 2 == 1 { values[half] } else { f64::midpoint(values[half - 1], values[half]) }
 }
 
-/// The deviation of values, from that of the middle half of them.
+/// The standard deviation of values, estimated from the middle half.
 pub(crate) fn spread(values: &mut [f64]) -> f64 {
     let middle = median(values);
     let mut away: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();

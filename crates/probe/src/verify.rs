@@ -1,4 +1,4 @@
-//! Does a mapping predict what fresh pairs do, everywhere in the pool?
+//! Tests whether a mapping predicts the behavior of fresh pairs, everywhere in the pool.
 
 use crate::blocks;
 use crate::oracle::OracleError;
@@ -8,50 +8,51 @@ use crate::tester::{CLEAR, Decision, Levels, Tester, spread};
 use crate::view::View;
 use memtint_map::gf2::{self, Basis};
 
-/// Parts of the pool that are looked at on their own: what holds for most of a pool may not hold for the rest.
+/// Number of parts of the pool that are tested separately: a mapping of most of the pool may not hold for the rest.
 const PARTS: u64 = 32;
 /// Predicted conflicts in each part.
 const CONFLICTS: usize = 2;
-/// The same where each sample has a control of its own, and samples of all predicted conflicts together there.
+/// The same where each sample has a control; in that case, also the number of samples of all predicted conflicts
+/// together.
 const CONTROLLED_CONFLICTS: usize = 1;
 const EVEN_SAMPLES: usize = 4000;
-/// Standard errors by which predicted conflicts with an address bit differ from those without by chance.
+/// The largest difference by chance, in standard errors, between predicted conflicts with and without an address bit.
 const EVEN: f64 = 4.5;
-/// How much wider than pairs that do not conflict they may be spread: five standard errors of both.
+/// The largest spread of predicted conflicts relative to non-conflicting pairs: five standard errors of both.
 const SPREAD_MAX: f64 = 1.15;
-/// Differences for each function that change it alone.
+/// Number of differences for each function that change only this function.
 const NEAR_MISSES: usize = 4;
-/// Samples of each prediction at least.
+/// The fewest samples of each prediction.
 const SAMPLES: u32 = 4;
-/// Random differences.
+/// Number of random differences.
 const RANDOM: usize = 24;
 
-/// How often pairs did what was predicted.
+/// Numbers of tested and of correct predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Rate {
-    /// Predictions that were tried.
+    /// Tested predictions.
     pub tried: u32,
-    /// Those that came true.
+    /// Correct predictions.
     pub hits: u32,
 }
 
-/// What came of predictions. All of them come true, or the mapping is not given; what could not be decided is not counted.
+/// Results of predictions. A mapping with a wrong prediction is rejected; undecided predictions are not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
-    /// Differences that leave the bank as it is and change the row, in all parts of the pool: slow.
+    /// Differences that preserve the bank and change the row, in all parts of the pool: slow.
     pub conflicts: Rate,
-    /// For each function, differences that change it and no other: fast.
+    /// For each function, differences that change only this function: fast.
     pub near_misses: Vec<Rate>,
-    /// Differences that leave the row, and such that change it and nothing else.
+    /// Differences that preserve the row, and differences that change only the row.
     pub rows: Rate,
-    /// Differences drawn at random.
+    /// Random differences.
     pub random: Rate,
-    /// Predictions that could not be decided.
+    /// Undecided predictions.
     pub undecided: u32,
 }
 
 impl Verification {
-    /// Gives all predictions together.
+    /// Returns the sum of all predictions.
     #[must_use]
     pub fn all(&self) -> Rate {
         let sum = |sum: Rate, rate: &Rate| Rate { tried: sum.tried + rate.tried, hits: sum.hits + rate.hits };
@@ -60,8 +61,8 @@ impl Verification {
 }
 
 impl Rate {
-    /// Gives the probability of a hit that is exceeded with a confidence of 95 % after this many hits out of as many tries: the
-    /// lower bound of Clopper and Pearson (1934); `None` after a miss or no try.
+    /// Returns a lower bound of the probability of a hit at 95 % confidence, if all tries were hits: the bound of
+    /// Clopper and Pearson (1934); `None` after a miss or without a try.
     #[must_use]
     pub fn at_least(&self) -> Option<f64> {
         (self.tried > 0 && self.hits == self.tried).then(|| 0.05_f64.powf(1.0 / f64::from(self.tried)))
@@ -75,7 +76,7 @@ struct Verifier<'t, 'a> {
     undecided: u32,
 }
 
-/// Tries what a solution predicts on fresh pairs; the first prediction that fails ends it.
+/// Tests the predictions of a solution on fresh pairs, up to the first failure.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -115,7 +116,7 @@ pub fn verify(
         }
         verification.near_misses.push(rate);
     }
-    // Each difference that leaves the row, and each that is said to change it, alone.
+    // Each difference that preserves the row, and each that should change it, separately.
     let mut rows = columns.clone();
     let alone = solution.same_row.iter().map(|&column| (column, false));
     let changing: Vec<u64> = solution.same_bank.iter().copied().filter(|&member| rows.insert(member)).collect();
@@ -153,7 +154,7 @@ impl Verifier<'_, '_> {
             return Ok(Ok(()));
         }
         let expected = if slow { Decision::Conflict } else { Decision::None };
-        // What is predicted to conflict may be in another bank that happens to be slow.
+        // A predicted conflict may be in another bank that happens to be slow.
         let levels = if slow { self.levels.anywhere() } else { *self.levels };
         let decision = self.tester.decide(self.view, difference, &levels, SAMPLES)?;
         if decision == Decision::Mixed {
@@ -167,8 +168,8 @@ impl Verifier<'_, '_> {
         rate.hits += u32::from(decision == expected);
         Ok(if decision == expected { Ok(()) } else { Err(Unsolved::Contradicted(difference)) })
     }
-    /// Looks at many predicted conflicts together: a mixture of pairs that conflict and of others may be slow enough for a conflict,
-    /// but it is spread wider, or not as slow with one value of an address bit as with the other.
+    /// Tests many predicted conflicts together. A mixture of conflicting and other pairs may be slow enough for a
+    /// conflict, but its spread is larger, or its time differs between the two values of an address bit.
     fn mixed(&mut self, solution: &Solution, columns: &Basis) -> Result<Option<Unsolved>, OracleError> {
         let mut samples = Vec::new();
         for _ in 0..EVEN_SAMPLES {
@@ -178,7 +179,7 @@ impl Verifier<'_, '_> {
             samples.push((difference, pair[0].0 >> BLOCK_BITS_MIN << BLOCK_BITS_MIN, sample));
         }
         let mut ticks: Vec<f64> = samples.iter().map(|&(.., sample)| sample).collect();
-        // Where they are clear, single pairs are looked at, and conflicts may be spread by caches that answer now and then.
+        // Where conflicts are clear, single pairs are tested instead, and occasional cache hits may spread conflicts.
         let hidden = self.levels.separation() < CLEAR;
         if ticks.is_empty() || (hidden && spread(&mut ticks) > SPREAD_MAX * self.levels.sigma) {
             return Ok(Some(Unsolved::Scattered));
@@ -195,7 +196,7 @@ impl Verifier<'_, '_> {
                 let mean = sum / count;
                 (mean, (squares / count - mean * mean) / count)
             });
-            // Without samples on one side, no number is greater.
+            // Without samples on one side, the comparison with NaN is false.
             (one.0 - other.0).abs() > EVEN * (one.1 + other.1).sqrt()
         };
         let uneven = |bit: &u32| {

@@ -1,4 +1,4 @@
-//! From physical addresses to those on which functions are sought, and back.
+//! Translation between physical addresses and the inner addresses of functions.
 
 use crate::pool::Pool;
 use memtint_map::{Interleave, Platform, Region};
@@ -6,30 +6,30 @@ use memtint_units::PhysAddr;
 use memtint_units::Random;
 use std::ops::Range;
 
-/// A piece of physical memory, and the address inside the memory system that its first byte has.
+/// A piece of physical memory, and the inner address of its first byte in the memory system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// First physical address.
     pub base: u64,
     /// Bytes.
     pub size: u64,
-    /// What the first byte is called inside.
+    /// Inner address of the first byte.
     pub inside: u64,
-    /// Channels in turn, whose number is no power of two; functions then are of the address within a channel.
+    /// Interleave of channels whose number is not a power of two; functions then apply to the address within a channel.
     pub interleave: Option<Interleave>,
 }
 
-/// An assumption on what happens to a physical address before functions are applied: a list of parts, each moved by its own
-/// offset and perhaps dealt out over channels.
+/// An assumption on the translation of physical addresses before functions apply: a list of parts, each with an offset
+/// and an optional interleave over channels.
 ///
-/// Under the right view a mapping is linear, so that whether two addresses conflict depends on their difference alone, and a
-/// measurement can be repeated elsewhere. Under a wrong one it is not, and that shows.
+/// Under the right view a mapping is linear: whether two addresses conflict depends only on their difference, so a
+/// measurement can be repeated at another place. Under a wrong view it is not linear, which measurements show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     parts: Vec<Part>,
 }
 
-/// An address inside the memory system. Addresses of different parts of it (channels of an interleave) have no difference.
+/// An inner address of the memory system. Addresses of different channels of an interleave have no difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inside {
     /// Channel of an interleave, else 0.
@@ -70,7 +70,7 @@ impl View {
         &self.parts
     }
 
-    /// Gives the address inside; `None` where no part is.
+    /// Returns the inner address; `None` outside all parts.
     #[must_use]
     pub fn inward(&self, addr: PhysAddr) -> Option<Inside> {
         let after = self.parts.partition_point(|part| part.base <= addr.0);
@@ -80,7 +80,7 @@ impl View {
         Some(Inside { channel, address })
     }
 
-    /// Gives the physical address; `None` where no part is.
+    /// Returns the physical address; `None` outside all parts.
     #[must_use]
     pub fn outward(&self, inside: Inside) -> Option<PhysAddr> {
         self.parts.iter().find_map(|part| {
@@ -93,7 +93,7 @@ impl View {
         })
     }
 
-    /// Gives the number of address bits that differences of a pool's addresses can have inside.
+    /// Returns the number of bits of differences between inner addresses of a pool.
     #[must_use]
     pub fn bits(&self, pool: &Pool) -> u32 {
         let last = |part: &Part| {
@@ -105,7 +105,7 @@ impl View {
         (64 - most.leading_zeros()).min(pool.known_bits())
     }
 
-    /// Gives the parts that a range has a share in, cut to it.
+    /// Returns the parts that overlap a range, cut to it.
     #[must_use]
     pub fn cut(&self, range: &Range<PhysAddr>) -> Vec<Part> {
         let cut = |part: &Part| {
@@ -128,7 +128,7 @@ impl View {
         })
     }
 
-    /// Gives the address of the pool that differs so from another, if there is one and the difference is known.
+    /// Returns the address of the pool with this difference from another, if there is one and the difference is known.
     #[must_use]
     pub fn partner(&self, pool: &Pool, one: PhysAddr, difference: u64) -> Option<PhysAddr> {
         let inside = self.inward(one)?;

@@ -1,4 +1,5 @@
-//! BPM's Algorithm 1: rows by one bit, columns by two, banks by what is left, XOR by pairs of that.
+//! BPM's Algorithm 1: rows from single bits, columns from pairs, banks from the remaining bits, XOR functions from
+//! pairs of these.
 //!
 //! Liu, Cui, Xing, Bao, Chen, Wu: *A Software Memory Partition Approach for Eliminating Bank-level Interference in Multicore
 //! Systems*, PACT 2012, section 3.3.
@@ -9,7 +10,7 @@ use crate::oracle::{Oracle, OracleError};
 /// BPM's Algorithm 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bpm {
-    /// How often two addresses are accessed in turn, 1 or more.
+    /// Number of alternating accesses to two addresses, 1 or more.
     pub repeats: u32,
 }
 
@@ -20,11 +21,11 @@ impl Bpm {
         Bpm { repeats: 10_000_000 }
     }
 
-    /// Looks for row, column and bank bits.
+    /// Searches for row, column and bank bits.
     ///
-    /// The paper has latencies fall into two groups *easily*, and does not say how they are told apart. Here the line is the middle of
-    /// the widest gap of step 1, and holds for the other steps, which so find one group or two. Bits within a line, which the
-    /// paper does not mention, are columns.
+    /// According to the paper, latencies fall into two groups *easily*; it does not describe how to separate them. Here
+    /// the threshold is the middle of the widest gap in step 1. The other steps use the same threshold, so they find
+    /// one group or two. Bits within a line, which the paper does not mention, are columns.
     ///
     /// # Errors
     /// Those of the oracle.
@@ -48,13 +49,13 @@ impl Bpm {
         let (rows, remain): (Vec<(u32, f64)>, Vec<_>) = latencies.iter().partition(|&&(_, latency)| latency >= line);
         let (rows, remain) = (rows.iter().map(|row| row.0), remain.iter().map(|rest| rest.0));
         let row = rows.clone().next().expect("two groups have a slower one");
-        // Step 2: one that conflicts together with a row bit is a column bit.
+        // Step 2: a bit that conflicts together with a row bit is a column bit.
         let (mut columns, mut left) = ((0..LOWEST).collect::<Vec<u32>>(), Vec::new());
         for bit in remain {
             let column = self.conflicts(meter, mask_of([row, bit]), line)?;
             if column { columns.push(bit) } else { left.push(bit) }
         }
-        // Step 3: two that conflict together are a function.
+        // Step 3: two bits that conflict together form a function.
         let mut functions: Vec<u64> = Vec::new();
         for (at, &one) in left.iter().enumerate() {
             for &other in &left[at + 1..] {
@@ -77,7 +78,7 @@ impl Bpm {
         Ok(self.latency(meter, difference)?.is_some_and(|latency| latency >= line))
     }
 
-    /// Ticks of an access to two addresses in turn that differ so; `None` when the pool has none.
+    /// Ticks of alternating accesses to two addresses with this difference; `None` when the pool has none.
     fn latency(&self, meter: &mut Meter<'_>, difference: u64) -> Result<Option<f64>, OracleError> {
         let Some(pair) = meter.pair(difference) else { return Ok(None) };
         let ticks = meter.ticks(&pair, self.repeats)?;

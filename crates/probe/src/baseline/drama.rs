@@ -1,7 +1,7 @@
-//! DRAMA: sets of addresses that conflict with a base, and all masks of few bits that are constant in them.
+//! DRAMA: collects sets of addresses that conflict with a base, and all masks of few bits that are constant on them.
 //!
-//! Pessl, Gruss, Maurice, Schwarz, Mangard: *DRAMA: Exploiting DRAM Addressing for Cross-CPU Attacks*, USENIX Security 2016, and what its
-//! released program does (github.com/isec-tugraz/drama, `re/measure.cpp`).
+//! Pessl, Gruss, Maurice, Schwarz, Mangard: *DRAMA: Exploiting DRAM Addressing for Cross-CPU Attacks*, USENIX Security
+//! 2016, and its released program (github.com/isec-tugraz/drama, `re/measure.cpp`).
 
 use super::{Found, LOWEST, Meter, Outcome, Stopped, constant_masks, independent, slow_group};
 use crate::oracle::{Oracle, OracleError};
@@ -10,20 +10,20 @@ use std::collections::BTreeSet;
 
 /// Addresses of the pool for each set, and measurements of each base.
 const ADDRESSES_PER_SET: usize = 125;
-/// Times that a pair is measured, of which the least counts.
+/// Number of measurements of a pair, of which the minimum counts.
 const REPEATS: u32 = 4;
-/// Empty bins of the histogram below a set.
+/// Number of empty histogram bins below a set.
 const EMPTY: u64 = 5;
-/// Times that a set is looked for.
+/// Number of attempts to find a set.
 const TRIES: u32 = 10;
-/// Bits of a function at most.
+/// The most bits of a function.
 const BITS_MAX: u32 = 7;
 
 /// The most addresses that a set may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetLimit {
-    /// Its share of the addresses that are left. As published: since as many measurements are made of few addresses as of many, no
-    /// set is small enough once some are found, and the search ends before all are.
+    /// Its share of the remaining addresses, as published. The number of measurements does not depend on the number of
+    /// addresses, so after some sets no further one is small enough, and the search ends early.
     Left,
     /// Twice its share of all measurements, as in DRAMA++ (github.com/CSL-KU/drama-pp).
     TwiceMeasured,
@@ -32,11 +32,11 @@ pub enum SetLimit {
 /// DRAMA's reverse engineering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drama {
-    /// Sets to look for: the number of banks.
+    /// Number of sets to find: the number of banks.
     pub sets: u32,
     /// Reads of each address in one measurement, 1 or more.
     pub reads: u32,
-    /// Addresses are multiples of this, a power of two of at least 64; what lower bits do is not seen.
+    /// Addresses are multiples of this, a power of two of at least 64; the effect of lower bits is not visible.
     pub step_bytes: u64,
     /// The most addresses that a set may have.
     pub limit: SetLimit,
@@ -49,15 +49,15 @@ impl Drama {
         Drama { sets, reads: 5000, step_bytes: 128, limit: SetLimit::Left }
     }
 
-    /// Looks for bank functions.
+    /// Searches for bank functions.
     ///
-    /// A base is measured beside random addresses of a pool. Those above a gap in the histogram of times are a set, which
-    /// leaves the pool; the next base is one of what is left. All masks of up to seven bits that have one value on each set are
-    /// functions, but for those that have the same value on all, and sums of others. When no set is found any more, the
-    /// functions of those so far are the outcome.
+    /// A base is measured with random addresses of a pool. Those above a gap in the histogram of times form a set,
+    /// which is removed from the pool; the next base comes from the remaining addresses. All masks of up to seven bits
+    /// that are constant on each set are functions, except masks with the same value on all sets and sums of other
+    /// functions. When no further set is found, the result is the functions of the sets so far.
     ///
-    /// The released program's intersection is with itself, so that only its first set counts; here all do, as described. Its
-    /// masks are of 32 bits, here of all that the pool has.
+    /// The released program intersects a set with itself, so only its first set counts; here all sets count, as the
+    /// paper describes. Its masks have 32 bits; here they have all bits of the pool.
     ///
     /// # Errors
     /// Those of the oracle.
@@ -106,7 +106,7 @@ impl Drama {
         }
     }
 
-    /// Addresses that conflict with the base; `None` when it cannot be told which.
+    /// Addresses that conflict with the base; `None` when they cannot be separated.
     fn set(&self, meter: &mut Meter<'_>, base: u64, left: &[u64]) -> Result<Option<Vec<u64>>, OracleError> {
         let sets = self.sets as usize;
         let most = match self.limit {
@@ -131,7 +131,7 @@ impl Drama {
         Ok(None)
     }
 
-    /// The least of four means of the time to read both, in whole ticks.
+    /// The minimum of four mean times to read both, in whole ticks.
     fn time(&self, meter: &mut Meter<'_>, base: u64, addr: u64) -> Result<u64, OracleError> {
         let mut least = u64::MAX;
         for _ in 0..REPEATS {

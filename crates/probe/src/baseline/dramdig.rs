@@ -1,7 +1,7 @@
-//! DRAMDig: what is known of the memory's geometry narrows down the bits that may select banks.
+//! DRAMDig: knowledge of the memory's geometry narrows down the bits that may select banks.
 //!
-//! Wang, Zhang, Cheng, Nepal: *DRAMDig: A Knowledge-assisted Tool to Uncover DRAM Address Mapping*, DAC 2020, and what its released program does
-//! (github.com/dramdig/DRAMDig).
+//! Wang, Zhang, Cheng, Nepal: *DRAMDig: A Knowledge-assisted Tool to Uncover DRAM Address Mapping*, DAC 2020, and its
+//! released program (github.com/dramdig/DRAMDig).
 
 use super::{Found, LOWEST, Meter, Outcome, Stopped, constant_masks, independent, mask_of, slow_group};
 use crate::oracle::{Oracle, OracleError};
@@ -10,35 +10,35 @@ use memtint_units::PhysAddr;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Times that a pair is measured.
+/// Number of measurements of a pair.
 const ROUNDS: u32 = 6;
-/// Pairs for each bit, and how many more reads each takes than elsewhere.
+/// Pairs for each bit, and the factor of their reads over other pairs.
 const PAIRS: u32 = 10;
 const LONGER: u32 = 5;
-/// Addresses that are sorted into banks at least.
+/// The fewest addresses to sort into banks.
 const ADDRESSES_MIN: usize = 5000;
-/// Empty bins of the histogram below a set, and how far above the line it may begin.
+/// Number of empty histogram bins below a set, and the farthest distance of its beginning from the threshold.
 const EMPTY: u64 = 10;
 const ABOVE_MAX: u64 = 100;
-/// Bits of a function at most.
+/// The most bits of a function.
 const BITS_MAX: u32 = 7;
 
-/// DRAMDig, with what it is told.
+/// DRAMDig with its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DramDig {
-    /// Banks of all memory together, from its modules' own description (SPD).
+    /// Total number of banks, from the modules' SPD.
     pub banks: u32,
-    /// Address bits that select a row, likewise.
+    /// Number of address bits that select a row, from the SPD.
     pub row_bits: u32,
-    /// Address bits that select a column, likewise, with the three of a word.
+    /// Number of address bits that select a column, from the SPD, including the three bits of a word.
     pub column_bits: u32,
-    /// Address bits, from the size of memory.
+    /// Number of address bits, from the size of memory.
     pub address_bits: u32,
     /// Reads of each address in one round of a measurement, 1 or more.
     pub reads: u32,
-    /// Addresses that are sorted into banks at most. The program has no such bound, and takes ages instead.
+    /// The most addresses to sort into banks. The program has no such bound, and may take extremely long.
     pub addresses_max: usize,
-    /// Bases for each bank that are tried at most. The program has no such bound, and goes on without end instead.
+    /// The most bases tried for each bank. The program has no such bound, and may not terminate.
     pub bases_max: u32,
 }
 
@@ -50,21 +50,22 @@ impl DramDig {
         DramDig { banks, row_bits, column_bits, address_bits, reads: 2000, addresses_max, bases_max }
     }
 
-    /// Looks for bank functions, row bits and column bits.
+    /// Searches for bank functions, row bits and column bits.
     ///
-    /// 1. Bits that conflict alone are row bits. Since some that select banks too do not, the line is in the widest gap among as many
-    ///    latencies as there are row bits, the slowest first.
+    /// 1. Bits that conflict alone are row bits. Row bits that also select banks do not conflict alone, so the
+    /// threshold is in the widest gap among the slowest latencies, as many as there are row bits.
     /// 2. Bits that conflict together with a row bit are column bits. All other bits may select banks.
-    /// 3. Addresses with all combinations of those are sorted into banks, each beside a base.
-    /// 4. Masks of up to seven of those bits that agree in 98 of 100 addresses of each bank are functions, but for those
-    ///    that have the same value on all, and sums of others. Of those with more than two bits one is kept: the first with
-    ///    which the functions number all banks.
-    /// 5. The higher bit of a function of two is a row bit if the two conflict together; the lowest bits that are left are columns, but for the
-    ///    lowest bit of the widest function.
+    /// 3. Addresses with all combinations of these bits are sorted into banks, by measurement with a base.
+    /// 4. Masks of up to seven of those bits that agree in 98 of 100 addresses of each bank are functions, except masks
+    /// with the same value on all banks and sums of other functions. One mask with more than two bits is kept: the
+    /// first with which the functions number all banks.
+    /// 5. The higher bit of a function of two bits is a row bit if the two conflict together. The lowest remaining bits
+    /// are columns, except the lowest bit of the widest function.
     ///
-    /// The released program measures bits within a line too, which here are columns without. Its intersection is with itself, so
-    /// that only its first bank counts; here all do. When all banks are found it goes on with what is left of them; and of the
-    /// last bank alone, where no address is fast, it never makes an end: here that is the last bank.
+    /// The released program also measures bits within a line; here these are columns without measurement. It intersects
+    /// a bank with itself, so only its first bank counts; here all banks count. After it has found all banks, it
+    /// continues with the remaining addresses. When only the last bank remains and no address is fast, it never
+    /// terminates; here the remaining addresses form the last bank.
     ///
     /// # Errors
     /// Those of the oracle.
@@ -95,7 +96,8 @@ impl DramDig {
         };
         let Some(sets) = self.sets(meter, addresses, line as u64)? else { return Ok(Err(Stopped::Endless)) };
         let mut masks = constant_masks(&sets, &rest, BITS_MAX, |of| of.saturating_sub(1) / 50);
-        // Those of few bits first, and of as many bits from the highest down: of sums, the last is left out.
+        // Masks of few bits first, and among equal numbers of bits from the highest down: of a sum, the last mask is
+        // dropped.
         masks.sort_by_key(|mask| (mask.count_ones(), Reverse(*mask)));
         let functions = independent(&masks, &sets);
         let kept = self.numbering(&functions, &sets);
@@ -109,7 +111,7 @@ impl DramDig {
         Ok(Ok(Found { functions: kept, row_bits: Some(mask_of(rows)), column_bits: Some(mask_of(columns)) }))
     }
 
-    /// The mean of all rounds of the time to read both of a pair, in whole ticks.
+    /// The mean time over all rounds to read both addresses of a pair, in whole ticks.
     fn time(meter: &mut Meter<'_>, pair: [PhysAddr; 2], reads: u32) -> Result<u64, OracleError> {
         let mut sum = 0;
         for _ in 0..ROUNDS {
@@ -118,7 +120,7 @@ impl DramDig {
         Ok(sum / u64::from(ROUNDS))
     }
 
-    /// The mean time of pairs that differ so; 0 when the pool has none.
+    /// The mean time of pairs with this difference; 0 when the pool has none.
     fn latency(&self, meter: &mut Meter<'_>, difference: u64) -> Result<f64, OracleError> {
         let mut sum = 0;
         for _ in 0..PAIRS {
@@ -129,7 +131,7 @@ impl DramDig {
         Ok(sum as f64 / f64::from(PAIRS))
     }
 
-    /// Above which latencies conflict.
+    /// The threshold above which latencies are conflicts.
     fn line(&self, latencies: &[(u32, f64)]) -> Option<f64> {
         let mut sorted: Vec<f64> = latencies.iter().map(|&(_, latency)| latency).collect();
         sorted.sort_by(|a, b| b.total_cmp(a));
@@ -140,8 +142,8 @@ impl DramDig {
         (gap(&widest) > 0.0).then(|| f64::midpoint(sorted[widest], sorted[widest + 1]).floor())
     }
 
-    /// Addresses with all combinations of some bits, the other bits below the highest of them alike, in as many aligned blocks as
-    /// it takes to have enough.
+    /// Addresses with all combinations of some bits and equal other bits below the highest, in as many aligned blocks
+    /// as needed for enough addresses.
     fn addresses(&self, meter: &mut Meter<'_>, bits: &[u32]) -> Result<Vec<u64>, Stopped> {
         let [Some(&first), Some(&last)] = [bits.first(), bits.last()] else { return Err(Stopped::NoFunction) };
         if bits.len() >= 64 || 1usize << bits.len() > self.addresses_max {
@@ -165,11 +167,11 @@ impl DramDig {
         if addresses.is_empty() { Err(Stopped::NoMemory) } else { Ok(addresses) }
     }
 
-    /// Sorts addresses into banks; `None` when that does not come to an end.
+    /// Sorts addresses into banks; `None` when that does not terminate.
     fn sets(&self, meter: &mut Meter<'_>, mut left: Vec<u64>, line: u64) -> Result<Option<Vec<Vec<u64>>>, OracleError> {
         let (all, banks) = (left.len(), self.banks as usize);
         let mut sets: Vec<Vec<u64>> = Vec::new();
-        // A bank has its share of all addresses, a quarter more or less.
+        // A bank has its share of all addresses, plus or minus a quarter.
         let sane = |size: usize| (3 * all..=5 * all).contains(&(4 * size * banks));
         for _ in 0..self.bases_max * self.banks {
             if left.is_empty() {
@@ -199,7 +201,7 @@ impl DramDig {
         Ok(None)
     }
 
-    /// Functions of one or two bits, and of the others the first with which they give each bank another number.
+    /// Functions of one or two bits, and the first wider one with which they give each bank a distinct number.
     fn numbering(&self, functions: &[u64], sets: &[Vec<u64>]) -> Vec<u64> {
         let (mut kept, wide): (Vec<u64>, Vec<u64>) = functions.iter().partition(|mask| mask.count_ones() <= 2);
         if 1u64.checked_shl(kept.len() as u32) == Some(u64::from(self.banks)) {
@@ -215,7 +217,7 @@ impl DramDig {
         kept
     }
 
-    /// Adds row bits that select banks too.
+    /// Adds row bits that also select banks.
     fn more_rows(
         &self,
         meter: &mut Meter<'_>,
@@ -228,7 +230,7 @@ impl DramDig {
         }
         for &two in functions.iter().filter(|mask| mask.count_ones() == 2) {
             let row = two.ilog2();
-            // Wider functions with that bit are kept as they are by their lowest bits.
+            // Also flip the lowest bit of wider functions with that bit, so that their values stay constant.
             let wider = functions.iter().filter(|mask| mask.count_ones() > 2 && *mask >> row & 1 == 1);
             let difference = wider.fold(two, |sum, mask| sum ^ 1 << mask.trailing_zeros());
             if self.latency(meter, difference)? > line && !rows.contains(&row) {

@@ -1,12 +1,12 @@
-//! Published detectors of bank functions, to compare with.
+//! Published detectors of bank functions, for comparison.
 //!
-//! Each is in its own file, takes what its program or paper is given (the number of banks, of sets, of rows), asks any
-//! [`Oracle`], and gives what it found, or why it stopped. They are written from what the papers and the released programs do, rule
-//! by rule with its source; no code is theirs. Repetition is a parameter, with the published number as what `published`
-//! fills in, because the number of accesses is in proportion to it.
+//! Each detector has a separate file. It takes the inputs of its program or paper (number of banks, sets or rows), uses
+//! any [`Oracle`], and returns its result, or the reason why it stopped. The detectors reimplement the papers and the
+//! released programs, rule by rule with sources; none of their code is used. Repetition is a parameter because the
+//! number of accesses is proportional to it; `published` sets the published number.
 //!
-//! None of them tries what it found. What a program leaves to its user, such as reading two groups off a table, is done here in the
-//! way that is kindest to it.
+//! No detector verifies its result. Steps that a program leaves to its user, such as reading two groups off a table,
+//! are done here in the way that favors it most.
 //!
 //! | detector | finds | cannot find |
 //! |---|---|---|
@@ -33,38 +33,38 @@ use memtint_units::Random;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The lowest address bit that tells two lines apart.
+/// The lowest address bit that distinguishes two lines.
 const LOWEST: u32 = 6;
-/// Draws of a pair with a difference.
+/// The most draws for a pair with a difference.
 const DRAWS: u32 = 1000;
-/// Pairs that functions are judged by.
+/// Number of pairs to judge functions by.
 const JUDGED: u32 = 4000;
-/// Rounds of one call of the oracle at most: longer measurements are made of several.
+/// The most rounds of one oracle call; longer measurements use several calls.
 const ROUNDS_MAX: u32 = 10_000;
 
-/// What a detector comes to, and what it took.
+/// The result of a detector, and its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What it says.
+    /// Its result.
     pub result: Result<Found, Stopped>,
     /// Accesses that were timed.
     pub accesses: u64,
 }
 
-/// What a detector says that a machine does.
+/// The mapping that a detector reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Bank functions as masks.
     pub functions: Vec<u64>,
-    /// Address bits that select the row, as a mask; `None` from a detector that does not look for them.
+    /// Address bits that select the row, as a mask; `None` from a detector that does not search for them.
     pub row_bits: Option<u64>,
-    /// Address bits that select the column, likewise, those within a line included.
+    /// Address bits that select the column, as a mask, including those within a line; `None` likewise.
     pub column_bits: Option<u64>,
 }
 
 impl Found {
-    /// Tells whether the functions are those of a machine whose mapping is known: whether of random pairs, and of pairs that they
-    /// put into one bank, they say of each what is true.
+    /// Returns whether the functions are those of a machine with a known mapping: whether they are right about random
+    /// pairs, and about pairs that they put into one bank.
     #[must_use]
     pub fn is_of(&self, machine: &SimulatedMachine) -> bool {
         let (pool, mut random) = (machine.pool(), Random::new(0x1d_6e));
@@ -74,7 +74,7 @@ impl Found {
         let basis = Basis::spanning(self.functions.iter().copied());
         (0..JUDGED).all(|_| {
             let [one, other] = [0, 1].map(|_| pool.any(&mut random));
-            // Of each function one bit, which no other has, makes up for the others.
+            // Each function has a bit that no other has; flipping it corrects the function's value.
             let wrong = basis.vectors().iter().filter(|&&mask| gf2::parity(one.0 ^ other.0, mask) == 1);
             let partner = PhysAddr(wrong.fold(other.0, |addr, mask| addr ^ 1 << mask.ilog2()));
             right(one, other) && (!pool.contains(partner) || right(one, partner))
@@ -87,23 +87,23 @@ impl Found {
 pub enum Stopped {
     /// The machine has no other core.
     NoOtherCore,
-    /// The pool does not have the addresses that are asked for.
+    /// The pool lacks the required addresses.
     NoMemory,
     /// Flipping one bit never makes a row conflict.
     NoRowBit,
     /// No addresses stand out as slow.
     NoSet,
-    /// No function is left.
+    /// No function remains.
     NoFunction,
-    /// The functions do not make the number of banks that was given: this many are found, that many needed.
+    /// The functions do not give the number of banks: functions found, and functions needed.
     Functions(u32, u32),
-    /// The row bits are not as many as were given: this many are found, that many needed.
+    /// The number of row bits is not the given one: row bits found, and row bits needed.
     RowBits(u32, u32),
-    /// The published program would go on without end, or for ages.
+    /// The published program would not terminate, or take extremely long.
     Endless,
 }
 
-/// Asks an oracle, and counts.
+/// Uses an oracle, and counts accesses.
 struct Meter<'a> {
     oracle: &'a mut dyn Oracle,
     random: Random,
@@ -119,7 +119,7 @@ impl<'a> Meter<'a> {
         Outcome { result, accesses: self.accesses }
     }
 
-    /// Accesses addresses in turn and gives the sum of all readings.
+    /// Accesses addresses in turn and returns the sum of all readings.
     fn ticks(&mut self, addresses: &[PhysAddr], rounds: u32) -> Result<u64, OracleError> {
         let mut sum = 0;
         for rounds in chunks(rounds) {
@@ -145,7 +145,7 @@ impl<'a> Meter<'a> {
         Ok(Some(sum))
     }
 
-    /// Draws two addresses of the pool that differ so.
+    /// Draws two addresses of the pool with this difference.
     fn pair(&mut self, difference: u64) -> Option<[PhysAddr; 2]> {
         let pool = self.oracle.pool();
         (0..DRAWS).find_map(|_| {
@@ -165,7 +165,7 @@ fn total(readings: &[u32]) -> u64 {
     readings.iter().map(|&reading| u64::from(reading)).sum()
 }
 
-/// Tells two groups of values apart: the middle of the widest gap; `None` when all are equal.
+/// The threshold between two groups of values: the middle of the widest gap; `None` when all are equal.
 fn two_groups(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -173,11 +173,11 @@ fn two_groups(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (widest[0] < widest[1]).then(|| f64::midpoint(widest[0], widest[1]))
 }
 
-/// Gives the first and last time of the group on the right of a histogram with bins of one tick.
+/// Returns the first and last time of the rightmost group of a histogram with bins of one tick.
 ///
-/// Bins that hold at most one time count as empty, and are left out at both ends. From the right, a run of `width` empty bins
-/// is looked for. The group above it is the answer if it begins within `accepted`; if it begins above, the search goes on; if
-/// below, there is none.
+/// Bins with at most one time count as empty, and are dropped at both ends. The search goes from the right for a run of
+/// `width` empty bins. The group above it is the result if it begins within `accepted`; if it begins above, the search
+/// continues; if below, there is none.
 fn slow_group(times: impl IntoIterator<Item = u64>, width: u64, accepted: &Range<u64>) -> Option<[u64; 2]> {
     let mut histogram: BTreeMap<u64, u32> = BTreeMap::new();
     for time in times {
@@ -199,8 +199,8 @@ fn slow_group(times: impl IntoIterator<Item = u64>, width: u64, accepted: &Range
     None
 }
 
-/// Gives all masks of one to `most` of some bits that have one value on all of each set, but for as many addresses of it as
-/// `spared` says: the masks of few bits first, those of as many bits in order.
+/// Returns all masks of one to `most` of some bits that are constant on each set, except for up to `spared` of its
+/// addresses: masks of few bits first, those of equally many bits in order.
 fn constant_masks(sets: &[Vec<u64>], bits: &[u32], most: u32, spared: fn(usize) -> usize) -> Vec<u64> {
     let gather = |addr: &u64| bits.iter().enumerate().fold(0, |value, (at, bit)| value | (addr >> bit & 1) << at);
     let sets: Vec<Vec<u64>> = sets.iter().map(|set| set.iter().map(gather).collect()).collect();
@@ -225,14 +225,14 @@ fn constant_masks(sets: &[Vec<u64>], bits: &[u32], most: u32, spared: fn(usize) 
     found
 }
 
-/// The next larger number with as many bits set.
+/// The next larger number with the same number of bits set.
 fn next_of_as_many(mask: u64) -> u64 {
     let lowest = mask & mask.wrapping_neg();
     let carried = mask + lowest;
     carried | (((mask ^ carried) / lowest) >> 2)
 }
 
-/// Gives the masks that are not the sum of masks before them, without any that has one value on nearly all sets, or that contains
+/// Returns the masks that are not a sum of earlier masks, without those that are equal on nearly all sets or contain
 /// such a mask.
 fn independent(masks: &[u64], sets: &[Vec<u64>]) -> Vec<u64> {
     let unbalanced = |mask: &&u64| {
@@ -264,11 +264,11 @@ mod tests {
     #[test]
     fn the_group_on_the_right_begins_above_empty_bins() {
         let times = [10, 10, 12, 12, 20, 20, 21, 21, 40];
-        // The 40 is alone in its bin, and so no group.
+        // The 40 is alone in its bin, so it is no group.
         assert_eq!(slow_group(times, 5, &(0..100)), Some([20, 21]));
         assert_eq!(slow_group(times, 8, &(0..100)), None);
         assert_eq!(slow_group(times, 5, &(30..100)), None);
-        // A group that begins too high is passed over, and the empty bins below it searched on.
+        // A group that begins too high is skipped, and the search continues in the empty bins below it.
         assert_eq!(slow_group([10, 10, 50, 50], 5, &(0..48)), Some([45, 50]));
         assert_eq!(slow_group([7, 7], 1, &(0..100)), None);
     }
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(constant_masks(&sets, &bits, 6, |_| 0), [1 << 4, 0b1010, 0b1_1010]);
         assert_eq!(constant_masks(&sets, &bits, 1, |_| 0), [1 << 4]);
         assert_eq!(independent(&constant_masks(&sets, &bits, 6, |_| 0), &sets), [1 << 4, 0b1010]);
-        // In half of the sets bit 4 is always 0: it says nothing, and all that contain it go.
+        // In half of the sets, bit 4 is always 0: it carries no information, and all masks that contain it are dropped.
         assert_eq!(independent(&[1 << 4, 0b1010, 0b1_1010], &sets[..2]), [0b1010]);
         let mut wrong = sets.clone();
         wrong[2][7] ^= 1 << 4;

@@ -1,7 +1,8 @@
-//! PALLOC's detector: two pointer chases on two cores, which disturb each other in one bank.
+//! PALLOC's detector: two pointer chases on two cores, which slow each other down in one bank.
 //!
-//! Yun, Mancuso, Wu, Pellizzoni: *PALLOC: DRAM Bank-Aware Memory Allocator for Performance Isolation on Multicore Platforms*,
-//! RTAS 2014, section IV-B; the step for pairs is of the README of its detector (github.com/heechul/palloc).
+//! Yun, Mancuso, Wu, Pellizzoni: *PALLOC: DRAM Bank-Aware Memory Allocator for Performance Isolation on Multicore
+//! Platforms*, RTAS 2014, section IV-B; the step for pairs is from the README of its detector
+//! (github.com/heechul/palloc).
 
 use super::{Found, LOWEST, Meter, Outcome, Stopped, mask_of, two_groups};
 use crate::oracle::{Oracle, OracleError};
@@ -11,13 +12,13 @@ use memtint_units::PhysAddr;
 /// PALLOC's detector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Palloc {
-    /// Banks of the machine, 1 or more, which its user knows from the specification of its memory.
+    /// Banks of the machine, 1 or more, from the specification of its memory.
     pub banks: u32,
     /// Timed accesses for each bit or pair of bits, 1 or more; rounded up to whole lists.
     pub accesses: u32,
     /// Entries of a list: twice the ways of the last-level cache, so that all of them miss it.
     pub entries: u32,
-    /// Binary logarithm of the distance of two entries in bytes; only bits below are looked at.
+    /// Binary logarithm of the distance of two entries in bytes; only lower bits are examined.
     pub distance_bits: u32,
 }
 
@@ -29,14 +30,15 @@ impl Palloc {
         Palloc { banks, accesses: 9_000_000, entries: 32, distance_bits: 24 }
     }
 
-    /// Looks for bank bits.
+    /// Searches for bank bits.
     ///
-    /// One core walks a list whose entries are so far apart that they are all of one bank. The other walks the same list moved
-    /// by `1 << bit`: if that is in the same bank, it is slow. Bits that make it fast select banks. If there are as many as banks
-    /// need, they are the functions. If there are more, pairs of them are combined: a pair that is slow again is a function.
+    /// One core walks a list with entries so far apart that all are in one bank. The other walks the same list, shifted
+    /// by `1 << bit`: in the same bank, it is slow. Bits that make it fast select banks. If their number is the one
+    /// needed for the banks, they are the functions. If there are more, pairs of them are combined: a pair that is slow
+    /// again is a function.
     ///
-    /// What makes two groups is left to the reader of its table; here it is the widest gap, and pairs are judged by the same
-    /// line as bits.
+    /// The program leaves the separation into two groups to the reader of its table. Here it is the widest gap, and the
+    /// same threshold applies to bits and pairs.
     ///
     /// # Errors
     /// Those of the oracle.
@@ -78,7 +80,7 @@ impl Palloc {
         Ok(Ok(Found { functions, ..Found::default() }))
     }
 
-    /// Where a list begins that is in the pool, and moved by any offset too.
+    /// The base of a list that is in the pool, as are its copies shifted by any offset.
     fn base(&self, pool: &Pool) -> Option<u64> {
         let (distance, bytes) = (1u64 << self.distance_bits, u64::from(self.entries) << self.distance_bits);
         let fits = |piece: std::ops::Range<PhysAddr>| {
@@ -88,8 +90,8 @@ impl Palloc {
         pool.pieces().find_map(fits)
     }
 
-    /// Ticks of an access to the list that is moved, beside the one that is not. The two cores are not at the same entry: the
-    /// program starts one long before the other.
+    /// Ticks of an access to the shifted list, while another core walks the original. The two cores are at different
+    /// entries: the program starts one long before the other.
     fn latency(&self, meter: &mut Meter<'_>, base: u64, offset: u64) -> Result<Option<f64>, OracleError> {
         let list = |offset: u64, first: u64| -> Vec<PhysAddr> {
             let entries = u64::from(self.entries);

@@ -1,4 +1,4 @@
-//! Published hashes that select the slice and are not linear: the table `hashes.toml`, and how to evaluate it.
+//! Published nonlinear slice hashes: the table `hashes.toml`, and its evaluation.
 
 use memtint_map::gf2;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 pub struct KnownHash {
     /// Short name.
     pub id: String,
-    /// What a person calls it.
+    /// Human-readable name.
     pub name: String,
     /// Slices.
     pub slices: u32,
@@ -37,7 +37,7 @@ impl std::fmt::Debug for KnownHash {
 }
 
 impl KnownHash {
-    /// Gives all of them.
+    /// Returns all published hashes.
     ///
     /// # Panics
     /// Never: the table is part of the program, and a test reads it.
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Two sources of one machine's hash, a formula and a measured table, tell the same addresses apart.
+    /// Two sources of one machine's hash, a formula and a measured table, distinguish the same addresses.
     #[test]
     fn formulas_agree_with_measured_tables() {
         for (formula, table, same) in [
@@ -253,7 +253,7 @@ mod tests {
             for _ in 0..1000 * hash.slices {
                 counts[hash.slice(random.below(1 << 38)) as usize] += 1;
             }
-            // Shares of 0.83 to 1.08 were found.
+            // Observed shares are from 0.83 to 1.08.
             assert!(counts.iter().all(|count| (750..1200).contains(count)), "{}: {counts:?}", hash.id);
             for &mask in &hash.linear {
                 let addresses: Vec<u64> = (0..500).map(|_| random.below(1 << 38)).collect();

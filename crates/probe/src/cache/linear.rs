@@ -1,4 +1,4 @@
-//! From congruent lines to functions: which combinations of address bits leave set and slice as they are.
+//! Derives functions from congruent lines: the combinations of address bits that preserve set and slice.
 
 use crate::cache::prober::{Answer, Asked, CacheProber, EvictionSet};
 use crate::oracle::OracleError;
@@ -6,41 +6,41 @@ use memtint_map::gf2::{self, Basis};
 
 /// The most functions: 2^17 sets, all slices together.
 const FUNCTIONS_MAX: usize = 17;
-/// Fresh differences that are predicted to be congruent, and as many that are not.
+/// Number of fresh differences that are predicted to be congruent, and of those predicted not to be.
 const VERIFIED: u32 = 40;
-/// Bits that may stay undecided: a prefetcher that brings neighbours confuses the lowest.
+/// Bits that may stay undecided: a prefetcher of neighboring lines confuses the lowest ones.
 const UNDECIDED_MAX: usize = 2;
-/// Places the set is moved to, to see whether it still evicts.
+/// Number of places to which the set is moved, to check whether it still evicts.
 const MOVES: u32 = 24;
 
-/// Functions that select set and slice, and how they were checked.
+/// Functions that select set and slice, and their verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Congruence {
-    /// Address bits that were looked at, as a mask. Bits of which the pool has no two lines that differ in one of them alone are
-    /// looked at together, as the highest of them.
+    /// Examined address bits, as a mask. Bits that never differ alone in the pool are examined together, as the highest
+    /// of them.
     pub covered: u64,
-    /// Bits that could not be decided; there is nothing of them in the functions.
+    /// Undecided bits; the functions do not contain them.
     pub undecided: Vec<u32>,
-    /// Lines are congruent exactly if all of these are 0 on their difference: the canonical basis of the span. The hardware's own
-    /// functions are some basis of it, which one cannot be seen.
+    /// Lines are congruent exactly if all of these are 0 on their difference: the canonical basis of the span. The
+    /// hardware's functions are some basis of it; which one is not observable.
     pub functions: Basis,
-    /// Predictions about fresh pairs, all of which came true: congruent ones, and ones that are not.
+    /// Number of correct predictions about fresh pairs: congruent ones, and others. All predictions were correct.
     pub verified: [u32; 2],
 }
 
 /// Why there are no functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotLinear {
-    /// Lines of one set are not lines of one set any more when the same bits of all change.
+    /// Lines of one set leave the set when the same bits of all change.
     Moves {
-        /// Reloads that showed an eviction, with the lines moved.
+        /// Reloads that showed an eviction, with moved lines.
         elsewhere: u32,
-        /// As many were tried where the lines were found.
+        /// Reloads that showed an eviction with the original lines, in as many attempts.
         at_home: u32,
     },
-    /// Tests of these bits came to nothing.
+    /// Tests of these bits were inconclusive.
     Undecided(Vec<u32>),
-    /// More functions than there can be.
+    /// More functions than possible.
     TooMany,
     /// A fresh pair that should be congruent is not, or the other way round.
     Contradicted,
@@ -48,9 +48,9 @@ pub enum NotLinear {
 
 /// Finds the functions of set and slice, given lines of one set.
 ///
-/// Bits are taken from the highest down. Each is either a combination of the ones that were independent so far: then one of all
-/// such lines, accessed together, evicts, and halving finds it; or none does. What is found is verified on fresh random
-/// differences, each elsewhere.
+/// Bits are examined from the highest down. Either a bit is a combination of earlier independent bits: then one of all
+/// such lines, accessed together, evicts, and bisection finds it. Or the bit is independent, and none evicts. The
+/// result is verified on fresh random differences, each at another place.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -102,7 +102,7 @@ pub(crate) fn congruence(
     for turn in 0..2 * VERIFIED {
         let apart = turn % 2 == 1 && !independent.is_empty();
         let difference = if apart { independent[turn as usize / 2 % independent.len()] } else { 0 };
-        // A random sum of what leaves the set is added when the question is put.
+        // Each test adds a random sum of differences that preserve the set.
         let expected = if apart { Answer::Apart } else { Answer::Congruent };
         match prober.decide(set, Asked::Differences(&[difference], &nulls))? {
             Answer::Unknown => {}
@@ -116,7 +116,7 @@ pub(crate) fn congruence(
     Ok(Ok(Congruence { covered, undecided, functions, verified }))
 }
 
-/// A difference that the pool has, whose highest bit is this: the bit alone, or with one below it.
+/// A difference with this highest bit for which the pool has lines: the bit alone, or with one below it.
 fn of_bit(prober: &mut CacheProber<'_>, bit: u32, lowest: u32) -> Option<u64> {
     let beside = (lowest..bit).rev().map(|low| 1u64 << low);
     std::iter::once(0).chain(beside).map(|low| 1 << bit | low).find(|&both| prober.has(both))

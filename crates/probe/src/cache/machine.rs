@@ -1,4 +1,4 @@
-//! A machine that is not there: its caches with their replacement, its nodes, and what disturbs the view of them.
+//! A simulated machine: caches with replacement, nodes, and disturbances of the readings.
 
 use crate::cache::oracle::{CacheFacts, CacheOracle, NodeLayout, NodeOracle, PrivateCache};
 use crate::noise::Noise;
@@ -17,7 +17,7 @@ use memtint_units::{ByteSize, PhysAddr};
 const MEMORY: f64 = 200.0;
 /// Accesses of a burst of another program, on average.
 const BURST: f64 = 200.0;
-/// Accesses in which drift goes up and down once.
+/// Period of the drift, in accesses.
 const DRIFT_PERIOD: u64 = 200_000;
 /// Ticks of a hop between nodes, assumed; see [`CacheMachine::distances`].
 const HOP: f64 = 60.0;
@@ -26,15 +26,15 @@ const LARGE: u64 = 1 << 20;
 
 /// A machine with real tags: private caches, a last level, and another core that evicts.
 ///
-/// What is simplified: an access to memory takes the same time everywhere but for the row conflict that every other one
-/// meets; the other program touches lines at random; nothing overlaps.
+/// Simplifications: an access to memory takes the same time everywhere, except for the row conflict of every second
+/// one; the other program touches random lines; nothing overlaps.
 pub struct CacheMachine {
     caches: Hierarchy,
     hash: Option<Hash>,
     pool: Pool,
     facts: CacheFacts,
     layout: NodeLayout,
-    /// Ticks from a group to a node, beside those to memory.
+    /// Ticks from a group to a node, in addition to those to memory.
     distances: Vec<Vec<f64>>,
     noise: Noise,
     seed: u64,
@@ -44,29 +44,29 @@ pub struct CacheMachine {
     bursting: bool,
 }
 
-/// A slice hash that the caches do not know. They get addresses with the slice's number put in above the set bits, which are
-/// one to one.
+/// A slice hash outside the cache model. The model receives addresses with the slice number inserted above the set
+/// bits; this mapping is one to one.
 struct Hash {
     of: Box<dyn Fn(u64) -> u32>,
-    /// Where the number is put in, and how many bits it has.
+    /// Position of the inserted number, and its number of bits.
     shift: u32,
     bits: u32,
 }
 
 impl CacheMachine {
-    /// Makes a machine with caches as given, all of whose memory below `config.address_end` is one node's.
+    /// Makes a machine with the given caches; all of its memory below `config.address_end` belongs to one node.
     ///
     /// # Errors
-    /// [`CacheError`] for caches that cannot be, and a pool that does not end below `config.address_end`.
+    /// [`CacheError`] for invalid caches, and for a pool that does not end below `config.address_end`.
     pub fn new(config: HierarchyConfig, pool: Pool, noise: Noise, seed: u64) -> Result<CacheMachine, CacheError> {
         CacheMachine::with(config, None, pool, noise, seed)
     }
 
-    /// Makes a machine with a last level as given for each of some slices, of which any function selects one: it gives numbers below
-    /// `slices`.
+    /// Makes a machine with a last level as given for each of some slices. An arbitrary function selects the slice; it
+    /// returns numbers below `slices`.
     ///
     /// # Errors
-    /// [`CacheError`] for caches that cannot be.
+    /// [`CacheError`] for invalid caches.
     pub fn hashed(
         mut config: HierarchyConfig,
         slices: u32,
@@ -126,11 +126,11 @@ impl CacheMachine {
 
     /// Makes a machine with the last level of a platform file, and the nodes of its regions, with a group of cores for each.
     ///
-    /// Private caches: a first level of 32 KiB with 8 ways, and in front of last levels of more than 1 MiB a second level of 256
-    /// KiB with 8 ways, whatever the file says: most say nothing, or not all.
+    /// Private caches do not come from the file, because most files lack some of them: a first level of 32 KiB with 8
+    /// ways and, for last levels of more than 1 MiB, a second level of 256 KiB with 8 ways.
     ///
     /// # Errors
-    /// [`CacheError`] when the platform's last level is not known, or cannot be.
+    /// [`CacheError`] when the platform's last level is unknown or invalid.
     pub fn of_platform(platform: &Platform, pool: Pool, noise: Noise, seed: u64) -> Result<CacheMachine, CacheError> {
         let end = platform.regions().iter().map(|region| region.end().0).max().unwrap_or_default();
         let line = platform.llc().map_or(ByteSize(64), |llc| llc.line);
@@ -138,7 +138,8 @@ impl CacheMachine {
         Ok(CacheMachine::new(config, pool, noise, seed)?.with_nodes_of(platform))
     }
 
-    /// Makes a machine with the nodes of a platform file, and a last level of 16 ways and 2048 sets, whatever the file says.
+    /// Makes a machine with the nodes of a platform file, and a last level of 16 ways and 2048 sets, regardless of the
+    /// file.
     ///
     /// # Errors
     /// [`CacheError`] for a pool that is not within the platform's regions.
@@ -160,7 +161,7 @@ impl CacheMachine {
         self.layout.memory = memory.collect();
         let nodes = platform.regions().iter().map(|region| region.node).max().unwrap_or(0) + 1;
         self.layout.groups = nodes;
-        // Nodes of a square, ring or pair: each differing bit of the number is a hop.
+        // Nodes form a square, ring or pair: each differing bit of the number is a hop.
         let hops = |group: u32| (0..nodes).map(|node| HOP * f64::from((group ^ node).count_ones())).collect();
         self.distances = (0..nodes).map(hops).collect();
         self
@@ -186,7 +187,7 @@ impl CacheMachine {
         };
         HierarchyConfig {
             line,
-            // Two for each last level: one that asks, and the other program's.
+            // Two for each last level: one for the probe, one for the other program.
             cores: 2 * llc.instances,
             classes: 1,
             l1_data: private(32, 8),
@@ -220,7 +221,7 @@ impl CacheMachine {
         }
     }
 
-    /// Lets a machine say something else of its private caches than what is true.
+    /// Makes a machine report wrong private caches.
     #[must_use]
     pub fn that_claims(mut self, facts: CacheFacts) -> CacheMachine {
         self.facts = facts;
@@ -237,26 +238,26 @@ impl CacheMachine {
         self
     }
 
-    /// Sets how many ticks each group of cores is away from each node, by group and node.
+    /// Sets the distance of each group of cores from each node in ticks, by group and node.
     #[must_use]
     pub fn distances(mut self, ticks: Vec<Vec<f64>>) -> CacheMachine {
         self.distances = ticks;
         self
     }
 
-    /// The address that the caches get.
+    /// The address in the cache model.
     fn inner(&self, addr: PhysAddr) -> PhysAddr {
         let Some(Hash { of, shift, bits }) = &self.hash else { return addr };
         PhysAddr((addr.0 >> shift << bits | u64::from(of(addr.0))) << shift | addr.0 & ((1 << shift) - 1))
     }
 
-    /// The address that a line of the caches has.
+    /// The physical address of a line in the cache model.
     fn outer(&self, inner: PhysAddr) -> PhysAddr {
         let Some(Hash { shift, bits, .. }) = &self.hash else { return inner };
         PhysAddr(inner.0 >> (shift + bits) << shift | inner.0 & ((1 << shift) - 1))
     }
 
-    /// Another program accesses a line of any memory.
+    /// Performs an access of another program, to any line of memory.
     fn disturb(&mut self) {
         let addr = PhysAddr(self.random.below(self.end / 64) * 64);
         let addr = self.inner(addr);
@@ -281,7 +282,7 @@ impl CacheMachine {
         outcome.level
     }
 
-    /// What the clock says of an access that a level answered.
+    /// The clock's reading of an access served by a level.
     fn reading(&mut self, addr: PhysAddr, level: Level, distance: f64) -> u32 {
         let noise = self.noise;
         let from_memory = level == Level::Memory;
@@ -347,7 +348,7 @@ impl CacheOracle for CacheMachine {
         self.inside(target)?;
         others.iter().try_for_each(|&addr| self.inside(addr))?;
         let mut readings = Vec::new();
-        // One round before, after which these lines have found their places.
+        // One round first, after which these lines are in place.
         for round in 0..=rounds {
             self.access(target);
             for &addr in others {

@@ -1,9 +1,9 @@
-//! Discovery of the last-level cache, and of how far nodes are.
+//! Discovery of the last-level cache, and of distances to nodes.
 //!
-//! Whether a line evicts another shows in the time of a reload: a [`CacheOracle`] is asked for nothing else. Lines that
-//! together evict one are reduced to as many as there are ways; a line that can stand in for one of these is in their set and slice. All
-//! differences of such lines are a space over GF(2), if the hash is linear, and its complement the functions of set and slice. If it is
-//! not, that shows, and published hashes are compared.
+//! The time of a reload shows whether a line was evicted; a [`CacheOracle`] provides nothing else. Lines that together
+//! evict a target are reduced to as many as there are ways; a line that can replace one of these is in their set and
+//! slice. If the hash is linear, all differences of such lines form a space over GF(2), and its complement is the space
+//! of functions of set and slice. If the hash is not linear, the probe detects that, and compares published hashes.
 
 mod hash;
 mod linear;

@@ -1,4 +1,4 @@
-//! How far each node's memory is from each group of cores.
+//! Distance of each node's memory from each group of cores.
 
 use crate::cache::oracle::{NodeLayout, NodeOracle};
 use crate::oracle::OracleError;
@@ -9,11 +9,12 @@ use memtint_units::Random;
 
 /// Rounds of one sample.
 const ROUNDS: u32 = 8;
-/// Samples of each group and node, at least and at most.
+/// The fewest and the most samples of each group and node.
 const SAMPLES: [usize; 2] = [32, 512];
-/// Probability that an order of two nodes is wrong.
+/// Error probability of the order of two nodes.
 const ERROR: f64 = 1e-6;
-/// Share of sample pairs in which the nearer node is faster, as the test supposes it; of equal ones it is a half.
+/// Share of sample pairs in which the nearer node is faster, under the hypothesis of the test; for equal nodes it is a
+/// half.
 const SHARE: f64 = 0.75;
 
 /// The time of an access from a group of cores to a node's memory.
@@ -21,7 +22,7 @@ const SHARE: f64 = 0.75;
 pub struct NodeLatency {
     /// Median of the samples; unit: ticks. A sample is the lower quartile of some accesses to one address.
     pub median: f64,
-    /// The true median lies from the first to the second with a probability of at least 0.95; unit: ticks.
+    /// Confidence interval of the median, at 95 % or more; unit: ticks.
     pub between: [f64; 2],
     /// Median distance of samples from their median; unit: ticks.
     pub spread: f64,
@@ -29,32 +30,32 @@ pub struct NodeLatency {
     pub samples: usize,
 }
 
-/// Which of two nodes is nearer.
+/// The nearer of two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nearer {
     /// The one with the smaller number.
     First,
     /// The one with the larger number.
     Second,
-    /// They could not be told apart.
+    /// They could not be distinguished.
     Neither,
 }
 
-/// How far nodes are.
+/// Latencies and order of nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReport {
     /// Nodes that have memory in the pool, ascending.
     pub nodes: Vec<u32>,
-    /// By group and place in `nodes`.
+    /// By group and index in `nodes`.
     pub latencies: Vec<Vec<NodeLatency>>,
-    /// By group: pairs of places in `nodes`, the smaller first, and which is nearer.
+    /// By group: pairs of indices in `nodes`, the smaller first, and the nearer of the two.
     pub order: Vec<Vec<(usize, usize, Nearer)>>,
     /// Accesses that were timed.
     pub accesses: u64,
 }
 
 impl NodeReport {
-    /// Gives the place in `nodes` of the node that is nearer to a group than every other one, if there is one.
+    /// Returns the index in `nodes` of the node that is nearer to a group than every other one, if there is one.
     #[must_use]
     pub fn nearest(&self, group: usize) -> Option<usize> {
         let order = &self.order[group];
@@ -65,10 +66,10 @@ impl NodeReport {
     }
 }
 
-/// Measures all groups and nodes in turn until their order is known, or does not show.
+/// Measures all groups and nodes in turn until their order is decided or the samples are used up.
 ///
-/// Two nodes are compared by the sign of the difference of samples taken one after the other, so that neither drift nor the shape
-/// of the noise matters: two sequential tests, each of a share of 3/4 for one of them against a half.
+/// Two nodes are compared by the sign of the difference of consecutive samples, so neither drift nor the distribution
+/// of the noise matters. There are two sequential tests, each of a share of 3/4 for one node against a half.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -108,7 +109,7 @@ pub fn probe_nodes(oracle: &mut dyn NodeOracle, seed: u64) -> Result<NodeReport,
     Ok(report)
 }
 
-/// Two nodes, and the evidence that either is the nearer one, rather than none.
+/// Two nodes, and the evidence for each being the nearer one, against neither.
 #[derive(Clone, Debug, Default)]
 struct Contest {
     first: f64,
@@ -125,7 +126,7 @@ impl Contest {
         self.second += if order.is_gt() { faster } else { slower };
     }
 
-    /// Which is nearer, as far as it is known.
+    /// The nearer one, if decided.
     fn nearer(&self) -> Option<Nearer> {
         let limit = (1.0 / ERROR).ln();
         match (self.first, self.second) {
@@ -137,7 +138,7 @@ impl Contest {
     }
 }
 
-/// A line of the pool that is a node's.
+/// Draws a line of the pool that belongs to a node.
 fn draw(pool: &Pool, layout: &NodeLayout, node: u32, random: &mut Random) -> Option<PhysAddr> {
     (0..1000)
         .map(|_| pool.any(random))
@@ -146,7 +147,7 @@ fn draw(pool: &Pool, layout: &NodeLayout, node: u32, random: &mut Random) -> Opt
 
 fn latency(samples: &mut [f64]) -> NodeLatency {
     let middle = median(samples);
-    // Order statistics: of n samples, between ranks (n ± 1.96 √n) / 2 lies the median.
+    // Order statistics: the median lies between ranks (n ± 1.96 √n) / 2 of n samples.
     let (count, half) = (samples.len() as f64, 0.98 * (samples.len() as f64).sqrt());
     let low = ((count / 2.0 - half).floor().max(0.0)) as usize;
     let high = ((count / 2.0 + half).ceil() as usize).min(samples.len() - 1);

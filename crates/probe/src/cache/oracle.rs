@@ -1,10 +1,10 @@
-//! What can be asked of a machine's caches and nodes.
+//! Oracles for a machine's caches and nodes.
 
 use crate::oracle::{Oracle, OracleError};
 use memtint_units::PhysAddr;
 use std::ops::Range;
 
-/// A cache that one core has for itself, as the processor describes it (CPUID leaf 4, CCSIDR, sysfs).
+/// A private cache of a core, as the processor describes it (CPUID leaf 4, CCSIDR, sysfs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivateCache {
     /// Sets, a power of two: the address bits right above the line select one.
@@ -13,7 +13,7 @@ pub struct PrivateCache {
     pub ways: u32,
 }
 
-/// What a machine says of its caches: all but the last, which is what has to be found out.
+/// Caches that the machine reports: all but the last level, which the probe determines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheFacts {
     /// Bytes of a line, a power of two from 64.
@@ -22,23 +22,23 @@ pub struct CacheFacts {
     pub private: Vec<PrivateCache>,
 }
 
-/// Tells whether a line is still in a cache after others were accessed.
+/// Measures whether a line is still in a cache after accesses to others.
 pub trait CacheOracle: Oracle {
-    /// Gives what is known of the caches.
+    /// Returns the known caches.
     fn caches(&self) -> &CacheFacts;
 
-    /// Accesses the target, then the others in order, and gives the time of an access to the target after that; as many
-    /// times as rounds. Each round begins with none of these lines in any cache (flushed by address). The others may repeat.
+    /// In each round, accesses the target, then the others in order, then the target again, and returns the time of the
+    /// last access. Each round begins with these lines flushed from all caches. The others may contain duplicates.
     ///
     /// # Errors
     /// [`OracleError`] when an address is not in the pool or the machine cannot do it.
     fn reload(&mut self, target: PhysAddr, others: &[PhysAddr], rounds: u32) -> Result<Vec<u32>, OracleError>;
 }
 
-/// Which memory belongs to which node, as the operating system says, and how many groups of cores there are.
+/// The node of each piece of memory, as reported by the operating system, and the number of groups of cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeLayout {
-    /// Groups of cores that see all memory alike: those of a socket or of a node; at least 1.
+    /// Groups of cores with equal distances to all memory: those of a socket or of a node; at least 1.
     pub groups: u32,
     /// Pieces of memory with their node.
     pub memory: Vec<(u32, Range<PhysAddr>)>,
@@ -49,7 +49,7 @@ pub trait NodeOracle: Oracle {
     /// Gives groups and nodes.
     fn layout(&self) -> &NodeLayout;
 
-    /// Gives the time of accesses to an address, none of them from a cache, by a core of a group below `layout().groups`.
+    /// Returns the times of uncached accesses to an address by a core of a group below `layout().groups`.
     ///
     /// # Errors
     /// [`OracleError`] when the address is not in the pool or the machine cannot do it.

@@ -1,4 +1,4 @@
-//! Eviction sets: lines that fill the set of another, how they are found, and what is asked with them.
+//! Eviction sets: lines that fill the set of another line, the search for them, and tests with them.
 
 use crate::cache::oracle::{CacheFacts, CacheOracle};
 use crate::oracle::OracleError;
@@ -8,115 +8,116 @@ use memtint_units::PhysAddr;
 use memtint_units::Random;
 use std::collections::{HashSet, VecDeque};
 
-/// Readings of a hit and of memory that the threshold between them rests on.
+/// Readings of hits and of memory that determine the threshold between them.
 const LEVELS: usize = 15;
-/// Calls after which one of each is renewed.
+/// Number of calls after which one reading of each kind is renewed.
 const RENEWED: u64 = 32;
-/// Share of these that may lie on the wrong side of the threshold.
+/// The highest share of readings on the wrong side of the threshold.
 const MISTAKEN_MAX: f64 = 0.15;
-/// Timed reloads of one call; the sets are elsewhere in the next.
+/// Timed reloads of one call; the next call uses other sets.
 const ROUNDS: u32 = 2;
-/// Calls of one decision.
+/// The most calls of one decision.
 const CALLS_MAX: u32 = 120;
-/// Lines that are tried together to evict one, at most.
+/// The most lines that are tried together to evict one.
 const CANDIDATES_MAX: usize = 1 << 14;
-/// Ways at most.
+/// The most ways.
 const WAYS_MAX: usize = 160;
-/// Targets that are tried before it is given up.
+/// Number of targets tried before the search fails.
 const ATTEMPTS: u32 = 4;
-/// Draws of a place for a set in the pool.
+/// The most draws of a place for a set in the pool.
 const DRAWS: u32 = 200;
-/// Candidates agree with their target in so many low bits: in the private sets and, on every machine that is known, in most of the
-/// bits that index the last level.
+/// Number of low bits in which candidates agree with their target: the index bits of private sets and, on all known
+/// machines, most index bits of the last level.
 pub(crate) const ALIKE: u32 = 17;
-/// Lines of one set are accessed over and over until a set of a cache that replaces at random is full of them.
+/// Numbers of repeated accesses to lines of one set; with random replacement, several are needed to fill the set.
 const PASSES: [usize; 4] = [1, 2, 8, 32];
-/// More lines than this are not accessed over and over.
+/// More lines than this are not accessed repeatedly.
 const REPEATED_MAX: usize = 2048;
-/// By how much the share of evictions must rise with the last member; and at least, when nothing better comes.
+/// Required increase of the share of evictions by the last member, and the minimum when no better set is found.
 const RISE: [f64; 2] = [0.7, 0.3];
-/// Accesses after which nothing more is begun: some seconds of a machine's. Two thirds of it are enough for every cache of the tests.
+/// Accesses after which no new step begins: a few seconds on a machine. Two thirds of it suffice for every cache in the
+/// tests.
 const ACCESSES_MAX: u64 = 30_000_000;
-/// Shares of evictions that decide with certainty are not believed.
+/// Shares of evictions are clamped to this distance from 0 and 1, because no reading is certain.
 const SHARE_MIN: f64 = 0.02;
 
-/// What a question came to.
+/// The answer to a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// At least one of the lines is in the target's set.
     Congruent,
-    /// None is.
+    /// None of the lines is in the target's set.
     Apart,
-    /// It could not be told.
+    /// Undecided.
     Unknown,
 }
 
-/// What has been asked of the machine.
+/// Cost of the tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheEffort {
     /// Accesses, timed or not, without the round before the first of each call.
     pub accesses: u64,
     /// Accesses that were timed.
     pub timed: u64,
-    /// Questions that were decided.
+    /// Decided tests.
     pub decisions: u64,
 }
 
-/// Where readings lie, in ticks.
+/// Levels of readings, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct CacheLevels {
-    /// A line that was just read: the median.
+    /// Median reading of a line that was just read.
     pub near: f64,
-    /// A line that was read before others of its private sets were, twice as many as these have ways, and that the last level
-    /// should have then: the median.
+    /// Median reading of a line that should be in the last level: after its read, twice as many lines of its private
+    /// sets were read as these have ways.
     pub hit: f64,
-    /// A line that no cache has: the median.
+    /// Median reading of a line that is in no cache.
     pub memory: f64,
-    /// What is above is taken to come from memory.
+    /// Readings above this count as memory.
     pub threshold: f64,
-    /// Share of the readings that these rest on which lie on the wrong side of the threshold, the larger of the two.
+    /// Share of the underlying readings on the wrong side of the threshold; the larger of the two kinds.
     pub mistaken: f64,
 }
 
-/// Why nothing can be said of a last level.
+/// The reason why a last level cannot be determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheRefusal {
     /// A line that was just used is as slow as one from memory.
     NoLevels,
-    /// Many lines do not evict one.
+    /// Even many lines do not evict a target.
     NothingEvicts {
-        /// So many.
+        /// The most lines tried.
         lines: usize,
-        /// Reloads that came from memory, after half as many lines or more.
+        /// Reloads from memory, after at least half as many lines.
         evicted: u32,
         /// All such reloads.
         reloads: u32,
     },
-    /// Lines evict, but what was found of them once was contradicted later.
+    /// Lines evict, but later measurements contradict earlier ones.
     Unstable,
-    /// Lines evict a target that are not evicted by it: the private caches are not those that the machine names.
+    /// Lines evict a target that does not evict them: the private caches are not those that the machine reports.
     Impure,
-    /// Accesses came to so many, and nothing about the lines that evict was certain yet.
+    /// The limit of accesses was reached without certainty about evicting lines; with the number of accesses.
     TooLong(u64),
 }
 
-/// A target, and just as many lines of its set as evict it.
+/// A target, and a minimal set of lines that evict it.
 #[derive(Clone, Debug)]
 pub(crate) struct EvictionSet {
     /// The line that is evicted.
     pub(crate) target: PhysAddr,
     /// Lines of the target's set and slice, as many as there are ways.
     pub(crate) members: Vec<PhysAddr>,
-    /// Lines of the target's private sets, but of none of its last-level sets, which push it and the members out of the private
-    /// caches.
+    /// Lines in the target's private sets but outside its last-level set; they evict the target and the members from
+    /// the private caches.
     scrub: Vec<PhysAddr>,
     passes: usize,
-    /// The last level gets lines from private caches only: one that was accessed is not there before it is pushed out.
+    /// The last level is a victim cache: an accessed line enters it only after eviction from the private caches.
     victims: bool,
-    /// Share of readings that show an eviction, when all members are accessed, and when one is left out.
+    /// Share of readings that show an eviction, when all members are accessed, and when one is omitted.
     with_all: f64,
     without_one: f64,
-    /// Lines that had to be looked at for one of the set, about.
+    /// Approximate number of drawn lines per member of the set.
     pub(crate) drawn_per_member: usize,
 }
 
@@ -125,26 +126,26 @@ impl EvictionSet {
         self.with_all - self.without_one
     }
 
-    /// A set of other lines, asked in the same way.
+    /// A set of other lines, for the same kind of tests.
     pub(crate) fn of_lines(&self, target: PhysAddr, members: Vec<PhysAddr>, scrub: Vec<PhysAddr>) -> EvictionSet {
         EvictionSet { target, members, scrub, ..self.clone() }
     }
 }
 
-/// What is asked of lines: do they replace a member?
+/// Lines to test: can they replace a member?
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asked<'a> {
-    /// These lines, with the set where it was found.
+    /// These lines, with the original set.
     Lines(&'a [PhysAddr]),
     /// Lines with these differences from the target, with the set moved anywhere; known differences of congruent lines may be
     /// added.
     Differences(&'a [u64], &'a Basis),
 }
 
-/// Asks an oracle, and keeps what is needed to make sense of its readings.
+/// Uses an oracle, and keeps the state needed to interpret its readings.
 pub(crate) struct CacheProber<'a> {
     oracle: &'a mut dyn CacheOracle,
-    /// Memory as far as its addresses are believed.
+    /// Memory, with the address bits that are trusted.
     pool: Pool,
     random: Random,
     near: VecDeque<f64>,
@@ -152,12 +153,12 @@ pub(crate) struct CacheProber<'a> {
     memory: VecDeque<f64>,
     calls: u64,
     effort: CacheEffort,
-    /// Natural logarithm of the odds at which a question ends.
+    /// Natural logarithm of the odds at which a test ends.
     odds: f64,
 }
 
 impl<'a> CacheProber<'a> {
-    /// Starts asking. Each question errs with a probability of about `error` at most.
+    /// Makes a prober. Each test errs with a probability of at most about `error`.
     ///
     /// # Errors
     /// Those of the oracle.
@@ -179,7 +180,7 @@ impl<'a> CacheProber<'a> {
         Ok(prober)
     }
 
-    /// Gives what has been asked.
+    /// Returns the cost so far.
     #[must_use]
     pub(crate) fn effort(&self) -> CacheEffort {
         self.effort
@@ -189,12 +190,12 @@ impl<'a> CacheProber<'a> {
         &self.pool
     }
 
-    /// Believes addresses below this bit only.
+    /// Trusts only address bits below this one.
     pub(crate) fn believe(&mut self, bits: u32) {
         self.pool = self.pool.in_blocks(bits);
     }
 
-    /// Tells whether it has gone on for long enough.
+    /// Returns whether the limit of accesses is reached.
     pub(crate) fn is_too_long(&self) -> bool {
         self.effort.accesses > ACCESSES_MAX
     }
@@ -203,7 +204,7 @@ impl<'a> CacheProber<'a> {
         self.oracle.caches()
     }
 
-    /// Gives where readings lie at present.
+    /// Returns the current levels of readings.
     #[must_use]
     pub(crate) fn levels(&self) -> CacheLevels {
         let sorted = |readings: &VecDeque<f64>| {
@@ -212,7 +213,7 @@ impl<'a> CacheProber<'a> {
             sorted
         };
         let (near, hits, memory) = (sorted(&self.near), sorted(&self.hits), sorted(&self.memory));
-        // Memory has two levels of its own, and hits have stragglers.
+        // Memory itself has two levels, and hits have outliers.
         let threshold = f64::midpoint(hits[LEVELS * 3 / 4], memory[LEVELS / 4]);
         let above = hits.iter().filter(|&&hit| hit > threshold).count();
         let below = memory.iter().filter(|&&memory| memory <= threshold).count();
@@ -227,8 +228,8 @@ impl<'a> CacheProber<'a> {
         self.oracle.reload(target, others, rounds)
     }
 
-    /// Takes one more reading of a line that was just read, one of a line that the last level should have, and one of a line that is in
-    /// no cache.
+    /// Takes one more reading of each kind: a line that was just read, a line that should be in the last level, and a
+    /// line in no cache.
     fn renew(&mut self) -> Result<(), OracleError> {
         let target = self.pool.any(&mut self.random);
         let near = self.reload(target, &[], 1)?[0];
@@ -257,15 +258,16 @@ impl<'a> CacheProber<'a> {
         Ok(readings.iter().filter(|&&reading| f64::from(reading) > threshold).count() as u32)
     }
 
-    /// Lines that replace all that a target's private sets hold: some for each way. They differ from the target in the bit right
-    /// above those that index the largest private cache, which on most machines is one of the last level's.
+    /// Lines that replace the content of a target's private sets: `per_way` for each way. They differ from the target
+    /// in the bit right above the index of the largest private cache, which on most machines is an index bit of the
+    /// last level.
     pub(crate) fn scrub_of(&mut self, target: PhysAddr, per_way: u32) -> Vec<PhysAddr> {
         let bytes = self.private_bytes();
         let ways = self.oracle.caches().private.iter().map(|cache| cache.ways).max().unwrap_or(0);
         self.alike(target, bytes.trailing_zeros(), bytes, (per_way * ways) as usize)
     }
 
-    /// Do these lines evict the target, at once and over and over?
+    /// Returns whether these lines evict the target, in most reloads.
     fn evicts(
         &mut self,
         target: PhysAddr,
@@ -277,7 +279,7 @@ impl<'a> CacheProber<'a> {
         Ok(2 * evicted > reloads)
     }
 
-    /// Counts evictions, and reloads, until there are clearly more of the ones than of the others.
+    /// Counts evictions and reloads, until evictions are a clear majority or minority.
     fn evicted(
         &mut self,
         target: PhysAddr,
@@ -337,7 +339,7 @@ impl<'a> CacheProber<'a> {
             if members.len() == WAYS_MAX || !self.evicts(target, &with(&rest), passes, &scrub)? {
                 return Ok(Err(CacheRefusal::Unstable));
             }
-            // The last of the shortest part that evicts is one that tips the scales.
+            // The last line of the shortest evicting prefix is necessary for the eviction.
             let (mut short, mut long) = (0, rest.len());
             while long - short > 1 {
                 let half = short.midpoint(long);
@@ -362,7 +364,7 @@ impl<'a> CacheProber<'a> {
         self.checked(EvictionSet { target, members, scrub, passes, victims, with_all, without_one, drawn_per_member })
     }
 
-    /// Lines that agree with the target in their low bits, more and more until they evict it.
+    /// Lines that agree with the target in their low bits, in increasing numbers until they evict it.
     fn candidates(
         &mut self,
         target: PhysAddr,
@@ -390,7 +392,8 @@ impl<'a> CacheProber<'a> {
         Ok(Err(CacheRefusal::NothingEvicts { lines, evicted, reloads }))
     }
 
-    /// Takes lines of the target's set out of the scrub, looks how sure a reading is, and whether members evict each other.
+    /// Moves lines of the target's set from the scrub to the members, measures the reliability of a reading, and checks
+    /// that members evict each other.
     fn checked(&mut self, mut set: EvictionSet) -> Result<Result<EvictionSet, CacheRefusal>, OracleError> {
         let mut scrub = Vec::new();
         for at in 0..set.scrub.len() {
@@ -402,12 +405,12 @@ impl<'a> CacheProber<'a> {
                 set.members.push(own);
             }
         }
-        // Those that were found in the scrub were accessed last so far.
+        // Members found in the scrub were accessed last until now.
         set.scrub = scrub;
         if set.members.is_empty() {
             return Ok(Err(CacheRefusal::Unstable));
         }
-        // Members that are accessed last stay in a private cache; do they evict all the same?
+        // Members that are accessed last stay in a private cache. Do they still evict?
         let last = [&set.scrub[..], &set.members].concat();
         set.victims = !self.evicts(set.target, &last, 1, &[])?;
         let (mut with_all, mut without_one, mut without_one_elsewhere, mut readings) = (0, 0, 0, 0);
@@ -417,7 +420,7 @@ impl<'a> CacheProber<'a> {
                 let others = [&lines.repeat(set.passes)[..], &set.scrub].concat();
                 *count += self.evictions(set.target, &others, ROUNDS)?;
             }
-            // Elsewhere, lines of other programs may fill the sets.
+            // At other places, lines of other programs may fill the sets.
             let elsewhere = self.moved(&set).unwrap_or(set.clone());
             let fewer = without(&elsewhere.members, leave % set.members.len());
             let others = [&fewer.repeat(set.passes)[..], &elsewhere.scrub].concat();
@@ -441,16 +444,17 @@ impl<'a> CacheProber<'a> {
         Ok(Ok(set))
     }
 
-    /// Decides whether one of some lines is in the target's set: together with all members but one it then evicts.
+    /// Decides whether one of some lines is in the target's set: if so, it evicts together with all members but one.
     ///
-    /// What looks evicted is doubted: when the target is evicted without these lines too right after, another program is to blame.
+    /// An eviction is doubted: if the target is evicted right afterwards even without these lines, another program is
+    /// the cause.
     ///
     /// # Errors
     /// Those of the oracle.
     pub(crate) fn decide(&mut self, set: &EvictionSet, asked: Asked<'_>) -> Result<Answer, OracleError> {
         self.effort.decisions += 1;
         let (yes, no) = ((set.with_all / set.without_one).ln(), ((1.0 - set.with_all) / (1.0 - set.without_one)).ln());
-        // No reading alone decides, and no call either.
+        // Neither a single reading nor a single call decides.
         let most = self.odds / 3.0;
         let mut evidence = 0.0;
         for _ in 0..CALLS_MAX {
@@ -458,11 +462,11 @@ impl<'a> CacheProber<'a> {
                 break;
             }
             let Some((placed, lines)) = self.place(set, asked) else { return Ok(Answer::Unknown) };
-            // A member that is asked for replaces itself.
+            // A tested member replaces itself.
             let itself = placed.members.iter().position(|member| lines.contains(member));
             let leave = itself.unwrap_or(self.random.below(placed.members.len() as u64) as usize);
             let rest = without(&placed.members, leave);
-            // The target comes to the last level before the lines that are asked for do, so that it is the oldest there.
+            // The target enters the last level before the tested lines, so that it is the oldest line there.
             let before = if set.victims { &placed.scrub[..] } else { &[] };
             let after = [&self.scrub_beside(&placed, &lines)[..], &placed.scrub].concat();
             let kept = [before, &rest.repeat(set.passes), &after].concat();
@@ -484,8 +488,9 @@ impl<'a> CacheProber<'a> {
         Ok(Answer::Unknown)
     }
 
-    /// Lines that push asked ones out of private sets that are not the target's, where that is needed. Some of them may be in the
-    /// target's set of the last level; then it is evicted without the asked ones too, which does not count.
+    /// Lines that evict tested lines from private sets other than the target's, where needed. Some of them may be in
+    /// the target's set of the last level; then the target is evicted even without the tested lines, which does not
+    /// count.
     fn scrub_beside(&mut self, set: &EvictionSet, lines: &[PhysAddr]) -> Vec<PhysAddr> {
         let inside = self.private_bytes() - 1;
         let mut known = HashSet::from([set.target.0 & inside]);
@@ -498,13 +503,13 @@ impl<'a> CacheProber<'a> {
         scrub
     }
 
-    /// Bytes of a way of the largest private cache: lines that many bytes apart are in the same private sets.
+    /// Bytes of a way of the largest private cache; lines at this distance are in the same private sets.
     fn private_bytes(&self) -> u64 {
         let CacheFacts { line, private } = self.oracle.caches();
         private.iter().map(|cache| u64::from(cache.sets) * line).max().unwrap_or(*line)
     }
 
-    /// Where a question is put: the set, perhaps moved, and the lines.
+    /// The place of a test: the set, perhaps moved, and the lines.
     fn place(&mut self, set: &EvictionSet, asked: Asked<'_>) -> Option<(EvictionSet, Vec<PhysAddr>)> {
         let (differences, nulls) = match asked {
             Asked::Lines(lines) => return Some((set.clone(), lines.to_vec())),
@@ -518,8 +523,8 @@ impl<'a> CacheProber<'a> {
         })
     }
 
-    /// A line with a difference from another, or with one that is the same but for a known one of congruent lines: drawn at
-    /// random, so that what a prefetcher does to neighbours is not done again.
+    /// A line with a difference from another, up to known differences of congruent lines; drawn at random, so that a
+    /// prefetcher's effect on neighbors does not repeat.
     fn partner(&mut self, addr: PhysAddr, difference: u64, nulls: &Basis) -> Option<PhysAddr> {
         (0..50).find_map(|_| {
             let other = PhysAddr(addr.0 ^ difference ^ gf2::sum(nulls.vectors(), self.random.bits()));
@@ -533,7 +538,7 @@ impl<'a> CacheProber<'a> {
         PhysAddr(self.pool.any(&mut self.random).0 & !(self.oracle.caches().line - 1))
     }
 
-    /// Does the pool have lines with this difference?
+    /// Returns whether the pool has lines with this difference.
     pub(crate) fn has(&mut self, difference: u64) -> bool {
         (0..1000).any(|_| {
             let pool = &self.pool;
@@ -543,8 +548,8 @@ impl<'a> CacheProber<'a> {
         })
     }
 
-    /// Draws lines that agree with an address in some low bits, but for those of a mask, which they have the other way round; as
-    /// many as asked for, or as the pool has.
+    /// Draws lines that agree with an address in some low bits, except for the flipped bits of a mask; `count` lines,
+    /// or as many as the pool has.
     pub(crate) fn alike(&mut self, addr: PhysAddr, bits: u32, flipped: u64, count: usize) -> Vec<PhysAddr> {
         let fixed = ((1u64 << bits) - 1) | flipped;
         let mut known = HashSet::from([addr]);
@@ -562,12 +567,12 @@ impl<'a> CacheProber<'a> {
         lines
     }
 
-    /// The set somewhere else: under a linear map, lines of one set stay lines of one set when the same bits of all change.
+    /// The set at another place: under a linear map, lines of one set stay in one set when the same bits of all change.
     pub(crate) fn moved(&mut self, set: &EvictionSet) -> Option<EvictionSet> {
         let (line, bits) = (self.oracle.caches().line, self.pool.bits());
         let lowest = line.trailing_zeros();
         (0..DRAWS).find_map(|_| {
-            // Any bits, or only lower ones, which a pool in pieces has more of.
+            // Any bits, or only lower ones, which succeed more often in a fragmented pool.
             let width = lowest + 1 + self.random.below(u64::from(bits - lowest)) as u32;
             let width = if self.random.below(2) == 0 { bits } else { width };
             let by = self.random.below(1 << width) & !(line - 1);
@@ -580,7 +585,8 @@ impl<'a> CacheProber<'a> {
         })
     }
 
-    /// Counts how often the set evicts somewhere else, and how often where it was found, in turn. `None` when there is no elsewhere.
+    /// Counts how often the set evicts at other places, and how often at the original place, in turn. `None` when there
+    /// is no other place.
     pub(crate) fn moves(&mut self, set: &EvictionSet, times: u32) -> Result<Option<[u32; 2]>, OracleError> {
         let mut evicting = [0; 2];
         for _ in 0..times {
@@ -593,7 +599,7 @@ impl<'a> CacheProber<'a> {
         Ok(Some(evicting))
     }
 
-    /// Finds one of some differences that leaves the set as it is: halves, as long as one of them does.
+    /// Finds one of some differences that preserves the set, by bisection.
     pub(crate) fn find(
         &mut self,
         set: &EvictionSet,
@@ -614,7 +620,7 @@ impl<'a> CacheProber<'a> {
                 Answer::Unknown => return Ok(Err(())),
             };
         }
-        // The last half was only inferred.
+        // The last half was only inferred; confirm it.
         match self.decide(set, Asked::Differences(some, nulls))? {
             Answer::Congruent => Ok(Ok(Some(some[0]))),
             _ => Ok(Err(())),

@@ -1,45 +1,46 @@
-//! What can be said of a slice hash that is not linear: which bits index the set alone, and which published hash it is.
+//! Analysis of a nonlinear slice hash: the bits that only index the set, and the matching published hash.
 
 use crate::cache::hash::KnownHash;
 use crate::cache::prober::{ALIKE, Answer, Asked, CacheProber, EvictionSet};
 use crate::oracle::OracleError;
 use memtint_units::PhysAddr;
 
-/// Eviction sets that hashes are compared at.
+/// Number of eviction sets for the comparison of hashes.
 const ANCHORS: usize = 3;
-/// Lines drawn at random at each.
+/// Number of random lines for each.
 const DRAWN: usize = 24;
-/// Lines of other slices that are tried against a predicted set.
+/// Number of lines of other slices that are tested against a predicted set.
 const PREDICTED: usize = 64;
-/// Lines that are congruent by chance in a group that shows whether a bit indexes the set.
+/// Expected number of lines that are congruent by chance, in a group that tests whether a bit indexes the set.
 const CHANCE: usize = 20;
 
-/// How a published hash compares with what was measured.
+/// Comparison of a published hash with the measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Score {
     /// The hash.
     pub id: String,
-    /// Pairs of lines of which it says rightly whether they are congruent.
+    /// Pairs of lines whose congruence it predicts correctly.
     pub agreeing: u32,
-    /// All of them.
+    /// All compared pairs.
     pub compared: u32,
-    /// Sets of lines, one for each of its slices, that it predicts, as long as they come true; of a hash that does not agree with
-    /// all pairs none.
+    /// Correctly predicted sets of lines, one for each of its slices, up to the first wrong one; 0 for a hash that does
+    /// not agree with all pairs.
     pub sets: u32,
 }
 
-/// A pair of lines that agree in their low bits, and whether they are congruent.
+/// A pair of lines with equal low bits, and whether they are congruent.
 struct Pair {
     lines: [PhysAddr; 2],
     congruent: bool,
 }
 
-/// Gives the bits that index the set alone, `None` when one of them could not be decided: lines that differ in such a bit are
-/// never congruent, whatever their other bits are.
+/// Returns the bits that only index the set, `None` when one could not be decided. Lines that differ in such a bit are
+/// never congruent, whatever their other bits.
 ///
-/// Of each bit that the members do not show to differ, a group of lines is tried that differ in it and are random above; so many
-/// that some would be congruent by chance, were the bit none of the set's. As many that do not differ in it must show that they
-/// are, before and after.
+/// For each bit that is equal in all members, a group of lines is tested that differ from the target in this bit and
+/// are random above. The group is large enough to contain some congruent lines by chance, unless the bit indexes the
+/// set. Equally many lines that do not differ in the bit serve as controls, before and after: some of them must be
+/// congruent.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -66,10 +67,10 @@ pub(crate) fn set_bits(prober: &mut CacheProber<'_>, set: &EvictionSet) -> Resul
     Ok(Some(found))
 }
 
-/// Compares all published hashes with what can be measured at some eviction sets, and gives those that fit, and all scores.
+/// Compares all published hashes with measurements at some eviction sets; returns those that fit, and all scores.
 ///
-/// A hash that fits agrees with all pairs, and is right about every slice: lines that it predicts to be one set are, and others are
-/// not.
+/// A hash fits if it agrees with all pairs and is right about every slice: lines that it predicts to be in one set are,
+/// and others are not.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -104,8 +105,8 @@ pub(crate) fn recognise(
     Ok((fitting, scores))
 }
 
-/// Is a hash right about a set of lines of a slice, drawn anew: do as many as there are ways evict another, and do lines that it
-/// puts into other slices not stand in for one of them?
+/// Returns whether a hash is right about a newly drawn set of lines of a slice: as many lines as ways evict another
+/// one, and lines that the hash puts into other slices cannot replace one of them.
 fn predicts(
     prober: &mut CacheProber<'_>,
     like: &EvictionSet,

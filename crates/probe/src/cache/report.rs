@@ -1,4 +1,4 @@
-//! What comes out: the last level, a part of it, or why there is nothing to see.
+//! The result: the last level, a part of it, or the reason why it cannot be determined.
 
 use crate::cache::hash::KnownHash;
 use crate::cache::linear::{Congruence, NotLinear, congruence};
@@ -12,71 +12,73 @@ use memtint_map::gf2::{self, Basis};
 use memtint_units::{ByteSize, PAGE_SIZE};
 use std::fmt;
 
-/// Probability that one question is answered wrongly.
+/// Error probability of one test.
 const ERROR: f64 = 1e-6;
-/// Address bits of a huge page, which a hypervisor leaves together if it leaves anything.
+/// Address bits of a huge page; a hypervisor may keep memory contiguous within huge pages, if at all.
 const HUGE_PAGE_BITS: u32 = 21;
 
-/// A last-level cache, as far as timing shows it.
+/// A last-level cache, as determined by timing.
 #[derive(Clone, Debug)]
 pub struct LastLevel {
-    /// Bytes of a line, as the machine says.
+    /// Bytes of a line, as reported by the machine.
     pub line: u64,
     /// Ways: lines that fit a set.
     pub ways: u32,
-    /// Address bits that select the set alone, or the slice alone: the two look the same. Of a part of the answer, those that
-    /// are sure.
+    /// Address bits that only select the set, or only the slice: timing cannot distinguish the two. In a partial
+    /// answer, only the certain ones.
     pub set_bits: Vec<u32>,
-    /// How the slice is selected, beyond these.
+    /// The selection of the slice beyond these bits.
     pub slice: Slice,
 }
 
 /// How addresses select the slice.
 #[derive(Clone, Debug)]
 pub enum Slice {
-    /// By functions. They are a basis of a span, and reduced by the set bits: whether a set bit takes part in the hardware's own
-    /// function cannot be seen, since lines of one set have it in common, and does not matter for which lines meet. None: one slice.
+    /// By functions: a basis of their span, reduced by the set bits. Whether a set bit is part of the hardware's
+    /// function is not observable, because lines of one set share it, and does not affect which lines collide. Empty:
+    /// one slice.
     Functions(Vec<u64>),
-    /// By a published hash; by each of these, if more than one fits, which then agree wherever they were compared.
+    /// By a published hash. If several fit, they agree wherever they were compared.
     Known(Vec<KnownHash>),
-    /// In a way that is not known.
+    /// By an unknown function.
     Unknown,
 }
 
 /// The answer.
 #[derive(Clone, Debug)]
 pub enum CacheAnswer {
-    /// All of it, for all address bits that the pool has.
+    /// The whole index, for all address bits of the pool.
     Found(LastLevel),
-    /// What holds for a part, and for which.
+    /// A part of the index, and a description of that part.
     Partial(LastLevel, String),
-    /// Why nothing could be found.
+    /// The reason why nothing was found.
     Nothing(CacheRefusal),
 }
 
-/// What the answer rests on.
+/// The answer and its evidence.
 #[derive(Clone, Debug)]
 pub struct CacheReport {
     /// The answer.
     pub answer: CacheAnswer,
-    /// Where readings lie.
+    /// Levels of readings.
     pub levels: CacheLevels,
-    /// The functions of set and slice, with what they were verified by, or why there are none; `None` without an eviction set.
+    /// The functions of set and slice with their verification, or the reason why there are none; `None` without an
+    /// eviction set.
     pub congruence: Option<Result<Congruence, NotLinear>>,
-    /// How published hashes compare, best first; empty where the hash is linear, or addresses are not known well enough.
+    /// Scores of published hashes, best first; empty where the hash is linear, or too few address bits are known.
     pub scores: Vec<Score>,
-    /// What has been asked of the machine.
+    /// Cost of the tests.
     pub effort: CacheEffort,
 }
 
 impl CacheReport {
-    /// Gives the probability that the answer is right, at least, as far as readings err independently.
+    /// Returns the confidence in the answer (a lower bound, assuming independent measurement errors).
     #[must_use]
     pub fn confidence(&self) -> f64 {
         (1.0 - self.effort.decisions as f64 * ERROR).max(0.0)
     }
 
-    /// Gives what was found, all of it or a part.
+    /// Returns the last level, whole or in part, if found.
     #[must_use]
     pub fn found(&self) -> Option<&LastLevel> {
         match &self.answer {
@@ -86,7 +88,7 @@ impl CacheReport {
     }
 }
 
-/// Finds out how a machine's last-level cache is indexed.
+/// Determines the index of a machine's last-level cache.
 ///
 /// # Errors
 /// Those of the oracle.
@@ -102,7 +104,7 @@ pub fn probe_cache(oracle: &mut dyn CacheOracle, seed: u64) -> Result<CacheRepor
         Err(why) => of_other(&mut prober, &set, why)?,
     };
     if matches!(answer, CacheAnswer::Partial(..)) && matches!(found, Err(NotLinear::Moves { .. })) {
-        // Where a hypervisor has put huge pages anywhere, addresses are what they seem within each.
+        // Where a hypervisor relocates huge pages, addresses are still correct within each.
         prober.believe(HUGE_PAGE_BITS);
         if let Ok(within) = congruence(&mut prober, &set)? {
             let answer = match of_linear(&mut prober, &set, &within)? {
@@ -133,7 +135,7 @@ fn report(
     CacheReport { answer, levels: prober.levels(), congruence, scores, effort: prober.effort() }
 }
 
-/// Differences of lines of the pool, known or not: a basis of their span.
+/// A basis of the span of all differences of lines of the pool, including unknown bits.
 fn differences(prober: &CacheProber<'_>) -> Basis {
     let line = prober.facts().line;
     let mut span = Basis::default();
@@ -141,7 +143,7 @@ fn differences(prober: &CacheProber<'_>) -> Basis {
     for piece in prober.pool().pieces() {
         let mut at = piece.start.0;
         while at < piece.end.0 {
-            // The largest aligned block that is left of the piece.
+            // The largest aligned block at the beginning of the rest of the piece.
             let size = (1u64 << at.trailing_zeros().min(63)).min(1 << (piece.end.0 - at).ilog2());
             span.insert((at ^ *origin.get_or_insert(at)) & !(line - 1));
             for bit in line.trailing_zeros()..size.trailing_zeros() {
@@ -170,7 +172,7 @@ fn of_linear(prober: &mut CacheProber<'_>, set: &EvictionSet, linear: &Congruenc
         );
         return Ok(CacheAnswer::Partial(last, why));
     }
-    // Functions of some bits may use others: only bits that never change among lines of a set are the set's for sure.
+    // Functions of some bits may use others: only bits that never differ among lines of a set certainly index the set.
     let alone = set_bits(prober, set)?.unwrap_or_default();
     let single = linear.parted().0;
     if alone.iter().any(|bit| linear.covered >> bit & 1 == 1 && !single.contains(bit)) {
@@ -187,7 +189,7 @@ fn of_linear(prober: &mut CacheProber<'_>, set: &EvictionSet, linear: &Congruenc
         )
     } else {
         let looked = linear.covered.count_ones();
-        format!("lines of the pool differ in {} ways, of which {looked} could be looked at", all.rank())
+        format!("lines of the pool differ in {} ways, of which {looked} could be tested", all.rank())
     };
     Ok(CacheAnswer::Partial(LastLevel { line, ways, set_bits: alone, slice: Slice::Unknown }, why))
 }
@@ -230,12 +232,12 @@ impl fmt::Display for CacheRefusal {
                 )
             }
             CacheRefusal::Unstable => {
-                write!(f, "lines evict, but what was found of them once was contradicted later")
+                write!(f, "lines evict, but later measurements contradict earlier ones")
             }
             CacheRefusal::Impure => {
                 write!(
                     f,
-                    "lines evict another that does not evict them: the private caches are not what the machine says"
+                    "lines evict another that does not evict them: the private caches are not those that the machine reports"
                 )
             }
             CacheRefusal::TooLong(accesses) => {
@@ -246,7 +248,7 @@ impl fmt::Display for CacheRefusal {
 }
 
 impl Congruence {
-    /// Parts the functions into single bits and, reduced by these, the rest.
+    /// Splits the functions into single bits and the rest, reduced by these.
     #[must_use]
     pub fn parted(&self) -> (Vec<u32>, Vec<u64>) {
         let single = gf2::bits(self.covered).filter(|&bit| self.functions.contains(1 << bit));
@@ -258,7 +260,7 @@ impl Congruence {
 }
 
 impl LastLevel {
-    /// Gives the number of slices, as far as functions beyond single bits show it; `None` when the hash is not known.
+    /// Returns the number of slices that follows from functions beyond single bits; `None` when the hash is unknown.
     #[must_use]
     pub fn slices(&self) -> Option<u32> {
         match &self.slice {
@@ -268,13 +270,13 @@ impl LastLevel {
         }
     }
 
-    /// Gives the set bits that tell pages apart.
+    /// Returns the set bits above the page offset.
     pub fn color_bits(&self) -> impl Iterator<Item = u32> + '_ {
         self.set_bits.iter().copied().filter(|bit| 1 << bit >= PAGE_SIZE)
     }
 
-    /// Counts the set colors of pages: classes of pages no two of which have a line in one set. Where the hash is not linear, those of
-    /// the set bits.
+    /// Counts the set colors of pages: lines of pages in different classes never share a set. Where the hash is not
+    /// linear, only set bits count.
     #[must_use]
     pub fn page_colors(&self) -> u64 {
         let mut functions: Vec<u64> = self.set_bits.iter().map(|bit| 1 << bit).collect();
@@ -285,7 +287,7 @@ impl LastLevel {
         1 << (Basis::spanning(functions).rank() - inside.rank())
     }
 
-    /// Gives it as a section of a platform file; `source` says how it was measured.
+    /// Returns it as a section of a platform file; `source` describes the measurement.
     #[must_use]
     pub fn section(&self, source: &str) -> LlcSection {
         let bits = |functions: &[u64]| functions.iter().map(|&function| gf2::bits(function).collect()).collect();

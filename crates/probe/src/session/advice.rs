@@ -1,12 +1,12 @@
-//! What would make an answer better.
+//! Advice to improve an answer.
 
 use super::caches::Caches;
 use super::subject::Subject;
 use crate::report::{Answer, Missing, Report};
 use crate::simulated::{ASSUMED_ROW_BIT, SimulatedMachine};
 
-/// Gives commands and settings that would get more out of this machine; for a simulated one, what its file leaves open. None for
-/// recordings.
+/// Returns commands and settings that would improve the result on this machine; for a simulated machine, the gaps in
+/// its file. Empty for recordings.
 pub(super) fn advice(subject: &Subject, report: Option<&Report>, caches: Option<&Caches>) -> Vec<String> {
     let memory = match subject {
         Subject::Machine { memory: Some(memory), .. } => memory,
@@ -45,7 +45,7 @@ pub(super) fn advice(subject: &Subject, report: Option<&Report>, caches: Option<
     all
 }
 
-/// What a simulated machine does where its platform gives no rows.
+/// Describes the rows of a simulated machine whose platform gives none.
 fn assumed_rows(machine: &SimulatedMachine) -> Option<String> {
     machine.rows_are_assumed().then(|| {
         format!(
@@ -58,7 +58,7 @@ fn assumed_rows(machine: &SimulatedMachine) -> Option<String> {
 
 fn of_missing(missing: &Missing, pool_bytes: u64) -> Option<String> {
     match missing {
-        Missing::UnknownAddresses(_) => Some("sudo memtint probe: the kernel tells root where pages lie".to_owned()),
+        Missing::UnknownAddresses(_) => Some("sudo memtint probe: the kernel shows frame numbers to root".to_owned()),
         Missing::Bits(_) => {
             let more = (2 * pool_bytes).next_power_of_two() >> 20;
             Some(format!("memtint probe --memory {more}M: a larger pool has pairs that differ in more bits"))

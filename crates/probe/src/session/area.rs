@@ -1,4 +1,4 @@
-//! An area of a mapping, in a report.
+//! The report of an area of a mapping.
 
 use super::banks::PoolReport;
 use super::roles::selects;
@@ -14,50 +14,50 @@ use serde::Serialize;
 /// A part of memory with its functions.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AreaReport {
-    /// Memory that the functions were found on.
+    /// Memory in which the functions were found.
     pub pool: PoolReport,
-    /// Address bits that were looked at.
+    /// Examined address bits.
     pub covered: Vec<u32>,
-    /// Parts of memory, and what is subtracted from or added to their addresses before the functions.
+    /// Parts of memory, with the offsets applied to their addresses before the functions.
     pub parts: Vec<PartReport>,
     /// The bank functions.
     pub functions: Vec<FunctionReport>,
-    /// Functions that tell the rows of a bank apart, up to sums with bank functions.
+    /// Functions that distinguish the rows of a bank, up to sums with bank functions.
     pub rows: Vec<Vec<u32>>,
-    /// Most that a pair without a conflict takes beyond one address alone.
+    /// Additional time of the slowest pairs without a conflict over a single address.
     pub hit_ticks: f64,
-    /// What a pair with a conflict takes beyond one address alone.
+    /// Additional time of a pair with a conflict over a single address.
     pub conflict_ticks: f64,
     /// Standard deviation of one sample.
     pub sigma_ticks: f64,
-    /// Conflicts that the mapping predicted.
+    /// Predicted conflicts.
     pub predicted_conflicts: Rate,
     /// Predictions for random pairs.
     pub predicted_at_random: Rate,
     /// Predictions that could not be decided.
     pub predictions_undecided: u32,
-    /// Lower bound of Clopper and Pearson, at 95 %, of the share of predictions that come true.
+    /// Lower bound of Clopper and Pearson, at 95 %, for the share of correct predictions.
     pub predictions_true_least: Option<f64>,
-    /// What shifts the time of pairs that do not conflict, if it was looked for and found.
+    /// The function that shifts the time of non-conflicting pairs, if requested and found.
     pub shift: Option<ShiftReport>,
-    /// What bank functions select; absent where cores could not be asked to read together.
+    /// Roles of bank functions; absent where the machine does not support reads by several cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roles: Option<RolesReport>,
 }
 
-/// A part of memory, and how its addresses are counted.
+/// A part of memory, and the translation of its addresses.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PartReport {
     /// Its first address.
     pub base: u64,
     /// Its size.
     pub size_bytes: u64,
-    /// The address that the functions take for the first.
+    /// The address of its first byte for the functions.
     pub inside: u64,
-    /// Channels that take turns; absent where none do.
+    /// Number of interleaved channels; absent without an interleave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<u32>,
-    /// What a channel has at a time; absent where none take turns.
+    /// Granularity of the interleave; absent without an interleave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub granularity_bytes: Option<u64>,
 }
@@ -67,9 +67,9 @@ pub struct PartReport {
 pub struct FunctionReport {
     /// Its address bits.
     pub bits: Vec<u32>,
-    /// What the function may select: `unknown`, or what its shift leaves open.
+    /// Possible roles of the function: `unknown`, or the roles that its shift allows.
     pub role: &'static str,
-    /// Differences that change this function alone, and were predicted not to conflict.
+    /// Predictions for differences that change only this function: no conflict.
     pub near_misses: Rate,
 }
 
@@ -78,25 +78,25 @@ pub struct FunctionReport {
 pub struct ShiftReport {
     /// Its address bits.
     pub function: Vec<u32>,
-    /// By how much a pair is slower when it differs in the function; below 0 when it is faster.
+    /// Additional time of a pair that differs in the function; negative when it is faster.
     pub ticks: f64,
-    /// At 99.9 %.
+    /// Error bound of `ticks` at 99.9 % confidence.
     pub error_ticks: f64,
 }
 
-/// What bank functions select.
+/// Roles of bank functions.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RolesReport {
-    /// A basis of the bank functions, each known up to sums with those of roles before it.
+    /// A basis of the bank functions, each known up to sums with functions of earlier roles.
     pub functions: Vec<RoleReport>,
-    /// Changes of the bank by how fast two banks are read together.
+    /// Changes of the bank, grouped by the speed of concurrent reads of two banks.
     pub levels: Vec<LevelReport>,
-    /// Time of a read from half of the banks as a share of one from all.
+    /// Times of reads from half of the banks, relative to reads from all.
     pub compared: Vec<ComparedReport>,
-    /// Half of the cores read as fast as all, rows open and rows changing; absent when it was not asked.
+    /// Whether half of the cores read as fast as all, with rows open and rows changing; absent when not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saturated: Option<[bool; 2]>,
-    /// Probability at most with which a role is wrong.
+    /// Upper bound of the error probability of a role.
     pub wrong_probability_max: f64,
     /// Why some roles are unknown; absent when all are known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,33 +108,33 @@ pub struct RolesReport {
 pub struct RoleReport {
     /// Its address bits.
     pub bits: Vec<u32>,
-    /// What it selects.
+    /// Its role.
     pub role: Role,
 }
 
 /// Changes of the bank whose pairs are equally fast.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LevelReport {
-    /// Beyond one line, of four lines of two banks.
+    /// Additional time of four lines of two banks over one line.
     pub ticks: f64,
-    /// How far that is off at most.
+    /// Error bound of `ticks`.
     pub error_ticks: f64,
     /// Number of these changes.
     pub changes: usize,
-    /// What the two banks have apart; `bank` for one bank too.
+    /// The outermost role in which the two banks differ; also `bank` for the same bank.
     pub role: Role,
 }
 
-/// How much slower half of the banks are than all.
+/// Slowdown of half of the banks compared with all.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ComparedReport {
-    /// Address bits of the function that is the same for one half.
+    /// Address bits of the function that is constant on the half.
     pub function: Vec<u32>,
     /// With open rows.
     pub open_rows_share: f64,
     /// With changing rows.
     pub changing_rows_share: f64,
-    /// Whether half of the channels are in one half; absent when it is not clear.
+    /// Whether the half contains half of the channels; absent when unclear.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<bool>,
 }

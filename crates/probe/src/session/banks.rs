@@ -1,4 +1,4 @@
-//! What came of looking for banks.
+//! The result of a probe of banks.
 
 use super::area::AreaReport;
 use super::seen::{Quartiles, Seen};
@@ -7,60 +7,60 @@ use crate::report::{Answer, Attempt, Mapping, Report};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What came of looking for banks.
+/// The result of a probe of banks.
 #[derive(Clone, Debug)]
 pub struct Banks {
-    /// The answer, and what it rests on.
+    /// The answer and its evidence.
     pub report: Report,
     /// Times of all accesses.
     pub seen: Seen,
-    /// Memory that was probed.
+    /// Probed memory.
     pub pool: PoolReport,
 }
 
-/// The answer, in a word.
+/// The kind of answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BanksAnswer {
     /// The mapping of the whole pool.
     Mapping,
-    /// A mapping that leaves something open.
+    /// An incomplete mapping.
     Partial,
     /// No mapping.
     NoBankSignal,
 }
 
-/// Banks, in a report.
+/// The report of banks.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BanksReport {
     /// Whether there is a mapping.
     pub answer: BanksAnswer,
-    /// Probability with which the mapping is right at least, as far as readings err independently; absent without one.
+    /// Confidence in the mapping (a lower bound, assuming independent measurement errors); absent without a mapping.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Parts of memory that have different functions, the largest first.
+    /// Parts of memory with different functions, the largest first.
     pub areas: Vec<AreaReport>,
-    /// What a partial mapping leaves open.
+    /// Missing parts of an incomplete mapping.
     pub missing: Vec<String>,
-    /// Largest distance of two levels that was seen, in deviations of one sample; absent when nothing stood out.
+    /// Largest separation of two levels, in deviations of one sample; absent when nothing stood out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub separation: Option<f64>,
-    /// All assumptions that were tried.
+    /// All assumptions tried.
     pub attempts: Vec<AttemptReport>,
-    /// Memory that was probed.
+    /// Probed memory.
     pub pool: PoolReport,
-    /// What it took.
+    /// Cost of the probe.
     pub effort: EffortReport,
-    /// What any method needs at least for this mapping; absent without one.
+    /// Lower bounds for any method to find this mapping; absent without a mapping.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<LeastReport>,
-    /// Time of an access that waits for nothing.
+    /// Time of an undisturbed access.
     pub baseline_ticks: f64,
-    /// Times of all questions.
+    /// Times of all requests.
     pub readings: ReadingsReport,
 }
 
-/// One assumption that was tried.
+/// One assumption tried.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AttemptReport {
     /// The assumption.
@@ -68,57 +68,57 @@ pub struct AttemptReport {
     /// Why it failed; absent when it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// In deviations of one sample; absent when nothing stood out.
+    /// Separation of conflicts, in deviations of one sample; absent when nothing stood out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub separation: Option<f64>,
     /// Timed accesses.
     pub accesses: u64,
 }
 
-/// Memory that was probed.
+/// Probed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PoolReport {
     /// Its size.
     pub bytes: u64,
     /// Contiguous pieces.
     pub pieces: usize,
-    /// Low bits of addresses that are known.
+    /// Number of known low address bits.
     pub known_bits: u32,
 }
 
-/// What a probe of banks took.
+/// Cost of a probe of banks.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct EffortReport {
     /// Timed accesses.
     pub accesses: u64,
-    /// Questions to the machine.
+    /// Requests to the machine.
     pub calls: u64,
-    /// Differences that were decided.
+    /// Decided differences.
     pub decisions: u64,
     /// Time of all timed accesses.
     pub ticks: u64,
 }
 
-/// Times of questions; the time of one is the median of its readings.
+/// Times of requests; the time of a request is the median of its readings.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct ReadingsReport {
     /// Two addresses in turn.
     pub pairs: Option<Quartiles>,
-    /// One address alone, which no conflict can slow.
+    /// A single address, without conflicts.
     pub alone: Option<Quartiles>,
 }
 
-/// What any method needs at least for a mapping.
+/// Lower bounds for any method to find a mapping.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct LeastReport {
     /// Information in the mapping.
     pub bits: f64,
-    /// Random pairs that give as much.
+    /// Random pairs that give this information.
     pub random_pairs: f64,
 }
 
 impl Banks {
-    /// Puts an answer and the times of its accesses together.
+    /// Combines an answer and the times of its accesses.
     #[must_use]
     pub fn new(report: Report, seen: Seen, pool: &Pool) -> Banks {
         Banks { report, seen, pool: PoolReport::of(pool) }
@@ -133,7 +133,7 @@ impl Banks {
         }
     }
 
-    /// Gives what a partial mapping leaves open.
+    /// Returns the missing parts of an incomplete mapping.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
         match &self.report.answer {

@@ -1,4 +1,4 @@
-//! What came of looking for the last-level cache's index.
+//! The result of a probe of the last-level cache's index.
 
 use crate::cache::{CacheAnswer, CacheLevels, CacheReport, LastLevel, Slice};
 use memtint_map::file::LlcSection;
@@ -6,16 +6,16 @@ use memtint_map::gf2;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What came of looking for the last-level cache's index.
+/// The result of a probe of the last-level cache's index.
 #[derive(Debug)]
 pub enum Caches {
     /// The cache was probed.
     Probed(Box<CacheReport>),
-    /// Why it cannot be probed.
+    /// The reason why it cannot be probed.
     NotAsked(String),
 }
 
-/// The answer, in a word.
+/// The kind of answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CachesAnswer {
@@ -29,15 +29,15 @@ pub enum CachesAnswer {
     NotAsked,
 }
 
-/// The last-level cache, in a report.
+/// The report of the last-level cache.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CachesReport {
     /// Whether the index was found.
     pub answer: CachesAnswer,
-    /// Why it is not the whole index; absent if it is.
+    /// Why the index is incomplete; absent if it is complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Probability with which the answer is right at least, as far as readings err independently; absent without one.
+    /// Confidence in the answer (a lower bound, assuming independent measurement errors); absent without an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
     /// Ways; absent without an answer.
@@ -46,13 +46,13 @@ pub struct CachesReport {
     /// Size of a line; absent without an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_bytes: Option<u64>,
-    /// Address bits that index the set alone, or the slice alone.
+    /// Address bits that only index the set, or only the slice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_bits: Option<Vec<u32>>,
-    /// Absent when the hash is not known.
+    /// Number of slices; absent when the hash is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slices: Option<u32>,
-    /// Address bits of each function beyond the set bits; absent when the hash is not linear, or not known.
+    /// Address bits of each function beyond the set bits; absent when the hash is nonlinear or unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slice_functions: Option<Vec<Vec<u32>>>,
     /// Published hashes that fit; empty where the hash is linear.
@@ -60,22 +60,22 @@ pub struct CachesReport {
     /// Set colors of pages; absent without an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_colors: Option<u64>,
-    /// Fresh pairs that were predicted to be of one set, and not to be; all predictions came true.
+    /// Number of fresh pairs predicted to share a set, and not to; all predictions were correct.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted: Option<[u32; 2]>,
-    /// Where readings lie, in ticks; absent where the cache was not probed.
+    /// Levels of readings, in ticks; absent where the cache was not probed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub levels: Option<CacheLevels>,
     /// All accesses.
     pub accesses: u64,
-    /// Those that were timed.
+    /// Timed accesses.
     pub timed: u64,
-    /// Questions that were decided.
+    /// Decided tests.
     pub decisions: u64,
 }
 
 impl Caches {
-    /// Gives what was found, the whole index or a part of it.
+    /// Returns the last level found, with the whole index or a part of it.
     #[must_use]
     pub fn found(&self) -> Option<&LastLevel> {
         match self {
@@ -84,7 +84,7 @@ impl Caches {
         }
     }
 
-    /// Gives why it is not the whole index; `None` if it is.
+    /// Returns why the index is incomplete; `None` if it is complete.
     #[must_use]
     pub fn why(&self) -> Option<String> {
         match self {
@@ -108,7 +108,8 @@ impl Caches {
         }
     }
 
-    /// A section of a platform file: what was found, with what the machine says beside it, or only that.
+    /// A section of a platform file: the last level found, supplemented by the machine's description, or only the
+    /// latter.
     pub(super) fn section(&self, said: Option<&LlcSection>, source: &str) -> Option<LlcSection> {
         let Some(last) = self.found() else { return said.map(|said| as_said(said, &self.why().unwrap_or_default())) };
         let mut section = last.section(source);
@@ -157,7 +158,7 @@ impl Caches {
     }
 }
 
-/// What the machine says, marked as not measured.
+/// The machine's description, marked as not measured.
 pub(super) fn as_said(said: &LlcSection, why: &str) -> LlcSection {
     let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
     LlcSection { source: format!("{}; not measured{why}", said.source), ..said.clone() }

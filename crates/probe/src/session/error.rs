@@ -1,17 +1,17 @@
-//! Why a probe does not come to its end.
+//! Reasons why a probe fails.
 
 use crate::oracle::OracleError;
 use crate::pool::PoolError;
 use memtint_map::PlatformError;
 
-/// Everything that keeps a probe from its end.
+/// The reason why a probe fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The machine or the log does not answer.
+    /// The machine or the log fails.
     #[error(transparent)]
     Oracle(#[from] OracleError),
-    /// The memory of a platform is no pool.
+    /// The memory of a platform does not form a pool.
     #[error(transparent)]
     Pool(#[from] PoolError),
     /// A platform file is refused.
@@ -26,21 +26,21 @@ pub enum SessionError {
         key: &'static str,
         /// Its text.
         found: String,
-        /// What it could be.
+        /// The values accepted.
         accepted: &'static str,
     },
-    /// A note is missing, or there are two with one key.
+    /// A note is missing, or two have the same key.
     #[error("{log}: note {key} stands there {}; accepted is once", if *.twice { "twice" } else { "nowhere" })]
     NoteCount {
         /// Name of the log.
         log: String,
         /// The note's key.
         key: &'static str,
-        /// Two or more, and not none.
+        /// Whether there are two or more, instead of none.
         twice: bool,
     },
-    /// A note of another version.
-    #[error("{log}: note {key}: this version of memtint does not know it")]
+    /// A note from another version.
+    #[error("{log}: note {key}: unknown to this version of memtint")]
     UnknownNote {
         /// Name of the log.
         log: String,
@@ -54,21 +54,21 @@ pub enum SessionError {
         log: String,
         /// The note's key.
         key: &'static str,
-        /// Why it is not readable.
+        /// The cause.
         source: serde_json::Error,
     },
     /// A published algorithm needs the number of banks.
     #[error("number of banks: {} found; accepted with palloc is a power of two from 2 on", found.map_or("nothing".to_owned(), |banks| banks.to_string()))]
     Banks {
-        /// The number that was given.
+        /// The number given.
         found: Option<u32>,
     },
     /// The caller stopped a self-test.
     #[error("stopped; {done} of {count} probes were done")]
     Stopped {
-        /// Probes that have come to their end.
+        /// Completed probes.
         done: usize,
-        /// All of them.
+        /// All probes.
         count: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Platform files of what was found.
+//! Platform files from the results of a probe.
 
 use super::banks::Banks;
 use super::caches::as_said;
@@ -12,11 +12,11 @@ use memtint_units::{ByteSize, PhysAddr};
 use std::ops::Range;
 
 impl Outcome {
-    /// Gives verified platform files, one for each area, the largest first; none when nothing was found that could be in one. `program` is
-    /// the program in the source of each fact. The second file's id is `id` with `-2`, and so on.
+    /// Returns verified platform files, one for each area, the largest first; empty when the probe found nothing for a
+    /// file. `program` is the program in the source of each fact. The second file's id is `id` with `-2`, and so on.
     ///
     /// # Errors
-    /// [`SessionError::Platform`] when `id` is none.
+    /// [`SessionError::Platform`] when `id` is not a valid id.
     pub fn platform_files(&self, id: &str, program: &str) -> Result<Vec<PlatformFile>, SessionError> {
         let source = format!("{program}: timing of {}", self.facts.name);
         let mut files = match &self.banks {
@@ -28,7 +28,7 @@ impl Outcome {
             file.llc = self.last_level(&source);
             file.cache.clone_from(&self.facts.caches);
             file.cores.clone_from(&self.facts.cores);
-            Platform::from_file(file.clone(), "what was found")?;
+            Platform::from_file(file.clone(), "probed platform")?;
         }
         Ok(files)
     }
@@ -44,8 +44,8 @@ impl Outcome {
             let part = if several > 1 {
                 let number = at + 1;
                 format!(
-                    " This is part {number} of {several} of the machine's memory, the largest first, with functions of its own. What banks the \
-                     parts share is not known: colors of one are not apart from those of another."
+                    " This is part {number} of {several} of the machine's memory, the largest first, with separate functions. \
+                     Which banks the parts share is not known: colors of one are not apart from those of another."
                 )
             } else {
                 String::new()
@@ -55,7 +55,7 @@ impl Outcome {
         files
     }
 
-    /// A file of the last-level cache alone, over the memory that the machine says it has.
+    /// A file of the last-level cache alone, over the memory that the machine reports.
     fn of_cache(&self, id: &str) -> Vec<PlatformFile> {
         let memory = self.facts.memory();
         if self.caches.as_ref().is_none_or(|caches| caches.found().is_none()) || memory.is_empty() {
@@ -69,7 +69,7 @@ impl Outcome {
             dram_base: None,
             interleave: None,
             assumed: false,
-            source: "what the machine says of its memory".to_owned(),
+            source: "memory as reported by the machine".to_owned(),
         };
         file.region = memory.iter().map(region).collect();
         file.notes = Some("Of the last-level cache alone: banks were not looked for.".to_owned());

@@ -1,9 +1,9 @@
-//! A whole probe of a machine: banks, then the last-level cache, then nodes, with one report.
+//! A complete probe of a machine: banks, then the last-level cache, then nodes, with one report.
 //!
-//! A [`Request`] lists the parts to look for and everything else that the questions follow from. A [`Source`] answers: this machine,
-//! a simulated one, or a recording. [`Source::run`] asks all questions and gives an [`Outcome`], and [`Outcome::report`] its
-//! serializable form. A source that records writes the request and the facts of the machine into the log, so that a
-//! repetition gives the same report and the same platform files.
+//! A [`Request`] lists the parts to probe and all other parameters of the measurements. A [`Source`] provides the
+//! readings: this machine, a simulated one, or a recording. [`Source::run`] performs all measurements and returns an
+//! [`Outcome`]; [`Outcome::report`] is its serializable form. A recording source writes the request and the facts of
+//! the machine into the log, so that a repetition gives the same report and the same platform files.
 //!
 //! ```
 //! use memtint_map::Platform;

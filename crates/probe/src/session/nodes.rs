@@ -1,25 +1,25 @@
-//! What came of timing NUMA nodes.
+//! The result of timing NUMA nodes.
 
 use crate::cache::{Nearer, NodeLatency, NodeReport};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What came of timing nodes.
+/// The result of timing nodes.
 #[derive(Clone, Debug)]
 pub enum Nodes {
-    /// Nodes were timed; with the node of each group of cores.
+    /// The measurements, and the node of each group of cores.
     Probed(NodeReport, Vec<u32>),
-    /// Why they cannot be timed.
+    /// The reason why nodes cannot be timed.
     NotAsked(String),
 }
 
-/// The answer, in a word.
+/// The kind of answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodesAnswer {
-    /// Every two nodes were told apart from every group of cores.
+    /// Every group of cores distinguishes every two nodes.
     Ordered,
-    /// Some were not.
+    /// Some nodes could not be distinguished.
     Partly,
     /// There is nothing to compare.
     One,
@@ -27,17 +27,17 @@ pub enum NodesAnswer {
     NotAsked,
 }
 
-/// Nodes, in a report.
+/// The report of nodes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct NodesReport {
-    /// Whether nodes were told apart.
+    /// Whether nodes were distinguished.
     pub answer: NodesAnswer,
     /// Why nodes were not timed; absent where they were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// For the cores of each node, the memory of each node.
+    /// Latency of each node's memory from the cores of each node.
     pub latencies: Vec<LatencyReport>,
-    /// For cores of a node: the nearer of two nodes, `null` when they could not be told apart.
+    /// For cores of a node: the nearer of two nodes, `null` when they could not be distinguished.
     pub order: Vec<OrderReport>,
     /// Timed accesses.
     pub accesses: u64,
@@ -52,13 +52,13 @@ pub struct LatencyReport {
     pub memory_of_node: u32,
     /// Median of the samples.
     pub median_ticks: f64,
-    /// The true median lies between these with a probability of at least 0.95.
+    /// Confidence interval of the median, at 95 % or more.
     pub between_ticks: [f64; 2],
     /// Number of samples.
     pub samples: usize,
 }
 
-/// Which of two nodes is nearer.
+/// The nearer of two nodes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct OrderReport {
     /// Node of the cores.
@@ -70,13 +70,13 @@ pub struct OrderReport {
 }
 
 impl Nodes {
-    /// Tells whether any node was timed.
+    /// Returns whether any node was timed.
     #[must_use]
     pub fn is_measured(&self) -> bool {
         matches!(self, Nodes::Probed(report, _) if !report.nodes.is_empty())
     }
 
-    /// Tells whether nodes were told apart.
+    /// Returns whether nodes were distinguished.
     #[must_use]
     pub fn answer(&self) -> NodesAnswer {
         let Nodes::Probed(report, _) = self else { return NodesAnswer::NotAsked };

@@ -1,4 +1,4 @@
-//! A probe that has come to its end.
+//! A completed probe.
 
 use super::LogPart;
 use super::advice::advice;
@@ -10,17 +10,17 @@ use super::subject::{Facts, Subject, SubjectReport};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Version of the form of the report.
+/// Schema version of the report.
 const SCHEMA: u32 = 1;
 
-/// What a probe found. Parts that were not looked for are absent.
+/// The results of a probe. Parts that were not requested are absent.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The machine that answered.
+    /// The probed machine.
     pub subject: Subject,
-    /// What was wanted.
+    /// The request.
     pub request: Request,
-    /// What the machine says of itself.
+    /// The machine's properties.
     pub facts: Facts,
     /// Banks.
     pub banks: Option<Banks>,
@@ -30,35 +30,35 @@ pub struct Outcome {
     pub nodes: Option<Nodes>,
 }
 
-/// A probe, in a report.
+/// The report of a probe.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SessionReport {
-    /// Version of the form of this report.
+    /// Schema version of this report.
     pub schema: u32,
     /// `probe`.
     #[schemars(extend("const" = "probe"))]
     pub report: &'static str,
-    /// What was looked for.
+    /// Probed parts.
     pub parts: Vec<LogPart>,
-    /// About banks; absent when they were not looked for.
+    /// Banks; absent when not requested.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub banks: Option<BanksReport>,
-    /// The last-level cache; absent when it was not looked for.
+    /// The last-level cache; absent when not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub llc: Option<CachesReport>,
-    /// NUMA nodes; absent when they were not looked for.
+    /// NUMA nodes; absent when not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesReport>,
-    /// Seed of all that was drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Probability with which a mapping has to be right.
+    /// Required confidence in a mapping.
     pub confidence_wanted: f64,
-    /// The machine that answered.
+    /// The probed machine.
     pub oracle: SubjectReport,
 }
 
 impl Outcome {
-    /// Tells whether the first of what was looked for was found, or a part of it.
+    /// Returns whether the first requested part was found, at least partially.
     #[must_use]
     pub fn is_found(&self) -> bool {
         match (&self.banks, &self.caches, &self.nodes) {
@@ -69,7 +69,7 @@ impl Outcome {
         }
     }
 
-    /// Gives what would make the answer better.
+    /// Returns advice to improve the answer.
     #[must_use]
     pub fn advice(&self) -> Vec<String> {
         advice(&self.subject, self.banks.as_ref().map(|banks| &banks.report), self.caches.as_ref())

@@ -1,4 +1,4 @@
-//! Published ways to look for a mapping, to compare with.
+//! Published algorithms for finding a mapping, for comparison.
 
 use super::error::SessionError;
 use super::request::{Algorithm, Request};
@@ -11,26 +11,26 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
-/// Version of the form of the report.
+/// Schema version of the report.
 const SCHEMA: u32 = 1;
 
-/// What a published algorithm came to.
+/// The result of a published algorithm.
 #[derive(Debug)]
 pub struct Published {
     /// The algorithm, and its parameters.
     pub request: Request,
-    /// The machine that answered.
+    /// The probed machine.
     pub subject: Subject,
-    /// What it found, or why it stopped.
+    /// Its result, or the reason why it stopped.
     pub outcome: Outcome,
-    /// Whether the functions are those of the machine; `None` where that is not known.
+    /// Whether the functions are those of the machine; `None` where unknown.
     pub right: Option<bool>,
 }
 
-/// A published algorithm, in a report.
+/// The report of a published algorithm.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PublishedReport {
-    /// Version of the form of this report.
+    /// Schema version of this report.
     pub schema: u32,
     /// `probe-baseline`.
     #[schemars(extend("const" = "probe-baseline"))]
@@ -39,23 +39,23 @@ pub struct PublishedReport {
     pub algorithm: Algorithm,
     /// Address bits of each bank function; empty when nothing was found.
     pub functions: Vec<Vec<u32>>,
-    /// Absent when they were not looked for.
+    /// Address bits that select the row; absent when not searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row_bits: Option<Vec<u32>>,
-    /// Absent when they were not looked for.
+    /// Address bits that select the column; absent when not searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column_bits: Option<Vec<u32>>,
     /// Why nothing was found; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-    /// Whether the functions are those of the machine; absent where that is not known.
+    /// Whether the functions are those of the machine; absent where unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub right: Option<bool>,
     /// Timed accesses.
     pub accesses: u64,
-    /// Seed of all that was drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// The machine that answered.
+    /// The probed machine.
     pub oracle: SubjectReport,
 }
 

@@ -1,4 +1,4 @@
-//! What is looked for, and how: the notes of a recording, so that it can be repeated.
+//! The request of a probe, stored as notes in a recording, so that the probe can be repeated.
 
 use super::error::SessionError;
 use crate::log::LogPart;
@@ -6,11 +6,11 @@ use crate::report::Settings;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How a mapping is looked for.
+/// The search algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithm {
-    /// memtint's own.
+    /// memtint's algorithm.
     Own,
     /// The detector of PALLOC.
     Palloc,
@@ -21,7 +21,7 @@ pub enum Algorithm {
 impl Algorithm {
     const ALL: [Algorithm; 3] = [Algorithm::Own, Algorithm::Palloc, Algorithm::Bpm];
 
-    /// Gives its name, as in logs.
+    /// Returns its name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,18 +32,18 @@ impl Algorithm {
     }
 }
 
-/// Everything that the questions of a probe follow from, beside the machine's answers.
+/// All parameters of a probe; its measurements depend only on these and on the machine's readings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// How a mapping is looked for. A published algorithm looks for banks alone.
+    /// The search algorithm. A published algorithm only finds banks.
     pub algorithm: Algorithm,
-    /// What is looked for, in the order of [`LogPart`], each once.
+    /// The parts to probe, in the order of [`LogPart`], each once.
     pub parts: Vec<LogPart>,
-    /// Seed of all that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Probability, from 0.5 and below 1, with which a mapping that is given has to be right.
+    /// Required confidence in a mapping, from 0.5 to 1 (excluded).
     pub confidence: f64,
-    /// Look for a function that shifts the time of pairs that do not conflict.
+    /// Whether to search for a function that shifts the time of non-conflicting pairs.
     pub shift: bool,
     /// Banks of the machine, a power of two: an input of PALLOC's detector.
     pub banks: Option<u32>,
@@ -67,7 +67,7 @@ impl Default for Request {
 }
 
 impl Request {
-    /// Tells whether a part is looked for.
+    /// Returns whether a part is requested.
     #[must_use]
     pub fn has(&self, part: LogPart) -> bool {
         self.parts.contains(&part)
@@ -97,7 +97,8 @@ impl Request {
     /// Reads the notes of a log; `log` is its name in messages.
     ///
     /// # Errors
-    /// [`SessionError::Note`] for an unknown value, [`SessionError::NoteCount`] for a note that is missing or not the only one.
+    /// [`SessionError::Note`] for an unknown value, [`SessionError::NoteCount`] for a note that is missing or not
+    /// unique.
     pub fn of_notes(log: &str, notes: &[(String, String)]) -> Result<Request, SessionError> {
         let note = |key: &'static str| note(log, notes, key);
         let wrong = |key: &'static str, found: &str, accepted: &'static str| SessionError::Note {
@@ -134,12 +135,12 @@ impl Request {
     }
 }
 
-/// Tells whether a probability is one that a mapping can be asked to be right with.
+/// Returns whether a probability is accepted as required confidence.
 pub fn is_confidence(share: f64) -> bool {
     (0.5..1.0).contains(&share)
 }
 
-/// Gives a note of a log, which must have it once.
+/// Returns a note of a log, which must contain it exactly once.
 pub(super) fn note<'n>(log: &str, notes: &'n [(String, String)], key: &'static str) -> Result<&'n str, SessionError> {
     let mut found = notes.iter().filter(|(own, _)| own == key);
     match (found.next(), found.next()) {

@@ -1,21 +1,22 @@
-//! What bank functions select, in words.
+//! Descriptions of the roles of bank functions.
 
 use crate::report::Area;
 use crate::roles::Roles;
 use memtint_map::{Role, gf2};
 
-/// What a function may select whose value shifts the time of pairs that do not conflict. Which of these, the time between two accesses
-/// does not tell: each of them makes it longer on some machines, and shorter on others.
+/// Possible roles of a function that shifts the time of non-conflicting pairs. The shift does not determine the role:
+/// each of them slows pairs down on some machines, and speeds them up on others.
 pub const SHIFTING: &str = "bank group, rank or channel";
 
-/// Tells whether the role of at least one function is known.
+/// Returns whether the role of at least one function is known.
 #[must_use]
 pub fn is_told(roles: &Roles) -> bool {
     roles.functions.iter().any(|&(_, role)| role != Role::Unknown)
 }
 
-/// Gives what the time of pairs tells about what a bank function selects: [`SHIFTING`] or `unknown`. All functions of a basis are equal in
-/// conflicts. Only a shift tells one from others, and only if it is one of the basis, which is not the hardware's.
+/// Returns the possible roles of a bank function according to the time of pairs: [`SHIFTING`] or `unknown`. Conflicts
+/// do not distinguish the functions of a basis. Only a shift distinguishes one from others, and only if it is in the
+/// basis, which is not the hardware's.
 #[must_use]
 pub fn selects(area: &Area, mask: u64) -> &'static str {
     match area.shift {
@@ -48,7 +49,7 @@ pub fn xor(mask: u64) -> String {
     gf2::bits(mask).map(|bit| bit.to_string()).collect::<Vec<_>>().join("^")
 }
 
-/// What is known of roles, in sentences, for a platform file.
+/// Describes the known roles in sentences, for a platform file.
 pub(super) fn notes(area: &Area) -> String {
     let told = area.roles.as_ref().is_some_and(is_told);
     let shift = match area.shift {
@@ -66,7 +67,7 @@ pub(super) fn notes(area: &Area) -> String {
         }
     };
     let selects = if told {
-        "what it selects too, as far as it has a role: up to sums with functions of channel, rank and bank group, in this order"
+        "so is its role, where given, up to sums with functions of channel, rank and bank group, in this order"
     } else {
         "what it selects (channel, rank, bank group, bank) is not"
     };

@@ -1,24 +1,24 @@
-//! The times of all accesses of a probe, whatever the probe makes of them.
+//! The times of all accesses of a probe, independent of its conclusions.
 
 use crate::oracle::{Oracle, OracleError};
 use crate::pool::Pool;
 use memtint_units::PhysAddr;
 use std::collections::BTreeMap;
 
-/// Times of accesses. The time of a question is the median of its readings, the lower one of two.
+/// Times of accesses. The time of a request is the median of its readings, the lower one of two.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Questions about two addresses in turn: ticks, and the number of questions with this time.
+    /// Requests for two alternating addresses: ticks, and the number of requests with this time.
     pub pairs: BTreeMap<u32, u64>,
-    /// The same about one address alone, which no conflict can slow.
+    /// The same for a single address, without conflicts.
     pub alone: BTreeMap<u32, u64>,
-    /// Times of pairs by their difference, for differences of one address bit or two.
+    /// Times of pairs by their difference, for differences of one or two address bits.
     pub differences: BTreeMap<u64, Vec<u32>>,
     /// Sum of all readings.
     pub ticks: u64,
 }
 
-/// Passes questions on, and keeps their times.
+/// Forwards requests, and records their times.
 pub(super) struct Watched<'o> {
     oracle: &'o mut dyn Oracle,
     seen: Seen,
@@ -97,7 +97,7 @@ pub struct Quartiles {
 }
 
 impl Quartiles {
-    /// Gives the quartiles of times, each with its number; `None` when there are none.
+    /// Returns the quartiles of times, each given with its count; `None` when there are none.
     #[must_use]
     pub fn of(times: &BTreeMap<u32, u64>) -> Option<Quartiles> {
         let count: u64 = times.values().sum();
@@ -113,7 +113,7 @@ impl Quartiles {
 }
 
 impl Seen {
-    /// Gives the difference with the largest median time, of those that were timed at least `often` times, and that median.
+    /// Returns the difference with the largest median time among those timed at least `often` times, and that median.
     #[must_use]
     pub fn slowest(&self, often: usize) -> Option<(u64, u32)> {
         let known = self.differences.iter().filter(|(_, ticks)| ticks.len() >= often);

@@ -1,4 +1,4 @@
-//! Probes of simulated machines whose mappings are known: how often is an answer wrong?
+//! Probes of simulated machines with known mappings, to measure the rate of wrong answers.
 
 use super::error::SessionError;
 use super::seen::Watched;
@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Version of the form of the report.
+/// Schema version of the report.
 const SCHEMA: u32 = 1;
 /// Ticks of a simulated machine's clock in a millisecond: 3 GHz, at which an access of 200 ticks takes 67 ns.
 const TICKS_PER_MS: f64 = 3e6;
@@ -24,13 +24,13 @@ const TICKS_PER_MS: f64 = 3e6;
 pub struct SelfTest {
     /// The platforms.
     pub platforms: Vec<Platform>,
-    /// What disturbs them: each platform is probed at each level.
+    /// Noise levels; each platform is probed at each level.
     pub levels: Vec<NoiseLevel>,
     /// Probes of each platform at each level, with seeds from `seed` on.
     pub seeds: NonZeroUsize,
     /// The first seed.
     pub seed: u64,
-    /// Probability with which a mapping that is given has to be right.
+    /// Required confidence in a mapping.
     pub confidence: f64,
     /// Threads; results are the same with any number.
     pub threads: NonZeroUsize,
@@ -39,39 +39,39 @@ pub struct SelfTest {
 /// Probes of one platform at one level of noise, or of all platforms.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SelfTestRow {
-    /// The platform; `all` for all of them.
+    /// The platform; `all` for all platforms.
     pub platform: String,
-    /// What disturbs it.
+    /// Noise level.
     pub noise: NoiseLevel,
     /// All probes.
     pub probes: usize,
     /// Probes that gave the machine's mapping.
     pub right: usize,
-    /// Probes that gave the machine's mapping as far as it goes.
+    /// Probes that gave a correct part of the machine's mapping.
     pub partial: usize,
     /// Probes without a mapping.
     pub refused: usize,
     /// Probes that gave another mapping.
     pub wrong: usize,
-    /// Timed accesses; the upper of two middle ones.
+    /// Median of timed accesses; the upper one of two.
     pub accesses_median: u64,
     /// Timed accesses of the longest probe.
     pub accesses_max: u64,
-    /// Time of these accesses, of a clock of 3 GHz.
+    /// Time of these accesses with a clock of 3 GHz.
     pub simulated_ms_median: f64,
-    /// Reasons of the probes that did not end with the whole mapping.
+    /// Reasons of probes without a complete mapping.
     pub reasons: Vec<String>,
 }
 
-/// A self-test, in a report.
+/// The report of a self-test.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SelfTestReport {
-    /// Version of the form of this report.
+    /// Schema version of this report.
     pub schema: u32,
     /// `probe-self-test`.
     #[schemars(extend("const" = "probe-self-test"))]
     pub report: &'static str,
-    /// Probability with which a mapping has to be right.
+    /// Required confidence in a mapping.
     pub confidence_wanted: f64,
     /// The first seed.
     pub seed: u64,
@@ -82,14 +82,14 @@ pub struct SelfTestReport {
 }
 
 impl SelfTestReport {
-    /// Tells whether a probe gave a mapping that is not the machine's.
+    /// Returns whether a probe gave a mapping that is not the machine's.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         self.totals.iter().any(|row| row.wrong > 0)
     }
 }
 
-/// One probe's end.
+/// The result of one probe.
 #[derive(Clone)]
 struct Probed {
     verdict: Verdict,
@@ -99,7 +99,7 @@ struct Probed {
 }
 
 impl SelfTest {
-    /// Probes all machines. `go_on` is given the share that is done, and stops the test with `false`.
+    /// Probes all machines. `go_on` receives the completed share; returning `false` stops the test.
     ///
     /// # Errors
     /// [`SessionError::Stopped`], and those of the simulated machines.
@@ -131,7 +131,7 @@ impl SelfTest {
         })
     }
 
-    /// Does `count` pieces of work on all threads, and gives their results in order.
+    /// Runs `count` work items on all threads, and returns their results in order.
     fn all(
         &self,
         count: usize,

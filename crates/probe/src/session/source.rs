@@ -1,4 +1,4 @@
-//! The machine that answers: this one, a simulated one, or a recording.
+//! Sources of readings: this machine, a simulated one, or a recording.
 
 use super::LogPart;
 use super::banks::Banks;
@@ -24,10 +24,10 @@ const MACHINE: &str = "machine";
 
 /// An oracle of this machine's memory, for banks and caches.
 pub trait LocalMemory: CacheOracle {
-    /// Gives what it found out about itself.
+    /// Returns facts about this memory.
     fn facts(&self) -> MemoryFacts;
 
-    /// Checks that all of the pool still lies where it lay at the beginning; called after the last reading.
+    /// Checks that the whole pool is still at its original physical addresses; called after the last reading.
     ///
     /// # Errors
     /// [`OracleError`] for a page that has moved.
@@ -40,7 +40,7 @@ pub struct ThisMachine {
     pub memory: Option<Box<dyn LocalMemory>>,
     /// Its nodes; required for these, unless [`Facts::no_nodes`] has a reason.
     pub nodes: Option<Box<dyn NodeOracle>>,
-    /// Its processor, if it is known.
+    /// Its processor, if known.
     pub processor: Option<ProcessorFacts>,
 }
 
@@ -58,7 +58,7 @@ enum Origin {
     },
 }
 
-/// What answers, and the log that is kept of it.
+/// A source of readings, with an optional log.
 pub struct Source {
     origin: Origin,
     log: Option<Box<dyn Write>>,
@@ -67,18 +67,18 @@ pub struct Source {
 }
 
 impl Source {
-    /// Makes a source of this machine. `facts` get the machine's name.
+    /// Makes a source from this machine. The machine's name is stored in `facts`.
     #[must_use]
     pub fn of_machine(request: Request, machine: ThisMachine, facts: Facts) -> Source {
         let facts = Facts { name: machine_name(machine.processor.as_ref()), ..facts };
         Source { origin: Origin::Machine(machine), log: None, request, facts }
     }
 
-    /// Makes a source of a simulated machine with the mapping, last-level cache and nodes of a platform.
+    /// Makes a source from a simulated machine with the mapping, last-level cache and nodes of a platform.
     ///
     /// # Errors
-    /// [`SessionError::Pool`] when the platform's memory is no pool. A cache or nodes that cannot be simulated are no error, but a
-    /// reason in the report.
+    /// [`SessionError::Pool`] when the platform's memory does not form a pool. A cache or nodes that cannot be
+    /// simulated are not an error; the report gives the reason.
     pub fn simulated(request: Request, platform: Platform, noise: NoiseLevel) -> Result<Source, SessionError> {
         let mut facts = Facts {
             name: simulated_name(platform.id(), noise),
@@ -90,7 +90,7 @@ impl Source {
         let last_node = platform.regions().iter().map(|region| region.node).max();
         facts.groups = (0..=last_node.unwrap_or(0)).collect();
         let (mut caches, mut nodes) = (None, None);
-        // Other random numbers than those of the probe.
+        // Random numbers that differ from those of the probe.
         let seed = !request.seed;
         if request.has(LogPart::Caches) {
             match CacheMachine::of_platform(&platform, Pool::of_platform(&platform)?, noise.noise(), seed) {
@@ -108,10 +108,11 @@ impl Source {
         Ok(Source { origin: Origin::Simulated { machine, caches, nodes, noise }, log: None, request, facts })
     }
 
-    /// Makes a source of a recording, with the request that it was made with; `name` is its name in messages.
+    /// Makes a source from a recording, with its original request; `name` is its name in messages.
     ///
     /// # Errors
-    /// [`SessionError::Oracle`] for a text that is no log; [`SessionError`] for notes that are not those of [`Source::record`].
+    /// [`SessionError::Oracle`] for a text that is not a log; [`SessionError`] for notes that are not those of
+    /// [`Source::record`].
     pub fn of_log(name: &str, log: Box<dyn BufRead>) -> Result<Source, SessionError> {
         let log = Log::new(name, log)?;
         let request = Request::of_notes(name, log.notes())?;
@@ -127,7 +128,8 @@ impl Source {
         Ok(Source { origin: Origin::Log { path: name.to_owned(), log }, log: None, request, facts })
     }
 
-    /// Records all questions and answers from here on, and writes the beginning of the log. A recording is not recorded again.
+    /// Writes the beginning of a log, and records all requests and readings from here on. A recording is not recorded
+    /// again.
     ///
     /// # Errors
     /// [`OracleError::Io`] when the log cannot be written.
@@ -139,13 +141,13 @@ impl Source {
         Ok(())
     }
 
-    /// Gives what is wanted.
+    /// Returns the request.
     #[must_use]
     pub fn request(&self) -> &Request {
         &self.request
     }
 
-    /// Looks for all parts of the request, in order. `progress` is given what is done now.
+    /// Probes all parts of the request, in order. `progress` receives the current step.
     ///
     /// # Errors
     /// Those of the oracles.
@@ -175,7 +177,7 @@ impl Source {
         Ok(Outcome { subject, request, facts, banks, caches, nodes })
     }
 
-    /// Puts questions about banks.
+    /// Runs measurements of banks.
     pub(super) fn dram<T>(
         &mut self,
         questions: impl FnOnce(&mut dyn Oracle) -> Result<T, SessionError>,
@@ -192,7 +194,7 @@ impl Source {
         Ok(found)
     }
 
-    /// Puts questions about the last-level cache, or gives why it cannot.
+    /// Runs measurements of the last-level cache, or returns the reason why it cannot.
     fn caches<T>(
         &mut self,
         questions: impl FnOnce(&mut dyn CacheOracle) -> Result<T, SessionError>,
@@ -212,7 +214,7 @@ impl Source {
         Ok(Ok(found))
     }
 
-    /// Puts questions about nodes, or gives why it cannot.
+    /// Runs measurements of nodes, or returns the reason why it cannot.
     fn nodes<T>(
         &mut self,
         questions: impl FnOnce(&mut dyn NodeOracle) -> Result<T, SessionError>,
@@ -232,7 +234,7 @@ impl Source {
         Ok(Ok(found))
     }
 
-    /// Ends the asking, and gives the machine that answered.
+    /// Ends the measurements, and returns the probed machine.
     pub(super) fn finish(self) -> Result<(Subject, Facts), SessionError> {
         let Source { origin, facts, .. } = self;
         let subject = match origin {

@@ -1,4 +1,4 @@
-//! Which machine answers, and what it says of itself.
+//! The probed machine and its properties.
 
 use crate::simulated::SimulatedMachine;
 use memtint_map::file::{CacheSection, CoresSection, LlcSection};
@@ -11,17 +11,17 @@ use std::ops::Range;
 use super::LogPart;
 use crate::noise::NoiseLevel;
 
-/// What a machine says of itself beside its timing: written into logs, so that a repetition writes the same files.
+/// Properties of a machine besides its timing; written into logs, so that a repetition writes the same files.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
-    /// The machine, in words.
+    /// Name of the machine.
     pub name: String,
-    /// Where memory is, as far as the machine says it: first and last excluded byte.
+    /// Memory ranges, where reported by the machine: first byte, and the byte after the last.
     pub memory: Vec<(u64, u64)>,
-    /// The last-level cache, as far as the machine says it.
+    /// The last-level cache, where reported by the machine.
     pub llc: Option<LlcSection>,
-    /// All caches, as far as the machine says it.
+    /// All caches, where reported by the machine.
     pub caches: Vec<CacheSection>,
     /// Its cores.
     pub cores: Option<CoresSection>,
@@ -34,13 +34,13 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Gives where memory is.
+    /// Returns the memory ranges.
     #[must_use]
     pub fn memory(&self) -> Vec<Range<PhysAddr>> {
         self.memory.iter().map(|&(base, end)| PhysAddr(base)..PhysAddr(end)).collect()
     }
 
-    /// Gives why a part cannot be probed.
+    /// Returns the reason why a part cannot be probed.
     pub(super) fn without(&self, part: LogPart) -> Option<&str> {
         match part {
             LogPart::Dram => None,
@@ -59,49 +59,49 @@ pub struct ProcessorFacts {
     pub hypervisor: Option<String>,
 }
 
-/// What an oracle of this machine's memory found out about itself. Ticks are those of the processor's clock.
+/// Facts about the memory used as an oracle of this machine. Ticks are those of the processor's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MemoryFacts {
-    /// Size of all pages of the pool.
+    /// Page size of the pool.
     pub page_bytes: u64,
-    /// The kernel gives the physical addresses of the pages; else addresses of the pool are names above the bits of a page.
+    /// Whether the kernel shows physical addresses of the pages; if not, address bits above a page are arbitrary.
     pub addresses_known: bool,
-    /// The kernel keeps the pool from being swapped out.
+    /// Whether the kernel keeps the pool from being swapped out.
     pub locked: bool,
-    /// The CPU that times.
+    /// The timing CPU.
     pub cpu: u32,
-    /// The CPU, of another core, that accesses memory beside it, if there is one.
+    /// The CPU of another core that accesses memory at the same time, if there is one.
     pub other_cpu: Option<u32>,
-    /// All of the clock's readings are multiples of this, but for a constant.
+    /// All readings of the clock are multiples of this, apart from a constant.
     pub clock_quantum_ticks: u64,
-    /// Median time of a read that a cache answers, which includes reading the clock.
+    /// Median time of a cache hit, including the time to read the clock.
     pub cached_ticks: u32,
     /// Median time of a read of a line that has just been flushed.
     pub flushed_ticks: u32,
 }
 
-/// The machine that answered.
+/// The probed machine.
 #[derive(Debug)]
 pub enum Subject {
     /// This machine.
     Machine {
         /// Facts of its memory; `None` when neither banks nor the last-level cache were probed.
         memory: Option<MemoryFacts>,
-        /// Its processor, if it is known.
+        /// Its processor, if known.
         processor: Option<ProcessorFacts>,
     },
     /// A simulated one.
     Simulated {
         /// The machine.
         machine: Box<SimulatedMachine>,
-        /// What disturbs it.
+        /// Noise level.
         noise: NoiseLevel,
     },
     /// A recording.
     Log {
         /// Its name.
         path: String,
-        /// The machine that was recorded.
+        /// The recorded machine.
         of: String,
     },
 }
@@ -116,7 +116,7 @@ impl Subject {
         }
     }
 
-    /// Gives its serializable form, with the advice for it.
+    /// Returns its serializable form, with advice.
     #[must_use]
     pub fn report(&self, advice: Vec<String>) -> SubjectReport {
         match self {
@@ -144,7 +144,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// This machine, in words.
+/// Name of this machine.
 pub(super) fn machine_name(processor: Option<&ProcessorFacts>) -> String {
     let brand = processor.map(|processor| processor.brand.as_str()).filter(|brand| !brand.is_empty());
     let brand = brand.unwrap_or("unknown processor");
@@ -154,34 +154,34 @@ pub(super) fn machine_name(processor: Option<&ProcessorFacts>) -> String {
     }
 }
 
-/// A simulated machine, in words.
+/// Name of a simulated machine.
 pub(super) fn simulated_name(platform: &str, noise: NoiseLevel) -> String {
     format!("a simulated machine with the mapping of {platform}, noise: {}", noise.name())
 }
 
-/// The machine that answered, in a report.
+/// The report of the probed machine.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SubjectReport {
     /// This machine.
     Machine {
-        /// Name of the processor; null when it is not known.
+        /// Name of the processor; null when unknown.
         processor: Option<String>,
-        /// The hypervisor that the processor names; null when it names none.
+        /// The hypervisor reported by the processor; null without one.
         hypervisor: Option<String>,
-        /// Absent when neither banks nor the last-level cache were looked for.
+        /// Facts about memory; absent when neither banks nor the last-level cache were requested.
         #[serde(flatten, skip_serializing_if = "Option::is_none")]
         memory: Option<MemoryFacts>,
-        /// What would make the answer better.
+        /// Advice to improve the answer.
         advice: Vec<String>,
     },
     /// A simulated one.
     Simulated {
-        /// Platform whose mapping it has.
+        /// Platform with its mapping.
         platform: String,
-        /// What disturbs it.
+        /// Noise level.
         noise: NoiseLevel,
-        /// What the platform file leaves open, and was assumed.
+        /// Assumptions about facts that are missing from the platform file.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         advice: Vec<String>,
     },
@@ -189,7 +189,7 @@ pub enum SubjectReport {
     Log {
         /// Name of the file.
         path: String,
-        /// The machine that was recorded.
+        /// The recorded machine.
         of: String,
     },
 }
