@@ -126,7 +126,7 @@ pub enum Untold {
     /// Further reads take no time, or the readings are too noisy.
     #[error("readings are too noisy to tell how fast two banks are read together")]
     Noisy,
-    /// All pairs are equally fast, so no role can be determined.
+    /// All pairs of banks are as fast as one bank, so no role can be determined.
     #[error("all pairs of banks are as fast as one bank")]
     Alike,
     /// Reads by all readers do not distinguish the two, or are not possible.
@@ -281,7 +281,7 @@ impl Reader<'_, '_> {
     fn channels(&mut self, roles: &mut Roles, error: f64) -> Result<Result<Basis, Untold>, OracleError> {
         let everything = Basis::spanning((0..self.changes.len()).map(|at| 1 << at));
         let [fastest, _, ..] = &roles.levels[..] else { return Ok(Err(Untold::Alike)) };
-        // Two channels share nothing, so no pair would be faster.
+        // Pairs of two channels share nothing and would be faster than one bank; here none is.
         if fastest.changes.contains(&0) {
             return Ok(Ok(everything));
         }

@@ -10,7 +10,7 @@ pub const PAGE_SIZE: u64 = 1 << PAGE_SHIFT;
 
 /// Names a byte of physical memory, as the processor sends it out (before any offset a memory controller subtracts).
 ///
-/// Domain: all of `u64`; whether memory answers there is for a platform's regions to say. Displayed in hexadecimal.
+/// Domain: all of `u64`; a platform's regions define which addresses are memory. Displayed in hexadecimal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PhysAddr(pub u64);

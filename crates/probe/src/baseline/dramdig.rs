@@ -53,14 +53,14 @@ impl DramDig {
     /// Searches for bank functions, row bits and column bits.
     ///
     /// 1. Bits that conflict alone are row bits. Row bits that also select banks do not conflict alone, so the
-    /// threshold is in the widest gap among the slowest latencies, as many as there are row bits.
+    ///    threshold is in the widest gap among the slowest latencies, as many as there are row bits.
     /// 2. Bits that conflict together with a row bit are column bits. All other bits may select banks.
     /// 3. Addresses with all combinations of these bits are sorted into banks, by measurement with a base.
     /// 4. Masks of up to seven of those bits that agree in 98 of 100 addresses of each bank are functions, except masks
-    /// with the same value on all banks and sums of other functions. One mask with more than two bits is kept: the
-    /// first with which the functions number all banks.
+    ///    with the same value on all banks and sums of other functions. One mask with more than two bits is kept: the
+    ///    first with which the functions number all banks.
     /// 5. The higher bit of a function of two bits is a row bit if the two conflict together. The lowest remaining bits
-    /// are columns, except the lowest bit of the widest function.
+    ///    are columns, except the lowest bit of the widest function.
     ///
     /// The released program also measures bits within a line; here these are columns without measurement. It intersects
     /// a bank with itself, so only its first bank counts; here all banks count. After it has found all banks, it
