@@ -4,7 +4,7 @@ use memtint_live::{Floor, KernelFloor, KernelOptions};
 use memtint_map::{KernelMapError, Palette, Selection, kernel};
 use memtint_units::{ByteSize, PAGE_SIZE};
 
-/// Least memory of a search: less is too little for a single look.
+/// Smallest memory limit of a search; with less, a single pass is impossible.
 const SEARCH_MIN: ByteSize = ByteSize(16 << 20);
 
 /// Which backend is wanted.
@@ -19,7 +19,7 @@ pub enum Preference {
     User,
 }
 
-/// Options that only the runtime has.
+/// Options of the runtime backend only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeOptions {
     /// Memory to have in place before the program begins.
@@ -32,7 +32,7 @@ pub struct RuntimeOptions {
     pub copy_files: bool,
 }
 
-/// Tells why no backend is chosen.
+/// Why no backend can be chosen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
@@ -59,11 +59,11 @@ pub enum BackendError {
     },
 }
 
-/// The backend.
+/// The chosen backend.
 pub struct Chosen {
     /// What `memtint-live` takes.
     pub floor: Floor,
-    /// Why it is not the kernel, where [`Preference::Auto`] could not take the one that there is.
+    /// Why the kernel is not used, where [`Preference::Auto`] found one that cannot enforce the selection.
     pub not_kernel: Option<String>,
 }
 
@@ -133,8 +133,8 @@ impl RuntimeOptions {
     }
 }
 
-/// The mapping with the cache, if the kernel has room for it, and the one without, where no set colors are asked for:
-/// classes have the same numbers in both.
+/// The mappings that the kernel may use: with the cache if the kernel has room for it, and without it if the selection
+/// has no set colors. Classes have the same numbers in both.
 fn mappings(palette: &Palette, selection: &Selection) -> Result<Vec<String>, KernelMapError> {
     let whole = kernel::print(palette, false);
     if selection.sets.is_some() {

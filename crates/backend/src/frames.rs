@@ -40,7 +40,8 @@ impl Frames {
     }
 }
 
-/// Pages of the machine's memory that lie in a region of the platform; all, where the machine does not say where it is.
+/// Pages of the machine's memory inside a region of the platform; all pages if the machine does not report its memory
+/// map.
 fn pages_within(platform: &Platform, memory: &[MemoryRange]) -> u64 {
     let shared = |range: &MemoryRange| -> u64 {
         let regions = platform.regions().iter();
@@ -51,7 +52,7 @@ fn pages_within(platform: &Platform, memory: &[MemoryRange]) -> u64 {
 
 /// Nodes with memory of the selected colors, ascending; empty when there is one node only.
 ///
-/// By address, not by the numbers of the platform file: it may name memory controllers, several in a node of Linux's.
+/// Uses addresses, not the node numbers of the platform file: those may be memory controllers, several per Linux node.
 fn nodes_of(matcher: &Matcher, memory: &[MemoryRange]) -> Vec<u32> {
     let nodes: BTreeSet<u32> = memory.iter().map(|range| range.node).collect();
     let has_selected =

@@ -1,10 +1,11 @@
-//! What keeps a program in its colors on this machine: the choice of the backend, and the frames that are in color.
+//! Backend selection on this machine, and the set of frames that have the selected colors.
 //!
-//! What it is for: a selection of a platform's colors becomes what `memtint-live` takes. [`choose()`] decides between the kernel and the
-//! runtime, with the mapping and the lists of colors that the kernel needs; [`Frames`] says of each frame whether it is in color.
+//! What it is for: turning a selection of a platform's colors into the input of `memtint-live`. [`choose()`] decides between the kernel and
+//! the runtime, with the mapping and the lists of colors that the kernel needs; [`Frames`] decides for each frame whether it has a selected
+//! color.
 //!
-//! What it deliberately does not do: it starts no program and prints nothing. `memtint-live` knows neither platforms nor palettes; its
-//! caller names the frames, and this crate is such a caller.
+//! What it deliberately does not do: it starts no program and prints nothing. `memtint-live` is independent of platforms and palettes; its
+//! caller supplies the frames, and this crate is such a caller.
 //!
 //! ```
 //! use memtint_backend::{Preference, RuntimeOptions, choose};

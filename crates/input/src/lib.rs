@@ -6,11 +6,11 @@
 //! - [`text`] and [`bytes`] read a whole file up to a limit: [`CONFIGURATION_BYTES_MAX`] for TOML files (platforms, devices, plans,
 //!   task sets, scenarios, figures), [`DOCUMENT_BYTES_MAX`] for reports, dumps and mask files.
 //! - [`Lines`] reads a log of any length line by line, each at most [`LINE_BYTES_MAX`] long.
-//! - [`Input`] is the reader below both, for formats with line limits of their own.
+//! - [`Input`] is the reader below both, for formats that set their own line limits.
 //! - [`regular`] opens a file that is read at offsets.
 //!
-//! All errors are [`std::io::Error`]; the caller adds the name of the file. What it does not do: read files that memtint itself
-//! or the kernel wrote (`/proc`, `/sys`).
+//! All errors are [`std::io::Error`]; the caller adds the name of the file. What this crate does not do: read files that memtint itself or
+//! the kernel wrote (`/proc`, `/sys`).
 //!
 //! ```
 //! let error = memtint_input::text("/dev/zero".as_ref(), 4096).unwrap_err();
@@ -33,7 +33,7 @@ pub const LINE_BYTES_MAX: u64 = 16 << 20;
 /// A named pipe without a writer is refused after this time.
 pub const WRITER_WAIT: Duration = Duration::from_secs(5);
 
-/// Time between two looks at a pipe or a terminal that has nothing to read yet.
+/// Interval of polling a pipe or a terminal that has nothing to read yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// A file, pipe or device, read from its beginning to its end.
@@ -87,7 +87,7 @@ impl Read for Input {
 /// As [`Input::open`]; a file with more bytes; a named pipe that has no writer for [`WRITER_WAIT`].
 pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // Read no further than needed to decide: a device has no length and no end.
+    // Read one byte more than the limit at most: a device has no length and no end.
     Input::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         let size = size(most);
@@ -142,7 +142,7 @@ impl<R: BufRead> Iterator for Lines<R> {
 
     fn next(&mut self) -> Option<io::Result<String>> {
         let mut line = Vec::new();
-        // With the two bytes of the end of a longest line.
+        // Room for the longest line with a two-byte line end.
         match self.reader.by_ref().take(self.most + 2).read_until(b'\n', &mut line) {
             Err(error) => return Some(Err(error)),
             Ok(0) => return None,
@@ -172,7 +172,7 @@ fn refuse_silent_pipe() -> io::Error {
     ))
 }
 
-/// A limit as people write it.
+/// A limit in the largest binary unit that divides it.
 fn size(bytes: u64) -> String {
     const MIB: u64 = 1 << 20;
     if bytes > 0 && bytes.is_multiple_of(MIB) { format!("{} MiB", bytes / MIB) } else { format!("{bytes} bytes") }
@@ -219,7 +219,7 @@ mod tests {
         assert!(said(bytes(&pipe, 10)).starts_with("it is a pipe that no process has opened for writing in 5 s"));
         let writer = std::thread::spawn({
             let pipe = pipe.clone();
-            // Waits until the reader is there.
+            // Blocks until the pipe has a reader.
             move || std::fs::write(pipe, "written")
         });
         assert_eq!(text(&pipe, 10).unwrap(), "written");

@@ -2,7 +2,7 @@
 //!
 //! What it is for: a list of records that serialize as JSON objects becomes one table, with a column for each field.
 //!
-//! What it deliberately does not do: it reads nothing, and knows of no report. A list inside a record becomes its JSON text.
+//! What it deliberately does not do: it reads nothing and handles no particular report. A list inside a record becomes its JSON text.
 //!
 //! ```
 //! #[derive(serde::Serialize)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Tells why there is no recording.
+/// Why a program cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -13,18 +13,18 @@ pub enum RecordError {
     /// There is no such program.
     #[error("{program:?} is not a file and not in PATH")]
     NoProgram {
-        /// What was asked for.
+        /// The requested name.
         program: String,
     },
-    /// The file is there, but cannot be recorded.
+    /// The file exists but cannot be recorded.
     #[error("{path:?} cannot be recorded: {problem}")]
     NotRecordable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and what would be accepted.
+        /// The defect of the file, and the accepted value.
         problem: String,
     },
-    /// QEMU ended before the plugin was loaded; what it had to say is on standard error.
+    /// QEMU ended before it loaded the plugin; its messages are on standard error.
     #[error("{qemu:?} ended with {status} before it loaded the plugin; accepted are QEMU 5.1 to 8.2 with plugins")]
     NotLoaded {
         /// The file.
@@ -32,14 +32,14 @@ pub enum RecordError {
         /// How it ended.
         status: String,
     },
-    /// Windows that cannot be.
+    /// Impossible windows.
     #[error("sampling: {field} is {found}; accepted is {accepted}")]
     Sampling {
         /// The parameter.
         field: &'static str,
         /// The value found.
         found: u64,
-        /// What would be accepted.
+        /// The accepted values.
         accepted: String,
     },
     /// The system refused something.
@@ -47,7 +47,7 @@ pub enum RecordError {
     System {
         /// What was tried.
         what: &'static str,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// The trace file cannot be written.

@@ -5,13 +5,12 @@
 //! thread; the recorder compresses them into a [`memtint_workload::TraceFile`] while the program runs.
 //!
 //! What it deliberately does not do:
-//! - Children that the program forks run, but are not recorded; nor is what a program becomes when it replaces itself by
-//!   `execve`. Both are counted and told.
+//! - Children that the program forks run without being recorded; so does the new program after an `execve`. Both are counted and reported.
 //! - There is no order between references of different threads.
-//! - What the kernel reads and writes for the program (system calls) is no reference.
-//! - [`Reference::depends`](memtint_workload::Reference::depends) is what registers tell: the address of an access is
-//!   made of a register that the previous load filled. A value that goes through memory or through another register is
-//!   not followed, and one that was overwritten in between is.
+//! - Memory accesses of the kernel on behalf of the program (system calls) are not recorded.
+//! - [`Reference::depends`](memtint_workload::Reference::depends) is derived from registers alone: the address of an access comes from a
+//!   register that the previous load filled. A dependence through memory or through another register is missed; one through a register that
+//!   was overwritten in between is reported although it no longer exists.
 //! - Instructions are counted a translated block at a time: a block that a signal or fault leaves early counts whole,
 //!   and each round of a repeated string instruction counts as one.
 //!

@@ -1,4 +1,4 @@
-//! Finding the program that is meant, and QEMU.
+//! Finds the program to record, and QEMU.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,9 +14,9 @@ use crate::RecordError;
 pub(crate) struct Program {
     /// The x86-64 program: of a script, its interpreter.
     pub(crate) file: PathBuf,
-    /// What it takes for its own name.
+    /// Its `argv[0]`.
     pub(crate) name: OsString,
-    /// What precedes the arguments: of a script, the interpreter's own and the script.
+    /// Arguments before the user's: of a script, the interpreter's own arguments and the script.
     pub(crate) before: Vec<OsString>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn qemu() -> Result<PathBuf, RecordError> {
     in_path(OsStr::new("qemu-x86_64")).ok_or(RecordError::NoQemu)
 }
 
-/// A name with a slash is a path; another is looked for in PATH.
+/// Resolves a name: a name with a slash is a path, any other name is searched for in PATH.
 fn in_path(name: &OsStr) -> Option<PathBuf> {
     let is_program =
         |path: &PathBuf| path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0);
@@ -68,7 +68,7 @@ fn read_head(path: &Path) -> Result<Vec<u8>, RecordError> {
     }
     let mut head = Vec::new();
     let file = File::open(path).map_err(|cause| refuse(cause.to_string()))?;
-    // The kernel looks at 256 bytes as well.
+    // The kernel reads 256 bytes as well.
     file.take(256).read_to_end(&mut head).map_err(|cause| refuse(cause.to_string()))?;
     Ok(head)
 }

@@ -1,4 +1,4 @@
-//! Running QEMU and emptying its rings.
+//! Runs QEMU and drains its rings.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
@@ -21,17 +21,17 @@ const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
 const IDLE: Duration = Duration::from_micros(200);
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// What is to be recorded, and where to.
+/// What to record, and into which file.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
-    /// The program: a path, or a name that is looked for in PATH.
+    /// The program: a path, or a name that is searched for in PATH.
     pub program: OsString,
     /// Its arguments, without its name.
     pub arguments: Vec<OsString>,
     /// The trace file.
     pub output: PathBuf,
-    /// Windows; absent: everything is recorded. A window begins and ends with a translated block, at the first one
-    /// that begins at its place or behind it.
+    /// Windows; `None` to record everything. A window begins and ends at the first translated block at or after its
+    /// nominal position.
     pub sampling: Option<Sampling>,
     /// References after which no more are recorded; the program runs on to its end.
     pub limit: Option<u64>,
@@ -54,7 +54,7 @@ impl RecordOptions {
     }
 }
 
-/// Where a recording is.
+/// Progress of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// References recorded so far.
@@ -72,15 +72,16 @@ pub struct Progress {
 pub struct Recording {
     /// How the program ended.
     pub status: ExitStatus,
-    /// What the file says at its end.
+    /// The ending of the trace file.
     pub ending: TraceEnding,
 }
 
-/// Runs a program and records it; standard input, output and error, directory and environment are the caller's.
+/// Runs a program and records it. Standard streams, directory and environment are inherited from the caller.
 ///
-/// `progress` is called about once a second. While the program runs, SIGINT and SIGQUIT are left to the program, which
-/// gets them from the keyboard too; SIGTERM and SIGHUP are passed on to it; the file is finished in any case. Errors:
-/// [`RecordError`], and then there is no file; a program that ends badly is none, but a [`Recording::status`].
+/// `progress` is called about once a second. The recorder ignores SIGINT and SIGQUIT while the program runs, since the
+/// keyboard sends them to the program as well; it forwards SIGTERM and SIGHUP to the program. The file is completed in
+/// all these cases. On a [`RecordError`] there is no file. A program that fails is not an error: see
+/// [`Recording::status`].
 pub fn record(options: &RecordOptions, progress: impl FnMut(&Progress)) -> Result<Recording, RecordError> {
     check(options.sampling)?;
     let (qemu, program) = (qemu()?, Program::find(&options.program)?);
@@ -156,7 +157,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Empties the rings until the program has ended.
+    /// Drains the rings until the program has ended.
     fn follow(
         &mut self,
         mut child: Child,
@@ -188,7 +189,7 @@ impl Recorder {
                 _ => {}
             }
             if let Some(status) = child.try_wait().map_err(system("waiting for the program"))? {
-                // What it wrote last is there now.
+                // The last entries are complete now.
                 while failure.is_none() && self.drain()? > 0 {}
                 return failure.map_or(Ok(status), Err);
             }
@@ -205,11 +206,11 @@ impl Recorder {
         }
     }
 
-    /// Reads what is in the rings, and returns how many entries that were.
+    /// Reads the entries in the rings and returns their number.
     fn drain(&mut self) -> Result<u64, RecordError> {
         let mut moved = 0;
         let threads = self.mapping.shared().threads.load(Acquire) as usize;
-        // Slots are taken from the first on: those behind as many as there ever were threads are untouched.
+        // Slots are allocated in order: slots beyond the number of threads so far are untouched.
         for index in 0..threads.min(wire::SLOTS) {
             let slot = &self.mapping.slots()[index];
             let state = slot.state.load(Acquire);
@@ -236,7 +237,7 @@ impl Recorder {
         Ok(moved)
     }
 
-    /// Forgets what is in the rings, so that nobody waits for room in them; returns how many entries that were.
+    /// Discards the entries in the rings, so that no thread waits for room; returns their number.
     fn discard(&self) -> u64 {
         let empty = |slot: &wire::Slot| {
             let head = slot.head.0.load(Acquire);
@@ -253,7 +254,7 @@ impl Recorder {
             notes.push(match (status.signal(), shared.execs.load(Relaxed)) {
                 (Some(signal), _) => format!("the program was ended by signal {signal}"),
                 (None, 0) => "the program ended without telling".to_owned(),
-                _ => "the program replaced itself (execve); what it became is not recorded".to_owned(),
+                _ => "the program replaced itself (execve); the new program is not recorded".to_owned(),
             });
         }
         let count = |number: u32, what: &str| (number > 0).then(|| format!("{number} {what}"));
@@ -274,7 +275,7 @@ impl Recorder {
     }
 }
 
-/// Puts one entry into the file.
+/// Writes one entry to the file.
 fn take(
     writer: &mut TraceWriter,
     references: &mut u64,

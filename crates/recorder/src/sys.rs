@@ -1,4 +1,4 @@
-//! All contact with the system that needs `unsafe`: shared memory, memory files, signals.
+//! All system calls that need `unsafe`: shared memory, memory files, signals.
 
 use std::fs::File;
 use std::io;
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::wire::{SHARED_BYTES, SLOTS, Shared, Slot};
 
-/// A file that is only memory, gone when nobody has it open; other processes reach it by [`path_of`].
+/// Creates a file in memory that exists while a process has it open; other processes reach it by [`path_of`].
 pub(crate) fn memory_file(name: &std::ffi::CStr) -> io::Result<File> {
-    // SAFETY: the name ends with a nul; the descriptor is new and nobody else's.
+    // SAFETY: the name ends with a nul; the descriptor is new and has no other owner.
     unsafe {
         match libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) {
             -1 => Err(io::Error::last_os_error()),
@@ -20,7 +20,7 @@ pub(crate) fn memory_file(name: &std::ffi::CStr) -> io::Result<File> {
     }
 }
 
-/// The path by which another process can open a file of this one, as long as this one has it open.
+/// The path by which another process can open a file of this process while it is open here.
 pub(crate) fn path_of(file: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }
@@ -32,7 +32,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Makes the file as long as it has to be, and maps it.
+    /// Sets the length of the file, and maps it.
     pub(crate) fn new(file: &File) -> io::Result<Mapping> {
         file.set_len(SHARED_BYTES as u64)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -61,8 +61,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Signals that are kept from this thread while a program is recorded: a recording must be finished, whatever the
-/// keyboard says to the program. The old mask comes back when this is dropped.
+/// Signals that this thread blocks during a recording, so that a signal from the keyboard does not prevent completion
+/// of the file. Dropping it restores the old mask.
 pub(crate) struct Signals {
     old: libc::sigset_t,
     kept: libc::sigset_t,
@@ -87,7 +87,7 @@ impl Signals {
         }
     }
 
-    /// Has the program begin with the mask that was there before.
+    /// Restores the previous mask in the program before it starts.
     pub(crate) fn restore_in(&self, command: &mut Command) {
         let old = self.old;
         // SAFETY: between fork and exec the closure calls one function, which is async-signal-safe.
@@ -99,7 +99,7 @@ impl Signals {
         }
     }
 
-    /// Waits for a signal, so long at most.
+    /// Waits for a signal, at most for `limit`.
     pub(crate) fn wait(&self, limit: Duration) -> Option<libc::c_int> {
         let time = libc::timespec {
             tv_sec: limit.as_secs() as libc::time_t,
@@ -118,18 +118,18 @@ impl Drop for Signals {
     }
 }
 
-/// Passes a signal on to a child that has not been waited for.
+/// Forwards a signal to a child that has not been waited for.
 pub(crate) fn send(child: u32, signal: libc::c_int) {
     // SAFETY: takes numbers; the child's id is not used again before it is waited for.
     unsafe { libc::kill(child as libc::pid_t, signal) };
 }
 
-/// Tells whether a signal comes from the keyboard, and so to the program as well.
+/// Returns whether a signal comes from the keyboard, and so reaches the program as well.
 pub(crate) const fn from_keyboard(signal: libc::c_int) -> bool {
     matches!(signal, libc::SIGINT | libc::SIGQUIT)
 }
 
-/// Tells whether a signal only says that a child has ended or stopped.
+/// Returns whether a signal only reports that a child has ended or stopped.
 pub(crate) const fn of_child(signal: libc::c_int) -> bool {
     signal == libc::SIGCHLD
 }

@@ -1,12 +1,12 @@
 //! The memory that recorder and plugin share. Compiled into both.
 //!
 //! One page of [`Shared`], then [`SLOTS`] times a [`Slot`], each a page of counters and a ring of entries. A slot
-//! belongs to one thread of the program at a time: the thread alone writes entries and `head`, the recorder alone
-//! writes `tail`. Entries between `tail` and `head` are the recorder's to read.
+//! belongs to one thread of the program at a time: only that thread writes entries and `head`, and only the recorder
+//! writes `tail`. The recorder may read the entries between `tail` and `head`.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Says that both sides were compiled from the same text.
+/// Marks that both sides were compiled from the same source.
 pub const MAGIC: u64 = 0x6d65_6d74_696e_7402;
 /// Threads alive at once whose references can be recorded.
 pub const SLOTS: usize = 256;
@@ -15,26 +15,26 @@ pub const RING: usize = 1 << 14;
 /// Bytes of the shared memory; most of them are never touched.
 pub const SHARED_BYTES: usize = size_of::<Shared>() + SLOTS * size_of::<Slot>();
 
-/// What concerns all threads.
+/// State shared by all threads.
 #[repr(C, align(4096))]
 pub struct Shared {
     /// [`MAGIC`], written by the recorder.
     pub magic: AtomicU64,
-    /// Process id of the recorder: whoever waits for it can see whether it is still there.
+    /// Process id of the recorder: a thread that waits for the recorder checks whether it is still alive.
     pub recorder: AtomicU32,
-    /// Fetches are to be recorded as well.
+    /// Record instruction fetches as well.
     pub fetches: AtomicU32,
     /// Instructions before the first window.
     pub skip: AtomicU64,
     /// Instructions of a window; `u64::MAX`: all.
     pub sample: AtomicU64,
-    /// Instructions between the beginnings of two windows; `u64::MAX`: there is one window only.
+    /// Instructions between the beginnings of two windows; `u64::MAX`: one window only.
     pub period: AtomicU64,
-    /// The recorder wants no more.
+    /// The recorder accepts no more entries.
     pub stop: AtomicU32,
-    /// The plugin has been loaded and has understood.
+    /// The plugin is loaded and has checked [`MAGIC`].
     pub attached: AtomicU32,
-    /// The program ended by itself, and all threads' last entries are there.
+    /// The program ended by itself, and the last entries of all threads are complete.
     pub exited: AtomicU32,
     /// Threads so far: the number of the next stream.
     pub threads: AtomicU32,
@@ -46,14 +46,14 @@ pub struct Shared {
     pub execs: AtomicU32,
 }
 
-/// Nobody's.
+/// The slot has no owner.
 pub const FREE: u32 = 0;
 /// A thread of the program writes to it.
 pub const LIVE: u32 = 1;
-/// The thread has ended; the recorder reads what is left, then makes it free.
+/// The thread has ended; the recorder reads the remaining entries, then frees the slot.
 pub const ENDED: u32 = 2;
 
-/// What concerns one thread.
+/// State of one thread.
 #[repr(C, align(4096))]
 pub struct Slot {
     /// [`FREE`], [`LIVE`] or [`ENDED`].
@@ -70,11 +70,11 @@ pub struct Slot {
     pub ring: Ring,
 }
 
-/// Something on a cache line of its own.
+/// Places a value on a separate cache line.
 #[repr(C, align(128))]
 pub struct Apart<T>(pub T);
 
-/// The entries on pages of their own.
+/// The entries, page-aligned.
 #[repr(C, align(4096))]
 pub struct Ring(pub [[AtomicU64; 2]; RING]);
 
@@ -84,7 +84,7 @@ pub const BYTES_SHIFT: u32 = 32;
 pub const KIND_SHIFT: u32 = 40;
 /// The address needs the value of the previous load.
 pub const DEPENDS: u64 = 1 << 42;
-/// The instruction is that of the entry before.
+/// The entry belongs to the same instruction as the previous entry.
 pub const SHARES: u64 = 1 << 43;
 /// A window begins at the position in the first word.
 pub const WINDOW_BEGINS: u64 = 3 << KIND_SHIFT;

@@ -1,7 +1,8 @@
 //! The registry of runs: which programs have which colors now.
 //!
-//! One file for each run, in a directory that only root can enter: what is in it, no other user can forge. A file says
-//! which process began the run, by number and start time; one of a process that is gone is removed by the next reader.
+//! One file for each run, in a directory that only root can enter, so no other user can forge an entry. A file names
+//! the process that began the run, by number and start time. The next reader removes the files of processes that have
+//! ended.
 //!
 //! Types to know: an [`Entry`] describes a run; [`Registry::enter`] registers it as long as [`Registered`] lives. The regulator keeps its
 //! status in the same directory; both name processes by [`ProcessId`].
@@ -19,11 +20,11 @@ use memtint_map::Selection;
 use memtint_units::IndexSet;
 use serde::{Deserialize, Serialize};
 
-/// Where it is, unless [`ELSEWHERE`] names another place.
+/// The default directory; [`ELSEWHERE`] overrides it.
 const DIRECTORY: &str = "/run/memtint";
 /// Environment variable that names another directory, in which only root can write either.
 const ELSEWHERE: &str = "MEMTINT_REGISTRY";
-/// Larger files are passed over: no run writes one.
+/// Larger files are ignored: no run writes one.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const SCHEMA: u32 = 1;
 
@@ -31,9 +32,9 @@ const SCHEMA: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     schema: u32,
-    /// Process ids mean something in this namespace only.
+    /// The namespace in which the process ids are valid.
     pid_namespace: String,
-    /// What the user started.
+    /// The process that the user started.
     pub front: ProcessId,
     /// The program.
     pub program: ProcessId,
@@ -46,15 +47,15 @@ pub struct Entry {
     banks: Option<String>,
     sets: Option<String>,
     nodes: Option<String>,
-    /// The system file, without links, when there is one.
+    /// The system file, with links resolved, if there is one.
     pub system: Option<PathBuf>,
-    /// Its task in that.
+    /// Its task in that file.
     pub task: Option<String>,
     /// The system file allows other tasks in the same colors.
     shared: bool,
 }
 
-/// What a run has, for its entry.
+/// The colors of a run, for its entry.
 pub struct Colors<'a> {
     /// Id of the platform.
     pub platform: &'a str,
@@ -91,7 +92,7 @@ impl Entry {
         })
     }
 
-    /// Tells in which colors this run meets another to which no system file gives them, too; `None` when they are apart.
+    /// Describes the colors that both runs use although no system file shares them; `None` if there are none.
     fn conflict(&self, other: &Entry) -> Option<String> {
         let one_system = self.system.is_some() && self.system == other.system && self.task != other.task;
         if one_system && self.shared && other.shared {
@@ -110,7 +111,7 @@ impl Entry {
         Some(format!("{run} uses {colors}, too: only tasks of one system file may, with shared = true in both"))
     }
 
-    /// Gives the colors; `None` for lists that are none.
+    /// Gives the colors; `None` if a list is malformed.
     pub fn selection(&self) -> Option<Selection> {
         let set = |text: &Option<String>| match text {
             Some(text) => IndexSet::parse(text, u32::MAX).ok().map(Some),
@@ -128,7 +129,7 @@ impl Entry {
 pub struct Registry(PathBuf);
 
 impl Registry {
-    /// Opens it, and makes it when it is not there.
+    /// Opens the registry, and creates it if it does not exist.
     ///
     /// # Errors
     /// A directory that users other than the caller could have written to, or a caller other than root.
@@ -147,7 +148,7 @@ impl Registry {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fault(error)),
             _ => {}
         }
-        // Not what a link points to: that may be anybody's.
+        // Do not follow a link: its target may belong to any user.
         let found = std::fs::symlink_metadata(&directory).map_err(fault)?;
         // SAFETY: takes nothing.
         let user = unsafe { libc::geteuid() };
@@ -162,7 +163,7 @@ impl Registry {
         Ok(Registry(directory))
     }
 
-    /// Gives the runs that are under way, by the process that began them; forgets those that are not.
+    /// Gives the active runs, by the process that began them; removes the files of all others.
     pub fn runs(&self) -> Vec<Entry> {
         let files = std::fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut runs: Vec<Entry> = files.filter_map(|file| alive(&file)).collect();
@@ -170,13 +171,13 @@ impl Registry {
         runs
     }
 
-    /// Gives the run that a process belongs to, by its ancestors, itself first.
+    /// Gives the run that a process belongs to; `ancestors` starts with the process itself.
     pub fn run_of(&self, mut ancestors: impl Iterator<Item = u32>) -> Option<Entry> {
         let runs = self.runs();
         ancestors.find_map(|pid| runs.iter().find(|run| run.front.pid == pid)).cloned()
     }
 
-    /// Enters a run, and tells which others share its colors: a line for each.
+    /// Enters a run; returns a line for each other run that shares its colors.
     ///
     /// # Errors
     /// Those of the file system.
@@ -187,14 +188,14 @@ impl Registry {
         let _ = std::fs::remove_file(&beside);
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?.write_all(text.as_bytes())?;
         std::fs::rename(&beside, &file)?;
-        // Looked at only now: of two that begin at the same time, one at least sees the other.
+        // Read only after the rename: of two runs that start at the same time, at least one sees the other.
         let others = self.runs();
         let others = others.iter().filter(|other| other.front != entry.front);
         Ok((Registered(file), others.filter_map(|other| entry.conflict(other)).collect()))
     }
 }
 
-/// A run's file, as long as it lasts.
+/// The file of a run; dropping it removes the file.
 pub struct Registered(PathBuf);
 
 impl Drop for Registered {
@@ -204,7 +205,7 @@ impl Drop for Registered {
     }
 }
 
-/// The run that a file tells of, if it is under way; a file of one that is not is removed.
+/// The run that a file describes, if it is active; removes the file otherwise.
 fn alive(file: &Path) -> Option<Entry> {
     if file.extension()? != "json" {
         return None;
@@ -232,7 +233,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// A registry of the test's own.
+    /// A registry that only this test uses.
     struct Place(PathBuf);
 
     impl Place {
@@ -309,7 +310,7 @@ mod tests {
             std::fs::write(place.0.join(name), serde_json::to_string(entry).unwrap()).unwrap();
         };
         let mine = entry("0", None);
-        // The number is somebody's, and was somebody else's.
+        // The process number has been reused.
         write("reused.json", &Entry { front: ProcessId { start: mine.front.start + 1, ..mine.front }, ..mine.clone() });
         write("elsewhere.json", &Entry { pid_namespace: "pid:[1]".to_owned(), ..mine.clone() });
         write("mine.json", &mine);

@@ -1,9 +1,9 @@
-//! Processes, for certain.
+//! Unambiguous process ids.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A process, for certain: numbers are given anew, start times with them are not.
+/// An unambiguous process id: process numbers are reused, but not together with a start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessId {
     /// Its number.
@@ -18,7 +18,7 @@ impl ProcessId {
         memtint_regulator::process_start(pid).map(|start| ProcessId { pid, start })
     }
 
-    /// Tells whether it has not ended.
+    /// Returns whether the process has not ended.
     pub fn is_alive(self) -> bool {
         ProcessId::of(self.pid) == Some(self)
     }

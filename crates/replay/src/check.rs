@@ -11,7 +11,7 @@ use crate::error::ReplayError;
 
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// What a check found out.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Checked {
     /// The file.
@@ -24,7 +24,7 @@ pub struct Checked {
     pub line: Option<u64>,
     /// What the commands violate.
     pub found: Violations,
-    /// Whether refresh that never comes would have been found.
+    /// Whether a missing refresh would have been detected.
     pub refresh_checked: bool,
     /// How long rows went without a refresh; `None` where refresh is not checked, or a command is not legal.
     pub retention: Option<Retention>,
@@ -38,7 +38,7 @@ pub fn check(path: &Path, channel: &ChannelRequest) -> Result<Checked, ReplayErr
     let Channel { device, refresh, .. } = channel.open()?;
     let file = Input::open(path).map_err(|cause| ReplayError::File { path: path.to_owned(), cause })?;
     let mut rules = Rules::new(&device, refresh.duty, None);
-    // What the standard lets come late, it lets.
+    // Delay within the standard's slack is no violation.
     let leeway = |duty: RefreshCheck| RefreshCheck { window: duty.window + duty.slack, ..duty };
     let mut monitor = refresh.duty.map(|duty| RetentionMonitor::new(&device.geometry, &leeway(duty)));
     let mut reader = CommandReader::new(BufReader::with_capacity(BUFFER_BYTES, file), &path.display().to_string());
@@ -72,7 +72,7 @@ pub fn check(path: &Path, channel: &ChannelRequest) -> Result<Checked, ReplayErr
 }
 
 impl Checked {
-    /// Tells whether all commands are legal, and no row is lost.
+    /// Returns whether all commands are legal and no row loses its data.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.found.is_legal() && self.retention.as_ref().is_none_or(|retention| retention.losses == 0)

@@ -1,4 +1,4 @@
-//! Why there are no requests.
+//! Why a replay is refused.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use memtint_dram::DramError;
 use memtint_map::PlatformError;
 
-/// Everything that keeps a trace from a channel.
+/// Everything that prevents the replay of a trace.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
@@ -21,13 +21,13 @@ pub enum ReplayError {
     Channel {
         /// The channel.
         found: u32,
-        /// Those that there are.
+        /// The channels that exist.
         accepted: String,
     },
     /// The platform has another number of ranks.
     #[error("--ranks is {found}; accepted with --mapping {mapping} is {accepted}")]
     Ranks {
-        /// The number that was asked for.
+        /// The requested number.
         found: u32,
         /// The mapping.
         mapping: String,
@@ -39,7 +39,7 @@ pub enum ReplayError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// A line of the trace file is malformed.
@@ -49,7 +49,7 @@ pub enum ReplayError {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What was found, and what would be accepted.
+        /// The value found, and the accepted values.
         problem: String,
     },
     /// A synthetic trace leaves memory.

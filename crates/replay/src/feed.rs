@@ -76,19 +76,19 @@ impl<'a> Feed<'a> {
         self.other_channels
     }
 
-    /// Tells whether the trace has times.
+    /// Returns whether the trace has times.
     #[must_use]
     pub fn is_timed(&self) -> bool {
         self.timed
     }
 
-    /// Gives, after the end, why it came before its time.
+    /// Gives the error that ended the trace early, after its end.
     #[must_use]
     pub fn failure(&self) -> Option<&ReplayError> {
         self.failure.as_ref()
     }
 
-    /// The same, taken out.
+    /// Takes that error out of the feed.
     pub fn take_failure(&mut self) -> Option<ReplayError> {
         self.failure.take()
     }

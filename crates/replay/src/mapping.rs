@@ -18,7 +18,7 @@ pub struct Matched {
     geometry: Geometry,
 }
 
-/// Where a burst lies.
+/// The position of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
     /// The bank, over all ranks of the channel.
@@ -43,7 +43,7 @@ impl Matched {
         }
     }
 
-    /// Gives where an address lies; `None` behind the end of memory.
+    /// Gives the position of an address; `None` beyond the end of memory.
     #[inline]
     #[must_use]
     pub fn spot(&self, addr: u64) -> Option<Spot> {
@@ -61,14 +61,14 @@ impl Matched {
     }
 }
 
-/// How addresses are taken apart.
+/// How addresses are decoded.
 #[derive(Debug)]
 pub enum Mapping {
     /// The mapping of that name.
     Matched(Matched),
     /// One channel of a platform.
     Platform {
-        /// Takes addresses apart.
+        /// Decodes addresses.
         decoder: Box<Decoder>,
         /// The channel.
         channel: u32,
@@ -82,14 +82,14 @@ pub enum Mapping {
 /// Name of [`Matched`].
 pub const MATCHED: &str = "robabgracoch";
 
-/// What a mapping says of an address.
+/// The result of decoding an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A place on the channel.
     Here(Spot),
-    /// It is on another channel.
+    /// The address belongs to another channel.
     OtherChannel,
-    /// It is no address of memory.
+    /// The address is outside memory.
     Outside,
 }
 
@@ -136,7 +136,7 @@ impl Mapping {
         }
     }
 
-    /// Gives what was filled in because the platform's file does not say it.
+    /// Gives the assumptions about values that the platform file lacks.
     #[must_use]
     pub fn assumed(&self) -> &[String] {
         match self {
@@ -145,7 +145,7 @@ impl Mapping {
         }
     }
 
-    /// Gives where an address lies.
+    /// Decodes an address.
     #[inline]
     #[must_use]
     pub fn find(&self, addr: u64) -> Found {

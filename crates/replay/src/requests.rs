@@ -1,4 +1,4 @@
-//! What a channel is asked for: synthetic traces, and trace files of several forms.
+//! Accesses to a channel: synthetic traces, and trace files of several formats.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ enum Form {
     Dramsim3,
 }
 
-/// Reads a trace file line by line; its form is that of its first line.
+/// Reads a trace file line by line; the first line determines its format.
 #[derive(Debug)]
 pub struct TraceFile {
     path: PathBuf,

@@ -40,10 +40,10 @@ pub struct ReplayRequest {
     pub check: bool,
 }
 
-/// What a replay found out.
+/// The result of a replay.
 #[derive(Debug)]
 pub struct Replayed {
-    /// What was asked for.
+    /// The request.
     pub request: ReplayRequest,
     /// The device, with the geometry of the channel.
     pub device: Device,
@@ -68,7 +68,7 @@ pub struct Replayed {
 }
 
 impl ReplayRequest {
-    /// Replays the trace. `told` gets the number of requests so far before each.
+    /// Replays the trace. `told` is called before each request, with the number of requests so far.
     ///
     /// # Errors
     /// [`ReplayError`] for a channel, controller or trace that is refused, for commands that cannot be written, and with `check` for a
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::{MATCHED, SEED};
 
-    /// A mixed trace of so many requests, checked, with a refresh engine.
+    /// A checked replay of a mixed trace with this number of requests, under a refresh engine.
     fn replayed(requests: u64, refresh: &str) -> Result<Replayed, ReplayError> {
         let request = ReplayRequest {
             channel: ChannelRequest {

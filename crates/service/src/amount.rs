@@ -1,17 +1,17 @@
-//! Budgets as a person writes them.
+//! Parses budgets in units.
 
 use memtint_guard::events_per_period;
 use memtint_regulator::Sensor;
 use memtint_units::Picoseconds;
 
-/// Tells why a text is no budget.
+/// Why a text is no budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     /// The text is of another form.
     #[error("events per period (100ev), or a bandwidth (500MB/s, 1.2GB/s)")]
     Form,
     /// A bandwidth, for a sensor whose events move no known number of bytes.
-    #[error("events per period (100ev): an event of this sensor is no transfer, unless --event-bytes says so")]
+    #[error("events per period (100ev): an event of this sensor is no transfer of known size; --event-bytes sets one")]
     NoTransfer,
 }
 

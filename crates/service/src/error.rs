@@ -18,9 +18,9 @@ pub enum ServiceError {
     File {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         done: &'static str,
-        /// What the kernel says.
+        /// The kernel's error.
         #[source]
         cause: io::Error,
     },

@@ -1,10 +1,10 @@
-//! The regulator as a service: what a system file asks of it, and what it reports to people, programs and monitoring.
+//! The regulator as a service: the budgets of a system file, and reports for people, programs and monitoring.
 //!
-//! [`Budgets`] are those of a system file's tasks. [`Watch`] reports on a running [`Regulator`](memtint_regulator::Regulator) until it ends,
-//! line by line, and writes its [`Status`], which a [`Member`] reads: a program that runs in one of the groups. An [`Exporter`] serves the
-//! status as OpenMetrics over HTTP, from a process without privileges. [`DryRun`] lists what a regulator would write.
+//! [`Budgets`] are those of a system file's tasks. [`Watch`] reports on a running [`Regulator`](memtint_regulator::Regulator) until it
+//! ends, line by line, and writes its [`Status`]. A [`Member`], a program that runs in one of the groups, reads that status. An
+//! [`Exporter`] serves it as OpenMetrics over HTTP, from an unprivileged process. [`DryRun`] lists the writes of a regulator.
 //!
-//! What it deliberately does not do: it regulates nothing; that is `memtint_regulator`.
+//! What it deliberately does not do: regulate; that is `memtint_regulator`.
 #![cfg(target_os = "linux")]
 
 mod amount;

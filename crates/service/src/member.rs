@@ -20,7 +20,7 @@ use crate::status::Status;
 pub struct Member {
     group: GroupReport,
     cgroup: PathBuf,
-    /// When the program began, or else before that.
+    /// The status at the start of the program, or an earlier one.
     before: Status,
     /// Whether the program was in the group when it ended.
     ended_there: bool,
@@ -92,7 +92,7 @@ pub enum RegulationVerdict {
     Kept,
     /// One was not, or does not show that it was.
     Broken,
-    /// Nothing shows it.
+    /// There is no evidence.
     Unknown,
 }
 
@@ -187,7 +187,7 @@ impl RegulationSums {
 }
 
 impl Regulation {
-    /// Gives a sentence about it, unless the budget was kept.
+    /// Gives a sentence about the verdict, unless the budget was kept.
     pub fn problem(&self) -> Option<String> {
         self.reason.as_ref().map(|reason| format!("bandwidth of the task: {}: {reason}", self.verdict.name()))
     }
@@ -227,9 +227,9 @@ impl Member {
         Ok(Member { group, cgroup, before, ended_there: false })
     }
 
-    /// The program begins: what was before is not its.
+    /// Marks the start of the program: earlier sums do not count.
     pub fn begin(&mut self) {
-        // Without it, the account begins earlier.
+        // If the status cannot be read, the account begins earlier.
         if let Ok(Some(status)) = Status::read()
             && self.before.is_of_the_same(&status)
         {
@@ -237,7 +237,7 @@ impl Member {
         }
     }
 
-    /// The program has ended, and its process id is still its own.
+    /// Marks the end of the program, before its process id can be reused.
     pub fn see_end(&mut self, program: i32) {
         let groups = std::fs::read_to_string(format!("/proc/{program}/cgroup")).unwrap_or_default();
         let path = groups.lines().find_map(|line| line.strip_prefix("0::/"));

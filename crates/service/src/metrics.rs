@@ -1,7 +1,7 @@
 //! The numbers of a regulator as OpenMetrics, over HTTP.
 //!
-//! What comes over the socket is read by a separate process without privileges: the regulator sends it a status now and then,
-//! and hears nothing from it.
+//! A separate unprivileged process reads the data from the socket: the regulator sends it a status now and then, and receives nothing from
+//! it.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -68,14 +68,14 @@ impl fmt::Display for Address {
     }
 }
 
-/// The user that serves: the one without files and rights.
+/// The user of the serving process: 65534, which has no files or privileges.
 pub(crate) const USER: u32 = 65534;
 const READY: &str = "ready\n";
 const STACK_BYTES: usize = 64 << 10;
 
 // --- in the regulator ---
 
-/// The process that serves, as long as this is not dropped.
+/// The serving process; dropping this ends it.
 #[derive(Debug)]
 pub struct Exporter {
     process: Child,
@@ -84,7 +84,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Starts it, and waits until the socket is there. The program with these arguments, and the address after them, must call
+    /// Starts the process, and waits until its socket exists. The program with these arguments, followed by the address, must call
     /// [`serve_metrics`].
     ///
     /// # Errors
@@ -105,11 +105,11 @@ impl Exporter {
         let mut answer = String::new();
         output.read_to_string(&mut answer).map_err(|error| failed(error.to_string()))?;
         if answer != READY {
-            // It has said why.
+            // The process has reported the reason.
             let _ = process.wait();
             return Err(failed("numbers cannot be served there".to_owned()));
         }
-        // One that is not taken yet is not worth waiting for.
+        // Do not wait for a status that has not been taken yet.
         let (statuses, sent) = mpsc::sync_channel(1);
         std::thread::Builder::new()
             .name("metrics".to_owned())
@@ -119,7 +119,7 @@ impl Exporter {
         Ok(Exporter { process, statuses, address: address.clone() })
     }
 
-    /// Passes a status on. Gives false when the process has ended.
+    /// Sends a status. Returns false if the process has ended.
     pub fn send(&self, status: String) -> bool {
         !matches!(self.statuses.try_send(status), Err(TrySendError::Disconnected(_)))
     }
@@ -140,7 +140,7 @@ impl Drop for Exporter {
         let _ = self.process.kill();
         let _ = self.process.wait();
         if let Address::Unix(path) = &self.address {
-            // Somebody else may have removed it.
+            // Another process may have removed it.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -151,7 +151,7 @@ impl Drop for Exporter {
 /// The latest status, and when it came.
 type Latest = Arc<Mutex<Option<(Status, Instant)>>>;
 
-/// Older ones are not served.
+/// Older statuses are not served.
 const FRESH: Duration = Duration::from_secs(5);
 /// Connections at a time; others wait.
 const CONNECTIONS_MAX: usize = 16;
@@ -213,7 +213,7 @@ fn is_left_over(path: &Path) -> bool {
     if !std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket()) {
         return false;
     }
-    // One that is listened to may let this wait for ever.
+    // If another process listens, this connection may wait forever.
     let (answer, answered) = mpsc::channel();
     let path = path.to_owned();
     std::thread::spawn(move || answer.send(UnixStream::connect(path).err().map(|error| error.kind())));
@@ -296,7 +296,7 @@ async fn connection(stream: Box<dyn Stream>, latest: Latest, _place: tokio::sync
         .timer(TokioTimer::new())
         .header_read_timeout(CONNECTION_TIME)
         .serve_connection(TokioIo::new(stream), service);
-    // What is no request, or takes too long, is nothing to tell.
+    // Malformed and slow requests are not reported.
     let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
 }
 

@@ -1,4 +1,4 @@
-//! What is regulated, and what each group has done, in reports.
+//! Reports: the settings of a regulator, and the sums of each group.
 
 use std::path::Path;
 

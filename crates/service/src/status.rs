@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::ServiceError;
 use crate::report::{Regulated, Row, SCHEMA};
 
-/// Beside the lock of the regulator, which makes the folder.
+/// Next to the lock of the regulator, which creates the folder.
 pub(crate) const STATUS_FILE: &str = "/run/memtint/guard.status";
 const BESIDE: &str = "/run/memtint/.guard.status";
 /// No regulator writes a larger one.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Older than this, it says nothing of the present. A regulator writes it several times a second.
+/// An older status does not describe the present. A regulator writes it several times a second.
 const FRESH_NS: u64 = 10_000_000_000;
 
 /// Whether budgets were kept.
@@ -116,12 +116,12 @@ impl Status {
         Ok(Some(status))
     }
 
-    /// Tells whether it is of the same regulator.
+    /// Returns whether both are of the same regulator.
     pub fn is_of_the_same(&self, other: &Status) -> bool {
         self.process == other.process
     }
 
-    /// Tells whether every period so far was within its bound.
+    /// Gives the verdict: whether every period so far was within its bound.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(self.sums.iter().any(|row| row.sums.broken > 0))
     }
@@ -144,7 +144,7 @@ impl StatusFile {
 
     /// Replaces it as a whole.
     pub(crate) fn write(&self, text: &str) -> Result<(), ServiceError> {
-        // What a killed regulator has left; the lock keeps others away.
+        // A leftover of a killed regulator; the lock excludes any other.
         let _ = std::fs::remove_file(BESIDE);
         let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(BESIDE);
         let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));

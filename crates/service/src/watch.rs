@@ -171,7 +171,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Reports on a regulator until `stop` is true, and ends it. Tells whether every period was within its bound.
+    /// Reports on a regulator until `stop` is true, and ends it. Returns the verdict: whether every period was within
+    /// its bound.
     ///
     /// # Errors
     /// Those of the watcher; [`ServiceError::File`] when the status cannot be written at the start.
@@ -189,7 +190,7 @@ impl Watch {
         let (begin, before, work) = (Instant::now(), regulator.snapshot(), regulator.work());
         let backend = regulator.backend();
         let status = |regulator: &Regulator| {
-            // Before the sums are read.
+            // Read this time before the sums.
             let accounted = regulator.accounted();
             let sums = regulated.rows(&before, &regulator.snapshot());
             let seconds = begin.elapsed().as_secs_f64();
@@ -259,7 +260,7 @@ impl Watch {
     }
 }
 
-/// Whether there were any.
+/// Reports incidents; returns whether there were any.
 fn tell_incidents<W: Watcher>(regulator: &Regulator, regulated: &Regulated, watcher: &mut W) -> Result<bool, W::Error> {
     let incidents = regulator.take_incidents();
     for &incident in &incidents {
