@@ -23,7 +23,7 @@ pub(crate) struct Area {
     pub(crate) name: String,
 }
 
-/// The end of the user half of the address space: the kernel refuses to look further.
+/// The end of the user half of the address space: the kernel rejects addresses beyond it.
 pub(crate) const USER_END: u64 = 0x7fff_ffff_f000;
 
 /// Where the heap of a process begins.
@@ -39,7 +39,7 @@ impl Area {
         self.end - self.start
     }
 
-    /// Private memory without a file, of the program's own.
+    /// The program's private memory without a file.
     pub(crate) fn is_anonymous(&self) -> bool {
         let special = self.name.starts_with("[v") || self.name == "[uprobes]";
         self.private && self.inode == 0 && !special && !self.is_ours()
@@ -50,7 +50,7 @@ impl Area {
         self.private && self.inode != 0 && !self.is_ours()
     }
 
-    /// memtint's own: code, control area, pool.
+    /// A mapping of memtint itself: code, control area, pool.
     pub(crate) fn is_ours(&self) -> bool {
         (wire::BLOB_BASE..wire::POOL_END).contains(&self.start)
     }
@@ -94,7 +94,7 @@ pub(crate) fn is_locked(pid: Pid, area: &Area) -> bool {
     flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "lo"))
 }
 
-/// Which frame is behind a page.
+/// The frame behind a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backing {
     /// No page.
@@ -140,7 +140,7 @@ impl PageMap {
 
     /// Private pages between two addresses that are, or are not, chosen by `contains`; at most `limit` runs.
     ///
-    /// Empty parts cost nothing, so that a reservation of terabytes can be asked about.
+    /// Unmapped parts cost nothing, so a reservation of terabytes can be queried.
     pub(crate) fn private(&self, start: u64, end: u64, limit: usize, contains: impl Fn(u64) -> bool) -> Vec<Run> {
         const PAGES_AT_ONCE: u64 = 1 << 14;
         let end = end.min(USER_END);

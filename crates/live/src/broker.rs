@@ -1,9 +1,9 @@
 //! The broker: a process that keeps frames of the right color in stock and puts them on top of a CPU's free list.
 //!
-//! The kernel's per-CPU free lists are last-in first-out. When the broker gives up frames on a CPU and a helper
-//! populates as many pages on the same CPU right away, the helper gets exactly these frames. Looking for frames thus
-//! happens in an address space of its own, where no thread of the program pays for page-table changes, and in parallel
-//! with the program. What the helper really got is verified against its page map every time.
+//! The kernel's per-CPU free lists are last-in first-out. If the broker gives up frames on a CPU and a helper
+//! immediately populates as many pages on the same CPU, the helper gets exactly these frames. The search for frames
+//! thus runs in a separate address space, in parallel with the program, and no thread of the program pays for
+//! page-table changes. The frames that the helper got are verified against its page map every time.
 
 use crate::areas::{self, Backing, PageMap};
 use crate::memory::{self, MemoryLimits, Zone};
@@ -17,57 +17,56 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Pages looked at in one go.
+/// Pages examined in one step of a search, a *look*.
 const LOOK: u64 = 1024;
-/// Pages of a block that is looked at as a whole.
+/// Pages of a block that is examined as a whole.
 const BLOCK: u64 = 512;
-/// After so many looks, or blocks, it is asked again how much memory may be taken.
+/// Interval, in looks or blocks, at which the memory limits are read again.
 const LOOKS_UNWATCHED: u64 = 4;
-/// How long pages of the wrong color are kept while nobody asks for any.
+/// How long pages of the wrong color are kept while no request comes.
 const IDLE_MS: i32 = 1000;
-/// A color is rare when it takes more looks than this to find a page of it.
+/// A color is rare if a page of it takes more looks than this on average.
 const RARE: f64 = 64.0;
-/// A search for a rare color ends, unless the program is strict and no frame is left otherwise, after this many times the
-/// pages it should take by the share of the color in memory ...
+/// A search for a rare color ends after this many times the pages expected from the color's share of memory, unless the program is strict
+/// and no other frame is left ...
 const SEARCH_MULTIPLE: f64 = 8.0;
-/// ... and these.
+/// ... plus this many.
 const MANY: u64 = 1 << 16;
-/// How long the broker does not search after it has found too little; twice as long each time, up to the second.
+/// Pause after a search that found too little; doubled each time, up to [`BARREN_MAX`].
 const BARREN: Duration = Duration::from_secs(5);
-/// The first pause once a process has ended: so long may its address space take to give its frames back, and longer when
-/// others are given them first.
+/// First pause once a process has ended: its address space may take this long to return its frames, and longer if others get them first.
 const SETTLED: Duration = Duration::from_millis(300);
 /// See [`BARREN`].
 const BARREN_MAX: Duration = Duration::from_secs(300);
-/// How often, and for how long each time, the broker of a strict program waits for searches of other runs to give back
-/// what they hold, before it makes a second and last pass.
+/// Number and length of the pauses in which the broker of a strict program waits for searches of other runs to return
+/// their pages, before a second and last pass.
 const WAITS: u32 = 10;
 /// See [`WAITS`].
 const WAIT: Duration = Duration::from_millis(500);
-/// Frames of a zone that are looked at to tell whether it has any in color.
+/// Frames of a zone that are sampled to decide whether the zone has any in color.
 const SAMPLES: u64 = 1 << 16;
-/// Memory that searches of other runs hold is worth waiting for from this many pages on.
+/// Waiting is worthwhile if searches of other runs hold at least this many pages.
 const HELD_BY_OTHERS: u64 = 1 << 14;
-/// A pass over all memory keeps this many pages of a rare color, even if fewer are asked for: a pass for each few pages
-/// would take minutes.
+/// A pass over all memory keeps this many pages of a rare color, even if fewer are requested: a pass for every few
+/// pages would take minutes.
 const KEPT_OF_A_PASS: u64 = 1 << 14;
-/// A search that has lasted this long is reported to the user, and again each time it has lasted twice as long.
+/// A search of this duration is reported to the user, and again at each doubling.
 const REPORTED: Duration = Duration::from_secs(3);
-/// How long a look on another CPU may wait until it may run there.
+/// Longest wait for permission to run on another CPU for a look there.
 const TURN: Duration = Duration::from_millis(50);
-/// Pages of stock below which the broker looks for more while it is not asked for anything.
+/// Stock, in pages, below which the idle broker searches for more.
 const LOW: u64 = 2048;
-/// The same for a program that has taken many.
+/// The same for a program that has taken many pages.
 const LOW_MAX: u64 = 1 << 14;
 
 /// How a broker searches.
 #[derive(Clone, Copy)]
 pub(crate) struct Search {
-    /// The program is refused a page rather than given one out of color.
+    /// Refuse the program a page rather than give it one out of color.
     pub(crate) strict: bool,
     /// Nodes with memory in color; empty where the machine has only one.
     pub(crate) nodes: Nodes,
-    /// Most pages that a search holds at a time, of whatever color.
+    /// Most pages of any color that a search holds at a time.
     pub(crate) hold_max: u64,
 }
 
@@ -76,18 +75,18 @@ pub(crate) struct Broker {
     /// None when every frame is in color.
     socket: RefCell<Option<OwnedFd>>,
     search: Search,
-    /// Where lines for the user go.
+    /// Socket for lines to the user.
     front: Option<OwnedFd>,
-    /// Why the last search that found too little did so; empty after one that found enough.
+    /// Why the last search found too little; empty if it found enough.
     shortage: RefCell<String>,
 }
 
-/// What a helper wants: frames on top of a free list.
+/// A helper's request for frames on top of a free list.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
     /// How many, at most.
     pub(crate) pages: u64,
-    /// Whose free list.
+    /// CPU of the free list.
     pub(crate) cpu: u64,
     /// The NUMA node of that CPU: its frames are preferred.
     pub(crate) near: u64,
@@ -109,19 +108,18 @@ pub(crate) fn listed<const WORDS: usize>(set: &[u64; WORDS]) -> impl Iterator<It
 }
 
 impl Broker {
-    /// Starts the process. Nothing to look for: no process. Lines about long searches go to `front`.
+    /// Starts the process, unless every frame is in color. Lines about long searches go to `front`.
     ///
-    /// Before a strict program is refused, one pass looks at all memory that the kernel gives: the pages that are in no
-    /// whole block of 2 MiB, of which it holds [`Search::hold_max`] and lends the others, and every whole free block. The
-    /// kernel gives frames of a lower zone only when the highest zone of the node has none; until then no search reaches
-    /// them, and no other process could hand them over.
+    /// Before a strict program is refused, one pass examines all memory that the kernel gives: the pages outside whole blocks of 2 MiB, of
+    /// which it holds [`Search::hold_max`] and lends the others, and every whole free block. The kernel gives frames of a lower zone only
+    /// when the highest zone of the node has none; until then no search reaches them, and no other process could hand them over.
     pub(crate) fn start(choice: &dyn FrameChoice, search: Search, front: Option<OwnedFd>) -> Result<Broker, RunError> {
         let socket = if choice.looks_per_page() <= 1.0 { None } else { Some(spawn(choice, &search)?) };
         Ok(Broker { socket: RefCell::new(socket), search, front, shortage: RefCell::default() })
     }
 
-    /// Frames put on top of a free list: as many as wished or fewer, none when there are none. The broker touches no
-    /// memory until [`Broker::go_on`]: it would get its own frames back.
+    /// Puts frames on top of a free list: at most as many as requested, possibly none. The broker touches no memory
+    /// until [`Broker::go_on`]: it would get its own frames back.
     pub(crate) fn release(&self, choice: &dyn FrameChoice, wish: Wish) -> Released {
         if self.socket.borrow().is_none() {
             return Released { pages: wish.pages, node: None };
@@ -129,7 +127,7 @@ impl Broker {
         if let Some(released) = self.try_release(wish) {
             return released;
         }
-        // Somebody has ended it. Without room a new one would find nothing, and be the next to go.
+        // Another process has killed it. Without room, a new one would find nothing and be killed next.
         if MemoryLimits::of_this_process().room(None) < LOOK {
             return Released::default();
         }
@@ -138,7 +136,7 @@ impl Broker {
         self.try_release(wish).unwrap_or_default()
     }
 
-    /// Why there are no more frames, in words for the middle of a sentence, in brackets and with a blank before them.
+    /// Why there are no more frames: text for the middle of a sentence, in brackets and with a leading blank.
     pub(crate) fn shortage(&self) -> String {
         let told = self.shortage.borrow();
         match (told.as_str(), MemoryLimits::of_this_process().tight_limit()) {
@@ -166,21 +164,21 @@ impl Broker {
         }
     }
 
-    /// A line for the user.
+    /// Sends a line to the user.
     fn tell(&self, text: &str) {
         if let Some(front) = &self.front {
             let line: Vec<u8> = std::iter::once(word::TELL).chain(text.bytes()).collect();
-            // A front that is gone has nobody to tell.
+            // If the front has ended, the line has no reader.
             let _ = sys::send_message(front, &line, None);
         }
     }
 
-    /// The frames have been taken: the broker may look for more.
+    /// The helper has taken the frames: the broker may search for more.
     pub(crate) fn go_on(&self) {
         self.order([0; 3]);
     }
 
-    /// An address space has gone: there may be frames where there were none.
+    /// An address space is gone: its frames may now be free.
     pub(crate) fn stir(&self) {
         self.order(STIR);
     }
@@ -198,9 +196,9 @@ fn spawn(choice: &dyn FrameChoice, search: &Search) -> Result<OwnedFd, RunError>
     if sys::fork()? == 0 {
         drop(socket);
         sys::die_with_parent();
-        // It must keep neither the user's pipes nor the supervisor's sockets open.
+        // The copy must not keep the user's pipes or the supervisor's sockets open.
         sys::close_all_but(&theirs);
-        // When memory runs out after all, it is not the program that has to go.
+        // If memory runs out nevertheless, the kernel kills this process before the program.
         sys::be_killed_for_memory(1000);
         let failed = Store::new(choice, search).serve(&theirs).is_err();
         std::process::exit(i32::from(failed));
@@ -211,7 +209,7 @@ fn spawn(choice: &dyn FrameChoice, search: &Search) -> Result<OwnedFd, RunError>
 /// The message of [`Broker::stir`].
 const STIR: [u64; 3] = [0, 1, 0];
 
-/// In the place of the released pages: the search goes on, and the text behind the numbers is for the user.
+/// In the place of the released pages: the search continues, and the text after the numbers is for the user.
 const GOES_ON: u64 = u64::MAX;
 /// Longest answer: three numbers and a text.
 const ANSWER: usize = 1024;
@@ -234,14 +232,14 @@ fn words(message: &[u8; 24]) -> [u64; 3] {
     std::array::from_fn(|index| u64::from_le_bytes(message[8 * index..8 * index + 8].try_into().expect("eight bytes")))
 }
 
-/// What the broker has: a stock for each NUMA node with memory in color.
+/// The broker's frames: a stock for each NUMA node with memory in color.
 ///
-/// A CPU has a free list for each node, and what is given up goes to that of the node it came from. The helper can
-/// only take from the top of one of them, so what is released together comes from one node.
+/// A CPU has a free list for each node, and a released frame goes to the list of its node. The helper can only take
+/// from the top of one list, so frames released together come from one node.
 struct Store<'a> {
     /// Never empty.
     stocks: Vec<Stock<'a>>,
-    /// The one that served last, and will probably be asked next.
+    /// The stock that served the last request, and will probably serve the next.
     latest: usize,
 }
 
@@ -287,7 +285,7 @@ impl<'a> Store<'a> {
                 }
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // When there are none, it waits to be asked again.
+                    // If there are none, wait for the next request.
                     may_look = self.stocks[self.latest].look_ahead(low - in_stock);
                 }
                 Err(error) => return Err(error),
@@ -295,12 +293,12 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// Gives frames to the kernel on the CPU of the wish: those of the node near it when it has enough, or else those
-    /// of the node that has most.
+    /// Releases frames to the kernel on the CPU of the wish: those of the nearest node if it has enough, else those of
+    /// the node with the largest stock.
     fn release(&mut self, wish: Wish) -> Released {
         let near = self.stocks.iter().position(|stock| stock.node.map(u64::from) == Some(wish.near));
         let order = near.into_iter().chain((0..self.stocks.len()).filter(|&index| Some(index) != near));
-        // All of a node is looked at only when none has enough close by.
+        // Search all memory of a node only if no node has enough nearby.
         let order = [false, true].into_iter().flat_map(|all| order.clone().map(move |index| (all, index)));
         let enough = order.into_iter().find(|&(all, index)| self.stocks[index].has(wish.pages, all));
         let enough = enough.map(|(_, index)| index);
@@ -311,15 +309,15 @@ impl<'a> Store<'a> {
     }
 }
 
-/// How far a search looks at single pages.
+/// Limits of a search through single pages.
 #[derive(Clone, Copy)]
 struct Extent {
-    /// Most pages of the wrong color that are held.
+    /// Most pages of the wrong color to hold.
     hold_max: u64,
     /// Most looks.
     looks: u64,
-    /// The search goes on beyond what may be held, and lends it, while the kernel has more free pages than these; None:
-    /// it ends there.
+    /// The search continues beyond `hold_max`, lending what it holds, while the kernel has more free pages than this;
+    /// `None`: it stops there.
     lends_above: Option<u64>,
 }
 
@@ -329,37 +327,36 @@ struct Stock<'a> {
     pages: Vec<(u64, u64)>,
     /// Pages given away so far.
     given: u64,
-    /// Pages of the wrong color that came up in searches, held so that the next search does not meet them again.
+    /// Pages of the wrong color found by searches, held so that the next search does not get them again.
     wrong: Vec<Run>,
     /// Pages in `wrong`.
     held: u64,
-    /// Pages of the wrong color beyond what may be held: the kernel takes them when it needs memory, before anything else.
+    /// Pages of the wrong color beyond `hold_max`: the kernel reclaims them first when it needs memory.
     lent: Vec<Run>,
-    /// When a search last ended without enough, and for how long there will be no other.
+    /// When a search last ended without enough, and the pause until the next one.
     barren: Option<(Instant, Duration)>,
-    /// When a pass over all memory last ended without all it looked for, and how many pages it looked at: what it has found
-    /// is what there was.
+    /// When a pass over all memory last ended short of its goal, and how many pages it examined: it has found all there were.
     seen_all: Option<(Instant, u64)>,
     choice: &'a dyn FrameChoice,
-    /// The node it takes its pages from; None where the machine has only one.
+    /// The node of its pages; `None` if the machine has only one.
     node: Option<u32>,
     strict: bool,
     memory: MemoryLimits,
-    /// CPUs it may run on, but for the moments in which it puts frames on top of another's list.
+    /// CPUs it may run on, except while it puts frames on another CPU's list.
     cpus: [u64; 128],
     /// Most pages a search may hold.
     hold_max: u64,
-    /// Pages that the latest search has looked at.
+    /// Pages examined by the latest search.
     looked: u64,
     /// Free pages in pieces below a block when the latest pass over all memory began.
     pieces: u64,
     /// Why the latest search found too little, in words.
     shortage: String,
-    /// Frames of the node's highest zone: the kernel gives no others while this one has free ones.
+    /// Frames of the node's highest zone: the kernel gives no others while it has free ones.
     zone: Zone,
-    /// The latest look at single pages has met a frame of a lower zone: the highest has no free ones.
+    /// The latest look at single pages got a frame of a lower zone: the highest has no free ones.
     lower_zone: bool,
-    /// Where a search that somebody waits for is reported.
+    /// Socket for reports of a search that a request waits for.
     report: Option<Report>,
 }
 
@@ -395,13 +392,13 @@ impl<'a> Stock<'a> {
         }
     }
 
-    /// From now on somebody waits for what is found.
+    /// From now on, a request waits for the result of searches.
     fn report_to(&mut self, socket: &OwnedFd) -> io::Result<()> {
         self.report = Some(Report { socket: socket.try_clone()?, began: Instant::now(), lines: 0 });
         Ok(())
     }
 
-    /// Counts pages that have been looked at, and says how far the search has come when it takes long.
+    /// Counts examined pages, and reports the progress of a long search.
     fn count(&mut self, pages: u64, goal: u64) {
         self.looked += pages;
         let Some(report) = &mut self.report else { return };
@@ -416,28 +413,28 @@ impl<'a> Stock<'a> {
             mib(self.looked),
             self.pages.len()
         );
-        // It is for people: the search goes on without.
+        // The report is informative only: ignore a failure to send it.
         let _ = sys::send_message(&report.socket, &answer([GOES_ON, 0, 0], &line), None);
     }
 
-    /// Shortens the pause after a search that found too little: soon there will be more.
+    /// Shortens the pause after a search that found too little, since more frames are expected soon.
     fn hope(&mut self) {
         self.barren = self.barren.map(|_| (Instant::now(), SETTLED));
         self.seen_all = None;
     }
 
-    /// Pages below which there should be more: the more a program has taken, the more it may take next.
+    /// Stock below which to search for more: the more a program has taken, the more it may take next.
     fn low(&self) -> u64 {
         (self.given / 8).clamp(LOW, LOW_MAX)
     }
 
-    /// Whether there are so many pages, after a look for what is missing: close by, or everywhere.
+    /// Whether the stock has this many pages, after a search for the missing ones: nearby, or everywhere.
     fn has(&mut self, pages: u64, everywhere: bool) -> bool {
         let in_stock = self.pages.len() as u64;
         in_stock >= pages || self.look_for(pages - in_stock, everywhere)
     }
 
-    /// Looks for pages that nobody has asked for yet. What a limit leaves is for the program first.
+    /// Searches for pages ahead of any request. Memory below a limit is for the program first.
     fn look_ahead(&mut self, pages: u64) -> bool {
         let few = pages.min(self.memory.room(self.node) / 8);
         few > 0 && self.look_for(few, false)
@@ -468,7 +465,7 @@ impl<'a> Stock<'a> {
         self.held = 0;
     }
 
-    /// Lends what is held to the kernel.
+    /// Lends the held pages to the kernel.
     fn lend(&mut self) {
         for run in &self.wrong {
             sys::lend(run.start, run.pages * PAGE);
@@ -477,13 +474,14 @@ impl<'a> Stock<'a> {
         self.held = 0;
     }
 
-    /// Looks for at least `need` pages; false when it does not find them. They are nowhere if `everywhere` was looked.
+    /// Searches for at least `need` pages; false if it does not find them. With `everywhere`, false means that there
+    /// are none.
     ///
-    /// A search first meets what earlier ones gave back. As long as pages keep being asked for, nothing much is given
-    /// back; when a search starts anew, it looks the further ahead the more was needed so far, so that all searches
-    /// together cost at most a few times the last.
+    /// A search first gets the pages that earlier ones returned. While requests continue, little is returned. A search
+    /// that starts anew looks further ahead the more was needed so far, so that all searches together cost at most a
+    /// few times the last.
     fn look_for(&mut self, need: u64, everywhere: bool) -> bool {
-        // Memory that had no such frame a moment ago has none now: searching it again would only stall the program.
+        // Memory without such a frame a moment ago has none now: searching again would only stall the program.
         if self.barren.is_some_and(|(when, pause)| when.elapsed() < pause) {
             return false;
         }
@@ -501,7 +499,7 @@ impl<'a> Stock<'a> {
         if let Some(node) = self.node {
             sys::take_memory_only_from(node);
         }
-        // What is held already is part of what may be held.
+        // Pages held already count toward the limit.
         let most = (self.held + room).min(self.hold_max);
         self.looked = 0;
         if everywhere {
@@ -514,8 +512,8 @@ impl<'a> Stock<'a> {
                 self.pass(&map, goal, enough, most);
             }
         } else {
-            // A common color is somewhere: what lies on top may be what other searches, of this run or another, gave
-            // back.
+            // A common color is always somewhere: the pages on top may be those that other searches, of this run or
+            // another, gave back.
             let hold_max = if looks > RARE { search_max.min(most / 2) } else { most / 2 };
             self.look_at_pages(&map, goal, Extent { hold_max, looks: u64::MAX, lends_above: None }, Vec::new());
         }
@@ -534,22 +532,21 @@ impl<'a> Stock<'a> {
         found
     }
 
-    /// Looks at all memory that the kernel gives, for `goal` pages; at blocks when single pages have not brought `enough`.
+    /// Searches all memory that the kernel gives for `goal` pages; blocks as well if single pages have not brought `enough`.
     fn pass(&mut self, map: &PageMap, goal: u64, enough: u64, most: u64) {
         self.give_back();
         if !self.lower_zone && !self.zone_has_color() {
             return;
         }
-        // A soft program can do without a rare color, and is not kept waiting for it.
+        // A soft program can run without a rare color, and must not be delayed for it.
         let worth_it = self.strict || self.choice.looks_per_page() <= RARE;
         let may_run = |cpu: &u32| listed(&self.cpus).any(|own| own == *cpu);
         let waiting = memory::waiting_pages(self.node).into_iter().filter(|(cpu, _)| may_run(cpu));
         let turns = waiting.flat_map(|(cpu, pages)| std::iter::repeat_n(cpu, pages.div_ceil(LOOK) as usize));
         let turns: Vec<u32> = turns.collect();
         self.pieces = memory::in_small_pieces(self.node);
-        // The kernel gives single pages from the smallest piece that it has. What remains of a block that has been looked at is
-        // pieces, which would be given first: so blocks come last. Under a limit they come first, since what is held of the pieces
-        // would leave no room for them.
+        // The kernel serves single pages from its smallest free piece. An examined block leaves pieces, which would be served first: so
+        // blocks come last. Under a memory limit blocks come first, since the held pieces would leave no room for them.
         let limited = self.memory.has_limit();
         if limited {
             self.look_at_blocks(map, goal, memory::machine_room(self.node));
@@ -569,8 +566,8 @@ impl<'a> Stock<'a> {
         }
     }
 
-    /// Waits until searches of other runs hold little, if they hold much and the color has so many frames at all; false
-    /// when there is nothing to hope for.
+    /// Waits until searches of other runs hold little, if they hold much and the color has enough frames at all;
+    /// returns false if waiting cannot help.
     fn wait_for_others(&mut self, enough: u64) -> bool {
         let may_be = self.choice.frames().is_none_or(|frames| frames > self.given + enough);
         if !may_be || memory::held_by_other_searches() < HELD_BY_OTHERS {
@@ -586,7 +583,7 @@ impl<'a> Stock<'a> {
         true
     }
 
-    /// Whether the highest zone has frames in color, as far as a sample shows.
+    /// Whether a sample of the highest zone has frames in color.
     fn zone_has_color(&self) -> bool {
         let Zone { start, end } = self.zone;
         let step = (end.saturating_sub(start) / SAMPLES).max(1);
@@ -611,31 +608,31 @@ impl<'a> Stock<'a> {
         let looked = mib(self.seen_all.map_or(self.looked, |(_, looked)| looked));
         let others = memory::held_by_other_searches();
         let search = if others >= HELD_BY_OTHERS {
-            format!("{looked} MiB were looked at, and searches of other runs hold {} MiB", mib(others))
+            format!("{looked} MiB were searched, and searches of other runs hold {} MiB", mib(others))
         } else if !self.strict && self.pieces + LOOK > most && most == self.hold_max {
             format!(
-                "{looked} MiB were looked at, {} MiB of free memory are in pieces below 2 MiB, and a search may hold {} MiB \
+                "{looked} MiB were searched, {} MiB of free memory are in pieces below 2 MiB, and a search may hold {} MiB \
                  of such; --search-memory allows more",
                 mib(self.pieces),
                 mib(most)
             )
         } else {
-            format!("the {looked} MiB that the kernel gives were looked at, and have no more of them")
+            format!("all {looked} MiB that the kernel gives were searched, and have no more of them")
         };
         color + &search
     }
 
-    /// Looks at single pages, which are held when they are of the wrong color, until there are `goal` in stock or the
-    /// extent is reached.
+    /// Examines single pages, and holds those of the wrong color, until `goal` pages are in stock or a limit of
+    /// `extent` is reached.
     ///
-    /// The first looks are on the CPUs of `turns`, the last of them first, the others where it happens to run: each CPU
-    /// keeps thousands of the pages that were last given up there, and gives them to nobody on another one. A CPU that
-    /// others have to themselves is left out.
+    /// The first looks run on the CPUs of `turns`, the last of them first; later looks run on any CPU. The list of each
+    /// CPU keeps thousands of the pages that were last freed there, and serves them on that CPU only. A CPU that is
+    /// reserved for others is left out.
     fn look_at_pages(&mut self, map: &PageMap, goal: u64, extent: Extent, mut turns: Vec<u32>) {
         for look in 1.. {
             let watched = look % LOOKS_UNWATCHED == 0;
             let full = self.held + LOOK > extent.hold_max;
-            // What is lent is no room that shrinks: the kernel counts it as available.
+            // Lent pages do not reduce the room: the kernel counts them as available.
             let ends = if full || !self.lent.is_empty() {
                 extent.lends_above.is_none_or(|least| memory::free(self.node) < least + LOOK)
             } else {
@@ -666,10 +663,10 @@ impl<'a> Stock<'a> {
         }
     }
 
-    /// Looks at blocks that nobody uses a page of, at most `pages` pages.
+    /// Examines free blocks, at most `pages` pages.
     ///
-    /// Of each block, at least one page is kept, so that the kernel cannot give it as a whole again: all memory can be
-    /// looked at with next to none of it held. Dearer than looking at single pages.
+    /// At least one page of each block is kept, so that the kernel cannot give it as a whole again: all memory can be
+    /// examined with next to none of it held. This costs more than examining single pages.
     fn look_at_blocks(&mut self, map: &PageMap, goal: u64, pages: u64) {
         for block in 0..pages / BLOCK {
             let watched = block % LOOKS_UNWATCHED == 0;
@@ -681,8 +678,8 @@ impl<'a> Stock<'a> {
             let Ok(start) = sys::fresh_block() else { return };
             let backing = map.read(start, BLOCK);
             if !is_whole(&backing) || self.is_below_zone(backing[0]) {
-                // The kernel has none, or gives none: these are single pages. Or the highest zone has none: what lies
-                // below it, the kernel gives to nobody who asks for single pages.
+                // The kernel has no block, or gives none: these are single pages. Or the block is below the highest
+                // zone, which has none: a request for single pages would not reach it.
                 return sys::give_up(start, BLOCK * PAGE);
             }
             let before = self.pages.len();
@@ -725,7 +722,7 @@ fn is_right(choice: &dyn FrameChoice, page: Backing) -> bool {
     matches!(page, Backing::Private(frame) if choice.contains(Pfn(frame)))
 }
 
-/// Whether these frames are one block of the kernel's.
+/// Whether these frames form one aligned block.
 fn is_whole(backing: &[Backing]) -> bool {
     let Some(&Backing::Private(first)) = backing.first() else { return false };
     let next = |(page, frame): (&Backing, u64)| *page == Backing::Private(frame);
@@ -739,11 +736,11 @@ mod live {
     use memtint_testing::{alone, make_room, skip};
     use std::collections::BTreeSet;
 
-    // Which frames are free, and who takes them first, depends on everything else that runs. These tests assert what always
-    // holds: the account of what was found. That a CPU's free list is last-in first-out, the broker's premise, is asserted in
-    // the guest of `stock_kernel`, where nothing else runs, and measured here by `memtint bench run`.
+    // Which frames are free, and which process takes them first, depends on everything else that runs. These tests assert what always
+    // holds: the accounting of found pages. That a CPU's free list is last-in first-out, the broker's premise, is asserted in the guest of
+    // `stock_kernel`, where nothing else runs, and measured here by `memtint bench run`.
 
-    /// Every page in stock is in color, in the frame that the account has, and there once.
+    /// Every page in stock is in color, in the recorded frame, and in stock once.
     fn assert_accounted(stock: &Stock) {
         let map = PageMap::open(std::process::id() as Pid).unwrap();
         let frames: BTreeSet<u64> = stock.pages.iter().map(|(frame, _)| *frame).collect();
@@ -822,8 +819,8 @@ mod live {
         release_256(&mut stock);
     }
 
-    /// A search for what is nowhere else looks on each CPU: there are frames that others do not come by. It begins on a
-    /// CPU whose list does not have them.
+    /// A search for frames that are nowhere else looks on each CPU: some frames can be had on one CPU only. It begins
+    /// on a CPU whose list does not have them.
     #[test]
     fn a_search_on_each_cpu_finds_what_was_asked_for_and_nothing_else() {
         let _alone = alone();
@@ -849,7 +846,7 @@ mod live {
         sys::set_affinity(0, &all);
     }
 
-    /// All that is free comes by, each frame once, though hardly any of it may be held.
+    /// All free memory is examined, each frame once, though hardly any of it may be held.
     #[test]
     fn a_strict_search_sees_many_times_what_it_may_hold() {
         const HELD: u64 = 8;
@@ -870,7 +867,7 @@ mod live {
         assert!(stock.held <= HELD * LOOK, "{} pages are held", stock.held);
         let lent: u64 = stock.lent.iter().map(|run| run.pages).sum();
         assert_eq!(stock.held + lent, LOOKS * LOOK);
-        // Of what is lent, all but what waits in lists of CPUs is on the kernel's account.
+        // The kernel accounts for all lent pages except those in per-CPU lists.
         let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
         let kib = text.lines().find_map(|line| line.strip_prefix("LazyFree:")).expect("the kernel has that account");
         let kib: u64 = kib.trim().strip_suffix(" kB").unwrap().parse().unwrap();
@@ -879,7 +876,7 @@ mod live {
         assert!(frames > LOOKS * LOOK * 9 / 10, "{frames} frames in {} looks", LOOKS * LOOK);
         stock.give_back();
         assert!(stock.wrong.is_empty() && stock.lent.is_empty());
-        // It leaves free what it is to leave. Of what it looks at, some was in the lists of CPUs, which count as in use.
+        // The search leaves the given amount free. Some of the pages it examines were in per-CPU lists, which count as in use.
         let until = Instant::now() + Duration::from_secs(60);
         loop {
             let free = memory::free(None);
@@ -891,18 +888,18 @@ mod live {
             if stock.looked > HELD * LOOK {
                 break;
             }
-            // Others may have taken the rest meanwhile.
+            // Other processes may have taken the rest meanwhile.
             assert!(Instant::now() < until, "{} pages of {free}", stock.looked);
             std::thread::sleep(Duration::from_millis(100));
         }
-        // A soft one stops there.
+        // A soft search stops at the limit.
         let mut stock = Stock::new(&seen, false, None);
         extent.lends_above = None;
         stock.look_at_pages(&map, 1, extent, Vec::new());
         assert!(stock.looked <= HELD * LOOK && stock.lent.is_empty());
     }
 
-    /// Frames that it was asked about, all of the wrong color.
+    /// Records the frames it was asked about; all are of the wrong color.
     #[derive(Default)]
     struct Seen(RefCell<BTreeSet<u64>>);
 
@@ -921,13 +918,13 @@ mod live {
         }
     }
 
-    /// No block comes twice, what is given up is the kernel's again, and what is kept can be given up page by page.
+    /// No block is examined twice, released pages return to the kernel, and kept pages can be released one by one.
     #[test]
     fn blocks_are_looked_at_once_and_hardly_held() {
         let _alone = alone();
         let map = PageMap::open(std::process::id() as Pid).unwrap();
         let mut stock = Stock::new(&LowBits, true, None);
-        // Others may take the free blocks at the same time.
+        // Other processes may take the free blocks at the same time.
         let until = Instant::now() + Duration::from_secs(300);
         while stock.pages.len() < 512 {
             if !memory::has_free_blocks(None) {
@@ -949,7 +946,7 @@ mod live {
         release_256(&mut stock);
     }
 
-    /// Frames that the kernel gives to nobody while there are others.
+    /// Frames that the kernel does not give while there are others.
     struct Below(u64);
 
     impl FrameChoice for Below {

@@ -1,12 +1,12 @@
-//! Keeps the kernel from moving the pages of a run together: `vm.compaction_proactiveness` (Linux 5.9) is 0 meanwhile.
+//! Stops the kernel's proactive compaction during a run: `vm.compaction_proactiveness` (Linux 5.9) is 0 meanwhile.
 //!
-//! A kernel thread does that whenever free memory is in small blocks, as it is where others have most of it, or where only
-//! frames of some colors have been taken. It knows no colors: thousands of pages leave theirs within seconds. What asks for
-//! large blocks may still have pages moved, and whoever writes to `vm.compact_memory`.
+//! A kernel thread compacts memory whenever free memory is in small blocks, for example after other programs took most of it, or after only
+//! frames of some colors were taken. It ignores colors: thousands of pages leave theirs within seconds. Requests for large blocks can still
+//! cause pages to move, as can a write to `vm.compact_memory`.
 //!
-//! The setting is the machine's, and runs come and go side by side. What it was is in a file that each of them holds a
-//! shared lock on; who can have it alone when its run ends is the last one, and puts the setting back. If that one is
-//! killed, the next run's end does.
+//! The setting is machine-wide, and runs overlap. Its previous value is kept in a file on which each run holds a shared lock. A run that
+//! gets the exclusive lock at its end is the last one, and restores the setting. If that run is killed, the end of the next run restores
+//! it.
 
 use crate::report::CompactionReport;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const SETTING: &str = "/proc/sys/vm/compaction_proactiveness";
 const KEPT: &str = "/run/memtint-compaction";
 
-/// As long as it is there, the kernel moves no pages together that nobody has asked it to.
+/// While this exists, the kernel does not compact memory on its own initiative.
 pub(crate) struct Pause {
     setting: PathBuf,
     kept: File,
@@ -25,8 +25,8 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// None where there is nothing to pause: no such setting, or it is 0 and no run has set it so. What is reported of it
-    /// comes with it.
+    /// `None` if there is nothing to pause: there is no such setting, or it is 0 and no run has set it. Also returns the part of the report
+    /// about it.
     pub(crate) fn begin() -> (Option<Pause>, CompactionReport) {
         match Pause::with(Path::new(SETTING), Path::new(KEPT)) {
             Ok(pause) => {
@@ -45,14 +45,14 @@ impl Pause {
             return Ok(None);
         }
         let mut kept = open(kept)?;
-        // Waits for who puts it back at this moment: that one has the file alone.
+        // Wait while another process restores the setting: it has the exclusive lock.
         kept.lock_shared()?;
         let before = match read(setting)? {
             0 => number(&read_all(&mut kept)?).ok(),
             now => {
-                // First what it was: whoever is killed in between has changed nothing.
+                // Save the old value first: a process killed in between has changed nothing.
                 write_all(&mut kept, &now.to_string())?;
-                // Nor has who may not set it.
+                // Without permission to set it, nothing has changed either.
                 fs::write(setting, "0").or_else(|error| kept.set_len(0).and(Err(error)))?;
                 Some(now)
             }
@@ -68,12 +68,12 @@ impl Drop for Pause {
     }
 }
 
-/// What the last run would have done, had it not been killed.
+/// Does the work of a last run that was killed.
 pub(crate) fn clean_up() {
     let _ = File::options().read(true).write(true).open(KEPT).map(|mut kept| put_back(Path::new(SETTING), &mut kept));
 }
 
-/// Puts the setting back, unless there are other runs. Who has set it since knows better.
+/// Restores the setting, unless other runs are active. A value that another process has set since is kept.
 fn put_back(setting: &Path, kept: &mut File) -> io::Result<()> {
     if kept.try_lock().is_err() {
         return Ok(());
@@ -117,7 +117,7 @@ fn number(text: &str) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// A setting of its own, and the file beside it.
+    /// A setting in a temporary directory, and the file beside it.
     struct Place(PathBuf);
 
     impl Place {
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn after_a_killed_run_the_next_one_does() {
         let place = Place::new("killed-run", 0);
-        // What it leaves.
+        // The file that a killed run leaves.
         fs::write(place.0.join("kept"), "35").unwrap();
         let next = place.pause().unwrap();
         assert_eq!((place.value(), next.before), (0, 35));
@@ -181,7 +181,7 @@ mod tests {
         drop(pause);
         assert_eq!(place.value(), 50);
         place.set(0);
-        assert!(place.pause().is_none(), "it is 0 by somebody's choice");
+        assert!(place.pause().is_none(), "it was 0 before any run");
         assert_eq!(place.value(), 0);
         let missing = Pause::with(&place.0.join("missing"), &place.0.join("kept")).unwrap();
         assert!(missing.is_none(), "a kernel without it");

@@ -1,10 +1,9 @@
 //! The helper's own system-call filter: the calls it needs, with the arguments it needs, and no others.
 //!
-//! The helper shares memory with the program it serves, so the program can make it run anything. This filter bounds what
-//! that is worth: memory calls in the shared address space, which the program can make itself, and messages to the
-//! supervisor, which believes none of them. A helper cannot open, create, execute, signal or trace anything, and cannot
-//! pass on its descriptors. It installs the filter on itself, with `no_new_privs`, before the program runs again; the
-//! supervisor checks that it did.
+//! The helper shares memory with the program it serves, so the program can make it run anything. This filter bounds the gain: memory calls
+//! in the shared address space, which the program can make itself, and messages to the supervisor, which trusts none of them. A helper
+//! cannot open, create, execute, signal or trace anything, and cannot pass on its descriptors. It installs the filter on itself, with
+//! `no_new_privs`, before the program runs again; the supervisor verifies this.
 //!
 //! Both sides include this file: the helper installs the filter, the tests of the library interpret it.
 

@@ -1,4 +1,4 @@
-//! Priority for a bounded time: what a program can cause must not keep a CPU from others.
+//! Priority for a bounded time: no action of a program may keep a CPU from others.
 
 use crate::sys;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ const CREDIT: Duration = Duration::from_secs(1);
 /// Share of priority in the long run: 1 in this number.
 const CREDIT_REGAINED: u32 = 4;
 
-/// The time for which a thread may still have priority. What was spent beyond it is a debt, which is paid first.
+/// The time for which a thread may still have priority. Time spent beyond it is a debt, which is paid first.
 pub(crate) struct Credit {
     left: Duration,
     debt: Duration,
@@ -41,7 +41,7 @@ pub(crate) struct Urgency {
     credit: Credit,
     /// Processor time at which priority began, while it lasts.
     since: Option<Duration>,
-    /// The thread began as an ordinary one: neither with priority nor with less than others.
+    /// The thread started with ordinary priority: neither raised nor lowered.
     may: bool,
 }
 
@@ -50,7 +50,7 @@ impl Urgency {
         Urgency { credit: Credit::new(), since: None, may: sys::scheduling(0).0 == libc::SCHED_OTHER }
     }
 
-    /// Takes priority while there is credit, and gives it up when there is none. To be called before each short step.
+    /// Takes priority while there is credit, and gives it up otherwise. Call this before each short step.
     pub(crate) fn keep(&mut self) {
         let used = sys::processor_time();
         if let Some(since) = self.since {
@@ -79,7 +79,7 @@ mod tests {
         assert!(!credit.has_some(begin), "all is spent");
         assert!(!credit.has_some(begin + CREDIT_REGAINED * BOOST), "just what one request takes");
         assert!(credit.has_some(begin + 2 * CREDIT_REGAINED * BOOST), "a quarter of the time comes back");
-        // A debt is paid before anything comes back.
+        // A debt is paid before credit is regained.
         let later = begin + 2 * CREDIT_REGAINED * BOOST;
         credit.spend(10 * CREDIT);
         assert!(!credit.has_some(later + CREDIT_REGAINED * 9 * CREDIT));

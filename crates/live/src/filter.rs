@@ -1,9 +1,8 @@
 //! The system-call filter: which calls of a colored program stop for the supervisor.
 //!
-//! Only calls that create, move or give up private memory, or that create processes, are stopped; everything else
-//! runs at full speed. Calls from the helper's own code are exempt by their instruction address. The program can make
-//! calls from there as well: all it gains is memory that is not colored. The exception is `pidfd_getfd`, which could take
-//! the helper's descriptors and is not exempt anywhere.
+//! Only calls that create, move or give up private memory, or that create processes, are stopped; everything else runs at full speed. Calls
+//! from the helper's code are exempt by their instruction address. The program can make calls from there as well, but gains only uncolored
+//! memory. The exception is `pidfd_getfd`, which could take the helper's descriptors and is not exempt anywhere.
 
 use crate::wire;
 use libc::sock_filter;
@@ -59,12 +58,12 @@ fn notify_on_bits(bits: u32) -> [sock_filter; 2] {
     [when(IF_ANY_BIT, bits, 1), NOTIFY]
 }
 
-/// Whether a length argument is large: stops the call, else lets it pass.
+/// Stops the call if a length argument is large; else lets it pass.
 fn notify_when_long(index: u32) -> Vec<sock_filter> {
     vec![high(index), when(IF_EQUAL, 0, 3), low(index), when(IF_AT_LEAST, RECYCLE_MIN, 2), NOTIFY, NOTIFY, ALLOW]
 }
 
-/// Stops a call on addresses that are memtint's own, or begin shortly before them; falls through otherwise.
+/// Stops a call on addresses of memtint, or that begin shortly before them; falls through otherwise.
 fn notify_on_ours() -> [sock_filter; 4] {
     let (first, end) = ((wire::BLOB_BASE >> 32) as u32 - 1, (wire::POOL_END >> 32) as u32);
     [high(0), when(IF_AT_LEAST, first, 2), instruction(IF_AT_LEAST, 1, 0, end), NOTIFY]
@@ -73,7 +72,7 @@ fn notify_on_ours() -> [sock_filter; 4] {
 /// The whole program.
 pub(crate) fn program() -> Vec<sock_filter> {
     let mut program = vec![
-        // The one call that could take a helper's descriptors, by whatever convention and from wherever it is made.
+        // The only call that could take a helper's descriptors, in any calling convention and from any address.
         load(OFFSET_CALL),
         instruction(AND, 0, 0, !X32_BIT),
         when(IF_EQUAL, libc::SYS_pidfd_getfd as u32, 1),
@@ -128,7 +127,7 @@ fn rules() -> Vec<(i64, Vec<sock_filter>)> {
         body
     }));
     let always = [
-        // The program gives up privileges that its helper may still have: see `Supervisor::on_fewer_privileges`.
+        // The program drops privileges that its helper may still have: see `Supervisor::on_fewer_privileges`.
         libc::SYS_setuid,
         libc::SYS_setgid,
         libc::SYS_setreuid,
@@ -175,7 +174,7 @@ fn mmap_rule() -> Vec<sock_filter> {
     body
 }
 
-/// Advice that gives pages up in bulk, or that makes the kernel choose or merge frames.
+/// Advice that gives up pages in bulk, or that lets the kernel choose or merge frames.
 fn madvise_rule() -> Vec<sock_filter> {
     const MADV_COLLAPSE: i32 = 25;
     let ours =
@@ -318,7 +317,7 @@ mod tests {
         for (call, address) in [(libc::SYS_pidfd_getfd, 0), (libc::SYS_pidfd_getfd, wire::BLOB_BASE), (x32, 0)] {
             assert_eq!(decide(call, address, [3, 4, 0, 0, 0, 0]), STOPPED, "{call:#x} at {address:#x}");
         }
-        // The number is the same for 32-bit calls, and the architecture is not asked for.
+        // Decided before the architecture is checked: the 32-bit call has the same number.
         assert!(program().iter().position(|step| step.k == OFFSET_ARCH).unwrap() > 2);
     }
 

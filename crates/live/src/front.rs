@@ -21,11 +21,11 @@ use std::time::Duration;
 
 /// What to run, and how.
 pub struct RunOptions {
-    /// Program and arguments; the program is looked for in PATH.
+    /// Program and arguments; the program is searched for in PATH.
     pub command: Vec<OsString>,
     /// Frames the program may live in.
     pub choice: Box<dyn FrameChoice>,
-    /// Refuse a page rather than give one out of color.
+    /// Refuse the program a page rather than give it one out of color.
     pub strict: bool,
     /// CPUs to run on; None = those of the caller.
     pub cores: Option<Vec<u32>>,
@@ -33,15 +33,15 @@ pub struct RunOptions {
     pub cgroup: Option<PathBuf>,
     /// User to run the program as.
     pub user: Option<String>,
-    /// What keeps the program in its colors.
+    /// The backend that enforces the colors.
     pub floor: Floor,
-    /// Called once with the process id of what becomes the program, right after it has been created.
+    /// Called once with the process id of the future program, right after the process has been created.
     pub started: Option<Box<dyn Fn(i32)>>,
-    /// Called once with the program's process id when it has ended, while that is still its own.
+    /// Called once with the program's process id when it has ended, before that id can be reused.
     pub ended: Option<Box<dyn Fn(i32)>>,
 }
 
-/// What keeps a program in its colors.
+/// The backend that enforces a program's colors.
 pub enum Floor {
     /// A runtime beside the program, on a stock kernel.
     User {
@@ -55,11 +55,11 @@ pub enum Floor {
         /// Most memory that a search for frames holds at a time, in bytes.
         search_bytes: u64,
     },
-    /// Linux itself, for the program and all that it starts.
+    /// Linux itself, for the program and all its descendants.
     Kernel(KernelOptions),
 }
 
-/// How the program ended, and what became of its pages.
+/// How the program ended, and the report about its pages.
 pub struct RunStatus {
     /// Exit status, or 128 + signal number.
     pub code: i32,
@@ -72,13 +72,13 @@ pub struct RunStatus {
 }
 
 impl RunStatus {
-    /// Ends this process as the program ended: by the same signal, or with the status that is returned. Before a signal, the
-    /// limit of core files and the mounts of this process may change.
+    /// Ends this process as the program ended: by the same signal, or with the returned status. Before a signal, the limit of core files
+    /// and the mounts of this process may change.
     #[must_use]
     pub fn end_like(&self) -> ExitCode {
         if let Some(signal) = self.signal {
-            // The program has written its core file, if any. The kernel tells a parent of that only when there is one: this
-            // process writes another where it is lost with this process, or none.
+            // The program has written its core file, if any. A parent is notified of a core dump only if there is one: this process writes
+            // another core file where it vanishes with the process, or none.
             let core_bytes = if self.core_dumped && sys::hide_core_files() { 1 << 16 } else { 0 };
             sys::end_by(signal, core_bytes);
         }
@@ -95,13 +95,13 @@ const OWN_FAILURE: i32 = 125;
 
 /// How long a supervisor without a program may take to end.
 const SUPERVISOR_ENDS: Duration = Duration::from_secs(5);
-/// How long the program may go on without a supervisor: it ends by itself if it has not begun.
+/// How long the program may run without a supervisor: it ends by itself if it has not begun.
 const ORPHANED_MS: i32 = 1000;
 
 /// Runs a program in color and waits for its end.
 ///
-/// Must be called while the process has a single thread: it forks. Lines for the user go through `tell` as they come. What
-/// was passed on to the program (SIGINT, SIGTERM and others) stays blocked in this thread.
+/// Must be called while the process has a single thread: it forks. Lines for the user go to `tell` as they come. The forwarded signals
+/// (SIGINT, SIGTERM and others) stay blocked in this thread.
 ///
 /// # Errors
 /// [`RunError`] when the run could not begin; a program that cannot be executed is a [`RunStatus`] with code 126 or 127 as
@@ -148,7 +148,7 @@ fn run_beside(options: RunOptions, amounts: &Amounts, tell: &mut impl FnMut(&str
         hold_max: amounts.search_pages.min(memory.room(None) / 2),
         nodes,
     };
-    // Helpers, whose parents end at once, become children of this process: it reaps them, whatever process 1 does.
+    // Helpers, whose parents end at once, become children of this process: it reaps them, regardless of process 1.
     sys::adopt_orphans();
     let supervisor = sys::fork()?;
     if supervisor == 0 {
@@ -169,7 +169,7 @@ fn run_beside(options: RunOptions, amounts: &Amounts, tell: &mut impl FnMut(&str
     sys::be_killed_for_memory(-1000);
     let mut status = Watch::begin(Some(&front))?.wait_for(program, options.ended.as_deref(), tell);
     let mut report = fetch_report(&front, tell);
-    // Who is killed does not learn why, and its helper may not have been missed before it was gone.
+    // SIGKILL carries no cause, and the program may be gone before its killed helper is missed.
     let why_killed = if status.code == 128 + libc::SIGKILL { memory.killed_since(kills) } else { None };
     match &mut report {
         Some(report) => {
@@ -190,12 +190,12 @@ fn run_beside(options: RunOptions, amounts: &Amounts, tell: &mut impl FnMut(&str
             tell("the supervisor is gone, and the program was ended with it");
         }
     }
-    // It goes on as long as processes of the run do.
+    // The supervisor runs as long as processes of the run do.
     if report.as_ref().is_none_or(|report| report.still_running == Some(0)) {
         sys::await_child(supervisor, SUPERVISOR_ENDS);
     }
     if report.is_none() {
-        // Its lock goes with its last file, which may be after its socket.
+        // The supervisor's lock ends with its last file, possibly after its socket.
         compaction::clean_up();
     }
     reap_orphans(None);
@@ -251,7 +251,7 @@ fn supervise(
         sys::be_killed_for_memory(-1000);
         sys::allow_most_descriptors();
         let (_pause, compaction) = Pause::begin();
-        // Started first: it looks for frames while the rest is set up.
+        // Started first, to search for frames during the rest of the setup.
         let search = Search { strict: settings.strict, nodes: settings.nodes, hold_max: search_pages };
         let broker = Broker::start(&*choice, search, front.try_clone().ok())?;
         let supply = Supply { choice, broker };
@@ -263,7 +263,7 @@ fn supervise(
         sys::send_message(launcher, b"g", None)?;
         supervisor.serve();
         drop(supervisor);
-        // The broker gives its stock back sooner so, and leaves nothing behind.
+        // Returns the broker's stock sooner, and leaves no process behind.
         sys::end_children();
         Ok(())
     };
@@ -316,7 +316,7 @@ pub(crate) fn become_program(command: &[OsString], prepare: impl FnOnce() -> io:
     std::process::exit(if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE })
 }
 
-/// Becomes the program; returns only the reason why not.
+/// Becomes the program; returns only on failure, with the reason.
 fn execute(command: &[OsString]) -> io::Error {
     let strings: Result<Vec<CString>, _> = command.iter().map(|word| CString::new(word.as_bytes())).collect();
     let Ok(strings) = strings else { return io::Error::from(io::ErrorKind::InvalidInput) };
@@ -332,12 +332,11 @@ fn execute(command: &[OsString]) -> io::Error {
 }
 
 impl RunOptions {
-    /// Has this process run where the program is to run: in its group, and on its CPUs.
+    /// Moves this process to the program's cgroup and CPUs.
     pub(crate) fn take_place(&self) -> io::Result<()> {
         if let Some(cgroup) = &self.cgroup {
             let tasks = cgroup.join("cgroup.procs");
-            // 0 stands for the process that writes.
-            // Nothing is created where the group is gone.
+            // 0 stands for the writing process. Nothing is created if the cgroup is gone.
             std::fs::File::options()
                 .write(true)
                 .open(&tasks)
@@ -419,7 +418,7 @@ impl Identity {
     }
 }
 
-/// Signals that somebody may send to the front and mean the program.
+/// Signals that are sent to the front and meant for the program.
 const FORWARDED: [i32; 12] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -442,8 +441,8 @@ pub(crate) struct End {
     pub(crate) core_dumped: bool,
 }
 
-/// What the front waits for while the program runs. From its beginning on, signals that the program is to get are blocked
-/// in this process, and in what it starts.
+/// The events that the front waits for while the program runs. From its creation on, signals for the program are blocked in this process,
+/// and in its children.
 pub(crate) struct Watch<'s> {
     signals: OwnedFd,
     poller: sys::Poller,
@@ -464,8 +463,8 @@ impl<'s> Watch<'s> {
         Ok(Watch { signals, poller, supervisor, before })
     }
 
-    /// Starts a copy of this process, which gets what has been sent to this one while there was no program. 0 in the copy,
-    /// which calls [`Watch::leave`] when it can end.
+    /// Starts a copy of this process, which gets the signals that came while there was no program. Returns 0 in the copy, which calls
+    /// [`Watch::leave`] once signals may end it.
     pub(crate) fn fork(&self) -> io::Result<Pid> {
         let early: Vec<i32> =
             std::iter::from_fn(|| sys::next_signal(&self.signals)).map(|(signal, _)| signal).collect();
@@ -476,12 +475,12 @@ impl<'s> Watch<'s> {
         Ok(program)
     }
 
-    /// In the process that becomes the program: it gets its signals as it would have without this.
+    /// In the process that becomes the program: restores the signal mask.
     pub(crate) fn leave(&self) {
         sys::set_signal_mask(&self.before);
     }
 
-    /// Waits for the program's end, passing on signals and stops, and what a supervisor says, if there is one.
+    /// Waits for the program's end; forwards signals and stops, and lines from the supervisor if there is one.
     pub(crate) fn wait_for(mut self, program: Pid, ended: Option<&dyn Fn(i32)>, tell: &mut impl FnMut(&str)) -> End {
         let (mut stopped, mut timeout_ms, mut orphaned_ms) = (false, -1, 0);
         loop {
@@ -497,8 +496,8 @@ impl<'s> Watch<'s> {
             for (token, _) in self.poller.wait(timeout_ms) {
                 if token == 0 {
                     while let Some((signal, sender)) = sys::next_signal(&self.signals) {
-                        // What the terminal or the program itself sends to the job has reached the program. So has, as a
-                        // rule, what brings a stopped job back; a second one would be one too many for who counts them.
+                        // Signals that the terminal or the program itself sends to the job have reached the program. So has, as a rule, the
+                        // signal that continues a stopped job; a second one would confuse a program that counts them.
                         let brings_back = signal == libc::SIGCONT && std::mem::take(&mut stopped);
                         let meant =
                             sender.is_some_and(|sender| sender != program) && (!brings_back || is_stopped(program));
@@ -521,7 +520,7 @@ fn pass_on(program: Pid, signal: i32) {
 
 /// One message of the supervisor; None when it is gone, Some(Some(report)) when it was the report.
 fn hear(front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Option<Option<RunReport>> {
-    // The supervisor speaks of who was killed once there is memory again.
+    // Wait before the allocation: the supervisor reports an out-of-memory kill once there is memory again.
     sys::is_readable(front, -1);
     let mut bytes = vec![0u8; word::LINE_MAX + 1];
     let message = sys::receive_message(front, &mut bytes, true).ok()?;
@@ -540,7 +539,7 @@ fn hear(front: &OwnedFd, tell: &mut impl FnMut(&str)) -> Option<Option<RunReport
     }
 }
 
-/// The program's end, if it has come; mirrors its stops, and notes that there was one.
+/// The program's end, if it has come; mirrors its stops, and records that there was one.
 fn reap(program: Pid, ended: Option<&dyn Fn(i32)>, stopped: &mut bool) -> Option<End> {
     while !sys::has_ended(program) {
         // The shell must see the front stopped as it would see the program.
@@ -561,7 +560,7 @@ fn reap(program: Pid, ended: Option<&dyn Fn(i32)>, stopped: &mut bool) -> Option
     Some(End { code: libc::WEXITSTATUS(status), signal: None, core_dumped: false })
 }
 
-/// Takes note of the ends of other children: helpers, and processes whose parents have ended.
+/// Reaps other children: helpers, and processes whose parents have ended.
 fn reap_orphans(program: Option<Pid>) {
     while let Some(ended) = sys::ended_child()
         && Some(ended) != program
@@ -570,7 +569,7 @@ fn reap_orphans(program: Option<Pid>) {
     }
 }
 
-/// Stops this process by a signal; returns when it goes on.
+/// Stops this process by a signal; returns when it continues.
 fn stop_by(signal: i32) {
     // SAFETY: numbers, and signal sets that are initialized before they are read. SIGSTOP cannot be blocked or caught;
     // both calls leave it as it is.

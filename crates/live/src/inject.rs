@@ -1,13 +1,12 @@
 //! Putting a helper into an address space whose only thread is stopped.
 //!
-//! The thread is made to carry out a few system calls: first at a `syscall` instruction of the vDSO, then at the
-//! helper's own. Descriptors come to it through the system-call filter: it asks by a `prctl` that the kernel does not
-//! know, and the supervisor answers with a descriptor. Nothing of the program's memory is written.
+//! The supervisor makes the thread carry out a few system calls: first at a `syscall` instruction of the vDSO, then at
+//! the helper's own. The thread gets descriptors through the system-call filter: it calls `prctl` with an option that
+//! the kernel does not define, and the supervisor answers with a descriptor. No memory of the program is written.
 //!
-//! From the first descriptor to the helper's first message the address space is not dumpable: no process of the same
-//! user can take a descriptor or write to memory meanwhile. The supervisor stays the helper's tracer for as long as it
-//! lives: its process id comes from the kernel, cannot be given to another process until the supervisor has taken note of
-//! its end, and no other process can attach to it.
+//! From the first descriptor to the helper's first message the address space is not dumpable: no process of the same user can take a
+//! descriptor or write to memory meanwhile. The supervisor remains the helper's tracer until the helper ends: its process id comes from the
+//! kernel, cannot be reused before the supervisor has reaped it, and no other process can attach to it.
 
 use crate::RunError;
 use crate::areas;
@@ -19,7 +18,7 @@ use libc::user_regs_struct;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Files that every address space of a run is given.
+/// Files that each address space of a run needs.
 pub(crate) struct Kit {
     /// The helper's code.
     pub(crate) blob: OwnedFd,
@@ -45,12 +44,12 @@ impl Kit {
 /// Limits that could keep a helper from being created, or would count memtint's mappings against the program.
 const IN_THE_WAY: [u32; 5] =
     [libc::RLIMIT_NOFILE, libc::RLIMIT_NPROC, libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_MEMLOCK];
-/// What a helper may map, or lock, beyond twice what its program may: a copy of a file under construction, a search, chunks
-/// of the pool.
+/// Memory that a helper may map, or lock, beyond twice the program's limit: a copy of a file under construction, a search, chunks of the
+/// pool.
 const BEYOND: [(u32, u64); 3] =
     [(libc::RLIMIT_AS, 2 << 30), (libc::RLIMIT_DATA, 2 << 30), (libc::RLIMIT_MEMLOCK, 8 << 20)];
 
-/// Limits of a stopped process that are out of the way for the moment.
+/// Limits of a stopped process that are lifted for the moment.
 struct Lifted {
     pid: Pid,
     before: Vec<(u32, libc::rlimit64)>,
@@ -63,7 +62,7 @@ impl Lifted {
         for &(which, limits) in &before {
             let most = if which == libc::RLIMIT_NOFILE { sys::descriptors_max() } else { libc::RLIM64_INFINITY };
             let lifted = libc::rlimit64 { rlim_cur: most, rlim_max: most.max(limits.rlim_max) };
-            // Without CAP_SYS_RESOURCE, as far as it goes.
+            // Without CAP_SYS_RESOURCE, up to the hard limit.
             if sys::set_limits(which, pid, lifted).is_err() {
                 let _ = sys::set_limits(which, pid, libc::rlimit64 { rlim_cur: limits.rlim_max, ..limits });
             }
@@ -71,8 +70,8 @@ impl Lifted {
         Lifted { pid, before }
     }
 
-    /// Bounds a helper that was created with lifted limits: by what its program may raise its limits to, not by what it
-    /// says. Everything it maps or locks for the program has been checked against the program's limits before.
+    /// Bounds a helper that was created with lifted limits: by its program's hard limits, not the soft ones.
+    /// Everything it maps or locks for the program has been checked against the program's limits before.
     ///
     /// Returns the capabilities that it needs: to end a program that has changed its user, to compare address spaces, and to
     /// lock memory for a program that may where its limit could not be lifted.
@@ -122,7 +121,7 @@ pub(crate) fn inject(
     listener: &Listener,
     pid: Pid,
 ) -> Result<Space, RunError> {
-    // `__USER32_CS` of the kernel. Such a program has no instruction that could be made to call as a 64-bit one does.
+    // `__USER32_CS` of the kernel. A 32-bit program has no instruction that could make a 64-bit call.
     const CODE_SEGMENT_32: u64 = 0x23;
     if sys::registers(pid)?.cs == CODE_SEGMENT_32 {
         return Err(RunError::NotX86_64);
@@ -144,7 +143,7 @@ pub(crate) fn inject(
         return space;
     }
     limits.restore();
-    // Whatever happened, the program goes on where it was.
+    // In any case, the program resumes where it was.
     puppet.restore()?;
     space
 }
@@ -164,7 +163,7 @@ impl<'a> Puppet<'a> {
         Ok(())
     }
 
-    /// Does something while no process of the program's user can reach into the address space.
+    /// Performs an action while no process of the program's user can reach into the address space.
     fn out_of_reach<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, RunError>) -> Result<T, RunError> {
         let set = |value| [libc::PR_SET_DUMPABLE as u64, value, 0, 0, 0, 0];
         let dumpable = self.call(libc::SYS_prctl, [libc::PR_GET_DUMPABLE as u64, 0, 0, 0, 0, 0])? == 1;
@@ -214,7 +213,7 @@ impl<'a> Puppet<'a> {
 
     /// Creates the helper, which is traced and stopped before its first instruction.
     ///
-    /// Its parent is a process that exists for that alone and ends at once. Nobody but this may learn of it.
+    /// Its parent is a process that exists for this purpose alone and ends at once. Only the supervisor may observe it.
     fn bear(&mut self) -> Result<Pid, RunError> {
         // At the helper's own `clone`, which the filter lets pass.
         let vdso = std::mem::replace(&mut self.gadget, wire::BLOB_BASE + 16);
@@ -231,7 +230,7 @@ impl<'a> Puppet<'a> {
         helper
     }
 
-    /// The process that the call under way has created; the call has not returned yet.
+    /// The process created by the pending call, which has not returned yet.
     fn created(&mut self) -> Result<Pid, RunError> {
         loop {
             match sys::wait(self.pid, true)? {
@@ -255,7 +254,7 @@ impl<'a> Puppet<'a> {
         }
     }
 
-    /// Gives the thread a copy of `file` and returns its number there.
+    /// Gives the thread a copy of `file`; returns its descriptor number in the thread.
     fn fetch(&mut self, file: &OwnedFd) -> Result<u64, RunError> {
         self.begin(libc::SYS_prctl, [wire::PRCTL_MAGIC, 0, 0, 0, 0, 0])?;
         let notification = loop {
@@ -297,7 +296,7 @@ impl<'a> Puppet<'a> {
     fn nudge(&self) -> Result<(), RunError> {
         match sys::wait(self.pid, false)? {
             Some((_, Change::Gone)) => Err(RunError::ProgramGone),
-            // The call has returned without asking: a filter of the program's decides before memtint's does.
+            // The call has returned unanswered: a filter of the program takes precedence over memtint's.
             Some((_, Change::Signal(libc::SIGTRAP))) if !self.restarts()? => Err(RunError::HelperLost),
             Some((_, Change::Signal(libc::SIGSYS))) => Err(RunError::HelperLost),
             Some(_) => Ok(sys::step(self.pid)?),
@@ -333,19 +332,19 @@ impl<'a> Puppet<'a> {
     }
 }
 
-/// Ends the processes that share the memory of a thread under injection and are traced by this process: what has become of
-/// a helper that could not be created, or did not begin.
+/// Ends the processes that share the memory of a thread under injection and are traced by this process: remains of a helper that could not
+/// be created, or did not begin.
 fn end_others_in(pid: Pid) {
     for other in sys::own_tracees() {
         if other != pid && sys::same_space(other, pid) {
-            // Traced: the number is its own until its end has been taken note of.
+            // It is traced: its process id cannot be reused before it is reaped.
             sys::kill_tracee(other);
         }
     }
 }
 
-/// The helper that a traced, new process creates; that process ends at once. It stays traced until then: a signal of the
-/// same user must not keep it.
+/// The helper that a traced, new process creates; that process ends at once. It stays traced until then, so that no
+/// signal of the same user can stop it.
 fn helper_of(parent: Pid) -> Result<Pid, RunError> {
     let stops = |pid, event| loop {
         match sys::wait(pid, true)? {
@@ -381,7 +380,7 @@ fn find_syscall(pid: Pid) -> Result<u64, RunError> {
     Ok(vdso.start + at as u64)
 }
 
-/// True for the question of a thread under injection.
+/// Whether this is the request of a thread under injection.
 pub(crate) fn is_question(notification: &Notification) -> bool {
     i64::from(notification.call) == libc::SYS_prctl && notification.args[0] == wire::PRCTL_MAGIC
 }

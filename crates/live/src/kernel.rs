@@ -1,14 +1,14 @@
-//! The kernel floor: Linux itself keeps a program in its colors, where it has the series of `kernel/`.
+//! The kernel backend: Linux itself enforces a program's colors, if it has the series of `kernel/`.
 //!
 //! ```text
-//! front     loads the mapping if there is none, waits for the program, reads what was counted
-//! program   takes the colors between fork and exec: by a cgroup of version 2 that was made for it, or else by its own
-//!           policy; what it starts keeps them
-//! keeper    only with a policy: shares it, because its counters can be read by who has it, and goes with it
+//! front     loads the mapping if there is none, waits for the program, reads the counters
+//! program   takes the colors between fork and exec: by a cgroup of version 2 made for it, or else by a private
+//!           policy; its children inherit them
+//! keeper    with a policy only: shares it, since only its holders can read its counters, and ends with the run
 //! ```
 //!
-//! The mapping is that of the whole machine. One that is loaded is never replaced; one that a run has loaded it unloads
-//! again at its end, unless somebody has colors then.
+//! The mapping applies to the whole machine. A loaded mapping is never replaced. A run unloads the mapping that it has
+//! loaded at its end, unless colors are in use then.
 
 mod group;
 mod mapping;
@@ -35,15 +35,15 @@ pub struct KernelFloor {
     group: Option<PathBuf>,
 }
 
-/// What to ask the kernel for.
+/// The colors to request from the kernel.
 #[derive(Clone, Debug)]
 pub struct KernelOptions {
     /// Where.
     pub floor: KernelFloor,
     /// The platform's id, for messages.
     pub platform: String,
-    /// Mapping objects in which the colors below have the numbers that are meant, at least one. The first one is loaded
-    /// when the kernel has none.
+    /// Accepted mappings, at least one: in each, the colors below have the same numbers. The first one is loaded if the
+    /// kernel has none.
     pub mappings: Vec<String>,
     /// Bank classes in the kernel's list syntax; `None` = any.
     pub banks: Option<String>,
@@ -52,7 +52,7 @@ pub struct KernelOptions {
 }
 
 impl KernelOptions {
-    /// Tells whether the lists are short enough for a policy. A cgroup, where there can be one, takes longer ones.
+    /// Checks that the lists are short enough for a policy. A cgroup, if one can be made, takes longer ones.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl KernelFloor {
         KernelFloor { folder, group }
     }
 
-    /// Tells why this process cannot use it; `None` when it can.
+    /// Gives the reason why this process cannot use it; `None` if it can.
     #[must_use]
     pub fn absence(&self) -> Option<String> {
         let map = self.file("map");
@@ -99,7 +99,7 @@ impl KernelFloor {
     }
 }
 
-/// How the program comes to its colors.
+/// How the program gets its colors.
 enum Means {
     Group(Group),
     Policy { task: PathBuf, text: String, keeper: OwnedFd, socket: OwnedFd },
@@ -114,7 +114,7 @@ pub(crate) fn run(
     let identity = options.user.as_deref().map(Identity::find).transpose()?;
     front::nodes(&*options.choice)?;
     let turn = mapping::take_turn(&asked.floor)?;
-    // From here on there is something to be undone: no signal ends this process before that.
+    // From here on there is cleanup to do: no signal may end this process before it.
     let watch = Watch::begin(None)?;
     let loaded = mapping::have(asked)?;
     let (program, kept) = match begin(options, asked, identity.as_ref(), loaded.by_us, turn, &watch, tell) {
@@ -133,8 +133,8 @@ pub(crate) fn run(
     Ok(RunStatus { code: end.code, signal: end.signal, core_dumped: end.core_dumped, report: Some(report) })
 }
 
-/// Starts the program. Nobody else loads or unloads, which the turn sees to, until it has its colors, and with them the
-/// mapping.
+/// Starts the program. The turn prevents other runs from loading or unloading a mapping until the program has its
+/// colors, which keep the mapping loaded.
 fn begin(
     options: &RunOptions,
     asked: &KernelOptions,
@@ -158,7 +158,7 @@ fn begin(
 
 impl Means {
     fn find(options: &RunOptions, asked: &KernelOptions) -> Result<Means, RunError> {
-        // A process is in one group: a run that is to be in another one makes none.
+        // A process is in one cgroup: a run with a given cgroup makes no other.
         if let Some(parent) = asked.floor.group.as_ref().filter(|_| options.cgroup.is_none())
             && let Some(group) = Group::below(parent, asked, options.strict)?
         {
@@ -191,7 +191,7 @@ impl Means {
     /// In the front: waits until the program has its colors, or has failed to get them.
     fn begun(self) -> Kept {
         match self {
-            // Its mapping is in use since it was made.
+            // The cgroup has kept its mapping in use since it was made.
             Means::Group(group) => Kept::Group(group),
             Means::Policy { keeper, socket, .. } => {
                 drop(socket);
@@ -201,10 +201,10 @@ impl Means {
     }
 }
 
-/// What the run leaves to be read at its end.
+/// The source of the counters at the end of a run.
 enum Kept {
     Group(Group),
-    /// `None`: the program has not come as far as its policy.
+    /// `None`: the program did not reach its policy.
     Policy(Option<Keeper>),
 }
 
@@ -241,8 +241,8 @@ impl Kept {
     }
 }
 
-/// Reads lines `NAME COUNT`; others, which there may be in front, are passed over. `None` when one of those that every
-/// kernel with the series has is missing.
+/// Reads lines `NAME COUNT`, and ignores others before them. `None` if a counter is missing that every kernel with the
+/// series has.
 fn counters(text: &str) -> Option<BTreeMap<String, u64>> {
     let line = |line: &str| {
         let (name, count) = line.split_once(' ')?;
@@ -263,7 +263,7 @@ fn launch(options: &RunOptions, identity: Option<&Identity>, means: &Means, watc
     })
 }
 
-/// What the kernel means by not taking a text.
+/// Explains why the kernel refused a text.
 fn refused(file: &Path, text: &str, cause: io::Error) -> RunError {
     let meaning = match cause.raw_os_error() {
         Some(libc::EPERM) => " (the colors of this process's cgroup are others: memory.colors.effective)",

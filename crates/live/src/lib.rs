@@ -1,5 +1,5 @@
-//! The colored runtime: runs unmodified programs with every private page in frames of chosen colors, on a stock kernel.
-//! Where the kernel can do that itself, it is asked to (module `kernel`); the rest of this page is about where it cannot.
+//! The colored runtime: runs unmodified programs with every private page in frames of chosen colors, on a stock kernel. A kernel that can
+//! color does the work itself (module `kernel`); the rest of this page is about the runtime.
 //!
 //! Three processes carry a run (the program sees none of them):
 //!
@@ -12,8 +12,9 @@
 //!             own mmap, brk, mremap ... and watches the result                      (folder helper/)
 //! ```
 //!
-//! It deliberately does not know DRAM mappings: whether a frame is in color is the caller's [`FrameChoice`]. Pages that
-//! a `fork` makes shared are left to the kernel's copy-on-write and counted; they are not brought back in color yet.
+//! It deliberately does not interpret DRAM mappings: the caller's [`FrameChoice`] decides whether a frame is in color.
+//! Pages that a `fork` makes shared are left to the kernel's copy-on-write and counted; they are not brought back in
+//! color yet.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod areas;
@@ -44,7 +45,7 @@ use std::path::PathBuf;
 
 use memtint_units::Pfn;
 
-/// Gives the pages of memory that the kernel manages; 0 when it does not say.
+/// Gives the pages of memory that the kernel manages; 0 if unknown.
 #[must_use]
 pub fn machine_pages() -> u64 {
     sys::machine_pages()
@@ -56,7 +57,7 @@ pub fn configured_cpus() -> u32 {
     sys::configured_cpus()
 }
 
-/// Gives the bytes of memory that new programs can have, as the kernel estimates it; 0 when it does not say.
+/// Gives the bytes of memory available to new programs, as the kernel estimates it; 0 if unknown.
 #[must_use]
 pub fn available_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -64,20 +65,20 @@ pub fn available_bytes() -> u64 {
     line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-/// Which page frames a program may live in.
+/// Page frames that a program may use.
 pub trait FrameChoice: Send {
     /// Whether this frame is in color.
     fn contains(&self, frame: Pfn) -> bool;
-    /// Frames to look at, on average, to find one in color: 1 when all are. Never below 1.
+    /// Average number of frames to examine per frame in color: 1 when all are in color. Never below 1.
     fn looks_per_page(&self) -> f64;
     /// The colors in words, for messages: `bank classes 0-3`.
     fn label(&self) -> String;
-    /// Frames of this machine that are in color, as far as that is known: about so many.
+    /// Number of frames of this machine that are in color, approximately; `None` if unknown.
     fn frames(&self) -> Option<u64> {
         None
     }
-    /// NUMA nodes, by Linux's numbers, that have frames in color. Empty where the machine has only one node, or when it
-    /// is not known.
+    /// NUMA nodes, by Linux's numbers, that have frames in color. Empty if the machine has only one node, or if
+    /// unknown.
     fn nodes(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -89,7 +90,7 @@ pub enum RunError {
     /// Not enough privileges.
     #[error(
         "reading frame numbers and stopping system calls needs CAP_SYS_ADMIN and CAP_SYS_PTRACE: run memtint as root, \
-         and the program as somebody else with --user"
+         and the program as another user with --user"
     )]
     Privileges,
     /// The kernel has no userfaultfd, or one without UFFDIO_MOVE.
@@ -101,10 +102,10 @@ pub enum RunError {
     /// A 32-bit program.
     #[error("it is a 32-bit program; only x86-64 programs, and what they start, can be colored")]
     NotX86_64,
-    /// The addresses that memtint uses are taken.
+    /// The helper ended or sent an invalid message.
     #[error("the program has mapped addresses that memtint uses (from {:#x})", wire::BLOB_BASE)]
     AddressTaken,
-    /// The helper ended or said something that makes no sense.
+    /// The helper has stopped responding to requests.
     #[error("the helper in the program's address space is lost")]
     HelperLost,
     /// The helper does nothing that it has been asked for.
@@ -119,17 +120,17 @@ pub enum RunError {
     /// The program ended while it was being prepared.
     #[error("the program ended while it was being prepared")]
     ProgramGone,
-    /// Strict: there are not enough frames in color for what the program begins with.
+    /// Strict: there are not enough frames in color for the program's start.
     #[error("no frame in {colors} was found{limit}, {missing} missing for what the program begins with (strict)")]
     Exhausted {
         /// The colors in words.
         colors: String,
-        /// Why not, in words and in brackets; or empty.
+        /// The limit that is reached, in words and in brackets; or empty.
         limit: String,
         /// Pages that could not be had.
         missing: u64,
     },
-    /// The memory in color is on nodes that are out of bounds.
+    /// The memory in color is on nodes that this process may not use.
     #[error(
         "{colors}: all of it is on NUMA nodes {nodes:?}, and this process may use memory of nodes {allowed:?} only \
          (cpuset.mems, or numactl)"
@@ -142,7 +143,7 @@ pub enum RunError {
         /// Nodes that the caller's cpuset and memory policy leave.
         allowed: Vec<u32>,
     },
-    /// The kernel works with a mapping in which the colors have other numbers.
+    /// The kernel has loaded a mapping in which the colors have other numbers.
     #[error(
         "the kernel has another mapping than that of platform {platform:?}: {difference} ({}); {use_of_it}", file.display()
     )]
@@ -153,10 +154,10 @@ pub enum RunError {
         file: PathBuf,
         /// The first line that differs, in words.
         difference: String,
-        /// Whether somebody has its colors, in words.
+        /// Whether its colors are in use, in words.
         use_of_it: &'static str,
     },
-    /// The kernel does not take the mapping.
+    /// The kernel refuses the mapping.
     #[error("the kernel refuses the mapping of platform {platform:?}: {fault}")]
     MappingRefused {
         /// The platform.
@@ -172,7 +173,7 @@ pub enum RunError {
         /// Bytes.
         accepted: usize,
     },
-    /// A file of the kernel floor could not be read.
+    /// A file of the kernel backend could not be read.
     #[error("{} could not be read: {cause}", file.display())]
     KernelFile {
         /// The file.
@@ -181,17 +182,17 @@ pub enum RunError {
         #[source]
         cause: io::Error,
     },
-    /// A file of the kernel floor did not take what was written.
+    /// A file of the kernel backend refused a text.
     #[error("{} did not take {text:?}: {cause}{meaning}", file.display())]
     KernelRefuses {
         /// The file.
         file: PathBuf,
-        /// What was written.
+        /// The text.
         text: String,
         /// The system's answer.
         #[source]
         cause: io::Error,
-        /// What the kernel means by it, in brackets, or empty.
+        /// The kernel's reason, in brackets, or empty.
         meaning: &'static str,
     },
     /// No such user.

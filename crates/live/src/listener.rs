@@ -1,9 +1,8 @@
 //! The listener of the system-call filter.
 //!
 //! A stopped call waits here for its answer. Until it is *taken*, a signal ends the wait, and if its handler was installed without
-//! SA_RESTART the call returns EINTR: also a `fork` or `mmap`, which programs do not expect. Once it is taken, only a fatal
-//! signal ends the wait. So a thread with little else to do takes calls at once, at real-time priority where that is allowed, and
-//! the supervisor serves them in its time.
+//! SA_RESTART the call returns EINTR: even a `fork` or `mmap`, for which programs do not expect it. Once it is taken, only a fatal signal
+//! ends the wait. So a mostly idle thread takes calls at once, at real-time priority if allowed, and the supervisor serves them later.
 
 use crate::credit::Urgency;
 use crate::inject;
@@ -15,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// The listener of the filter, and the notifications that were taken and are not served yet.
+/// The listener of the filter, and the notifications that have been taken but not served.
 pub(crate) struct Listener {
     shared: Arc<Shared>,
     /// Readable while notifications wait to be served.
@@ -35,14 +34,14 @@ struct State {
     turn: Turn,
 }
 
-/// Which side takes notifications.
+/// The side that takes notifications.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// The thread.
     Thread,
     /// A helper, to which the descriptor is lent.
     Helper,
-    /// Nobody any more.
+    /// Neither, from now on.
     Over,
 }
 
@@ -69,19 +68,19 @@ impl Listener {
         &self.bell
     }
 
-    /// The notifications that have been taken until now.
+    /// The notifications taken so far.
     pub(crate) fn taken(&self) -> VecDeque<Notification> {
         let mut state = self.shared.lock();
         while matches!((&self.bell).read(&mut [0; 64]), Ok(rung) if rung > 0) {}
         std::mem::take(&mut state.taken)
     }
 
-    /// Keeps a notification that was taken elsewhere.
+    /// Stores a notification that was taken elsewhere.
     pub(crate) fn keep(&self, notification: Notification) {
         self.shared.push(&mut self.shared.lock(), notification);
     }
 
-    /// From now on a helper alone takes notifications; refused while some wait to be served.
+    /// From now on only a helper takes notifications; refused while some wait to be served.
     pub(crate) fn lend(&self) -> bool {
         let mut state = self.shared.lock();
         let may = state.taken.is_empty();
@@ -91,19 +90,19 @@ impl Listener {
         may
     }
 
-    /// No helper takes any more: it has closed the descriptor, or is gone.
+    /// Ends the helper's turn: it has closed the descriptor, or has ended.
     pub(crate) fn take_back(&self) {
         self.shared.lock().turn = Turn::Thread;
         self.shared.changed.notify_all();
     }
 
-    /// The question of a thread under injection, if it comes within a moment.
+    /// The request of a thread under injection, if it comes within a moment.
     pub(crate) fn question_of(&self, pid: Pid) -> Option<Notification> {
         const MOMENT: Duration = Duration::from_millis(20);
         let until = Instant::now() + MOMENT;
         let mut state = self.shared.lock();
         loop {
-            // A thread that had the number before may have asked, and ended.
+            // A previous thread with the same id may have sent a request, and ended.
             let asks = |found: &Notification| {
                 found.thread as Pid == pid && inject::is_question(found) && sys::is_pending(&self.shared.fd, found.id)
             };
@@ -135,7 +134,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits until it is the thread's turn; false when there is no more to take.
+    /// Waits until it is the thread's turn; false when there is nothing more to take.
     fn is_my_turn(&self) -> bool {
         let mut state = self.lock();
         while state.turn == Turn::Helper {
@@ -144,8 +143,8 @@ impl Shared {
         state.turn == Turn::Thread
     }
 
-    /// The thread: takes notifications whenever it is its turn, until no process has the filter. One step of it is short,
-    /// whatever a program does.
+    /// Body of the thread: takes notifications whenever it is its turn, until no process has the filter. Each step is short, regardless of
+    /// the program.
     fn take(&self) {
         const LOOK_MS: i32 = 1000;
         let mut urgency = Urgency::new();

@@ -1,4 +1,4 @@
-//! How much memory may be taken for a while: what the machine has left, and what the memory cgroups of this process leave.
+//! How much memory may be taken for a while: the room that the machine and the memory cgroups of this process leave.
 
 use crate::wire::PAGE;
 use std::collections::BTreeMap;
@@ -6,11 +6,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// This part of the machine's memory, and of each limit, is left to others.
+/// This fraction of the machine's memory, and of each limit, is left to others.
 const RESERVE: u64 = 16;
-/// Free blocks are taken while there is this part of the machine's memory in them: the kernel answers a request for a
-/// block that it does not have by moving other programs' pages together, and out of their colors. Pages are lent while
-/// there is as much free.
+/// Free blocks are taken while they hold this fraction of the machine's memory: to serve a request for a block that it
+/// does not have, the kernel compacts memory, which moves other programs' pages out of their colors. Pages are lent
+/// while as much is free.
 const LEFT_FREE: u64 = 32;
 /// Smallest order of a free list that serves blocks of 2 MiB.
 const BLOCK_ORDER: usize = 9;
@@ -42,8 +42,8 @@ impl MemoryLimits {
         left.min().map_or(u64::MAX, |bytes| bytes / PAGE).min(machine_room(node))
     }
 
-    /// The limit that leaves least, in words for the middle of a sentence, when it leaves less than the machine has;
-    /// empty otherwise.
+    /// The tightest limit, in words for the middle of a sentence, if it leaves less than the machine has; empty
+    /// otherwise.
     pub(crate) fn tight_limit(&self) -> String {
         self.limit_in_words().map_or(String::new(), |words| format!(" ({words})"))
     }
@@ -58,7 +58,7 @@ impl MemoryLimits {
         self.tightest().is_some()
     }
 
-    /// The limit that leaves least, in words, and the bytes that it leaves, when the machine has more.
+    /// The tightest limit, in words, and the bytes that it leaves, if the machine has more.
     fn tightest(&self) -> Option<(String, u64)> {
         let with_limits = self.groups.iter().filter_map(|group| Some((group, group.left()?)));
         let (group, (left, limit)) = with_limits.min_by_key(|(_, (left, _))| *left)?;
@@ -66,14 +66,14 @@ impl MemoryLimits {
         (left / PAGE < machine_room(None)).then_some((words, left))
     }
 
-    /// How many processes the kernel has ended for want of memory: in the cgroup of this process, or on the machine where
-    /// that does not count. It counts first and kills then.
+    /// Number of out-of-memory kills: in the cgroup of this process, or on the machine if the cgroup does not count them. The kernel counts
+    /// first and kills then.
     pub(crate) fn kills(&self) -> u64 {
         let of_group = self.groups.iter().find_map(|group| kills(&group.events));
         of_group.or_else(|| kills(Path::new("/proc/vmstat"))).unwrap_or(0)
     }
 
-    /// What the kernel has done since there were so many [`MemoryLimits::kills`], as a line for the user.
+    /// A line for the user if [`MemoryLimits::kills`] has risen above `kills`.
     pub(crate) fn killed_since(&self, kills: u64) -> Option<String> {
         let limit = self.tightest().map_or(String::new(), |(words, _)| format!(" ({words})"));
         (self.kills() > kills).then(|| format!("the kernel has ended processes for want of memory{limit}"))
@@ -86,7 +86,7 @@ fn kills(file: &Path) -> Option<u64> {
 }
 
 impl Group {
-    /// Bytes that are left, and of how many; None without a limit.
+    /// Bytes that are left, and the limit; `None` without a limit.
     fn left(&self) -> Option<(u64, u64)> {
         let number = |path: &Path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
         // Version 2 writes "max", version 1 a number that no machine has.
@@ -158,7 +158,7 @@ pub(crate) fn machine_room(node: Option<u32>) -> u64 {
     let total = machine.kib("MemTotal:").unwrap_or(available);
     let room = available.saturating_sub(total / RESERVE);
     let Some(node) = node else { return room / (PAGE >> 10) };
-    // The kernel does not say what is available of a node, which is without its watermarks.
+    // The kernel reports no available memory per node, which would exclude the watermarks.
     let of_node = Meminfo::read(&format!("/sys/devices/system/node/node{node}/meminfo"));
     let free: u64 = ["MemFree:", "Active(file):", "Inactive(file):"].iter().filter_map(|name| of_node.kib(name)).sum();
     let reserve = of_node.kib("MemTotal:").unwrap_or(free) / RESERVE + high_watermarks(Some(node)) * (PAGE >> 10);
@@ -179,17 +179,16 @@ impl Meminfo {
     }
 }
 
-/// Frames of a zone of memory; empty when not known.
+/// Frames of a zone of memory; empty if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Zone {
     /// The first.
     pub(crate) start: u64,
-    /// Behind the last.
+    /// First frame past the zone.
     pub(crate) end: u64,
 }
 
-/// The highest zone of a NUMA node, or of the machine's only one: what the kernel gives single pages from, as long as it
-/// has free ones.
+/// The highest zone of a NUMA node, or of the machine's only one: the kernel serves single pages from it while it has free ones.
 pub(crate) fn highest_zone(node: Option<u32>) -> Zone {
     highest(&fs::read_to_string("/proc/zoneinfo").unwrap_or_default(), node)
 }
@@ -200,7 +199,7 @@ fn highest(zoneinfo: &str, node: Option<u32>) -> Zone {
         let mut words = line.split([' ', ':', ',']).filter(|word| !word.is_empty());
         let (name, number) = (words.next(), words.next().and_then(|word| word.parse::<u64>().ok()));
         match (name, number) {
-            // Memory of a device is nobody's.
+            // Device memory belongs to no zone of the allocator.
             (Some("Node"), Some(number)) => {
                 wanted = node.is_none_or(|node| u64::from(node) == number) && !line.ends_with("Device");
                 (present, spanned) = (0, 0);
@@ -216,7 +215,8 @@ fn highest(zoneinfo: &str, node: Option<u32>) -> Zone {
     found
 }
 
-/// Pages that other processes of this program's file have to themselves: what the searches of other runs hold.
+/// Memory of other processes of this executable that no other process shares: the pages that searches of other runs
+/// hold.
 pub(crate) fn held_by_other_searches() -> u64 {
     let file = |process: &str| {
         let data = fs::metadata(format!("/proc/{process}/exe")).ok()?;
@@ -236,7 +236,7 @@ pub(crate) fn held_by_other_searches() -> u64 {
     others.filter_map(own_pages).sum()
 }
 
-/// Whether the kernel has blocks of 2 MiB to give without making room for them, on a NUMA node or on all.
+/// Whether the kernel can serve blocks of 2 MiB without compaction, on a NUMA node or on all.
 pub(crate) fn has_free_blocks(node: Option<u32>) -> bool {
     let (nodes, least) = (free_pages(), left_free(node));
     let mut wanted = nodes.iter().filter(|(name, _)| node.is_none_or(|node| node == **name)).peekable();
@@ -253,9 +253,9 @@ pub(crate) fn free(node: Option<u32>) -> u64 {
         .sum()
 }
 
-/// Pages of a NUMA node, or of the machine's only one, that are to stay free: beyond those that the kernel keeps for itself.
+/// Pages of a NUMA node, or of the machine's only one, that must stay free, in addition to the kernel's reserves.
 pub(crate) fn left_free(node: Option<u32>) -> u64 {
-    // Where the kernel does not say, everything is to stay free.
+    // If the kernel does not report the size, everything must stay free.
     let machine = match crate::sys::machine_pages() {
         0 => u64::MAX,
         pages => pages,
@@ -263,9 +263,8 @@ pub(crate) fn left_free(node: Option<u32>) -> u64 {
     machine / LEFT_FREE / free_pages().len().max(1) as u64 + high_watermarks(node)
 }
 
-/// Free pages of a NUMA node, or of all, below which the kernel makes room. Far below, it ends processes. Where only one
-/// node may serve a request, that is the one with most memory there: the score of [`crate::sys::be_killed_for_memory`]
-/// does not outweigh it.
+/// Free pages of a NUMA node, or of all, below which the kernel reclaims memory. Far below, it kills processes. If only one node may serve
+/// a request, it kills the one with most memory there: the score of [`crate::sys::be_killed_for_memory`] does not outweigh it.
 fn high_watermarks(node: Option<u32>) -> u64 {
     high_marks(&fs::read_to_string("/proc/zoneinfo").unwrap_or_default(), node)
 }
@@ -277,7 +276,7 @@ fn high_marks(zoneinfo: &str, node: Option<u32>) -> u64 {
         let (name, number) = (words.next(), words.next().and_then(|word| word.parse::<u64>().ok()));
         match (name, number) {
             (Some("Node"), Some(number)) => wanted = node.is_none_or(|node| u64::from(node) == number),
-            // The lists of CPUs, further down, have a limit of this name.
+            // The per-CPU lists, further down, have a limit of this name.
             (Some("high"), Some(count)) if wanted => {
                 pages += count;
                 wanted = false;
@@ -300,8 +299,8 @@ fn free_pages() -> BTreeMap<u32, (u64, u64)> {
     free_in(&fs::read_to_string("/proc/buddyinfo").unwrap_or_default(), free)
 }
 
-/// The same from the text of `/proc/buddyinfo` and the free pages of the machine. Memory that the kernel counts as free and
-/// has in no list yet, because it prepares it on demand, is in blocks; of several nodes, it does not say which has it.
+/// The same from the text of `/proc/buddyinfo` and the free pages of the machine. Memory that the kernel counts as free but has in no list
+/// yet, because it prepares it on demand, is in blocks; with several nodes, its node is unknown.
 fn free_in(buddyinfo: &str, machine_free: u64) -> BTreeMap<u32, (u64, u64)> {
     let mut nodes: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     let mut listed = 0;
@@ -325,7 +324,7 @@ fn free_in(buddyinfo: &str, machine_free: u64) -> BTreeMap<u32, (u64, u64)> {
     nodes
 }
 
-/// CPUs with the pages that wait in their lists, of a NUMA node or of all: the kernel gives those pages out on that CPU only.
+/// CPUs with the pages in their per-CPU lists, of a NUMA node or of all: the kernel serves those pages on that CPU only.
 pub(crate) fn waiting_pages(node: Option<u32>) -> BTreeMap<u32, u64> {
     waiting(&fs::read_to_string("/proc/zoneinfo").unwrap_or_default(), node)
 }
@@ -413,7 +412,7 @@ mod tests {
         let text = "Node 0, zone    DMA32      7      0      0      0      0      0      0      0      0      0      2 \n\
                     Node 0, zone   Normal      3      1      0      0      0      0      0      0      0      1      1 \n";
         assert_eq!(free_in(text, 0), BTreeMap::from([(0, (512 + 1024, 5))]));
-        // 100 pages are in no list yet.
+        // 100 pages are not in a list yet.
         let listed = 7 + 2 * 1024 + 512 + 1024 + 5;
         assert_eq!(free_in(text, listed + 100), BTreeMap::from([(0, (512 + 1024 + 100, 5))]));
         let two = text.replace("Node 0, zone    DMA32", "Node 1, zone   Normal");
@@ -457,7 +456,7 @@ mod tests {
         assert_eq!(group.left(), Some((800, 1000)));
         write("memory.current", "2000\n");
         assert_eq!(group.left(), Some((0, 1000)));
-        // What is killed is counted where the limit is.
+        // Kills are counted at the cgroup with the limit.
         let memory = MemoryLimits { groups: vec![group] };
         for (before, after, told) in [("0", "0", false), ("3", "4", true)] {
             write("memory.events", &format!("oom 5\noom_kill {before}\n"));
@@ -465,7 +464,7 @@ mod tests {
             write("memory.events", &format!("oom 6\noom_kill {after}\n"));
             assert_eq!(memory.killed_since(kills).is_some(), told, "{before} {after}");
         }
-        // It was this test's own.
+        // The directory belongs to this test.
         fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! What a run reports about itself.
+//! The report of a run.
 
 use crate::wire::Counters;
 use schemars::JsonSchema;
@@ -22,19 +22,19 @@ pub struct AddressSpaceReport {
     pub pages_out_of_color: u64,
     /// Pages refused because the pool was dry (strict mode).
     pub pages_refused: u64,
-    /// Fresh pages looked at to build the pool.
+    /// Fresh pages examined to build the pool.
     pub scanned_pages: u64,
     /// Pages kept of these.
     pub kept_pages: u64,
     /// Pages taken back from areas the program gave up.
     pub recycled_pages: u64,
-    /// Pages that were there before the program got control and were put in color.
+    /// Pages that existed before the program got control and were put in color.
     pub recolored_pages: u64,
     /// Pages of text and data copied into color.
     pub copied_pages: u64,
-    /// Mappings the kernel would not let memtint watch.
+    /// Mappings that the kernel did not let memtint watch.
     pub register_refused: u64,
-    /// Pages the kernel would not move.
+    /// Pages that the kernel did not move.
     pub move_refused: u64,
     /// Error number of the last such refusal, 0 = none.
     pub last_move_error: u64,
@@ -50,8 +50,8 @@ pub struct AddressSpaceReport {
     pub pages_in_color_at_end: u64,
     /// Private pages out of color at the end.
     pub pages_out_of_color_at_end: u64,
-    /// Why pages are out of color, as far as is known: `pool dry`, `copy-on-write after fork`,
-    /// `private file mapping`, `moved by the kernel`.
+    /// Known causes of pages out of color: `pool dry`, `copy-on-write after fork`, `private file mapping`,
+    /// `moved by the kernel`.
     pub causes: Vec<String>,
     /// Nanoseconds spent building the pool.
     pub pool_build_ns: u64,
@@ -65,7 +65,7 @@ const MOVED: &str = "moved by the kernel";
 /// Causes of pages out of color, in words.
 ///
 /// A fork shares the pages of both sides: `shared_by_fork` counts those that the address space has shared with its
-/// children, and `from_fork` says that it began as a child itself.
+/// children, and `from_fork` is set if it began as a child itself.
 pub(crate) fn causes(
     counters: &Counters,
     shared_by_fork: u64,
@@ -95,7 +95,7 @@ pub(crate) fn causes(
     causes
 }
 
-/// What kept a program in its colors.
+/// The backend that enforced the colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FloorName {
@@ -106,7 +106,7 @@ pub enum FloorName {
     Kernel,
 }
 
-/// What the floor that gives the pages says of a run; `memtint inspect` looks from outside.
+/// The judgment of the backend that gives the pages; `memtint inspect` judges from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunVerdict {
@@ -116,40 +116,40 @@ pub enum RunVerdict {
     Refused,
     /// Some pages were out of color.
     Violated,
-    /// No page was observed out of color, but some memory was not kept in color (private file mappings, ranges registered with
-    /// the program's own userfaultfd), and what the program released before its end was not checked.
+    /// No page was observed out of color, but some memory was not kept in color (private file mappings, ranges registered with the
+    /// program's own userfaultfd), and memory that the program released before its end was not checked.
     Unproven,
 }
 
-/// What only the kernel floor has to say.
+/// Details of the kernel backend.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct KernelReport {
-    /// How the program came to its colors: by a `cgroup` of its own, or by a `policy` of its own.
+    /// How the program got its colors: by a `cgroup` of the run, or by a private `policy`.
     pub interface: String,
     /// The run has loaded the mapping.
     pub mapping_loaded: bool,
     /// It has unloaded it again.
     pub mapping_unloaded: bool,
-    /// What the kernel counted, under its names (see `kernel/README.md`), for all processes of the run together.
+    /// The kernel's counters, under its names (see `kernel/README.md`), for all processes of the run together.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// Whether the kernel moves pages together by itself, out of their colors.
+/// Whether the kernel compacts memory by itself, which moves pages out of their colors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactionReport {
-    /// What `vm.compaction_proactiveness` was before this run, and others beside it, set it to 0 for as long as they last.
-    /// Absent where that was not needed.
+    /// The value of `vm.compaction_proactiveness` before this run, and others beside it, set it to 0 for their duration. Absent if that was
+    /// not needed.
     pub proactiveness: Option<u64>,
-    /// Why it could not be set: the kernel goes on moving pages. Absent where it could.
+    /// Why it could not be set: the kernel continues to move pages. Absent if it could.
     pub goes_on: Option<String>,
 }
 
 /// A whole run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RunReport {
-    /// What kept the program in its colors.
+    /// The backend that enforced the colors.
     pub floor: FloorName,
-    /// Absent when what was counted is lost.
+    /// Absent if the counters are lost.
     pub verdict: Option<RunVerdict>,
     /// Pages given in color.
     pub pages_in_color: u64,
@@ -157,34 +157,34 @@ pub struct RunReport {
     pub pages_out_of_color: u64,
     /// Requests for pages refused (strict mode).
     pub pages_refused: u64,
-    /// Every address space that has ended, in order, and those alive when the program ended. Empty on the kernel floor,
-    /// which counts for all of them together.
+    /// Every address space that has ended, in order, and those alive when the program ended. Empty for the kernel
+    /// backend, which counts for all of them together.
     pub address_spaces: Vec<AddressSpaceReport>,
-    /// Whether the kernel moves pages together by itself. Null on the kernel floor, where they keep their colors.
+    /// Whether the kernel compacts memory by itself. Null for the kernel backend, where moved pages keep their colors.
     pub compaction: Option<CompactionReport>,
-    /// What could not be colored, in words.
+    /// Memory and processes that could not be colored, in words.
     pub problems: Vec<String>,
     /// Processes that could not be colored: a soft run goes on without colors in them, a strict one ends them.
     pub processes_not_colored: u64,
     /// Processes of the run that outlive the program; null where not all of them are known.
     pub still_running: Option<usize>,
-    /// Null on the floor of the userspace runtime.
+    /// Null for the userspace runtime.
     pub kernel: Option<KernelReport>,
 }
 
 impl RunReport {
-    /// Notes a problem, and tells the user.
+    /// Records a problem, and reports it to the user.
     pub(crate) fn problem(&mut self, text: String, tell: &mut impl FnMut(&str)) {
         tell(&text);
         self.problems.push(text);
     }
 
-    /// Adds the address spaces up, and judges.
+    /// Sums up the address spaces, and judges.
     pub(crate) fn sum_up(&mut self, strict: bool) {
-        // The counters are the helpers' word: any number is possible.
+        // The counters come from the helpers: any number is possible.
         let sum = |of: fn(&AddressSpaceReport) -> u64| self.address_spaces.iter().map(of).fold(0, u64::saturating_add);
         self.pages_in_color = sum(|space| space.pages_in_color);
-        // Those that a soft run gave may have been given up since, and those at the end may have come so in another way.
+        // Pages given out of color by a soft run may have been released since, and those at the end may have other causes.
         self.pages_out_of_color = sum(|space| space.pages_out_of_color.max(space.pages_out_of_color_at_end));
         self.pages_refused = sum(|space| space.pages_refused);
         let (uncolored, ended) = if strict { (0, self.processes_not_colored) } else { (self.processes_not_colored, 0) };
@@ -197,7 +197,7 @@ impl RunReport {
         );
     }
 
-    /// Why the kernel has moved pages, when that could have been prevented.
+    /// Why the kernel has moved pages, if that could have been prevented.
     pub(crate) fn why_moved(&self) -> Option<String> {
         let compaction = self.compaction.as_ref()?;
         let reason = compaction.goes_on.as_ref()?;
@@ -281,7 +281,7 @@ mod tests {
         let told = report.why_moved().unwrap();
         assert!(told.contains("is 20") && told.contains("Read-only"), "{told}");
         report.compaction = Some(CompactionReport { proactiveness: Some(20), goes_on: None });
-        assert_eq!(report.why_moved(), None, "somebody has asked for it");
+        assert_eq!(report.why_moved(), None, "the pause was in effect");
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! One colored address space as the supervisor sees it: its helper, its control area, and talking to both.
+//! One colored address space from the supervisor's side: its helper, its control area, and the messages to both.
 //!
-//! The program can make the helper say anything, at any time, or nothing. What the supervisor does for a message is
-//! therefore bounded here: it concerns this address space only, names no process, CPU or limit, and ends after a time that
-//! the supervisor has chosen.
+//! The program can make the helper send anything, at any time, or nothing. The supervisor's reaction to a message is therefore bounded
+//! here: it concerns this address space only, names no process, CPU or limit, and ends within a time chosen by the supervisor.
 
 use crate::areas::{self, Area, Backing, PageMap};
 use crate::broker::{Broker, Wish};
@@ -23,19 +22,20 @@ const SILENCE: Duration = Duration::from_secs(60);
 const LOOK_MS: i32 = 10;
 /// Questions of one helper answered in a row before other spaces are served.
 const QUESTIONS: usize = 64;
-/// Turns of [`QUESTIONS`] questions after which a request that the supervisor waits for must be done. Prefaulting takes two
-/// questions for 2 MiB: this suffices for 512 GiB.
+/// Turns of [`QUESTIONS`] questions within which a request must be done. Prefaulting takes two questions for 2 MiB: this suffices for 512
+/// GiB.
 const TURNS_MAX: usize = 1 << 13;
-/// Results and refusals that wait to be looked at, at most.
+/// Most results and refusals in the queue.
 const UNHEARD_MAX: usize = 1 << 12;
-/// Calls passed on by a helper and not served yet, at most: the program's threads that wait are fewer on any machine.
+/// Most calls that a helper has passed on and that are not served yet: more than the waiting threads of a program on
+/// any machine.
 const PASSED_ON_MAX: usize = 1 << 16;
 
-/// What every address space of a run starts with.
+/// Settings of all address spaces of a run.
 pub(crate) struct Settings {
-    /// Refuse instead of falling back.
+    /// Refuse a page instead of giving one out of color.
     pub(crate) strict: bool,
-    /// Pages to have in place ahead of their first touch.
+    /// Pages to put in place ahead of their first touch.
     pub(crate) prefault_pages: u64,
     /// Processes that the program starts are colored too.
     pub(crate) children: bool,
@@ -43,13 +43,13 @@ pub(crate) struct Settings {
     pub(crate) copy_files: bool,
     /// Helpers may read the filter's listener: the program has the supervisor's privileges anyway.
     pub(crate) lane: bool,
-    /// Most pages of the wrong color to hold while looking for the right ones.
+    /// Most pages of the wrong color to hold during a search.
     pub(crate) hold_max: u64,
     /// NUMA nodes with memory in color; empty where the machine has only one.
     pub(crate) nodes: wire::Nodes,
 }
 
-/// Where frames come from, and which are right.
+/// The source of frames, and the choice of the right ones.
 pub(crate) struct Supply {
     /// Frames that are in color.
     pub(crate) choice: Box<dyn FrameChoice>,
@@ -75,12 +75,12 @@ pub(crate) struct Space {
     forwarded: VecDeque<Notification>,
     /// The helper reads the filter's listener.
     lane: bool,
-    /// Results that came while another was waited for.
+    /// Results that came during the wait for another one.
     pub(crate) unheard: VecDeque<Reply>,
     next_request: u64,
     boost: Option<Boost>,
     credit: Credit,
-    /// Frames have been put where the helper takes them, and it has said nothing since.
+    /// Frames are on top of the helper's free list, and it has sent no message since.
     taking: bool,
 }
 
@@ -94,7 +94,7 @@ struct Boost {
     urgent: bool,
 }
 
-/// The supervisor's ends of what a helper is born with.
+/// The supervisor's side of a future helper.
 pub(crate) struct Cradle {
     /// Mapping of the control area.
     control: SharedMapping,
@@ -122,7 +122,7 @@ impl Cradle {
             (offset_of!(Control, batch_max), 256),
             (offset_of!(Control, pool_cap), 1 << 18),
             (offset_of!(Control, looks_per_page_256), (looks * 256.0) as u64),
-            // While searching, wrong pages are held in the program's own memory: not many.
+            // During a search, pages of the wrong color are held in the program's own memory: keep them few.
             (offset_of!(Control, hold_max), settings.hold_max.min(1 << 16)),
             (offset_of!(Control, state.head), wire::READY_BASE),
             (offset_of!(Control, state.tail), wire::READY_BASE),
@@ -134,18 +134,18 @@ impl Cradle {
         Ok(Cradle { control, control_file, socket, helper_socket })
     }
 
-    /// Tells the helper-to-be which descriptors it will find.
+    /// Gives the future helper the numbers of its descriptors.
     pub(crate) fn set_descriptors(&self, socket: u64, device: u64) {
         self.control.set(offset_of!(Control, socket), socket);
         self.control.set(offset_of!(Control, device), device);
     }
 
-    /// Lets the helper-to-be keep these capabilities, if it has them.
+    /// Lets the future helper keep these capabilities, if it has them.
     pub(crate) fn set_capabilities(&self, capabilities: u64) {
         self.control.set(offset_of!(Control, capabilities), capabilities);
     }
 
-    /// Waits for the first message of the helper, a traced process that runs. It is ended when something is wrong with it.
+    /// Waits for the first message of the helper, a traced and running process. Ends the helper on any error.
     pub(crate) fn greet(self, helper: Pid, user: Pid, program: String) -> Result<Space, RunError> {
         let (helper_process, pages) = (sys::open_process(helper)?, PageMap::open(helper)?);
         let mut space = Space {
@@ -164,9 +164,9 @@ impl Cradle {
             credit: Credit::new(),
             taking: false,
         };
-        // Only the helper keeps its end: when it is gone, the socket says so.
+        // Only the helper keeps its end: the socket then reports the helper's end.
         drop((self.helper_socket, self.control_file));
-        // In the lane it takes stopped calls, as the supervisor does.
+        // With the listener, it takes stopped calls as the supervisor does.
         sys::shorten_slice(helper);
         let welcome = space.first_message().and_then(|()| space.check_confinement(user));
         if welcome.is_err() {
@@ -205,7 +205,7 @@ impl Space {
         }
     }
 
-    /// Checks by the kernel's account that the helper shares the program's memory and has confined itself.
+    /// Checks, from kernel data alone, that the helper shares the program's memory and has confined itself.
     fn check_confinement(&self, user: Pid) -> Result<(), RunError> {
         let (helper, program) = (Status::of(self.helper), Status::of(user));
         let filters = |status: &Status| status.number("Seccomp_filters").unwrap_or(0);
@@ -216,21 +216,21 @@ impl Space {
         if confined && bounded && shares { Ok(()) } else { Err(RunError::HelperLost) }
     }
 
-    /// Ends the helper and takes note of its end.
+    /// Ends the helper and reaps it.
     pub(crate) fn end(&self) {
         sys::signal_process(&self.helper_process, libc::SIGKILL);
         self.await_end();
         let _ = sys::wait(self.helper, false);
     }
 
-    /// Waits for the helper's end if it has been killed. It may have been for want of memory, and until it has given its
-    /// own back there is none: what this process or the front asked for would be the end of them.
+    /// Waits for the helper's end if it has been killed. After an out-of-memory kill there is no memory until the helper has returned its
+    /// own: an allocation of this process or the front would be fatal.
     pub(crate) fn await_end(&self) {
         sys::await_killed(&self.helper_process);
     }
 
-    /// The next message; None when there is none now (`block` off). An error: the helper has ended, is silent for too long,
-    /// or says something of the wrong form.
+    /// The next message; `None` if there is none now (`block` off). An error: the helper has ended, is silent for too long, or sends a
+    /// message of the wrong form.
     fn receive(&mut self, block: bool) -> Result<Option<Reply>, RunError> {
         if block {
             self.await_message()?;
@@ -243,15 +243,16 @@ impl Space {
     }
 
     fn await_message(&mut self) -> Result<(), RunError> {
-        // Counts polls, not time: both processes may have been frozen together. A poll of a helper in uninterruptible sleep counts
-        // a tenth. That sleep is bounded, too, because the file system may be the program's own.
+        // Counts polls, not time: both processes may have been frozen together. A poll of a helper in uninterruptible sleep counts a tenth.
+        // That sleep is bounded, too, since the file system may belong to the program.
         let (mut silence, mut latest) = (0, sys::activity(self.helper));
         while !sys::is_readable(&self.socket, LOOK_MS) {
             match sys::wait(self.helper, false)? {
-                // The helper blocks all signals that can be blocked: any other than SIGSTOP comes from its own fault.
+                // The helper blocks all signals that can be blocked: any other than SIGSTOP comes from a fault of the
+                // helper.
                 Some((_, Change::Gone)) => return Err(RunError::HelperLost),
                 Some((_, Change::Signal(signal))) if signal != libc::SIGSTOP => return Err(RunError::HelperLost),
-                // A stop signal: continue.
+                // A stop signal: resume the helper.
                 Some(_) => sys::resume(self.helper, 0)?,
                 None => {}
             }
@@ -292,8 +293,8 @@ impl Space {
         }
     }
 
-    /// A call that the helper has passed on, if the kernel confirms it: the thread waits in a call, and shares the helper's
-    /// memory. Everything else in it is the helper's word, and concerns no other address space.
+    /// A call that the helper has passed on, if the kernel confirms it: the thread waits in a call, and shares the helper's memory. All
+    /// other fields are claims of the helper, and concern no other address space.
     pub(crate) fn passed_on(&mut self, listener: &OwnedFd) -> Option<Notification> {
         loop {
             let stopped = self.forwarded.pop_front()?;
@@ -308,7 +309,7 @@ impl Space {
         self.control.get(offset_of!(Control, counters))
     }
 
-    /// From now on new memory is filled at once (MCL_FUTURE), or no longer.
+    /// Starts or ends filling new memory at once (MCL_FUTURE).
     pub(crate) fn set_fill_future(&self, on: bool) {
         self.control.set(offset_of!(Control, fill_future), u64::from(on));
     }
@@ -321,14 +322,14 @@ impl Space {
         Ok(request.id)
     }
 
-    /// The helper's next result or refusal, answering its questions on the way. None: nothing there (when not
-    /// blocking), or others have their turn; an error: see [`Space::receive`].
+    /// The helper's next result or refusal; answers its questions on the way. `None`: there is none (when not
+    /// blocking), or it is the turn of other spaces; an error: see [`Space::receive`].
     pub(crate) fn hear(&mut self, supply: &Supply, block: bool) -> Result<Option<Reply>, RunError> {
         for _ in 0..QUESTIONS {
             let Some(reply) = self.receive(block)? else { return Ok(None) };
             self.end_boost();
             if std::mem::take(&mut self.taking) {
-                // Taken or not: the broker may look for more.
+                // Whether the helper took the frames or not, the broker may search for more.
                 supply.broker.go_on();
             }
             match reply.kind {
@@ -358,14 +359,15 @@ impl Space {
         self.wait_for(supply, id)
     }
 
-    /// Lets the helper answer simple calls of the program itself, with the filter's listener, or no longer.
+    /// Lends the filter's listener to the helper, to answer simple calls of the program, or takes it back.
     pub(crate) fn set_lane(&mut self, supply: &Supply, listener: Option<&OwnedFd>) -> Result<(), RunError> {
         let args = [u64::from(listener.is_some()), 0, 0, 0, 0, 0];
         let id = self.send(Request { op: op::LANE, args, ..Request::default() }, listener)?;
         self.lane |= listener.is_some();
         self.wait_for(supply, id)?;
         self.lane = listener.is_some();
-        // By the kernel's account, not the helper's: with the listener it could answer calls of other processes.
+        // Checked from kernel data, not by asking the helper: with the listener it could answer calls of other
+        // processes.
         if listener.is_none() && sys::holds_listener(self.helper) { Err(RunError::HelperLost) } else { Ok(()) }
     }
 
@@ -374,13 +376,13 @@ impl Space {
         for _ in 0..TURNS_MAX {
             match self.hear(supply, true)? {
                 Some(reply) if reply.kind == say::DONE && reply.id == id => return Ok(reply.value),
-                // Only results of requests, and refusals, are kept: fewer than a helper in its right mind has to say.
+                // Queue only results and refusals, of which a correct helper sends fewer.
                 Some(reply) if self.unheard.len() < UNHEARD_MAX => self.unheard.push_back(reply),
                 Some(_) => return Err(RunError::HelperLost),
                 None => {}
             }
         }
-        // A helper under attack could ask forever.
+        // A compromised helper could send questions forever.
         Err(RunError::HelperLost)
     }
 
@@ -396,13 +398,14 @@ impl Space {
         self.answer(op::CLASSIFIED, question.id, [count, 0, 0])
     }
 
-    /// Has the broker put frames on top of the free list of the helper's CPU, and keeps the helper there for a moment.
+    /// Makes the broker put frames on top of the free list of the helper's CPU, and keeps the helper there for a
+    /// moment.
     fn supply(&mut self, wish: &Reply, supply: &Supply) -> Result<(), RunError> {
         let cpu = sys::processor(self.helper).ok_or(RunError::HelperLost)?;
         let before = (sys::affinity(self.helper), sys::scheduling(self.helper));
         sys::pin_to_cpu(self.helper, cpu);
         let wanted = Wish { pages: wish.extra[0].min(1 << 16), cpu, near: sys::node_of(cpu) };
-        // Looking for frames may take long; priority is for what comes then.
+        // The search may take long; priority is for the step after it.
         let released = supply.broker.release(&*supply.choice, wanted);
         let since = Instant::now();
         let urgent = released.pages > 0 && self.credit.has_some(since);
@@ -420,7 +423,7 @@ impl Space {
         Ok(sys::send_message(&self.socket, &encode(&answer), None)?)
     }
 
-    /// Writes as many runs as fit and returns how many.
+    /// Writes as many runs as fit; returns their number.
     fn write_runs(&self, list: u64, runs: &[Run]) -> u64 {
         let fitting = &runs[..runs.len().min(wire::RUNS_MAX)];
         for (index, run) in fitting.iter().enumerate() {
@@ -430,7 +433,7 @@ impl Space {
     }
 
     /// Puts into the request's run list the private pages of a range that are (`right`), or are not, in color; returns
-    /// the number of runs. What does not fit the list is left out.
+    /// the number of runs. Runs that do not fit the list are left out.
     pub(crate) fn list_pages(&self, choice: &dyn FrameChoice, start: u64, end: u64, right: bool) -> u64 {
         let runs = self.pages.private(start, end, wire::RUNS_MAX, |frame| choice.contains(Pfn(frame)) == right);
         self.write_runs(wire::RUNS_OFFSET, &runs)
@@ -443,7 +446,7 @@ impl Space {
         areas.iter().filter(|area| area.is_private_file()).any(|area| !wrong(area).is_empty())
     }
 
-    /// Private pages of the program, in color and not, as they are now. The pool is not the program's.
+    /// Current private pages of the program, in color and not. The pool is excluded.
     pub(crate) fn census(&self, choice: &dyn FrameChoice) -> (u64, u64) {
         let count = |start, end, right| {
             let runs = self.pages.private(start, end, usize::MAX, |frame| choice.contains(Pfn(frame)) == right);

@@ -1,7 +1,7 @@
-//! The supervisor: one thread that answers the program's stopped system calls, which another takes, and injects helpers.
+//! The supervisor: one thread that answers the program's stopped system calls, taken by another thread, and injects helpers.
 //!
-//! It is the tracer of a thread only from the start to the end of an `execve` or a `fork`, so that debuggers work and
-//! signals cost nothing in between.
+//! It traces a thread only from the start to the end of an `execve` or a `fork`, so that debuggers work and signals
+//! cost nothing in between.
 
 mod borrowed;
 mod calls;
@@ -40,7 +40,7 @@ enum Tracing {
     Fork(u64),
     /// It was just created; the space of its parent.
     Child(u64),
-    /// It is not of the run: it goes on as soon as it has stopped.
+    /// It does not belong to the run: it continues as soon as it has stopped.
     Stray,
 }
 
@@ -55,13 +55,13 @@ struct Served {
     not_copied: (u64, u64),
     /// The program registered memory with its own userfaultfd.
     serves_itself: bool,
-    /// Refusals that the helper has spoken of.
+    /// Refusals that the helper has reported.
     refusals: u64,
-    /// Its program has not been ended before its first instruction.
+    /// False if its program was ended before its first instruction.
     ran: bool,
 }
 
-/// Ends of the channels the supervisor is started with.
+/// Ends of the supervisor's channels.
 pub(crate) struct Channels {
     /// The filter's listener.
     pub(crate) listener: OwnedFd,
@@ -81,9 +81,9 @@ pub(crate) mod word {
     pub(crate) const LINE_MAX: usize = 1 << 12;
 }
 
-/// Problems that are listed at most: a hostile program could make any number.
+/// Most problems in the list: a hostile program could cause any number.
 const PROBLEMS_MAX: usize = 1000;
-/// How long the front may take to listen at the end.
+/// Longest wait for the front to read at the end.
 const SENT_MS: i32 = 60_000;
 
 const TOKEN_LISTENER: u64 = 0;
@@ -105,7 +105,7 @@ pub(crate) struct Supervisor {
     spaces: BTreeMap<u64, Served>,
     processes: BTreeMap<Pid, Process>,
     tracing: BTreeMap<Pid, Tracing>,
-    /// Space in which a thread was seen last: a guess, verified before use.
+    /// Last known space of each thread: a guess, verified before use.
     guesses: BTreeMap<Pid, u64>,
     next_space: u64,
     /// The process that the front waits for.
@@ -119,9 +119,9 @@ pub(crate) struct Supervisor {
     /// The front was killed: no process of the run may go on.
     front_lost: bool,
     report: RunReport,
-    /// Lines that the front has not taken yet: it may have been stopped with its program.
+    /// Lines that the front has not taken yet: it may have been stopped together with its program.
     unsent: VecDeque<Vec<u8>>,
-    /// Problems that were too many to be listed.
+    /// Problems omitted from the list.
     untold: u64,
 }
 
@@ -135,7 +135,7 @@ impl Supervisor {
         let poller = Poller::new()?;
         let (signals, _) = sys::signals_as_file(&[libc::SIGCHLD])?;
         sys::prefer_same_cpu(&channels.listener);
-        // All there is without real-time priority. Before the listener's thread begins, which inherits it.
+        // The alternative to real-time priority. Set before the listener's thread begins, which inherits it.
         sys::shorten_slice(0);
         poller.add_for_end(&channels.listener, TOKEN_LISTENER)?;
         poller.add(&signals, TOKEN_SIGNALS)?;
@@ -173,7 +173,7 @@ impl Supervisor {
             self.catch_up();
             self.flush(false);
             self.assign_lane();
-            // A thread whose fork failed stays traced until its next call: it has nothing to add.
+            // A thread whose fork failed stays traced until its next call, but adds nothing to the report.
             let unborn = |tracing: &Tracing| matches!(tracing, Tracing::Child(_) | Tracing::Fresh | Tracing::Exec);
             if self.ended && !self.tracing.values().any(unborn) {
                 self.send_report();
@@ -183,7 +183,7 @@ impl Supervisor {
             let timeout_ms = self.end_boosts();
             for (token, hung) in self.poller.wait(timeout_ms) {
                 match token {
-                    // Nobody with the filter is left; the front may still want the report.
+                    // No process has the filter any more; the front may still request the report.
                     TOKEN_LISTENER if hung => {
                         self.filtered = false;
                         self.poller.remove(self.listener.fd());
@@ -198,7 +198,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends the priority of helpers whose time is over; returns the milliseconds until that of the next is, -1 for none.
+    /// Ends the priority of helpers whose time is over; returns the milliseconds until the next end, -1 for none.
     fn end_boosts(&mut self) -> i32 {
         let spaces = self.spaces.values_mut().map(|served| &mut served.space);
         let next = spaces.filter_map(|space| {
@@ -208,7 +208,7 @@ impl Supervisor {
         next.min().map_or(-1, |until| until.saturating_duration_since(Instant::now()).as_millis() as i32 + 1)
     }
 
-    /// Serves what came while something else was waited for.
+    /// Serves the events that came during a wait for another one.
     fn catch_up(&mut self) {
         loop {
             if let Some(notification) = self.next_passed_on() {
@@ -225,7 +225,7 @@ impl Supervisor {
         self.spaces.iter_mut().find_map(|(&id, served)| Some((id, served.space.unheard.pop_front()?)))
     }
 
-    /// A notification that was taken by somebody who could not serve it.
+    /// A notification that a helper took and could not serve.
     fn next_passed_on(&mut self) -> Option<Notification> {
         let listener = self.listener.fd();
         self.spaces.values_mut().find_map(|served| served.space.passed_on(listener))
@@ -239,7 +239,7 @@ impl Supervisor {
             return;
         }
         let Some((&id, served)) = self.spaces.iter_mut().next() else { return };
-        // It may have given up privileges since it began.
+        // A program may have dropped privileges since it began.
         let may = served.jobs.is_empty() && served.space.users.iter().all(|&user| sys::is_as_privileged(user));
         if may && self.listener.lend() {
             match served.space.set_lane(&self.supply, Some(self.listener.fd())) {
@@ -265,7 +265,7 @@ impl Supervisor {
 
     // --- stopped system calls ---
 
-    /// Those that have been taken until now: what comes meanwhile is for the next round, after all other events.
+    /// Serves the calls taken so far: later ones are left to the next round, after all other events.
     fn on_calls(&mut self) {
         for notification in self.listener.taken() {
             self.on_notification(&notification);
@@ -278,7 +278,7 @@ impl Supervisor {
         }
         match i64::from(notification.call) {
             libc::SYS_execve | libc::SYS_execveat => self.trace(notification, Tracing::Exec),
-            // A process in the same memory that must not be traced, as LeakSanitizer's: the same helper serves it.
+            // A process in the same memory that must not be traced, such as LeakSanitizer's: the same helper serves it.
             libc::SYS_clone if has_all(notification.args[0], libc::CLONE_VM | libc::CLONE_UNTRACED) => {
                 sys::proceed(self.listener.fd(), notification.id);
             }
@@ -309,7 +309,7 @@ impl Supervisor {
             | libc::SYS_unshare
             | libc::SYS_setns => self.on_fewer_privileges(notification),
             libc::SYS_prctl => {
-                // Nobody but a thread under injection asks for descriptors; huge and merged pages stay off without a word.
+                // Only a thread under injection requests descriptors; huge and merged pages silently stay off.
                 let value = if inject::is_question(notification) { -i64::from(libc::EINVAL) } else { 0 };
                 sys::conclude(self.listener.fd(), notification.id, value);
             }
@@ -317,20 +317,20 @@ impl Supervisor {
         }
     }
 
-    /// A program is about to have fewer privileges than it began with.
+    /// A program is about to drop privileges.
     fn on_fewer_privileges(&mut self, notification: &Notification) {
         self.end_lane_for_good();
         sys::proceed(self.listener.fd(), notification.id);
     }
 
-    /// From now on no helper of the run reads the listener: its program has fewer privileges than this process, or another
-    /// process has the filter and no helper, and its calls are not for the helper of the first to take.
+    /// From now on no helper of the run reads the listener: its program has fewer privileges than this process, or another process has the
+    /// filter and no helper, and the helper of the first must not take its calls.
     fn end_lane_for_good(&mut self) {
         self.settings.lane = false;
         self.end_lane();
     }
 
-    /// The kernel has no strict mode beside a filter, and the runtime is one.
+    /// The kernel refuses strict mode under a filter, such as the runtime's.
     fn refuse_strict_mode(&mut self, notification: &Notification) {
         sys::conclude(self.listener.fd(), notification.id, -i64::from(libc::EINVAL));
         self.problem_once(
@@ -338,9 +338,9 @@ impl Supervisor {
         );
     }
 
-    /// A program takes a descriptor of another process, which could be a helper: its userfaultfd serves faults in the
-    /// kernel, which unprivileged programs may not do by themselves. Which process is meant could change between a look and
-    /// the call, so it is refused unless the program could create such a userfaultfd itself.
+    /// A program takes a descriptor of another process, which could be a helper: its userfaultfd serves faults in the kernel, which
+    /// unprivileged programs may not do by themselves. The target process could change between a check and the call, so the call is refused
+    /// unless the program could create such a userfaultfd itself.
     fn on_taking_descriptors(&mut self, notification: &Notification) {
         let thread = notification.thread as Pid;
         let may = sys::has_capability(thread, sys::CAP_SYS_PTRACE) && sys::is_as_privileged(thread);
@@ -356,7 +356,7 @@ impl Supervisor {
         self.trace(notification, Tracing::Fork(space));
     }
 
-    /// Becomes the tracer of a thread for the time of one call, and lets the call proceed.
+    /// Traces a thread for the duration of one call, and lets the call proceed.
     fn trace(&mut self, notification: &Notification, why: Tracing) {
         let pid = notification.thread as Pid;
         let forks = matches!(why, Tracing::Fork(_));
@@ -367,14 +367,14 @@ impl Supervisor {
             self.end_lane_for_good();
             return sys::proceed(self.listener.fd(), notification.id);
         }
-        // Killed while its call waited to be looked at; its number may be another's by now.
+        // The thread was killed while its call waited; its number may have been reused.
         if !sys::is_pending(self.listener.fd(), notification.id) {
             return;
         }
-        // A thread whose fork failed is still ours.
+        // A thread whose fork failed is still traced.
         let seized = if self.tracing.contains_key(&pid) { Ok(()) } else { sys::seize(pid) };
         match seized {
-            // The thread was killed before it was seized, and its number may be another's by now.
+            // The thread was killed before it was seized, and its number may have been reused.
             Ok(()) if !sys::is_pending(self.listener.fd(), notification.id) => {
                 self.tracing.insert(pid, Tracing::Stray);
                 let _ = sys::interrupt(pid);
@@ -382,16 +382,16 @@ impl Supervisor {
             Ok(()) => {
                 self.tracing.insert(pid, why);
                 if why == Tracing::Exec {
-                    // It will stop when it leaves the kernel, whether or not the call succeeded. Asked for first, so
-                    // that it cannot get as far as its next call. A fork would see it as a signal and start again;
-                    // that one stops at its own event, and when it fails the thread stays seized until its next call.
+                    // The thread stops when it leaves the kernel, whether or not the call succeeded. Interrupt first,
+                    // so that it cannot reach its next call. A fork would treat this as a signal and restart; it stops
+                    // at its own event instead. If it fails, the thread stays seized until its next call.
                     let _ = sys::interrupt(pid);
                 }
                 sys::proceed(self.listener.fd(), notification.id);
             }
             Err(error) => {
                 self.problem(format!(
-                    "process {pid} is traced by another program ({error}): what it starts is not colored"
+                    "process {pid} is traced by another program ({error}): the processes and programs it starts are not colored"
                 ));
                 if self.settings.strict {
                     sys::conclude(self.listener.fd(), notification.id, -i64::from(libc::EPERM));
@@ -403,7 +403,7 @@ impl Supervisor {
         }
     }
 
-    /// A fork shares all private pages of an address space.
+    /// A fork makes all private pages of an address space shared.
     fn note_sharing(&mut self, space: u64) {
         if let Some(served) = self.spaces.get_mut(&space) {
             let (right, wrong) = served.space.census(&*self.supply.choice);
@@ -416,7 +416,7 @@ impl Supervisor {
         self.program.is_none_or(|program| thread_group(thread) == Some(program))
     }
 
-    /// `clone3` keeps its flags in memory, where a filter cannot look.
+    /// `clone3` keeps its flags in memory, which a filter cannot read.
     fn on_clone3(&mut self, notification: &Notification) {
         let mut flags = [0u8; 8];
         let known = sys::read_memory(notification.thread as Pid, notification.args[0], &mut flags);
@@ -436,7 +436,7 @@ impl Supervisor {
             return sys::proceed(self.listener.fd(), notification.id);
         };
         let plan = self.plan_call(space, notification);
-        // What was found out by the thread's number is about another thread if this one has ended.
+        // If the thread has ended, its number may have been reused: space and plan may be those of another thread.
         if !sys::is_pending(self.listener.fd(), notification.id) {
             return;
         }
@@ -449,7 +449,7 @@ impl Supervisor {
                     return sys::conclude(self.listener.fd(), id, refusal);
                 }
                 let Some(served) = self.spaces.get_mut(&space) else {
-                    // Its program is being ended.
+                    // The program is being ended.
                     return sys::conclude(self.listener.fd(), id, -i64::from(libc::ENOMEM));
                 };
                 let call = steps.front().map_or([0; 6], |step| step.request.args);
@@ -477,13 +477,13 @@ impl Supervisor {
         let mut bytes = [0u8; 16];
         let orderly = matches!(sys::receive_message(front, &mut bytes, false), Ok(message) if message.length > 0 && bytes[0] == word::ENDED);
         if orderly {
-            // A child that is just being born belongs into the report.
+            // The report must include a child under construction.
             self.ended = true;
             self.poller.remove(front);
         } else {
-            // The broker has a copy of this socket: closing it alone would not end the events.
+            // The broker has a copy of this socket: closing this one would not end the events.
             self.poller.remove(front);
-            // The front was killed: so is everything it started.
+            // The front was killed: kill all processes of the run.
             for process in self.processes.values() {
                 sys::signal_process(&process.handle, libc::SIGKILL);
             }
@@ -503,7 +503,7 @@ impl Supervisor {
         if self.untold > 0 {
             report.problems.push(format!("{} more problems are not listed", self.untold));
         }
-        // In a file: a run of many processes has more to report than a message holds.
+        // In a file: the report on many processes exceeds a message.
         let sent = sys::memory_file("memtint-report", 0).and_then(|file| {
             let mut writer = io::BufWriter::new(std::fs::File::from(file.try_clone()?));
             serde_json::to_writer(&mut writer, &report)?;
@@ -531,14 +531,14 @@ impl Supervisor {
         }
     }
 
-    /// Notes a problem unless it has been noted already.
+    /// Records a problem once.
     pub(super) fn problem_once(&mut self, text: String) {
         if !self.report.problems.contains(&plain(&text)) {
             self.problem(text);
         }
     }
 
-    /// Notes a problem, and tells the user.
+    /// Records a problem, and reports it to the user.
     fn problem(&mut self, text: String) {
         let text = plain(&text);
         if self.report.problems.len() >= PROBLEMS_MAX {
@@ -551,7 +551,7 @@ impl Supervisor {
         self.report.problems.push(text);
     }
 
-    /// Sends the front what it has not been told yet; waits for it to listen if need be (`patiently`).
+    /// Sends the pending lines to the front; waits until it reads if necessary (`patiently`).
     fn flush(&mut self, patiently: bool) {
         let Some(front) = &self.front else { return self.unsent.clear() };
         while let Some(line) = self.unsent.front() {
@@ -564,13 +564,13 @@ impl Supervisor {
 }
 
 impl Served {
-    /// What became of the address space; it still exists, through its helper.
+    /// The report on the address space, which still exists through its helper.
     fn report(&self, choice: &dyn FrameChoice) -> AddressSpaceReport {
         let counters = self.space.counters();
-        // What the kernel has laid down for a program that never ran is nobody's memory.
+        // Pages that the kernel prepared for a program that never ran do not count.
         let (right, wrong) = if self.ran { self.space.census(choice) } else { (0, 0) };
         let from_fork = self.began == "fork";
-        // After a fork, written pages of files have the cause of all others.
+        // After a fork, written pages of files have the same cause as all others.
         let unforked = !from_fork && self.shared_by_fork == 0;
         let of_files = self.not_copied.0 > 0 || (wrong > 0 && unforked && self.space.has_files_out_of_color(choice));
         AddressSpaceReport {
@@ -602,7 +602,7 @@ impl Served {
     }
 }
 
-/// Replaces control characters: file names are under the program's control and must not reach a terminal unescaped.
+/// Replaces control characters: the program chooses its file names, which must not reach a terminal unescaped.
 fn plain(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }

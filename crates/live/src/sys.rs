@@ -1,8 +1,8 @@
 //! All contact with the machine: thin, safe-to-call wrappers of Linux interfaces.
 //!
 //! Preconditions shared by everything here: Linux 6.8 or newer on x86-64; the caller has CAP_SYS_ADMIN and
-//! CAP_SYS_PTRACE (checked once by [`crate::run`]; what the kernel floor uses needs neither). Wrappers return the error
-//! number as [`io::Error`].
+//! CAP_SYS_PTRACE (checked once by [`crate::run`]; the kernel backend needs neither). Wrappers return the error number
+//! as [`io::Error`].
 
 mod children;
 mod memory;
@@ -40,7 +40,7 @@ fn ioctl(fd: RawFd, request: u64, argument: *mut libc::c_void) -> io::Result<i64
     check(i64::from(unsafe { libc::ioctl(fd, request, argument) }))
 }
 
-/// Pages of memory that the kernel manages; 0 when it does not say.
+/// Pages of memory that the kernel manages; 0 if unknown.
 pub(crate) fn machine_pages() -> u64 {
     // SAFETY: sysconf takes a number and touches no memory of ours.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or(0)
@@ -53,7 +53,7 @@ pub(crate) fn configured_cpus() -> u32 {
     u32::try_from(configured).unwrap_or(1).max(1)
 }
 
-/// Ends this process by a signal, with a core file of no more bytes. Returns where that signal does not end it.
+/// Ends this process by a signal, with a core file of at most `core_bytes`. Returns if the signal does not end it.
 pub(crate) fn end_by(signal: i32, core_bytes: u64) {
     // SAFETY: numbers and valid structures.
     unsafe {
@@ -68,16 +68,16 @@ pub(crate) fn end_by(signal: i32, core_bytes: u64) {
     }
 }
 
-/// Has a core file of this process written into memory that goes with it. False when it would be seen: the kernel
-/// writes it to a fixed place, or hands it to a program.
+/// Makes the kernel write a core file of this process into memory that vanishes with it. False if the core file would
+/// be visible: the kernel writes it to a fixed path, or pipes it to a program.
 pub(crate) fn hide_core_files() -> bool {
     let pattern = std::fs::read("/proc/sys/kernel/core_pattern").unwrap_or_default();
     if pattern.first().is_none_or(|first| b"|@".contains(first)) || pattern.contains(&b'/') {
         return false;
     }
     let (place, private) = (c"/proc".as_ptr(), libc::MS_REC | libc::MS_PRIVATE);
-    // SAFETY: C strings that live as long as the program. What is mounted is seen by this process only, which is about
-    // to end and opens no file there any more.
+    // SAFETY: C strings that live as long as the program. The mounts are visible to this process only, which is about
+    // to end and opens no more files.
     unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
             && libc::mount(c"none".as_ptr(), c"/".as_ptr(), std::ptr::null(), private, std::ptr::null()) == 0

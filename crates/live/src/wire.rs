@@ -1,8 +1,8 @@
-//! What the supervisor and the helper say to each other, and where the helper lives.
+//! The protocol between supervisor and helper, and the helper's addresses.
 //!
 //! The helper is a process that shares the address space of a colored program. Everything here is plain data with a
 //! fixed layout: both sides include this file. The program can write to the same memory, so the supervisor treats every
-//! message and every value in the control area as the program's: `docs/security.md` lists what each of them can cause.
+//! message and every value in the control area as the program's: `docs/security.md` lists the possible effects of each.
 //!
 //! ```text
 //! BLOB_BASE    code of the helper (shared mapping of one sealed file, r-x)
@@ -13,7 +13,7 @@
 
 /// First address of the range that belongs to memtint in every colored address space.
 ///
-/// Chosen outside what programs choose for themselves on x86-64 (47-bit layout): V8 takes random addresses of 46 bits,
+/// Outside the ranges that programs choose on x86-64 (47-bit layout): V8 takes random addresses of 46 bits,
 /// position-independent executables and libraries lie above 0x55.., Go and the sanitizers use fixed places below.
 pub const BLOB_BASE: u64 = 0x4d00_0000_0000;
 /// Bytes reserved for code; the system-call filter exempts calls made from here.
@@ -30,7 +30,7 @@ pub const ANSWER_OFFSET: u64 = 0x1_8000;
 pub const RUNS_MAX: usize = 0x1_0000 / size_of::<Run>();
 /// The helper's stack ends (grows down from) here.
 pub const STACK_TOP: u64 = CONTROL_BASE + CONTROL_LEN;
-/// Fresh pages whose color is not known yet, when frames cannot be had through the free list.
+/// Fresh pages whose color is not known yet, if frames cannot be had through the free list.
 pub const INTAKE_BASE: u64 = 0x4d10_0000_0000;
 /// Scratch page.
 pub const STAGE_BASE: u64 = 0x4d30_0000_0000;
@@ -41,13 +41,13 @@ pub const READY_BASE: u64 = 0x4d40_0000_0000;
 pub const READY_CHUNK: u64 = 2 << 20;
 /// Chunks of the ready ring.
 pub const READY_CHUNKS: u64 = 1 << 17;
-/// First address past what belongs to memtint.
+/// First address past memtint's range.
 pub const POOL_END: u64 = 0x4e00_0000_0000;
 
 /// Argument of `prctl` by which the injector asks the supervisor for a file descriptor.
 pub const PRCTL_MAGIC: u64 = 0x6d65_6d74;
 
-/// File descriptor numbers the helper finds itself with.
+/// File descriptor numbers of the helper.
 pub const FD_SOCKET: i32 = 3;
 /// See [`FD_SOCKET`].
 pub const FD_UFFD: i32 = 4;
@@ -57,18 +57,17 @@ pub const FD_LISTENER: i32 = 5;
 /// Value of [`Control::device`] where the device cannot be opened.
 pub const NO_DEVICE: u64 = u64::MAX;
 
-/// Processor time that a helper may spend at real-time priority without waiting, in microseconds; then the kernel ends it.
-/// What it does at that priority takes less than a thousandth of this.
+/// Processor time that a helper may spend at real-time priority without waiting, in microseconds; then the kernel kills it. A helper's work
+/// at that priority takes less than a thousandth of this.
 pub const REALTIME_MAX_US: u64 = 500_000;
 
-/// Requests that the helper can keep for later. The supervisor has at most two under way: one for the program, one of
-/// its own.
+/// Requests that the helper can defer. The supervisor has at most two under way: one for the program, one for itself.
 pub const DEFERRED: usize = 4;
 
-/// Blocks of memory in which the helper remembers faults.
+/// Blocks of memory for which the helper keeps a record of faults.
 pub const BLOCKS: usize = 2048;
 
-/// Result of [`op::PROTECT`] that is no error number of the kernel.
+/// Result of [`op::PROTECT`] outside the kernel's error numbers.
 pub const NOT_ANONYMOUS: i64 = -4001;
 
 /// Page size of every machine memtint runs on.
@@ -105,7 +104,7 @@ pub struct Control {
     pub socket: u64,
     /// Descriptor of the userfaultfd device when the helper starts; [`NO_DEVICE`]: the system call creates it.
     pub device: u64,
-    /// Process id of the program, for the helper to end it when the supervisor is gone.
+    /// Process id of the program, so that the helper can end it when the supervisor is gone.
     pub target: u64,
     /// The helper's `RLIMIT_RTTIME`; 0 for a program that is real-time itself.
     pub realtime_max_us: u64,
@@ -113,17 +112,17 @@ pub struct Control {
     pub capabilities: u64,
     /// 1 = strict: a fault that cannot be served in color is poisoned.
     pub strict: u64,
-    /// Pages still to be put in place ahead of the first touch.
+    /// Pages still to put in place ahead of the first touch.
     pub prefault_pages: u64,
-    /// 1 while the program has asked for MCL_FUTURE: new mappings are filled at once.
+    /// 1 while the program's MCL_FUTURE is in effect: new mappings are filled at once.
     pub fill_future: u64,
     /// Largest number of pages a fault may bring in.
     pub batch_max: u64,
-    /// Most pages the pool may hold back from the system.
+    /// Most pages the pool may keep from the system.
     pub pool_cap: u64,
-    /// Pages to look at for one of the right color, times 256.
+    /// Pages to examine for one of the right color, times 256.
     pub looks_per_page_256: u64,
-    /// Most pages of the wrong color held at a time while looking.
+    /// Most pages of the wrong color held at a time during a search.
     pub hold_max: u64,
     /// NUMA nodes with memory in color; empty where the machine has only one.
     pub nodes: Nodes,
@@ -131,7 +130,7 @@ pub struct Control {
     pub state: State,
 }
 
-/// The helper's own state; nobody else reads it.
+/// The helper's state; no other process reads it.
 #[repr(C)]
 pub struct State {
     /// Next page of the ready ring to give out.
@@ -146,17 +145,17 @@ pub struct State {
     pub next_stream: u64,
     /// Sequence number of questions to the supervisor.
     pub sequence: u64,
-    /// Requests that came while the helper waited for an answer, with the file that came along or -1: a ring.
+    /// Requests that came while the helper waited for an answer, with the attached file or -1: a ring.
     pub deferred: [(Request, i64); DEFERRED],
-    /// Where the oldest of them is.
+    /// Index of the oldest of them.
     pub deferred_first: u64,
-    /// How many of them there are.
+    /// Their number.
     pub deferred_count: u64,
     /// 1 while the helper reads the filter's listener.
     pub lane: u64,
     /// 1 once the program has locked memory.
     pub locks: u64,
-    /// 1 when there was too little the last time the pool was to grow.
+    /// 1 if there was too little memory when the pool was last to grow.
     pub scarce: u64,
 }
 
@@ -164,9 +163,9 @@ pub struct State {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Stream {
-    /// Page the stream would touch next going up.
+    /// Page that the stream would touch next going up.
     pub up: u64,
-    /// Page it would touch next going down.
+    /// Page that it would touch next going down.
     pub down: u64,
     /// Pages brought in last time.
     pub batch: u64,
@@ -186,9 +185,9 @@ pub struct Counters {
     pub pages_refused: u64,
     /// Pages ready in the pool now.
     pub pool_pages: u64,
-    /// Pages looked at to build the pool.
+    /// Pages examined to build the pool.
     pub scanned_pages: u64,
-    /// Pages of the right color found by looking.
+    /// Pages of the right color found among them.
     pub kept_pages: u64,
     /// Pages of unmapped areas taken back.
     pub recycled_pages: u64,
@@ -198,19 +197,19 @@ pub struct Counters {
     pub copied_pages: u64,
     /// Mappings that userfaultfd refused to register.
     pub register_refused: u64,
-    /// Pages the kernel would not move for another reason.
+    /// Pages the kernel did not move for another reason.
     pub move_refused: u64,
     /// Error number of the last refusal to move a page.
     pub last_move_error: u64,
     /// Nanoseconds spent building the pool.
     pub grow_ns: u64,
-    /// Largest batch the supervisor was asked to find, unmet.
+    /// Largest unmet request for pages.
     pub missing_pages: u64,
     /// End of the heap: `brk` as the helper carried it out last.
     pub program_break: u64,
 }
 
-/// What the supervisor asks. Values are system-call numbers where the program's call is carried out for it.
+/// Requests of the supervisor. Values are system-call numbers where the helper carries out the program's call.
 pub mod op {
     /// `mmap(args)`; a file, if any, comes along as a descriptor.
     pub const MMAP: u32 = 1;
@@ -226,7 +225,7 @@ pub mod op {
     pub const MLOCK: u32 = 6;
     /// `munlock(args[0], args[1])`.
     pub const MUNLOCK: u32 = 7;
-    /// `mlockall(args[0])`, without letting the kernel fill; the supervisor sends FILL for what is to be filled.
+    /// `mlockall(args[0])`, without letting the kernel fill; the supervisor sends FILL for the ranges to fill.
     pub const MLOCKALL: u32 = 8;
     /// `munlockall()`.
     pub const MUNLOCKALL: u32 = 9;
@@ -239,7 +238,7 @@ pub mod op {
     pub const COPY: u32 = 12;
     /// Bring in all missing pages of `args[0] .. +args[1]`, which has protection `args[2]`.
     pub const FILL: u32 = 13;
-    /// Watch `args[0] .. +args[1]` no longer: the program does.
+    /// Stop watching `args[0] .. +args[1]`: the program watches it.
     pub const UNREGISTER: u32 = 20;
     /// Move the `args[0]` runs of the run list, private pages of a writable file mapping with protection `args[1]`, into color.
     pub const REWRITE: u32 = 21;
@@ -247,11 +246,12 @@ pub mod op {
     pub const GROW: u32 = 14;
     /// Answer to a question of the helper: number of runs in the answer list, in `args[0]`.
     pub const CLASSIFIED: u32 = 15;
-    /// Take the filter's listener, which comes along, and answer simple calls of this address space yourself
-    /// (`args[0]` = 1), or give it back (0).
+    /// Take the attached listener of the filter, and answer simple calls of this address space (`args[0]` = 1), or
+    /// return it (0).
     pub const LANE: u32 = 17;
-    /// `mprotect(args[0], args[1], args[2])`, or `pkey_mprotect` with key `args[3]` unless that is `u64::MAX`, of memory that becomes writable.
-    /// With `args[4]` = 0 the result is [`super::NOT_ANONYMOUS`], and nothing is done, when a file is mapped there.
+    /// `mprotect(args[0], args[1], args[2])`, or `pkey_mprotect` with key `args[3]` unless that is `u64::MAX`, of memory
+    /// that becomes writable. With `args[4]` = 0 the result is [`super::NOT_ANONYMOUS`], and nothing is done, when a
+    /// file is mapped there.
     pub const PROTECT: u32 = 18;
     /// Answer to [`super::say::PROTECTION`]: protection bits in `args[0]`, end of the mapping in `args[1]`, and
     /// 1 in `args[2]` when it is locked in memory.
@@ -275,7 +275,7 @@ pub struct Request {
     pub args: [u64; 6],
 }
 
-/// What the helper says.
+/// Messages of the helper.
 pub mod say {
     /// The helper runs; `value` is 0 or a negative error number from creating its userfaultfd.
     pub const HELLO: u32 = 1;
@@ -289,7 +289,7 @@ pub mod say {
     /// Put `extra[0]` frames of the right color on top of the free list of the helper's CPU, and keep the helper on that
     /// CPU until its next message, for a moment at most. Answer with [`super::op::TAKE`].
     pub const WANT: u32 = 5;
-    /// What is the protection of the page at `extra[0]`? Answer with [`super::op::PROTECTED`].
+    /// Which protection does the page at `extra[0]` have? Answer with [`super::op::PROTECTED`].
     pub const PROTECTION: u32 = 7;
     /// A stopped call for the supervisor: `extra` is the kernel's `struct seccomp_notif`.
     pub const FORWARD: u32 = 6;

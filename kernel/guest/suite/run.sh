@@ -252,7 +252,7 @@ mappings_of_run() {
     awk '{ lines[NR] = $0; if ($1 == "bank") last = $2 } END { for (i = 1; i <= NR; i++) if (lines[i] != "bank " last) print lines[i] }' \
         $map >/tmp/half
     dd if=/tmp/half of=$floor/map bs=64k 2>/dev/null
-    refused "another mapping" 'another mapping than that of platform .*line [0-9]* is .* wanted is "bank 0x.*nobody uses it' \
+    refused "another mapping" 'another mapping than that of platform .*line [0-9]* is .* wanted is "bank 0x.*it is not in use' \
         run_in auto --banks "$run_four" -- true
     (colored "strict 0" sleep 60) &
     soon grep -qx 'policies 1' $floor/stat

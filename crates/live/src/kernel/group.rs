@@ -1,4 +1,4 @@
-//! A cgroup of version 2 made for one run: its files `memory.colors.*` give the colors to whoever is in it.
+//! A cgroup of version 2 made for one run: its files `memory.colors.*` set the colors of its members.
 
 use super::{KernelOptions, counters, refused};
 use crate::RunError;
@@ -12,8 +12,8 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Makes one below the caller's, so that the limits of that one hold; `None` where that cannot be: the caller's cgroup
-    /// does not pass on the memory controller, or may not be changed, or the kernel has no such files.
+    /// Makes one below the caller's, so that the limits of that one apply. `None` if the caller's cgroup does not delegate the memory
+    /// controller or may not be changed, or if the kernel has no such files.
     pub(super) fn below(parent: &Path, asked: &KernelOptions, strict: bool) -> Result<Option<Group>, RunError> {
         let passed_on = std::fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
         if !passed_on.split_whitespace().any(|controller| controller == "memory") {
@@ -28,7 +28,7 @@ impl Group {
             return Ok(None);
         }
         group.set("memory.colors.mode", if strict { "strict" } else { "soft" })?;
-        // What is not written is as in the caller's cgroup.
+        // Unwritten files inherit from the caller's cgroup.
         for (file, list) in [("memory.colors.set", &asked.sets), ("memory.colors.bank", &asked.banks)] {
             list.as_deref().map_or(Ok(()), |list| group.set(file, list))?;
         }
@@ -44,18 +44,18 @@ impl Group {
         std::fs::write(&file, text).map_err(|cause| refused(&file, text, cause))
     }
 
-    /// Puts this process into it.
+    /// Moves this process into it.
     pub(super) fn join(&self) -> io::Result<()> {
         let file = self.file("cgroup.procs");
         std::fs::write(&file, "0").map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
     }
 
-    /// What the kernel has counted of it.
+    /// The kernel's counters of it.
     pub(super) fn counters(&self) -> Option<BTreeMap<String, u64>> {
         counters(&std::fs::read_to_string(self.file("memory.colors.stat")).ok()?)
     }
 
-    /// Processes that are in it.
+    /// Number of member processes.
     pub(super) fn members(&self) -> Option<usize> {
         Some(std::fs::read_to_string(self.file("cgroup.procs")).ok()?.lines().count())
     }
@@ -63,7 +63,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // With processes in it, it stays, and they keep their colors.
+        // A cgroup with members remains, and they keep their colors.
         let _ = std::fs::remove_dir(&self.folder);
     }
 }

@@ -1,4 +1,4 @@
-//! The mapping that the kernel works with: reads it, compares it, loads it and unloads it.
+//! The kernel's mapping: reads it, compares it, loads it and unloads it.
 
 use super::{KernelFloor, KernelOptions};
 use crate::RunError;
@@ -7,10 +7,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the file says, and takes, when there is no mapping.
+/// Content of the file without a mapping; writing it unloads one.
 const NONE: &str = "none\n";
 
-/// A mapping in which the colors have their numbers.
+/// A loaded mapping in which the colors have the expected numbers.
 #[derive(Debug)]
 pub(super) struct Loaded {
     /// It was not there before.
@@ -18,7 +18,7 @@ pub(super) struct Loaded {
     file: PathBuf,
 }
 
-/// Waits until no other run of memtint looks at the mapping, loads or unloads; the turn ends with the file.
+/// Waits until no other run of memtint reads, loads or unloads the mapping; closing the file ends the turn.
 pub(super) fn take_turn(floor: &KernelFloor) -> Result<File, RunError> {
     let file = floor.file("map");
     let open = || {
@@ -29,7 +29,7 @@ pub(super) fn take_turn(floor: &KernelFloor) -> Result<File, RunError> {
     open().map_err(|cause| RunError::KernelFile { file: file.clone(), cause })
 }
 
-/// Has one of the mappings in the kernel.
+/// Ensures the kernel uses one of the acceptable mappings; loads the first if none is loaded.
 pub(super) fn have(asked: &KernelOptions) -> Result<Loaded, RunError> {
     let file = asked.floor.file("map");
     let failed = |cause| RunError::KernelFile { file: file.clone(), cause };
@@ -54,7 +54,7 @@ pub(super) fn have(asked: &KernelOptions) -> Result<Loaded, RunError> {
 }
 
 impl Loaded {
-    /// Unloads what was not there before; false, and it is told why, when it stays.
+    /// Unloads a mapping that this run has loaded. On failure, returns false and reports the reason.
     pub(super) fn unload(self, tell: &mut impl FnMut(&str)) -> bool {
         let unloaded = self.by_us.then(|| self.try_unload());
         if let Some(Err(error)) = &unloaded {
@@ -76,12 +76,11 @@ impl Loaded {
                 result => return result,
             }
         }
-        Err(io::Error::other("somebody has colors"))
+        Err(io::Error::other("colors are still in use"))
     }
 }
 
-/// Why the kernel does not take a mapping. Its file tells of the last text that had a fault, which is this one only where
-/// that is what the system answers.
+/// Why the kernel refused a mapping. The file describes the last text that had a fault, which is this one only if the error is EINVAL.
 pub(super) fn reason(cause: &io::Error, fault: &Path) -> String {
     let told = match cause.raw_os_error() {
         Some(libc::EINVAL) => std::fs::read_to_string(fault).unwrap_or_default(),
@@ -103,12 +102,12 @@ fn difference(found: &str, wanted: &str) -> String {
     format!("line {} is {}, wanted is {}", same + 1, quoted(found), quoted(wanted))
 }
 
-/// Whether somebody has colors of the mapping that is loaded.
+/// Whether colors of the loaded mapping are in use.
 fn use_of(floor: &KernelFloor) -> &'static str {
     let stat = std::fs::read_to_string(floor.file("stat")).unwrap_or_default();
     let policies = stat.lines().find_map(|line| line.strip_prefix("policies ")?.parse::<u64>().ok());
     match policies {
-        Some(0) => "nobody uses it: write none into that file to unload it",
+        Some(0) => "it is not in use: write none into that file to unload it",
         Some(_) => "it is in use",
         None => "whether it is in use is not known",
     }

@@ -1,4 +1,5 @@
-//! A policy of the program's own: the file `task` in debugfs, which speaks of the process that reads or writes it.
+//! A private policy of the program: the file `task` in debugfs, which always concerns the process that reads or writes
+//! it.
 
 use super::{KernelOptions, counters};
 use crate::RunError;
@@ -26,26 +27,26 @@ pub(super) fn text(asked: &KernelOptions, strict: bool) -> Result<String, RunErr
     if text.len() > TEXT_MAX { Err(RunError::ListTooLong { text, accepted: TEXT_MAX }) } else { Ok(text) }
 }
 
-/// Gives this process the policy, and what it will start.
+/// Gives the policy to this process and its future children.
 pub(super) fn take(task: &Path, text: &str) -> io::Result<()> {
     File::options().write(true).open(task)?.write_all(text.as_bytes())
 }
 
-/// Leaves a process behind that shares this one's policy. Its parent is this one's, so that the program, which this
-/// process is about to become, has no child that it does not know.
+/// Leaves a process behind that shares this one's policy. It becomes a sibling of this process, so that the program,
+/// which this process is about to become, has no unexpected child.
 pub(super) fn leave_keeper(task: &Path, socket: &OwnedFd) -> io::Result<()> {
     if sys::fork_sibling()? == 0 {
-        // Nobody reads its words.
+        // No process reads its error messages.
         let code = i32::from(keep(task, socket).is_err());
         std::process::exit(code);
     }
     Ok(())
 }
 
-/// Says what was counted, once at first and then for each question, until nobody asks any more.
+/// Sends the counters, once at first and then for each request, until the front closes the socket.
 ///
-/// The program may use up its colors, which are the keeper's as well: after the first answer, it has all the memory that
-/// it needs for the next, and keeps it.
+/// The program may use up its colors, which are the keeper's as well. After the first answer, the keeper has all the memory it needs for
+/// the next, and locks it.
 fn keep(task: &Path, socket: &OwnedFd) -> io::Result<()> {
     sys::die_with_parent();
     sys::leave_session();
@@ -57,7 +58,7 @@ fn keep(task: &Path, socket: &OwnedFd) -> io::Result<()> {
         let length = task.read_at(&mut text, 0)?;
         sys::send_message(socket, &text[..length], None)?;
         if turn == 0 {
-            // Without the right to it, the kernel may take that memory in between: most often it does not.
+            // Without permission to lock memory, the kernel may reclaim it in between, which is rare.
             let _ = sys::keep_memory();
         }
         if sys::receive_message(socket, &mut question, true)?.length == 0 {
@@ -74,14 +75,14 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Waits until it has spoken; `None` when the program has ended before.
+    /// Waits for its first answer; `None` if the program ended before.
     pub(super) fn hear(socket: OwnedFd) -> Option<Keeper> {
         let message = sys::receive_message(&socket, &mut [0; READ_MAX], true).ok()?;
         let process = message.sender.filter(|_| message.length > 0)?;
         Some(Keeper { socket, process })
     }
 
-    /// Asks it what was counted, and ends it; with it goes the policy, if nobody else has it.
+    /// Requests the counters, and ends the keeper; the policy ends with its last holder.
     pub(super) fn end(self) -> Option<BTreeMap<String, u64>> {
         let mut text = [0u8; READ_MAX];
         let asked = sys::send_message(&self.socket, b"?", None);

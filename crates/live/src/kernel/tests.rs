@@ -7,7 +7,7 @@ const ONE: &str = "memtint-map 1\ngranule 4096\nregion 0x0-0x40000000 node 0\nba
 const OTHER: &str = "memtint-map 1\ngranule 4096\nregion 0x0-0x40000000 node 0\nbank 0x44000\nend\n";
 const STAT: &str = "colored 4711\nfallback 0\nrefused 3\nexhausted 0\nkilled 0\n";
 
-/// A folder that stands in for debugfs and a cgroup. What plain files cannot do is shown in `kernel/guest`.
+/// A folder that stands in for debugfs and a cgroup. Behavior that plain files lack is tested in `kernel/guest`.
 struct Stand(PathBuf);
 
 impl Stand {
@@ -35,7 +35,7 @@ impl Stand {
         fs::read_to_string(self.0.join("map")).unwrap()
     }
 
-    /// Without a mapping, and with a file of policies that has counters behind its first line, where policies are written.
+    /// Without a mapping; policies are written to a file that has counters after its first line.
     fn with_policies(name: &str) -> Stand {
         let stand = Stand::new(name, "none\n");
         fs::write(stand.0.join("task"), format!("{}\n{STAT}", ".".repeat(60))).unwrap();
@@ -43,7 +43,7 @@ impl Stand {
     }
 }
 
-/// What is left when ONE was loaded and is unloaded: a plain file keeps what is behind the five bytes.
+/// The content after ONE was loaded and unloaded: a plain file keeps the text after the first five bytes.
 fn unloaded() -> String {
     format!("none\n{}", &ONE[5..])
 }
@@ -76,7 +76,7 @@ fn options(asked: &KernelOptions, command: &[&str]) -> RunOptions {
     }
 }
 
-/// A run has a process of its own: it blocks signals, waits for children and has a single thread.
+/// Runs a test in a separate process: a run blocks signals, waits for children and needs a single thread.
 fn in_a_process(test: impl FnOnce()) {
     const SECONDS_MAX: u32 = 60;
     let process = sys::fork().unwrap();
@@ -85,7 +85,7 @@ fn in_a_process(test: impl FnOnce()) {
         unsafe { libc::alarm(SECONDS_MAX) };
         let ended = panic::catch_unwind(AssertUnwindSafe(test));
         if let Err(panic) = &ended {
-            // What is printed in the usual way is kept by the process of all tests.
+            // The test harness captures the usual output of its process.
             let _ = writeln!(io::stderr(), "{:?}", panic.downcast_ref::<String>());
         }
         // SAFETY: ends this copy, which has nothing to leave behind.
@@ -136,7 +136,7 @@ fn another_mapping_is_never_replaced() {
     let stand = Stand::new("other", ONE);
     let error = mapping::have(&stand.asked(&[OTHER])).unwrap_err().to_string();
     assert!(error.contains(r#"line 4 is "bank 0x22000", wanted is "bank 0x44000""#), "{error}");
-    assert!(error.contains("\"here\"") && error.contains("nobody uses it"), "{error}");
+    assert!(error.contains("\"here\"") && error.contains("it is not in use"), "{error}");
     fs::write(stand.0.join("stat"), "policies 2\n").unwrap();
     let error = mapping::have(&stand.asked(&[OTHER])).unwrap_err().to_string();
     assert!(error.contains("it is in use"), "{error}");
@@ -238,7 +238,7 @@ fn an_older_fault_is_no_reason() {
     let stand = Stand::new("fault", "none\n");
     let fault = stand.0.join("fault");
     let reason = |code| mapping::reason(&io::Error::from_raw_os_error(code), &fault);
-    assert!(reason(libc::EINVAL).contains("Invalid argument"), "without the file it is what the system says");
+    assert!(reason(libc::EINVAL).contains("Invalid argument"), "without the file it is the system's error");
     fs::write(&fault, "line 3: a bank function is 0\n").unwrap();
     assert_eq!(reason(libc::EINVAL), "line 3: a bank function is 0");
     assert!(reason(libc::E2BIG).contains("too long"), "{}", reason(libc::E2BIG));

@@ -1,4 +1,4 @@
-//! What is done for each stopped call.
+//! Decides how each stopped call is carried out.
 
 use super::borrowed::Borrowed;
 use super::{Served, Supervisor, thread_group};
@@ -15,21 +15,21 @@ pub(super) const COPY_MAX: u64 = 256 << 20;
 /// A private mapping of this device is anonymous memory.
 const DEV_ZERO: &str = "/dev/zero";
 
-/// What is done for a stopped call.
+/// How a stopped call is carried out.
 pub(super) enum Plan {
     /// The kernel carries it out.
     Proceed,
     /// It ends with this result.
     Conclude(i64),
-    /// The helper does something for it.
+    /// The helper carries out steps for it.
     Carry(VecDeque<Step>, Ending),
 }
 
-/// How a call ends when the helper has done its part.
+/// How a call ends after the helper's steps.
 pub(super) enum Ending {
     /// With the result of the step that counts.
     Result,
-    /// The same; what an `mmap` has mapped is filled, and locked, first.
+    /// The same; the memory mapped by an `mmap` is filled, and locked, first.
     Mapped(AfterMap),
     /// The kernel carries it out, unless a vital step has failed.
     Proceed,
@@ -52,7 +52,7 @@ impl Step {
         Step { request: Request { op, args, ..Request::default() }, file: None, counts: true, vital: false }
     }
 
-    /// Work before or after it.
+    /// Work before or after the call.
     pub(super) fn aside(op: u32, args: [u64; 6]) -> Step {
         Step { counts: false, ..Step::call(op, args) }
     }
@@ -67,12 +67,12 @@ pub(super) struct AfterMap {
     pub(super) lock: bool,
 }
 
-/// The next page boundary, or the last there is: programs pass any number.
+/// The next page boundary, or the last possible one: programs pass any number.
 pub(super) fn pages_up(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(PAGE).unwrap_or(!(PAGE - 1))
 }
 
-/// Calls whose first two arguments are a range of addresses that is mapped.
+/// Calls whose first two arguments are a mapped range of addresses.
 const ON_RANGES: [i64; 8] = [
     libc::SYS_munmap,
     libc::SYS_mremap,
@@ -84,8 +84,8 @@ const ON_RANGES: [i64; 8] = [
     libc::SYS_munlock,
 ];
 
-/// A call on a range of addresses that has memtint's own mappings in it: it ends as if nothing were mapped there, and
-/// leaves them.
+/// A call on a range that includes mappings of memtint: it ends as if nothing were mapped there, and leaves them
+/// unchanged.
 fn plan_among_ours(call: i64, a: [u64; 6]) -> Plan {
     let (start, end) = (a[0], pages_up(a[0].saturating_add(a[1])));
     match call {
@@ -104,8 +104,8 @@ fn plan_among_ours(call: i64, a: [u64; 6]) -> Plan {
 impl Supervisor {
     /// The refusal of a call that would exceed the program's resource limits.
     ///
-    /// The kernel would count the pool, which lies in the same address space, and would look at the helper's limits:
-    /// the helper has none, and what the program may have is checked here. Programs without limits pay nothing.
+    /// The kernel would count the pool, which is in the same address space, and would apply the helper's limits: the
+    /// helper has none, so the program's limits are checked here. Programs without limits pay nothing.
     pub(super) fn beyond_limits(&self, space: u64, notification: &Notification) -> Option<i64> {
         let (a, thread) = (notification.args, notification.thread as Pid);
         let served = self.spaces.get(&space)?;
@@ -137,7 +137,7 @@ impl Supervisor {
         if beyond { refusal } else { None }
     }
 
-    /// RLIMIT_MEMLOCK binds programs without CAP_IPC_LOCK; the helper, which locks for them, is not bound.
+    /// RLIMIT_MEMLOCK binds programs without CAP_IPC_LOCK; the helper, which locks memory for them, is not bound.
     pub(super) fn beyond_lock_limit(&self, space: u64, notification: &Notification) -> Option<i64> {
         let thread = notification.thread as Pid;
         let limit = sys::limit(libc::RLIMIT_MEMLOCK, thread)?;
@@ -157,7 +157,7 @@ impl Supervisor {
         (wanted > limit).then_some(-i64::from(refusal))
     }
 
-    /// Decides what is done for a call.
+    /// Decides how a call is carried out.
     pub(super) fn plan_call(&mut self, space: u64, notification: &Notification) -> Plan {
         let a = notification.args;
         let call = i64::from(notification.call);
@@ -193,7 +193,7 @@ impl Supervisor {
         }
     }
 
-    /// A program registers memory with its own userfaultfd: memtint's releases the range, and the pages lose their color.
+    /// A program registers memory with its own userfaultfd: memtint's releases the range, whose pages are no longer kept in color.
     fn plan_watching(&mut self, space: u64, notification: &Notification) -> Plan {
         let mut words = [0u8; 16];
         if !sys::read_memory(notification.thread as Pid, notification.args[2], &mut words) {
@@ -222,7 +222,7 @@ impl Supervisor {
             if fixed {
                 return Plan::Conclude(-i64::from(libc::ENOMEM));
             }
-            // Only a hint: the kernel finds another place.
+            // The address is only a hint: the kernel finds another place.
             a[0] = 0;
         }
         let lock = flags & libc::MAP_LOCKED != 0;
@@ -230,7 +230,7 @@ impl Supervisor {
         a[3] &= !((libc::MAP_LOCKED | libc::MAP_POPULATE) as u64);
         let mut file = None;
         if flags & libc::MAP_ANONYMOUS == 0 {
-            // A loader first maps a whole library to reserve its place; the parts follow.
+            // A loader first maps a whole library to reserve its range; the parts follow.
             let reservation = !fixed && protection & (libc::PROT_WRITE | libc::PROT_EXEC) == 0;
             if reservation {
                 return Plan::Proceed;
@@ -311,7 +311,7 @@ impl Supervisor {
                 _ => return Plan::Conclude(-i64::from(libc::EINVAL)),
             }
         }
-        // What the kernel refuses must not have given up anything.
+        // A call that the kernel refuses must not have released anything.
         if !a[0].is_multiple_of(PAGE) || a[0].saturating_add(a[1]) > areas::USER_END {
             return Plan::Proceed;
         }
@@ -326,7 +326,7 @@ impl Supervisor {
         if flags == 0 || flags & !(current | future | on_fault) != 0 || flags == on_fault {
             return Plan::Conclude(-i64::from(libc::EINVAL));
         }
-        // The kernel would fill missing pages with frames of its own choice: it only locks, the helper fills.
+        // The kernel would fill missing pages with frames of its choice: it only locks, and the helper fills.
         let mut steps = VecDeque::from([Step::call(op::MLOCKALL, [flags | on_fault, 0, 0, 0, 0, 0])]);
         if flags & on_fault == 0 {
             if let Some(served) = self.spaces.get(&space) {
@@ -339,12 +339,10 @@ impl Supervisor {
         Plan::Carry(steps, Ending::Result)
     }
 
-    /// Requests that bring in what is missing between two addresses: of memory without a file, and of files as well
-    /// (`files`).
+    /// Requests that bring in missing pages between two addresses: of memory without a file, and of files as well (`files`).
     ///
-    /// The helper never touches memory that is watched: it would wait for itself. What is a file now stays one until the
-    /// requests are done, because the calls that could change it wait behind them; the helper answers none by itself
-    /// meanwhile.
+    /// The helper never touches watched memory: it would wait for itself. A file mapping stays one until the requests are done, because
+    /// calls that could change it wait behind them; the helper answers none by itself meanwhile.
     pub(super) fn fills(&mut self, space: u64, start: u64, end: u64, files: bool) -> VecDeque<Step> {
         let mut steps = VecDeque::new();
         self.end_lane();

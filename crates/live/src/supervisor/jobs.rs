@@ -14,11 +14,11 @@ use std::time::Duration;
 
 /// A stopped call that a helper carries out.
 pub(super) struct Job {
-    /// The waiting call; None for work of the supervisor's own.
+    /// The waiting call; `None` for work of the supervisor.
     pub(super) notification: Option<u64>,
     /// Arguments of its first request.
     pub(super) call: [u64; 6],
-    /// What is still to be done.
+    /// The remaining steps.
     pub(super) steps: VecDeque<Step>,
     /// How the call ends.
     pub(super) ending: Ending,
@@ -26,12 +26,12 @@ pub(super) struct Job {
     pub(super) copied: bool,
     /// Result of the step that counts, once it is done.
     pub(super) result: i64,
-    /// The request that is under way: its id, whether its result counts, whether the call fails with it.
+    /// The pending request: its id, whether its result counts, whether the call fails with it.
     pub(super) under_way: (u64, bool, bool),
 }
 
 impl Supervisor {
-    /// Sends the next request of an address space, finishing jobs that have none left.
+    /// Sends the next request of an address space; finishes jobs without further requests.
     pub(super) fn advance(&mut self, id: u64) {
         loop {
             let Some(served) = self.spaces.get_mut(&id) else { return };
@@ -45,14 +45,14 @@ impl Supervisor {
 
     fn begin_step(&mut self, id: u64, Step { mut request, file, counts, vital }: Step) {
         let Some(served) = self.spaces.get_mut(&id) else { return };
-        // Pages that are about to be given up and are in color go back to the pool.
+        // Pages in color that are about to be released go back to the pool.
         let given_up = (request.args[0], request.args[0].saturating_add(request.args[1]));
         let list = |space: &Space| space.list_pages(&*self.supply.choice, given_up.0, given_up.1, true);
         match request.op {
-            // The helper moves the break on its own as well: only it knows where the heap ends.
+            // The helper also moves the break by itself: its counters have the end of the heap.
             op::BRK => {
                 let (end, heap_end) = (pages_up(request.args[0]), served.space.counters().program_break);
-                // Below its start the heap does not shrink: the kernel leaves it as it is.
+                // Below its start the heap does not shrink: the kernel leaves it unchanged.
                 let start = areas::heap_start(served.space.helper).unwrap_or(heap_end);
                 let shrinks = end >= start && end < heap_end;
                 request.args[1] =
@@ -87,7 +87,7 @@ impl Supervisor {
         if reply.id != request {
             return;
         }
-        // Once: a helper that says so again has not been asked by this process.
+        // Only once: a correct helper does not return this again after the copy.
         if reply.value == wire::NOT_ANONYMOUS && !std::mem::replace(&mut job.copied, true) {
             return self.copy_then_protect(id);
         }
@@ -112,7 +112,7 @@ impl Supervisor {
         self.advance(id);
     }
 
-    /// Speaks of a refusal, as long as there have been few: all are counted.
+    /// Reports the first refusals; all are counted.
     fn on_refusal(&mut self, id: u64, reply: &Reply) {
         const TOLD: u64 = 8;
         let Some(served) = self.spaces.get_mut(&id) else { return };
@@ -135,7 +135,7 @@ impl Supervisor {
 
     /// Copies the parts of a library that are about to become writable, then changes the protection.
     pub(super) fn copy_then_protect(&mut self, id: u64) {
-        // Keeps the mappings as listed until they are copied: see `fills`.
+        // Keeps the mappings unchanged until they are copied: see `fills`.
         self.end_lane();
         let Some(served) = self.spaces.get_mut(&id) else { return };
         let Some(job) = served.jobs.front_mut() else { return };
@@ -179,7 +179,7 @@ impl Supervisor {
         }
     }
 
-    /// A helper is gone while its program lives: its faults and calls cannot be served any more.
+    /// A helper is gone while its program lives: its faults and calls can no longer be served.
     pub(super) fn lose(&mut self, id: u64) {
         let Some(served) = self.spaces.remove(&id) else { return };
         let ended = self.ends_with_helper(&served.space);
@@ -198,8 +198,8 @@ impl Supervisor {
         self.close_space(served);
     }
 
-    /// Whether the programs of an address space have ended, or are ending, as its helper has. The end of a process-id
-    /// namespace or of a cgroup ends both, in no particular order.
+    /// Whether the programs of an address space have ended, or are ending, together with its helper. The end of a
+    /// process-id namespace or of a cgroup ends both, in no particular order.
     fn ends_with_helper(&self, space: &Space) -> bool {
         const MOMENT: Duration = Duration::from_millis(20);
         for attempt in 0..10 {

@@ -1,4 +1,4 @@
-//! Processes of the run: where they come from, what they begin with, where they end.
+//! Processes of the run: their creation, their initial memory, their end.
 
 use super::{Process, Served, Supervisor, TOKEN_PROCESS, TOKEN_SPACE, Tracing, thread_group};
 use crate::RunError;
@@ -20,10 +20,11 @@ impl Supervisor {
     pub(super) fn on_change(&mut self, pid: Pid, change: Change) {
         if let Some((&id, served)) = self.spaces.iter().find(|(_, served)| served.space.helper == pid) {
             match change {
-                // The helper blocks all signals that can be blocked: any other than SIGSTOP comes from its own fault.
+                // The helper blocks all signals that can be blocked: any other than SIGSTOP comes from a fault of the
+                // helper.
                 Change::Gone => self.lose(id),
                 Change::Signal(signal) if signal != libc::SIGSTOP => self.lose(id),
-                // A stop signal: continue.
+                // A stop signal: resume the helper.
                 _ => drop(sys::resume(served.space.helper, 0)),
             }
             return;
@@ -38,12 +39,12 @@ impl Supervisor {
                 }
             }
             (_, Change::Event(libc::PTRACE_EVENT_EXEC)) => {
-                // After an exec by another thread than the first, the thread has the id of the first.
+                // After an exec by a thread other than the first, the thread has the id of the first.
                 if let Ok(former) = sys::event_message(pid) {
                     self.tracing.remove(&former);
                 }
                 self.tracing.insert(pid, Tracing::Fresh);
-                // Registers are not final yet: it is stopped once more, on its way to the first instruction.
+                // Registers are not final yet: interrupt it once more before its first instruction.
                 let _ = sys::interrupt(pid);
                 let _ = sys::resume(pid, 0);
             }
@@ -85,7 +86,7 @@ impl Supervisor {
         self.release(pid, 0);
     }
 
-    /// A thread was killed while it created a process: what it has created waits for it.
+    /// A thread was killed while it created a process, which still waits for it.
     fn on_lost_fork(&mut self, space: u64) {
         let waits = |(&pid, &why): (&Pid, &Tracing)| (why == Tracing::Child(0)).then_some(pid);
         let waiting: Vec<Pid> = self.tracing.iter().filter_map(waits).collect();
@@ -100,7 +101,7 @@ impl Supervisor {
             return self.release(parent, 0);
         };
         if thread_group(child) != Some(child) {
-            // A thread, of one that has stayed traced since a fork of it failed.
+            // A thread, created by one that has stayed traced since a fork of it failed.
             if self.tracing.insert(child, Tracing::Stray) == Some(Tracing::Child(0)) {
                 self.release(child, 0);
             }
@@ -139,7 +140,7 @@ impl Supervisor {
         self.release(pid, 0);
     }
 
-    /// A strict program without color is ended before it runs.
+    /// Ends a strict program without color before it runs.
     fn does_not_run(&mut self, id: u64) {
         if let Some(served) = self.spaces.get_mut(&id) {
             served.ran = !self.settings.strict;
@@ -177,8 +178,8 @@ impl Supervisor {
         Ok(id)
     }
 
-    /// Kills what a failed injection leaves behind: the process that was to create the helper, and the helper. If the program was
-    /// killed meanwhile, they are alone in an address space that no helper serves.
+    /// Kills the remains of a failed injection: the process that was to create the helper, and the helper. If the program was killed
+    /// meanwhile, they are alone in an address space that no helper serves.
     fn end_stillborn(&self) {
         let served = |pid: Pid| {
             let helpers = self.spaces.values().map(|served| served.space.helper);
@@ -193,7 +194,7 @@ impl Supervisor {
         if self.front_lost
             && let Ok(handle) = sys::open_process(pid)
         {
-            // It was being prepared when the others were killed.
+            // It was under construction when the others were killed.
             sys::signal_process(&handle, libc::SIGKILL);
         }
         if let Some(process) = self.processes.get_mut(&pid) {
@@ -211,7 +212,7 @@ impl Supervisor {
         self.guesses.clear();
     }
 
-    /// A process no longer uses its address space; the last one ends the helper.
+    /// A process leaves its address space; the last one ends the helper.
     pub(super) fn leave_space(&mut self, pid: Pid) {
         let Some(process) = self.processes.get(&pid) else { return };
         let id = process.space;
@@ -224,7 +225,8 @@ impl Supervisor {
             self.end_lane();
         }
         let Some(mut served) = self.spaces.remove(&id) else { return };
-        // Calls that the helper took are still answered: they may come from a process that shares the memory uncounted.
+        // Calls that the helper took are still answered: they may come from a process that shares the memory without
+        // being counted.
         while let Some(taken) = served.space.passed_on(self.listener.fd()) {
             self.listener.keep(taken);
         }
@@ -245,7 +247,7 @@ impl Supervisor {
         self.supply.broker.stir();
     }
 
-    // --- memory that is there already ---
+    // --- existing memory ---
 
     /// Puts a freshly loaded program in color: stack, data, text.
     pub(super) fn color_image(&mut self, id: u64, pid: Pid) -> Result<(), RunError> {
@@ -268,7 +270,7 @@ impl Supervisor {
                 return Err(short(space));
             }
             uncopied |= [libc::EACCES, libc::EPERM].iter().any(|&refusal| copied == -i64::from(refusal));
-            // The kernel zeroed the part of the last data page that belongs to bss. Written code (uprobes) is left alone.
+            // The kernel zeroed the part of the last data page that belongs to bss. Written code (uprobes) is left unchanged.
             let writable = area.protection & libc::PROT_WRITE as u64 != 0;
             let list = || space.list_pages(&*self.supply.choice, area.start, area.end, false);
             let written = if writable { list() } else { 0 };
@@ -285,7 +287,7 @@ impl Supervisor {
         self.watch_everything(id)
     }
 
-    /// Watches all private memory of a stopped process, and puts in color what of it is there.
+    /// Watches all private memory of a stopped process, and puts its existing pages in color.
     pub(super) fn watch_everything(&mut self, id: u64) -> Result<(), RunError> {
         let served = self.spaces.get_mut(&id).ok_or(RunError::HelperLost)?;
         let recolor = served.began == "exec";

@@ -1,4 +1,4 @@
-//! Copies of this process, their ends, and what a copy gives up.
+//! Copies of this process: their start, their end, and the resources that a copy gives up.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::{Pid, check, is_readable, open_process};
 
-/// Starts a copy of this process. Where it has other threads (the supervisor's), the child must not need what they may hold.
+/// Starts a copy of this process. If there are other threads (the supervisor's), the child must not need locks that they may hold.
 pub(crate) fn fork() -> io::Result<Pid> {
-    // SAFETY: with one thread (documented on `crate::run`) the child may do anything. The supervisor's others hold no lock that a
-    // child takes: the listener's are its own, and the C library puts those of its allocator right.
+    // SAFETY: with one thread (documented on `crate::run`) the child may do anything. The supervisor's other threads hold no lock that a
+    // child takes: the listener has private locks, and the C library resets those of its allocator.
     check(i64::from(unsafe { libc::fork() })).map(|pid| pid as Pid)
 }
 
@@ -33,13 +33,13 @@ pub(crate) fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
-/// A child that has ended and whose end has not been taken note of.
+/// A child that has ended and has not been reaped.
 pub(crate) fn ended_child() -> Option<Pid> {
     let (child, _) = change_of(libc::P_ALL, 0, libc::WEXITED | libc::WNOWAIT)?;
     Some(child)
 }
 
-/// Whether a child has ended. Its end is not taken note of.
+/// Whether a child has ended. Does not reap it.
 pub(crate) fn has_ended(child: Pid) -> bool {
     change_of(libc::P_PID, child.unsigned_abs(), libc::WEXITED | libc::WNOWAIT).is_some()
 }
@@ -50,7 +50,7 @@ pub(crate) fn stopping_signal(child: Pid) -> Option<i32> {
     Some(signal)
 }
 
-/// A child, and its status or signal, of which one of these changes is to be told.
+/// The next child with one of these changes, and its status or signal.
 fn change_of(kind: libc::idtype_t, child: libc::id_t, changes: i32) -> Option<(Pid, i32)> {
     // SAFETY: all-zero is valid for this plain structure, which the call fills; without a child it stays so.
     unsafe {
@@ -68,29 +68,29 @@ pub(crate) fn await_child(child: Pid, timeout: Duration) {
     }
 }
 
-/// Kills all children of this process, and takes note of their ends.
+/// Kills all children of this process, and reaps them.
 pub(crate) fn end_children() {
     let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
-        // SAFETY: takes numbers; a child's number is its own until its end has been taken note of.
+        // SAFETY: takes numbers; a child's number is not reused before it is reaped.
         unsafe { libc::kill(child, libc::SIGKILL) };
         wait_for_end(child);
     }
 }
 
-/// Keeps the pages that this process has in memory, and those that it will yet touch.
+/// Locks the pages of this process in memory, present and future ones.
 pub(crate) fn keep_memory() -> io::Result<()> {
     // SAFETY: takes numbers.
     check(i64::from(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_ONFAULT) })).map(|_| ())
 }
 
-/// Begins a session: no terminal sends signals to this process any more.
+/// Starts a session: no terminal sends signals to this process any more.
 pub(crate) fn leave_session() {
     // SAFETY: takes no arguments.
     unsafe { libc::setsid() };
 }
 
-/// Closes every descriptor of this process but one. For a process that has just been forked and uses no other.
+/// Closes every descriptor of this process except one. For a process that has just been forked and uses no other.
 pub(crate) fn close_all_but(kept: &OwnedFd) {
     let kept = kept.as_raw_fd() as u32;
     // SAFETY: takes numbers; the caller gives up all other descriptors.
@@ -102,8 +102,8 @@ pub(crate) fn close_all_but(kept: &OwnedFd) {
     }
 }
 
-/// How soon the kernel may end this process when memory runs out, before or after others: 1000 is first, -1000 never.
-/// Where this is not permitted, the process is as likely to go as others.
+/// Sets the order in which the kernel kills this process when memory runs out: 1000 is first, -1000 never. Without
+/// permission for a score, the process keeps the usual one.
 pub(crate) fn be_killed_for_memory(score: i32) {
     let _ = std::fs::write("/proc/self/oom_score_adj", score.to_string());
 }

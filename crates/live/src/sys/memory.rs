@@ -1,4 +1,4 @@
-//! Memory of this process: nodes, fresh pages, and what a page map says.
+//! Memory of this process: nodes, fresh pages, and its page map.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{affinity, check, ioctl, pin_to_cpu, set_affinity};
 use crate::wire::{self, Nodes};
 
-/// NUMA nodes that this process may take memory from: what its cpuset and a binding policy leave.
+/// NUMA nodes that this process may take memory from: those left by its cpuset and a binding policy.
 pub(crate) fn allowed_nodes() -> Nodes {
     const MPOL_F_MEMS_ALLOWED: libc::c_ulong = 1 << 2;
     let (mode, bound) = memory_policy(0);
@@ -23,8 +23,8 @@ const MPOL_PREFERRED_MANY: i32 = 5;
 fn memory_policy(flags: libc::c_ulong) -> (i32, Nodes) {
     let (mut mode, mut nodes) = (MPOL_DEFAULT, Nodes::default());
     let no_address = 0;
-    // SAFETY: both structures are valid for the call, and the mask has as many bits as said. A kernel without NUMA
-    // refuses, and leaves them as they are.
+    // SAFETY: both structures are valid for the call, and the mask has the given number of bits. A kernel without NUMA
+    // refuses, and leaves them unchanged.
     unsafe {
         let bits = 8 * size_of::<Nodes>();
         libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, nodes.as_mut_ptr(), bits, no_address, flags)
@@ -35,8 +35,8 @@ fn memory_policy(flags: libc::c_ulong) -> (i32, Nodes) {
 fn set_memory_policy(mode: i32, nodes: &Nodes) {
     // The kernel takes the number of bits plus one.
     let bits = 8 * size_of::<Nodes>() + 1;
-    // SAFETY: the mask is valid for the call and has as many bits as said. When the kernel refuses, frames come from
-    // other nodes too, and are found to be of the wrong color.
+    // SAFETY: the mask is valid for the call and has the given number of bits. If the kernel refuses, frames come from
+    // other nodes too, and turn out to be of the wrong color.
     unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, nodes.as_ptr(), bits) };
 }
 
@@ -45,8 +45,8 @@ pub(crate) fn take_memory_only_from(node: u32) {
     set_memory_policy(MPOL_BIND, &wire::one_node(node));
 }
 
-/// Lets the kernel take this process's memory from these NUMA nodes while they have any, unless a policy has been
-/// chosen for it. Any policy at all also keeps the kernel from moving pages to the node that uses them most.
+/// Lets the kernel take this process's memory from these NUMA nodes while they have any, unless it has an explicit
+/// policy. Any policy at all also keeps the kernel from moving pages to the node that uses them most.
 pub(crate) fn take_memory_first_from(nodes: &Nodes) {
     if memory_policy(0).0 == MPOL_DEFAULT {
         set_memory_policy(MPOL_PREFERRED_MANY, nodes);
@@ -75,7 +75,8 @@ pub(crate) fn fresh_pages(length: u64) -> io::Result<u64> {
     Ok(start as u64)
 }
 
-/// The same with what `cpu` has to give; None when it has none, or does not let this process run within `timeout`.
+/// The same with the pages that `cpu` can serve; `None` if it has none, or does not let this process run within
+/// `timeout`.
 pub(crate) fn fresh_pages_on(cpu: u32, length: u64, timeout: Duration) -> Option<u64> {
     let everywhere = affinity(0);
     let (names, name) = mpsc::channel();
@@ -85,7 +86,7 @@ pub(crate) fn fresh_pages_on(cpu: u32, length: u64, timeout: Duration) -> Option
         let thread = unsafe { libc::gettid() };
         let _ = names.send(thread);
         pin_to_cpu(thread, cpu.into());
-        // Nobody waits any more: it was not needed.
+        // The receiver has given up: these pages are not needed.
         if let Err(SendError(Some(start))) = maps.send(fresh_pages(length).ok()) {
             unmap(start, length);
         }
@@ -93,14 +94,14 @@ pub(crate) fn fresh_pages_on(cpu: u32, length: u64, timeout: Duration) -> Option
     std::thread::Builder::new().spawn(looks).ok()?;
     let thread = name.recv().ok()?;
     mapped.recv_timeout(timeout).unwrap_or_else(|_| {
-        // It ends where it may.
+        // Let the thread end on any CPU.
         set_affinity(thread, &everywhere);
         None
     })
 }
 
-/// Maps a block of 2 MiB of new memory, aligned, that the kernel has taken in one piece if it could, and splits it into
-/// pages: each of them can be given up by itself from then on.
+/// Maps an aligned block of 2 MiB of new memory, in one piece if the kernel has one, and splits it into pages: each can
+/// be released separately from then on.
 pub(crate) fn fresh_block() -> io::Result<u64> {
     const BLOCK: u64 = 2 << 20;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -121,7 +122,7 @@ pub(crate) fn fresh_block() -> io::Result<u64> {
     let advise = |advice| unsafe { libc::madvise(block as *mut libc::c_void, BLOCK as usize, advice) };
     advise(libc::MADV_HUGEPAGE);
     let populated = advise(libc::MADV_POPULATE_WRITE);
-    // What is left of it must not become huge again.
+    // The rest of it must not become huge again.
     advise(libc::MADV_NOHUGEPAGE);
     if populated < 0 {
         let error = io::Error::last_os_error();
@@ -133,7 +134,7 @@ pub(crate) fn fresh_block() -> io::Result<u64> {
         // SAFETY: inside the mapping just made, which nothing else uses.
         unsafe { (page as *mut u64).write_volatile(1) };
     }
-    // Advice about a part of a huge page splits it; somebody may hold on to it for a moment.
+    // Advice about a part of a huge page splits it; a short-lived reference may prevent that.
     for _ in 0..3 {
         // SAFETY: as above.
         unsafe { libc::madvise(block as *mut libc::c_void, 4096, libc::MADV_COLD) };
@@ -147,15 +148,14 @@ fn unmap(start: u64, length: u64) {
     unsafe { libc::munmap(start as *mut libc::c_void, length as usize) };
 }
 
-/// Gives the frames of memory from [`fresh_pages`] back to the kernel, on this CPU; the addresses stay mapped, because
+/// Returns the frames of memory from [`fresh_pages`] to the kernel, on this CPU. The addresses stay mapped, because
 /// unmapping single pages would split the mapping beyond the number the kernel allows.
 pub(crate) fn give_up(start: u64, length: u64) {
     // SAFETY: the caller owns the range, and keeps no reference into it.
     unsafe { libc::madvise(start as *mut libc::c_void, length as usize, libc::MADV_DONTNEED) };
 }
 
-/// Leaves the memory in place until the kernel needs it: then these pages go before anything else does, and their contents
-/// with them.
+/// Leaves the memory in place until the kernel needs it: it reclaims these pages before any others, and discards their contents.
 pub(crate) fn lend(start: u64, length: u64) {
     // SAFETY: the caller owns the range, and keeps no reference into it.
     unsafe { libc::madvise(start as *mut libc::c_void, length as usize, libc::MADV_FREE) };
@@ -186,8 +186,8 @@ struct ScanArgument {
     returned: u64,
 }
 
-/// Ranges of present private pages (no file, not the shared zero page) between two addresses of the address space
-/// behind a page map, however much of it is empty. Linux 6.7.
+/// Ranges of present private pages (no file, not the shared zero page) between two addresses of a page map's address
+/// space, however much of it is empty. Linux 6.7.
 pub(crate) fn scan_private(page_map: &std::fs::File, start: u64, end: u64) -> io::Result<Vec<(u64, u64)>> {
     const PAGEMAP_SCAN: u64 = 0xc060_6610;
     const FILE: u64 = 1 << 2;
@@ -225,7 +225,7 @@ struct UffdioApi {
     ioctls: u64,
 }
 
-/// Opens a userfaultfd as helpers do, by the device or by the system call, and asks for `UFFDIO_MOVE`.
+/// Opens a userfaultfd as helpers do, by the device or by the system call, and requests `UFFDIO_MOVE`.
 pub(crate) fn try_userfaultfd() -> io::Result<()> {
     const USERFAULTFD_IOC_NEW: libc::c_ulong = 0xaa00;
     const UFFDIO_API: u64 = 0xc018_aa3f;

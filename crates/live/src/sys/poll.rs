@@ -10,7 +10,7 @@ pub(crate) fn is_readable(fd: &OwnedFd, timeout_ms: i32) -> bool {
     polled(fd, timeout_ms) & libc::POLLIN != 0
 }
 
-/// What a descriptor reports within `timeout_ms`, of POLLIN, POLLHUP and POLLERR.
+/// The events among POLLIN, POLLHUP and POLLERR that a descriptor reports within `timeout_ms`.
 pub(crate) fn polled(fd: &OwnedFd, timeout_ms: i32) -> i16 {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid structure.
@@ -25,7 +25,7 @@ impl Poller {
     pub(crate) fn new() -> io::Result<Poller> {
         // SAFETY: takes numbers.
         let fd = check(i64::from(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }))?;
-        // SAFETY: a new descriptor nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         Ok(Poller(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
     }
 
@@ -46,7 +46,7 @@ impl Poller {
         check(i64::from(unsafe { libc::epoll_ctl(this, libc::EPOLL_CTL_ADD, fd, &raw mut event) })).map(|_| ())
     }
 
-    /// Reports `fd` no longer.
+    /// Stops reporting `fd`.
     pub(crate) fn remove(&self, fd: &OwnedFd) {
         // SAFETY: takes numbers; the event may be null for this operation.
         unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_DEL, fd.as_raw_fd(), std::ptr::null_mut()) };
@@ -62,8 +62,7 @@ impl Poller {
     }
 }
 
-/// Blocks the signals in this thread and returns a descriptor that is readable when one is pending, and what was blocked
-/// before.
+/// Blocks the signals in this thread; returns a descriptor that is readable when one is pending, and the previous mask.
 pub(crate) fn signals_as_file(signals: &[i32]) -> io::Result<(OwnedFd, libc::sigset_t)> {
     // SAFETY: the set is initialised by sigemptyset before use, and the one before by sigprocmask.
     unsafe {
@@ -80,7 +79,7 @@ pub(crate) fn signals_as_file(signals: &[i32]) -> io::Result<(OwnedFd, libc::sig
 
 /// Blocks these signals in this thread and no others.
 pub(crate) fn set_signal_mask(set: &libc::sigset_t) {
-    // SAFETY: a set that a call has filled. It cannot fail with this word.
+    // SAFETY: a set that a call has filled. SIG_SETMASK is a valid operation, so the call cannot fail.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, set, std::ptr::null_mut()) };
 }
 

@@ -9,7 +9,7 @@ use super::{Pid, check, is_readable};
 pub(crate) fn open_process(pid: Pid) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
-    // SAFETY: a new descriptor nobody else owns.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
@@ -17,7 +17,7 @@ pub(crate) fn open_process(pid: Pid) -> io::Result<OwnedFd> {
 pub(crate) fn descriptor_of(process: &OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) })?;
-    // SAFETY: a new descriptor nobody else owns.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
@@ -47,29 +47,29 @@ pub(crate) fn is_dev_zero(file: &OwnedFd) -> bool {
 /// Sends a signal to exactly the process that the descriptor names.
 pub(crate) fn signal_process(process: &OwnedFd, signal: i32) {
     let none = std::ptr::null::<libc::siginfo_t>();
-    // SAFETY: takes numbers and a null pointer. The process may be gone; that is what was wanted.
+    // SAFETY: takes numbers and a null pointer. The process may be gone already, which is fine.
     let _ = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), signal, none, 0) };
 }
 
-/// Whether a process has been killed, or has ended: its address space, once all that share it have been killed, is freed
-/// now rather than when they come to it.
+/// Whether a process has been killed, or has ended. If all processes that share its address space have been killed, frees it now instead of
+/// waiting for them.
 fn free_memory_of_killed(process: &OwnedFd) -> bool {
     // SAFETY: takes numbers.
     let freed = unsafe { libc::syscall(libc::SYS_process_mrelease, process.as_raw_fd(), 0) };
     freed == 0 || matches!(io::Error::last_os_error().raw_os_error(), Some(libc::ESRCH | libc::EAGAIN))
 }
 
-/// How long those who were killed may take to give their memory back.
+/// How long a killed process may take to return its memory.
 const GIVES_BACK_MS: i32 = 1000;
 
-/// Waits for the end of a process if it has been killed, and has its memory freed.
+/// Waits for the end of a process if it has been killed, and frees its memory.
 pub(crate) fn await_killed(process: &OwnedFd) {
     if free_memory_of_killed(process) {
         is_readable(process, GIVES_BACK_MS);
     }
 }
 
-/// Do two tasks share one address space?
+/// Whether two tasks share one address space.
 pub(crate) fn same_space(one: Pid, other: Pid) -> bool {
     const KCMP_VM: i32 = 1;
     // SAFETY: takes numbers.
@@ -83,7 +83,7 @@ pub(crate) fn limits(resource: u32, pid: Pid) -> io::Result<libc::rlimit64> {
     let answer = check(i64::from(unsafe { libc::prlimit64(pid, resource, std::ptr::null(), &raw mut limits) }));
     match answer {
         Ok(_) => Ok(limits),
-        // Another user's process, without CAP_SYS_RESOURCE: its file may be read nevertheless.
+        // Another user's process, without CAP_SYS_RESOURCE: its file may still be readable.
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => listed_limits(resource, pid),
         Err(error) => Err(error),
     }
@@ -109,7 +109,7 @@ fn listed_limits(resource: u32, pid: Pid) -> io::Result<libc::rlimit64> {
     Ok(libc::rlimit64 { rlim_cur, rlim_max })
 }
 
-/// A process's soft limit on a resource; None = unlimited, or gone.
+/// A process's soft limit on a resource; `None` if unlimited, or if the process is gone.
 pub(crate) fn limit(resource: u32, pid: Pid) -> Option<u64> {
     limits(resource, pid).ok().map(|limits| limits.rlim_cur).filter(|&limit| limit != libc::RLIM64_INFINITY)
 }
@@ -120,14 +120,14 @@ pub(crate) fn set_limits(resource: u32, pid: Pid, limits: libc::rlimit64) -> io:
     check(i64::from(unsafe { libc::prlimit64(pid, resource, &raw const limits, std::ptr::null_mut()) })).map(|_| ())
 }
 
-/// Lets this process have as many descriptors as its hard limit permits: each process of a run takes some.
+/// Raises this process's limit on descriptors to its hard limit: each process of a run takes some.
 pub(crate) fn allow_most_descriptors() {
     if let Ok(limits) = limits(libc::RLIMIT_NOFILE, 0) {
         let _ = set_limits(libc::RLIMIT_NOFILE, 0, libc::rlimit64 { rlim_cur: limits.rlim_max, ..limits });
     }
 }
 
-/// Descriptors that a process can be allowed at most.
+/// Most descriptors that a process can be allowed.
 pub(crate) fn descriptors_max() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/fs/nr_open").unwrap_or_default();
     text.trim().parse().unwrap_or(1 << 20)
@@ -139,7 +139,7 @@ pub(crate) const CAP_KILL: u32 = 5;
 pub(crate) const CAP_IPC_LOCK: u32 = 14;
 /// Number of the capability to trace any process.
 pub(crate) const CAP_SYS_PTRACE: u32 = 19;
-/// Number of the capability that reading frame numbers needs.
+/// Number of the capability to read frame numbers.
 pub(crate) const CAP_SYS_ADMIN: u32 = 21;
 
 /// A process's `status` file; empty when it is gone.
@@ -152,7 +152,7 @@ impl Status {
         Status(std::fs::read_to_string(format!("/proc/{name}/status")).unwrap_or_default())
     }
 
-    /// The text behind a name.
+    /// The text after a name.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
     }
@@ -178,7 +178,8 @@ pub(crate) fn has_capability(pid: Pid, capability: u32) -> bool {
     Status::of(pid).bits("CapEff") >> capability & 1 == 1
 }
 
-/// Whether a process may do all that this one may: same users, groups and user namespace, no capability less.
+/// Whether a process has at least the privileges of this one: the same users, groups and user namespace, and all its
+/// capabilities.
 pub(crate) fn is_as_privileged(pid: Pid) -> bool {
     let (own, other) = (Status::of(0), Status::of(pid));
     let same = |name| own.field(name).is_some() && own.field(name) == other.field(name);
@@ -198,7 +199,7 @@ pub(crate) fn holds_listener(pid: Pid) -> bool {
     descriptors.flatten().any(|entry| is_listener(entry.path()))
 }
 
-/// What a process has done so far, and whether it waits for a device: a change means that it is at work.
+/// Work done by a process so far, and whether it waits for a device: a change means that it is active.
 pub(crate) fn activity(pid: Pid) -> (u64, bool) {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields: Vec<&str> = text.rsplit_once(')').map_or(Vec::new(), |(_, rest)| rest.split_whitespace().collect());
@@ -207,7 +208,7 @@ pub(crate) fn activity(pid: Pid) -> (u64, bool) {
     (ticks(11) + ticks(12), fields.first() == Some(&"D"))
 }
 
-/// Whether a process is on its way out: killed, exiting, or gone.
+/// Whether a process is ending: killed, exiting, or gone.
 pub(crate) fn is_ending(pid: Pid) -> bool {
     const PF_EXITING: u64 = 4;
     const KILLED: u64 = 1 << (libc::SIGKILL - 1);

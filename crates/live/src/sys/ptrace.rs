@@ -17,7 +17,7 @@ pub(crate) fn own_tracees() -> Vec<Pid> {
     pids.filter(|&pid: &Pid| Status::of(pid).number("TracerPid") == Some(own)).collect()
 }
 
-/// Kills a process that this one traces, and takes note of its end.
+/// Kills a process that this one traces, and reaps it.
 pub(crate) fn kill_tracee(pid: Pid) {
     // SAFETY: takes numbers.
     unsafe { libc::kill(pid, libc::SIGKILL) };
@@ -40,7 +40,7 @@ pub(crate) fn interrupt(pid: Pid) -> io::Result<()> {
     ptrace(libc::PTRACE_INTERRUPT, pid, 0, 0).map(|_| ())
 }
 
-/// Lets a stopped thread go on.
+/// Lets a stopped thread continue.
 pub(crate) fn resume(pid: Pid, signal: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_CONT, pid, 0, signal as u64).map(|_| ())
 }
@@ -50,17 +50,17 @@ pub(crate) fn step(pid: Pid) -> io::Result<()> {
     ptrace(libc::PTRACE_SINGLESTEP, pid, 0, 0).map(|_| ())
 }
 
-/// Stops being the tracer.
+/// Stops tracing a thread.
 pub(crate) fn detach(pid: Pid, signal: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_DETACH, pid, 0, signal as u64).map(|_| ())
 }
 
-/// Changes what a traced thread stops at.
+/// Changes the events at which a traced thread stops.
 pub(crate) fn set_trace_options(pid: Pid, options: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_SETOPTIONS, pid, 0, options as u64).map(|_| ())
 }
 
-/// Number that belongs to the current ptrace event (new process, former thread id).
+/// Number of the current ptrace event (new process, former thread id).
 pub(crate) fn event_message(pid: Pid) -> io::Result<Pid> {
     let mut message: libc::c_ulong = 0;
     ptrace(libc::PTRACE_GETEVENTMSG, pid, 0, &raw mut message as u64)?;
@@ -90,7 +90,7 @@ pub(crate) fn swap_signal_mask(pid: Pid, mask: u64) -> io::Result<u64> {
     Ok(old)
 }
 
-/// What a traced thread does.
+/// A state change of a traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// It is gone.
@@ -101,7 +101,7 @@ pub(crate) enum Change {
     Signal(i32),
 }
 
-/// Waits for one traced thread (or any, with -1); None with `block` off when nothing happened.
+/// Waits for one traced thread (or any, with -1); `None` with `block` off if nothing happened.
 pub(crate) fn wait(pid: Pid, block: bool) -> io::Result<Option<(Pid, Change)>> {
     let mut status = 0;
     let options = libc::__WALL | if block { 0 } else { libc::WNOHANG };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Pid;
 
-/// Keeps a process (0 = this one) on one CPU; not being able to only makes steering of frames less exact.
+/// Pins a process (0 = this one) to one CPU; failure only makes steering of frames less exact.
 pub(crate) fn pin_to_cpu(pid: Pid, cpu: u64) {
     let mut set = [0u64; 128];
     if let Some(word) = set.get_mut(cpu as usize / 64) {
@@ -47,14 +47,14 @@ pub(crate) fn set_scheduling(pid: Pid, (policy, priority): (i32, i32)) {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the structure is valid for the call.
     let set = |policy| unsafe { libc::sched_setscheduler(pid, policy, &raw const parameters) };
-    // Where real-time priority came of a limit and not of CAP_SYS_NICE, the flag that came with it cannot be taken back.
+    // If real-time priority came from a limit and not from CAP_SYS_NICE, the flag set with it cannot be cleared.
     if set(policy) < 0 {
         set(policy | libc::SCHED_RESET_ON_FORK);
     }
 }
 
-/// Asks the kernel to let a process (0 = this one) run soon after it wakes, beside processes that compute: its slice is the
-/// shortest there is. Its share stays the same. Before Linux 6.12 the kernel ignores this.
+/// Asks the kernel to run a process (0 = this one) soon after it wakes, ahead of processes that compute: its slice becomes the shortest
+/// possible. Its share stays the same. Before Linux 6.12 the kernel ignores this.
 pub(crate) fn shorten_slice(pid: Pid) {
     const SHORTEST_NS: u64 = 100_000;
     let size = size_of::<libc::sched_attr>() as u32;
@@ -70,7 +70,7 @@ pub(crate) fn shorten_slice(pid: Pid) {
     unsafe { libc::syscall(libc::SYS_sched_setattr, pid, &raw const attributes, 0) };
 }
 
-/// Puts a process (0 = this one) before all that are not real-time, or back among them. What it starts is not.
+/// Gives a process (0 = this one) real-time priority, or ordinary priority again. Its children do not inherit it.
 pub(crate) fn set_realtime(pid: Pid, on: bool) {
     set_scheduling(pid, if on { (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1) } else { (libc::SCHED_OTHER, 0) });
 }

@@ -9,7 +9,7 @@ use super::{check, ioctl};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Notification {
-    /// Names this wait.
+    /// Identifies this wait.
     pub(crate) id: u64,
     /// Thread id.
     pub(crate) thread: u32,
@@ -23,8 +23,7 @@ pub(crate) struct Notification {
 }
 
 impl Notification {
-    /// From the words of the kernel's structure, as a helper passes it on: the helper's word, which the supervisor checks
-    /// against the kernel's.
+    /// From the words of the kernel's structure, as passed on by a helper: the supervisor must verify them with the kernel.
     pub(crate) fn from_words(words: [u64; 10]) -> Notification {
         let [id, thread_flags, call_arch, instruction, args @ ..] = words;
         Notification {
@@ -72,7 +71,7 @@ pub(crate) fn install_filter(program: &[libc::sock_filter]) -> io::Result<OwnedF
     // SAFETY: `fprog` names a valid program that the kernel only reads and copies.
     let fd =
         check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const fprog) })?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
@@ -90,12 +89,12 @@ pub(crate) fn receive_notification(listener: &OwnedFd) -> io::Result<Notificatio
 }
 
 fn answer(listener: &OwnedFd, mut answer: NotificationAnswer) {
-    // The waiting thread may have been killed meanwhile; then there is nobody to tell.
+    // The waiting thread may have been killed meanwhile: then the answer has no receiver.
     let _ = ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SEND, (&raw mut answer).cast());
 }
 
-/// Whether the thread of a notification still waits in its call. While it does, its number names no other thread: what was
-/// found by that number before this call is true of that thread.
+/// Whether the thread of a notification still waits in its call. While it does, its number is not reused: facts found by that number before
+/// this call hold for that thread.
 pub(crate) fn is_pending(listener: &OwnedFd, id: u64) -> bool {
     let mut id = id;
     ioctl(listener.as_raw_fd(), SECCOMP_IOCTL_NOTIF_ID_VALID, (&raw mut id).cast()).is_ok()
@@ -113,7 +112,7 @@ pub(crate) fn conclude(listener: &OwnedFd, id: u64, value: i64) {
     answer(listener, NotificationAnswer { id, value, error, flags: 0 });
 }
 
-/// Gives the waiting thread a copy of `source`; the call returns its number there.
+/// Gives the waiting thread a copy of `source`; the call returns the descriptor's number in the thread.
 pub(crate) fn conclude_with_descriptor(listener: &OwnedFd, id: u64, source: RawFd) -> io::Result<()> {
     const SECCOMP_ADDFD_FLAG_SEND: u32 = 2;
     let mut argument =

@@ -12,14 +12,14 @@ pub(crate) fn memory_file(name: &str, length: u64) -> io::Result<OwnedFd> {
     // SAFETY: `name` is a C string.
     let fd =
         check(i64::from(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) }))?;
-    // SAFETY: a new descriptor nobody else owns.
+    // SAFETY: a new descriptor without another owner.
     let file = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
     // SAFETY: takes numbers.
     check(i64::from(unsafe { libc::ftruncate(file.as_raw_fd(), length as i64) }))?;
     Ok(file)
 }
 
-/// Makes the content of a memory file final.
+/// Seals the content of a memory file.
 pub(crate) fn seal(file: &OwnedFd) -> io::Result<()> {
     let seals = libc::F_SEAL_WRITE | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: takes numbers.
@@ -69,7 +69,7 @@ impl SharedMapping {
 
 impl Drop for SharedMapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`, of which no reference is ever given out.
+        // SAFETY: the mapping made in `new`, to which no reference is ever given out.
         unsafe { libc::munmap(self.start.cast(), self.length) };
     }
 }

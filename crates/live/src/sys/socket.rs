@@ -11,11 +11,11 @@ pub(crate) fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     // SAFETY: `pair` takes two descriptors.
     check(i64::from(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) }))?;
-    // SAFETY: two new descriptors nobody else owns.
+    // SAFETY: two new descriptors without another owner.
     Ok(unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) })
 }
 
-/// Asks that messages carry the sender's process id.
+/// Requests that messages carry the sender's process id.
 pub(crate) fn want_credentials(socket: &OwnedFd) -> io::Result<()> {
     let on: i32 = 1;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_PASSCRED);
@@ -63,7 +63,7 @@ pub(crate) fn send_message_in_time(
     }
 }
 
-/// A message with what came along.
+/// A message and its ancillary data.
 pub(crate) struct Message {
     /// Bytes received; 0 = the other side is gone.
     pub(crate) length: usize,
@@ -73,13 +73,13 @@ pub(crate) struct Message {
     pub(crate) sender: Option<Pid>,
 }
 
-/// Receives one message without descriptors: the kernel drops any that were sent. `block` off: an error of kind WouldBlock
-/// when there is none.
+/// Receives one message without descriptors: the kernel drops any that were sent. With `block` off: an error of kind WouldBlock if there is
+/// none.
 pub(crate) fn receive_bytes(socket: &OwnedFd, bytes: &mut [u8], block: bool) -> io::Result<usize> {
-    // The length is that of the message, also where the buffer is shorter.
+    // The result is the length of the message, even if the buffer is shorter.
     let flags = libc::MSG_TRUNC | if block { 0 } else { libc::MSG_DONTWAIT };
     loop {
-        // SAFETY: the buffer is as long as said.
+        // SAFETY: the buffer has this length.
         let read = unsafe { libc::recv(socket.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), flags) };
         match check(read as i64) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -88,8 +88,8 @@ pub(crate) fn receive_bytes(socket: &OwnedFd, bytes: &mut [u8], block: bool) -> 
     }
 }
 
-/// Receives one message and the descriptor that may come along, from a process of memtint's own; `block` off: an error of
-/// kind WouldBlock when there is none.
+/// Receives one message and an attached descriptor from a process of memtint; with `block` off: an error of kind WouldBlock if there is
+/// none.
 pub(crate) fn receive_message(socket: &OwnedFd, bytes: &mut [u8], block: bool) -> io::Result<Message> {
     let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let mut control = [0u64; 16];
