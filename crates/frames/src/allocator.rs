@@ -1,4 +1,4 @@
-//! The one trait behind which all allocators stand.
+//! The trait that all allocators implement.
 
 use memtint_units::Pfn;
 
@@ -6,7 +6,7 @@ use crate::error::FrameError;
 use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::task::{Caller, Policy, Profile, TaskId, Usage};
 
-/// What a system promises. The conformance suite holds it to each.
+/// Guarantees of a system. The conformance suite verifies each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises {
     /// Single frames are of the task's bank classes, or refused.
@@ -15,20 +15,20 @@ pub struct Promises {
     pub sets: bool,
     /// Single frames are of the task's nodes, or refused.
     pub nodes: bool,
-    /// Soft mode is accepted, and what is out of color is counted.
+    /// Soft mode is accepted, and frames out of color are counted.
     pub soft: bool,
     /// Larger blocks are in color as well.
     pub blocks_in_color: bool,
     /// When everything is freed and flushed, all blocks have merged again.
     pub merges: bool,
-    /// The system chooses a task's colors by itself and takes from the policy only how many.
+    /// The system chooses a task's colors by itself; the policy only sets their number.
     pub chooses: bool,
     /// The number of steps of an allocation has a bound that does not depend on the size of memory or of any list.
     pub constant_time: bool,
 }
 
 impl Promises {
-    /// None of them; what a system does promise is named beside it.
+    /// None of them; a system lists the exceptions.
     pub const NONE: Promises = Promises {
         banks: false,
         sets: false,
@@ -54,20 +54,20 @@ pub struct Counts {
     pub on_color_lists: u64,
     /// On per-CPU lists.
     pub on_cpu_lists: u64,
-    /// Forgotten by an algorithm as it was printed.
+    /// Forgotten by an algorithm as printed.
     pub lost: u64,
     /// Held, kept or forgotten by other systems of a [`Shared`](crate::Shared) memory.
     pub elsewhere: u64,
     /// Free blocks of each order; the index is the order.
     pub blocks: [u64; ORDER_MAX as usize + 1],
-    /// Frames handed out so far in the colors of the task that asked; those without colors count here.
+    /// Frames handed out so far in the colors of the requesting task; requests without colors count here.
     pub given_in_color: u64,
-    /// Frames handed out so far that the asking task's policy does not allow.
+    /// Frames handed out so far that the requesting task's policy does not allow.
     pub given_out_of_color: u64,
 }
 
 impl Counts {
-    /// Counts frames that nobody holds, that are not lost, and that no other system keeps for itself.
+    /// Counts frames that are not held, not lost, and not kept by another system.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.in_blocks + self.on_color_lists + self.on_cpu_lists
@@ -77,7 +77,7 @@ impl Counts {
 /// Work done since the allocator was made, in units that are the same on every machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// List heads, or words of 64 of them, that were looked at.
+    /// List heads, or words of 64 of them, that were examined.
     pub lookups: u64,
     /// Frames and blocks put on a list or taken off one.
     pub moves: u64,
@@ -94,7 +94,7 @@ impl Steps {
         self.lookups + self.moves + self.splits + self.merges
     }
 
-    /// Gives what was done since an earlier count.
+    /// Gives the work since an earlier count.
     #[must_use]
     pub fn since(&self, earlier: &Steps) -> Steps {
         Steps {
@@ -108,15 +108,15 @@ impl Steps {
 
 /// Hands out page frames to tasks.
 ///
-/// A simulator lets each task [`enter`](FrameAllocator::enter) with what it may have, asks for a frame at each first touch,
-/// and gives frames back when a mapping goes. An allocator never loses count: a frame is held or free, never both.
+/// A simulator lets each task [`enter`](FrameAllocator::enter) with its policy, requests a frame at each first touch, and frees frames when
+/// a mapping ends. An allocator never loses count: a frame is held or free, never both.
 ///
 /// Equal memory, configuration and calls give equal frames.
 pub trait FrameAllocator {
     /// Gives the name of the system, lower case.
     fn name(&self) -> &'static str;
 
-    /// Tells what the system promises.
+    /// Gives the guarantees of the system.
     fn promises(&self) -> Promises;
 
     /// Gives the memory.
@@ -130,19 +130,19 @@ pub trait FrameAllocator {
     /// honors none, and counts).
     fn enter(&mut self, profile: &Profile) -> Result<TaskId, FrameError>;
 
-    /// Dismisses a task. What it holds stays held: page tables are the caller's, and so is freeing what they map.
+    /// Dismisses a task. Its frames stay held: the caller owns the page tables, and frees the frames they map.
     ///
     /// # Errors
     /// [`FrameError::UnknownTask`].
     fn leave(&mut self, task: TaskId) -> Result<(), FrameError>;
 
-    /// Changes what a task may have, from the next allocation on.
+    /// Changes a task's policy, from the next allocation on.
     ///
     /// # Errors
-    /// As [`FrameAllocator::enter`]; the task then keeps what it had.
+    /// As [`FrameAllocator::enter`]; the task then keeps its policy.
     fn set_policy(&mut self, task: TaskId, policy: &Policy) -> Result<(), FrameError>;
 
-    /// Gives the policy that holds for a task: with CAMC the colors that it was given.
+    /// Gives the policy in effect for a task: with CAMC the assigned colors.
     ///
     /// # Errors
     /// [`FrameError::UnknownTask`].
@@ -157,16 +157,16 @@ pub trait FrameAllocator {
         self.allocate_block(caller, 0)
     }
 
-    /// Hands out `2^order` frames that follow each other, the first aligned to their number.
+    /// Hands out `2^order` consecutive frames, the first aligned to their number.
     ///
     /// # Errors
     /// As [`FrameAllocator::allocate`], and [`FrameError::OrderTooLarge`].
     fn allocate_block(&mut self, caller: Caller, order: u32) -> Result<Pfn, FrameError>;
 
-    /// Takes one frame back. The caller need not be the task that asked for it.
+    /// Takes one frame back. The caller need not be the task that requested it.
     ///
     /// # Errors
-    /// [`FrameError::NotAllocated`] for what is not held (freed twice), [`FrameError::WrongOrder`],
+    /// [`FrameError::NotAllocated`] for a frame that is not held (freed twice), [`FrameError::WrongOrder`],
     /// [`FrameError::NoSuchFrame`], [`FrameError::UnknownTask`], [`FrameError::UnknownCpu`]. Nothing changes then.
     fn free(&mut self, caller: Caller, pfn: Pfn) -> Result<(), FrameError> {
         self.free_block(caller, pfn, 0)
@@ -190,7 +190,7 @@ pub trait FrameAllocator {
     /// As for the policy in [`FrameAllocator::enter`].
     fn free_in_color(&self, policy: &Policy) -> Result<u64, FrameError>;
 
-    /// Counts what a task was given.
+    /// Counts the frames given to a task.
     ///
     /// # Errors
     /// [`FrameError::UnknownTask`].
@@ -199,6 +199,6 @@ pub trait FrameAllocator {
     /// Counts the work done so far.
     fn steps(&self) -> Steps;
 
-    /// Walks the whole structure and counts what contradicts itself; 0 is right. For tests: linear in the memory.
+    /// Walks the whole structure and counts contradictions; 0 is right. For tests: linear in the memory.
     fn faults(&self) -> usize;
 }

@@ -1,6 +1,6 @@
-//! What every system does alike: admitting tasks, checking requests, keeping the books.
+//! The common part of all systems: admitting tasks, checking requests, keeping the books.
 //!
-//! A system implements [`System`], which asks for its algorithm and nothing else; [`FrameAllocator`] follows.
+//! A system implements [`System`], which covers its algorithm alone; [`FrameAllocator`] follows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Task<T> {
     pub(crate) policy: Policy,
     pub(crate) wanted: Wanted,
     pub(crate) usage: Usage,
-    /// What the system itself needs to know.
+    /// Private data of the system.
     pub(crate) own: T,
 }
 
@@ -112,7 +112,7 @@ impl<S: FreeLists, T> Base<S, T> {
         self.tasks.get(id).expect("the caller was checked")
     }
 
-    /// Frames that were forgotten are not free any more.
+    /// Marks a frame as forgotten: it is no longer free.
     pub(crate) fn lose(&mut self, frame: u32) {
         self.blocks.mark_lost(frame);
         self.free_of_color[self.blocks.memory.color_of(frame) as usize] -= 1;
@@ -217,7 +217,7 @@ impl<S: FreeLists, T> Base<S, T> {
         }
     }
 
-    /// Enters in the books what another system did to the shared blocks.
+    /// Enters in the books a change that another system made to the shared blocks.
     fn follow(&mut self, change: Change) {
         self.blocks.follow(change);
         let frames = change.first..change.first + (1 << change.order);
@@ -248,34 +248,34 @@ impl<S: FreeLists, T> Base<S, T> {
 
 /// A system's algorithm. Callers, orders and frees have been checked before these are called.
 pub trait System {
-    /// How free blocks are filed.
+    /// Assignment of free blocks to free lists.
     type Lists: FreeLists;
-    /// What is kept for each task.
+    /// Data kept for each task.
     type Own;
 
     /// Name, lower case.
     const NAME: &'static str;
-    /// What the system promises.
+    /// Guarantees of the system.
     const PROMISES: Promises;
 
     /// Blocks, tasks, books.
     fn base(&self) -> &Base<Self::Lists, Self::Own>;
     /// Blocks, tasks, books.
     fn base_mut(&mut self) -> &mut Base<Self::Lists, Self::Own>;
-    /// Accepts a task: its policy as it will hold, and what to keep for it. The policy has been checked against memory.
+    /// Accepts a task: gives the effective policy, and the data to keep. The policy has been checked against memory.
     fn accept(&mut self, profile: &Profile) -> Result<(Policy, Self::Own), FrameError>;
     /// Takes back what belongs to a task that is leaving, or to its former policy.
     fn dismiss(&mut self, _: Task<Self::Own>) {}
     /// Finds a block for the caller; its first frame.
     fn take(&mut self, caller: Caller, order: u32) -> Option<u32>;
-    /// Puts a block away that the caller gave back.
+    /// Files a block that the caller freed.
     fn give(&mut self, caller: Caller, first: u32, order: u32);
     /// Empties per-CPU lists.
     fn drain(&mut self) {}
 }
 
-/// A system as the others of a [`Shared`](crate::Shared) memory know it. Every system of this crate is one, and nobody calls
-/// these methods but the shared memory.
+/// A system as the other systems of a [`Shared`](crate::Shared) memory use it. Every system of this crate implements it, and only the
+/// shared memory calls these methods.
 pub trait Tenant: FrameAllocator {
     /// The system itself.
     fn as_allocator(&self) -> &dyn FrameAllocator;
@@ -283,11 +283,11 @@ pub trait Tenant: FrameAllocator {
     fn as_allocator_mut(&mut self) -> &mut dyn FrameAllocator;
     /// Largest order of a block.
     fn order_max(&self) -> u32;
-    /// Makes blocks at most this large, and notes what becomes of them.
+    /// Limits blocks to this order, and records changes to them.
     fn share(&mut self, order_max: u32);
-    /// Gives what became of the blocks since the last time.
+    /// Gives the changes of blocks since the last call.
     fn changes(&mut self) -> Vec<Change>;
-    /// Does the same.
+    /// Applies the changes of another system.
     fn follow(&mut self, changes: &[Change]);
 }
 
@@ -367,7 +367,7 @@ impl<A: System> FrameAllocator for A {
         let (profile, usage) = (Profile { policy: policy.clone(), ..task.profile.clone() }, task.usage);
         let mut next = admit(self, &profile)?;
         next.usage = usage;
-        let place = self.base_mut().tasks.get_mut(id).expect("it was there a moment ago");
+        let place = self.base_mut().tasks.get_mut(id).expect("the task has been found above");
         let former = std::mem::replace(place, next);
         self.dismiss(former);
         Ok(())
@@ -424,7 +424,7 @@ impl<A: System> FrameAllocator for A {
     }
 }
 
-/// Refuses parts of a policy that a system has no word for.
+/// Refuses parts of a policy that a system cannot express.
 pub(crate) fn refuse(
     system: &'static str,
     promises: &Promises,

@@ -1,5 +1,5 @@
 //! Color lists of single frames beside the buddy's free blocks: the device that PALLOC, CAMC, TintMalloc and the hybrid
-//! allocator share. What is on a color list is in no block: it merges with nothing and only its color can have it.
+//! allocator share. A frame on a color list is in no block: it does not merge, and only its color can use it.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use crate::blocks::OneFreeList;
 use crate::lists::List;
 use crate::memory::ORDER_MAX;
 
-/// Which of two readings of a published algorithm is run.
+/// The variant of a published algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// Line by line. Algorithms 1 and 3 of \[Pan18\] look at no more than one block of each order in a request, so that
-    /// they return nothing although frames of the color are free. Algorithms 2 and 4 count to `2^(order-1)`, last
-    /// included, and forget the rest of a block of order 2 and above.
+    /// Line by line. Algorithms 1 and 3 of \[Pan18\] examine at most one block of each order in a request, so they find
+    /// nothing although frames of the color are free. Algorithms 2 and 4 count to `2^(order-1)`, last included, and
+    /// forget the rest of a block of order 2 and above.
     AsPrinted,
-    /// As the text beside the algorithms tells it: the whole free list is traversed, and all frames of a block are kept.
+    /// As the text beside the algorithms describes it: the whole free list is traversed, and all frames of a block are kept.
     #[default]
     Corrected,
 }
@@ -72,7 +72,7 @@ impl Bins {
         let frames = 1u32 << order;
         let kept = match form {
             Form::Corrected => frames,
-            // for i = 0 ... 2^(order-1), last included; half a frame is none.
+            // for i = 0 ... 2^(order-1), last included; half a frame counts as none.
             Form::AsPrinted => (frames / 2 + 1).min(frames),
         };
         for frame in first..first + kept {
@@ -95,7 +95,7 @@ pub(crate) fn select<T>(
     bin_of: impl Fn(&crate::memory::FrameMemory, u32) -> usize,
 ) -> Option<u32> {
     match form {
-        // MAX_ORDER is one more than the largest order, and the loop includes it: lists are looked at one last time.
+        // MAX_ORDER is one more than the largest order, and the loop includes it: the lists are examined one last time.
         Form::AsPrinted => (0..=ORDER_MAX + 1).find_map(|order| {
             find(bins, base).or_else(|| {
                 let first = if order > ORDER_MAX { None } else { base.blocks.take_exact(zone, order) };

@@ -1,12 +1,12 @@
 //! Free blocks of every order, merged with their buddies: the base of every allocator here.
 //!
-//! Each order of each zone has several free lists, and the system says on which a block belongs:
-//! the buddy allocator has one, BPM one for each class of a block's first frame, memtint's own one for each pattern of
-//! colors. A bitmap knows the free lists that are not empty.
+//! Each order of each zone has several free lists, and the system assigns a block to one of them: the buddy allocator
+//! has one, BPM one for each class of a block's first frame, memtint's allocator one for each pattern of colors. A
+//! bitmap marks the free lists that are not empty.
 //!
 //! The state of a frame is one byte. Only the first frame of a block has one; frames inside a block are `INSIDE`, free
-//! or not, so that handing out, splitting and merging take constant time, and freeing something that is not the first
-//! frame of an allocated block is noticed.
+//! or not, so that handing out, splitting and merging take constant time, and freeing a frame that is not the first of
+//! an allocated block is detected.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::error::FrameError;
 use crate::lists::{Links, List};
 use crate::memory::{FrameMemory, ORDER_MAX};
 
-/// Says on which free list a free block belongs.
+/// Assigns each free block to a free list.
 pub trait FreeLists {
     /// Counts the free lists of an order; at least 1.
     fn free_lists(&self, order: u32) -> u32;
@@ -48,9 +48,9 @@ const HELD: u8 = 0x40;
 const ON_COLOR_LIST: u8 = 0x20;
 /// On a per-CPU list.
 const ON_CPU_LIST: u8 = 0x21;
-/// Forgotten by an algorithm as it was printed: neither free nor held.
+/// Forgotten by an algorithm as printed: neither free nor held.
 const LOST: u8 = 0x22;
-/// Another system of a shared memory has it: on its lists, held by its tasks, or forgotten.
+/// Owned by another system of a shared memory: on its lists, held by its tasks, or forgotten.
 const ELSEWHERE: u8 = 0x23;
 
 const ORDERS: usize = ORDER_MAX as usize + 1;
@@ -95,7 +95,7 @@ pub(crate) struct Blocks<S> {
     order_max: u32,
     /// A system put blocks back without merging: buddies may be free side by side.
     unmerged: bool,
-    /// What the other systems of a shared memory have not been told yet; `None` where there are none.
+    /// Changes not yet passed to the other systems of a shared memory; `None` if there are none.
     journal: Option<Vec<Change>>,
 }
 
@@ -142,8 +142,7 @@ impl<S: FreeLists> Blocks<S> {
         self.steps = Steps::default();
     }
 
-    /// Makes the blocks, all free and whole, those of a shared memory: none is above this order from now on, and changes are
-    /// noted.
+    /// Marks the blocks, all free and whole, as those of a shared memory: from now on none is above this order, and changes are recorded.
     pub(crate) fn share(&mut self, order_max: u32) {
         if order_max < self.order_max {
             self.order_max = order_max;
@@ -153,12 +152,12 @@ impl<S: FreeLists> Blocks<S> {
         self.journal = Some(Vec::new());
     }
 
-    /// Gives what was changed since the last time.
+    /// Gives the changes since the last call.
     pub(crate) fn changes(&mut self) -> Vec<Change> {
         self.journal.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Does what another system did to the blocks that both share. Nobody worked for it here.
+    /// Applies a change that another system made to the shared blocks. It does not count as work here.
     pub(crate) fn follow(&mut self, change: Change) {
         let Change { first, order, filed } = change;
         let (journal, steps) = (self.journal.take(), self.steps);
@@ -189,7 +188,7 @@ impl<S: FreeLists> Blocks<S> {
         counts
     }
 
-    /// First words of the orders in masks over free lists, and the number of words behind them.
+    /// First words of the orders in masks over free lists, and the number of words after them.
     pub(crate) fn first_words(&self) -> &[usize; ORDERS + 1] {
         &self.first_word
     }
@@ -210,8 +209,8 @@ impl<S: FreeLists> Blocks<S> {
         unreachable!("an order with blocks has a free_list with blocks")
     }
 
-    /// Finds the smallest block of at least this order in a zone, on a free list of the mask; at order 0 the first free list at or
-    /// behind `from`, then the first at all.
+    /// Finds the smallest block of at least this order in a zone, on a free list of the mask; at order 0 on the first free list at or after
+    /// `from`, else on the first of all.
     #[inline]
     pub(crate) fn find_in(&mut self, zone: u8, order: u32, mask: &[u64], from: u32) -> Option<Found> {
         let free = &self.zones[zone as usize];
@@ -222,7 +221,7 @@ impl<S: FreeLists> Blocks<S> {
             let start = self.first_word[order as usize];
             let words = self.first_word[order as usize + 1] - start;
             let (turn, keep) = if order == 0 { ((from / 64) as usize, !0 << (from % 64)) } else { (0, !0) };
-            // The word of `from` is looked at twice: its upper part first, its lower part last.
+            // The word of `from` is examined twice: its upper part first, its lower part last.
             for step in 0..words + usize::from(keep != !0) {
                 let word = start + (turn + step) % words;
                 self.steps.lookups += 1;
@@ -250,10 +249,10 @@ impl<S: FreeLists> Blocks<S> {
         None
     }
 
-    /// Takes the first block off a free list and halves it down to an order. At each halving `lower(order, first)` says
-    /// whether the lower half, a block of that order at that index, is kept; the other half is filed.
+    /// Takes the first block off a free list and halves it down to an order. At each halving, the lower half, a block
+    /// of that order at that index, is kept if `lower(order, first)` is true; the other half is filed.
     ///
-    /// The block that is left has no state: the caller decides what becomes of it.
+    /// The remaining block has no state: the caller sets it.
     #[inline]
     pub(crate) fn carve(&mut self, zone: u8, found: Found, order: u32, lower: impl Fn(&Self, u32, u32) -> bool) -> u32 {
         let mut first = self.unfile_first(zone, found);
@@ -270,7 +269,7 @@ impl<S: FreeLists> Blocks<S> {
         first
     }
 
-    /// Takes the smallest block that will do, as the buddy allocator does; upper halves are filed.
+    /// Takes the smallest sufficient block, as the buddy allocator does; upper halves are filed.
     #[inline]
     pub(crate) fn take_any(&mut self, zone: u8, order: u32) -> Option<u32> {
         let found = self.find_any(zone, order)?;
@@ -284,7 +283,7 @@ impl<S: FreeLists> Blocks<S> {
         has.then(|| self.take_any(zone, order)).flatten()
     }
 
-    /// Gives a block back and merges it with its free buddies as far as possible.
+    /// Returns a block and merges it with its free buddies, up to the largest order.
     #[inline]
     pub(crate) fn put(&mut self, mut first: u32, mut order: u32) {
         while order < self.order_max {
@@ -386,7 +385,7 @@ impl<S: FreeLists> Blocks<S> {
         self.state[frame as usize] = LOST;
     }
 
-    /// Ends a holding: the block has no state any more.
+    /// Ends a holding: the block no longer has a state.
     #[inline]
     pub(crate) fn release(&mut self, first: u32, order: u32) -> Result<(), FrameError> {
         let state = self.state[first as usize];
@@ -409,8 +408,8 @@ impl<S: FreeLists> Blocks<S> {
         Err(FrameError::NotAllocated { pfn, found })
     }
 
-    /// Walks the whole structure and counts what is wrong with it: for tests. Zero: every block is on its free list, counted
-    /// and marked once; bitmap and counters agree with the lists; no two buddies are free side by side.
+    /// Walks the whole structure and counts faults: for tests. Zero: every block is on its free list, counted and marked once; bitmap and
+    /// counters agree with the lists; no two buddies are free side by side.
     pub(crate) fn faults(&self) -> usize {
         let mut faults = 0;
         let mut seen = 0;

@@ -4,10 +4,10 @@
 //! systems, PACT 2012 (\[Liu12\]), section 4.1 and the implementation section: for each order, free blocks form one list for each
 //! of the 32 values of the bank bits; a page fault picks one of the process's colors and searches the lists of that color.
 //!
-//! Readings where the paper is silent: a block above order 0 is filed under the bank class of its first frame, and is
-//! searched for a class when blocks with such a first frame contain it; colors are picked in turn; halves go to their own
-//! lists; frees merge as in the buddy allocator; there are no per-CPU lists. Requests above order 0 look at no color.
-//! A search looks at (colors of the task) × (orders) × (first frames that can lead to the color) lists at most.
+//! Readings where the paper is silent: a block above order 0 is filed under the bank class of its first frame, and is searched for a class
+//! when blocks with such a first frame contain it; colors are picked in turn; halves go to the lists of their first frames; frees merge as
+//! in the buddy allocator; there are no per-CPU lists. Requests above order 0 ignore colors. A search examines (colors of the task) ×
+//! (orders) × (first frames that can lead to the color) lists at most.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ impl FreeLists for ByFirstFrame {
 }
 
 impl ByFirstFrame {
-    /// Learns what blocks hold, order by order from their halves, and refuses memory where the first frame's class does
-    /// not tell.
+    /// Computes the contents of blocks, order by order from their halves, and refuses memory in which the first frame's
+    /// class does not determine them.
     fn new(memory: &FrameMemory) -> Result<ByFirstFrame, FrameError> {
         let classes = memory.bank_classes();
         let words = (classes as usize).div_ceil(64);
@@ -61,7 +61,7 @@ impl ByFirstFrame {
         Ok(ByFirstFrame { classes, holds, leads_to })
     }
 
-    /// What blocks of an order hold, and which of them exist whole.
+    /// Contents of the blocks of an order, and which of them exist whole.
     fn double(
         memory: &FrameMemory,
         order: u32,
@@ -108,7 +108,7 @@ fn leads(of_order: &[Vec<u64>], class: u32) -> Vec<u32> {
     (0..of_order.len() as u32).filter(|&first| has(&of_order[first as usize])).collect()
 }
 
-/// What BPM keeps for a process: its colors, and which is picked next.
+/// Data that BPM keeps for a process: its colors, and the one to pick next.
 #[derive(Clone, Debug, Default)]
 pub struct OwnColors {
     /// `None`: all.

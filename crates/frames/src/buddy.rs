@@ -1,6 +1,6 @@
 //! The buddy allocator of Linux with its per-CPU lists: zones, orders 0 to 10, no colors.
 //!
-//! It accepts tasks with colors, gives them whatever comes, and counts: the baseline of every comparison.
+//! It accepts tasks with colors, serves them without regard to colors, and counts: the baseline of every comparison.
 //!
 //! Source: Knowlton, CACM 8(10), 1965; Linux 3.6 mm/page_alloc.c for per-CPU lists, fallback between zones and the
 //! emptying of all lists before failure. Not modelled: migrate types, watermarks, reclaim, the tail insertion heuristic.

@@ -2,18 +2,17 @@
 //!
 //! Source: Pan's thesis (\[Pan18\]), chapter 2: section 2.3.3 for the assignment, Algorithms 1 and 2 for the choice of a frame.
 //!
-//! A task is colored when its user is registered and its path matches a pattern. It then gets as many colors as its profile
-//! asks for (default 1) from the *coloring pool*, those that no other task has: first colors with memory on its own
-//! node, then of other nodes. When the pool runs dry, the colors with the fewest owners are shared (that is how 16
-//! tasks on 4 nodes come to degrade to bank coloring in section 2.4.4). When a task's colors are exhausted it is given
-//! one more from the pool. A task that leaves returns its colors.
+//! A task is colored when its user is registered and its path matches a pattern. It then gets as many colors as its profile requests
+//! (default 1) from the *coloring pool*, the colors without an owner: first colors with memory on the task's node, then of other nodes.
+//! When the pool is empty, the colors with the fewest owners are shared (so 16 tasks on 4 nodes degrade to bank coloring in section 2.4.4).
+//! A task whose colors are exhausted gets one more from the pool. A task that leaves returns its colors.
 //!
-//! A color is a bank class of the color function. Frames that a colored task frees go to their color's list and merge no more,
-//! as published; so do those that a search comes by. Requests above order 0, and uncolored tasks, use the buddy
-//! allocator with its per-CPU lists, and get nothing of what lies on color lists.
+//! A color is a bank class of the color function. Frames that a colored task frees go to their color's list and merge no more, as
+//! published; so do those that a search passes over. Requests above order 0, and uncolored tasks, use the buddy allocator with its per-CPU
+//! lists, and get no frames from color lists.
 //!
-//! Readings where the thesis is silent: patterns know `*` (any text) and `?` (one character); among equals the color with
-//! the fewest frames in use, then the lowest, is chosen.
+//! Readings where the thesis is silent: patterns support `*` (any text) and `?` (one character); among equals the color with the fewest
+//! frames in use, then the lowest, is chosen.
 
 use std::sync::Arc;
 
@@ -28,10 +27,10 @@ use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::percpu::{CpuLists, PerCpu};
 use crate::task::{Caller, Policy, Profile};
 
-/// What CAMC keeps for a task.
+/// Data that CAMC keeps for a task.
 #[derive(Clone, Debug, Default)]
 pub struct Assigned {
-    /// In the order in which they were given; empty for uncolored tasks.
+    /// In the order of their assignment; empty for uncolored tasks.
     colors: Vec<u32>,
     node: u32,
 }
@@ -47,7 +46,7 @@ pub struct Camc {
     patterns: Vec<String>,
     /// Tasks that have each color.
     owners: Vec<u32>,
-    /// Frames of each color by node: which colors are local, and which exist at all.
+    /// Frames of each color by node: shows which colors are local, and which exist at all.
     nodes_of: Vec<Vec<u32>>,
 }
 
@@ -231,7 +230,7 @@ impl System for Camc {
     }
 }
 
-/// Tells whether a text matches a pattern of `*` and `?`; quadratic at worst.
+/// Returns whether a text matches a pattern of `*` and `?`; quadratic at worst.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut star) = ((0, 0), None);
     while at.1 < text.len() {

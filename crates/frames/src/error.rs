@@ -1,25 +1,25 @@
-//! Why memory cannot be described, a task not be admitted, a frame not be had or given back.
+//! Errors of memory descriptions, admissions, allocations and frees.
 
 use memtint_units::Pfn;
 
 use crate::memory::{COLORS_MAX, ORDER_MAX};
 use crate::task::TaskId;
 
-/// Tells what went wrong. Every message names the thing, what was found and what would be accepted.
+/// Errors of this crate. Every message names the object, the value found and the accepted values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// Nothing is free, or nothing of the asked size.
+    /// No block of the requested size is free.
     #[error(
         "out of memory: no free block of order {order} for {task}; {free} of {frames} frames are free in smaller \
              blocks, on color lists or in zones that the request may not use"
     )]
     OutOfMemory {
-        /// Who asked.
+        /// The requesting task.
         task: TaskId,
         /// Order of the block.
         order: u32,
-        /// Frames that nobody holds.
+        /// Frames that are not held.
         free: u64,
         /// All frames.
         frames: u64,
@@ -30,15 +30,15 @@ pub enum FrameError {
              have these colors, {free} of {frames} frames are free in all"
     )]
     OutOfColor {
-        /// Who asked.
+        /// The requesting task.
         task: TaskId,
         /// The task's colors, as text.
         colors: String,
         /// Order of the block.
         order: u32,
-        /// Free frames in the task's colors: 0 when a single frame was asked for and the allocator can reach them all.
+        /// Free frames in the task's colors: 0 if a single frame was requested and the allocator can reach them all.
         free_in_color: u64,
-        /// Frames that nobody holds.
+        /// Frames that are not held.
         free: u64,
         /// All frames.
         frames: u64,
@@ -48,7 +48,7 @@ pub enum FrameError {
     NotAllocated {
         /// The frame.
         pfn: Pfn,
-        /// What it is instead.
+        /// Its actual state.
         found: &'static str,
     },
     /// The block was allocated with another order.
@@ -81,7 +81,7 @@ pub enum FrameError {
         /// The task.
         task: TaskId,
     },
-    /// A CPU that the memory was not described with.
+    /// A CPU outside the description of the memory.
     #[error("cpu {cpu} does not exist: accepted is 0-{}", cpus.saturating_sub(1))]
     UnknownCpu {
         /// The CPU.
@@ -92,7 +92,7 @@ pub enum FrameError {
     /// A policy names a color that does not exist.
     #[error("{what} {index} does not exist: accepted is 0-{}", count.saturating_sub(1))]
     NoSuchColor {
-        /// What the number counts.
+        /// The kind of color.
         what: &'static str,
         /// The largest number named.
         index: u32,
@@ -110,9 +110,9 @@ pub enum FrameError {
     Unsupported {
         /// The system.
         system: &'static str,
-        /// What it cannot do.
+        /// The unsupported part.
         what: &'static str,
-        /// What it can.
+        /// The supported alternative.
         accepted: &'static str,
     },
     /// Every color is taken and none may be shared.
@@ -140,7 +140,7 @@ pub enum FrameError {
     /// No ranges, or no CPUs.
     #[error("memory without {what}; accepted is at least one")]
     Nothing {
-        /// What is missing.
+        /// The missing part.
         what: &'static str,
     },
     /// Two ranges hold the same frame.
@@ -159,7 +159,7 @@ pub enum FrameError {
     /// More than fits the tables.
     #[error("memory of {found} {what}: accepted are up to {accepted}")]
     TooLarge {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
         /// How many.
         found: u64,
@@ -197,7 +197,7 @@ pub enum FrameError {
     NotShared {
         /// The system.
         system: &'static str,
-        /// What is wrong with it.
+        /// The obstacle.
         found: &'static str,
     },
     /// BPM reads a block's colors from its first frame, and here that is not enough.

@@ -1,15 +1,14 @@
 //! The hybrid allocator: cache, bank and controller colors in one matrix of lists.
 //!
-//! Source: Gownivaripalli, Hybrid Cache, Bank, and Controller Aware Coloring, NC State 2015 (\[Gow15\]), chapters 3 and 4. No
-//! algorithm is printed; the text says: the list of the wanted colors is searched, and when it is empty frames are pulled from
-//! the buddy lists onto color lists until one fits. With only cache or only bank colors the first list that fits is
-//! used, and of several colors the first with a frame.
+//! Source: Gownivaripalli, Hybrid Cache, Bank, and Controller Aware Coloring, NC State 2015 (\[Gow15\]), chapters 3 and 4. No algorithm is
+//! printed. By the text, the list of the wanted colors is searched; if it is empty, frames are moved from the buddy lists onto color lists
+//! until one fits. With only cache or only bank colors the first list that fits is used, and of several colors the first with a frame.
 //!
 //! It differs from TintMalloc in the free path: a frame goes to its color list when the freeing task is in colored mode *then*,
 //! and to the buddy allocator when the task has cleared its colors ([`set_policy`](crate::FrameAllocator::set_policy) with
 //! [`Policy::any`]) or never had any. Regular tasks keep their per-CPU lists.
 //!
-//! The color formulas of the paper (eqs. 3.1 to 3.5) do not do what they are for; [`bank_color_as_printed`] and
+//! The color formulas of the paper (eqs. 3.1 to 3.5) do not serve their purpose; [`bank_color_as_printed`] and
 //! [`llc_color_as_printed`] show it. The allocator takes colors from the memory's color function.
 
 use std::sync::Arc;
@@ -52,7 +51,7 @@ pub fn llc_color_corrected(pfn: u64, size_bytes: u64, ways: u64, page_bytes: u64
     colors.is_power_of_two().then_some(pfn & (colors - 1))
 }
 
-/// What the hybrid allocator keeps for a task: bank and cache colors it may use; `None` when it is a regular task.
+/// Data that the hybrid allocator keeps for a task: the bank and cache colors it may use; `None` for a regular task.
 pub type HybridColors = Option<(Vec<u32>, Vec<u32>)>;
 
 /// The hybrid allocator.

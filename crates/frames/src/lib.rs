@@ -1,8 +1,8 @@
 //! Page-frame allocators as pure data structures over simulated memory, behind one trait.
 //!
-//! What it is for: to put the page allocator of an operating system into a simulation, and to compare the published coloring
-//! allocators with each other on equal terms. [`FrameMemory`] says which frames there are, in which zones and of which color;
-//! every system stands behind [`FrameAllocator`], one file each:
+//! What it is for: to put the page allocator of an operating system into a simulation, and to compare the published coloring allocators on
+//! equal terms. [`FrameMemory`] describes the frames, their zones and their colors; every system implements [`FrameAllocator`], one file
+//! each:
 //!
 //! | system | file | finds a frame by | freed frames |
 //! |---|---|---|---|
@@ -11,7 +11,7 @@
 //! | [`Bpm`] | `bpm.rs` | free lists by order and bank | merge |
 //! | [`Camc`] | `camc.rs` | color lists; colors given to tasks automatically | their color's list |
 //! | [`TintMalloc`] | `tintmalloc.rs` | a matrix of color lists, bank by cache color | their color's list |
-//! | [`Hybrid`] | `hybrid.rs` | the same, with another free path | by the mode of who frees |
+//! | [`Hybrid`] | `hybrid.rs` | the same, with another free path | by the mode of the freeing task |
 //! | [`Tinted`] | `tinted.rs` | an index of colors over the buddy's own blocks: constant time | merge |
 //!
 //! Several of them can serve one memory, each its own tasks: [`Shared`].
@@ -19,8 +19,8 @@
 //! The published systems are modelled as published, with their defects (memory trapped on color lists, searches without
 //! bound, merging lost): `tests/it/published.rs` shows each.
 //!
-//! What it deliberately does not do: it holds no page contents and no page tables, reclaims nothing, and knows neither locks nor
-//! time. Migrate types, watermarks and reserves are not modelled.
+//! What it deliberately does not do: it holds no page contents and no page tables, reclaims nothing, and models neither locks nor time.
+//! Migrate types, watermarks and reserves are not modelled.
 //!
 //! Types to know: [`FrameMemory`], [`Policy`], [`FrameAllocator`], [`FrameError`].
 //!

@@ -1,4 +1,4 @@
-//! Simulated memory: which frames there are, in which zones, of which color.
+//! Simulated memory: its frames, their zones and their colors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const SAMPLE_MAX: usize = 64;
 /// In the table of colors: no such frame.
 const HOLE: u16 = u16::MAX;
 
-/// Kind of a zone, in the order of addresses; a request falls back to the kinds before, never to those behind.
+/// Kind of a zone, in the order of addresses; a request falls back to lower kinds, never to higher ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ZoneKind {
     /// Below 16 MiB, for devices of 24 address bits.
@@ -35,7 +35,7 @@ pub enum ZoneKind {
     Normal,
 }
 
-/// A stretch of frames. A zone is all ranges of one node and kind.
+/// A range of frames. A zone is all ranges of one node and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRange {
     /// Kind of the zone it belongs to.
@@ -48,13 +48,13 @@ pub struct FrameRange {
     pub end: Pfn,
 }
 
-/// Tells the color of a frame. Whether that comes from a platform file or from a closure is the caller's concern.
+/// Determines the color of a frame, for instance from a platform file or by a closure.
 pub trait FrameColoring {
     /// Counts the bank classes; numbers are below.
     fn bank_classes(&self) -> u32;
     /// Counts the set colors; numbers are below.
     fn set_colors(&self) -> u32;
-    /// Gives bank class, set color and node of a frame; `None` for a frame outside of what the function knows.
+    /// Gives bank class, set color and node of a frame; `None` for a frame outside the function's domain.
     fn color(&self, pfn: Pfn) -> Option<FrameColor>;
 }
 
@@ -105,9 +105,9 @@ struct Segment {
     first_index: u32,
 }
 
-/// Frames, zones, CPUs and colors: everything about memory that never changes. Shared by all allocators that run on it.
+/// Frames, zones, CPUs and colors: the immutable description of a memory. Shared by all allocators that run on it.
 ///
-/// Frames are known inside the crate by a dense index; index and frame number agree in their low 10 bits, so that
+/// Inside the crate, a frame has a dense index; index and frame number agree in their low 10 bits, so that
 /// `index ^ (1 << order)` is the buddy of an aligned block.
 #[derive(Clone)]
 pub struct FrameMemory {
@@ -137,7 +137,7 @@ impl FrameMemory {
     ///
     /// A request from a CPU tries the zones of its node first, `Normal` before `Dma32` before `Dma`, then those of the
     /// next higher node and so on around (Linux's node order, with distances by number: no distance table is modelled).
-    /// Watermarks, reserves and migrate types are not modelled either: every free frame can be had by everyone.
+    /// Watermarks, reserves and migrate types are not modelled either: every free frame is available to all tasks.
     ///
     /// Complexity: one call of the color function for each frame.
     ///
@@ -156,7 +156,7 @@ impl FrameMemory {
         Ok(Arc::new(memory))
     }
 
-    /// Describes sorted ranges, but for the frames in them.
+    /// Describes sorted ranges, without their frames.
     fn outline(
         ranges: &[FrameRange],
         cpu_nodes: &[u32],
@@ -195,8 +195,8 @@ impl FrameMemory {
 
     /// Describes the memory of a platform: its regions, cut into zones at 16 MiB and 4 GiB as on x86-64.
     ///
-    /// The node of a zone is that of the region. Where the node is a function of address bits instead (nodes
-    /// interleaved), the operating system sees one node, and so does this; the color still tells the true one.
+    /// The node of a zone is that of the region. If the node is a function of address bits instead (nodes interleaved),
+    /// the operating system sees one node, and so does this; the color still has the actual one.
     ///
     /// # Errors
     /// As [`FrameMemory::new`].
@@ -204,11 +204,10 @@ impl FrameMemory {
         FrameMemory::new(&ranges_of(palette), cpu_nodes, palette)
     }
 
-    /// Describes a small part of a platform's memory, in which every color of the whole occurs: allocators refuse for it
-    /// what they refuse for [`FrameMemory::of_palette`], tasks included, and it is refused when that is.
+    /// Describes a small part of a platform's memory that contains every color of the whole: allocators refuse for it the same requests and
+    /// tasks as for [`FrameMemory::of_palette`], and it is refused when that is.
     ///
-    /// Where the mapping does not repeat block by block, or where colors are too many for a small part, it is all of the
-    /// memory.
+    /// If the mapping does not repeat block by block, or if there are too many colors for a small part, it is all of the memory.
     ///
     /// Complexity: one call of the color function for each frame of the part.
     ///
@@ -280,7 +279,7 @@ impl FrameMemory {
         self.index(pfn).map(|index| self.colors[self.color_of(index) as usize])
     }
 
-    /// Tells whether a policy allows this frame; never for a frame that does not exist.
+    /// Returns whether a policy allows this frame; false for a frame that does not exist.
     #[must_use]
     pub fn is_in_color(&self, policy: &Policy, pfn: Pfn) -> bool {
         self.color(pfn).is_some_and(|color| policy.allows(color))
@@ -388,13 +387,13 @@ impl FrameMemory {
         Ok(())
     }
 
-    /// Numbers the colors that occur, densely and in order, and notes one for each frame.
+    /// Numbers the occurring colors densely and in order, and stores one number for each frame.
     fn paint(&mut self, ranges: &[FrameRange], coloring: &impl FrameColoring) -> Result<(), FrameError> {
         let mut seen: Vec<FrameColor> = Vec::new();
         let mut numbers: std::collections::HashMap<FrameColor, u16> = std::collections::HashMap::new();
         let frames: u64 = self.segments.iter().map(|segment| segment.frames).sum();
         self.color_of = vec![HOLE; frames as usize];
-        // Neighbours of equal bank class and set color are rare, but a table by both answers without hashing.
+        // Neighbours of equal bank class and set color are rare, but a table indexed by both needs no hashing.
         let mut table = vec![(u32::MAX, HOLE); Self::table_size(self.bank_classes, self.set_colors)?];
         for range in ranges {
             let first = self.index_of_any(range.start);
@@ -477,9 +476,9 @@ fn ranges_of(palette: &Palette) -> Vec<FrameRange> {
     ranges
 }
 
-/// Tells whether the color of a frame is that of the first in its section, changed by its place in there alone: no modulus,
-/// and regions made of whole sections in memory and in DRAM. Blocks whose first frames are of one class then hold the
-/// same classes, everywhere; and every color is that of a whole granule, of which the palette knows all.
+/// Returns whether the color of a frame is a function of the color of its section's first frame and of its place in the section: no
+/// modulus, and regions made of whole sections in memory and in DRAM. Blocks whose first frames are of one class then hold the same
+/// classes, everywhere; and every color is that of a whole granule, all of which the palette covers.
 fn repeats(palette: &Palette) -> bool {
     let size = Pfn(u64::from(SECTION)).addr().0.max(palette.granule().bytes());
     let aligned = |region: &memtint_map::Region| {
@@ -566,7 +565,7 @@ fn segments(ranges: &[FrameRange]) -> Result<Vec<Segment>, FrameError> {
     Ok(segments)
 }
 
-/// The zones of a node from the highest kind down, node after node, the own one first.
+/// The zones of a node from the highest kind down, node after node, starting with `node`.
 fn zone_list(zones: &[(ZoneKind, u32)], node: u32) -> Vec<u8> {
     let mut list: Vec<u8> = (0..zones.len() as u8).collect();
     list.sort_by_key(|&zone| {

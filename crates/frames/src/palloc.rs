@@ -1,12 +1,12 @@
 //! PALLOC: DRAM bank-aware allocation by bins of single frames.
 //!
-//! Source: Yun, Mancuso, Wu, Pellizzoni, PALLOC, RTAS 2014: Fig. 2 and section III; where the figure simplifies (one free
-//! list of single frames), the authors' kernel patch: free blocks are taken from order 0 upwards, each is broken into
-//! single frames that go to the bins of their banks, and after each block the bins are looked at again.
+//! Source: Yun, Mancuso, Wu, Pellizzoni, PALLOC, RTAS 2014: Fig. 2 and section III; where the figure simplifies (one free list of single
+//! frames), the authors' kernel patch: free blocks are taken from order 0 upwards, each is broken into single frames that go to the bins of
+//! their banks, and after each block the bins are searched again.
 //!
-//! Modelled as published, with what follows from it:
-//! - frames of other banks that a search comes by stay in their bins. No later free merges them, and requests of order 1 and
-//!   above fail while they are free: see [`Palloc::flush_bins`];
+//! Modelled as published, with the consequences:
+//! - frames of other banks that a search passes over stay in their bins. No later free merges them, and requests of order 1 and above fail
+//!   while they are free: see [`Palloc::flush_bins`];
 //! - frees go to the buddy allocator and its per-CPU lists, never to a bin;
 //! - a search may break every block there is: no bound but the size of memory;
 //! - a task without bins has all of them, and takes from bins first.
@@ -28,17 +28,17 @@ use crate::memory::{FrameMemory, ORDER_MAX};
 use crate::percpu::{CpuLists, PerCpu};
 use crate::task::{Caller, Policy, Profile, TaskId};
 
-/// Which of several bins with frames is taken from.
+/// The choice among several bins with frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pick {
     /// The first, as in Fig. 2 of the paper: bank after bank is filled up.
     InOrder,
-    /// The one after the last: what the counter of the authors' patch comes to, so that a task's frames are spread over its banks.
+    /// The bin after the previous one: the effect of the counter in the authors' patch, which spreads a task's frames over its banks.
     #[default]
     InTurn,
 }
 
-/// What PALLOC keeps for a task: its line of `palloc.bins`.
+/// Data that PALLOC keeps for a task: its line of `palloc.bins`.
 #[derive(Clone, Debug)]
 pub struct Bankmap {
     bins: Vec<u32>,
@@ -171,7 +171,8 @@ impl System for Palloc {
                     return page;
                 }
             }
-            // Freed frames wait on per-CPU lists, of which allocation knows nothing; the kernel empties them in need.
+            // Freed frames wait on per-CPU lists, which an allocation ignores; the kernel drains them when memory runs
+            // out.
             if !self.cpu_lists.drain(&mut self.base) {
                 return None;
             }

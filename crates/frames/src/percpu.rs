@@ -15,7 +15,7 @@ pub struct PerCpu {
 }
 
 impl PerCpu {
-    /// What Linux 3.6, PALLOC's kernel, uses for zones of 512 MiB and more: batch 31, high six times that
+    /// The sizes that Linux 3.6, PALLOC's kernel, uses for zones of 512 MiB and more: batch 31, high six times that
     /// (`zone_batchsize` and `setup_pageset` in mm/page_alloc.c).
     pub const LINUX_3_6: PerCpu = PerCpu { batch: 31, high: 186 };
 }
@@ -57,8 +57,8 @@ impl CpuLists {
         Some(frame)
     }
 
-    /// Takes a block without regard to colors: from the first zone of the CPU's list that has one. When none has, the
-    /// lists of all CPUs are emptied and everything is tried once more, as the kernel does before it gives up.
+    /// Takes a block without regard to colors: from the first zone of the CPU's list that has one. If none has, drains
+    /// the lists of all CPUs and tries once more, as the kernel does before it fails.
     #[inline]
     pub(crate) fn take_normal<S: FreeLists, T>(&mut self, base: &mut Base<S, T>, cpu: u32, order: u32) -> Option<u32> {
         loop {
@@ -75,7 +75,7 @@ impl CpuLists {
         }
     }
 
-    /// Puts a block away: single frames first on the CPU's list.
+    /// Returns a block: single frames go to the CPU's list first.
     #[inline]
     pub(crate) fn give<S: FreeLists, T>(&mut self, base: &mut Base<S, T>, cpu: u32, first: u32, order: u32) {
         let Some(sizes) = self.sizes.filter(|_| order == 0) else { return base.blocks.put(first, order) };
@@ -91,7 +91,7 @@ impl CpuLists {
         }
     }
 
-    /// Empties all lists into the blocks; tells whether there was anything.
+    /// Drains all lists into the blocks; returns whether there were any frames.
     pub(crate) fn drain<S: FreeLists, T>(&mut self, base: &mut Base<S, T>) -> bool {
         let any = base.on_cpu_lists > 0;
         for list in &mut self.lists {

@@ -1,26 +1,25 @@
-//! Several systems in one memory, each with tasks of its own.
+//! Several systems in one memory, each with separate tasks.
 //!
-//! What is free and can merge belongs to all of them. The published systems were built into Linux's buddy allocator and took
-//! their frames from its free lists; so do these: the free blocks are the same for everyone, each system free lists them in
-//! its own way, and what one does to a block is told to the others before anybody goes on. What a system keeps for itself
-//! is out of reach for the others until it gives it back to the blocks:
+//! Free blocks that can merge belong to all of them. The published systems were built into Linux's buddy allocator and took their frames
+//! from its free lists. So do these: the free blocks are the same for all systems, each system assigns them to its free lists, and a
+//! system's change to a block is passed to the others before any of them continues. Frames that a system keeps for itself are out of reach
+//! for the others until it returns them to the blocks:
 //!
 //! ```text
-//!            free blocks, order 0 to 10            every system knows all of them
+//!            free blocks, order 0 to 10            shared by all systems
 //!          ↙ ↗           ↓ ↑           ↘ ↖
-//!   color lists     per-CPU lists      (none)      each system's own
+//!   color lists     per-CPU lists      (none)      private to each system
 //!       palloc          buddy          tinted
 //! ```
 //!
-//! A frame is therefore in one place: in a free block, or with one system. Systems whose color lists never give anything
-//! back (CAMC, TintMalloc, the hybrid one, PALLOC's bins) trap frames for the others just as they do for themselves.
+//! A frame is therefore in one place: in a free block, or with one system. Systems whose color lists never return frames (CAMC, TintMalloc,
+//! the hybrid one, PALLOC's bins) trap frames for the others just as they do for themselves.
 //!
-//! When a system finds nothing, the per-CPU lists of the others are emptied and it looks once more, as the kernel does
-//! before it gives up.
+//! When a system finds nothing, the per-CPU lists of the others are drained and it searches once more, as the kernel
+//! does before it fails.
 //!
-//! Simplified: systems know nothing of each other's tasks. That memtint's own keeps out of the colors of strict tasks, and
-//! that CAMC gives no color twice, holds among their own tasks only. Blocks are as large as the system with the smallest
-//! largest order has them.
+//! Simplified: systems ignore each other's tasks. That memtint's allocator avoids the colors of strict tasks, and that CAMC assigns no
+//! color twice, holds among their own tasks only. The largest order of a block is the smallest among the systems.
 
 use std::fmt;
 
@@ -100,12 +99,12 @@ impl Shared {
         Member { shared: self, at }
     }
 
-    /// Gives the systems to look at, in order.
+    /// Gives the systems for inspection, in order.
     pub fn systems(&self) -> impl Iterator<Item = &dyn FrameAllocator> {
         self.systems.iter().map(|system| system.as_allocator())
     }
 
-    /// Counts what contradicts itself in any system, or two of them; 0 is right. For tests: linear in the memory.
+    /// Counts contradictions in any system, or between two of them; 0 is right. For tests: linear in the memory.
     #[must_use]
     pub fn faults(&self) -> usize {
         let counts: Vec<Counts> = self.systems().map(FrameAllocator::counts).collect();
@@ -115,7 +114,7 @@ impl Shared {
         self.systems().map(FrameAllocator::faults).sum::<usize>() + counts.iter().filter(wrong).count()
     }
 
-    /// Tells the others what a system did to the blocks.
+    /// Passes a system's changes of the blocks to the others.
     #[inline]
     fn tell(&mut self, at: usize) {
         if self.systems.len() == 1 {
@@ -132,7 +131,7 @@ impl Shared {
         }
     }
 
-    /// Empties the per-CPU lists of the others; tells whether there was anything.
+    /// Drains the per-CPU lists of the others; returns whether there were any frames.
     fn flush_others(&mut self, at: usize) -> bool {
         let mut any = false;
         for other in (0..self.systems.len()).filter(|&other| other != at) {
@@ -156,7 +155,7 @@ impl Member<'_> {
         self.shared.systems[self.at].as_allocator()
     }
 
-    /// Lets the system act, and the others hear of it.
+    /// Lets the system act, and passes its changes to the others.
     #[inline]
     fn act<T>(&mut self, act: impl FnOnce(&mut dyn FrameAllocator) -> T) -> T {
         let done = act(self.shared.systems[self.at].as_allocator_mut());

@@ -1,4 +1,4 @@
-//! Who asks for memory, and what it may be given.
+//! The requesting task, and the frames it may have.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use memtint_units::IndexSet;
 use crate::error::FrameError;
 use crate::memory::FrameMemory;
 
-/// Names a task between [`enter`](crate::FrameAllocator::enter) and [`leave`](crate::FrameAllocator::leave). Numbers are
-/// used again, but never for an equal `TaskId`.
+/// Identifies a task between [`enter`](crate::FrameAllocator::enter) and [`leave`](crate::FrameAllocator::leave). Numbers are reused, but
+/// never in an equal `TaskId`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskId {
     pub(crate) slot: u32,
@@ -22,7 +22,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// Which task asks, and on which CPU it runs at the moment.
+/// The requesting task, and the CPU it runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// The task.
@@ -31,7 +31,7 @@ pub struct Caller {
     pub cpu: u32,
 }
 
-/// What happens when a task's colors are exhausted.
+/// The effect of exhausted colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// The allocation fails.
@@ -41,7 +41,7 @@ pub enum Mode {
     Soft,
 }
 
-/// The colors a task may have: a frame is in color when all three lists hold its part. `None` means any.
+/// The colors a task may have: a frame is in color when all three lists contain its part. `None` means any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Bank classes.
@@ -67,13 +67,13 @@ impl Policy {
         Policy { banks: Some(banks), ..Policy::default() }
     }
 
-    /// Tells whether every color is allowed.
+    /// Returns whether every color is allowed.
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.banks.is_none() && self.sets.is_none() && self.nodes.is_none()
     }
 
-    /// Tells whether a frame of this color is allowed.
+    /// Returns whether a frame of this color is allowed.
     #[must_use]
     pub fn allows(&self, color: FrameColor) -> bool {
         let holds = |list: &Option<IndexSet>, part| list.as_ref().is_none_or(|list| list.contains(part));
@@ -130,10 +130,10 @@ impl Wanted {
     }
 }
 
-/// What a task says of itself when it enters.
+/// A task's description of itself when it enters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// What it may be given. CAMC chooses colors by itself and takes only their number from here.
+    /// The policy. CAMC chooses colors by itself and takes only their number from here.
     pub policy: Policy,
     /// CPU it starts on.
     pub cpu: u32,
@@ -151,7 +151,7 @@ impl Profile {
     }
 }
 
-/// What a task was given, from entering to now; frees do not lower it.
+/// Frames given to a task since it entered; frees do not lower the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Frames in the task's colors.

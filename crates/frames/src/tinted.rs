@@ -1,4 +1,4 @@
-//! Tinted, memtint's own: free blocks stay whole in the buddy system, and an index over them knows their colors.
+//! Tinted, memtint's allocator: free blocks stay whole in the buddy system, with an index of their colors.
 //!
 //! The free list of a free block is the *pattern* of its colors: at order 0 the color itself, above it the unordered pair of
 //! its halves' patterns. On mappings that XOR address bits a pattern is a coset, and there are never more of them than
@@ -11,11 +11,11 @@
 //! order 0   0   1   2   3
 //! ```
 //!
-//! What follows:
-//! - **Constant time.** A request looks at one bitmap word for each 64 patterns of each order (11 orders) and zone, halves at
-//!   most 10 times, and walks no list; a free merges at most 10 times. None of that depends on the size of memory or on what
-//!   is free.
-//! - **Nothing is trapped.** Every free frame is in a block; a freed one is back in its color at once, merges, and can be part
+//! Consequences:
+//! - **Constant time.** A request examines one bitmap word for each 64 patterns of each order (11 orders) and zone, halves at most 10
+//!   times, and walks no list; a free merges at most 10 times. None of that depends on the size of memory or on the free blocks.
+//! - **No trapped frames.** Every free frame is in a block; a freed one is back in its color at once, merges, and can be part of a block of
+//!   any order.
 //!   of a block of any order.
 //! - **Failure is exact.** A strict request fails only when no free frame is in its colors, and it fails at once.
 //! - **Strict and soft.** A soft task whose colors are exhausted is given other frames, and they are counted. Tasks without
@@ -63,7 +63,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Learns the patterns of a memory, order by order, until there are too many.
+    /// Computes the patterns of a memory, order by order, until there are too many.
     fn new(memory: &FrameMemory) -> Patterns {
         let mut patterns = Patterns { colors: memory.colors().len() as u32, orders: Vec::new() };
         for order in 1..=ORDER_MAX {
@@ -151,7 +151,7 @@ impl PairNumbers {
     }
 }
 
-/// One bit for each free list, at the places of [`Blocks`]'s bitmap: free lists that lead to what is wanted.
+/// One bit for each free list, at the places of [`Blocks`]'s bitmap: set for free lists that lead to the wanted colors.
 type Reach = Vec<u64>;
 
 /// Marks the free lists from whose blocks a block of `target` frames' order inside the wanted colors can be carved.
@@ -163,7 +163,7 @@ fn reach(blocks: &Blocks<Patterns>, wanted: &Wanted, target: u32) -> Reach {
         if order > 0 {
             let halves = &blocks.free_lists.orders[order as usize - 1].halves;
             let both = |&(lower, upper): &(u16, u16)| (below[lower as usize], below[upper as usize]);
-            // Up to the target everything must be inside, above it one half suffices.
+            // Up to the target the whole block must be inside, above it one half suffices.
             below = match order <= target {
                 true => halves.iter().map(both).map(|(lower, upper)| lower && upper).collect(),
                 false => halves.iter().map(both).map(|(lower, upper)| lower || upper).collect(),
@@ -178,13 +178,13 @@ fn reach(blocks: &Blocks<Patterns>, wanted: &Wanted, target: u32) -> Reach {
     mask
 }
 
-/// What is kept for a task.
+/// Data kept for a task.
 #[derive(Clone, Debug)]
 pub struct Tint {
     /// `None` for tasks without colors; else at index `n` for blocks of order `n`, made when first asked for.
     reach: Option<Vec<Option<Reach>>>,
     strict: bool,
-    /// The color to look for first: one behind the last.
+    /// The color to search for first: the one after the previous color.
     turn: u32,
 }
 
@@ -248,7 +248,7 @@ impl Tinted {
         Some(blocks.carve(zone, found, order, lower))
     }
 
-    /// Without regard to the task's colors, but to those of strict tasks.
+    /// Ignores the task's colors, but not those of strict tasks.
     fn take_outside(&mut self, cpu: u32, order: u32, turn: u32) -> Option<u32> {
         let memory = Arc::clone(self.base.memory());
         let (zones, blocks) = (memory.zone_list(cpu), &mut self.base.blocks);

@@ -2,10 +2,10 @@
 //!
 //! Source: Pan's thesis (\[Pan18\]), chapter 3: Algorithms 3 and 4; eq. 1 for MEM_ID (see [`MemIds`]).
 //!
-//! A task may choose banks (its flag `using_bank`), cache colors (`using_llc`) or both. Of several lists that fit, the
-//! first with a frame is used: rows in the order of the task's MEM_IDs, then columns. Frames that a search comes by, and
-//! frames freed by a task with colors, lie on color lists and merge no more. The per-CPU lists are off for everybody, as
-//! section 3.3.3 says. Requests above order 0, and tasks without colors, use the buddy allocator.
+//! A task may choose banks (its flag `using_bank`), cache colors (`using_llc`) or both. Of several lists that fit, the first with a frame
+//! is used: rows in the order of the task's MEM_IDs, then columns. Frames that a search passes over, and frames freed by a task with
+//! colors, lie on color lists and merge no more. Per-CPU lists are disabled for all tasks (section 3.3.3). Requests above order 0, and
+//! tasks without colors, use the buddy allocator.
 
 use std::sync::Arc;
 
@@ -33,15 +33,15 @@ impl MemIds {
         MemIds { of_class: (0..memory.bank_classes()).collect(), rows: memory.bank_classes() }
     }
 
-    /// Numbers classes by eq. 1 of the thesis: corrected, `((node*NC + channel)*NR + rank)*NB + bank`, or as printed with
-    /// `node*NN*NC`. The matrix has NN × NC × NR × NB rows either way, as the thesis says (128 on its machine), and the
-    /// printed numbers lie beyond it (up to 415 there): [`TintMalloc::new`] refuses those.
+    /// Numbers classes by eq. 1 of the thesis: corrected, `((node*NC + channel)*NR + rank)*NB + bank`, or as printed with `node*NN*NC`. The
+    /// matrix has NN × NC × NR × NB rows either way, as in the thesis (128 on its machine), and the printed numbers lie beyond it (up to
+    /// 415 there): [`TintMalloc::new`] refuses those.
     ///
     /// A class whose pages touch several banks (the rank of the thesis's machine is an address bit inside the page) has
     /// the lowest of their numbers.
     ///
     /// # Errors
-    /// [`TintError`] when the platform does not tell its functions' roles.
+    /// [`TintError`] if the platform file lacks its functions' roles.
     pub fn of_palette(palette: &Palette, form: Form) -> Result<MemIds, TintError> {
         let numbering = TintNumbering::new(palette.platform())?;
         let mut of_class = Vec::new();
@@ -72,7 +72,7 @@ impl MemIds {
     }
 }
 
-/// What TintMalloc keeps for a task: rows and columns it may use; `None` when neither flag is set.
+/// Data that TintMalloc keeps for a task: rows and columns it may use; `None` when neither flag is set.
 pub(crate) type Tints = Option<(Vec<u32>, Vec<u32>)>;
 
 /// TintMalloc.
