@@ -1,11 +1,11 @@
-//! Which processes a cgroup holds.
+//! The processes of a cgroup.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::InspectError;
 
-/// Where distributions mount cgroups: version 2, then the controllers of version 1 that move processes about memory.
+/// Usual mount points of cgroups: version 2, then the controllers of version 1 that concern memory.
 const MOUNTS: [&str; 4] =
     ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpuset"];
 

@@ -1,8 +1,8 @@
-//! Why an inspection could not be carried out.
+//! Errors of an inspection.
 
 use std::io;
 
-/// Everything that keeps an inspection from giving a verdict.
+/// Everything that prevents a verdict.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// The kernel hides frame numbers from this caller.
@@ -14,10 +14,10 @@ pub enum InspectError {
         /// What was refused or read as zero.
         what: String,
     },
-    /// The kernel does not let this caller look into the process.
+    /// The kernel does not let this caller inspect the process.
     #[error(
-        "process {pid} may not be looked into ({path}: {cause}): that needs CAP_SYS_PTRACE, and a process in a namespace or \
-         under a security module of its own can still refuse"
+        "process {pid} cannot be inspected ({path}: {cause}): inspecting needs CAP_SYS_PTRACE, and a process in another \
+         namespace or confined by a security module can still refuse"
     )]
     Forbidden {
         /// The process id.
@@ -46,7 +46,7 @@ pub enum InspectError {
         cause: io::Error,
     },
     /// The cgroup holds no process.
-    #[error("cgroup {path} holds no process with memory of its own: nothing to inspect")]
+    #[error("cgroup {path} holds no process with user memory: nothing to inspect")]
     EmptyCgroup {
         /// The directory that was read.
         path: String,
@@ -54,13 +54,13 @@ pub enum InspectError {
     /// The path is not a cgroup.
     #[error("{path} is not a cgroup: it has no file cgroup.procs ({cause})")]
     NotACgroup {
-        /// What was resolved from the argument.
+        /// The directory that was tried.
         path: String,
         /// The system's answer.
         #[source]
         cause: io::Error,
     },
-    /// Other processes are searched in colors, and none are named.
+    /// A search of other processes needs colors, and none are named.
     #[error("no colors are named: name bank classes, set colors or nodes to search other processes in")]
     NoColors,
     /// The selection does not fit the palette.

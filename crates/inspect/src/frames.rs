@@ -1,4 +1,4 @@
-//! `/proc/kpageflags` and `/proc/kpagecount`: what the kernel says about page frames.
+//! `/proc/kpageflags` and `/proc/kpagecount`: the kernel's data about page frames.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ impl FrameFlags {
     pub(crate) fn ksm(self) -> bool {
         self.bit(21)
     }
-    /// Part of a large folio; the kernel calls all of them THP here.
+    /// Part of a large folio; the kernel flags all of them THP here.
     pub(crate) fn thp(self) -> bool {
         self.bit(22)
     }
@@ -45,13 +45,13 @@ impl FrameFlags {
 pub(crate) struct FrameTables {
     flags: File,
     counts: File,
-    /// The kernel calls every anonymous frame merged, as Linux 6.12 does.
+    /// The kernel flags every anonymous frame as merged, as Linux 6.12 does.
     pub(crate) ksm_is_meaningless: bool,
 }
 
-/// Frames closer together than this are read in one go: reading an entry costs tens of nanoseconds, a call some hundreds.
+/// Frames closer together than this are read with one call: an entry costs tens of nanoseconds, a call some hundreds.
 const GAP_FRAMES_MAX: u64 = 64;
-/// Longest run that is read in one go: bounds the buffer at 512 KiB.
+/// Longest run read with one call: bounds the buffer at 512 KiB.
 const RUN_FRAMES_MAX: u64 = 64 * 1024;
 
 impl FrameTables {
@@ -68,7 +68,7 @@ impl FrameTables {
         Ok(tables)
     }
 
-    /// Flags of a page of this process that has just been written, which nobody has had time to merge.
+    /// Flags of a page of this process that has just been written: too recently to be merged.
     fn flags_of_own_page(&self) -> Result<FrameFlags, InspectError> {
         let path = "/proc/self/pagemap";
         let fail = |cause| InspectError::Read { path: path.to_owned(), cause };
@@ -111,7 +111,7 @@ fn lookup(table: &File, indices: &[u64]) -> io::Result<Vec<u64>> {
     Ok(values)
 }
 
-/// How many of the ascending `indices` one read covers.
+/// Number of the ascending `indices` that one read covers.
 fn run_length(indices: &[u64]) -> usize {
     let first = indices[0];
     let more =

@@ -1,4 +1,4 @@
-//! Judging the pages of a process.
+//! Judges the pages of a process.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -15,10 +15,9 @@ use crate::sharing;
 use crate::sys::{self, ProcDir};
 use crate::walk::{AddressSpace, Page, PageEntry, ensure_alive, process_error, read_address_space};
 
-/// Looks at processes from outside and says where their pages are.
+/// Inspects processes from outside and reports the location of their pages.
 ///
-/// Keeps nothing between two inspections but the platform's colors and two open files, so one value can be asked again and
-/// again.
+/// Between two inspections it keeps only the platform's colors and two open files, so one value serves any number of inspections.
 pub struct Inspector {
     platform: PlatformSummary,
     palette: Palette,
@@ -29,7 +28,7 @@ pub struct Inspector {
     mappings_listed: usize,
 }
 
-/// What was asked for, ready to be applied.
+/// The selection, ready to be applied.
 struct Selected {
     selection: Selection,
     matcher: Matcher,
@@ -69,8 +68,8 @@ impl Inspector {
 
     /// Sets whether other processes are searched for frames they share with the inspected one (default: yes).
     ///
-    /// The search happens only when there are such frames, and then reads the page tables of every process; quick
-    /// sampling does without.
+    /// The search happens only when there are such frames, and then reads the page tables of every process; turn it off
+    /// for quick sampling.
     #[must_use = "returns the changed inspector"]
     pub fn search_sharers(mut self, search: bool) -> Self {
         self.search_sharers = search;
@@ -87,14 +86,12 @@ impl Inspector {
 
     /// Inspects one process: all pages of its address space.
     ///
-    /// Pages that come or go while it is read may or may not be counted. Takes less than a
-    /// microsecond a page.
+    /// Pages that come or go meanwhile may or may not be counted. Takes less than a microsecond a page.
     ///
     /// # Errors
     ///
-    /// [`InspectError::NoProcess`] when there is none, it ends meanwhile or has no memory of its own;
-    /// [`InspectError::NotPrivileged`] when frame numbers are hidden from the caller; [`InspectError::Forbidden`] when the
-    /// process is.
+    /// [`InspectError::NoProcess`] if there is none, if it ends meanwhile, or if it has no user memory; [`InspectError::NotPrivileged`] if
+    /// the caller may not read frame numbers; [`InspectError::Forbidden`] if it may not read the process.
     pub fn inspect_pid(&self, pid: u32) -> Result<Report, InspectError> {
         let started = Instant::now();
         let mut report = self.empty_report();
@@ -114,10 +111,10 @@ impl Inspector {
         Ok(report)
     }
 
-    /// Inspects several processes and adds up what was found; those that share an address space are counted once, those
-    /// that have ended or are kernel threads are left out.
+    /// Inspects several processes and sums up the results. Processes that share an address space count once; those that
+    /// have ended and kernel threads are left out.
     ///
-    /// A frame that two of them share after a fork is counted for each.
+    /// A frame that two of them share after a fork counts for each.
     ///
     /// Returns `None` when none of them had memory.
     ///
@@ -146,10 +143,10 @@ impl Inspector {
         Ok(total)
     }
 
-    /// Lists the processes of the machine, but this one, that have pages in the selected colors.
+    /// Lists the processes of the machine, except this one, that have pages in the selected colors.
     ///
-    /// Takes about a microsecond a page of the machine, and memory that does not grow with it: pages are counted as they
-    /// are read. Processes come and go meanwhile; each is as it was when it was read.
+    /// Takes about a microsecond per page of the machine, and memory independent of that number: pages are counted as they are read.
+    /// Processes come and go meanwhile; each is reported as of the time it was read.
     ///
     /// # Errors
     ///
@@ -202,7 +199,7 @@ impl Inspector {
         }
     }
 
-    /// Says of every page what it is.
+    /// Classifies every page.
     fn classify(&self, space: &AddressSpace) -> Result<Vec<Classified>, InspectError> {
         let mut pages: Vec<Classified> = self.look_up(&space.pages)?;
         self.look_again(space, &mut pages)?;
@@ -220,8 +217,8 @@ impl Inspector {
         Ok(classified.collect())
     }
 
-    /// A page can be given back between the reading of its entry and of its frame's flags, which then speak of somebody
-    /// else's frame. A private page whose frame is not anonymous is therefore looked at again: gone, moved, or really a
+    /// A page can be freed between the reading of its entry and of its frame's flags, which then belong to another user
+    /// of the frame. A private page whose frame is not anonymous is therefore read again: gone, moved, or really a
     /// device's.
     fn look_again(&self, space: &AddressSpace, pages: &mut Vec<Classified>) -> Result<(), InspectError> {
         for classified in pages.iter_mut().filter(|classified| classified.class == PageClass::Special) {
@@ -346,7 +343,7 @@ fn summary(selection: &Selection) -> SelectionSummary {
     SelectionSummary { banks: text(&selection.banks), sets: text(&selection.sets), node: text(&selection.node) }
 }
 
-/// What a present page is.
+/// The kind of a present page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageClass {
     Private,
@@ -355,7 +352,7 @@ pub(crate) enum PageClass {
     HugeTlb,
     /// Neither anonymous nor a file's: a device, a page of the kernel.
     Special,
-    /// Was there at the first look only.
+    /// Present at the first reading only.
     Vanished,
 }
 
@@ -379,7 +376,7 @@ struct Classified {
     page: Page,
     class: PageClass,
     flags: FrameFlags,
-    /// How many page tables map the frame; 0 when the page was just unmapped.
+    /// Number of page tables that map the frame; 0 when the page was just unmapped.
     mapped: u64,
 }
 
@@ -453,7 +450,7 @@ impl OutOfColor {
     }
 }
 
-/// The row of a node; one that occurs without being among the selected ones is added where its number belongs.
+/// The row of a node. A node that occurs without being selected gets a row at the place of its number.
 fn row_of(rows: &mut Vec<ColorRow>, index: u32, selected: bool) -> &mut ColorRow {
     let position = match rows.binary_search_by_key(&index, |row| row.index) {
         Ok(position) => position,
@@ -491,7 +488,7 @@ fn describe(process: &ProcDir) -> Result<Process, InspectError> {
     Ok(Process { pid: process.pid, comm: comm.trim_end().to_owned(), threads })
 }
 
-/// A frame's color is as good as the platform file, and in a virtual machine it is about the guest's idea of memory.
+/// A frame's color is as reliable as the platform file; in a virtual machine it refers to the guest's view of memory.
 fn caveat(platform: &str) -> String {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let virtual_machine = cpuinfo
@@ -508,7 +505,7 @@ fn caveat(platform: &str) -> String {
     }
 }
 
-/// What `/proc/PID/status` tells beyond the pages.
+/// Data of `/proc/PID/status` beyond the pages.
 struct Status {
     page_table_bytes: u64,
     threads: u64,
@@ -530,7 +527,7 @@ const KERNEL_STACK_BYTES: u64 = 16 * 1024;
 fn not_colorable(segments: &[SegmentRow], status: &Status) -> Vec<NotColorable> {
     let mut bytes: BTreeMap<Uncolored, u64> = BTreeMap::new();
     let mut add = |what, amount: u64| *bytes.entry(what).or_default() += amount;
-    // The helper's code and control area are memtint's, not the program's.
+    // The helper's code and control area belong to memtint, not to the program.
     for row in segments.iter().filter(|row| row.kind != SegmentKind::MemtintPool) {
         let file_or_shared = match row.kind {
             SegmentKind::SharedFile => Uncolored::SharedFile,

@@ -1,11 +1,10 @@
-//! Where the pages of a process are: an observer from outside.
+//! An observer of the pages of a process, from outside.
 //!
-//! Reads `/proc/PID/{maps,pagemap,status}`, `/proc/kpageflags` and `/proc/kpagecount`, and judges each page's frame by the
-//! platform's palette. It shares no code with the runtime that colors programs, takes none of that runtime's words for
-//! anything, and changes nothing. It does not sample over time (ask again for that), and does not say *why* a page is
-//! where it is beyond what the kernel's own flags show.
+//! Reads `/proc/PID/{maps,pagemap,status}`, `/proc/kpageflags` and `/proc/kpagecount`, and judges each page's frame by the platform's
+//! palette. It shares no code with the runtime that colors programs, relies on none of its reports, and changes nothing. It does not sample
+//! over time (inspect again for that), and does not explain *why* a page is in a frame beyond the kernel's flags.
 //!
-//! The types to know: [`Inspector`] looks, [`Report`] is what it saw, [`Verdict`] the short form.
+//! The types to know: [`Inspector`] reads pages, [`Report`] has the result, [`Verdict`] is the short form.
 //!
 //! ```no_run
 //! use memtint_inspect::Inspector;

@@ -1,4 +1,4 @@
-//! `/proc/PID/maps`: the segments of an address space and what each is.
+//! `/proc/PID/maps`: the segments of an address space and their kinds.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pool::is_pool;
 
-/// What a mapping holds, as far as the kernel lets an outside observer tell.
+/// Content of a mapping, inferred from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SegmentKind {
@@ -27,8 +27,8 @@ pub enum SegmentKind {
     AnonymousCode,
     /// The first thread's stack.
     Stack,
-    /// Another thread's stack, recognised by the thread's stack pointer or by the guard below it; some are missed and
-    /// then counted as [`SegmentKind::Anonymous`].
+    /// Another thread's stack, recognised by the thread's stack pointer or by the guard below it; an unrecognised one
+    /// is counted as [`SegmentKind::Anonymous`].
     ThreadStack,
     /// Shared mapping of a file.
     SharedFile,
@@ -89,7 +89,7 @@ impl Segment {
     }
 }
 
-/// What is known of the threads: their stacks look like any other memory.
+/// Data about the threads: their stacks look like any other memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Landmarks {
     /// Stack pointers of all threads but the first, where they could be read.
@@ -97,7 +97,7 @@ pub(crate) struct Landmarks {
     pub(crate) threads: usize,
 }
 
-/// Parses the whole of `/proc/PID/maps` and gives every segment its kind. Lines in no known form are left out.
+/// Parses the whole of `/proc/PID/maps` and determines the kind of every segment. Malformed lines are left out.
 pub(crate) fn parse(text: &str, landmarks: &Landmarks) -> Vec<Segment> {
     let mut segments: Vec<Segment> = text.lines().filter_map(parse_line).collect();
     for index in 0..segments.len() {
@@ -186,7 +186,7 @@ fn classify_anonymous(segments: &[Segment], index: usize) -> SegmentKind {
     }
 }
 
-/// The loader maps what a file's data segment needs beyond the file as anonymous memory right behind it.
+/// The loader maps the part of a data segment beyond the file as anonymous memory directly after it.
 fn continues_file_data(segments: &[Segment], index: usize) -> bool {
     let Some(previous) = index.checked_sub(1).map(|i| &segments[i]) else { return false };
     previous.end == segments[index].start && previous.has_file() && !previous.shared && previous.writable
@@ -201,11 +201,11 @@ fn is_plain_memory_device(name: &str) -> bool {
     name.starts_with("/dev/zero")
 }
 
-/// Largest guard below a thread's stack that is taken for one: above it stand 64 KiB pages and generous settings.
+/// Largest guard below a thread's stack that is recognised: allows for 64 KiB pages and generous settings.
 const GUARD_BYTES_MAX: u64 = 64 * 1024;
 
-/// A thread's stack is anonymous memory like any other (`MAP_STACK` leaves no mark that can be read). It shows by a
-/// stack pointer inside it, or by what every C library does: a small mapping without permissions right below.
+/// A thread's stack is anonymous memory like any other (`MAP_STACK` leaves no readable mark). It is recognised by a
+/// stack pointer inside it, or by the small mapping without permissions that every C library places below.
 fn thread_stacks<'a>(segments: &'a [Segment], landmarks: &'a Landmarks) -> impl Iterator<Item = usize> + 'a {
     (0..segments.len()).filter(move |&index| {
         let segment = &segments[index];

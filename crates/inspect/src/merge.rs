@@ -1,4 +1,4 @@
-//! Adding: pages to rows, reports to reports.
+//! Sums: pages into rows, reports into reports.
 
 use std::cmp::Reverse;
 
@@ -6,7 +6,7 @@ use crate::maps::SegmentKind;
 use crate::report::*;
 
 impl Report {
-    /// Adds what was found of other processes, as if both were one program.
+    /// Adds the report on other processes, as if all were one program.
     ///
     /// The verdict is [`Verdict::Held`] only if both are. Both must come from one [`crate::Inspector`].
     ///
@@ -42,7 +42,7 @@ impl Report {
     }
 }
 
-/// Adds rows with the same key, and puts the others in; both lists ascend by key, as does the result.
+/// Adds rows with equal keys, and inserts the others; both lists ascend by key, as does the result.
 fn merge_rows<Row, Key: Ord>(
     rows: &mut Vec<Row>,
     more: Vec<Row>,

@@ -22,22 +22,22 @@ use crate::walk::PageEntry;
 /// Addresses whose populated runs are listed at a time: bounds the list, whatever the process maps.
 const WINDOW: u64 = 4 << 30;
 
-/// Which processes have pages in the selected colors. All counts are of 4 KiB pages.
+/// The processes that have pages in the selected colors. All counts are of 4 KiB pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Others {
     /// Version of the JSON form; 1.
     pub schema: u32,
     /// Always "inspect_others".
     pub report: String,
-    /// Against which machine the frames were judged.
+    /// The machine that frames were judged against.
     pub platform: PlatformSummary,
     /// The colors.
     pub selection: SelectionSummary,
     /// Processes with pages in them, most private pages first.
     pub processes: Vec<OtherProcess>,
-    /// Processes that were looked at; kernel threads and those that ended meanwhile are not among them.
+    /// Inspected processes, without kernel threads and those that ended meanwhile.
     pub processes_looked_at: u64,
-    /// Processes that the system does not let the caller look into, ascending: they may have pages there.
+    /// Processes that the caller may not inspect, ascending: they may have pages there.
     pub not_readable: Vec<u32>,
 }
 
@@ -95,7 +95,7 @@ impl Others {
     }
 }
 
-/// What was found of the machine's processes.
+/// Result of a search of the machine's processes.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) processes: Vec<OtherProcess>,
@@ -103,7 +103,7 @@ pub(crate) struct Found {
     pub(crate) not_readable: Vec<u32>,
 }
 
-/// Looks at one process after the other.
+/// Searches one process after the other.
 pub(crate) struct Search<'a> {
     pub(crate) palette: &'a Palette,
     pub(crate) matcher: &'a Matcher,
@@ -116,7 +116,7 @@ impl Search<'_> {
         let pids = sys::all_pids().map_err(|cause| InspectError::Read { path: "/proc".to_owned(), cause })?;
         let (mut found, mut before) = (Found::default(), None);
         for pid in pids.into_iter().filter(|&pid| pid != std::process::id()) {
-            // vfork and CLONE_VM leave few address spaces with two processes: only neighbours in age are compared.
+            // vfork and CLONE_VM leave few address spaces with two processes: only consecutive ids are compared.
             if before.is_some_and(|before| sys::same_address_space(before, pid) == Some(true)) {
                 continue;
             }
@@ -139,7 +139,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// `None` for a process that has ended, or has no memory of its own.
+    /// `None` for a process that has ended, or has no user memory.
     fn one(&self, pid: u32) -> Result<Option<OtherProcess>, InspectError> {
         let Ok(directory) = ProcDir::open(pid) else { return Ok(None) };
         let no_threads = Landmarks { threads: 1, thread_stack_pointers: Vec::new() };
@@ -187,7 +187,7 @@ impl Search<'_> {
             let end = segment.end.min(start.saturating_add(WINDOW));
             let mut runs = Vec::new();
             if !sys::scan_populated(pagemap, start, end, &mut runs).map_err(fail)? {
-                // Before Linux 6.7, where this reads over holes at some tens of gigabytes a second.
+                // Before Linux 6.7, holes are read as well, at some tens of gigabytes a second.
                 runs.push(PageRegion { start, end, categories: 0 });
             }
             for run in runs {
@@ -223,7 +223,7 @@ impl Search<'_> {
                     }
                 }
                 PageClass::FileOrShared | PageClass::HugeTlb => process.file_or_shared_pages += 1,
-                // A page that all programs share, or of the kernel or a device.
+                // A page shared by all programs, or one of the kernel or a device.
                 PageClass::Zero | PageClass::Special | PageClass::Vanished => {}
             }
         }
@@ -231,7 +231,7 @@ impl Search<'_> {
     }
 }
 
-/// What the system answers about a process that is gone, or is a kernel thread.
+/// Whether the error means that a process is gone, or is a kernel thread.
 fn ended(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT))
 }

@@ -1,4 +1,4 @@
-//! What an inspection found, as data.
+//! The result of an inspection, as data.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::maps::SegmentKind;
 
-/// Version of the JSON form of [`Report`]. It changes when a field changes its meaning or goes away, not when one is added.
+/// Version of the JSON form of [`Report`]. It changes when a field changes its meaning or is removed, not when one is added.
 pub const REPORT_SCHEMA: u32 = 1;
 
-/// Whether the pages are where they should be.
+/// Whether the pages are in the right frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -20,11 +20,11 @@ pub enum Verdict {
     Violated,
 }
 
-/// What an inspection found. All counts are of 4 KiB pages.
+/// The result of an inspection. All counts are of 4 KiB pages.
 ///
 /// Identities: `private.pages` is the sum of `private_pages` over `segments`, of `pages` over `bank_classes` plus
-/// `private.outside_platform_pages`, of `pages` over `color_pairs` plus the same, and, with a selection, of `in_color_pages` and `out_of_color_pages`. Pages in
-/// [`Report::pool`] are in none of the other counts.
+/// `private.outside_platform_pages`, of `pages` over `color_pairs` plus the same, and, with a selection, of
+/// `in_color_pages` and `out_of_color_pages`. Pages in [`Report::pool`] are in none of the other counts.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// [`REPORT_SCHEMA`].
@@ -37,9 +37,9 @@ pub struct Report {
     pub elapsed_us: u64,
     /// The processes whose pages were counted.
     pub processes: Vec<Process>,
-    /// Against which machine the frames were judged.
+    /// The machine that frames were judged against.
     pub platform: PlatformSummary,
-    /// Which colors the pages should have, if that was said.
+    /// The colors that the pages should have, if given.
     pub selection: Option<SelectionSummary>,
     /// Absent without a selection.
     pub verdict: Option<Verdict>,
@@ -56,8 +56,7 @@ pub struct Report {
     pub color_pairs: BTreeMap<(u32, u32), Tally>,
     /// Private pages by NUMA node, only nodes that occur or are selected.
     pub nodes: Vec<ColorRow>,
-    /// memtint's own pages inside the program: its stock of frames, its helper. They do not change the verdict, which is
-    /// about the program.
+    /// memtint's pages inside the program: its stock of frames, its helper. They do not affect the verdict on the program.
     pub pool: Tally,
     /// Private pages that are not in color, and where.
     pub out_of_color: OutOfColor,
@@ -94,7 +93,7 @@ pub struct PlatformSummary {
     pub bank_classes: u32,
     /// Number of set colors at that granule; 1 when cache sets cannot be isolated or the cache is unknown.
     pub set_colors: u32,
-    /// What the colors rest on, in one sentence.
+    /// The basis of the colors, in one sentence.
     pub caveat: String,
 }
 
@@ -135,12 +134,12 @@ impl PrivatePages {
     }
 }
 
-/// What the segments of one kind hold.
+/// Content of the segments of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SegmentRow {
     /// The kind.
     pub kind: SegmentKind,
-    /// How many mappings.
+    /// Number of mappings.
     pub mappings: u64,
     /// Address space, used or not.
     pub virtual_bytes: u64,
@@ -167,7 +166,7 @@ pub struct SegmentRow {
 pub struct ColorRow {
     /// Number of the class, color or node.
     pub index: u32,
-    /// Whether the selection allows it, as far as this dimension goes; true without a selection.
+    /// Whether the selection allows it in this dimension; true without a selection.
     pub selected: bool,
     /// Its private pages.
     #[serde(flatten)]
@@ -185,12 +184,12 @@ pub struct Tally {
     pub out_of_color_pages: u64,
 }
 
-/// Where the private pages that are not in color lie.
+/// The private pages that are not in color.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutOfColor {
     /// All of them.
     pub pages: u64,
-    /// What is known of the cause; the counts add up to `pages`.
+    /// Known causes; the counts add up to `pages`.
     pub causes: Causes,
     /// The mappings that hold them, most pages first; bounded, see `omitted_mappings`.
     pub mappings: Vec<OutMapping>,
@@ -198,7 +197,7 @@ pub struct OutOfColor {
     pub omitted_mappings: u64,
 }
 
-/// What an observer can tell of why a page is out of color. Each page is counted once, under the first that applies.
+/// Causes of pages out of color that an observer can see. Each page is counted once, under the first that applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Causes {
     /// In no memory region of the platform file.
@@ -209,28 +208,28 @@ pub struct Causes {
     pub shared_after_fork_pages: u64,
     /// In a large folio, which the kernel allocates or collapses as one piece.
     pub thp_pages: u64,
-    /// Nothing is known.
+    /// The cause is unknown.
     pub unknown_pages: u64,
 }
 
 /// One mapping with private pages out of color.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutMapping {
-    /// Whose.
+    /// Its process.
     pub pid: u32,
     /// First address.
     #[serde(with = "hexadecimal")]
     #[schemars(with = "String")]
     pub start: u64,
-    /// Address behind the last.
+    /// Address past the end.
     #[serde(with = "hexadecimal")]
     #[schemars(with = "String")]
     pub end: u64,
-    /// What the mapping is.
+    /// The kind of the mapping.
     pub kind: SegmentKind,
     /// File or other name; empty for unnamed memory.
     pub name: String,
-    /// How many of its private pages are out of color.
+    /// Number of its private pages out of color.
     pub pages: u64,
     /// The first of them; bounded.
     pub addresses: Vec<OutPage>,
@@ -239,7 +238,7 @@ pub struct OutMapping {
 /// One private page out of color.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutPage {
-    /// Where in the program.
+    /// Its address in the program.
     #[serde(with = "hexadecimal")]
     #[schemars(with = "String")]
     pub address: u64,
@@ -254,13 +253,13 @@ pub struct OutPage {
 /// Private pages that more than one address space maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sharing {
-    /// How many there are: each was shared by a fork and has not been written since.
+    /// Their number: each was shared by a fork and has not been written since.
     pub pages: u64,
     /// Whether other processes were searched for them.
     pub searched: bool,
-    /// The processes that map them, too.
+    /// The other processes that map them.
     pub with: Vec<SharedWith>,
-    /// Pages for which no other process was found: it ended meanwhile, or is in a namespace that we cannot see.
+    /// Pages for which no other process was found: it ended meanwhile, or is in an invisible namespace.
     pub unexplained_pages: u64,
 }
 
@@ -273,20 +272,20 @@ pub struct SharedWith {
     pub comm: String,
     /// Frames in common.
     pub pages: u64,
-    /// Why, as far as can be told: "shared after fork".
+    /// The cause, if known: "shared after fork".
     pub cause: String,
 }
 
-/// Memory that coloring of private pages does not reach.
+/// Memory outside the scope of coloring private pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotColorable {
-    /// What it is.
+    /// Its kind.
     pub what: Uncolored,
-    /// How much of it the program maps or causes.
+    /// The amount that the program maps or causes.
     pub bytes: u64,
 }
 
-/// Kinds of memory that coloring of private pages does not reach.
+/// Kinds of memory outside the scope of coloring private pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Uncolored {
@@ -327,7 +326,7 @@ impl Uncolored {
     }
 }
 
-/// Addresses as people and `/proc/PID/maps` write them; JSON's numbers are not made for 64 bits anyway.
+/// Addresses in the notation of `/proc/PID/maps`; JSON numbers are not safe for 64 bits.
 mod hexadecimal {
     use serde::de::Error as _;
 

@@ -1,4 +1,4 @@
-//! Who else maps the same frames.
+//! Finds other processes that map the same frames.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -11,18 +11,18 @@ use crate::report::SharedWith;
 use crate::sys::{self, CHUNK_PAGES, ProcDir};
 use crate::walk::PageEntry;
 
-/// The answer of [`find`].
+/// The result of [`find`].
 pub(crate) struct Found {
     /// Most pages first.
     pub(crate) with: Vec<SharedWith>,
-    /// How many of the frames at least one other process was found for.
+    /// Number of frames for which another process was found.
     pub(crate) explained_frames: u64,
 }
 
 /// Searches all other address spaces for the frames in `wanted`, which `others` further page-table entries map.
 ///
-/// A fork leaves pages at their addresses, so each process is first searched in `ranges` only; everything private of
-/// everybody is read only while mappings remain unexplained. Processes that end meanwhile are passed over.
+/// A fork leaves pages at their addresses, so each process is first searched in `ranges` only; all private memory is
+/// read only while mappings remain unexplained. Processes that end meanwhile are skipped.
 pub(crate) fn find(
     process: &ProcDir,
     wanted: &HashSet<u64>,
@@ -61,7 +61,7 @@ fn summarize(candidates: &[ProcDir], hits: &[HashSet<u64>]) -> Found {
     Found { with, explained_frames: explained.len() as u64 }
 }
 
-/// One process for each address space but that of `pid`.
+/// One process for each address space except that of `pid`.
 fn other_address_spaces(pid: u32) -> io::Result<Vec<ProcDir>> {
     let mut others: Vec<ProcDir> = Vec::new();
     for candidate in sys::all_pids()? {
@@ -71,7 +71,7 @@ fn other_address_spaces(pid: u32) -> io::Result<Vec<ProcDir>> {
         }
         others.extend(ProcDir::open(candidate).ok());
     }
-    // vfork and CLONE_VM leave few of these, and each pair costs a system call: only neighbours in age are compared.
+    // vfork and CLONE_VM leave few of these, and each pair costs a system call: only consecutive ids are compared.
     others.dedup_by(|later, earlier| sys::same_address_space(later.pid, earlier.pid) == Some(true));
     Ok(others)
 }
@@ -108,7 +108,7 @@ fn collect(
 ) -> io::Result<()> {
     let mut runs = Vec::new();
     if !sys::scan_populated(pagemap, start, end, &mut runs)? {
-        // Before Linux 6.7, where this reads over holes at some tens of gigabytes a second.
+        // Before Linux 6.7, holes are read as well, at some tens of gigabytes a second.
         runs.push(sys::PageRegion { start, end, categories: 0 });
     }
     for run in runs {

@@ -14,7 +14,7 @@ use memtint_units::PAGE_SIZE;
 /// Bytes of one entry of `pagemap`, `kpageflags` and `kpagecount` (Documentation/admin-guide/mm/pagemap.rst).
 pub(crate) const ENTRY_BYTES: u64 = 8;
 
-/// A process's directory in `/proc`, held open so that the number cannot pass to another process while we read.
+/// A process's directory in `/proc`, held open so that the number cannot refer to another process during the reading.
 pub(crate) struct ProcDir {
     dir: File,
     /// The process id it was opened by.
@@ -26,7 +26,7 @@ impl ProcDir {
         Ok(Self { dir: File::open(format!("/proc/{pid}"))?, pid })
     }
 
-    /// The path of `name` inside the directory that is held open, whoever has the number now.
+    /// The path of `name` inside the open directory, even if the process id has been reused.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.dir.as_raw_fd()))
     }
@@ -112,7 +112,7 @@ const PAGEMAP_SCAN: libc::Ioctl =
 
 /// Lists the runs of pages in `start..end` that are in memory or in swap, skipping holes at the speed of the page-table walk.
 ///
-/// Appends to `runs`. Returns `Ok(false)` when the kernel does not know the request (before Linux 6.7).
+/// Appends to `runs`. Returns `Ok(false)` if the kernel does not support the request (before Linux 6.7).
 pub(crate) fn scan_populated(pagemap: &File, start: u64, end: u64, runs: &mut Vec<PageRegion>) -> io::Result<bool> {
     let mut buffer = [PageRegion::default(); 512];
     let mut position = start;
@@ -151,9 +151,9 @@ pub(crate) fn scan_populated(pagemap: &File, start: u64, end: u64, runs: &mut Ve
     Ok(true)
 }
 
-/// Tells whether two processes run on one address space (`vfork`, `CLONE_VM` without `CLONE_THREAD`).
+/// Returns whether two processes share one address space (`vfork`, `CLONE_VM` without `CLONE_THREAD`).
 ///
-/// `None` when the kernel cannot say (built without `kcmp`, or one of the two has ended).
+/// `None` if the kernel cannot decide (built without `kcmp`, or one of the two has ended).
 pub(crate) fn same_address_space(a: u32, b: u32) -> Option<bool> {
     const KCMP_VM: libc::c_int = 1;
     // SAFETY: kcmp takes five integers, of which KCMP_VM ignores the last two; it touches no memory of ours.
@@ -165,7 +165,7 @@ pub(crate) fn same_address_space(a: u32, b: u32) -> Option<bool> {
     }
 }
 
-/// How many pages one read of `pagemap` takes: 256 KiB of entries, 128 MiB of addresses.
+/// Number of pages that one read of `pagemap` covers: 256 KiB of entries, 128 MiB of addresses.
 pub(crate) const CHUNK_PAGES: u64 = 32 * 1024;
 
 /// Page number of an address.

@@ -1,4 +1,4 @@
-//! What an inspection of all tasks of a system found.
+//! The result of an inspection of all tasks of a system.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,7 +11,7 @@ pub struct SystemReport {
     schema: u32,
     report: &'static str,
     system: String,
-    /// Violated when one task is.
+    /// Violated if that of a task is.
     verdict: Verdict,
     tasks: Vec<TaskReport>,
 }
@@ -20,14 +20,14 @@ pub struct SystemReport {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TaskReport {
     name: String,
-    /// Programs that `memtint run` has started with this task, and that run.
+    /// Running programs that `memtint run` has started with this task.
     programs: Vec<u32>,
-    /// All of these and what they have started, together; null when none runs.
+    /// All of these and their descendants, together; null when none runs.
     report: Option<Report>,
 }
 
 impl TaskReport {
-    /// Makes the report of a task: its programs, and what was found of them; `None` where none runs.
+    /// Makes the report of a task: its programs, and the report on them; `None` if none runs.
     #[must_use]
     pub fn new(name: &str, programs: Vec<u32>, report: Option<Report>) -> TaskReport {
         TaskReport { name: name.to_owned(), programs, report }
@@ -35,7 +35,7 @@ impl TaskReport {
 }
 
 impl SystemReport {
-    /// Makes the report of a system's tasks; `None` where none of them was judged.
+    /// Makes the report of a system's tasks; `None` if none of them was judged.
     #[must_use]
     pub fn new(system: String, tasks: Vec<TaskReport>) -> Option<SystemReport> {
         let verdicts: Vec<Verdict> = tasks.iter().filter_map(|task| task.report.as_ref()?.verdict).collect();

@@ -1,4 +1,4 @@
-//! The report for people: a table on a terminal.
+//! The report as text: a table for a terminal.
 
 use std::fmt::{self, Write as _};
 
@@ -11,7 +11,7 @@ const MAPPINGS_SHOWN: usize = 10;
 const ROWS_SHOWN: usize = 32;
 
 impl PlatformSummary {
-    /// Says in one line what pages were judged against.
+    /// Describes in one line the platform that pages were judged against.
     #[must_use]
     pub fn sentence(&self) -> String {
         format!(
@@ -42,7 +42,7 @@ impl Report {
         format!("{}{more}", names[..names.len().min(3)].join(", "))
     }
 
-    /// Says in one line how much private memory there is, and, where it was judged, how much of it is in color.
+    /// Gives in one line the amount of private memory, and, if it was judged, the share in color.
     #[must_use]
     pub fn headline(&self) -> String {
         let pages = self.private.pages;
@@ -134,7 +134,7 @@ impl Report {
             writeln!(out, "  {:>8} with process {} ({})", with.pages, with.pid, with.comm)?;
         }
         if sharing.searched && sharing.unexplained_pages > 0 {
-            writeln!(out, "  {:>8} with nobody that was found", sharing.unexplained_pages)?;
+            writeln!(out, "  {:>8} with processes that were not found", sharing.unexplained_pages)?;
         }
         writeln!(out)
     }

@@ -12,7 +12,7 @@ pub struct ProcessTree {
 }
 
 impl ProcessTree {
-    /// Reads which processes there are; empty when `/proc` cannot be read.
+    /// Reads the existing processes; empty when `/proc` cannot be read.
     #[must_use]
     pub fn read() -> ProcessTree {
         let parent = |pid: u32| {
@@ -22,7 +22,7 @@ impl ProcessTree {
         ProcessTree { parents: sys::all_pids().unwrap_or_default().into_iter().filter_map(parent).collect() }
     }
 
-    /// Gives a process and all that descend from it, ascending but for the process itself, which is first.
+    /// Gives a process and its descendants: the process first, the others ascending.
     #[must_use]
     pub fn below(&self, root: u32) -> Vec<u32> {
         let mut found = vec![root];
@@ -33,7 +33,7 @@ impl ProcessTree {
 
     /// Walks from a process to its parent, the parent's parent, and so on; the process itself comes first.
     pub fn ancestors(&self, pid: u32) -> impl Iterator<Item = u32> + '_ {
-        // Process ids can be given anew while they are read: a circle must not hold the reader.
+        // Process ids can be reused during the reading: a cycle must not hold the reader.
         std::iter::successors(Some(pid), |pid| self.parents.get(pid).copied().filter(|&parent| parent != 0))
             .take(self.parents.len() + 1)
     }

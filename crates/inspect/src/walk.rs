@@ -1,4 +1,4 @@
-//! From a process to its pages: which are there, in which segment, in which frame.
+//! From a process to its pages: those in memory, their segments, their frames.
 
 use std::fs::File;
 use std::io;
@@ -20,8 +20,8 @@ impl PageEntry {
     pub(crate) fn present(self) -> bool {
         self.0 >> 63 & 1 == 1
     }
-    /// In a swap file. The kernel sets the same bit for pages under way between frames, for guard regions and for marks of
-    /// userfaultfd where nothing is; those have a type that no swap file has.
+    /// In a swap file. The kernel sets the same bit for pages in migration, for guard regions and for userfaultfd marks of missing pages;
+    /// those have a type that no swap file has.
     pub(crate) fn swapped(self) -> bool {
         self.0 >> 62 & 1 == 1 && self.0 & 0x1f < SWAP_FILES_MAX
     }
@@ -29,7 +29,7 @@ impl PageEntry {
     pub(crate) fn file_or_shared(self) -> bool {
         self.0 >> 61 & 1 == 1
     }
-    /// Frame number; means something only when [`PageEntry::present`].
+    /// Frame number; valid only when [`PageEntry::present`].
     pub(crate) fn pfn(self) -> u64 {
         self.0 & ((1 << 55) - 1)
     }
@@ -44,26 +44,25 @@ pub(crate) struct Page {
     pub(crate) segment: u32,
 }
 
-/// What was found in one address space.
+/// The pages of one address space.
 pub(crate) struct AddressSpace {
     pub(crate) segments: Vec<Segment>,
     /// Pages in memory, by ascending address.
     pub(crate) pages: Vec<Page>,
     /// Pages in swap, for each segment.
     pub(crate) swapped: Vec<u64>,
-    /// Kept open: the second look at a page that changed meanwhile reads the same address space.
+    /// Kept open: the second reading of a page that changed meanwhile must use the same address space.
     pub(crate) pagemap: File,
 }
 
 /// User addresses end here (five-level page tables); above it is only the vsyscall page, which has no pagemap.
 pub(crate) const USER_END: u64 = 1 << 56;
-/// A replaced address space (exec) is read anew this often before the process counts as not holding still.
+/// A replaced address space (exec) is read anew this often before the inspection gives up.
 const ATTEMPTS: usize = 5;
 
 /// Reads all pages of a process.
 ///
-/// Pages that come and go meanwhile are or are not among them. A process that replaces its address space (`exec`) is read
-/// anew.
+/// Pages that come or go meanwhile may or may not be included. A process that replaces its address space (`exec`) is read anew.
 pub(crate) fn read_address_space(process: &ProcDir) -> Result<AddressSpace, InspectError> {
     for _ in 0..ATTEMPTS {
         if let Some(space) = try_read(process)? {
@@ -74,10 +73,10 @@ pub(crate) fn read_address_space(process: &ProcDir) -> Result<AddressSpace, Insp
     Err(InspectError::NoProcess { pid: process.pid, what: "replaced its program again and again while it was read" })
 }
 
-/// Turns what the system answers about a process's files into what happened to the process.
+/// Converts the system's error about a process's file into the state of the process.
 pub(crate) fn process_error(process: &ProcDir, file: &str, cause: io::Error) -> InspectError {
     match cause.raw_os_error() {
-        // What the kernel also says of a kernel thread's memory.
+        // The kernel gives the same errors for a kernel thread's memory.
         Some(libc::ESRCH | libc::ENOENT) => {
             let what = if is_running(process) { NO_MEMORY } else { "ended while it was read" };
             InspectError::NoProcess { pid: process.pid, what }
@@ -89,9 +88,9 @@ pub(crate) fn process_error(process: &ProcDir, file: &str, cause: io::Error) -> 
     }
 }
 
-const NO_MEMORY: &str = "has no memory of its own (a kernel thread, or just ending)";
+const NO_MEMORY: &str = "has no user memory (a kernel thread, or just ending)";
 
-/// Refuses processes that have ended and only wait to be collected.
+/// Refuses processes that have ended and only wait to be reaped.
 pub(crate) fn ensure_alive(process: &ProcDir) -> Result<(), InspectError> {
     if is_running(process) { Ok(()) } else { Err(InspectError::NoProcess { pid: process.pid, what: "has ended" }) }
 }
@@ -101,7 +100,7 @@ fn is_running(process: &ProcDir) -> bool {
     !matches!(stat_fields(&stat).first(), None | Some(&"Z" | &"X" | &"x"))
 }
 
-/// `None`: the address space went away under our hands.
+/// `None`: the address space was replaced meanwhile.
 fn try_read(process: &ProcDir) -> Result<Option<AddressSpace>, InspectError> {
     let fail = |file: &'static str| move |cause| process_error(process, file, cause);
     let pagemap = process.open_file("pagemap").map_err(fail("pagemap"))?;
@@ -146,8 +145,8 @@ struct Populated {
 }
 
 impl Populated {
-    /// Reserved address space can be terabytes without a page in it (Go, Java, sanitizers). Linux 6.7 and newer list what
-    /// is populated; before that, `smaps` tells which segments are empty.
+    /// Reserved address space can be terabytes without a page in it (Go, Java, sanitizers). Linux 6.7 and newer list the populated ranges;
+    /// before that, `smaps` shows which segments are empty.
     fn find(space: &AddressSpace, process: &ProcDir) -> io::Result<Self> {
         let mut runs = Vec::new();
         let mut found = Vec::new();
@@ -175,7 +174,7 @@ fn user_segments(segments: &[Segment]) -> impl Iterator<Item = (u32, &Segment)> 
     (0u32..).zip(segments).filter(|(_, segment)| segment.end <= USER_END)
 }
 
-/// Address ranges, ascending, of which `smaps` says that nothing is in memory or in swap.
+/// Address ranges, ascending, without memory or swap according to `smaps`.
 fn empty_segments(smaps: &str) -> Vec<(u64, u64)> {
     let mut empty = Vec::new();
     let (mut range, mut used_kib) = (None, 0u64);
@@ -197,12 +196,12 @@ fn parse_range((start, end): (&str, &str)) -> Option<(u64, u64)> {
     Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
 }
 
-/// The fields of `/proc/PID/stat` after the command, which may itself hold blanks and brackets: the first is the state.
+/// The fields of `/proc/PID/stat` after the command, which may contain blanks and brackets: the first is the state.
 pub(crate) fn stat_fields(stat: &str) -> Vec<&str> {
     stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default()
 }
 
-/// Best effort: where it fails, thread stacks count as anonymous memory.
+/// Best effort: on failure, thread stacks count as anonymous memory.
 fn read_landmarks(process: &ProcDir) -> Landmarks {
     let threads = process.threads().unwrap_or_default();
     Landmarks {

@@ -476,7 +476,7 @@ fn what_is_not_a_program_is_refused() {
     assert!(refused(u32::MAX / 2).contains("does not exist"));
     // kthreadd, unless a container hides it.
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|comm| comm.trim() == "kthreadd") {
-        assert!(refused(2).contains("no memory"));
+        assert!(refused(2).contains("no user memory"));
     }
     let mut dead = Command::new("true").spawn().expect("true is everywhere");
     wait_for_state(dead.id(), "true", 'Z');
