@@ -1,4 +1,4 @@
-//! What a stream of references is like.
+//! Characteristics of a stream of references.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use crate::{Kind, LINE_BYTES, Reference};
 use memtint_units::random::mix;
 
 const PAGE_SHIFT: u32 = 12;
-/// Of so many lines one is watched for its reuse.
+/// One line of this many is watched for reuse.
 const WATCHED: u64 = 64;
-/// Strides that are counted at once; one that makes up more than a 32nd of all is never missed.
+/// Strides that are counted at once; a stride that makes up more than a 32nd of all is never missed.
 const STRIDES: usize = 32;
 
-/// Looks at references one by one. Memory: about 50 bytes for each page touched, and less than 1 for each line.
+/// Analyzes references one by one. Memory: about 50 bytes for each page touched, and less than 1 for each line.
 #[derive(Clone, Debug, Default)]
 pub struct Analysis {
     counts: [u64; 3],
@@ -22,7 +22,7 @@ pub struct Analysis {
     instructions: u64,
     /// Which of the 64 lines of each page were touched.
     pages: HashMap<u64, u64>,
-    /// The page looked at last, not in `pages` meanwhile: most references stay in theirs.
+    /// The latest page, kept out of `pages` meanwhile: most references stay in their page.
     page: Option<(u64, u64)>,
     last_line: HashMap<u64, u64>,
     reuse: Vec<u64>,
@@ -42,9 +42,9 @@ pub struct AnalysisReport {
     pub fetches: u64,
     /// References whose address needs the value of the previous load.
     pub dependent: u64,
-    /// Instructions that the references stand for.
+    /// Instructions that the references represent.
     pub instructions: u64,
-    /// Distinct lines of 64 bytes, told by the first byte of each reference.
+    /// Distinct lines of 64 bytes, by the first byte of each reference.
     pub footprint_lines: u64,
     /// The same in bytes.
     pub footprint_bytes: u64,
@@ -59,23 +59,23 @@ pub struct AnalysisReport {
     pub reuse_first: u64,
 }
 
-/// How often a distance occurs.
+/// Frequency of a distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stride {
     /// The distance.
     pub bytes: i64,
-    /// How often, at least.
+    /// Its number of occurrences, at least.
     pub count: u64,
 }
 
-/// How many references come again to a line after so many references.
+/// Number of references at a reuse distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReuseBucket {
-    /// At least so many references after the last one to the line: a power of two.
+    /// Smallest reuse distance, in references since the last one to the line: a power of two.
     pub references_from: u64,
-    /// Fewer than so many: twice as many.
+    /// First distance past the range: twice `references_from`.
     pub references_to: u64,
-    /// How many.
+    /// Number of references.
     pub count: u64,
 }
 
@@ -95,7 +95,7 @@ impl Analysis {
         }
     }
 
-    /// Forgets the reference before the next one: another stream begins.
+    /// Starts another stream: the next reference has no predecessor.
     pub fn begin_stream(&mut self) {
         self.last_addr = None;
     }
@@ -129,7 +129,7 @@ impl Analysis {
         }
     }
 
-    /// Misra and Gries, Finding repeated elements, 1982: when there is no room, every count is lowered by one.
+    /// Misra and Gries, Finding repeated elements, 1982: without room, every count is lowered by one.
     fn stride(&mut self, bytes: i64) {
         if let Some(known) = self.strides.iter_mut().find(|known| known.0 == bytes) {
             known.1 += 1;
@@ -141,7 +141,7 @@ impl Analysis {
         }
     }
 
-    /// Gives what was found so far.
+    /// Gives the result so far.
     #[must_use]
     pub fn report(&self) -> AnalysisReport {
         let lines = self.pages.values().chain(self.page.as_ref().map(|page| &page.1));
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((report.footprint_lines, report.footprint_bytes, report.footprint_pages), (1024, 65536, 16));
         assert_eq!(report.strides[0], Stride { bytes: 64, count: 2046 });
         let reuse = ReuseBucket { references_from: 1024, references_to: 2048, count: report.reuse_first + 1 };
-        // Line 0, which is touched once more, is watched.
+        // Line 0, which is touched once more, is a watched line.
         assert!(report.reuse.contains(&reuse), "{report:?}");
         assert!((8..30).contains(&report.reuse_first), "{report:?}");
     }

@@ -4,7 +4,7 @@ use memtint_units::ByteSize;
 
 use crate::{Kind, LINE_BYTES, Reference, Region, Source, WorkloadError};
 
-/// What the walk is like.
+/// Parameters of the walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BandwidthParameters {
     /// The array.
@@ -27,7 +27,7 @@ impl BandwidthParameters {
     }
 }
 
-/// Sequential references that wait for nothing, over and over. Never ends.
+/// Sequential independent references, over and over. Never ends.
 #[derive(Clone, Debug)]
 pub struct Bandwidth {
     reference: Reference,
@@ -37,7 +37,7 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// Begins at the front. Refused: a step of zero, an array that is no multiple of it.
+    /// Starts at the front. Refuses a step of zero, and an array that is no multiple of the step.
     pub fn new(parameters: &BandwidthParameters) -> Result<Bandwidth, WorkloadError> {
         if parameters.step_bytes == 0 {
             return Err(WorkloadError::parameter("bandwidth", "step_bytes", 0, "1 or more"));

@@ -14,25 +14,25 @@ const FILES: [(&str, &str); 5] = [
     ("refresh", include_str!("../programs/refresh.toml")),
 ];
 
-/// A number, and where it is from.
+/// A number and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Characteristic {
     /// The number; its unit is in the name of the field that holds it.
     pub value: u64,
-    /// Where it is from.
+    /// Its origin.
     pub origin: Origin,
 }
 
-/// Where a number is from.
+/// Origin of a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A paper says it; this one, there.
+    /// Published; the source.
     Published(String),
-    /// Nobody says it; it was chosen so.
+    /// Not published; the reason for the choice.
     Fitted(String),
 }
 
-/// What is known of a program.
+/// Known characteristics of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramModel {
     /// The collection: `palloc`, `bpm`, `opteron`, `spec2006` or `refresh`.
@@ -41,27 +41,28 @@ pub struct ProgramModel {
     pub machine: String,
     /// The program.
     pub name: String,
-    /// Memory traffic alone, 10^6 bytes a second: to compare a simulation with; the generator does not use it.
+    /// Memory traffic of a lone run, 10^6 bytes a second: for comparison with a simulation; the generator does not use
+    /// it.
     pub bandwidth_mb_per_s: Option<Characteristic>,
-    /// Instructions in a thousand cycles alone: to compare a simulation with; the generator does not use it.
+    /// Instructions per thousand cycles of a lone run: for comparison with a simulation; the generator does not use it.
     pub ipc_per_mille: Option<Characteristic>,
     /// Memory used, in MiB.
     pub footprint_mib: Characteristic,
     /// Misses of the last-level cache.
     pub misses_per_million_instructions: Characteristic,
-    /// Of a million misses those to the row of the miss before, of their stream.
+    /// Of a million misses, those to the row of the stream's previous miss.
     pub row_hits_per_million: Characteristic,
-    /// Rows that are walked through at once; one where absent.
+    /// Rows that are walked through at once; one if absent.
     pub streams: Option<Characteristic>,
-    /// Of a million misses those that are stores.
+    /// Of a million misses, those that are stores.
     pub writes_per_million: Characteristic,
     /// Misses that do not wait for each other.
     pub parallelism: Characteristic,
-    /// Loads between the misses that the first-level cache answers, one after the other.
+    /// Loads between the misses that hit the first-level cache, one after the other.
     pub near_loads_per_million_instructions: Option<Characteristic>,
-    /// Loads between the misses that the last-level cache answers when it has room, one after the other.
+    /// Loads between the misses that hit the last-level cache if it has room, one after the other.
     pub llc_loads_per_million_instructions: Option<Characteristic>,
-    /// What those go to, in KiB.
+    /// Working set of those loads, in KiB.
     pub llc_set_kib: Option<Characteristic>,
 }
 
@@ -143,14 +144,14 @@ impl RawProgram {
             llc_set_kib: self.llc_set_kib.map(|raw| raw.check(&name, "llc_set_kib")).transpose()?,
             name,
         };
-        // Says what the generator does not accept.
+        // Refuses values that the generator does not accept.
         model.source(0)?;
         Ok(model)
     }
 }
 
 impl ProgramModel {
-    /// Gives the program: its misses, and where the model says so the loads between them ([`Reuse`]).
+    /// Gives the program: its misses, and, if the model has them, the loads between them ([`Reuse`]).
     pub fn source(&self, seed: u64) -> Result<Box<dyn Source>, WorkloadError> {
         let misses = Program::new(&self.parameters(seed)?)?;
         let loads = [&self.near_loads_per_million_instructions, &self.llc_loads_per_million_instructions];
@@ -168,7 +169,7 @@ impl ProgramModel {
         if !(1..=1 << 24).contains(&set.value) {
             return Err(WorkloadError::parameter(&self.name, "llc_set_kib", set.value, "1 to 16777216"));
         }
-        // What does not fit is refused by the source.
+        // The source refuses loads that do not fit.
         let rate =
             |of: &Option<Characteristic>| of.as_ref().map_or(0, |rate| u32::try_from(rate.value).unwrap_or(u32::MAX));
         let parameters = ReuseParameters {
@@ -180,7 +181,7 @@ impl ProgramModel {
         Ok(Box::new(Reuse::new(misses, &parameters)?))
     }
 
-    /// Gives what a [`Program`] with these characteristics is made from; near references are left out.
+    /// Gives the parameters of a [`Program`] with these characteristics; near references are left out.
     pub fn parameters(&self, seed: u64) -> Result<ProgramParameters, WorkloadError> {
         let small = |field: &'static str, of: &Characteristic| {
             u32::try_from(of.value).map_err(|_| WorkloadError::parameter(&self.name, field, of.value, "below 2^32"))
@@ -205,8 +206,8 @@ impl ProgramModel {
     }
 }
 
-/// Reads a file of programs; `origin` stands for its name in messages. Unknown keys, values without origin and values
-/// that the generator does not accept are refused.
+/// Reads a file of programs; `origin` stands for its name in messages. Refuses unknown keys, values without origin and
+/// values that the generator does not accept.
 pub fn parse(text: &str, origin: &str) -> Result<Vec<ProgramModel>, WorkloadError> {
     let raw: RawFile = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
@@ -219,7 +220,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Vec<ProgramModel>, WorkloadErro
     raw.program.into_iter().map(|program| program.check(&raw.set, &raw.machine)).collect()
 }
 
-/// Gives every program that this crate has published characteristics of.
+/// Gives every program with published characteristics in this crate.
 pub fn all() -> Result<Vec<ProgramModel>, WorkloadError> {
     let sets = FILES.iter().map(|(name, text)| parse(text, name));
     sets.collect::<Result<Vec<_>, _>>().map(|sets| sets.concat())

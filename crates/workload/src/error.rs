@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Tells what is wrong, where, and what would be accepted.
+/// The defect, its place, and the accepted values.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
@@ -12,31 +12,31 @@ pub enum WorkloadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried, as a participle.
+        /// The operation that failed, as a participle.
         done: &'static str,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: std::io::Error,
     },
-    /// A trace file is not one, is truncated or damaged.
+    /// A trace file is not one, or is truncated or damaged.
     #[error("trace {origin:?}: byte {offset}: {problem}")]
     Damaged {
         /// The file.
         origin: String,
-        /// Where in the file the damaged piece begins.
+        /// Offset of the damaged part.
         offset: u64,
-        /// What was found there, and what would be accepted.
+        /// What the part contains, and the accepted content.
         problem: String,
     },
-    /// A line, or a record, of another tool's trace is not one.
+    /// A line, or a record, of another tool's trace is malformed.
     #[error("{origin:?}: {unit} {number}: {problem}")]
     Foreign {
         /// The file.
         origin: String,
         /// `line` or `record`.
         unit: &'static str,
-        /// Which one, from 1.
+        /// Its number, from 1.
         number: u64,
-        /// What was found, and what would be accepted.
+        /// The value found, and the accepted values.
         problem: String,
     },
     /// A parameter of a source has a value that is not accepted.
@@ -48,10 +48,10 @@ pub enum WorkloadError {
         field: &'static str,
         /// The value found.
         found: String,
-        /// What would be accepted.
+        /// The accepted values.
         accepted: String,
     },
-    /// A source that reads a file has ended before its time.
+    /// A source that reads a file has ended early.
     #[error(transparent)]
     Ended(Arc<WorkloadError>),
 }

@@ -7,10 +7,10 @@ use memtint_units::ByteSize;
 use crate::{LINE_BYTES, Reference, Region, Source, WorkloadError};
 use memtint_units::Random;
 
-/// What the chase is like.
+/// Parameters of the chase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyParameters {
-    /// Where the list lies; one entry a line of 64 bytes, at most 2^32 of them.
+    /// Place of the list; one entry a line of 64 bytes, at most 2^32 of them.
     pub region: Region,
     /// Instructions between two loads that touch no memory.
     pub gap: u32,
@@ -27,8 +27,8 @@ impl LatencyParameters {
     }
 }
 
-/// A walk along a randomly shuffled list: each load needs the value of the one before it, so one request at a time is
-/// on its way (PALLOC, section V-A). Visits each line once a round, in the same order every round. Never ends.
+/// A walk along a randomly shuffled list: each load needs the value of the previous one, so only one request at a time
+/// is under way (PALLOC, section V-A). Visits each line once a round, in the same order every round. Never ends.
 ///
 /// Keeps four bytes a line, shared between snapshots.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Shuffles the list. Refused: a region that is no multiple of a line, or of more than 2^32 lines.
+    /// Shuffles the list. Refuses a region that is no multiple of a line, or of more than 2^32 lines.
     pub fn new(parameters: &LatencyParameters) -> Result<Latency, WorkloadError> {
         let lines = parameters.region.steps("latency", LINE_BYTES)?;
         let count = u32::try_from(lines).map_err(|_| {

@@ -1,11 +1,11 @@
 //! Sources of memory references: the kernels of the papers, program models, and trace files.
 //!
-//! What it is for: a simulator's core pulls [`Reference`]s from a [`Source`], one or a slice at a time, and knows
-//! nothing of where they come from. Kernels are those of the published benchmarks, with their published parameters:
-//! [`Latency`], [`Bandwidth`], [`Stream`], [`Strides`], [`Periodic`] and [`Uniform`]. A [`Program`] has the statistics of a
-//! program of the [`catalogue`]; a [`TraceFile`] holds what a real one did; [`convert`] reads other simulators' traces.
+//! What it is for: a simulator's core pulls [`Reference`]s from a [`Source`], one or a slice at a time, independent of their origin.
+//! Kernels are those of the published benchmarks, with their published parameters: [`Latency`], [`Bandwidth`], [`Stream`], [`Strides`],
+//! [`Periodic`] and [`Uniform`]. A [`Program`] has the statistics of a program of the [`catalogue`]; a [`TraceFile`] holds the references
+//! of a real one; [`convert`] reads other simulators' traces.
 //!
-//! What it deliberately does not do: addresses are virtual; no page table, no cache and no time are known here.
+//! What it deliberately does not do: addresses are virtual; there is no page table, no cache and no time.
 //!
 //! ```
 //! use memtint_units::ByteSize;
@@ -52,7 +52,7 @@ pub use trace::{TraceFile, TraceHeader, TraceReport, TraceSource, TraceWriter};
 pub use unfinished::UnfinishedFile;
 pub use uniform::{Uniform, UniformParameters};
 
-/// Makes a [`Source`] of a type that has `fn step(&mut self) -> Reference`.
+/// Implements [`Source`] for a type that has `fn step(&mut self) -> Reference`.
 macro_rules! endless {
     ($name:ty) => {
         impl Source for $name {

@@ -5,8 +5,8 @@ use memtint_units::{ByteSize, Picoseconds};
 use crate::{Bandwidth, BandwidthParameters, Reference, Source, Strides, StridesParameters, WorkloadError};
 
 /// A source cut into jobs: a job is released every period, runs through a number of references, and has to end before
-/// its deadline. The source itself knows nothing of time: whoever executes it releases a job at k times the period,
-/// pulls [`Periodic::references_per_job`] references, and compares with the deadline.
+/// its deadline. The source has no notion of time: its executor releases a job at k times the period, pulls
+/// [`Periodic::references_per_job`] references, and compares with the deadline.
 #[derive(Clone, Debug)]
 pub struct Periodic<S> {
     inner: S,
@@ -16,7 +16,7 @@ pub struct Periodic<S> {
 }
 
 impl<S: Source + Clone + 'static> Periodic<S> {
-    /// Cuts a source into jobs. Refused: a period, deadline or job of zero, a deadline beyond the period.
+    /// Cuts a source into jobs. Refuses a period, deadline or job of zero, and a deadline beyond the period.
     pub fn new(
         inner: S,
         period: Picoseconds,
@@ -58,9 +58,9 @@ impl<S: Source + Clone + 'static> Periodic<S> {
 }
 
 impl Periodic<Bandwidth> {
-    /// PALLOC's HRT (section V-C): every 20 ms it reads a chunk of memory, 13 ms to the deadline, all its requests miss
-    /// the last-level cache (so it goes through memory twice that large). How much it reads is not published but for
-    /// its time alone, 10.0 ms on the Xeon (Table II): the lines of a job are for the caller to fit to that.
+    /// PALLOC's HRT (section V-C): every 20 ms it reads a chunk of memory, with a deadline of 13 ms; all its requests
+    /// miss the last-level cache (so it goes through memory twice that large). The size of the chunk is not published,
+    /// only the time of a lone run, 10.0 ms on the Xeon (Table II): the caller fits the lines of a job to that.
     pub fn palloc_hrt(llc: ByteSize, lines_per_job: u64) -> Result<Periodic<Bandwidth>, WorkloadError> {
         let inner = Bandwidth::new(&BandwidthParameters::for_cache(llc))?;
         Periodic::new(inner, Picoseconds::from_ns(20_000_000), Picoseconds::from_ns(13_000_000), lines_per_job)
@@ -68,8 +68,8 @@ impl Periodic<Bandwidth> {
 }
 
 impl Periodic<Strides> {
-    /// CAMC's task 1 (004, Table 2.3): alternating strides, every 150 ms, deadline at the end of the period. Its time
-    /// is published (Table 2.4: 60.7 ms alone), not its writes: they are for the caller to fit.
+    /// CAMC's task 1 [Pan18, Table 2.3]: alternating strides, every 150 ms, deadline at the end of the period. Its time
+    /// is published (Table 2.4: 60.7 ms alone), but not its number of writes: the caller fits it.
     pub fn camc_synthetic(writes_per_job: u64) -> Result<Periodic<Strides>, WorkloadError> {
         let period = Picoseconds::from_ns(150_000_000);
         Periodic::new(Strides::new(&StridesParameters::camc())?, period, period, writes_per_job)

@@ -1,4 +1,4 @@
-//! References with the statistics that one asks for.
+//! References with given statistics.
 
 use memtint_units::ByteSize;
 
@@ -10,9 +10,9 @@ use memtint_units::random::mix;
 pub const ROW_BYTES: u64 = 8192;
 const ROW_LINES: u64 = ROW_BYTES / LINE_BYTES;
 const MILLION: u64 = 1_000_000;
-/// Instructions between the misses of one group, if there are that many: a group fits any out-of-order window.
+/// Instructions between the misses of one group, if there are enough: a group fits any out-of-order window.
 const SPACING: u64 = 3;
-/// What near references go to: it stays in any first-level cache.
+/// Lines of the near references: they stay in any first-level cache.
 const NEAR_LINES: u64 = 128;
 
 /// The statistics.
@@ -22,16 +22,16 @@ pub struct ProgramParameters {
     pub region: Region,
     /// References that miss the last-level cache, of a million instructions: 1 to 500,000.
     pub misses_per_million_instructions: u32,
-    /// Of a million misses, those to the same 8 KiB as the miss before of their stream: 0 to 992,187, which is 127 of 128.
+    /// Of a million misses, those to the same 8 KiB as their stream's previous miss: 0 to 992,187, which is 127 of 128.
     pub row_hits_per_million: u32,
     /// Rows that are walked through at once, a line of each in turn: 1 to 64.
     pub streams: u32,
     /// Of a million misses, those that are stores: 0 to 1,000,000.
     pub writes_per_million: u32,
-    /// Misses that do not wait for each other: 1 to 64.
+    /// Independent misses in a group: 1 to 64.
     pub parallelism: u32,
     /// References that hit the first-level cache, of a million instructions, 0 to 400,000. They cost simulation time
-    /// and tell memory nothing; 0 leaves them out.
+    /// and never reach memory; 0 leaves them out.
     pub near_per_million_instructions: u32,
     /// Seed of order, kinds and distances.
     pub seed: u64,
@@ -39,24 +39,24 @@ pub struct ProgramParameters {
 
 /// A statistical model of a program. Never ends.
 ///
-/// Misses come in runs through neighbouring lines of one row, the rows in a random order that is the same each round, so
-/// that each row is visited once a round; runs in later rounds begin elsewhere in the row. A line is not touched again
-/// before a whole round is over, so a cache that is small beside the memory holds none of them; memory that is not
-/// larger than the cache cannot miss as often as asked. Runs have the lengths that give the row hits, `1/(1 - share)` lines
-/// on average, and vary around that. With several streams, as many runs are under way, and misses are of each in turn.
-/// Misses come in groups of [`ProgramParameters::parallelism`]; the first of a group needs the value of the load before it.
+/// Misses come in runs through neighbouring lines of one row, the rows in a random order that is the same each round, so that each row is
+/// visited once a round; runs in later rounds begin elsewhere in the row. A line is not touched again before a whole round is over, so a
+/// cache that is small beside the memory holds none of them; a memory no larger than the cache cannot miss as often as requested. Runs have
+/// the lengths that give the row hits, `1/(1 - share)` lines on average, and vary around that. Each stream has a run under way, and misses
+/// take turns among the streams. Misses come in groups of [`ProgramParameters::parallelism`]; the first of a group needs the value of the
+/// previous load.
 ///
-/// Counts are exact in the long run: no rate is approached by chance but that of stores.
+/// Counts are exact in the long run: only the rate of stores is approached by chance.
 ///
-/// Simplified: one program phase, no reuse at middle distances, a row is what it is in virtual addresses. What reaches
-/// memory also depends on the allocator (which frames neighbouring pages get), and lines written back come when caches
+/// Simplified: one program phase, no reuse at middle distances, rows in virtual addresses. The references that reach
+/// memory also depend on the allocator (the frames of neighbouring pages), and written lines come back when caches
 /// evict them.
 #[derive(Clone, Debug)]
 pub struct Program {
     parameters: ProgramParameters,
     random: Random,
     order: Permutation,
-    /// Instructions accounted for by the references so far.
+    /// Instructions accounted for so far by the references.
     accounted: u64,
     /// Instructions between two misses of a group.
     spacing: u64,
@@ -73,13 +73,13 @@ pub struct Program {
     runs: Vec<Run>,
     stream: usize,
     run_steps: Steps,
-    /// Number of the next run: which round, and which of the round.
+    /// Number of the next run: its round, and its place in the round.
     round: u64,
     in_round: u64,
     varied_by: Option<u64>,
 }
 
-/// What is left of a run.
+/// The rest of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     row: u64,
@@ -88,7 +88,7 @@ struct Run {
 }
 
 impl Program {
-    /// Begins a program. Refused: what the fields of [`ProgramParameters`] do not accept, and more references than
+    /// Begins a program. Refuses values outside the ranges of [`ProgramParameters`], and more references than
     /// instructions.
     pub fn new(parameters: &ProgramParameters) -> Result<Program, WorkloadError> {
         let p = parameters;
@@ -111,7 +111,7 @@ impl Program {
             random: Random::new(p.seed),
             order: Permutation::new(rows, p.seed),
             accounted: 0,
-            // Half of what there is at most, so that groups can move.
+            // At most half of the available instructions, so that groups can move.
             spacing: (MILLION / rate / 2).saturating_sub(1).min(SPACING),
             group_steps: Steps::new(u64::from(p.parallelism) * MILLION, rate),
             share_begin: 0,
@@ -121,7 +121,7 @@ impl Program {
             near_steps: (near > 0).then(|| Steps::new(MILLION, near)),
             runs: vec![Run::default(); p.streams as usize],
             stream: 0,
-            // So many lines in so many runs: the mean is exact.
+            // Lines and runs in this ratio: the mean is exact.
             run_steps: Steps::new(MILLION, MILLION - u64::from(p.row_hits_per_million)),
             round: 0,
             in_round: 0,
@@ -144,7 +144,7 @@ impl Program {
             self.begin_group();
         }
         let addr = self.miss();
-        // Chosen without a branch: nobody could predict it.
+        // Computed without a branch, which would be unpredictable.
         let store = self.random.below(MILLION) < u64::from(self.parameters.writes_per_million);
         let kind = if store { Kind::Write } else { Kind::Read };
         Reference { addr, gap, bytes: 8, kind, depends, shares: false }
@@ -154,12 +154,12 @@ impl Program {
         let gap = self.advance(self.near_at);
         self.near_at += self.near_steps.as_mut().map_or(u64::MAX, Steps::next);
         let line = self.random.below(NEAR_LINES);
-        // In front of the memory of the misses, and so not part of it.
+        // Below the memory of the misses, and so not part of it.
         let begin = self.parameters.region.base.wrapping_sub(NEAR_LINES * LINE_BYTES);
         Reference::read(begin.wrapping_add(line * LINE_BYTES), 8, gap)
     }
 
-    /// Goes to the instruction with this number, or to the next if that has gone by, and returns the gap.
+    /// Advances to the instruction with this number, or to the next if that has passed; returns the gap.
     #[inline]
     fn advance(&mut self, to: u64) -> u32 {
         let gap = to.saturating_sub(self.accounted);
@@ -196,7 +196,7 @@ impl Program {
 
     fn begin_run(&mut self) -> Run {
         let mean = self.run_steps.next();
-        // Of two runs one is longer by what the other is shorter.
+        // Of two runs, one is longer by as much as the other is shorter.
         let length = match self.varied_by.take() {
             None => {
                 // The other may be a line shorter from the start, and both fit a row.
@@ -208,7 +208,7 @@ impl Program {
             Some(longer) => mean - longer.min(mean - 1),
         };
         let row = self.order.at(self.in_round);
-        // Runs of later rounds lie beside those of earlier ones: twice the mean is more than the longest.
+        // Runs of later rounds start beside those of earlier ones: twice the mean is more than the longest.
         let step = (2 * (mean + 1)).min(ROW_LINES);
         let begin = if self.round == 0 { 0 } else { self.round * step + self.round / (ROW_LINES / step) };
         self.in_round += 1;

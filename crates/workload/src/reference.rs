@@ -1,8 +1,8 @@
-//! A memory reference, and where references come from.
+//! A memory reference, and sources of references.
 
 use crate::WorkloadError;
 
-/// What a reference does.
+/// Kind of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -27,29 +27,29 @@ pub struct Reference {
     pub gap: u32,
     /// Bytes touched, 1 to 255; an x86-64 access touches at most 64.
     pub bytes: u8,
-    /// What it does.
+    /// Its kind.
     pub kind: Kind,
     /// Its address needs the value of the previous load of the stream, so it cannot begin before that load ends.
     pub depends: bool,
-    /// The same instruction made the reference before it (read-modify-write, string and vector instructions), or it is
-    /// a fetch: it adds no instruction.
+    /// It belongs to the instruction of the previous reference (read-modify-write, string and vector instructions), or
+    /// is a fetch: it adds no instruction.
     pub shares: bool,
 }
 
 impl Reference {
-    /// A load that waits for nothing.
+    /// A load without a dependence.
     #[must_use]
     pub const fn read(addr: u64, bytes: u8, gap: u32) -> Reference {
         Reference { addr, gap, bytes, kind: Kind::Read, depends: false, shares: false }
     }
 
-    /// A store that waits for nothing.
+    /// A store without a dependence.
     #[must_use]
     pub const fn write(addr: u64, bytes: u8, gap: u32) -> Reference {
         Reference { addr, gap, bytes, kind: Kind::Write, depends: false, shares: false }
     }
 
-    /// Counts the instructions it stands for: those before it without memory, and its own unless it shares one.
+    /// Counts the instructions it represents: those before it without memory, and its own unless it shares one.
     #[inline]
     #[must_use]
     pub const fn instructions(&self) -> u64 {
@@ -58,7 +58,7 @@ impl Reference {
 }
 
 impl Default for Reference {
-    /// A load of one byte at address zero: what a buffer for [`Source::fill`] is made of.
+    /// A load of one byte at address zero: the initial content of a buffer for [`Source::fill`].
     fn default() -> Self {
         Reference::read(0, 1, 0)
     }
@@ -72,9 +72,10 @@ pub trait Source: Send {
     /// Gives the next reference; `None` at the end, and for ever after it.
     fn next(&mut self) -> Option<Reference>;
 
-    /// Fills a slice from its beginning and returns how many references it got: fewer than asked only at the end.
+    /// Fills a slice from its beginning and returns the number of references: fewer than the slice holds only at the
+    /// end.
     ///
-    /// Costs less than as many calls of [`Source::next`], because a caller behind `dyn Source` pays one call a slice.
+    /// Costs less than as many calls of [`Source::next`]: a caller of `dyn Source` pays one virtual call per slice.
     fn fill(&mut self, into: &mut [Reference]) -> usize {
         for (done, slot) in into.iter_mut().enumerate() {
             match self.next() {
@@ -85,16 +86,16 @@ pub trait Source: Send {
         into.len()
     }
 
-    /// Gives an independent source that goes on from the same point.
+    /// Gives an independent source that continues from the same point.
     fn snapshot(&self) -> Box<dyn Source>;
 
-    /// Tells whether it comes to an end by itself.
+    /// Returns whether the source ends by itself.
     fn ends(&self) -> bool {
         false
     }
 
-    /// Tells, after the end, why it came before its time; `None` for a good end. Ask it whenever a source that reads
-    /// a file has ended: what was read up to there is right, but it is not all.
+    /// Gives the error that ended the source early; `None` for a regular end. Check it whenever a source that reads a
+    /// file has ended: the references up to there are correct, but incomplete.
     fn failure(&self) -> Option<&WorkloadError> {
         None
     }

@@ -4,7 +4,7 @@ use memtint_units::ByteSize;
 
 use crate::WorkloadError;
 
-/// Bytes of a cache line of every machine in the papers but the one of TintMalloc's text (which says 128).
+/// Bytes of a cache line of every machine in the papers, except in TintMalloc's text (128).
 pub const LINE_BYTES: u64 = 64;
 
 /// A contiguous range of virtual addresses.
@@ -17,13 +17,13 @@ pub struct Region {
 }
 
 impl Region {
-    /// A region at 4 GiB, where no source of this crate puts anything unasked.
+    /// A region at 4 GiB, which other sources of this crate avoid by default.
     #[must_use]
     pub const fn of(size: ByteSize) -> Region {
         Region { base: 1 << 32, size }
     }
 
-    /// Counts the steps of `bytes` that the region holds, or refuses a region that is no whole number of them.
+    /// Counts the steps of `bytes` that the region holds; refuses a region that is no whole number of them.
     pub(crate) fn steps(&self, of: &str, bytes: u64) -> Result<u64, WorkloadError> {
         let size = self.size.bytes();
         if size == 0 || !size.is_multiple_of(bytes) {

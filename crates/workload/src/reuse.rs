@@ -1,4 +1,4 @@
-//! What a program does between its misses: a chain of loads that caches answer.
+//! Loads of a program between its misses: a chain that caches serve.
 
 use memtint_units::ByteSize;
 
@@ -6,19 +6,19 @@ use crate::{LINE_BYTES, Reference, Region, Source, WorkloadError};
 use memtint_units::Random;
 
 const MILLION: u64 = 1_000_000;
-/// Loads are put into gaps of at least so many instructions: misses of one group stay together.
+/// Loads are put into gaps of at least this many instructions: misses of one group stay together.
 const GAP_MIN: u32 = 8;
 /// Lines of the near loads; they stay in any first-level cache.
 const NEAR_LINES: u64 = 128;
-/// Where no other source of this crate puts anything unasked.
+/// Other sources of this crate avoid this address by default.
 const BASE: u64 = 1 << 40;
 
-/// What is added to a source.
+/// Loads to add to a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReuseParameters {
     /// Loads of a million instructions that stay in the first-level cache: 0 to 500,000.
     pub near_per_million_instructions: u32,
-    /// Loads of a million instructions to random lines of a set that is meant for the last-level cache: 0 to 500,000.
+    /// Loads of a million instructions to random lines of a set intended for the last-level cache: 0 to 500,000.
     pub llc_per_million_instructions: u32,
     /// That set.
     pub llc_set: ByteSize,
@@ -26,10 +26,10 @@ pub struct ReuseParameters {
     pub seed: u64,
 }
 
-/// A source with loads put into its gaps. Each takes the place of an instruction of the gap, and needs the value of the
-/// load before it. Whether they hit is the caches' affair: of a smaller cache, or one that others fill, more of them miss.
+/// A source with loads put into its gaps. Each takes the place of an instruction of the gap, and needs the value of the previous load. The
+/// caches decide whether they hit: in a smaller cache, or one filled by others, more of them miss.
 ///
-/// Rates are exact in the long run as long as the gaps have room.
+/// Rates are exact in the long run if the gaps have room.
 #[derive(Clone, Debug)]
 pub struct Reuse<S> {
     inner: S,
@@ -39,7 +39,7 @@ pub struct Reuse<S> {
     /// Millionths of loads that are due.
     near_due: u64,
     llc_due: u64,
-    /// Left to be put before `next`.
+    /// Still to be put before `next`.
     near_left: u64,
     llc_left: u64,
     gap: u32,
@@ -47,7 +47,7 @@ pub struct Reuse<S> {
 }
 
 impl<S: Source> Reuse<S> {
-    /// Begins with a source. Refused: what the fields of [`ReuseParameters`] do not accept.
+    /// Begins with a source. Refuses values outside the ranges of [`ReuseParameters`].
     pub fn new(inner: S, parameters: &ReuseParameters) -> Result<Reuse<S>, WorkloadError> {
         for (field, value) in [
             ("near_per_million_instructions", parameters.near_per_million_instructions),
@@ -93,7 +93,7 @@ impl<S: Source> Reuse<S> {
     }
 
     fn load(&mut self) -> Reference {
-        // Evenly mixed on average, whatever their numbers.
+        // Evenly mixed on average, regardless of their numbers.
         let llc = self.random.below(self.near_left + self.llc_left) < self.llc_left;
         let line = if llc {
             self.llc_left -= 1;

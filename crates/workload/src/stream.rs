@@ -32,10 +32,10 @@ impl StreamLoop {
     }
 }
 
-/// What the loops are like.
+/// Parameters of the loops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamParameters {
-    /// The three arrays, one behind the other, each a third of it.
+    /// The three arrays, one after the other, each a third of the region.
     pub region: Region,
     /// Bytes of an element, a divisor of an array; 64 makes one reference a line.
     pub element_bytes: u8,
@@ -47,8 +47,8 @@ pub struct StreamParameters {
 
 impl StreamParameters {
     /// Arrays of four times the last-level cache each, the least that the benchmark's rules allow, of 8-byte elements.
-    /// The papers name the benchmark, not its size (TintMalloc and CAMC: 004, section 2.4.4; Hybrid: 002, section
-    /// 6.2.2). The gap is fitted.
+    /// The papers name the benchmark, not its size (TintMalloc and CAMC: [Pan18, §2.4.4]; Hybrid: [Gow15, §6.2.2]). The
+    /// gap is fitted.
     #[must_use]
     pub fn for_cache(llc: ByteSize) -> StreamParameters {
         let region = Region::of(ByteSize(llc.bytes() * 12));
@@ -70,7 +70,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Begins the first loop. Refused: no loop, an element of 0 bytes, a region that is not three arrays of elements.
+    /// Begins the first loop. Refuses an empty list of loops, an element of 0 bytes, and a region that is not three
+    /// arrays of elements.
     pub fn new(parameters: &StreamParameters) -> Result<Stream, WorkloadError> {
         if parameters.element_bytes == 0 {
             return Err(WorkloadError::parameter("stream", "element_bytes", 0, "1 to 255"));

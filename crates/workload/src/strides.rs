@@ -4,12 +4,12 @@ use memtint_units::ByteSize;
 
 use crate::{Kind, Reference, Region, Source, WorkloadError};
 
-/// What the walk is like.
+/// Parameters of the walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StridesParameters {
     /// The memory; one reference for each step in it.
     pub region: Region,
-    /// By how much each offset grows, at least a cache line.
+    /// Growth of each offset, at least a cache line.
     pub step_bytes: u64,
     /// Writes as published, or reads.
     pub kind: Kind,
@@ -18,17 +18,17 @@ pub struct StridesParameters {
 }
 
 impl StridesParameters {
-    /// Writes between which CAMC's benchmark takes the time (004, section 2.4.2: 512 x 1024).
+    /// Writes between two timestamps of CAMC's benchmark ([Pan18, §2.4.2]: 512 x 1024).
     pub const WRITES_PER_SAMPLE: u64 = 524_288;
 
-    /// CAMC's benchmark: writes in steps of 64 bytes (004, section 2.4.2). The size of the memory is not published:
-    /// here one sample of 524,288 writes goes through it once (32 MiB). The gap is fitted.
+    /// CAMC's benchmark: writes in steps of 64 bytes [Pan18, §2.4.2]. The size of the memory is not published: here one
+    /// sample of 524,288 writes goes through it once (32 MiB). The gap is fitted.
     #[must_use]
     pub const fn camc() -> StridesParameters {
         StridesParameters::with_step(64)
     }
 
-    /// TintMalloc's benchmark: the same in steps of 128 bytes (004, section 3.5.1).
+    /// TintMalloc's benchmark: the same in steps of 128 bytes [Pan18, §3.5.1].
     #[must_use]
     pub const fn tintmalloc() -> StridesParameters {
         StridesParameters::with_step(128)
@@ -41,8 +41,8 @@ impl StridesParameters {
 }
 
 /// References that leave the middle M of a memory in ever longer strides of alternating direction: M, M+S, M-S, M+2S,
-/// M-2S and so on (004, sections 2.4.2 and 3.5.1), which no prefetcher follows. Each step is touched once a round;
-/// then it begins again in the middle. Never ends.
+/// M-2S and so on [Pan18, §2.4.2 and §3.5.1], which no prefetcher follows. Each step is touched once a round; then the
+/// walk restarts in the middle. Never ends.
 #[derive(Clone, Debug)]
 pub struct Strides {
     middle: u64,
@@ -54,8 +54,8 @@ pub struct Strides {
 }
 
 impl Strides {
-    /// Begins in the middle; of an even number of steps, at the lower of the two in the middle. Refused: a step of
-    /// zero, a memory that is no multiple of it.
+    /// Begins in the middle; of an even number of steps, at the lower of the two in the middle. Refuses a step of zero,
+    /// and a memory that is no multiple of it.
     pub fn new(parameters: &StridesParameters) -> Result<Strides, WorkloadError> {
         if parameters.step_bytes == 0 {
             return Err(WorkloadError::parameter("strides", "step_bytes", 0, "1 or more"));

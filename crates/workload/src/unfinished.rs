@@ -1,4 +1,4 @@
-//! Files that have their name only when they are whole.
+//! Files that get their names only when they are complete.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::WorkloadError;
 
-/// A file that is being written under another name, hidden and in the same directory. [`UnfinishedFile::finish`] gives
-/// it its own name in one step; dropped before, it leaves nothing behind, and what had the name before stays.
+/// A file under construction: hidden, in the same directory, under another name. [`UnfinishedFile::finish`] renames it
+/// in one step; dropped before, it leaves nothing behind, and an existing file of that name remains.
 #[derive(Debug)]
 pub struct UnfinishedFile {
     path: PathBuf,
@@ -17,14 +17,14 @@ pub struct UnfinishedFile {
 }
 
 impl UnfinishedFile {
-    /// Begins a file that will have this name.
+    /// Begins a file that gets this name when it is finished.
     pub fn create(path: &Path) -> Result<UnfinishedFile, WorkloadError> {
         let (partial, file) = create_hidden(path)?;
         let out = BufWriter::with_capacity(1 << 18, file);
         Ok(UnfinishedFile { path: path.to_owned(), partial, out, finished: false })
     }
 
-    /// Gives the file its name when all of it is on the disk.
+    /// Gives the file its name once it is completely on the disk.
     pub fn finish(mut self) -> Result<(), WorkloadError> {
         let written = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
         written.map_err(|cause| refused(&self.partial, "written", cause))?;
@@ -33,13 +33,13 @@ impl UnfinishedFile {
         Ok(())
     }
 
-    /// Gives the name it will have.
+    /// Gives its final name.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes, and names the file when that fails.
+    /// Writes; an error names the file.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<(), WorkloadError> {
         self.out.write_all(bytes).map_err(|cause| refused(&self.partial, "written", cause))
     }
@@ -58,13 +58,13 @@ impl Write for UnfinishedFile {
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if !self.finished {
-            // Nobody is left to tell; the name says what the file is.
+            // An error cannot be reported here; the name identifies the leftover.
             let _ = std::fs::remove_file(&self.partial);
         }
     }
 }
 
-/// Makes a file beside the final one that nobody else has: two writers, or one that was killed, may be there.
+/// Creates a uniquely named file beside the final one: other writers, or leftovers of killed ones, may exist.
 fn create_hidden(path: &Path) -> Result<(PathBuf, File), WorkloadError> {
     let name = path.file_name().ok_or_else(|| refused(path, "written", io::ErrorKind::InvalidFilename.into()))?;
     for number in 0u32.. {

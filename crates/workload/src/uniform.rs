@@ -3,12 +3,12 @@
 use crate::{LINE_BYTES, Reference, Region, Source, WorkloadError};
 use memtint_units::random::{at, mix};
 
-/// What the references are like.
+/// Parameters of the references.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniformParameters {
     /// The memory.
     pub region: Region,
-    /// Of 1024 references, so many are writes on average, 0 to 1024.
+    /// Writes per 1024 references, on average: 0 to 1024.
     pub writes_per_1024: u32,
     /// Instructions between two references that touch no memory.
     pub gap: u32,
@@ -16,24 +16,24 @@ pub struct UniformParameters {
     pub seed: u64,
 }
 
-/// References to lines that are drawn anew each time and wait for nothing. Never ends.
+/// Independent references to lines that are drawn anew each time. Never ends.
 ///
-/// Reference `i` touches line `at(seed, i) mod lines` ([`memtint_units::random::at`]): the same sequence that other simulators
-/// are compared on.
+/// Reference `i` touches line `at(seed, i) mod lines` ([`memtint_units::random::at`]): the sequence used in comparisons with other
+/// simulators.
 #[derive(Clone, Debug)]
 pub struct Uniform {
     seed: u64,
     index: u64,
     base: u64,
     lines: u64,
-    /// Lines are a power of two, as they mostly are: then a mask does for a division.
+    /// The number of lines is usually a power of two: then a mask replaces a division.
     mask: Option<u64>,
     writes_per_1024: u64,
     gap: u32,
 }
 
 impl Uniform {
-    /// Begins the sequence. Refused: memory that is no multiple of a line, more writes than references.
+    /// Begins the sequence. Refuses memory that is no multiple of a line, and more writes than references.
     pub fn new(parameters: &UniformParameters) -> Result<Uniform, WorkloadError> {
         let lines = parameters.region.steps("uniform", LINE_BYTES)?;
         if parameters.writes_per_1024 > 1024 {
@@ -60,7 +60,7 @@ impl Uniform {
             None => random % self.lines,
         };
         let addr = self.base + line * LINE_BYTES;
-        // Other bits than those of the address, so that no line is always written.
+        // Not the bits of the address, so that no line is always written.
         if self.writes_per_1024 > 0 && mix(!random) & 1023 < self.writes_per_1024 {
             Reference::write(addr, 8, self.gap)
         } else {

@@ -10,7 +10,7 @@ use std::io::BufRead;
 use crate::{Kind, Reference, WorkloadError};
 
 const RECORD_BYTES: usize = 64;
-/// What an address touches; the format does not say.
+/// Assumed size of each access, which the format lacks.
 const ACCESS_BYTES: u8 = 8;
 
 pub(super) fn read(

@@ -22,9 +22,9 @@ pub struct ConversionReport {
     pub report: &'static str,
     /// References that were converted.
     pub references: u64,
-    /// Instructions that they stand for.
+    /// Instructions that they represent.
     pub instructions: u64,
-    /// What the output does not have.
+    /// Information that the output lacks.
     pub losses: Losses,
 }
 
@@ -34,7 +34,7 @@ impl ConversionReport {
     }
 }
 
-/// Makes a memtint trace of another simulator's. `origin` is the input's name, in messages and in the trace.
+/// Makes a memtint trace from another simulator's. `origin` is the input's name, in messages and in the trace.
 ///
 /// # Errors
 /// [`WorkloadError::Foreign`] with the line or record; [`WorkloadError::Io`] for the output.
@@ -57,11 +57,11 @@ pub fn import(
     Ok(ConversionReport::new(ending.references(), ending.instructions(), Losses::default()))
 }
 
-/// Makes another simulator's trace of a stream of a memtint trace.
+/// Makes another simulator's trace from a stream of a memtint trace.
 ///
 /// # Errors
-/// [`WorkloadError`] for a format that can only be read, a trace that is damaged, and an output that cannot be written; nothing is left
-/// behind then.
+/// [`WorkloadError`] for a format that can only be read, a damaged trace, and an output that cannot be written; nothing is left behind
+/// then.
 pub fn export(format: Format, file: &TraceFile, stream: u32, output: &Path) -> Result<ConversionReport, WorkloadError> {
     let mut source = file.source(stream);
     let mut out = UnfinishedFile::create(output)?;

@@ -1,7 +1,7 @@
 //! Traces of other simulators: read into references, and written from them.
 //!
-//! None of these formats says as much as a memtint trace. What is missing is filled as each format's own simulator would
-//! take it, and what is lost is counted in [`Losses`].
+//! These formats carry less information than a memtint trace. Missing fields are filled in as each format's own simulator would assume
+//! them, and lost information is counted in [`Losses`].
 
 mod champsim;
 mod dramsim3;
@@ -19,28 +19,28 @@ use crate::{Kind, Reference, WorkloadError};
 /// A format of another simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// DRAMsim3: lines `ADDRESS READ|WRITE CYCLE`, the address in hexadecimal. A cycle is taken for an instruction:
+    /// DRAMsim3: lines `ADDRESS READ|WRITE CYCLE`, the address in hexadecimal. A cycle counts as an instruction:
     /// references in the same cycle share one. The words of its predecessor (`P_MEM_RD`, `P_MEM_WR`) are read too.
     Dramsim3,
     /// Ramulator 2, memory trace: lines `LD ADDRESS` or `ST ADDRESS`; addresses in decimal, or in hexadecimal after
-    /// `0x`. There are no instructions between.
+    /// `0x`. It has no instructions in between.
     Ramulator2,
-    /// Ramulator 2, processor trace: lines `BUBBLES LOAD [STORE]`, all decimal: so many instructions without memory, a
-    /// load, and a store (a line written back) beside it.
+    /// Ramulator 2, processor trace: lines `BUBBLES LOAD [STORE]`, all decimal: the number of instructions without
+    /// memory, a load, and a store (a line written back) beside it.
     Ramulator2Cpu,
     /// ChampSim: records of 64 bytes, one an instruction, with up to four addresses read and two written; 0 is none.
-    /// Sizes are not told: 8 bytes are taken. Can only be read.
+    /// Sizes are not recorded: 8 bytes are assumed. Can only be read.
     Champsim,
 }
 
-/// What a conversion could not keep.
+/// Information that a conversion could not keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Losses {
     /// Instruction fetches, left out.
     pub fetches: u64,
     /// Stores without a load beside them, written as a load and a store of their address.
     pub lone_stores: u64,
-    /// References that wait for the load before them, written as any other.
+    /// References that depend on the load before them, written as any other.
     pub dependences: u64,
     /// References of another size than a line of 64 bytes, written as a line.
     pub sizes: u64,
@@ -48,10 +48,10 @@ pub struct Losses {
     pub instructions: u64,
 }
 
-/// Reads a trace and calls with each of its references, in constant memory. Returns how many instructions follow the
-/// last one. `origin` stands for the file in messages.
+/// Reads a trace and calls `each` for each of its references, in constant memory. Returns the number of instructions
+/// after the last one. `origin` stands for the file in messages.
 ///
-/// Errors: [`WorkloadError::Foreign`] with the line or record; what `each` returns.
+/// Errors: [`WorkloadError::Foreign`] with the line or record; those of `each`.
 pub fn read(
     format: Format,
     input: &mut dyn BufRead,
@@ -82,7 +82,7 @@ impl std::fmt::Debug for Writer<'_> {
 }
 
 impl<'a> Writer<'a> {
-    /// Begins a trace. Refused: a format that can only be read.
+    /// Begins a trace. Refuses a format that can only be read.
     pub fn new(format: Format, out: &'a mut dyn Write) -> Result<Writer<'a>, WorkloadError> {
         if format == Format::Champsim {
             let accepted = "dramsim3, ramulator2, ramulator2-cpu: its records need registers and branches";
@@ -102,7 +102,7 @@ impl<'a> Writer<'a> {
         self.losses.dependences += u64::from(reference.depends);
         self.losses.sizes += u64::from(reference.bytes != 64);
         match self.format {
-            // A reference that shares its instruction is in the cycle of the one before.
+            // A reference that shares its instruction is in the cycle of the previous one.
             Format::Dramsim3 => {
                 let cycle = if reference.shares { before.saturating_sub(1) } else { before };
                 dramsim3::write(self.out, reference, cycle)
@@ -115,7 +115,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes what is left; `trailing_instructions` follow the last reference.
+    /// Writes the rest of the trace; `trailing_instructions` follow the last reference.
     pub fn finish(mut self, trailing_instructions: u64) -> std::io::Result<Losses> {
         self.processor.flush(self.out)?;
         self.losses.instructions += trailing_instructions;
@@ -132,7 +132,7 @@ struct Lines<'a> {
     line: Vec<u8>,
 }
 
-/// No line of these formats is longer.
+/// Longest line of these formats.
 const LINE_MAX: u64 = 1024;
 
 impl<'a> Lines<'a> {

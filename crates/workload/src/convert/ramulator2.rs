@@ -1,6 +1,6 @@
 //! Ramulator 2 (github.com/CMU-SAFARI/ramulator2, src/frontend/impl/memory_trace/loadstore_trace.cpp and
 //! src/frontend/impl/processor/simpleO3/trace.cpp; 2.1 as of commit 2b9b3ae sends the LD lines of a memory trace as
-//! writes and the ST lines as reads: here they mean what they say).
+//! writes and the ST lines as reads; here LD is a read and ST a write).
 
 use std::io::{BufRead, Write};
 

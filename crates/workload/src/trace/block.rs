@@ -7,7 +7,7 @@ use crate::{Kind, Reference};
 const GAP_LONG: u32 = 7;
 const NEW_SIZE: u8 = 1 << 4;
 
-/// What coder and decoder remember from one reference to the next; new for each block.
+/// State of coder and decoder between references; new for each block.
 #[derive(Clone, Debug)]
 pub(super) struct Context {
     addr: [u64; 3],
@@ -139,7 +139,7 @@ impl BlockHead {
         bytes
     }
 
-    /// Reads a head; a sentence when it is none.
+    /// Parses a head; on a malformed one, returns a sentence.
     pub(super) fn from_bytes(bytes: &[u8; BLOCK_HEAD_BYTES]) -> Result<BlockHead, String> {
         if bytes[..4] != BLOCK_MAGIC {
             return Err(format!("{:02x?} is not the beginning of a block", &bytes[..4]));
@@ -193,19 +193,19 @@ impl BlockHead {
     }
 }
 
-/// What zstd makes of so many bytes at worst (its ZSTD_compressBound, with room to spare).
+/// Largest output of zstd for this many bytes (its ZSTD_compressBound, with room to spare).
 pub(super) const fn packed_bytes_max(raw_bytes: u32) -> u32 {
     raw_bytes + (raw_bytes >> 7) + 1024
 }
 
-/// Four bytes of a slice that has them.
+/// Four bytes of a slice that is long enough.
 pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(word)
 }
 
-/// Eight bytes of a slice that has them.
+/// Eight bytes of a slice that is long enough.
 pub(super) fn long(bytes: &[u8], at: usize) -> u64 {
     let mut long = [0; 8];
     long.copy_from_slice(&bytes[at..at + 8]);

@@ -41,35 +41,35 @@ const TRAILER_BYTES: usize = 40;
 const BLOCK_REFERENCES_MAX: u32 = 1 << 16;
 /// Control, size, gap and address take at most 1 + 1 + 5 + 10 bytes.
 const REFERENCE_BYTES_MAX: u32 = 17;
-/// Header and ending: enough for long command lines and many threads, little enough to be read unasked.
+/// Header and ending: enough for long command lines and many threads, little enough to read without checks.
 const TEXT_BYTES_MAX: u32 = 1 << 24;
-/// The block begins a window: what lies before it in the stream was not recorded, or nothing does.
+/// The block begins a window: the instructions just before it were not recorded, or do not exist.
 const FLAG_WINDOW: u32 = 1;
 
-/// What a trace file says of itself at its beginning.
+/// The header of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceHeader {
     /// Version of the format: 1.
     pub schema: u32,
-    /// The program, or what the references come from.
+    /// The program, or another origin of the references.
     pub program: String,
     /// Its arguments, without the program.
     pub arguments: Vec<String>,
-    /// The machine it ran on: architecture and processor, as far as known.
+    /// The machine it ran on: architecture and processor, if known.
     pub machine: String,
-    /// What recorded or converted it, with version.
+    /// The recorder or converter, with version.
     pub recorder: String,
-    /// Which instructions were recorded; absent when all were.
+    /// The recorded instructions; absent if all were recorded.
     pub sampling: Option<Sampling>,
     /// References of kind fetch are in the file.
     pub fetches: bool,
-    /// What else one has to know, a sentence each.
+    /// Further remarks, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl TraceHeader {
-    /// A header for references that no program made.
+    /// A header for references without a program.
     #[must_use]
     pub fn named(program: &str) -> TraceHeader {
         TraceHeader {
@@ -99,7 +99,7 @@ pub struct Sampling {
     pub period_instructions: Option<u64>,
 }
 
-/// What a trace file says at its end.
+/// The ending of a trace file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceEnding {
@@ -107,7 +107,7 @@ pub struct TraceEnding {
     pub streams: Vec<StreamSummary>,
     /// How the program ended; absent for a trace that is not of a program.
     pub exit: Option<String>,
-    /// What happened while it was recorded and is not in the file, a sentence each.
+    /// Events during the recording that are not in the file, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -129,13 +129,13 @@ impl TraceEnding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSummary {
-    /// Its number: threads in the order in which they began, from 0.
+    /// Its number: threads in the order of their creation, from 0.
     pub stream: u32,
     /// References in the file.
     pub references: u64,
     /// Instructions in the recorded windows.
     pub instructions: u64,
-    /// Instructions that the thread executed in all, recorded or not.
+    /// Instructions that the thread executed in total, recorded or not.
     pub executed_instructions: u64,
     /// Windows, 1 when everything was recorded.
     pub windows: u64,

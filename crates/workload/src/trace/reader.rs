@@ -81,7 +81,7 @@ impl Cursor<'_> {
 }
 
 impl TraceFile {
-    /// Opens a file and verifies its header, index and ending. Reads the file as it is: it must not change meanwhile.
+    /// Opens a file and verifies its header, index and ending. The file must not change while it is read.
     pub fn open(path: &Path) -> Result<TraceFile, WorkloadError> {
         let opened = memtint_input::regular(path);
         let file = opened.map_err(|cause| WorkloadError::Io { path: path.to_owned(), done: "opened", cause })?;
@@ -102,13 +102,13 @@ impl TraceFile {
         Ok(TraceFile { inner: Arc::new(Inner { origin, data, header, ending, blocks_begin, index_begin, blocks }) })
     }
 
-    /// Gives what the file says of itself at its beginning.
+    /// Gives the header of the file.
     #[must_use]
     pub fn header(&self) -> &TraceHeader {
         &self.inner.header
     }
 
-    /// Gives what the file says at its end.
+    /// Gives the ending of the file.
     #[must_use]
     pub fn ending(&self) -> &TraceEnding {
         &self.inner.ending
@@ -126,14 +126,14 @@ impl TraceFile {
         self.inner.data.length().unwrap_or(0)
     }
 
-    /// Gives the references of one stream; of a number that the file does not have, none.
+    /// Gives the references of one stream; none for a number that the file does not have.
     #[must_use]
     pub fn source(&self, stream: u32) -> TraceSource {
         TraceSource::new(Arc::clone(&self.inner), stream, self.inner.blocks_begin)
     }
 
-    /// Gives the references of one stream from the block that holds an instruction on; from the next that was recorded,
-    /// if that one was not. Reads the index, not the file.
+    /// Gives the references of one stream from the block that holds an instruction on; from the next recorded block if
+    /// that instruction was not recorded. Reads the index, not the file.
     pub fn source_from(&self, stream: u32, instruction: u64) -> Result<TraceSource, WorkloadError> {
         let inner = &self.inner;
         let mut begin = inner.index_begin;
@@ -148,7 +148,7 @@ impl TraceFile {
         Ok(TraceSource::new(Arc::clone(inner), stream, begin))
     }
 
-    /// Reads every reference of every stream and compares what is there with what index and ending say.
+    /// Reads every reference of every stream, and compares the counts with those of index and ending.
     pub fn verify(&self) -> Result<(), WorkloadError> {
         let inner = &self.inner;
         let mut offset = inner.blocks_begin;
@@ -266,7 +266,7 @@ fn read_tail(cursor: &Cursor<'_>, blocks_begin: u64) -> Result<(u64, u64, TraceE
     Ok((index_begin, blocks, parse(cursor, &mut text, ending_at)?))
 }
 
-/// So many bytes, if the file has them: a wrong length must not cost memory.
+/// Reads this many bytes if the file has them: a wrong length must not cost memory.
 fn sized(cursor: &Cursor<'_>, length: u32, offset: u64) -> Result<Vec<u8>, WorkloadError> {
     if offset + u64::from(length) > cursor.length {
         return Err(cursor.damaged(offset, format!("{length} bytes are missing: the file ends at {}", cursor.length)));
@@ -284,7 +284,7 @@ fn parse<T: serde::de::DeserializeOwned>(
     serde_json::from_slice(text).map_err(|cause| cursor.damaged(offset, cause.to_string()))
 }
 
-/// Calls with each entry of the index until it says no.
+/// Calls `each` for each entry of the index until it returns false.
 fn for_each_entry(
     cursor: &Cursor<'_>,
     index_begin: u64,
@@ -332,8 +332,8 @@ impl Inner {
 
 /// The references of one stream of a trace file, in constant memory: one block at a time.
 ///
-/// Windows follow each other without a mark; [`TraceSource::instruction`] tells where in the thread one is. A source
-/// whose file turns out to be damaged ends there, and [`Source::failure`] says so.
+/// Windows follow each other without a mark; [`TraceSource::instruction`] gives the position in the thread. A source
+/// whose file turns out to be damaged ends there, and [`Source::failure`] gives the error.
 pub struct TraceSource {
     file: Arc<Inner>,
     stream: u32,
@@ -382,7 +382,7 @@ impl Clone for TraceSource {
 }
 
 impl TraceSource {
-    /// Gives, after the end, why it came before its time.
+    /// Gives the error that ended the source early.
     pub(crate) fn into_failure(self) -> Option<WorkloadError> {
         self.failure.map(WorkloadError::Ended)
     }
@@ -392,13 +392,13 @@ impl TraceSource {
         TraceSource { file, stream, offset, block, decompressor: None, packed, failure: None }
     }
 
-    /// Tells how many instructions the thread had executed, recorded or not, when the last reference was done.
+    /// Gives the number of instructions that the thread had executed, recorded or not, at the last reference.
     #[must_use]
     pub const fn instruction(&self) -> u64 {
         self.block.instruction
     }
 
-    /// Goes to the next block of the stream; false at the end of the file.
+    /// Advances to the next block of the stream; false at the end of the file.
     #[cold]
     fn advance(&mut self) -> Result<bool, WorkloadError> {
         self.check_block_end()?;
@@ -464,12 +464,12 @@ impl TraceSource {
     fn check_block_end(&self) -> Result<(), WorkloadError> {
         let block = &self.block;
         if block.at != block.raw.len() || block.instruction > block.end_instruction {
-            return Err(self.file.damaged(block.offset, "the block holds other references than its head says"));
+            return Err(self.file.damaged(block.offset, "the references of the block contradict its head"));
         }
         Ok(())
     }
 
-    /// Decodes references of the loaded block until the slice is full or the block is read; returns how many.
+    /// Decodes references of the loaded block until the slice is full or the block ends; returns their number.
     fn decode_into(&mut self, into: &mut [Reference]) -> Result<usize, WorkloadError> {
         let block = &mut self.block;
         let count = into.len().min(block.left as usize);

@@ -1,4 +1,4 @@
-//! What is in a trace file, in a report.
+//! The report on a trace file.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,7 +11,7 @@ const SCHEMA: u32 = 1;
 /// References that are read at a time.
 const BATCH: usize = 4096;
 
-/// What is in a trace file.
+/// Content of a trace file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TraceReport {
     /// Version of the form of this report.
@@ -29,7 +29,7 @@ pub struct TraceReport {
     pub header: TraceHeader,
     /// The end of the file.
     pub ending: TraceEnding,
-    /// What the references are like.
+    /// Characteristics of the references.
     pub analysis: AnalysisReport,
 }
 

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::{Reference, UnfinishedFile, WorkloadError};
 
-/// Fast; higher levels make files of references little smaller.
+/// Fast; higher levels hardly reduce the size of reference files.
 const LEVEL: i32 = 1;
 
 /// Writes a trace file.
 ///
 /// Until [`TraceWriter::finish`] the file has another name, in the same directory and hidden; a writer that is dropped
-/// before leaves nothing behind, and a file of that name that was there before stays. Memory: one block (about 1 MiB at
+/// before leaves nothing behind, and an existing file of the final name remains. Memory: one block (about 1 MiB at
 /// most) for each stream that is being written, and 32 bytes for each 65536 references.
 pub struct TraceWriter {
     out: UnfinishedFile,
@@ -29,7 +29,7 @@ pub struct TraceWriter {
     packed: Vec<u8>,
 }
 
-/// What of a stream is not in the file yet, and its counts.
+/// The part of a stream that is not in the file yet, and its counts.
 struct Stream {
     context: Context,
     raw: Vec<u8>,
@@ -68,7 +68,7 @@ impl std::fmt::Debug for TraceWriter {
 }
 
 impl TraceWriter {
-    /// Begins a file that will have this name when it is finished.
+    /// Begins a file that gets this name when it is finished.
     pub fn create(path: &Path, header: &TraceHeader) -> Result<TraceWriter, WorkloadError> {
         let out = UnfinishedFile::create(path)?;
         let compressor = zstd::bulk::Compressor::new(LEVEL).map_err(|cause| refused(path, "compressed", cause))?;
@@ -111,15 +111,15 @@ impl TraceWriter {
         if state.references == BLOCK_REFERENCES_MAX { self.flush(stream) } else { Ok(()) }
     }
 
-    /// Ends a window of a stream behind the instruction before `end_instruction`, which counts those without memory
-    /// behind the last reference; a position that is not behind that reference changes nothing.
+    /// Ends a window of a stream before `end_instruction`, which includes the instructions without memory after the
+    /// last reference; a position that is not after that reference changes nothing.
     pub fn end_window(&mut self, stream: u32, end_instruction: u64) -> Result<(), WorkloadError> {
         let state = self.stream(stream);
         state.instructions = end_instruction.max(state.position()) - state.first_instruction;
         self.flush(stream)
     }
 
-    /// Says how many instructions the thread of a stream executed in all, recorded or not.
+    /// Sets the number of instructions that the thread of a stream executed in total, recorded or not.
     pub fn executed(&mut self, stream: u32, instructions: u64) {
         self.stream(stream).total.executed_instructions = instructions;
     }
@@ -136,7 +136,8 @@ impl TraceWriter {
         self.offset
     }
 
-    /// Writes what is left, the index and the ending, and gives the file its name when all of it is on the disk.
+    /// Writes the remaining blocks, the index and the ending, and gives the file its name once it is completely on the
+    /// disk.
     pub fn finish(mut self, exit: Option<String>, notes: Vec<String>) -> Result<TraceEnding, WorkloadError> {
         let streams: Vec<u32> = self.streams.keys().copied().collect();
         for stream in streams {
