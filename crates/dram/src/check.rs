@@ -1,16 +1,16 @@
 //! An independent checker of command traces.
 //!
-//! It is written from the rules of JEDEC's standards (JESD79-2, -3, -4, -5, JESD209-4) and knows nothing of any
-//! controller: it remembers when each bank, bank group and rank last saw each kind of command, and holds every new
+//! It is written from the rules of JEDEC's standards (JESD79-2, -3, -4, -5, JESD209-4) and is independent of any
+//! controller: it records the latest command of each kind of each bank, bank group and rank, and holds every new
 //! command against one table of rules.
 //!
 //! What it checks: every constraint of [`Timing`]; that ACT finds the bank closed, reads and writes find it open, REF
 //! finds all banks closed; that the command bus carries one command a cycle and the data bus one burst at a time; and,
-//! if asked, that refreshes come often enough and reach every row.
+//! on request, that refreshes come often enough and reach every row.
 //!
-//! What it does not: commands that take several cycles on the command bus (DDR5, LPDDR4) count as one; power-down,
+//! What it leaves out: commands that take several cycles on the command bus (DDR5, LPDDR4) count as one; power-down,
 //! self refresh, mode registers, calibration, interrupted and masked bursts do not exist. The longest time that a row
-//! may stay open (tRAS max, nine tREFI) is not checked on its own: REF closes all rows in time.
+//! may stay open (tRAS max, nine tREFI) is not checked separately: REF closes all rows in time.
 
 mod reader;
 mod refresh;
@@ -31,14 +31,14 @@ use std::iter::StepBy;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the checker holds a trace against, beyond timing and state.
+/// Optional checks, beyond timing and state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Refresh duty; `None` to ask for no refresh at all.
+    /// Refresh duty; `None` to require no refresh.
     pub refresh: Option<RefreshCheck>,
 }
 
-/// When each kind of command came last.
+/// Latest command of each kind.
 #[derive(Clone, Default)]
 struct Latest([Option<Command>; Kind::ALL.len()]);
 
@@ -64,7 +64,7 @@ struct Bank {
     open_row: Option<RowIndex>,
     /// A read or write with auto precharge, and the cycle in which the bank begins to close.
     closing: Option<(Command, Cycle)>,
-    /// Cycles of the last refreshes, as many as reach every row.
+    /// Cycles of the last refreshes, as many as needed to reach every row.
     refreshed: VecDeque<Cycle>,
     /// Refreshes that count against the pace.
     credited: u64,
@@ -147,10 +147,10 @@ impl Checker {
         checker
     }
 
-    /// Takes a command, or refuses it; a refused one leaves no trace in the checker.
+    /// Accepts a command, or refuses it; a refused command does not change the checker.
     ///
     /// # Errors
-    /// Of all rules it breaks, the one that would have held it back longest.
+    /// Of all violated rules, the one that would have delayed the command longest.
     pub fn see(&mut self, command: Command) -> Result<(), Violation> {
         let mut worst: Option<Violation> = None;
         self.judge(command, &mut |violation: Violation| {
@@ -167,7 +167,7 @@ impl Checker {
         }
     }
 
-    /// Gives every rule that a command would break, without taking it.
+    /// Gives every rule that a command would break, without accepting it.
     #[must_use]
     pub fn violations(&self, command: Command) -> Vec<Violation> {
         let mut found = Vec::new();
@@ -189,7 +189,7 @@ impl Checker {
         first.map_or(Ok(()), Err)
     }
 
-    /// Gives the open row of a bank: what a read or write now would move. `None` when closed, or there is no such bank.
+    /// Gives the open row of a bank, which a read or write would access now. `None` if it is closed, or does not exist.
     #[must_use]
     pub fn open_row(&self, rank: RankIndex, bank: BankInRank) -> Option<RowIndex> {
         self.ranks.get(rank.index())?.banks.get(bank.index())?.open_row
@@ -220,7 +220,7 @@ impl Checker {
             report(stateless(Constraint::Place, command));
             return;
         }
-        // Distances to commands that come later mean nothing.
+        // Distances to later commands are meaningless.
         if let Some(last) = self.last.filter(|last| command.cycle < last.cycle) {
             report(Violation { constraint: Constraint::Order, command, earlier: Some(last), needed: 1, found: 0 });
             return;
@@ -272,7 +272,7 @@ impl Checker {
                     report(stateless(Constraint::BankClosed, command));
                 }
             }
-            // Allowed on a closed bank: it then does nothing but start tRP again (JESD79-3F, precharge command).
+            // Allowed on a closed bank: it only starts tRP again (JESD79-3F, precharge command).
             Kind::Precharge | Kind::PrechargeAll => {}
         }
     }
@@ -320,7 +320,7 @@ impl Checker {
             let same_rank = other.command.rank == command.rank;
             let gap = if same_rank { 0 } else { u64::from(self.timing.rtrs) };
             let constraint = if same_rank { Constraint::DataBus } else { Constraint::Rtrs };
-            // A write may be sent after a read and yet move its data before it, because CWL is the shorter.
+            // A write may be sent after a read and yet move its data before it, because CWL is shorter.
             if burst.start < other.end + gap && other.start < burst.end + gap {
                 let found = command.cycle.since(other.command.cycle);
                 let needed = (other.end + found + gap).since(burst.start);
@@ -346,7 +346,7 @@ impl Checker {
         }
     }
 
-    /// The rows that come next were refreshed `commands` refreshes ago.
+    /// The next rows were refreshed `commands` refreshes ago.
     fn judge_retention(&self, command: Command, bank: &Bank, report: &mut dyn FnMut(Violation)) {
         let Some(duty) = self.options.refresh else { return };
         let since = if bank.refreshed.len() == duty.commands as usize { bank.refreshed[0] } else { Cycle::ZERO };

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::index::{BankInRank, Cycle, RankIndex};
 
-/// What the controller can tell a device to do. Names as in JEDEC's standards.
+/// Kind of a command. Names as in JEDEC's standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// ACT: open a row.
@@ -34,7 +34,7 @@ pub enum Kind {
 pub struct Command {
     /// Cycle of the channel's clock in which it is sent.
     pub cycle: Cycle,
-    /// What is to be done.
+    /// Its kind.
     pub kind: Kind,
     /// Rank it is sent to.
     pub rank: RankIndex,

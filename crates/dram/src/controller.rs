@@ -1,9 +1,9 @@
 //! The memory controller of one channel: queues, scheduling, page policy, refresh, and the timing of every command.
 //!
-//! Time jumps from command to command. For each bank the command that its best request needs next is known, with the
-//! earliest cycle the bank allows; limits that a rank or the bus imposes are kept for each bank group. The next command
-//! of the channel is the earliest of these candidates, and among those that are ready in the same cycle the one the
-//! scheduler likes best: exactly what a controller that looks at all its requests in every cycle would send.
+//! Time jumps from command to command. Each bank has a candidate: the command that its best request needs next, with
+//! the earliest cycle that the bank allows. Limits of ranks and of the bus are kept for each bank group. The next
+//! command of the channel is the earliest candidate; among those ready in the same cycle, the one that the scheduler
+//! prefers. A controller that examines all its requests in every cycle would send exactly the same commands.
 
 mod choosing;
 mod config;
@@ -20,12 +20,12 @@ use crate::index::{BankInRank, BankIndex, Cycle, RankIndex, RowIndex};
 use crate::refresh::{NEVER, Refresh, RefreshEngine};
 use crate::timing::{Geometry, Timing};
 
-/// A burst that somebody wants to read or write.
+/// A burst to read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Comes back with the completion.
+    /// Returned with the completion.
     pub id: u64,
-    /// Who wants it, for scheduling and statistics: `0..` and dense.
+    /// The requester, for scheduling and statistics: `0..` and dense.
     pub source: u16,
     /// It is a write.
     pub write: bool,
@@ -37,18 +37,18 @@ pub struct Request {
     pub column: u32,
 }
 
-/// What became of an offered request.
+/// Result of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// It waits; writes are done for their requester.
+    /// It waits; a write counts as done for its requester.
     Queued,
-    /// A waiting write has the data (for a read: there in the next cycle), or took this write in.
+    /// A waiting write supplies the data (to a read, in the next cycle), or absorbed this write.
     Forwarded,
-    /// There is no entry for it.
+    /// No entry is free for it.
     Full,
 }
 
-/// What the row buffer held for a request.
+/// State of the row buffer when a request was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowOutcome {
     /// Its row.
@@ -59,7 +59,7 @@ pub enum RowOutcome {
     Conflict,
 }
 
-/// A read or write that was sent to its bank.
+/// A read or write command that served a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// Of the request.
@@ -76,24 +76,24 @@ pub struct Completion {
     pub issued: Cycle,
     /// First cycle after the last transfer of its data.
     pub done: Cycle,
-    /// What it met.
+    /// State of the row buffer.
     pub outcome: RowOutcome,
 }
 
-/// What one [`Controller::step`] did.
+/// Result of one [`Controller::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A command that completes no request, or a refresh fell due.
     Working,
     /// A request was sent to its bank.
     Done(Completion),
-    /// Nothing is to be done before the limit.
+    /// Nothing happens before the limit.
     Quiet,
 }
 
-/// Sees every command that a controller sends. `()` sees nothing and costs nothing.
+/// Receives every command that a controller sends. `()` ignores them at no cost.
 pub trait CommandSink {
-    /// Takes the next command; cycles increase strictly.
+    /// Receives the next command; cycles increase strictly.
     fn see(&mut self, command: Command);
 }
 
@@ -108,14 +108,14 @@ impl CommandSink for Vec<Command> {
     }
 }
 
-/// Above the orders of arrival in an urgency: what is not a row hit comes after all that are. Orders repeat after 2^38
-/// requests, when one request may once be taken for older than it is.
+/// Above the orders of arrival in an urgency: requests without a row hit come after all that have one. Orders repeat
+/// after 2^38 requests; then one request may be mistaken for an older one.
 const SECOND: u64 = 1 << 38;
 /// Less urgent than any request.
 const IDLE: u64 = (1 << 40) - 1;
-/// Banks on a channel at most: a bank is eight bits of a candidate's key.
+/// Most banks on a channel: a bank is eight bits of a candidate's key.
 const BANKS_MAX: u32 = 256;
-/// Cycles ahead that a candidate's key tells apart.
+/// Cycles ahead that a candidate's key can represent.
 const AHEAD_MAX: u64 = (1 << 16) - 1;
 
 const NONE: u16 = u16::MAX;
@@ -146,7 +146,7 @@ struct Slot {
     outcome: RowOutcome,
     /// Belongs to the present batch.
     marked: bool,
-    /// Has been counted as one that met a refresh.
+    /// Has been counted as a request that met a refresh.
     met: bool,
 }
 
@@ -162,7 +162,7 @@ const EMPTY: List = List { head: NONE, tail: NONE, length: 0 };
 
 #[derive(Clone, Copy, Debug)]
 struct Bank {
-    /// What the bank itself allows.
+    /// Limits of the bank itself.
     ready: Limits,
     open_row: u32,
     /// Reads and writes since the row was opened.
@@ -174,7 +174,7 @@ struct Bank {
     refreshed_at: Cycle,
 }
 
-/// Where a bank is, so that nobody has to divide.
+/// Position of a bank, stored to save divisions.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     rank: RankIndex,
@@ -185,16 +185,16 @@ struct Place {
     first_group: u32,
 }
 
-/// The command that a bank wants next.
+/// The next command of a bank.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     /// Earliest cycle that the bank allows.
     ready: Cycle,
     /// Its urgency (smaller goes first) above the eight bits of the bank's number.
     key: u64,
-    /// Where the limit stands that holds for it: four times the bank group, plus ACT, PRE, READ or WRITE.
+    /// Index of the limit that applies: four times the bank group, plus ACT, PRE, READ or WRITE.
     limit_at: u32,
-    /// The request it serves, or [`NONE`] for closing a row nobody wants.
+    /// The request it serves, or [`NONE`] for closing an idle row.
     slot: u16,
 }
 
@@ -211,9 +211,9 @@ struct Rank {
     activates: [Cycle; 4],
     activate_count: u64,
     open_banks: u32,
-    /// Since when a row is open; meaningful with open banks.
+    /// Start of the time with an open row; meaningful with open banks.
     open_since: Cycle,
-    /// Since when all rows are closed, at most this late; may lie ahead with auto-precharge.
+    /// Latest start of the time with all rows closed; may lie ahead with auto-precharge.
     closed_at: Cycle,
     /// Earliest next REFpb.
     bank_refresh_ready: Cycle,
@@ -221,8 +221,8 @@ struct Rank {
 
 /// The memory controller of one channel.
 ///
-/// Requests are [offered](Controller::offer) in the order of their cycles; [`Controller::step`] carries out what comes
-/// next. `S` sees the commands.
+/// Requests are [offered](Controller::offer) in the order of their cycles; [`Controller::step`] carries out the next
+/// action. `S` receives the commands.
 pub struct Controller<S = ()> {
     geometry: Geometry,
     timing: Timing,
@@ -236,7 +236,7 @@ pub struct Controller<S = ()> {
     waiting_in_rank: Vec<u32>,
     last_access: Vec<Cycle>,
     writing: bool,
-    /// Requests of the present direction that go before those of the other, however many of these wait.
+    /// Requests of the present direction that precede those of the other, however many of these wait.
     batch_left: u32,
     sequence: u64,
     banks: Vec<Bank>,
@@ -251,7 +251,7 @@ pub struct Controller<S = ()> {
     due: Vec<Refresh>,
     /// The command bus is free from here on.
     free_at: Cycle,
-    /// What [`Controller::choose`] would say, as long as nothing has changed.
+    /// Result of [`Controller::choose`], as long as nothing has changed.
     chosen: Option<Chosen>,
     bank_counts: Vec<BankCounts>,
     met: Vec<RefreshMet>,
@@ -277,7 +277,7 @@ struct Chosen {
     next: Next,
 }
 
-/// What it is for.
+/// Purpose of a command.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Bank(usize),
@@ -285,7 +285,7 @@ enum Next {
 }
 
 impl Controller<()> {
-    /// Makes an idle controller whose commands nobody watches.
+    /// Makes an idle controller whose commands are discarded.
     ///
     /// # Errors
     ///
@@ -301,7 +301,7 @@ impl<S: CommandSink> Controller<S> {
     /// # Errors
     ///
     /// A queue without entries or with more than 30 000, more than 256 banks, watermarks in the wrong order, or fewer
-    /// entries than banks when each bank is to have its own.
+    /// entries than banks when each bank has separate ones.
     pub fn with_sink(
         geometry: Geometry,
         timing: Timing,
@@ -312,7 +312,7 @@ impl<S: CommandSink> Controller<S> {
         Controller::with_engine(geometry, timing, config, engine, sink)
     }
 
-    /// As [`Controller::with_sink`], with a refresh engine of one's own instead of the one that the configuration names: a
+    /// As [`Controller::with_sink`], with a given refresh engine instead of the one that the configuration names: a
     /// [timetable](crate::Timetable), for instance.
     ///
     /// # Errors
@@ -431,7 +431,7 @@ impl<S: CommandSink> Controller<S> {
             return Offer::Full;
         }
         let bank = bank.index();
-        // What could be sent before this cycle has been.
+        // Commands that could be sent before this cycle have been sent.
         self.not_before(cycle);
         let at = self.free.pop().expect("there are as many slots as entries");
         self.sequence += 1;
@@ -471,10 +471,10 @@ impl<S: CommandSink> Controller<S> {
         Offer::Queued
     }
 
-    /// Carries out what comes next, if it comes before `limit`.
+    /// Carries out the next action, if it comes before `limit`.
     ///
-    /// All requests that arrive in or before the cycle of the next command must have been offered:
-    /// [`Controller::next_cycle`] tells it.
+    /// All requests that arrive in or before the cycle of the next command, [`Controller::next_cycle`], must have been
+    /// offered.
     pub fn step(&mut self, limit: Cycle) -> Step {
         let Chosen { cycle, next, .. } = self.next_command();
         if self.wakeup <= cycle {
@@ -497,8 +497,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    /// The cycle of the next command or refresh that falls due, with the requests there are; [`NEVER`] when there is
-    /// none.
+    /// Gives the cycle of the next command or due refresh, given the present requests; [`NEVER`] if there is none.
     pub fn next_cycle(&mut self) -> Cycle {
         self.next_command().cycle.min(self.wakeup)
     }
@@ -531,8 +530,7 @@ impl<S: CommandSink> Controller<S> {
         &self.met
     }
 
-    /// The same requests by their source, all ranks and kinds together; shorter than there are sources where the last of them
-    /// met none.
+    /// The same requests by their source, all ranks and kinds together; trailing sources without any may be missing.
     #[must_use]
     pub fn refresh_met_by_source(&self) -> &[u64] {
         &self.met_by_source
@@ -556,13 +554,13 @@ impl<S: CommandSink> Controller<S> {
         &self.timing
     }
 
-    /// Gives back what saw the commands.
+    /// Gives back the sink.
     #[must_use]
     pub fn into_sink(self) -> S {
         self.sink
     }
 
-    /// What saw the commands so far.
+    /// The sink.
     pub fn sink(&self) -> &S {
         &self.sink
     }
@@ -603,11 +601,10 @@ impl<S: CommandSink> Controller<S> {
         self.waiting_in_rank[self.places[usize::from(bank)].rank.index()] -= 1;
     }
 
-    /// Turns between reading and writing when it is time; every bank then has another candidate.
+    /// Switches between reading and writing when it is time; every bank then has another candidate.
     ///
-    /// A turn lasts for as many requests as waited when it began (writes: down to the watermark) and no more while the
-    /// other direction waits as well: otherwise a requester that writes as fast as writes are drained would stop all
-    /// reads.
+    /// A turn lasts for as many requests as waited when it began (writes: down to the watermark) while the other
+    /// direction waits as well: otherwise a requester that writes as fast as writes are drained would stop all reads.
     #[inline]
     fn turn_direction(&mut self) -> bool {
         let [reads, writes] = self.waiting;
@@ -633,10 +630,10 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    /// Looks whether a new request changes what its bank wants.
+    /// Updates the candidate of a bank for a new request; returns false if it stays.
     #[inline]
     fn note_arrival(&mut self, bank: usize, at: u16) -> bool {
-        // An older row hit, and a bank that is to be opened for an older request, stay as they are.
+        // The candidate remains if it is an older row hit, or opens the bank for an older request.
         let idle = self.active[bank / 64] & 1 << (bank % 64) == 0;
         let candidate = self.candidates[bank];
         let simple = !matches!(self.config.scheduler, Scheduler::ParBs { .. });
@@ -650,7 +647,7 @@ impl<S: CommandSink> Controller<S> {
         true
     }
 
-    /// Nothing is sent before a cycle.
+    /// Nothing is sent before this cycle.
     fn not_before(&mut self, cycle: Cycle) {
         if cycle > self.free_at {
             self.free_at = cycle;
@@ -661,7 +658,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    /// A bank wants something else than before.
+    /// Updates the choice after the candidate of a bank has changed.
     fn reconsider(&mut self, bank: usize) {
         let Some(chosen) = self.chosen else { return };
         if matches!(chosen.next, Next::Bank(other) if other == bank) {
@@ -675,7 +672,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    /// When the candidate of a bank can be sent.
+    /// Earliest cycle for the candidate of a bank.
     #[inline]
     fn ready_cycle(&self, bank: usize) -> Cycle {
         let candidate = &self.candidates[bank];

@@ -1,8 +1,8 @@
 //! From a physical address to channel, bank, row and column.
 //!
-//! The bank functions are those of a platform file. What a file leaves open is filled in by fixed rules and reported as
-//! [assumed](Decoder::assumed): which function of unknown role selects what, and which bits are row and column. Banks
-//! and their conflicts never depend on it; distances between ranks and bank groups, and row hits, may.
+//! The bank functions are those of a platform file. Details that a file leaves open are filled in by fixed rules and
+//! reported as [assumed](Decoder::assumed): the roles of functions of unknown role, and the row and column bits. Banks
+//! and their conflicts never depend on these details; distances between ranks and bank groups, and row hits, may.
 //!
 //! Every output bit is an XOR of address bits, so a table for each byte of the address answers for all of them at once.
 
@@ -13,7 +13,7 @@ use memtint_map::gf2::{self, Basis};
 use memtint_map::{Interleave, Platform, Role};
 use memtint_units::PhysAddr;
 
-/// Where a burst lies.
+/// Position of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Channel of the machine, subchannels counted; see [`Decoder::node_of_channel`].
@@ -65,7 +65,7 @@ struct Shape {
     columns: u32,
 }
 
-/// The functions by what they select, least significant bit first.
+/// The functions by role, least significant bit first.
 #[derive(Default)]
 struct Roles {
     channel: Vec<u64>,
@@ -77,8 +77,8 @@ struct Roles {
 impl Decoder {
     /// Prepares the tables for a platform whose channels hold devices of a geometry.
     ///
-    /// The geometry says how many banks and bank groups a rank has (for functions of unknown role), how long a row and
-    /// a burst are. Channels, ranks and rows are as many as the platform has.
+    /// The geometry gives the banks and bank groups of a rank (for functions of unknown role), and the lengths of a row
+    /// and a burst. The platform gives the numbers of channels, ranks and rows.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Decoder {
         })
     }
 
-    /// Tells where a byte lies; `None` outside all memory.
+    /// Gives the place of a byte; `None` outside all memory.
     #[inline]
     #[must_use]
     pub fn place(&self, addr: PhysAddr) -> Option<Place> {
@@ -193,7 +193,7 @@ impl Decoder {
         }
     }
 
-    /// Lists what the platform file does not say and was filled in.
+    /// Lists the assumptions about details that the platform file lacks.
     #[must_use]
     pub fn assumed(&self) -> &[String] {
         &self.assumed
@@ -227,7 +227,7 @@ impl DecodedRegion {
 }
 
 impl Roles {
-    /// Sorts the functions, and gives those of unknown role one.
+    /// Sorts the functions, and assigns roles to those of unknown role.
     ///
     /// The rules follow Intel's published mappings (Pessl et al., USENIX Security 2016, Table 2): a channel is selected
     /// by the functions with the most bits, bank groups by those that use the lowest bits, banks by those that begin
@@ -268,7 +268,7 @@ impl Roles {
     }
 }
 
-/// Chooses column bits (the byte in the burst included) and row functions so that no two addresses fall together.
+/// Chooses column bits (the byte in the burst included) and row functions so that no two addresses coincide.
 fn split(
     platform: &Platform,
     functions: &[u64],
@@ -289,7 +289,7 @@ fn split(
         return (columns.clone(), rows);
     }
     assumed.push("which address bits are row and column".to_owned());
-    // Rows from the top, as every controller has them; the rest is column.
+    // Rows from the top, as in every controller; the rest is column.
     let mut basis = Basis::spanning(functions.iter().copied());
     let mut rows: Vec<u64> = Vec::new();
     for bit in (0..platform.address_bits()).rev() {
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(bits(&roles.bank), [[17, 21], [18, 22]]);
     }
 
-    /// Different bursts never fall together, in pieces of every platform of the catalogue that can be decoded.
+    /// Different bursts never coincide, in pieces of every platform of the catalogue that can be decoded.
     #[test]
     fn no_two_bursts_fall_together() {
         let mut decoded = 0;

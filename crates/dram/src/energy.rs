@@ -22,7 +22,7 @@ use crate::standard::{Currents, Device};
 use crate::timing::{Geometry, Timing};
 use memtint_units::Clock;
 
-/// What one rank did.
+/// Activity of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EnergyCounts {
     /// ACT commands, each with the PRE that follows.
@@ -42,9 +42,9 @@ pub struct EnergyCounts {
 }
 
 impl EnergyCounts {
-    /// Takes what a controller counted in a number of cycles. The controller counts the cycles of a REF as closed, which
-    /// its rank's rows are; here they become open ones. `timing` is that of the run: with the shorter tRFC of a finer
-    /// granularity, if it had one. A REF that ends after the last cycle is cut off there.
+    /// Takes the counts of a controller over a number of cycles. The controller counts the cycles of a REF as closed, as the rows of its
+    /// rank are; here they become open ones. `timing` is that of the run: with the shorter tRFC of a finer granularity, if it had one. A
+    /// REF that ends after the last cycle is cut off there.
     #[must_use]
     pub fn of(rank: &RankCounts, cycles: u64, timing: &Timing) -> EnergyCounts {
         let refreshing = rank.refreshes.saturating_mul(u64::from(timing.rfc));
@@ -61,7 +61,7 @@ impl EnergyCounts {
     }
 }
 
-/// Energy of one rank in picojoules, by what it went into; each rounded to the nearest.
+/// Energy of one rank in picojoules, by purpose; each rounded to the nearest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Energy {
     /// Opening and closing rows.
@@ -77,7 +77,7 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// Adds everything up.
+    /// Gives the sum.
     #[must_use]
     pub const fn total_pj(&self) -> u128 {
         self.activate_pj + self.read_pj + self.write_pj + self.refresh_pj + self.background_pj
@@ -122,10 +122,10 @@ impl EnergyMeter {
         EnergyMeter::new(&currents, &device.geometry, &device.timing, device.clock, same_bank(device)).ok()
     }
 
-    /// Makes the meter of a rank. `same_bank` says that [`EnergyCounts::bank_refreshes`] are REFsb, which refresh a
-    /// bank in every group, and not REFpb.
+    /// Makes the meter of a rank. With `same_bank`, [`EnergyCounts::bank_refreshes`] are REFsb, which refresh a bank in
+    /// every group, instead of REFpb.
     ///
-    /// Where IDD5PB is not published, a bank's refresh is taken to cost the share of a REF that falls to its bank.
+    /// If IDD5PB is not published, a bank's refresh is assumed to cost its bank's share of a REF.
     ///
     /// # Errors
     /// [`DramError::Field`] when a current is out of range or less than the background it adds to.
@@ -168,7 +168,7 @@ impl EnergyMeter {
         })
     }
 
-    /// Gives the energy of a rank that did this.
+    /// Gives the energy of a rank with these counts.
     #[must_use]
     pub fn energy(&self, counts: &EnergyCounts) -> Energy {
         let sum = |parts: &[(u128, u64)]| {

@@ -1,10 +1,10 @@
-//! What can be wrong with what this crate is given.
+//! Errors of devices, controllers and traces.
 
 use std::path::PathBuf;
 
 use crate::index::RankIndex;
 
-/// Tells why a device, a controller or a trace is refused.
+/// Why a device, a controller or a trace is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DramError {
@@ -25,7 +25,7 @@ pub enum DramError {
     Mapping {
         /// Its name.
         platform: String,
-        /// What is wrong, and what would be accepted.
+        /// The defect, and the accepted form.
         reason: String,
     },
     /// Neither a standard that comes with memtint nor a path.
@@ -33,9 +33,9 @@ pub enum DramError {
         "standard {spec:?} is not known; accepted are {known}, a path with a slash in it, or a name that ends in .toml"
     )]
     UnknownStandard {
-        /// What was asked for.
+        /// The requested name or path.
         spec: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
     /// A file cannot be read.
@@ -43,7 +43,7 @@ pub enum DramError {
     Read {
         /// The file.
         path: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
     /// A file of commands cannot be written.
@@ -51,7 +51,7 @@ pub enum DramError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
     /// The text is not TOML, has an unknown key, lacks one, or has a value of the wrong kind.
@@ -61,7 +61,7 @@ pub enum DramError {
         origin: String,
         /// Line of the text, from 1.
         line: usize,
-        /// What the TOML reader said.
+        /// The error of the TOML reader.
         message: String,
     },
     /// A field of a standard holds a value that is not accepted.
@@ -73,7 +73,7 @@ pub enum DramError {
         field: String,
         /// The value found.
         found: String,
-        /// What would be accepted.
+        /// The accepted values.
         accepted: String,
     },
     /// A standard has no device of this density and width.
@@ -81,11 +81,11 @@ pub enum DramError {
     NoDevice {
         /// Name of the standard.
         standard: String,
-        /// Density asked for.
+        /// Requested density.
         density_gbit: u32,
-        /// Width asked for.
+        /// Requested width.
         device_bits: u32,
-        /// The devices there are.
+        /// The existing devices.
         accepted: String,
     },
     /// A line of a command trace is not a command.
@@ -97,9 +97,9 @@ pub enum DramError {
         line: u64,
         /// The field.
         field: &'static str,
-        /// What stands there.
+        /// The text found.
         found: String,
-        /// What would be accepted.
+        /// The accepted values.
         accepted: String,
     },
     /// A refresh timetable that cannot be kept, or that loses rows.
@@ -109,11 +109,11 @@ pub enum DramError {
         rank: RankIndex,
         /// The window, from 0, in the order of their starts; `None` where it is about the rank as a whole.
         window: Option<usize>,
-        /// What is wrong.
+        /// The violated requirement.
         what: &'static str,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What is needed.
+        /// The value required.
         needed: String,
     },
 }

@@ -2,8 +2,8 @@
 //!
 //! What it is for: a channel with its devices, its controller and its refresh, right to the clock cycle.
 //!
-//! What it deliberately does not do: it knows no cores, caches or page tables; time inside a channel is counted in
-//! cycles of its own clock, and only the caller turns them into [picoseconds](memtint_units::Picoseconds).
+//! What it deliberately does not do: it has no cores, caches or page tables. Time inside a channel is counted in cycles
+//! of the channel's clock; only the caller turns them into [picoseconds](memtint_units::Picoseconds).
 #![forbid(unsafe_code)]
 
 mod check;

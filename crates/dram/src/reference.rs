@@ -1,11 +1,11 @@
-//! A controller that looks at everything in every cycle: what [`Controller`](crate::Controller) is held against.
+//! A controller that examines everything in every cycle: the reference for [`Controller`](crate::Controller).
 //!
-//! It knows the same policies, keeps the cycle of the latest command of every kind, and asks every constraint anew in
-//! every cycle. Nothing is kept that could be wrong, and nothing is skipped: that makes it slow and easy to read. Its
-//! commands must be those of [`Controller`](crate::Controller), one by one; `memtint bench sim` says how much longer it
-//! takes.
+//! It has the same policies, keeps the cycle of the latest command of every kind, and evaluates every constraint anew
+//! in every cycle. It keeps no derived state that could be wrong, and skips nothing: that makes it slow and easy to
+//! read. It must send the same commands as [`Controller`](crate::Controller), one by one; `memtint bench sim` measures
+//! how much longer it takes.
 //!
-//! What it does not know: batch scheduling, queues divided among banks, and refresh other than none and all-bank.
+//! What it leaves out: batch scheduling, queues divided among banks, and refresh other than none and all-bank.
 
 use crate::command::{Command, Kind};
 use crate::controller::{
@@ -27,7 +27,7 @@ struct Latest {
 #[derive(Clone, Debug, Default)]
 struct Bank {
     latest: Latest,
-    /// Start of the latest PRE, by command or by itself; the latter may lie ahead.
+    /// Start of the latest PRE, explicit or automatic; the latter may lie ahead.
     precharge: Option<Cycle>,
     precharge_all: Option<Cycle>,
     open_row: Option<RowIndex>,
@@ -64,7 +64,7 @@ pub struct Reference<S = ()> {
     config: ControllerConfig,
     cap: Option<u32>,
     row_hits_first: bool,
-    /// All that wait, oldest first.
+    /// All waiting requests, oldest first.
     waiting: Vec<Waiting>,
     writing: bool,
     /// Requests that the present direction may still send while the other waits.
@@ -77,8 +77,8 @@ pub struct Reference<S = ()> {
 }
 
 impl<S: CommandSink> Reference<S> {
-    /// Makes an idle controller at cycle 0, all banks closed; `None` when it does not know what the configuration asks
-    /// for (see [the module](self)).
+    /// Makes an idle controller at cycle 0, all banks closed; `None` if it does not support the configuration (see [the
+    /// module](self)).
     pub fn new(geometry: Geometry, timing: Timing, config: ControllerConfig, sink: S) -> Option<Reference<S>> {
         let (row_hits_first, cap) = match config.scheduler {
             Scheduler::Fcfs => (false, None),
@@ -124,14 +124,14 @@ impl<S: CommandSink> Reference<S> {
         Offer::Queued
     }
 
-    /// Sends at most one command, the one that is liked best of those that are allowed in this cycle.
+    /// Sends at most one command: of those allowed in this cycle, the preferred one.
     pub fn tick(&mut self, now: Cycle) -> Option<Completion> {
         self.note_refreshes(now);
         if self.refresh(now) {
             return None;
         }
         let ready = self.candidates().into_iter().filter(|&(bank, kind, _)| self.is_allowed(now, kind, bank));
-        // Row hits first (if wanted), then the oldest; rows that nobody waits for are closed last.
+        // Row hits first (if configured), then the oldest; idle rows are closed last.
         let liked = ready.min_by_key(|&(bank, kind, at)| {
             let is_access = matches!(kind, Kind::Read | Kind::Write);
             (self.row_hits_first && !is_access, at.unwrap_or(usize::MAX), bank)
@@ -146,7 +146,7 @@ impl<S: CommandSink> Reference<S> {
         None
     }
 
-    /// Turns between reading and writing, whenever a request has come or gone.
+    /// Switches between reading and writing, whenever a request has come or gone.
     fn turn_direction(&mut self) {
         let (reads, writes) = (self.count(false), self.count(true));
         let spent = self.batch_left == 0;
@@ -168,9 +168,9 @@ impl<S: CommandSink> Reference<S> {
         }
     }
 
-    // --- what is wanted ---
+    // --- candidates ---
 
-    /// Of each bank that no refresh waits for: the command that the request it serves next needs.
+    /// For each bank without a pending refresh: the command that its next request needs.
     fn candidates(&self) -> Vec<(usize, Kind, Option<usize>)> {
         let mut best: Vec<Option<usize>> = vec![None; self.banks.len()];
         for (at, waiting) in self.waiting.iter().enumerate() {
@@ -212,7 +212,7 @@ impl<S: CommandSink> Reference<S> {
         }
     }
 
-    // --- what is allowed ---
+    // --- constraints ---
 
     fn is_allowed(&self, now: Cycle, kind: Kind, bank: usize) -> bool {
         match kind {
@@ -250,7 +250,7 @@ impl<S: CommandSink> Reference<S> {
             && past(now, self.ranks[self.rank_of(bank)].precharge, t.ppd)
     }
 
-    /// A row is closed for somebody, or has not been used for long.
+    /// Whether a row may be closed: for a request, or because it has been idle for long.
     fn may_time_out(&self, now: Cycle, bank: usize) -> bool {
         let wanted = |waiting: &Waiting| waiting.request.bank.index() == bank && waiting.request.write == self.writing;
         match self.config.page_policy {
@@ -371,7 +371,7 @@ impl<S: CommandSink> Reference<S> {
 
     // --- refresh ---
 
-    /// All ranks each tREFI, together or evenly apart.
+    /// Requests a refresh of all ranks each tREFI, together or evenly staggered.
     fn note_refreshes(&mut self, now: Cycle) {
         let RefreshKind::AllBank { staggered } = self.config.refresh else { return };
         let (refi, ranks) = (u64::from(self.timing.refi), self.ranks.len() as u64);
@@ -385,14 +385,14 @@ impl<S: CommandSink> Reference<S> {
         }
     }
 
-    /// Sends what a refresh that is due needs, if that is allowed.
+    /// Sends the command that a due refresh needs, if it is allowed.
     fn refresh(&mut self, now: Cycle) -> bool {
         let per_rank = self.geometry.banks_per_rank() as usize;
         for index in 0..self.due.len() {
             let rank = self.due[index];
             let banks = rank * per_rank..(rank + 1) * per_rank;
             if banks.clone().any(|bank| self.banks[bank].open_row.is_some()) {
-                // Banks that are about to close by themselves must have begun to.
+                // Auto-precharges of these banks must have begun.
                 if banks.clone().all(|bank| self.may_precharge(now, bank)) {
                     self.precharge_all(now, rank, banks);
                     return true;
@@ -428,14 +428,14 @@ impl<S: CommandSink> Reference<S> {
         bank % self.geometry.banks_per_rank() as usize / self.geometry.banks_per_group as usize
     }
 
-    /// Gives back what saw the commands.
+    /// Gives back the sink.
     #[must_use]
     pub fn into_sink(self) -> S {
         self.sink
     }
 }
 
-/// So many cycles have passed since then.
+/// Whether this many cycles have passed since then.
 fn past(now: Cycle, then: Option<Cycle>, cycles: u32) -> bool {
     then.is_none_or(|then| now >= then + u64::from(cycles))
 }

@@ -1,7 +1,7 @@
-//! When rows are refreshed: one engine per file would be a page each, so they stand here side by side.
+//! Refresh engines. They are short, so all of them are in this file.
 //!
-//! An engine decides *when* something must be refreshed; the controller closes the banks concerned, obeys the timing
-//! and sends the command. Between two wake-ups an engine costs nothing.
+//! An engine decides *when* a refresh is due; the controller closes the banks concerned, obeys the timing and sends the
+//! command. Between two wake-ups an engine costs nothing.
 
 use crate::index::{BankInRank, Cycle, RankIndex};
 use crate::timetable::Timetable;
@@ -10,7 +10,7 @@ use crate::timing::{Geometry, Timing};
 /// No wake-up planned.
 pub const NEVER: Cycle = Cycle(u64::MAX);
 
-/// What one refresh covers.
+/// The banks that one refresh covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// All banks of the rank: REF.
@@ -30,11 +30,11 @@ pub struct Refresh {
     pub scope: Scope,
     /// Cycles until the next command to these banks (tRFC, tRFC2, tRFC4, tRFCpb, ...).
     pub duration: u32,
-    /// First cycle of the command; until then the banks are only closed. 0 for as soon as they are.
+    /// First cycle of the command; until then the banks are only closed. 0 for as soon as they are closed.
     pub earliest: Cycle,
 }
 
-/// What an engine may know of the traffic.
+/// The traffic that an engine may consider.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic<'a> {
     /// Requests waiting for each rank.
@@ -45,26 +45,26 @@ pub struct Traffic<'a> {
 
 /// Decides when refreshes are due.
 ///
-/// The controller calls [`poll`](RefreshEngine::poll) when the cycle of [`wakeup`](RefreshEngine::wakeup) has come, over
-/// and over until it returns `None`; then the next wake-up must lie in the future. A software-scheduled engine (paper
-/// 004, chapters 4 and 5) fits the trait: it is told its schedule and wakes up at its slots.
+/// The controller calls [`poll`](RefreshEngine::poll) at the cycle of [`wakeup`](RefreshEngine::wakeup), repeatedly until it returns
+/// `None`; then the next wake-up must lie in the future. A software-scheduled engine [Pan18, chapters 4 and 5] fits the trait: it is
+/// created with its schedule and wakes up at its slots.
 pub trait RefreshEngine: Send {
     /// Name for reports.
     fn name(&self) -> &'static str;
 
-    /// Cycle at which to ask next; [`NEVER`] when there is nothing to come.
+    /// Cycle of the next poll; [`NEVER`] if there is none.
     fn wakeup(&self) -> Cycle;
 
-    /// What is due at `now`; `None` when nothing is (any more).
+    /// A refresh that is due at `now`; `None` when there is no further one.
     fn poll(&mut self, now: Cycle, traffic: Traffic<'_>) -> Option<Refresh>;
 
-    /// The timetable by which software keeps off the ranks that are refreshed; `None` when nobody does.
+    /// The timetable by which software avoids the ranks under refresh; `None` without such software.
     fn locks(&self) -> Option<&Timetable> {
         None
     }
 }
 
-/// Which engine, with its parameters: what files and command lines name.
+/// Choice of an engine, with its parameters, as in files and on command lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefreshKind {
     /// No refresh: for comparisons with closed formulas only.
@@ -74,9 +74,9 @@ pub enum RefreshKind {
         /// Ranks at different times.
         staggered: bool,
     },
-    /// Fine granularity refresh (DDR4): `factor` (1, 2 or 4) times as often, with a tRFC of its own.
+    /// Fine granularity refresh (DDR4): `factor` (1, 2 or 4) times as often, with its own tRFC.
     FineGranularity {
-        /// How many times as often as tREFI.
+        /// Multiple of the rate of tREFI.
         factor: u32,
         /// tRFC1, tRFC2 or tRFC4 in cycles.
         rfc: u32,
@@ -98,11 +98,11 @@ pub enum RefreshKind {
         /// Window in cycles.
         window: u64,
     },
-    /// Elastic refresh (Stuecheli et al., MICRO 2010): REF are put off until the rank has been idle for a while, the
-    /// shorter the more have been put off. The published predictor of idle times is not modelled: the while falls
-    /// linearly from tRFC to nothing.
+    /// Elastic refresh (Stuecheli et al., MICRO 2010): REF are postponed until the rank has been idle for a delay,
+    /// which shrinks with the number postponed. The published predictor of idle times is not modelled: the delay falls
+    /// linearly from tRFC to zero.
     Elastic {
-        /// REF that may be put off, at least 1: eight, or four (JESD79-5).
+        /// REF that may be postponed, at least 1: eight, or four (JESD79-5).
         postponed_max: u32,
     },
 }
@@ -135,7 +135,7 @@ impl RefreshKind {
     }
 }
 
-/// Refreshes at fixed times, round robin over what has to be refreshed.
+/// Refreshes at fixed times, round robin over the refreshes of a round.
 #[derive(Debug)]
 struct Periodic {
     name: &'static str,
@@ -265,7 +265,7 @@ impl RefreshEngine for Burst {
     }
 }
 
-/// Refreshes put off while there is something better to do.
+/// Refreshes postponed during traffic.
 #[derive(Debug)]
 struct Elastic {
     interval: u64,
@@ -288,17 +288,17 @@ impl Elastic {
         }
     }
 
-    /// Refreshes that are owed at a time.
+    /// Number of owed refreshes.
     fn debt(&self, rank: usize, now: Cycle) -> u64 {
         (now.0 / self.interval).saturating_sub(self.done[rank])
     }
 
-    /// How long a rank must have been idle.
+    /// Required idle time of a rank.
     fn idle_needed(&self, debt: u64) -> u64 {
         u64::from(self.duration) * self.postponed_max.saturating_sub(debt) / self.postponed_max
     }
 
-    /// When a rank may be refreshed, if nothing changes; asks again soon when it is busy.
+    /// Cycle at which a rank may be refreshed if nothing changes; for a busy rank, at the latest the next check.
     fn ripe(&self, rank: usize, now: Cycle, traffic: Traffic<'_>) -> Cycle {
         let debt = self.debt(rank, now);
         let next_interval = Cycle((now.0 / self.interval + 1) * self.interval);
@@ -347,7 +347,7 @@ mod tests {
 
     const IDLE: Traffic<'_> = Traffic { waiting: &[0, 0], last_access: &[Cycle::ZERO; 2] };
 
-    /// Times at which an engine wants something, for a while.
+    /// Wake-up times of an engine, for a while.
     fn schedule(engine: &mut dyn RefreshEngine, until: u64) -> Vec<(u64, Refresh)> {
         let mut seen = Vec::new();
         while engine.wakeup() < Cycle(until) {

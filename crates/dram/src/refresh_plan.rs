@@ -6,7 +6,7 @@ use crate::refresh::RefreshKind;
 use crate::standard::Device;
 use crate::timing::Timing;
 
-/// An engine for a device, the timing that holds with it, and the duty that a checker can hold it to.
+/// An engine for a device, the resulting timing, and the duty for a checker.
 ///
 /// ```
 /// use memtint_dram::{DeviceChoice, RefreshKind, RefreshPlan, Standard};
@@ -28,17 +28,17 @@ pub struct RefreshPlan {
 }
 
 impl RefreshPlan {
-    /// Every name; which of them a device has, depends on its standard.
+    /// Every name; the standard of a device decides which of them it supports.
     pub const NAMES: [&str; 9] =
         ["none", "all-bank", "staggered", "fgr2", "fgr4", "per-bank", "same-bank", "burst", "elastic"];
 
     /// Makes the plan of a name.
     ///
     /// `all-bank` refreshes all ranks together, `staggered` one after the other; `burst` sends all refreshes of a
-    /// retention window at its start, which devices survive and JEDEC's standards forbid.
+    /// retention window at its start, which devices tolerate and JEDEC's standards forbid.
     ///
     /// # Errors
-    /// [`DramError::Field`] for a name that is none, or that the device's standard does not have.
+    /// [`DramError::Field`] for an unknown name, or one that the device's standard does not support.
     pub fn named(name: &str, device: &Device) -> Result<RefreshPlan, DramError> {
         RefreshPlan::find(name, device).ok_or_else(|| {
             let known = RefreshPlan::NAMES.into_iter().filter(|known| RefreshPlan::find(known, device).is_some());
@@ -64,7 +64,7 @@ impl RefreshPlan {
             "per-bank" => RefreshPlan::single_banks(device, false),
             "same-bank" => RefreshPlan::single_banks(device, true),
             "burst" => {
-                // Each row again within tRET, though its rows have to be closed first: an interval less is time enough.
+                // Each row again within tRET, including the time to close rows: one interval less is enough.
                 let commands = device.refresh.commands;
                 let window = device.refresh.window_cycles - u64::from(device.refresh.interval);
                 let duty = RefreshCheck::window_only(device, u64::from(device.refresh.interval));

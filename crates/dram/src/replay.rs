@@ -1,4 +1,4 @@
-//! A trace of independent requests against one channel, by the rule that simulators of DRAM are compared with.
+//! A trace of independent requests against one channel, by the rule used in comparisons of DRAM simulators.
 //!
 //! Memory clock t = 0, 1, 2, ... In each cycle the next request is offered if its time has come (`t >= index * period`)
 //! and the one before it was accepted; a request that finds the queue full is offered again in the next cycle. Then the
@@ -9,7 +9,7 @@ use crate::controller::{CommandSink, Completion, Controller, Offer, Request, Row
 use crate::index::Cycle;
 use crate::refresh::NEVER;
 
-/// What a replay found out.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayStats {
     /// Requests accepted.
@@ -39,7 +39,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Counts one.
+    /// Counts one latency.
     #[inline]
     pub fn add(&mut self, cycles: u64) {
         let at = cycles as usize;
@@ -51,7 +51,7 @@ impl Latencies {
         self.sum += u128::from(cycles);
     }
 
-    /// How many there are.
+    /// Gives their number.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.total
@@ -63,7 +63,7 @@ impl Latencies {
         if self.total == 0 { 0.0 } else { self.sum as f64 / self.total as f64 }
     }
 
-    /// The least latency that at least `share` (0 to 1) of all do not exceed; 0 of none.
+    /// Gives the least latency that at least `share` (0 to 1) of all do not exceed; 0 of none.
     #[must_use]
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = ((share * self.total as f64).ceil() as u64).max(1);
@@ -101,7 +101,7 @@ pub fn replay<S: CommandSink>(
     replay_timed(controller, requests.into_iter().zip(0u64..).map(|(request, index)| (Cycle(index * period), request)))
 }
 
-/// Replays requests against a channel, each offered from a cycle of its own on.
+/// Replays requests against a channel, each offered from a given cycle on.
 pub fn replay_timed<S: CommandSink>(
     controller: &mut Controller<S>,
     requests: impl IntoIterator<Item = (Cycle, Request)>,
@@ -112,7 +112,7 @@ pub fn replay_timed<S: CommandSink>(
     for (from, request) in requests {
         let mut cycle = earliest.max(from);
         loop {
-            // Everything that happens before this cycle has happened when the request is offered.
+            // All events before this cycle have happened when the request is offered.
             while let Step::Done(completion) = controller.step(cycle) {
                 stats.note(&completion);
             }
@@ -140,7 +140,7 @@ pub fn replay_timed<S: CommandSink>(
 }
 
 impl ReplayStats {
-    /// Sums everything up in one number (FNV-1a): equal runs have equal ones.
+    /// Gives a hash of everything (FNV-1a): equal runs have equal ones.
     #[must_use]
     pub fn hash(&self) -> u64 {
         let totals = [self.requests, self.reads, self.cycles, self.hits, self.misses, self.conflicts, self.forwarded];
@@ -177,7 +177,7 @@ impl ReplayStats {
         }
     }
 
-    /// Lets the channel work until there is room; the cycle in which the request can be offered again.
+    /// Runs the channel until there is room; returns the cycle in which the request can be offered again.
     fn wait_for_room<S: CommandSink>(
         &mut self,
         controller: &mut Controller<S>,

@@ -35,7 +35,7 @@ pub struct DeviceReport<'a> {
     sources: Vec<SourceJson<'a>>,
 }
 
-/// Where a fact comes from.
+/// Source of a fact.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SourceJson<'a> {
     field: &'a str,

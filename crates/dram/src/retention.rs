@@ -1,10 +1,11 @@
 //! An independent monitor of retention: is each row of each bank refreshed within tRET, at every moment?
 //!
-//! It sees commands and nothing else, and shares no code with the engines that decide on refreshes, nor with the
-//! [checker](crate::Checker), whose concern is the standard's rules with the leeway that they give. Here there is none.
+//! It sees commands only, and shares no code with the engines that decide on refreshes, nor with the
+//! [checker](crate::Checker), which applies the standard's rules with their leeway. This monitor allows none.
 //!
-//! A device counts the refreshes of a bank: each refreshes the rows that come next, a *bin* of them, and so many as
-//! [`RefreshCheck::commands`] reach all rows. The monitor keeps the cycle in which each bin was refreshed last.
+//! A device counts the refreshes of a bank: each refreshes the next rows, a *bin* of them, and
+//! [`RefreshCheck::commands`] refreshes reach all rows. The monitor keeps the cycle in which each bin was refreshed
+//! last.
 
 use crate::check::RefreshCheck;
 use crate::command::{Command, Kind};
@@ -20,13 +21,13 @@ pub struct RetentionLoss {
     pub rank: RankIndex,
     /// Bank of the rank.
     pub bank: BankInRank,
-    /// Which rows: those of this bin.
+    /// The bin of the rows.
     pub bin: u32,
     /// Bins of a bank.
     pub bins: u32,
     /// Cycle of their latest refresh; 0 if there was none.
     pub since: Cycle,
-    /// Cycles that they went without, as far as the trace goes.
+    /// Cycles without a refresh, within the trace.
     pub found: u64,
     /// Cycles allowed: tRET.
     pub needed: u64,
@@ -43,7 +44,7 @@ impl fmt::Display for RetentionLoss {
     }
 }
 
-/// What a monitor found.
+/// The result of a monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// The longest time in cycles that rows of each rank went without a refresh.
@@ -54,7 +55,7 @@ pub struct Retention {
     pub first: Option<RetentionLoss>,
 }
 
-/// Sees the commands of one channel, from power-up with all rows fresh.
+/// Monitors the commands of one channel, from power-up with all rows fresh.
 ///
 /// ```
 /// use memtint_dram::{BankInRank, Command, Cycle, DeviceChoice, Kind, RankIndex, RefreshCheck, RetentionMonitor, Standard};
@@ -82,15 +83,15 @@ pub struct RetentionMonitor {
 /// The rows of one bank.
 #[derive(Clone, Debug)]
 struct Rows {
-    /// The bin that comes next.
+    /// The next bin.
     next: u32,
     /// Cycle in which each bin was refreshed.
     refreshed: Vec<Cycle>,
 }
 
 impl RetentionMonitor {
-    /// Watches a channel. Of the duty count how many refreshes reach all rows of a bank, and the window, which is tRET;
-    /// the standard's leeway does not.
+    /// Monitors a channel. Uses two values of the duty: the refreshes that reach all rows of a bank, and the window,
+    /// which is tRET; ignores the standard's leeway.
     #[must_use]
     pub fn new(geometry: &Geometry, duty: &RefreshCheck) -> RetentionMonitor {
         let bins = duty.commands.max(1);

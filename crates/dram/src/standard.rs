@@ -1,4 +1,4 @@
-//! Standards: one data file per speed grade, and the device that a choice of density, width and ranks makes of it.
+//! Standards: one data file per speed grade, and the devices that result from a choice of density, width and ranks.
 //!
 //! The files of the folder `standards` are embedded; a user's own file is read by its path. Each fact has its source
 //! in the file. Times are picoseconds, never truncated to cycles by hand; the clock is an exact ratio, and a constraint
@@ -17,10 +17,10 @@ use std::path::Path;
 
 static STANDARDS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/standards.rs"));
 
-/// The longest constraint in cycles: far above any, far below what could overflow a sum.
+/// The longest constraint in cycles: far above any real one, far below an overflow of a sum.
 const CYCLES_MAX: u64 = 1 << 20;
 
-/// A standard of one speed grade, verified: what its file says, for every density and width.
+/// A standard of one speed grade, verified: the content of its file, for every density and width.
 ///
 /// ```
 /// use memtint_dram::{DeviceChoice, Standard};
@@ -36,7 +36,7 @@ pub struct Standard {
     origin: String,
 }
 
-/// Which of a standard's devices, and how many ranks of them share the channel.
+/// A choice among a standard's devices, with the number of ranks on the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceChoice {
     /// Density of one device in gibibits; `None` for the default of the standard. LPDDR4: of one channel of a die.
@@ -48,13 +48,13 @@ pub struct DeviceChoice {
 }
 
 impl Default for DeviceChoice {
-    /// The standard's own density and width, one rank.
+    /// The standard's default density and width, one rank.
     fn default() -> DeviceChoice {
         DeviceChoice { density_gbit: None, device_bits: None, ranks: 1 }
     }
 }
 
-/// A channel's devices: everything that a controller, a checker and an energy meter must know of them.
+/// A channel's devices: the data for a controller, a checker and an energy meter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Standard, density and width, such as `ddr4-2400 8Gb x8`.
@@ -65,7 +65,7 @@ pub struct Device {
     pub geometry: Geometry,
     /// Every constraint, in cycles; `rfc` and `refi` are those of all-bank refresh at its ordinary granularity.
     pub timing: Timing,
-    /// What refresh the devices need.
+    /// The refresh that the devices need.
     pub refresh: RefreshTimes,
     /// Supply currents; `None` where the standard's file has none for this density and width.
     pub currents: Option<Currents>,
@@ -73,7 +73,7 @@ pub struct Device {
     pub sources: Vec<(String, String)>,
 }
 
-/// What refresh a device needs below 85 degrees Celsius.
+/// The refresh that a device needs below 85 degrees Celsius.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefreshTimes {
     /// REF commands in a retention window that cover every row.
@@ -84,9 +84,9 @@ pub struct RefreshTimes {
     pub window_cycles: u64,
     /// Average interval between two REF to a rank, in cycles (rounds down): tREFI.
     pub interval: u32,
-    /// REF commands that may be put off.
+    /// REF commands that may be postponed.
     pub postponed_max: u32,
-    /// REF commands that may be sent ahead of their time.
+    /// REF commands that may be sent early.
     pub pulled_in_max: u32,
     /// Finer granularities (FGR), coarsest first; the ordinary one (1x) is not among them.
     pub fine: Vec<FineRefresh>,
@@ -97,7 +97,7 @@ pub struct RefreshTimes {
 /// A finer granularity of all-bank refresh: `factor` times as many commands, each shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FineRefresh {
-    /// How many times as many commands: 2 or 4.
+    /// Multiple of the number of commands: 2 or 4.
     pub factor: u32,
     /// tRFC2 or tRFC4, in cycles.
     pub rfc: u32,
@@ -240,7 +240,7 @@ struct BankRefreshEntry {
     commands: u32,
     interval: Span,
     pbr2act: Span,
-    /// Where it is missing, the next bank's refresh waits for this one's (tRFCpb).
+    /// If it is missing, the next bank's refresh waits for this one's (tRFCpb).
     pbr2pbr: Option<Span>,
     source: String,
 }
@@ -290,7 +290,7 @@ impl Standard {
         STANDARDS.iter().map(|&(name, _)| name)
     }
 
-    /// Gives the text of a standard that comes with memtint, as a pattern for one's own.
+    /// Gives the text of a standard that comes with memtint, as a template for others.
     #[must_use]
     pub fn text(name: &str) -> Option<&'static str> {
         STANDARDS.iter().find(|&&(known, _)| known == name).map(|&(_, text)| text)
@@ -313,7 +313,7 @@ impl Standard {
 
     /// Reads and verifies the text of a standard's file; `origin` names it in messages.
     ///
-    /// Every device that the file describes is put together once, so that a choice can fail only for not being there.
+    /// Builds every device of the file once, so that a later choice can fail only if the device is missing.
     ///
     /// # Errors
     /// [`DramError`] with the first fault found.
@@ -364,7 +364,7 @@ impl Standard {
         self.file.device.iter().map(|entry| (entry.density_gbit, entry.device_bits))
     }
 
-    /// Puts a device together.
+    /// Builds a device.
     ///
     /// # Errors
     /// [`DramError::NoDevice`] when the standard has no device of this density and width, [`DramError::Field`] when
@@ -398,7 +398,7 @@ impl Standard {
         field_error(&self.origin, field, found.to_string(), accepted)
     }
 
-    /// Checks what is not part of a single device.
+    /// Checks the parts that belong to no single device.
     fn verify_tables(&self) -> Result<(), DramError> {
         let file = &self.file;
         let plain = |text: &str| {
@@ -473,7 +473,7 @@ impl Standard {
     }
 }
 
-/// Puts one device together and remembers where its facts come from.
+/// Builds one device and records the sources of its facts.
 struct Build<'a> {
     standard: &'a Standard,
     sources: Vec<(String, String)>,
@@ -554,7 +554,7 @@ impl Build<'_> {
         })
     }
 
-    /// Everything but refresh, whose fields stay zero.
+    /// Everything except refresh, whose fields stay zero.
     fn timing(&mut self, entry: &DeviceEntry) -> Result<Timing, DramError> {
         let standard = self.standard;
         let t = &standard.file.timing;
@@ -661,7 +661,7 @@ impl Build<'_> {
         Ok(Some(BankRefresh { same_bank: bank.same_bank, commands: bank.commands, interval }))
     }
 
-    /// What must hold between constraints; a file that breaks it has a slip of the pen.
+    /// Relations that must hold between constraints; a violation is a typing error in the file.
     fn consistent(&self, timing: &Timing, refresh: &RefreshTimes) -> Result<(), DramError> {
         for (field, value, below, least) in [
             ("timing.ccd_l", timing.ccd_l, "ccd_s", timing.ccd_s),
@@ -712,7 +712,7 @@ impl Build<'_> {
 }
 
 impl Currents {
-    /// Checks ranges, and that no command gives energy back; else field, value and what is accepted.
+    /// Checks ranges, and that no command yields energy; otherwise gives field, value and accepted values.
     pub(crate) fn verify(&self, timing: &Timing) -> Result<(), (&'static str, u32, String)> {
         if !(100..=10_000).contains(&self.vdd_mv) {
             return Err(("vdd_mv", self.vdd_mv, "100 to 10000".to_owned()));

@@ -1,16 +1,15 @@
-//! Refresh by a timetable: what software does that decides itself when each rank is refreshed ([Pan18, chapters 4
-//! and 5]).
+//! Refresh by a timetable: software decides when each rank is refreshed ([Pan18, chapters 4 and 5]).
 //!
-//! A rank is *locked* for a window of time: nobody is to use it. Meanwhile its refreshes are sent in a burst, one each
-//! tRFC. Windows repeat with a period; ranks whose windows lie side by side are refreshed in parallel.
+//! A rank is *locked* for a window of time, in which software must not use it. Meanwhile its refreshes are sent in a
+//! burst, one each tRFC. Windows repeat with a period; ranks with overlapping windows are refreshed in parallel.
 //!
 //! ```text
 //! start           + jitter   + closing                                             end
 //! |  locked       |  PREA    |  REF  | tRFC |  REF  | tRFC | ...  |  REF  | tRFC |  |
 //! ```
 //!
-//! A burst begins at a fixed distance after its window's start (but for jitter), however long the rows took to close:
-//! so two bursts are exactly a period apart, and a period of exactly tRET is enough.
+//! A burst begins at a fixed distance after its window's start (except for jitter), however long the rows took to
+//! close: so two bursts are exactly a period apart, and a period of exactly tRET is enough.
 
 use crate::error::DramError;
 use crate::index::{Cycle, RankIndex};
@@ -24,7 +23,7 @@ const PERIOD_MAX: u64 = 1 << 40;
 /// Most REF commands of a rank in a period.
 const COMMANDS_MAX: u64 = 1 << 20;
 
-/// Time in which a rank is locked and its refreshes are sent one after the other.
+/// A window in which a rank is locked and its refreshes are sent one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefreshWindow {
     /// First cycle, counted from the start of the period.
@@ -40,15 +39,15 @@ pub struct RefreshWindow {
 pub struct RankTimetable {
     /// Cycles after which the windows repeat.
     pub period: u64,
-    /// Cycles by which all windows are late, modulo the period.
+    /// Delay of all windows in cycles, modulo the period.
     pub phase: u64,
-    /// Cycles by which a burst may begin late in its window, at random; 0 for none.
+    /// Largest random delay of a burst within its window, in cycles; 0 for none.
     pub jitter: u64,
     /// The windows of a period.
     pub windows: Vec<RefreshWindow>,
 }
 
-/// When each rank of a channel is refreshed: verified to refresh every row within tRET, whatever the jitter.
+/// The refresh times of each rank of a channel: verified to refresh every row within tRET, whatever the jitter.
 ///
 /// ```
 /// use memtint_dram::{Cycle, DeviceChoice, RankIndex, RankTimetable, RefreshWindow, Standard, Timetable};
@@ -67,7 +66,7 @@ pub struct RankTimetable {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timetable {
-    /// Phases are in the windows' starts, which ascend.
+    /// The windows' starts include the phases, and ascend.
     ranks: Vec<RankTimetable>,
     seed: u64,
     rfc: u64,
@@ -75,14 +74,13 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// Verifies a timetable for a channel with such devices: an entry for each of its ranks, in order. `seed` is that of
-    /// the jitter.
+    /// Verifies a timetable for a channel with such devices: an entry for each of its ranks, in order. `seed` seeds the jitter.
     ///
-    /// The device's tRFC and number of REF commands hold (8192 in 64 ms for DDR3 of every density; tRFC grows with it).
+    /// Uses the device's tRFC and number of REF commands (8192 in 64 ms for DDR3 of every density; tRFC grows with it).
     ///
     /// # Errors
-    /// [`DramError::Timetable`] with the rank, the window, what was found and what is needed: windows that lie outside of
-    /// the period or upon each other, bursts that do not fit, rows that are not refreshed within tRET.
+    /// [`DramError::Timetable`] with the rank, the window, the value found and the value required: windows outside the period or
+    /// overlapping, bursts that do not fit, rows that are not refreshed within tRET.
     pub fn new(ranks: &[RankTimetable], device: &Device, seed: u64) -> Result<Timetable, DramError> {
         let count = ranks.len() as u32;
         let closing = closing_cycles(&device.timing, count);
@@ -91,7 +89,7 @@ impl Timetable {
         for (rank, entry) in (0..).map(RankIndex).zip(ranks) {
             timetable.ranks.push(folded(rank, entry)?);
         }
-        // Of bursts that repeat exactly, each is held up on the command bus by exactly as much as the one before it.
+        // Bursts that repeat exactly are delayed on the command bus by exactly as much each time.
         let first = timetable.ranks.first();
         let exact =
             timetable.ranks.iter().all(|rank| rank.jitter == 0 && Some(rank.period) == first.map(|rank| rank.period));
@@ -110,15 +108,15 @@ impl Timetable {
         Ok(timetable)
     }
 
-    /// How long a window must be for so many REF commands, on a channel of so many ranks: rows closed, a REF each tRFC,
-    /// and the jitter.
+    /// Gives the length of a window for a number of REF commands, on a channel with a number of ranks: closing of rows,
+    /// a REF each tRFC, and the jitter.
     #[must_use]
     pub fn burst_cycles(device: &Device, ranks: u32, commands: u32, jitter: u64) -> u64 {
         let refreshing = u64::from(commands) * u64::from(device.timing.rfc);
         jitter.saturating_add(closing_cycles(&device.timing, ranks) + bus_cycles(ranks) + refreshing)
     }
 
-    /// Makes the engine that follows it.
+    /// Makes the engine that follows the timetable.
     #[must_use]
     pub fn engine(&self) -> Box<dyn RefreshEngine> {
         Box::new(Scheduled::new(self.clone()))
@@ -132,14 +130,14 @@ impl Timetable {
         rank.windows.iter().any(|window| (window.start..window.end).contains(&at))
     }
 
-    /// The windows of each rank; phases are already in their starts.
+    /// The windows of each rank; the starts include the phases.
     #[must_use]
     pub fn ranks(&self) -> &[RankTimetable] {
         &self.ranks
     }
 
-    /// Every row again within tRET? A REF refreshes the rows that the one as many commands before it refreshed as
-    /// reach all rows.
+    /// Verifies that every row is refreshed again within tRET. A REF refreshes the same rows as the REF that precedes
+    /// it by the number of commands that reach all rows.
     fn judge_retention(
         &self,
         rank: RankIndex,
@@ -149,7 +147,7 @@ impl Timetable {
     ) -> Result<(), DramError> {
         let (all, allowed) = (u64::from(device.refresh.commands), device.refresh.window_cycles);
         let needed = || format!("at most {allowed} (tRET)");
-        // First cycle of each command of a period, and which window it is of.
+        // First cycle of each command of a period, and its window.
         let starts = entry.windows.iter().enumerate().flat_map(|(window, bounds)| {
             let first = bounds.start + self.closing;
             (0..u64::from(bounds.commands)).map(move |index| (first + index * self.rfc, window))
@@ -160,7 +158,7 @@ impl Timetable {
             return Err(fault(rank, None, "the number of REF commands in a period", 0, "1 or more".to_owned()));
         }
         let at = |index: u64| starts[(index % count) as usize].0 + index / count * entry.period + entry.jitter + late;
-        // The rows that come last are as fresh as at power-up until then.
+        // The last rows are as fresh as at power-up until then.
         let last = at(all - 1);
         if last > allowed {
             let window = Some(starts[((all - 1) % count) as usize].1);
@@ -173,7 +171,7 @@ impl Timetable {
             ));
         }
         let longest = (0..count).map(|index| (at(index + all) - starts[index as usize].0, starts[index as usize].1));
-        // Of several that are as long, the first.
+        // Of several longest ones, the first.
         let longest = longest.max_by_key(|&(cycles, window)| (cycles, std::cmp::Reverse(window)));
         match longest {
             Some((found, window)) if found > allowed => Err(fault(
@@ -188,18 +186,18 @@ impl Timetable {
     }
 }
 
-/// Cycles in which a rank's rows can be closed, whatever was going on, with time for the commands of other ranks.
+/// Cycles that suffice to close a rank's rows in any state, with time for the commands of other ranks.
 fn closing_cycles(timing: &Timing, ranks: u32) -> u64 {
     let open = timing.ras.max(timing.write_to_precharge()).max(timing.rtp).max(timing.ppd);
     u64::from((open + timing.rp_ab.max(timing.rp)).max(timing.rc)) + bus_cycles(ranks)
 }
 
-/// Cycles by which refresh commands of other ranks can hold one up.
+/// Most cycles by which refresh commands of other ranks can delay one.
 fn bus_cycles(ranks: u32) -> u64 {
     u64::from(ranks) * u64::from(ranks)
 }
 
-/// Verifies what concerns one rank alone, and puts the phase into the windows.
+/// Verifies the entry of one rank, and adds the phase to the windows.
 fn folded(rank: RankIndex, entry: &RankTimetable) -> Result<RankTimetable, DramError> {
     let RankTimetable { period, phase, jitter, .. } = *entry;
     if !(1..=PERIOD_MAX).contains(&period) {
@@ -248,14 +246,14 @@ fn fault(
     DramError::Timetable { rank, window, what, found: found.to_string(), needed }
 }
 
-/// Where an engine stands with one rank.
+/// State of an engine for one rank.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
-    /// Period, window of it, and command of that.
+    /// Period, window in it, and command in that.
     period: u64,
     window: usize,
     command: u32,
-    /// First cycle of the burst: its rows are closed from here on.
+    /// First cycle of the burst: from here on its rows are closed.
     opens: Cycle,
     /// When the next command is due.
     due: Cycle,
@@ -278,7 +276,7 @@ impl Scheduled {
         engine
     }
 
-    /// Begins the burst of the present window, or of the next one that has commands.
+    /// Begins the burst of the present window, or of the next window with commands.
     fn open(&mut self, rank: usize) {
         let Timetable { ranks, seed, .. } = &self.timetable;
         let (entry, progress) = (&ranks[rank], &mut self.progress[rank]);

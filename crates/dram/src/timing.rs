@@ -1,4 +1,4 @@
-//! What a controller must know of the devices on its channel: geometry, and every timing constraint in cycles.
+//! The devices on a channel, for its controller: geometry, and every timing constraint in cycles.
 
 use crate::index::{BankInRank, BankIndex, RankIndex};
 
@@ -36,7 +36,7 @@ impl Geometry {
         self.ranks * self.banks_per_rank()
     }
 
-    /// Bank of the channel that a bank of a rank is.
+    /// Converts a bank of a rank to a bank of the channel.
     #[inline]
     #[must_use]
     pub const fn bank(&self, rank: RankIndex, bank: BankInRank) -> BankIndex {
@@ -182,7 +182,7 @@ impl Timing {
 }
 
 impl Timing {
-    /// Last data of a read, counted from the command: how long a lone row hit takes.
+    /// Last data of a read, counted from the command: the duration of a lone row hit.
     #[must_use]
     pub const fn read_latency(&self) -> u32 {
         self.cl + self.burst

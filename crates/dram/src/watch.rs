@@ -1,4 +1,4 @@
-//! The commands of a channel while it works: written to a file, and checked against the standard.
+//! Monitors the commands of a running channel: writes them to a file, and checks them against the standard.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -13,16 +13,17 @@ use crate::controller::CommandSink;
 use crate::error::DramError;
 use crate::standard::Device;
 
-/// What commands are checked against: the standard's timing, the duty to refresh, and the standard's limits of postponed refresh.
+/// The rules for commands: the standard's timing, the duty to refresh, and the standard's limits of postponed refresh.
 #[derive(Debug)]
 pub struct Rules {
     checker: Checker,
-    /// The standard's limits of postponed refresh, where the duty does not ask for them.
+    /// The standard's limits of postponed refresh, if the duty does not include them.
     pace: Option<Checker>,
     by_design: Option<ByDesign>,
 }
 
-/// REF commands that a refresh engine postpones, whatever the trace shows of it, and how many the standard accepts.
+/// REF commands that a refresh engine postpones, whether or not the trace shows it, and the number that the standard
+/// accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ByDesign {
     postponed: u32,
@@ -30,7 +31,7 @@ struct ByDesign {
 }
 
 impl ByDesign {
-    /// Of the engine of this name.
+    /// The numbers of the engine with this name.
     fn of(engine: &str, device: &Device) -> Option<ByDesign> {
         let (postponed, accepted) = (device.refresh.commands - 1, device.refresh.postponed_max);
         (engine == "burst").then_some(ByDesign { postponed, accepted })
@@ -38,8 +39,7 @@ impl ByDesign {
 }
 
 impl Rules {
-    /// Makes the rules of a device. `engine` names the refresh engine that is simulated; `None` for a trace, of which only what it shows
-    /// is known.
+    /// Makes the rules of a device. `engine` names the simulated refresh engine; `None` for a trace, whose engine is unknown.
     #[must_use]
     pub fn new(device: &Device, duty: Option<RefreshCheck>, engine: Option<&str>) -> Rules {
         let checker = |refresh| Checker::new(&device.geometry, &device.timing, CheckOptions { refresh });
@@ -48,7 +48,7 @@ impl Rules {
         Rules { checker: checker(duty), pace: beyond.map(|beyond| checker(Some(beyond))), by_design }
     }
 
-    /// Checks a command, and adds what it breaks to `found`. Nothing is checked after the first violation of each kind.
+    /// Checks a command, and adds its violations to `found`. Nothing is checked after the first violation of each kind.
     pub fn see(&mut self, command: Command, found: &mut Violations) {
         if found.violation.is_none() {
             found.violation = self.checker.see(command).err();
@@ -74,13 +74,13 @@ pub struct Violations {
 }
 
 impl Violations {
-    /// Tells whether all commands are legal, refresh included.
+    /// Returns whether all commands are legal, refresh included.
     #[must_use]
     pub fn is_legal(&self) -> bool {
         self.violation.is_none() && self.postponed().is_none()
     }
 
-    /// Gives how refresh leaves the standard's limits, in words.
+    /// Describes how refresh exceeds the standard's limits, in words.
     #[must_use]
     pub fn postponed(&self) -> Option<String> {
         let by_design = |ByDesign { postponed, accepted }| {
@@ -113,7 +113,7 @@ pub struct CommandWatch {
 }
 
 impl CommandWatch {
-    /// Makes a watch that writes commands to `file` and checks them against `rules`, where these are given.
+    /// Makes a watch that writes commands to `file` and checks them against `rules`, if these are given.
     ///
     /// # Errors
     /// [`DramError::Write`] for a file that cannot be created.
@@ -166,16 +166,16 @@ impl CommandSink for CommandWatch {
 /// A command that is not legal, in JSON.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ViolationReport {
-    /// What is violated, by JEDEC's name where it has one.
+    /// The violated rule, by JEDEC's name if it has one.
     constraint: &'static str,
     /// The command, as command files write it.
     command: String,
-    /// The command that it comes too soon after, where there is one.
+    /// The command that it is too close to, if there is one.
     earlier_command: Option<String>,
-    /// Cycles that the rule asks for after the earlier command; of tREFI and retention, the most that are allowed without a refresh; 0
-    /// for rules without a time.
+    /// Cycles that the rule requires after the earlier command; for tREFI and retention, the most that are allowed without a refresh; 0 for
+    /// rules without a time.
     needed_cycles: u64,
-    /// Cycles that there are instead.
+    /// Cycles found instead.
     found_cycles: u64,
 }
 

@@ -1,53 +1,52 @@
-//! The least that one channel serves: r_min of bandwidth regulation (MemGuard, Yun et al., 2012).
+//! The guaranteed bandwidth of one channel: r_min of bandwidth regulation (MemGuard, Yun et al., 2012).
 //!
-//! All lines lie in one bank, each in another row than the one before, so nothing overlaps: a line takes the bank's whole cycle. A
-//! write holds it longest, by the recovery of the row (tWR). Alternating reads and writes of open rows, which turn the data bus
-//! round each time, are looked at as well. Refresh takes the bank in addition, and may come at the worst moment: when a row has just been
-//! opened, which is closed unused.
+//! All lines lie in one bank, each in another row than the previous one, so nothing overlaps: a line takes the bank's whole cycle. A write
+//! occupies the bank longest, because of the recovery of the row (tWR). The other case considered is alternating reads and writes of open
+//! rows, which turn the data bus each time. Refresh takes the bank in addition, and may come at the worst moment: when a row has just been
+//! opened, which is then closed unused.
 //!
-//! The slides of MemGuard add up PRE, ACT, RD and the transfer instead. That leaves out that a bank cannot be opened again before tRC,
-//! that a write has to recover, and refresh.
+//! The slides of MemGuard add up PRE, ACT, RD and the transfer instead. That omits tRC, the recovery of a write, and refresh.
 
 use crate::refresh::RefreshKind;
 use crate::standard::Device;
 use crate::timing::Timing;
 use memtint_units::Picoseconds;
 
-/// What lines take in the worst case, in cycles of the channel's clock.
+/// Worst-case times of lines, in cycles of the channel's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
     /// From line to line, all read: max(tRC, tRCD + tRTP + tRP), with the bursts of a line between.
     pub read_cycles: u64,
     /// From line to line, all written: max(tRC, tRCD + CWL + BL/2 + tWR + tRP), with the bursts of a line between.
     pub write_cycles: u64,
-    /// Of a line on average, reads and writes of open rows by turns.
+    /// Per line on average, for alternating reads and writes of open rows.
     pub turnaround_cycles: u64,
-    /// What refreshes of a bank take, if there are any.
+    /// Time for refreshes of a bank, if there are any.
     pub refresh: Option<RefreshShare>,
     /// Bytes of a line.
     pub line_bytes: u64,
     clock: memtint_units::Clock,
 }
 
-/// What refreshes of a bank take, in cycles.
+/// Time for refreshes of a bank, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefreshShare {
-    /// Between two.
+    /// From one to the next.
     pub interval: u64,
-    /// What one takes of the bank, with the row that it may find open and unused.
+    /// Bank time of one refresh, including the row that it may find open and unused.
     pub cycles: u64,
-    /// How many may come late, and so fall into an interval in addition.
+    /// Number that may be late, and so fall into an interval in addition.
     pub postponed_max: u64,
 }
 
-/// The row cycle that the slides of MemGuard add up.
+/// The row cycle according to the slides of MemGuard.
 #[must_use]
 pub fn cycles_of_slides(timing: &Timing) -> u64 {
     [timing.rp, timing.rcd, timing.cl, timing.burst].into_iter().map(u64::from).sum()
 }
 
 impl WorstCase {
-    /// Of lines of `line_bytes` on a channel of these devices, with this refresh.
+    /// Computes the times of lines of `line_bytes` on a channel of these devices, with this refresh.
     #[must_use]
     pub fn of(device: &Device, refresh: RefreshKind, line_bytes: u64) -> WorstCase {
         let t = &device.timing;
@@ -89,14 +88,14 @@ impl WorstCase {
         }
     }
 
-    /// What a line takes at most, without refresh.
+    /// Gives the longest time of a line, without refresh.
     #[must_use]
     pub fn line_cycles(&self) -> u64 {
         self.read_cycles.max(self.write_cycles).max(self.turnaround_cycles)
     }
 
-    /// Lines that are served in any stretch of this length, if there are as many to serve all the time: what refresh leaves, without
-    /// the line that is under way when it begins.
+    /// Gives the number of lines served in any stretch of this length under constant load: in the time left by refresh, without the line
+    /// that is under way at the beginning.
     #[must_use]
     pub fn lines_in(&self, time: Picoseconds) -> u64 {
         let cycles = self.clock.cycles_within(time);
@@ -106,7 +105,7 @@ impl WorstCase {
         (cycles.saturating_sub(refreshed) / self.line_cycles()).saturating_sub(1)
     }
 
-    /// Bytes per second in the long run, at least, when each line takes `line_cycles`, refresh included.
+    /// Gives the bytes per second in the long run, at least, when each line takes `line_cycles`, refresh included.
     #[must_use]
     pub fn bytes_per_second(&self, line_cycles: u64) -> f64 {
         let left = self.refresh.map_or(1.0, |refresh| 1.0 - (refresh.cycles as f64 / refresh.interval as f64).min(1.0));

@@ -6,11 +6,11 @@ use crate::command::{Command, Kind};
 use crate::error::DramError;
 use crate::index::{BankInRank, Cycle, RankIndex};
 
-/// No line of a trace is longer.
+/// Longest line of a trace.
 const LINE_BYTES_MAX: u64 = 200;
 
 /// Reads a command trace, one command a line as [`Command`] is displayed: cycle, command, rank, bank, row or column,
-/// with spaces between. Empty lines and lines that begin with `#` are passed over. Nothing is kept of what was read.
+/// separated by spaces. Skips empty lines and lines that begin with `#`. Keeps none of the commands.
 #[derive(Debug)]
 pub struct CommandReader<R> {
     reader: R,
@@ -83,8 +83,7 @@ impl<R: BufRead> CommandReader<R> {
 impl<R: BufRead> Iterator for CommandReader<R> {
     type Item = Result<Command, DramError>;
 
-    /// The next command. After a line that is no command the next one is tried; after one that cannot be read at all,
-    /// the trace ends.
+    /// The next command. After a malformed line the next one is tried; after an unreadable one, the trace ends.
     fn next(&mut self) -> Option<Self::Item> {
         while !self.lost {
             let line = match self.next_line() {

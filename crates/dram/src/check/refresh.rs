@@ -2,7 +2,7 @@
 
 use crate::standard::Device;
 
-/// How often each bank must be refreshed, by whichever command.
+/// How often each bank must be refreshed, by any command.
 ///
 /// A device counts the refreshes of a bank and refreshes the next rows at each: `commands` of them in a row reach
 /// every row. So no refresh of a bank may come later than `window + slack` after the one `commands` before it.
@@ -12,21 +12,21 @@ pub struct RefreshCheck {
     pub commands: u32,
     /// Retention window in cycles.
     pub window: u64,
-    /// Cycles by which the standard lets a refresh come later, because others were put off.
+    /// Cycles by which the standard lets a refresh come later, because others were postponed.
     pub slack: u64,
-    /// The rule on putting refreshes off; `None` where only the window counts, as for burst refresh.
+    /// The rule on postponed refreshes; `None` if only the window counts, as for burst refresh.
     pub pace: Option<RefreshPace>,
 }
 
-/// How far refreshes may stray from one each interval.
+/// Permitted deviation from one refresh each interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefreshPace {
     /// Average interval between two refreshes of a bank, in cycles: tREFI.
     pub interval: u32,
-    /// Refreshes that may be put off (8 for DDR2 to DDR4 and LPDDR4, 4 for DDR5; in finer granularities as many times
-    /// more): the next must then come within the interval.
+    /// Refreshes that may be postponed (8 for DDR2 to DDR4 and LPDDR4, 4 for DDR5; in finer granularities a multiple of
+    /// that): the next must then come within the interval.
     pub postponed_max: u32,
-    /// Refreshes that count when they come ahead of their time; further ones are allowed and count for nothing.
+    /// Refreshes that count when they come early; further ones are allowed but do not count.
     pub pulled_in_max: u32,
 }
 
@@ -54,8 +54,8 @@ impl RefreshCheck {
         Some(RefreshCheck::paced(device, bank.commands, bank.interval, factor))
     }
 
-    /// Gives what the standard demands beyond this duty: its limits of REF commands that are postponed or pulled in, where this duty
-    /// asks only that each row is refreshed within the window (one burst, a timetable of software). `None` where it has them.
+    /// Gives the standard's requirements beyond this duty: its limits of postponed or pulled-in REF commands, if this duty only requires
+    /// that each row is refreshed within the window (one burst, a timetable of software). `None` if the duty includes them.
     #[must_use]
     pub fn beyond(&self, device: &Device) -> Option<RefreshCheck> {
         self.pace.is_none().then(|| RefreshCheck::all_bank(device))

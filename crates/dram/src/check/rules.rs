@@ -20,7 +20,7 @@ impl Kinds {
     }
 }
 
-/// Between which commands a rule holds.
+/// The pairs of commands to which a rule applies.
 #[derive(Clone, Copy)]
 pub(super) enum Reach {
     /// Both touch the same bank.
@@ -42,7 +42,7 @@ pub(super) struct Rule {
     pub(super) wait: u64,
 }
 
-/// JEDEC's command-to-command rules, but for tFAW, auto precharge and the buses, which are not between two commands.
+/// JEDEC's command-to-command rules, without tFAW, auto precharge and the buses, which do not relate two commands.
 pub(super) fn rules(t: &Timing) -> Vec<Rule> {
     use Kind::{
         Activate, Precharge, PrechargeAll, Read, ReadAuto, Refresh, RefreshBank, RefreshSameBank, Write, WriteAuto,
@@ -56,7 +56,7 @@ pub(super) fn rules(t: &Timing) -> Vec<Rule> {
     let any_pre = Kinds::of(&[Precharge, PrechargeAll]);
     let refresh = Kinds::of(&[Refresh]);
     let single = Kinds::of(&[RefreshBank, RefreshSameBank]);
-    // What needs a bank at rest: ACT, and every refresh.
+    // Commands that need a bank at rest: ACT, and every refresh.
     let fresh = Kinds::of(&[Activate, Refresh, RefreshBank, RefreshSameBank]);
     let data = t.cwl + t.burst;
     [

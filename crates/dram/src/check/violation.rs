@@ -6,7 +6,7 @@ use crate::command::Command;
 use crate::index::Cycle;
 use crate::refresh::NEVER;
 
-/// What a command can break.
+/// A rule that a command can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Constraint {
     /// ACT to read or write.
@@ -67,9 +67,9 @@ pub enum Constraint {
     BankOpen,
     /// Read or write of a closed bank.
     BankClosed,
-    /// A rank, bank, row or column that does not exist, or one where the command has none.
+    /// A rank, bank, row or column that does not exist, or one that the command does not take.
     Place,
-    /// More refreshes put off than allowed.
+    /// More refreshes postponed than allowed.
     Refi,
     /// Rows left without refresh for longer than the retention window.
     Retention,
@@ -122,19 +122,19 @@ impl fmt::Display for Constraint {
     }
 }
 
-/// Tells which rule a command breaks.
+/// A command that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.text())]
 pub struct Violation {
     /// The rule.
     pub constraint: Constraint,
-    /// The command that breaks it; for a refresh that never came, the first command after its last moment.
+    /// The violating command; for a missing refresh, the first command after the latest time for it.
     pub command: Command,
-    /// The earlier command that it must keep its distance from; `None` where the rule is about the bank's state, the
-    /// place, or a refresh that never came.
+    /// The earlier command that it is too close to; `None` if the rule concerns the bank's state, the place, or a
+    /// missing refresh.
     pub earlier: Option<Command>,
-    /// Cycles needed since the earlier command (or, for a refresh, allowed since the start or the last one); for
-    /// rules without a time, 0.
+    /// Cycles required since the earlier command (or, for a refresh, allowed since the start or the last one); 0 for
+    /// rules without a time.
     pub needed: u64,
     /// Cycles found instead.
     pub found: u64,

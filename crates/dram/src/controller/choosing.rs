@@ -19,7 +19,7 @@ impl<S: CommandSink> Controller<S> {
         chosen
     }
 
-    /// Finds what a bank wants next.
+    /// Computes the candidate of a bank.
     pub(super) fn renew_bank(&mut self, bank: usize) {
         let state = &self.banks[bank];
         let list = self.lists[bank][usize::from(self.writing)];
@@ -93,7 +93,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    /// How urgent a request is, below 2^40: smaller goes first.
+    /// Urgency of a request, below 2^40: smaller goes first.
     #[inline]
     fn urgency(&self, request: &Slot, hit: bool) -> u64 {
         match self.config.scheduler {
@@ -118,7 +118,7 @@ impl<S: CommandSink> Controller<S> {
         for (index, refresh) in self.due.iter().enumerate() {
             let (kind, ready, _) = self.refresh_step(refresh);
             let cycle = ready.max(self.free_at);
-            // What has a cycle of its own to be sent in goes before what has until then.
+            // Commands with a fixed cycle go first: the PREA before such a REF can wait.
             let urgency = u64::from(refresh.earliest > Cycle::ZERO && kind == Kind::PrechargeAll);
             if cycle < chosen.cycle || cycle == chosen.cycle && urgency < chosen.urgency {
                 chosen = Chosen { cycle, urgency, next: Next::Refresh(index) };
@@ -127,7 +127,8 @@ impl<S: CommandSink> Controller<S> {
         chosen
     }
 
-    /// Cycle, urgency and bank of each candidate are put into one number, so that the least is found without branches.
+    /// Cycle, urgency and bank of each candidate are packed into one number, so that the minimum is found without
+    /// branches.
     #[inline]
     fn choose_bank(&self) -> Chosen {
         let mut least = u64::MAX;
@@ -150,7 +151,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    /// The same for candidates that lie far ahead.
+    /// The same for candidates far ahead.
     #[cold]
     fn choose_far_bank(&self) -> Chosen {
         let active = |bank: &usize| self.active[bank / 64] & 1 << (bank % 64) != 0;
@@ -161,8 +162,8 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    /// Marks the oldest reads of every requester and bank, and gives every requester its place: the one whose most
-    /// loaded bank has the fewest marked requests first, then the one with the fewest in all.
+    /// Marks the oldest reads of every requester and bank, and ranks the requesters: first the one whose most loaded
+    /// bank has the fewest marked requests, then the one with the fewest in total.
     pub(super) fn form_batch(&mut self, cap: u32) {
         let mut loads: Vec<(u32, u32)> = Vec::new();
         let mut marked = 0;

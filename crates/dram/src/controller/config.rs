@@ -8,13 +8,13 @@ use crate::error::DramError;
 use crate::refresh::RefreshKind;
 use crate::timing::Geometry;
 
-/// How the next request is chosen.
+/// Selection of the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// First come, first served: a bank serves its requests in the order of arrival; banks work side by side, and of
     /// two commands that are ready together the one of the older request goes first.
     Fcfs,
-    /// First ready (Rixner et al., ISCA 2000): row hits first, then the oldest. With a cap, a bank serves at most so
+    /// First ready (Rixner et al., ISCA 2000): row hits first, then the oldest. With a cap, a bank serves at most that
     /// many row hits while an older request waits for another row.
     FrFcfs {
         /// Row hits in a row over an older request; `None` for no limit.
@@ -43,11 +43,11 @@ impl fmt::Display for Scheduler {
 /// When to close an idle row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagePolicy {
-    /// Not before another row of the bank is wanted.
+    /// When a request for another row of the bank arrives.
     Open,
     /// With the last waiting request for it (auto-precharge).
     Closed,
-    /// When it has not been used for so many cycles.
+    /// When it has been idle for this many cycles.
     Timeout(u32),
 }
 
@@ -76,7 +76,7 @@ impl FromStr for PagePolicy {
     }
 }
 
-/// What the queues share.
+/// Assignment of queue entries to banks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueSharing {
     /// One read and one write queue, whose entries any bank may take: one busy bank can fill them.
@@ -92,7 +92,7 @@ pub struct ControllerConfig {
     pub read_queue: u32,
     /// Entries for writes.
     pub write_queue: u32,
-    /// Who may take them.
+    /// Assignment of entries to banks.
     pub sharing: QueueSharing,
     /// Waiting writes at which writes are drained although reads wait.
     pub drain_at: u32,
@@ -107,8 +107,8 @@ pub struct ControllerConfig {
 }
 
 impl Default for ControllerConfig {
-    /// A controller as in today's simulators: 32 + 32 entries, writes drained from four fifths to one fifth,
-    /// row hits first with a cap of 16, open rows, all-bank refresh.
+    /// A controller as in today's simulators: 32 + 32 entries, writes drained from four fifths to one fifth, row hits
+    /// first with a cap of 16, open rows, all-bank refresh.
     fn default() -> ControllerConfig {
         ControllerConfig {
             read_queue: 32,

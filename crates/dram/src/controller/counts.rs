@@ -20,11 +20,10 @@ pub struct RankCounts {
 /// Requests of one rank that met a refresh, each counted once and in one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RefreshMet {
-    /// Requests whose bank was being refreshed, or closed for it, when they arrived, or that waited when its refresh fell
-    /// due: what refresh holds up that nobody works around.
+    /// Requests whose bank was refreshed, or closed for it, when they arrived, or that waited when its refresh fell due: delays by refresh
+    /// that no software avoids.
     pub ordinary: u64,
-    /// Requests that arrived while software had locked the rank (see [`Timetable`](crate::Timetable)): none, if it keeps
-    /// what it promises.
+    /// Requests that arrived while software had locked the rank (see [`Timetable`](crate::Timetable)): none, if it keeps the timetable.
     pub locked: u64,
     /// Requests that had arrived before the rank was locked, and still waited when its burst began.
     pub caught: u64,
@@ -41,7 +40,7 @@ pub struct BankCounts {
     pub conflicts: u64,
 }
 
-/// Counts one more of a source.
+/// Counts another request of a source.
 pub(super) fn count_source(counts: &mut Vec<u64>, source: u16) {
     let source = usize::from(source);
     if counts.len() <= source {

@@ -42,7 +42,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    /// The time has come that the engine named.
+    /// Polls the engine at its wake-up.
     pub(super) fn ask_engine(&mut self) {
         let now = self.wakeup;
         self.free_at = self.free_at.max(now);
@@ -87,7 +87,7 @@ impl<S: CommandSink> Controller<S> {
         let limit = self.limits[first_group][PRE];
         if refresh.scope == Scope::AllBanks {
             if banks.clone().any(|bank| open(&bank)) {
-                // Banks that are about to close by themselves must have begun to.
+                // Auto-precharges of these banks must have begun.
                 let ready = banks.map(|bank| self.banks[bank].ready[PRE]).max().unwrap_or_default();
                 return (Kind::PrechargeAll, ready.max(limit), first);
             }

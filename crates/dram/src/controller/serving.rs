@@ -47,7 +47,7 @@ impl<S: CommandSink> Controller<S> {
         let state = &mut self.banks[bank];
         state.open_row = row;
         state.served = 0;
-        // A row opened just now has not gone unused for long, should the bus turn before its first access.
+        // A row opened just now is not idle, even if the bus turns before its first access.
         state.last_access = cycle;
         state.ready =
             [cycle + u64::from(t.rc), cycle + u64::from(t.ras), cycle + u64::from(t.rcd), cycle + u64::from(t.rcd)];
@@ -84,7 +84,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    /// tPPD, where it is more than the command bus asks for anyway.
+    /// tPPD, if it exceeds the limit of the command bus.
     pub(super) fn limit_precharges(&mut self, cycle: Cycle, bank: usize) {
         if self.timing.ppd > 1 {
             let next = cycle + u64::from(self.timing.ppd);
@@ -208,7 +208,7 @@ impl<S: CommandSink> Controller<S> {
         }
     }
 
-    /// Limits reads and writes of all ranks but that of `place`.
+    /// Limits reads and writes of all ranks except that of `place`.
     fn limit_accesses(&mut self, read: Cycle, write: Cycle, place: Place) {
         let own = place.first_group..place.first_group + self.geometry.bank_groups;
         for (group, limits) in (0..).zip(&mut self.limits) {
