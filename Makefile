@@ -82,7 +82,7 @@ test-live: ## tests that run programs in color, read frame numbers or time memor
 test-scripts: ## tests of the scripts that fetch kernels, choose suites and count tests
 	@scripts/test/run.sh
 
-demo: ## two real programs side by side in disjoint colors, and the verdict (as root)
+demo: ## two real programs side by side in disjoint colors, the verdict, and what that buys on a simulated machine (as root)
 	@scripts/setup.sh demo
 	@scripts/demo.sh
 

@@ -2,7 +2,7 @@
 # Draws the pictures of the README and the documentation into docs/pictures. MEMTINT names the program; default: target/release/memtint.
 #
 # database.json and sort.json there are reports of memtint inspect, taken while a database in bank classes 0-3 and a sort in 4-7 ran side by
-# side, as scripts/demo.sh runs them.
+# side.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

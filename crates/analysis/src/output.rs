@@ -50,6 +50,17 @@ pub struct AnalysisReport {
     pub facts: Facts,
 }
 
+impl AnalysisReport {
+    /// Leaves out the runs of the witness, which may be a hundred thousand.
+    #[must_use]
+    pub fn without_runs(mut self) -> AnalysisReport {
+        if let Some(witness) = &mut self.witness {
+            (witness.lanes, witness.colors) = (None, None);
+        }
+        self
+    }
+}
+
 impl From<&Report> for AnalysisReport {
     fn from(report: &Report) -> AnalysisReport {
         let (schedulable, overload, unsupported) = match &report.answer {
@@ -563,10 +574,12 @@ pub struct WitnessReport {
     pub idle_ps: u64,
     /// What the schedule shows and what it does not.
     pub remark: String,
-    /// Tasks, or instances of tasks, and what else runs.
-    pub lanes: Vec<LaneReport>,
-    /// Ranks that are refreshed together.
-    pub colors: Vec<ColorReport>,
+    /// Tasks, or instances of tasks, and what else runs; with --witness.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<Vec<LaneReport>>,
+    /// Ranks that are refreshed together; with --witness.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub colors: Option<Vec<ColorReport>>,
 }
 
 impl From<&Chart> for WitnessReport {
@@ -583,8 +596,8 @@ impl From<&Chart> for WitnessReport {
             accepted_jobs: chart.jobs,
             idle_ps: chart.idle.0,
             remark: chart.remark.clone(),
-            lanes: chart.lanes.iter().map(LaneReport::from).collect(),
-            colors: chart.bands.iter().map(ColorReport::from).collect(),
+            lanes: Some(chart.lanes.iter().map(LaneReport::from).collect()),
+            colors: Some(chart.bands.iter().map(ColorReport::from).collect()),
         }
     }
 }

@@ -61,6 +61,9 @@ pub(crate) struct AnalyzeArguments {
     svg: Option<PathBuf>,
     #[command(flatten)]
     span: SpanArguments,
+    /// Include every run of the witness in the JSON report.
+    #[arg(long)]
+    witness: bool,
     /// Maximum number of jobs (servers: events) in the printed witness. A longer schedule is cut, and the report says so; the
     /// verdict does not depend on it.
     #[arg(long, value_name = "N", default_value_t = WITNESS_JOBS_MAX, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
@@ -163,7 +166,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     report.not_considered = not_considered;
     report.assumptions.extend(of_others);
     match format {
-        Format::Json => print_json(&AnalysisReport::from(&report))?,
+        Format::Json => print_json(&json_of(&report, arguments.witness))?,
         Format::Text => print(&text::text(&report))?,
     }
     // The answer stands where a picture cannot be drawn.
@@ -174,6 +177,12 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
         }
     }
     ending(&report)
+}
+
+/// The report, with the runs of its witness only where they are asked for.
+fn json_of(report: &Report, witness: bool) -> AnalysisReport {
+    let json = AnalysisReport::from(report);
+    if witness { json } else { json.without_runs() }
 }
 
 /// An answer about a plan, in all its forms.
@@ -191,6 +200,7 @@ pub(crate) fn judge_plan(
     scheduler: Analyzed,
     limits: AnalysisLimits,
     span: SpanArguments,
+    witness: bool,
 ) -> Result<Judged, Failure> {
     let searching = Progress::of_steps("searching");
     let at = |what| searching.step(what);
@@ -201,7 +211,7 @@ pub(crate) fn judge_plan(
         Err(_) => Ok(None),
     };
     let yes = matches!(report.answer, Answer::Yes);
-    Ok(Judged { yes, json: AnalysisReport::from(&report), text: text::text(&report), svg })
+    Ok(Judged { yes, json: json_of(&report, witness), text: text::text(&report), svg })
 }
 
 /// Gives the refresh of the memory of a file without `[refresh]`, for schedulers under which the controller refreshes.

@@ -50,6 +50,9 @@ pub(crate) struct PlanArguments {
     svg: Option<PathBuf>,
     #[command(flatten)]
     span: SpanArguments,
+    /// Include every run of the witness in the JSON report.
+    #[arg(long)]
+    witness: bool,
     /// Maximum effort of one search [default: 10 million steps, 100 thousand nodes of a search for colors, as of memtint analyze].
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
@@ -174,7 +177,13 @@ fn tell(
     not_considered: Vec<String>,
     format: Format,
 ) -> Ending {
-    let judged = judge_plan(&plan.file, scheduler, AnalysisLimits::of_steps(arguments.steps), arguments.span)?;
+    let judged = judge_plan(
+        &plan.file,
+        scheduler,
+        AnalysisLimits::of_steps(arguments.steps),
+        arguments.span,
+        arguments.witness,
+    )?;
     if !judged.yes {
         return Err(Failure::Sentence(format!(
             "a defect of memtint: the analysis does not accept the plan: {}",

@@ -17,7 +17,7 @@ impl Scratch {
     }
 
     fn json(&self, text: &str, arguments: &[&str]) -> (Option<i32>, Value) {
-        let output = self.analyze(text, &[&["--format", "json"], arguments].concat());
+        let output = self.analyze(text, &[&["--format", "json", "--witness"], arguments].concat());
         let value = serde_json::from_slice(&output.stdout);
         let value = value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"));
         crate::shared::check("analyze", &value);

@@ -19,7 +19,9 @@ fn memtint(arguments: &[&str]) -> Output {
 }
 
 fn json_of(arguments: &[&str]) -> (Option<i32>, Value) {
-    let output = memtint(&[&["--format", "json"], arguments].concat());
+    // Of these, analyze and plan have a witness.
+    let witness: &[&str] = if arguments[0] == "analyze" || arguments[1] == "plan" { &["--witness"] } else { &[] };
+    let output = memtint(&[&["--format", "json"], arguments, witness].concat());
     let value = serde_json::from_slice(&output.stdout);
     let value = value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"));
     crate::shared::check_printed(arguments, &value);
