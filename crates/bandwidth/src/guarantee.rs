@@ -112,7 +112,7 @@ pub struct SlidesReport {
 }
 
 impl GuaranteeReport {
-    /// Tells whether the simulated channel serves at least what was calculated, under each pattern.
+    /// Returns whether the simulated channel serves at least the calculated bandwidth under each pattern.
     #[must_use]
     pub fn is_served(&self) -> bool {
         self.patterns.iter().all(|pattern| pattern.simulated_mb_per_s >= self.r_min_mb_per_s)

@@ -1,4 +1,4 @@
-//! The bandwidth that memory guarantees, and what a budget of it does to a program.
+//! The bandwidth that memory guarantees, and the effect of a bandwidth budget on a program.
 //!
 //! [`guarantee()`] calculates r_min, the bandwidth of the worst pattern of requests, and simulates a channel under that pattern. A
 //! [`Profile`] of a program that runs alone gives its run time under a budget: [`Profile::predict`].

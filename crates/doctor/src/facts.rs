@@ -145,12 +145,12 @@ impl Facts {
         self.text(path)?.parse().ok()
     }
 
-    /// Tells whether a path exists.
+    /// Returns whether a path exists.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.root.join(path.trim_start_matches('/')).exists()
     }
 
-    /// Tells whether this process may write a file. Opens it, and writes nothing.
+    /// Returns whether this process may write a file. Opens the file without writing to it.
     pub(crate) fn is_writable(&self, path: impl AsRef<Path>) -> bool {
         let path = path.as_ref();
         File::options().write(true).open(self.root.join(path.strip_prefix("/").unwrap_or(path))).is_ok()
@@ -175,7 +175,7 @@ impl Facts {
         Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
     }
 
-    /// Tells whether this process has a capability, by its number (linux/capability.h).
+    /// Returns whether this process has a capability, by its number (linux/capability.h).
     pub(crate) fn has_capability(&self, number: u32) -> bool {
         let status = self.text("proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -194,7 +194,7 @@ impl Facts {
         std::fs::metadata(self.root.join(path)).ok().map(|found| found.uid())
     }
 
-    /// Tells whether the processor has a flag of `/proc/cpuinfo`.
+    /// Returns whether the processor has a flag of `/proc/cpuinfo`.
     pub(crate) fn has_flag(&self, flag: &str) -> bool {
         let text = self.text("proc/cpuinfo").unwrap_or_default();
         let line = text.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));

@@ -1,10 +1,10 @@
-//! Whether this machine can color, probe and regulate, what limits that, and what to do about it.
+//! Whether this machine can color, probe and regulate, what limits it, and how to remedy that.
 //!
 //! [`Facts::here`] reads files of `/proc`, `/sys` and `/boot`, opens what a run would open (a userfaultfd, counters, BPF programs), and
 //! closes it again; nothing on the machine changes. [`Report::of`] draws the conclusions: pure rules, one function each, in the modules
 //! below. A rule yields a [`Check`]: the finding, the purposes it prevents or limits, and the remedy.
 //!
-//! Nothing here measures: whether a limit holds is the business of the self-tests of `memtint guard` and `memtint probe`.
+//! This crate measures nothing: the self-tests of `memtint guard` and `memtint probe` determine whether a limit holds.
 //!
 //! ```no_run
 //! use memtint_doctor::{Answer, Facts, Report};

@@ -1,4 +1,4 @@
-//! Memory: whether its addresses can be seen, what is known of its mapping, and what else moves pages.
+//! Memory: visibility of physical addresses, knowledge of the mapping, and other mechanisms that move pages.
 
 use memtint_detect::Fit;
 use memtint_map::Platform;
@@ -83,7 +83,7 @@ fn virtual_machine(facts: &Facts) -> Option<Check> {
     )
 }
 
-/// What memtint keeps off for the programs that it colors, and nothing needs to be done about.
+/// Mechanisms that memtint disables for the programs it colors; they need no action.
 fn kept_off(id: &'static str, setting: &str) -> Check {
     Check::fine(id, format!("{setting}; the userspace runtime keeps it off for its programs"))
 }

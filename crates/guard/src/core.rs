@@ -10,7 +10,7 @@ use crate::predict::Predictor;
 use crate::rule::{Config, Kind, Reservation, Sharing};
 use crate::word::{Lock, Promise, Roll, Tally, Turn, Word, is_later};
 
-/// What a backend does.
+/// A command to a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Let the core run, and report when it has used this many events: counted from the end of its previous grant if that was
@@ -184,7 +184,8 @@ impl<W: Word> Shared<W> {
         self.pool.of(period).unwrap_or(0)
     }
 
-    /// Events of a group's budget that can still be granted in a period; what was donated and not taken back is not among them.
+    /// Events of a group's budget that can still be granted in a period, without donated events that were not taken
+    /// back.
     ///
     /// # Panics
     /// When there is no such group.
@@ -273,7 +274,8 @@ impl Use {
     }
 }
 
-/// Number of the latest grant. It tells grants apart; states that differ in it only are alike, and hash alike.
+/// Number of the latest grant. It only distinguishes grants: states that differ in nothing else are equal and have
+/// equal hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Number(u32);
 
@@ -407,11 +409,11 @@ impl<P: Predictor> Core<P> {
         if self.started { self.period_start(shared, shared.roll.period(), 0, out) } else { Signal::None }
     }
 
-    /// Puts into the pool what the group is not expected to use; at least one event stays, so that a counter can be armed.
-    /// After an underrun nothing is donated: the prediction was too low, and how much was wanted is not known.
+    /// Puts into the pool what the group is not expected to use; at least one event stays, so that a counter can be
+    /// armed. After an underrun nothing is donated: the prediction was too low, and the actual demand is unknown.
     fn donate<W: Word>(&mut self, shared: &Shared<W>, group: &SharedGroup<W>) {
         let before = self.period.wrapping_sub(1);
-        // A period that this core has missed says nothing about the next.
+        // A period that this core has missed does not predict the next.
         let demand = group.demand(before);
         let (Some(granted), Some(short)) = (demand.granted.of(before), demand.short.of(before)) else { return };
         self.predictor.observe(u64::from(granted) + u64::from(short));

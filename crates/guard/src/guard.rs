@@ -7,7 +7,7 @@ use crate::predict::Predictor;
 use crate::rule::{Config, GuardError, Reservation};
 use crate::word::Word;
 
-/// What a backend reports.
+/// A report of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A period begins on a core. Numbers begin at 1 and are the same for all cores.

@@ -12,9 +12,9 @@
 //! reservation in every period, whatever other regulated cores do. Not in the sum: cores that are not regulated, which must
 //! not use that memory, and one more skid each time best-effort sharing ends before the period does.
 //!
-//! This crate performs no I/O and has no clock: a backend (simulator, perf, BPF, kernel) reports [`Event`]s and carries out
-//! [`Action`]s. It does not decide which events cost what, nor how a core is stopped. Idle cores begin periods and look as well:
-//! their groups donate. Two kinds of events with a budget each are not regulated together.
+//! This crate performs no I/O and has no clock: a backend (simulator, perf, BPF, kernel) reports [`Event`]s and carries
+//! out [`Action`]s. It does not decide which events cost what, nor how a core is stopped. Idle cores begin periods too,
+//! and their groups donate. Two kinds of events with a budget each are not regulated together.
 //!
 //! The algorithm is checked in every state that three cores with budgets up to three quanta reach in two periods (two million states
 //! of six systems in the tests, 606,368,273 states of all 924 by `make prove`), with sixteen cores at random, and under concurrency

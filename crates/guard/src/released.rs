@@ -1,7 +1,7 @@
 //! MemGuard's module as released (commit `bcb08a4`, 2022), one counter of it: a model to compare with, not a regulator to use.
 //!
-//! Each [`Defect`] can be present or mended by itself, so that a test shows what it costs. Mended means: as this crate's algorithm
-//! has it; the release has no such form. Source: the module's code, `memguard.c`.
+//! Each [`Defect`] can be present or fixed independently, so that a test shows its cost. A fixed defect behaves as in
+//! this crate's algorithm; the release has no such form. Source: the module's code, `memguard.c`.
 
 mod linux;
 
@@ -13,13 +13,14 @@ use linux::{Handler, Linux};
 /// A defect of the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Defect {
-    /// The counter is reloaded with the whole budget before the overflow handler runs; what the handler writes later has no
+    /// The counter is reloaded with the whole budget before the overflow handler runs; the handler's later write has no
     /// effect. A core that reclaims n events gets a whole budget.
     ReclaimOverGrants,
     /// A core that reclaims from others raises their budgets to the full, and takes the difference as well. The donor's next
     /// overflow is ignored, since its use is below its raised budget.
     RaidedDonor,
-    /// The prediction is corrected after an underrun only if less than the budget was used, which cannot be where it is asked.
+    /// The prediction is corrected after an underrun only if less than the budget was used, which is impossible at the
+    /// point of the test.
     UnreachableCompensation,
     /// A core that is exempt (`rt`) is throttled like others.
     ExemptionWithoutEffect,
@@ -29,7 +30,7 @@ pub enum Defect {
     RestartWithoutStop,
     /// Events in the kernel are not counted.
     KernelUncounted,
-    /// A throttled core runs a FIFO thread of priority 50: what comes before that thread goes on.
+    /// A throttled core runs a FIFO thread of priority 50: threads and interrupts that precede it continue to run.
     UrgentUnthrottled,
     /// CPU hotplug is not noticed: a core that goes offline counts as one that has budget left, and a core that comes online is
     /// not regulated.
@@ -120,7 +121,8 @@ struct Core {
     next_limit: u64,
     /// Budget of this period after donation (`cur_budget`).
     current: u64,
-    /// Donated at the start of the period, and not taken back by anybody; used when [`Defect::RaidedDonor`] is mended.
+    /// Donated at the start of the period and not yet reclaimed by any core; used when [`Defect::RaidedDonor`] is
+    /// mended.
     lent: u64,
     /// Events counted since the period began.
     used: u64,

@@ -10,7 +10,7 @@ use crate::word::{Promise, Roll};
 /// Whether a group donates what it is not expected to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Donates nothing and reclaims nothing: its budget is there in every period.
+    /// Donates nothing and reclaims nothing: its whole budget is available in every period.
     Hard,
     /// Donates and reclaims. A wrong prediction may cost it part of its budget in a period: an underrun.
     Soft,
@@ -56,7 +56,7 @@ pub struct Config {
     pub cores: usize,
     /// Groups of regulated cores; no core is in two.
     pub groups: Vec<Group>,
-    /// Guaranteed bandwidth r_min, in events per period: what the memory serves in the worst case.
+    /// Guaranteed bandwidth r_min, in events per period: the worst-case service of the memory.
     pub guaranteed: u32,
     /// Events that a core takes from the pool at a time; at least 1, at most the smallest quantum.
     pub reclaim_step: u32,

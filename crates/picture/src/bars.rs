@@ -11,12 +11,12 @@ const ABOVE: f64 = 30.0;
 const BELOW: f64 = 30.0;
 const BAR_MAX: f64 = 34.0;
 const STEPS: u32 = 6;
-/// What fills the bars of a series: told apart without color, too.
+/// The fill of a series' bars, distinguishable without color.
 const FILLS: [&str; 3] = [r##"fill="url(#hatch)" class="edge""##, r#"class="solid edge""#, r#"class="ground edge""#];
 
 /// Groups of bars beside each other, one group for each label, up to three bars in a group.
 pub struct Bars {
-    /// What to conclude.
+    /// The conclusion.
     pub title: String,
     /// Subject of the picture.
     pub subtitle: String,

@@ -1,4 +1,4 @@
-//! What all pictures have in common: the head, styles, text that is safe in XML, the hatch.
+//! Common parts of all pictures: the head, styles, text that is safe in XML, the hatch.
 
 use std::fmt::{self, Write as _};
 
@@ -60,17 +60,17 @@ impl Type {
         (self.size * 1.3).ceil()
     }
 
-    /// How wide a text is, rather too much: fonts differ from viewer to viewer.
+    /// The width of a text, rounded up: fonts differ from viewer to viewer.
     pub(crate) fn width(self, content: &str) -> f64 {
         content.chars().count() as f64 * self.letter()
     }
 
-    /// A letter in the mean.
+    /// The mean width of a letter.
     fn letter(self) -> f64 {
         self.size * if self.bold { 0.66 } else { 0.6 }
     }
 
-    /// Shortens a text to a width; what was cut off becomes dots.
+    /// Truncates a text to a width and ends it with dots.
     pub(crate) fn fit(self, content: &str, width: f64) -> String {
         if self.width(content) <= width {
             return content.to_owned();
@@ -135,14 +135,14 @@ pub(crate) fn height(all: &[Paragraph]) -> f64 {
     all.iter().map(Paragraph::height).sum()
 }
 
-/// What a picture is, before anything is drawn in it.
+/// Properties of a picture, before anything is drawn in it.
 pub(crate) struct Sheet<'a> {
     /// Size in pixels.
     pub(crate) width: f64,
     pub(crate) height: f64,
-    /// For screen readers: what to conclude.
+    /// For screen readers: the conclusion.
     pub(crate) title: &'a str,
-    /// For screen readers: what is drawn, and how it is to be read.
+    /// For screen readers: the content, and how to read it.
     pub(crate) description: &'a str,
     /// The class of the hatch's stripes, where the picture uses one with `fill="url(#hatch)"`.
     pub(crate) hatch: Option<&'static str>,
@@ -196,8 +196,8 @@ pub(crate) fn name(out: &mut String, x: f64, y: f64, kind: Type, content: &str, 
     writeln!(out, "</g>")
 }
 
-/// Makes any text one that may stand in XML: names of commands, platforms and tasks are anybody's. Characters that XML
-/// forbids become question marks.
+/// Escapes a text for XML: names of commands, platforms and tasks are arbitrary. Characters that XML forbids become
+/// question marks.
 pub(crate) fn escape(content: &str) -> String {
     let mut escaped = String::with_capacity(content.len());
     for character in content.chars() {

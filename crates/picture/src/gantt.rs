@@ -1,4 +1,5 @@
-//! Who runs when, and what is refreshed below: one file, no script, readable in black and white.
+//! Gantt charts: which task runs when, with the refreshed ranks below. One file, no script, readable in black and
+//! white.
 
 use std::fmt::{self, Write as _};
 
@@ -15,33 +16,33 @@ const BAR: f64 = 20.0;
 /// Below the last band, for the axis.
 const AXIS: f64 = 36.0;
 const BAND: f64 = 16.0;
-/// Above the bands, for what they are.
+/// Above the bands, for their heading.
 const BANDS_HEAD: f64 = 22.0;
 /// More bars than this are hard to tell apart: unless a span was chosen, a shorter one is drawn.
 const BARS_MAX: usize = 1500;
-/// Arrivals at smaller distances, in pixels, cannot be told apart.
+/// Arrivals at smaller distances, in pixels, are indistinguishable.
 const ARRIVALS_APART: f64 = 3.0;
 /// Bars below this width have no outline, which would hide them.
 const OUTLINED: f64 = 3.0;
-/// The style of what is not told apart.
+/// The style of bars that combine several jobs.
 const HATCHED: &str = r#"fill="url(#hatch)" class=""#;
 
-/// What is drawn.
+/// The content of a picture.
 pub struct Picture {
-    /// At the top: what to conclude.
+    /// The conclusion, at the top.
     pub title: String,
-    /// Below it, smaller: what the schedule is.
+    /// Below it, smaller: a description of the schedule.
     pub subtitle: String,
-    /// Up to when everything is known.
+    /// The end of the schedule.
     pub end: Picoseconds,
-    /// The first time that is drawn, and the first that is not; at most [`Picture::end`]. Without it, all is drawn, or as much as
-    /// can be told apart from the beginning on; the picture then says how much.
+    /// The time span to draw, end excluded, at most [`Picture::end`]. Without it, the whole schedule is drawn, or as
+    /// much from its beginning as stays readable; the picture then states how much.
     pub span: Option<(Picoseconds, Picoseconds)>,
     /// One below the other.
     pub lanes: Vec<Lane>,
     /// Below the lanes.
     pub bands: Vec<Band>,
-    /// What the bars of the bands are.
+    /// The meaning of the bars of the bands.
     pub bands_are: &'static str,
 }
 
@@ -49,9 +50,9 @@ pub struct Picture {
 pub struct Lane {
     /// Name on its left.
     pub name: String,
-    /// Arrows and marks, where jobs arrive in it.
+    /// Arrows and marks, if jobs arrive in this lane.
     pub arrivals: Option<Arrivals>,
-    /// What runs, in the order of time.
+    /// The runs, in order of time.
     pub bars: Vec<Bar>,
 }
 
@@ -137,13 +138,13 @@ impl<'a> Strip<'a> {
         Strip { start, end, first: what, last: what, pieces: 1, pauses: 0, fine }
     }
 
-    /// Whether it is of several jobs, which it does not tell apart.
+    /// Whether it combines several jobs.
     fn is_mixed(&self) -> bool {
         self.first != self.last
     }
 
-    /// Whether the next one could not be told apart from it: without a pause of a pixel between them, and of the same job, or
-    /// both too short themselves.
+    /// Whether the next one is indistinguishable from it: the pause between them is below a pixel, and both are of the
+    /// same job or both are shorter than a pixel.
     fn joins(&self, next: &Strip<'_>, pixel: u64) -> bool {
         let pause = next.start.0.saturating_sub(self.end.0);
         let same = !self.is_mixed() && self.last == next.first;
@@ -156,7 +157,7 @@ impl<'a> Strip<'a> {
         (self.end, self.last, self.fine) = (next.end, next.last, self.fine && next.fine);
     }
 
-    /// What it is, to be read by pointing at it.
+    /// Its description, shown when the pointer is on it.
     fn named(&self) -> String {
         let Strip { start, end, first, last, pieces, .. } = self;
         let what = if self.is_mixed() { format!("{first} to {last}") } else { (*first).to_owned() };
@@ -165,7 +166,7 @@ impl<'a> Strip<'a> {
     }
 }
 
-/// Joins the pieces on an axis that could not be told apart.
+/// Joins the pieces that are indistinguishable on an axis.
 fn strips<'a>(pieces: impl Iterator<Item = Piece<'a>>, axis: &TimeAxis) -> Vec<Strip<'a>> {
     let (mut strips, pixel): (Vec<Strip<'_>>, u64) = (Vec::new(), axis.pixel());
     for piece in pieces.filter(|&(start, end, _)| axis.shows(start, end)) {
@@ -263,7 +264,9 @@ impl Picture {
             let _ = write!(legend, "; bar below: {}", self.bands_are);
         }
         if lanes.iter().flatten().any(Strip::is_mixed) {
-            legend.push_str("; hatched bar: several jobs that are too short to be told apart (--from and --to choose a shorter span)");
+            legend.push_str(
+                "; hatched bar: several jobs too short to distinguish (--from and --to choose a shorter span)",
+            );
         }
         if bands.iter().flatten().any(|strip| strip.pauses > 0) {
             legend.push_str("; hatched below: several refreshes with pauses that are too short to be drawn");
@@ -271,7 +274,7 @@ impl Picture {
         legend
     }
 
-    /// What is not drawn, in a sentence; nothing, where all is.
+    /// A sentence on the parts that are not drawn; empty if everything is.
     fn hidden(&self, axis: &TimeAxis, lanes: &[Vec<Strip<'_>>]) -> String {
         let mut hidden = Vec::new();
         if axis.from > 0 || axis.to < self.end.0 {
@@ -310,7 +313,7 @@ impl Strip<'_> {
     /// Draws it at a height; `style` begins the attribute `class`, to which the outline is added.
     fn draw(&self, out: &mut String, axis: &TimeAxis, (top, high): (f64, f64), style: &str) -> fmt::Result {
         let (from, to) = (axis.x(self.start), axis.x(self.end));
-        // What is shorter than half a pixel is still to be seen.
+        // Bars shorter than half a pixel stay visible.
         let (width, what) = ((to - from).max(0.5).min(axis.right - from + 0.5), escape(&self.named()));
         let edge = if width >= OUTLINED { r#" edge" stroke-width="0.5""# } else { r#"""# };
         writeln!(

@@ -28,7 +28,7 @@ pub struct Heat {
 
 /// Colors of one kind.
 pub struct Colors {
-    /// What they are: `bank class`, `set color`.
+    /// Their kind: `bank class`, `set color`.
     pub dimension: &'static str,
     /// Of each, from 0, whether it is allowed.
     pub allowed: Vec<bool>,

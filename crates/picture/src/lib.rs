@@ -1,9 +1,10 @@
-//! Pictures of what memtint finds.
+//! Pictures of memtint's results.
 //!
-//! Each is one SVG file without scripts. Its title says what to conclude, for eyes and for screen readers; what a color says, a hatch,
-//! a dash or a place says, too, so that it can be read in black and white; it has styles for dark ground, where the viewer prefers
-//! that. Ticks are round, axes begin at zero or are marked as broken, and what is not drawn is said. A picture is plain data with a
-//! function `svg`, and knows nothing of where the data come from; texts may hold anything.
+//! Each picture is one SVG file without scripts. Its title states the conclusion, for eyes and for screen readers. A
+//! hatch, a dash or a position repeats the meaning of each color, so that the picture is readable in black and white;
+//! it has styles for a dark background. Ticks are round, axes begin at zero or are marked as broken, and omitted parts
+//! are listed. A picture is plain data with a function `svg`, independent of the origin of the data; texts may contain
+//! anything.
 //!
 //! - [`gantt`]: which task runs when, and below that which ranks are refreshed.
 //! - [`plot`]: values over a row of labels; [`bars`]: values in groups.

@@ -14,7 +14,7 @@ const BARS_HEIGHT: f64 = 130.0;
 const ABOVE: f64 = 36.0;
 const BELOW: f64 = 48.0;
 const LEGEND: f64 = 24.0;
-/// More bars than this cannot be told apart at this width; neighbors are then drawn as one.
+/// More bars than this are indistinguishable at this width; neighbors are then drawn as one.
 pub(crate) const BARS_MAX: usize = 64;
 const STEPS: u32 = 5;
 /// Least height of a bar in pixels: a single page among millions stays visible.
@@ -22,7 +22,7 @@ const PAGE_MIN: f64 = 3.0;
 
 /// Private pages of programs, by bank class, set color, or both.
 pub struct Pages {
-    /// What to conclude.
+    /// The conclusion.
     pub title: String,
     /// Below each other. All that show the same kind of color have one scale.
     pub parts: Vec<Part>,
@@ -42,7 +42,7 @@ pub enum Part {
 pub struct Panel {
     /// In one line.
     pub headline: String,
-    /// What the colors are: `bank class`, `set color`.
+    /// The kind of color: `bank class`, `set color`.
     pub dimension: &'static str,
     /// Whether some colors are allowed and others not.
     pub judged: bool,
@@ -205,7 +205,7 @@ fn draw_legend(out: &mut String, y: f64, judged: bool) -> fmt::Result {
     Ok(())
 }
 
-/// Every how many labels there is room for one, if each is so far from the next.
+/// The smallest n such that every n-th label fits, at this distance between neighboring labels.
 pub(crate) fn every(labels: impl Iterator<Item = String>, step: f64) -> usize {
     let longest = labels.map(|label| TICK.width(&label)).fold(0.0, f64::max);
     ((longest + 8.0) / step).ceil().max(1.0) as usize

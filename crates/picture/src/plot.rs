@@ -21,7 +21,7 @@ const FLAT: f64 = 0.1;
 
 /// Lines in panels below each other, over the same labels.
 pub struct Plot {
-    /// What to conclude.
+    /// The conclusion.
     pub title: String,
     /// What is drawn.
     pub subtitle: String,
@@ -35,7 +35,7 @@ pub struct Plot {
 
 /// Lines with a name.
 pub struct Panel {
-    /// What the values are, with their unit.
+    /// The quantity and its unit.
     pub name: &'static str,
     /// A line across that the values are held against.
     pub limit: Option<Limit>,
@@ -95,7 +95,7 @@ impl Plot {
         )
     }
 
-    /// What is to be known of a panel beside its lines.
+    /// Notes on a panel.
     fn notes(&self, panel: &Panel) -> Vec<Paragraph> {
         let axis = panel.ticks().filter(|ticks| ticks.least() > 0.0);
         let broken = axis
@@ -139,7 +139,7 @@ impl Plot {
         let (mut line, mut before) = (String::new(), None);
         let known = series.values.iter().enumerate().filter_map(|(place, value)| Some((place, (*value)?)));
         for (place, value) in known {
-            // A line does not go on over what is not known.
+            // A line is interrupted at a missing value.
             let step = if before.is_some_and(|before| before + 1 == place) { 'L' } else { 'M' };
             let (x, y, label) = (self.x(place), axis.y(value), escape(&self.labels[place]));
             write!(line, "{step}{x:.1} {y:.1} ")?;

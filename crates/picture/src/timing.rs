@@ -23,19 +23,20 @@ const FOOT: f64 = 30.0;
 /// Steps of the axes of the histogram, across and up.
 const STEPS: (u32, u32) = (10, 4);
 
-/// What was heard of a machine.
+/// The measurements of a machine's address mapping.
 pub struct Timing<'a> {
-    /// The answer: what to conclude.
+    /// The conclusion.
     pub answer: String,
-    /// What was asked.
+    /// The question.
     pub asked: String,
-    /// The number of pairs of addresses by their ticks, the middle of a question's readings.
+    /// The number of address pairs by their ticks, the median of a question's readings.
     pub pairs: &'a BTreeMap<u32, u64>,
     /// The same of single addresses, which no conflict can slow.
     pub alone: &'a BTreeMap<u32, u64>,
-    /// What was found, where something was.
+    /// The levels, if they were found.
     pub levels: Option<Levels>,
-    /// What is known of pairs that differ in one address bit or two, by the lower and the higher of them, which may be one.
+    /// Findings on pairs that differ in one or two address bits, by the lower and the higher bit; both are the same for
+    /// one bit.
     pub squares: BTreeMap<(u32, u32), Square>,
 }
 
@@ -52,12 +53,12 @@ pub struct Levels {
     pub sigma: f64,
 }
 
-/// What is known of a difference.
+/// Findings on a difference.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Square {
     /// What was decided, if a test decided.
     pub decision: Option<Decision>,
-    /// In the middle, of pairs with this difference.
+    /// Median of the pairs with this difference.
     pub ticks: Option<u32>,
 }
 

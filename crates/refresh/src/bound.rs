@@ -1,4 +1,4 @@
-//! What the analysis says of the same scheme: a bound of each task's responses, or why there is none.
+//! Analysis of the same scheme: a bound of each task's response time, or the reason for its absence.
 
 use memtint_analysis::{Color, Inside, TaskSystem};
 use memtint_hiding::crs::{Proof, judge};
@@ -12,18 +12,18 @@ use crate::job::stretch;
 use crate::scenario::Plan;
 use crate::{RefreshError, Scheme};
 
-/// What an analysis says of the responses of a task.
+/// The result of an analysis for the response time of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// None is longer.
     Within(Picoseconds),
-    /// The processor is not enough: they grow without bound.
+    /// Response times are unbounded: the processor is overloaded.
     Unbounded,
-    /// The analysis does not answer, and this is why.
+    /// The analysis gives no answer, for this reason.
     Unknown(String),
 }
 
-/// Bounds of all tasks, and what they rest on.
+/// Bounds of all tasks, and the analysis that yields them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// Of each task, in the order of the set.
@@ -41,7 +41,7 @@ pub(crate) fn of_priorities(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
     cores.dedup();
     for core in cores {
         let own: Vec<usize> = (0..tasks.len()).filter(|&task| plan.core(task) == core).collect();
-        // A reference that has begun keeps those waiting that should go first.
+        // A reference that has begun blocks tasks of higher priority.
         let blocking = stretch(plan.file, None)?;
         let specs = own.iter().map(|&task| {
             let mut spec = plan.file.set.tasks()[task].spec();
@@ -88,19 +88,19 @@ pub(crate) fn of_priorities(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
     Ok(Bounds { tasks, analysis: format!("worst response times, {order}{refresh}") })
 }
 
-/// The tasks with the refreshes of their own ranks in their WCETs; `None` where these leave no time.
+/// The tasks with the refreshes of their ranks added to their WCETs; `None` where these leave no time.
 ///
-/// Ranks are refreshed one after the other, so a core that goes over to a task of other ranks can meet one refresh more than
-/// there are in tREFI: a term of one stall each tREFI is no bound. But a job is held up only while it runs, and by its own `m`
-/// ranks. Let its execution `x`, stalls included, be cut into `k` stretches by preemptions. In a stretch of length `l` at most
-/// `ceil(l / tREFI)` REF of a rank begin, and one may be under way at its beginning: at most `x / tREFI + 2 k` for each rank.
-/// `k` is one more than the number of jobs that preempt it, of which each preempts one job at most; so
+/// Ranks are refreshed one after the other, so a core that switches to a task of other ranks can meet one refresh more
+/// than fits into tREFI: one stall per tREFI is no bound. But a job is delayed only while it runs, and only by its `m`
+/// ranks. Let its execution `x`, stalls included, be cut into `k` stretches by preemptions. In a stretch of length `l`
+/// at most `ceil(l / tREFI)` REF of a rank begin, and one may be under way at its beginning: at most `x / tREFI + 2 k`
+/// for each rank. `k` is one more than the number of preempting jobs, each of which preempts at most one job; so
 ///
 /// ```text
 /// x = e + m s (ceil(x / tREFI) + 2) + 2 M s       s = tRFC and reopening; M is the largest m of the others
 /// ```
 ///
-/// bounds what a job takes with what it costs the one that it preempts.
+/// bounds the execution of a job, including the delay of the job that it preempts.
 fn padded(plan: &Plan<'_>, set: &TaskSet, tasks: &[usize]) -> Result<Option<TaskSet>, RefreshError> {
     let device = &plan.machine.device;
     let interval = u128::from(device.clock.start(device.timing.refi.into()).0);
@@ -117,7 +117,7 @@ fn padded(plan: &Plan<'_>, set: &TaskSet, tasks: &[usize]) -> Result<Option<Task
             if next == found {
                 break;
             }
-            // What is longer than the period has no bound anyway.
+            // An execution longer than the period has no bound anyway.
             if next > u128::from(spec.period.0) {
                 return Ok(None);
             }
@@ -129,7 +129,7 @@ fn padded(plan: &Plan<'_>, set: &TaskSet, tasks: &[usize]) -> Result<Option<Task
     Ok(Some(TaskSet::new(specs)?))
 }
 
-/// What refresh of all ranks at once does to a core.
+/// Refresh of all ranks at once, as a term of the analysis.
 fn term(plan: &Plan<'_>) -> Result<Option<Refresh>, RefreshError> {
     let (device, reopen) = (&plan.machine.device, plan.machine.reopen());
     let time = |cycles: u64| device.clock.start(cycles);
@@ -158,7 +158,7 @@ pub(crate) fn of_servers(plan: &Plan<'_>) -> Result<Bounds, RefreshError> {
     let system = file.system()?;
     let mut analysis = "the supply of each server, with locked windows and the deferral of servers above it".to_owned();
     if !system.copied().is_empty() {
-        analysis += "; a task with two instances meets no lock of its own colors";
+        analysis += "; locks of its colors never delay a task with two instances";
     }
     let count = file.set.tasks().len();
     let limits = AnalysisLimits::default();
@@ -188,7 +188,7 @@ fn allowing_for_closing(plan: &Plan<'_>) -> TaskSystem {
     file
 }
 
-/// Bounds of the tasks: of one with two instances that which takes longer.
+/// Bounds of the tasks; for a task with two instances, the larger bound.
 fn of_proof(file: &TaskSystem, proof: &Proof) -> Vec<Bound> {
     let mut tasks = vec![Bound::Unbounded; file.set.tasks().len()];
     for (servers, proofs) in file.servers_of_cores().iter().zip(&proof.cores) {

@@ -1,8 +1,8 @@
 //! Colored Refresh: a cyclic executive of the analysis becomes a table of the simulator.
 //!
-//! What triggers the refreshes takes no time of the processor here, as in chapter 4 of \[Pan18\], which leaves that to the memory
-//! controller: lock tasks have a core of their own. A color is locked from the beginning of its frame; its burst begins after
-//! the lock time of the file, in which requests under way end and dirty lines are written back.
+//! Triggering refreshes takes no processor time here, as in chapter 4 of \[Pan18\], where the memory controller does
+//! it: lock tasks have a separate core. A color is locked from the beginning of its frame; its burst begins after the
+//! lock time of the file, in which requests under way end and dirty lines are written back.
 
 use memtint_hiding::cyclic::{Answer, Executive, Limits, Problem, color};
 use memtint_sched::TaskIndex;
@@ -20,7 +20,7 @@ const LOCK_CORE: u32 = 1;
 /// The core of the tasks.
 const CORE: u32 = 0;
 
-/// The scenario of the best executive, and what it bounds.
+/// The scenario of the best executive, and its bounds.
 pub(crate) fn setup(plan: &Plan<'_>) -> Result<(Setup, Bounds), RefreshError> {
     let (problem, executive) = schedule(plan)?;
     let setup = of_executive(plan, &problem, &executive)?;

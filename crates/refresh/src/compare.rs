@@ -7,7 +7,7 @@ use memtint_hiding::crs::Density;
 use crate::simulate::parallel;
 use crate::{GoOn, Outcome, Prepared, RefreshError, Scheme};
 
-/// What a scheme came to at a density: an outcome, or that there is no schedule, and why.
+/// The result of a scheme at a density: an outcome, or the reason why there is no schedule.
 #[derive(Debug)]
 pub struct Cell {
     /// The density.

@@ -8,7 +8,7 @@ use memtint_sim::SimError;
 use memtint_system::SystemError;
 use memtint_workload::WorkloadError;
 
-/// Tells why a task set cannot be simulated.
+/// Reasons why a task set cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RefreshError {
@@ -30,19 +30,19 @@ pub enum RefreshError {
     /// The analysis of hidden refresh refuses something.
     #[error(transparent)]
     Hiding(#[from] HidingError),
-    /// Something of the task set is missing, or does not go together.
+    /// The task set is incomplete or inconsistent.
     #[error(transparent)]
     System(#[from] SystemError),
-    /// A value of the task set, or its absence, does not go with what was asked for.
+    /// A value of the task set, or its absence, is incompatible with the request.
     #[error("{file}: {field} is {found}; accepted is {accepted}")]
     Field {
         /// The file.
         file: String,
         /// The table and the field.
         field: String,
-        /// What it holds.
+        /// The value found.
         found: String,
-        /// What it could hold.
+        /// The values accepted.
         accepted: String,
     },
     /// A scheme needs a schedule, and there is none.
@@ -55,7 +55,7 @@ pub enum RefreshError {
         /// Why.
         reason: String,
     },
-    /// Somebody does not want to wait for the end.
+    /// The caller has cancelled the simulation.
     #[error("stopped before the end of the simulation")]
     Stopped,
 }

@@ -1,10 +1,11 @@
-//! What a job executes: as much as fits into the WCET that the task set gives it.
+//! The work of a job: as much as fits into the WCET of the task set.
 //!
-//! A task set says how long a job takes at most; a simulation needs to know what it does. A task with a `program` executes
-//! references of that model, as many as fit. A task with `lines` reads so many lines, one after the other, spread evenly:
-//! the instructions between them are as many as fit. A task with neither is refused: nothing is known of what it does to memory. What fits is found by
-//! simulating the task alone, without refresh, for all the jobs that it will have: none of them takes longer than the WCET, less what
-//! is [spared](Options::spared_per_mille), and less a reference of another task, which the simulator does not interrupt.
+//! A task set bounds the execution time of a job; a simulation needs its instructions and references. A task with a
+//! `program` executes as many references of that model as fit. A task with `lines` reads that number of lines, one
+//! after the other and evenly spread, with as many instructions between them as fit. A task with neither is refused:
+//! its memory accesses are unknown. The size is found by simulating the task alone, without refresh, for all of its
+//! jobs: none takes longer than the WCET, less the [spared](Options::spared_per_mille) share, and less one reference of
+//! another task, which the simulator does not interrupt.
 
 use memtint_analysis::{TaskDetails, TaskSystem};
 use memtint_sched::Task;
@@ -19,9 +20,9 @@ use crate::machine::{Hardware, RANK_BYTES_MIN};
 use crate::scenario::{Placed, alone, of_slots};
 use crate::{Options, RefreshError};
 
-/// What a read of memory, and a write that it displaces, take at most alone.
+/// The longest time of a memory read and of the write that it displaces, without contention.
 const ONE_READ: Picoseconds = Picoseconds::from_ns(300);
-/// What it takes at most to copy a line: the read of it, and that of the line that is written.
+/// The longest time to copy a line: a read of the line, and a read of the line to be written.
 const ONE_COPY: Picoseconds = Picoseconds(2 * ONE_READ.0);
 /// Bytes of a line.
 const LINE_BYTES: u64 = 64;
@@ -35,7 +36,7 @@ const LINES_BYTES: u64 = 1 << 20;
 /// Neither references of a job nor the gap between two are more.
 const SIZE_MAX: u64 = 1 << 31;
 
-/// What the jobs of a task execute, and how long that takes alone.
+/// The work of a task's jobs, and its duration without contention.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The references.
@@ -88,7 +89,7 @@ impl Executed {
 enum Shape {
     /// More references of a model.
     References(Executed),
-    /// More instructions between so many.
+    /// More instructions between this number of references.
     Gap(u64),
 }
 
@@ -131,9 +132,9 @@ pub(crate) fn rank_bytes(file: &TaskSystem) -> Result<u64, RefreshError> {
     Ok((2 * most).next_power_of_two().max(RANK_BYTES_MIN))
 }
 
-/// Refuses a task of which the file does not say what it does to memory.
+/// Refuses a task whose memory accesses the file does not describe.
 ///
-/// Such a task used to compute on one cache line. It met no refresh, so that a simulation of it shows nothing.
+/// Such a task used to compute on one cache line. It met no refresh, so that a simulation of it proves nothing.
 pub(crate) fn moves_lines(file: &TaskSystem) -> Result<(), RefreshError> {
     let mut all = file.set.tasks().iter().zip(&file.tasks);
     match all.find(|(task, more)| task.lines() == 0 && more.program.is_none()) {
@@ -169,8 +170,8 @@ pub(crate) fn globals(file: &TaskSystem, task: usize) -> Result<ByteSize, Refres
     }
 }
 
-/// Bounds the longest stretch of a task of the set, all but one, in which its core does not look whom it should run: a reference
-/// with the instructions before it. So long it can keep others waiting that should go first.
+/// Bounds the longest non-preemptive stretch of any task of the set but one: a reference with the instructions before
+/// it. It can block tasks of higher priority for that long.
 pub(crate) fn stretch(file: &TaskSystem, but: Option<usize>) -> Result<Picoseconds, RefreshError> {
     let mut longest = Picoseconds(0);
     for (index, (task, more)) in file.set.tasks().iter().zip(&file.tasks).enumerate() {
@@ -264,10 +265,10 @@ fn size_of_one(
             exceeds = Some((tried, found));
         }
         next = match exceeds {
-            // Nobody waited for its end.
+            // That simulation was not run to its end.
             Some((above, Picoseconds(u64::MAX))) => ((fits.0 + 1) * above).isqrt(),
             Some(above) => fits.0 + on_the_way(fits, above, allowed),
-            // Time grows about evenly; a little beyond where that leads shows where it ends.
+            // Time grows about linearly; a size a little beyond the extrapolation gives an upper end.
             None => {
                 let step = on_the_way(before, fits, allowed);
                 before.0 + step + step / 512 + 1

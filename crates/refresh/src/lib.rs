@@ -1,10 +1,10 @@
 //! Task sets on a simulated machine whose memory is refreshed: analysis and simulation, side by side.
 //!
-//! `sched` proves, `sim` shows, and neither sees the other; this room sees both. It turns a system file and a
-//! [`Scheme`] into a schedule and a scenario, simulates it on the [machine](Hardware) of the dissertation, and holds every
-//! response against the bound that the analysis of the same scheme gives.
+//! `sched` analyzes, `sim` simulates, and neither depends on the other; this crate uses both. It turns a system file
+//! and a [`Scheme`] into a schedule and a scenario, simulates it on the [machine](Hardware) of the dissertation, and
+//! holds every response against the bound that the analysis of the same scheme gives.
 //!
-//! What it deliberately does not do: it decides no question of schedulability itself, and opens no files.
+//! It deliberately decides no question of schedulability itself, and opens no files.
 //!
 //! ```
 //! use memtint_refresh::{Options, Prepared, Scheme};

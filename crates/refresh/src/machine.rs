@@ -38,11 +38,11 @@ pub enum Caches {
     None,
 }
 
-/// Memory, and what comes before it.
+/// Memory and its caches.
 #[derive(Clone, Debug)]
 pub struct Hardware {
-    /// Ranks of the only channel that hold memory. Address bits name a rank, so that a channel has room for a power of two: what is
-    /// beyond is refreshed with the others and used by nobody.
+    /// Ranks of the only channel that hold memory. Address bits name a rank, so a channel has room for a power of two:
+    /// ranks beyond this number are refreshed with the others and hold no data.
     pub ranks: u32,
     /// The devices.
     pub device: Device,
@@ -84,8 +84,8 @@ impl Hardware {
         Ok(Hardware { ranks, device, density, retention, caches, platform, standard, gbit })
     }
 
-    /// Gives the time in which so many ranks of the timetable are refreshed, in one burst or one after the other, with closing their
-    /// rows first; what is beyond 8192 tRFC each is what the analysis has to allow for.
+    /// Gives the time to refresh this number of ranks by the timetable, in one burst or one after the other, after
+    /// closing their rows. The analysis must allow for the excess over 8192 tRFC each.
     #[must_use]
     pub fn burst(&self, ranks: u32, order: RankOrder) -> Picoseconds {
         let commands = self.device.refresh.commands;
@@ -98,7 +98,7 @@ impl Hardware {
         self.ranks.next_power_of_two()
     }
 
-    /// Gives how long a request can be held up beyond tRFC by a refresh that falls due: a row that has just been opened is closed
+    /// Gives the longest delay of a request by a due refresh, beyond tRFC: a row that has just been opened is closed
     /// (tRAS, tRP) and opened again (tRCD), and the REF of all ranks go over one bus.
     #[must_use]
     pub fn reopen(&self) -> Picoseconds {
@@ -118,7 +118,7 @@ impl Hardware {
         Ok(Refresh::auto(time(timing.refi), time(timing.rfc), self.reopen())?)
     }
 
-    /// Of each core its own.
+    /// Private caches for each core.
     pub(crate) fn cache_section(&self, cores: u32) -> CacheSection {
         let cache = |size: u64, ways| CacheSize { size: ByteSize(size), ways };
         let (first, last) = match self.caches {
@@ -126,7 +126,7 @@ impl Hardware {
             Caches::None => (cache(64, 1), cache(64, 1)),
         };
         CacheSection {
-            // The second level is the last: what the third would take is what the second takes.
+            // The second level is the last: the third has the latency of the second.
             latency_cycles: Some([1, 6, 6, 60, 20]),
             line: Some(ByteSize(64)),
             l1: Some(first),
@@ -140,7 +140,8 @@ impl Hardware {
         }
     }
 
-    /// Rows are closed at once, so that what a request takes does not depend on who came before, refreshed or not.
+    /// Rows are closed at once, so that the latency of a request does not depend on earlier requests, with or without
+    /// refresh.
     pub(crate) fn controller(&self, engine: &str) -> ControllerSection {
         ControllerSection {
             page: Some(PageName::Closed),
@@ -150,8 +151,8 @@ impl Hardware {
     }
 }
 
-/// Gives what refresh by the controller, all ranks together, does to a core in front of a memory: what [`Scheme::Fgr1`] is analyzed
-/// with. A memory of one rank counts as one of two, which costs one more cycle of the command bus.
+/// Gives the effect on a core of refresh by the controller, all ranks together, as a term of the analysis of
+/// [`Scheme::Fgr1`]. A memory of one rank counts as one of two, which costs one more cycle of the command bus.
 ///
 /// # Errors
 ///
@@ -163,7 +164,7 @@ pub fn refresh_of(file: &str, memory: &MemorySpec) -> Result<Refresh, RefreshErr
     Hardware::new(file, &memory, Caches::None, RANK_BYTES_MIN)?.refresh()
 }
 
-/// Bursts that refresh so many ranks, one after the other.
+/// Consecutive bursts that refresh this number of ranks.
 pub(crate) fn turns(ranks: u32, order: RankOrder) -> u32 {
     match order {
         RankOrder::Parallel => 1,
@@ -233,7 +234,8 @@ fn standard(
     Standard::parse(&table.to_string(), &format!("{STANDARD}, as the task set has it"))
 }
 
-/// A channel with so many ranks: the platform `simplescalar-rtmemcontroller` with other ranks, and banks in them.
+/// A channel with this number of ranks: the platform `simplescalar-rtmemcontroller` with other ranks, and banks in
+/// them.
 fn platform(ranks: u32, rank_bytes: u64) -> Result<Platform, memtint_map::PlatformError> {
     let rank_bits = ranks.ilog2();
     let functions: String = (0..rank_bits)

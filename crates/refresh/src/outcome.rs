@@ -1,4 +1,4 @@
-//! What came out of a simulation.
+//! Results of a simulation.
 
 use memtint_dram::Retention;
 use memtint_sim::{Histogram, Runs};
@@ -23,7 +23,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Counts a histogram of values of so many picoseconds each.
+    /// Adds a histogram whose values are multiples of `unit_ps` picoseconds.
     pub(crate) fn add(&mut self, values: &Histogram, unit_ps: u64) {
         if values.count() == 0 {
             return;
@@ -42,7 +42,7 @@ impl Spread {
     }
 }
 
-/// What became of a task, over all of its instances.
+/// The result of a task, over all of its instances.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskOutcome {
     /// Its name.
@@ -53,7 +53,7 @@ pub struct TaskOutcome {
     pub server: Option<String>,
     /// Ranks that hold its data, of each instance.
     pub ranks: Vec<Vec<u32>>,
-    /// What its jobs execute.
+    /// The work of its jobs.
     pub job: Job,
     /// WCET of the task set.
     pub wcet: Picoseconds,
@@ -77,12 +77,12 @@ pub struct TaskOutcome {
     pub copies: u64,
     /// Why it ended, if it did.
     pub ended: Option<String>,
-    /// What the analysis says.
+    /// The result of the analysis.
     pub bound: Bound,
 }
 
 impl TaskOutcome {
-    /// Tells whether every response is within the bound; `None` where there is none.
+    /// Returns whether every response is within the bound; `None` without a bound.
     #[must_use]
     pub fn within(&self) -> Option<bool> {
         match self.bound {
@@ -92,20 +92,20 @@ impl TaskOutcome {
     }
 }
 
-/// Refresh by software: what it came to.
+/// Results of refresh by software.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Locked {
     /// Time in which some rank was locked.
     pub locked: Picoseconds,
     /// Of that, for each core: it was idle because tasks that were ready could not run for the locks.
     pub unhidden: Vec<Picoseconds>,
-    /// What a lock task takes of a core, at least.
+    /// Least processor time of a lock task.
     pub lock_task: Picoseconds,
-    /// What an unlock task takes of a core.
+    /// Processor time of an unlock task.
     pub unlock_task: Picoseconds,
-    /// Whether the task set does not say that.
+    /// Whether these times are defaults, since the task set has none.
     pub assumed: bool,
-    /// What lock and unlock tasks took of all cores.
+    /// Processor time of lock and unlock tasks on all cores.
     pub tasks: Picoseconds,
     /// Lock tasks that ran.
     pub locks: u64,
@@ -128,14 +128,14 @@ pub struct Met {
     pub tasks: Vec<String>,
 }
 
-/// What became of a task set.
+/// The result of a task set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The scheme.
     pub scheme: Scheme,
     /// Simulated time.
     pub duration: Picoseconds,
-    /// What everything repeats after, where that could be simulated in full.
+    /// The hyperperiod, if it was simulated in full.
     pub hyperperiod: Option<Picoseconds>,
     /// Time of one REF.
     pub t_rfc: Picoseconds,
@@ -147,13 +147,13 @@ pub struct Outcome {
     pub busy: Vec<Picoseconds>,
     /// Ranks at which requests met a refresh.
     pub met: Vec<Met>,
-    /// What the monitor saw; `None` without refresh.
+    /// Findings of the retention monitor; `None` without refresh.
     pub retention: Option<Retention>,
     /// The longest time in which a rank's rows went without refresh.
     pub refresh_gap: Option<Picoseconds>,
     /// Locks; under refresh by software only.
     pub locked: Option<Locked>,
-    /// What ran; indices of tasks are those of `instances`.
+    /// The runs; indices of tasks are those of `instances`.
     pub runs: Runs,
     /// Of each instance that runs are of, the task.
     pub instances: Vec<usize>,
@@ -194,14 +194,14 @@ impl Outcome {
         self.tasks.iter().filter(|task| task.bound == Bound::Unbounded).collect()
     }
 
-    /// Tells whether the scheme has kept what it promises: no job late, no row lost, under locks no request that meets a
-    /// refresh, no task that ended, and none whose responses are unbounded by the analysis.
+    /// Returns whether the scheme has kept its guarantees: no job late, no row lost, under locks no request that meets
+    /// a refresh, no task that ended, and none whose responses are unbounded by the analysis.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.complaints().is_empty()
     }
 
-    /// Why an outcome is not what it should be: each with the task, the rank or the row that shows it.
+    /// Lists violations of these guarantees, each with its task, rank or row.
     #[must_use]
     pub fn complaints(&self) -> Vec<String> {
         let mut found = Vec::new();

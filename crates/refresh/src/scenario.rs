@@ -1,7 +1,8 @@
 //! From a task set and a scheme to a scenario of the simulator.
 //!
-//! In every scheme a task has memory of as many ranks as it asks for, so that what its requests take does not depend on the
-//! scheme but for refresh: under servers ranks of its color, in a cyclic executive those of its instance, else the next ones in turn.
+//! In every scheme a task has memory of as many ranks as it asks for, so that the latency of its requests depends on
+//! the scheme only through refresh: under servers ranks of its color, in a cyclic executive those of its instance, else
+//! the next ones in turn.
 
 use std::path::Path;
 
@@ -22,12 +23,12 @@ use crate::{Executed, Job, RefreshError, Scheme};
 /// A moment beyond the last job, in which it can end.
 const AFTER: Picoseconds = Picoseconds(1_000_000);
 
-/// The time of so many slots of a core.
+/// The time of this number of slots of a core.
 pub(crate) fn of_slots(slots: u64) -> Picoseconds {
     Picoseconds(slots.saturating_mul(1_000_000 / u64::from(MHZ)))
 }
 
-/// What a job of a task executes.
+/// The work of a job of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) workload: Executed,
@@ -47,7 +48,7 @@ pub(crate) fn instance_name(task: &str, instance: usize) -> String {
     if instance == 0 { task.to_owned() } else { format!("{task} (instance {instance})") }
 }
 
-/// What becomes a scenario.
+/// The input of a scenario.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
     pub(crate) machine: &'a Hardware,
@@ -122,7 +123,7 @@ pub(crate) fn empty(
         numa: NumaSection::default(),
         system: SystemSection {
             scheduling: SchedulingName::FixedPriority,
-            // Memory is there before the first job.
+            // Memory is populated before the first job.
             fault: Time::default(),
             ..SystemSection::default()
         },
@@ -301,7 +302,7 @@ impl Plan<'_> {
         (0..set.tasks().len()).map(one).collect()
     }
 
-    /// The order of priorities of some tasks, a set of their own.
+    /// The order of priorities of some tasks, which form a separate set.
     pub(crate) fn order_among(&self, tasks: &[usize], set: &TaskSet) -> Result<Priorities, RefreshError> {
         let priorities = self.priorities()?;
         let mut order: Vec<TaskIndex> = set.indices().collect();

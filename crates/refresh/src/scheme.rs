@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
-    /// Not at all: what data would not survive, and what the others are measured by.
+    /// Not at all: data would not survive; the baseline of the other schemes.
     None,
     /// By the controller, a REF to each rank each tREFI, one rank after the other.
     Auto,
@@ -20,14 +20,14 @@ pub enum Scheme {
     Fgr4,
     /// All REF of a retention time in one burst, to all ranks at once (Bhat and Mueller, ECRTS 2010).
     Burst,
-    /// Colored Refresh: a cyclic executive in which nobody runs whose ranks are refreshed ([Pan18, chapter 4]).
+    /// Colored Refresh: a cyclic executive in which no task runs while its ranks are refreshed ([Pan18, chapter 4]).
     ColoredRefresh,
     /// The Colored Refresh Server ([Pan18, chapter 5]).
     Crs,
 }
 
 impl Scheme {
-    /// Tells what the scheme asks of memory that the standard does not give; `None` for refresh within the standard.
+    /// Returns the scheme's requirement on memory beyond the standard; `None` for refresh within the standard.
     #[must_use]
     pub fn beyond_standard(self) -> Option<&'static str> {
         matches!(self, Scheme::Burst | Scheme::ColoredRefresh | Scheme::Crs).then_some(BEYOND_STANDARD)
@@ -66,7 +66,7 @@ impl Scheme {
         Scheme::ALL.into_iter().find(|scheme| scheme.name() == name)
     }
 
-    /// Tells whether software locks ranks, so that no request may ever meet a refresh.
+    /// Returns whether software locks ranks, so that no request may ever meet a refresh.
     #[must_use]
     pub fn locks(self) -> bool {
         matches!(self, Scheme::ColoredRefresh | Scheme::Crs)

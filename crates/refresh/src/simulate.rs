@@ -1,4 +1,4 @@
-//! A task set under a scheme: what its jobs execute, the simulation, and what came out.
+//! A task set under a scheme: the work of its jobs, the simulation, and the result.
 
 use memtint_analysis::{Inside, MemorySpec, TaskSystem};
 use memtint_hiding::cyclic::{Executive, Problem};
@@ -15,14 +15,14 @@ use crate::{Caches, Hardware, Job, RefreshError, Scheme};
 
 /// Longer simulations are cut off.
 const DURATION_MAX: u64 = 10_000_000_000_000;
-/// A simulation asks at least so often whether to go on, in picoseconds of simulated time.
+/// Longest time between two calls of the progress callback, in picoseconds of simulated time.
 const STEP: u64 = 1_000_000_000;
 
-/// What lock and unlock tasks take where the file does not say it: as in `memtint sim`.
+/// Default times of lock and unlock tasks, as in `memtint sim`.
 const LOCK: Picoseconds = Picoseconds::from_ns(20_000);
 const UNLOCK: Picoseconds = Picoseconds::from_ns(1000);
 
-/// What is simulated, beside the scheme.
+/// Options of a simulation, besides the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Hyperperiods, 1 or more.
@@ -35,8 +35,8 @@ pub struct Options {
     pub order: Inside,
     /// The caches.
     pub caches: Caches,
-    /// Of each thousandth of a WCET, so many are left for what other tasks cost a job: lines that they displace, and
-    /// writes of theirs that wait. At most 999.
+    /// Thousandths of a WCET that are reserved for the cost of other tasks: lines that they displace, and their pending
+    /// writes. At most 999.
     pub spared_per_mille: u32,
     /// The most runs, and the most refreshes, that are kept for a chart.
     pub runs_max: usize,
@@ -56,10 +56,10 @@ impl Default for Options {
     }
 }
 
-/// Hears how far a simulation is, from 0 to 1, and says whether to go on.
+/// Callback that receives the progress of a simulation, from 0 to 1, and returns whether to continue.
 pub type GoOn<'a> = &'a (dyn Fn(f64) -> bool + Sync);
 
-/// A task set that is ready to be simulated under any scheme and density: what its jobs execute is known.
+/// A task set that is ready to be simulated under any scheme and density: the work of its jobs is known.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     file: TaskSystem,
@@ -73,7 +73,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Finds what the jobs of each task execute, on up to `threads` threads; the result does not depend on their number.
+    /// Finds the work of each task's jobs, on up to `threads` threads; the result does not depend on their number.
     ///
     /// Where the file gives lock tasks no time, they take 20 us, and unlock tasks 1 us, in analysis and simulation.
     ///
@@ -123,7 +123,7 @@ impl Prepared {
         Ok(Prepared { file, memory, lock_assumed, options, jobs, rank_bytes, hyperperiod, duration })
     }
 
-    /// Gives what the jobs of each task execute.
+    /// Gives the work of each task's jobs.
     #[must_use]
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
@@ -148,8 +148,8 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// [`RefreshError`] for what the scheme needs and the file does not have (colors and servers, say), and when
-    /// there is no schedule; [`RefreshError::Stopped`] when told to stop.
+    /// [`RefreshError`] for requirements of the scheme that the file lacks (such as colors and servers), and when there
+    /// is no schedule; [`RefreshError::Stopped`] when cancelled.
     pub fn simulate(&self, scheme: Scheme, go_on: GoOn<'_>) -> Result<Outcome, RefreshError> {
         let machine = Hardware::new(&self.file.name, &self.memory, self.options.caches, self.rank_bytes)?;
         let plan = self.plan(&machine, scheme);
@@ -339,7 +339,7 @@ fn hyperperiod(file: &TaskSystem, memory: &MemorySpec) -> Option<Picoseconds> {
     common.and_then(|common| u64::try_from(common).ok()).map(Picoseconds)
 }
 
-/// Does so many things on up to so many threads; results in order.
+/// Runs `count` tasks on up to `threads` threads; results in order.
 pub(crate) fn parallel<T: Send>(count: usize, threads: usize, one: impl Fn(usize) -> T + Sync) -> Vec<T> {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What is seen of a channel's commands: retention, and when ranks are refreshed.
+//! Observation of a channel's commands: retention, and times of refreshes.
 
 use memtint_dram::{Command, CommandSink, Cycle, Kind, RankIndex, Retention, RetentionMonitor};
 use memtint_sim::Channels;
@@ -15,12 +15,12 @@ pub struct Refreshed {
     pub end: Picoseconds,
 }
 
-/// Sees all commands of a channel.
+/// Observer of all commands of a channel.
 pub(crate) struct CommandWatch {
     monitor: Option<RetentionMonitor>,
     clock: Clock,
     rfc: u64,
-    /// First and last cycle of what each rank is in.
+    /// First and last cycle of each rank's current refresh.
     open: Vec<Option<(Cycle, Cycle)>>,
     found: Vec<Refreshed>,
     refreshed_max: usize,
@@ -32,7 +32,7 @@ impl CommandWatch {
     /// Ranks from `ranks` on hold no memory, and their refreshes are not kept.
     pub(crate) fn new(channels: &Channels, ranks: u32, clock: Clock, refreshed_max: usize) -> CommandWatch {
         CommandWatch {
-            // Without refresh nobody has a duty.
+            // Without refresh there is no retention to monitor.
             monitor: channels.duty.map(|duty| RetentionMonitor::new(&channels.geometry, &duty)),
             clock,
             rfc: u64::from(channels.timing.rfc),

@@ -27,7 +27,7 @@ pub(crate) struct Attended {
     group: usize,
     counter: Counter,
     common: Arc<Common>,
-    /// It is throttled, as far as this thread has seen.
+    /// Whether it is throttled, as last observed by this thread.
     held: bool,
     pending: Option<Pending>,
     /// q, as the counter takes it.
@@ -107,7 +107,8 @@ impl Attended {
         self.pending.is_none()
     }
 
-    /// Tells the kernel the count: it cannot read that of a group that does not run. Makes up for an overflow that the kernel has lost.
+    /// Passes the count to the kernel, which cannot read that of a group that does not run. Compensates for an overflow
+    /// that the kernel has lost.
     fn refresh(&mut self, kernel: &Kernel) -> Result<(), CounterError> {
         self.troubles.suspended |= self.counter.drain();
         let (count, words) = (self.counter.read()?, self.words(kernel));
@@ -115,7 +116,7 @@ impl Attended {
         if self.counter.take_multiplexed() {
             words.multiplexed.store(1, Ordering::Release);
         }
-        // A quantum beyond it: what is less is seen at the next overflow.
+        // Only from a quantum beyond the end on: the next overflow detects anything less.
         let end = match self.is_throttled(kernel) {
             true => &words.stopped_at,
             false => &words.grant_end,
@@ -161,7 +162,7 @@ impl Attended {
         sums.copy(&words.sums);
     }
 
-    /// A period that shows nothing.
+    /// Reports a period whose figures prove nothing.
     fn report_cause(&self, cpu: usize, cause: Cause) {
         self.common.report(self.index, Incident::without_count(self.period, (self.group, cpu), cause));
     }
@@ -173,7 +174,7 @@ fn command(kernel: &Kernel, seat: usize, command: Command) -> Result<(), Counter
 }
 
 impl Drop for Attended {
-    /// However regulation ends, the group runs.
+    /// The group runs again, however regulation ends.
     fn drop(&mut self) {
         if let (true, Some(freezer)) = (self.held, &self.common.freezers[self.group]) {
             freezer.release();
@@ -203,8 +204,8 @@ pub(crate) struct CpuAttendant {
 }
 
 impl CpuAttendant {
-    /// Regulates until `stop` is set. A counter that has failed, or a CPU that is offline, ends the regulation of all CPUs: the last
-    /// incident says why.
+    /// Regulates until `stop` is set. A counter that has failed, or a CPU that is offline, ends the regulation of all
+    /// CPUs: the last incident has the cause.
     pub(crate) fn run(mut self) {
         if let Err(CounterError) = self.attend() {
             self.end(Cause::CounterError);
@@ -227,14 +228,14 @@ impl CpuAttendant {
         let mut fds = self.fds();
         let mut suspended_before_ns = suspended_ns();
         while !self.common.stop.load(Ordering::Acquire) {
-            // Interrupted or not: everything is looked at.
+            // Check everything, whether interrupted or not.
             let _ = sys::wait_readable(&mut fds, None);
             let begin_ns = sys::now_ns();
             if sys::current_cpu() != self.cpu {
                 self.end(Cause::CpuOffline);
                 return Ok(());
             }
-            // Suspended on an idle CPU. Until it goes on in step, overflows and the timer make up for it.
+            // Suspended on an idle CPU. Overflows and the timer replace it until it resumes in step.
             self.is_clock_off |= self.clock.drain();
             if fds[0].revents != 0 {
                 sys::clear(self.timer.as_fd());
@@ -274,7 +275,7 @@ impl CpuAttendant {
         sys::arm_timer(self.timer.as_fd(), start_ns.saturating_sub(WAKE_NS), LOOK_NS);
         let mut fds = self.fds();
         while sys::now_ns() + 2 * WAKE_NS < start_ns {
-            // Interrupted, it waits again.
+            // If interrupted, wait again.
             let _ = sys::wait_readable(&mut fds[..1], None);
         }
         let await_ns = |time_ns| {
@@ -378,7 +379,7 @@ impl CpuAttendant {
             std::hint::spin_loop();
         }
         self.work.occupied_ns.fetch_add(sys::now_ns() - begin_ns, Ordering::Relaxed);
-        // What the group has done until it was frozen.
+        // Count the group's events until it was frozen.
         self.refresh()?;
         self.follow()?;
         self.occupy(sys::now_ns())

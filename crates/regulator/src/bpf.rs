@@ -173,7 +173,7 @@ pub(crate) struct MachineWords {
 // As in the C file. Atomic words may have any content, so that they can be mapped.
 const _: () = assert!(size_of::<SeatWords>() == 712);
 
-/// What the state machine of a seat is to do: a number of the C file, and two arguments.
+/// A command to the state machine of a seat: its number in the C file, and two arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Command([u32; 3]);
 
@@ -183,7 +183,7 @@ impl Command {
     /// The count may be beyond the grant.
     pub(crate) const CHECK: Command = Command([8, 0, 0]);
 
-    /// A period has begun, as when the clock says so.
+    /// Begins a period, as an expiry of the clock does.
     pub(crate) fn begin(period: u32) -> Command {
         Command([9, period, 0])
     }
@@ -226,7 +226,7 @@ impl std::fmt::Debug for Ring {
     }
 }
 
-/// Says when processes come into cgroups, on this machine, as long as it lives.
+/// Reports moves of processes between cgroups of this machine until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Moves {
     ring: Ring,
@@ -234,7 +234,7 @@ pub(crate) struct Moves {
 }
 
 impl Moves {
-    /// Can be read when a process has come since [`Moves::take`].
+    /// Becomes readable when a process has moved since [`Moves::take`].
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.ring.0.as_fd()
     }
@@ -326,7 +326,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Says on which CPU a seat is, how many events lie between two overflows of its counter, and how many it may be late.
+    /// Sets the CPU of a seat, the events between two overflows of its counter, and its largest skid in events.
     pub(crate) fn place(&self, seat: usize, cpu: usize, (quantum, skid): (u32, u64)) {
         let words = self.words();
         let seat = &words.seats[seat];
@@ -335,7 +335,7 @@ impl Kernel {
         if let Some(group) = words.groups.get(seat.group.load(Ordering::Relaxed) as usize) {
             group.quantum.fetch_max(quantum, Ordering::Relaxed);
         }
-        // What is granted is seen to be consumed at an overflow: grants are as large as the distance between two.
+        // An overflow detects that a grant is consumed: a grant equals the distance between two overflows.
         words.shared.reclaim_step.fetch_max(quantum, Ordering::Relaxed);
     }
 
@@ -353,7 +353,7 @@ impl Kernel {
         }
     }
 
-    /// Tells the programs when periods begin. Until then they do nothing.
+    /// Sets the start and the length of periods. The programs do nothing before that.
     pub(crate) fn set_clock(&self, start_ns: u64, period_ns: u64) {
         self.words().start_ns.store(start_ns, Ordering::Relaxed);
         self.words().period_ns.store(period_ns, Ordering::Release);
@@ -438,7 +438,7 @@ mod live {
         seat.core.nr_actions.store(0, Ordering::Relaxed);
         let is_in_a_group = (seat.group.load(Ordering::Relaxed) as usize) < SEATS_MAX;
         let signal = match kernel.command(index, command) {
-            // There is nothing to reserve for.
+            // No seat needs a reservation.
             Err(_) if command.0[0] == RESERVE && !is_in_a_group => 0,
             other => other.unwrap(),
         };
@@ -473,7 +473,7 @@ mod live {
     fn the_kernel_decides_as_memtint_guard_does_on_random_events() {
         let _alone = memtint_testing::alone();
         match Kernel::load() {
-            // What the verifier refuses is a fault.
+            // A refusal by the verifier is a failure.
             Err(error) if OBJECT.is_empty() || error.to_string().contains("not permitted") => {
                 memtint_testing::skip("BPF");
                 return;

@@ -30,7 +30,8 @@ impl CgroupRoot {
         &self.0
     }
 
-    /// Removes what a regulator has left that was killed together with its guardian. For the only regulator of the machine.
+    /// Removes leftovers of a regulator that was killed together with its guardian. For the only regulator of the
+    /// machine.
     pub(crate) fn remove_leftovers(&self) {
         let Ok(entries) = fs::read_dir(self.0.join(OWN)) else { return };
         for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
@@ -122,7 +123,7 @@ impl Cgroup {
         fs::read_to_string(self.path.join("cpuset.cpus.effective")).ok().map(|text| text.trim().to_owned())
     }
 
-    /// The number that tells it from a later group of this name; `None` when it was removed.
+    /// The inode number, which distinguishes it from a later group of this name; `None` when it was removed.
     pub(crate) fn inode(&self) -> Option<u64> {
         use std::os::unix::fs::MetadataExt as _;
         fs::metadata(&self.path).ok().map(|data| data.ino())
@@ -136,7 +137,7 @@ impl Cgroup {
     /// Creates it if it is the regulator's own.
     ///
     /// # Errors
-    /// [`RegulatorError::Cgroup`], also if it exists: somebody else's tasks may be in it.
+    /// [`RegulatorError::Cgroup`], also if it exists: it may contain tasks of another program.
     pub(crate) fn create(&self) -> Result<(), RegulatorError> {
         let failed = |path: &Path, cause| RegulatorError::Cgroup { path: path.to_owned(), cause };
         let Some(parent) = self.path.parent().filter(|_| self.is_own) else { return Ok(()) };

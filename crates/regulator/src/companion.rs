@@ -1,4 +1,4 @@
-//! Threads that measure: what a throttled group leaves to others, and how soon something happens.
+//! Threads that measure: the processor time that a throttled group leaves to others, and latencies.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use crate::sys;
 
 /// Makes the calling thread run on one CPU, when nothing else runs there (SCHED_IDLE). It stays as it is where the kernel refuses.
 pub fn become_companion(cpu: usize) {
-    // A companion of another priority or place measures less than there is.
+    // A companion of another priority or on another CPU measures too little.
     let _ = sys::pin(&[cpu]);
     let _ = sys::set_idle_policy();
 }
 
-/// Makes the calling thread run on these CPUs only, as far as the kernel lets it.
+/// Restricts the calling thread to these CPUs, unless the kernel refuses.
 pub fn stay_on(cpus: &[usize]) {
-    // Elsewhere it disturbs what is measured, which shows in the figures.
+    // On another CPU it disturbs the measurement, which is visible in the figures.
     let _ = sys::pin(cpus);
 }
 
@@ -24,7 +24,7 @@ pub fn thread_time() -> Duration {
 
 /// Watches something with a real-time priority below the regulator's, so that ordinary tasks do not delay the answer.
 pub fn watch_closely<T>(watch: impl FnOnce() -> T) -> T {
-    // Without the priority, a busy machine makes what is measured longer.
+    // Without the priority, a busy machine lengthens the measured latency.
     let _ = sys::set_fifo(WATCH_PRIORITY);
     let seen = watch();
     let _ = sys::set_ordinary();

@@ -52,8 +52,8 @@ impl CpuRegulator {
         CpuRegulator { cpu, bell, seats, common, work, timer, period: 0, suspended_ns: suspended_ns() }
     }
 
-    /// Regulates until `stop` is set. A counter that has failed, or a CPU that is offline, ends the regulation of all CPUs: the
-    /// last incident says why.
+    /// Regulates until `stop` is set. A counter that has failed, or a CPU that is offline, ends the regulation of all
+    /// CPUs: the last incident has the cause.
     pub(crate) fn run(mut self) {
         self.seats.iter_mut().for_each(Seat::begin);
         if let Err(CounterError) = self.regulate() {
@@ -70,7 +70,7 @@ impl CpuRegulator {
         sys::arm_timer(self.timer.as_fd(), self.boundary_ns(), self.common.period_ns);
         let mut fds = self.fds();
         while !self.common.stop.load(Ordering::Acquire) {
-            // Interrupted or not: everything is looked at.
+            // Check everything, whether interrupted or not.
             let _ = sys::wait_readable(&mut fds, None);
             if fds[0].revents != 0 {
                 sys::clear(self.timer.as_fd());
@@ -132,7 +132,7 @@ impl CpuRegulator {
         self.suspended_ns = suspended_ns;
         for seat in &mut self.seats {
             seat.troubles.late |= late;
-            // Periods are told apart by distance, so that their numbers may wrap.
+            // Periods are compared by distance, because their numbers may wrap.
             seat.begin_period(period as u32);
         }
         if first {

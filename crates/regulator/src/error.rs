@@ -52,7 +52,7 @@ pub enum RegulatorError {
     Cgroup {
         /// The file or folder.
         path: PathBuf,
-        /// What the kernel says.
+        /// The error from the kernel.
         #[source]
         cause: io::Error,
     },
@@ -73,7 +73,7 @@ pub enum RegulatorError {
     Counter {
         /// The CPU.
         cpu: usize,
-        /// What the kernel says.
+        /// The error from the kernel.
         #[source]
         cause: io::Error,
     },
@@ -108,7 +108,7 @@ pub enum RegulatorError {
     LockFile {
         /// The file.
         path: PathBuf,
-        /// What the kernel says.
+        /// The error from the kernel.
         #[source]
         cause: io::Error,
     },
@@ -138,7 +138,7 @@ pub enum RegulatorError {
     },
     /// A group that would be stopped for longer than the kernel allows.
     #[error(
-        "{group} may have to be stopped for {percent:.0} % of the time by occupying CPU {cpu}, and {reason} lets other tasks run beyond {limit_percent:.0} %; accepted is a cgroup (--group), which is frozen instead, or a budget that no more than {limit_percent:.0} % of the time is taken from (--peak says how fast the CPU can be)"
+        "{group} may have to be stopped for {percent:.0} % of the time by occupying CPU {cpu}, and {reason} lets other tasks run beyond {limit_percent:.0} %; accepted is a cgroup (--group), which is frozen instead, or a budget that stops the group for at most {limit_percent:.0} % of the time (--peak sets the most that the CPU can cause)"
     )]
     Occupation {
         /// The group.

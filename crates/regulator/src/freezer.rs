@@ -28,7 +28,7 @@ impl Request {
     }
 }
 
-/// What regulator threads and the freezer share.
+/// State shared by regulator threads and the freezer.
 #[derive(Debug, Default)]
 struct Words {
     wanted: AtomicU64,
@@ -176,7 +176,7 @@ fn serve(words: &Words, file: &File) {
         words.slowest_ns.fetch_max(sys::now_ns() - begin, Ordering::Relaxed);
         words.time_ns.store(sys::thread_time_ns(), Ordering::Relaxed);
     }
-    // What is left frozen is thawed: an error here means that the group has gone.
+    // Thaw a group that is still frozen; an error here means that the group was removed.
     let _ = write_state(file, false);
 }
 

@@ -12,15 +12,16 @@
 //! guardian           a process: thaws all groups when the regulator has ended, however it ended                  (module guardian)
 //! ```
 //!
-//! **The bound.** Between two period starts on a CPU, a group uses at most what it was granted, a quantum q and a skid s. Grants add up
-//! to the budgets B. [`Regulator::snapshot`] tells whether each period kept this, and [`Incident`] why one did not. The order makes it
-//! hold: the thread that occupies the CPU never sleeps, so the group cannot run before its freezer has written.
+//! **The bound.** Between two period starts on a CPU, a group uses at most its grants plus a quantum q and a skid s.
+//! Grants add up to the budgets B. [`Regulator::snapshot`] reports whether each period kept this bound, and
+//! [`Incident`] why one did not. The bound holds because of the order: the thread that occupies the CPU never sleeps,
+//! so the group cannot run before its freezer has written.
 //!
-//! What it does not see: memory traffic of devices, and whatever the sensor's event leaves out ([`Sensor::blind`]). It does not decide
-//! which budgets are sound: that is `memtint guard rmin` and [`memtint_guard::Config::check`].
+//! Regulation does not cover memory traffic of devices or traffic that the sensor's event omits ([`Sensor::blind`]).
+//! Sound budgets are determined by `memtint guard rmin` and [`memtint_guard::Config::check`].
 //!
-//! Types to know: [`Settings`] is checked by [`Regulator::start`]; [`Sensor`] says what is counted; [`self_test()`] shows that the
-//! regulation works on this machine before anything depends on it.
+//! Types to know: [`Settings`] is checked by [`Regulator::start`]; [`Sensor`] names the counted event; [`self_test()`]
+//! shows that regulation works on this machine before anything depends on it.
 #![cfg(target_os = "linux")]
 
 mod attendant;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::sys::{self, LoadMemory};
 
-/// What a load does.
+/// The activity of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
@@ -31,7 +31,7 @@ impl Load {
         Load::NAMES.iter().find(|(_, load)| *load == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether the load knows exactly how many events it causes at least.
+    /// Whether the load has an exact lower bound of the events that it causes.
     pub(crate) fn is_counted(self) -> bool {
         matches!(self, Load::Faults | Load::Switches)
     }

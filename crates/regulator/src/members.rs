@@ -1,7 +1,7 @@
 //! Tasks that leave a regulated group: from then on, no budget binds them.
 //!
-//! The groups' processes are listed at each look: now and then, and where the kernel tells, when any process of the machine has come into
-//! another group. One that has begun and left between two looks is not seen.
+//! Each look lists the groups' processes. Looks are periodic and, if the kernel reports moves, follow each move of a
+//! process of this machine into another group. A process that has started and left between two looks is missed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +48,7 @@ impl Watch {
             if self.common.stop.load(Ordering::Acquire) {
                 return;
             }
-            // A storm of moves is looked at twice a period.
+            // Limits a storm of moves to two looks a period.
             let rest = Duration::from_nanos(self.common.period_ns / 2).min(LOOK).max(begin.elapsed() * REST);
             self.wait(None, rest);
             self.wait(moves.as_ref(), LOOK);
@@ -79,7 +79,7 @@ impl Watch {
     }
 }
 
-/// Whether the kernel takes the program that tells of moves.
+/// Whether the kernel accepts the program that reports moves.
 fn may_trace() -> bool {
     let is_realtime = fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
     !is_realtime || sys::kernel_release() >= LEAST_REALTIME_KERNEL

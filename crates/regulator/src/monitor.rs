@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What has passed through an L3 cache to memory since the counters began, by all tasks of the machine.
+/// Traffic of all tasks of the machine between an L3 cache and memory since the counters began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes, of all nodes' memory; `None` where the processor or the kernel does not have the number.
@@ -103,7 +103,7 @@ impl Monitor {
     }
 }
 
-/// The file says "Unavailable" or "Error" where there is no number.
+/// The number in a file; `None` for "Unavailable" or "Error".
 fn number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
@@ -150,7 +150,7 @@ mod tests {
         fs::write(folder.join("mon_data/mon_L3_00/mbm_total_bytes"), "5000\n").unwrap();
         let later = monitor.read();
         assert_eq!(later.since(&read)["00"], Traffic { total_bytes: Some(4000), local_bytes: Some(0) });
-        // What the group has caused before it was removed is not known.
+        // The traffic of the group before its removal is unknown.
         fs::remove_dir_all(folder.join("batch")).unwrap();
         assert_eq!(monitor.read().since(&read)["00"], Traffic::default());
         fs::remove_dir_all(folder).unwrap();

@@ -1,4 +1,4 @@
-//! What each period has shown, and why a promise was broken.
+//! The findings of each period, and causes of a broken promise.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,9 +73,9 @@ pub struct Incident {
     pub group: usize,
     /// The CPU.
     pub cpu: usize,
-    /// Events that the group has used on this CPU, as far as they were counted.
+    /// Counted events of the group on this CPU.
     pub used: u64,
-    /// Most that it may use: what it was granted, a quantum and a skid.
+    /// The most events that it may use: its grants, a quantum and a skid.
     pub allowed: u64,
     /// Why.
     pub cause: Cause,
@@ -84,7 +84,7 @@ pub struct Incident {
 }
 
 impl Incident {
-    /// A period that shows nothing, whatever was counted.
+    /// A period that proves nothing, whatever was counted.
     pub(crate) fn without_count(period: u32, (group, cpu): (usize, usize), cause: Cause) -> Incident {
         Incident { period, group, cpu, used: 0, allowed: 0, cause, process: None }
     }

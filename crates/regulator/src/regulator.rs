@@ -460,8 +460,9 @@ impl Regulator {
         self.common.freezers.iter().map(|freezer| freezer.as_ref().map(Freezer::cost)).collect()
     }
 
-    /// Whether regulation has ended by itself, because a counter or a thread has failed, a CPU is offline, a group was removed, or the
-    /// guardian has ended: the last incidents say why, as far as it is known. Looks at groups and CPUs; to be called now and then.
+    /// Whether regulation has ended by itself, because a counter or a thread has failed, a CPU is offline, a group was
+    /// removed, or the guardian has ended: the last incidents have the cause, if it is known. Checks groups and CPUs;
+    /// to be called periodically.
     pub fn has_ended(&mut self) -> bool {
         if self.looked_outside.is_none_or(|looked| looked.elapsed() > OUTSIDE) {
             self.look_outside();
@@ -545,7 +546,7 @@ const START_NS: u64 = 5_000_000;
 /// An observation counts for half.
 const EWMA_SHIFT: u32 = 1;
 
-/// What a thread needs to take its seats.
+/// The data that a thread needs to take its seats.
 struct Opening {
     index: usize,
     group: usize,

@@ -37,7 +37,7 @@ pub(crate) struct Common {
     pub(crate) begun: AtomicUsize,
 }
 
-/// Tells a regulator thread to look at what others have changed.
+/// Makes a regulator thread check for changes by other threads.
 #[derive(Debug)]
 pub(crate) struct Bell {
     pub(crate) rung: AtomicBool,
@@ -85,7 +85,7 @@ fn keep(list: &mut VecDeque<Incident>, incident: Incident) {
     list.push_back(incident);
 }
 
-/// What a period has met that explains events beyond its bound, the likeliest cause first.
+/// Observations in a period that explain events beyond its bound, the likeliest cause first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Troubles {
     pub(crate) late: bool,
@@ -256,7 +256,7 @@ impl Seat {
         self.actions = actions;
     }
 
-    /// Ends the accounts of a period. What is left of its last grant lapses.
+    /// Ends the accounts of a period. The rest of its last grant lapses.
     fn close(&mut self, period: u32, granted: Use) {
         if period > 0 {
             self.judge(period, granted);
@@ -315,7 +315,7 @@ impl Seat {
         self.common.report(self.index, Incident { period, group, cpu, used, allowed, cause, process: None });
     }
 
-    /// A period that shows nothing.
+    /// Reports a period whose figures prove nothing.
     pub(crate) fn report_cause(&self, cause: Cause) {
         self.report(self.core.period(), 0, 0, cause);
     }
@@ -354,7 +354,7 @@ impl Seat {
         self.stopped_at + self.skid + 1
     }
 
-    /// Looks at what others have changed.
+    /// Checks for changes by other threads.
     pub(crate) fn look(&mut self) {
         self.call(|core, shared, actions| core.look(shared, actions));
     }
@@ -423,7 +423,7 @@ impl Seat {
 }
 
 impl Drop for Seat {
-    /// However regulation ends, the group runs.
+    /// The group runs again, however regulation ends.
     fn drop(&mut self) {
         if let (Some(_), Some(freezer)) = (self.throttled_since_ns.take(), &self.common.freezers[self.group]) {
             freezer.release();

@@ -14,7 +14,7 @@ use crate::regulator::Regulator;
 use crate::settings::Place;
 use crate::sys;
 
-/// What the self-test of a group on a CPU has seen.
+/// The result of the self-test of a group on a CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Tested {
     /// Name of the group.
@@ -27,7 +27,7 @@ pub struct Tested {
     pub own_budget: Seen,
 }
 
-/// What a load has met.
+/// The observations under a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Seen {
     /// Budget in events per period.
@@ -38,7 +38,7 @@ pub struct Seen {
     pub throttled_periods: u64,
     /// Events that were counted.
     pub counted: u64,
-    /// Events that the load has caused by its own count; `None` if it does not know.
+    /// Events that the load has caused by its own count; `None` if it has none.
     pub caused: Option<u64>,
 }
 
@@ -46,9 +46,10 @@ pub struct Seen {
 const PERIODS: u32 = 10;
 const TIME: Duration = Duration::from_millis(60);
 
-/// Runs a load in each group on each CPU, one after another, twice: with a budget of hardly more than the skid, in which it must be
-/// throttled, and with the group's own budget. In each period it must keep within budget, quantum and skid. The groups' own tasks
-/// may run meanwhile, and stand still for most of the time of the first load and until its budget is in force again. Gives up when `cancelled` says so.
+/// Runs a load in each group on each CPU, one after another, twice: with a budget of hardly more than the skid, in
+/// which it must be throttled, and with the group's own budget. In each period it must keep within budget, quantum and
+/// skid. The groups' tasks may run meanwhile; they stand still for most of the first load and until the budget is in
+/// force again. Gives up when `cancelled` returns true.
 ///
 /// # Errors
 /// [`RegulatorError::SelfTest`] with what was seen, if the load was not throttled, if any group has gone beyond its bound, if the
@@ -136,7 +137,7 @@ impl Test<'_> {
 
 /// Longest time of a load on a CPU that is occupied.
 const OCCUPIED: Duration = Duration::from_millis(500);
-/// What a load on a busy machine may take beside twenty times its own time.
+/// The time that a load may take on a busy machine, on top of twenty times its duration.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A load that is killed when this is dropped.

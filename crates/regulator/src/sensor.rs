@@ -1,4 +1,4 @@
-//! What is counted: performance events, by name or by code.
+//! The events to count: performance events, by name or by code.
 
 use std::fs;
 
@@ -51,7 +51,7 @@ struct Catalogue {
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: String,
-    /// CPUs it is for, by what /proc/cpuinfo says; all, without one.
+    /// CPUs that it applies to, as lines of /proc/cpuinfo; all if empty.
     #[serde(default)]
     cpus: Vec<String>,
     kind: u32,
@@ -205,7 +205,7 @@ fn pmu(text: &str) -> Option<Event> {
     Some(Event { kind, config })
 }
 
-/// Puts a value where a format says (`config:0-7,32-35`); `None` if it does not fit.
+/// Puts a value into the bits of a format (`config:0-7,32-35`); `None` if it does not fit.
 fn place(format: &str, mut value: u64, config: &mut [u64; 3]) -> Option<()> {
     let (word, ranges) = format.trim().split_once(':')?;
     let word = config.get_mut(match word {

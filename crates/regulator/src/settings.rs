@@ -1,4 +1,4 @@
-//! What is to be regulated, and whether that can be promised on this machine.
+//! The groups to regulate, and whether this machine can keep their bounds.
 
 use std::fs;
 use std::time::Duration;
@@ -75,8 +75,8 @@ pub struct Settings {
     pub sensor: Sensor,
     /// Groups, at least one.
     pub groups: Vec<GroupSettings>,
-    /// Guaranteed bandwidth r_min in events per period. Without one, budgets are limits, and nothing says that the memory can
-    /// serve them.
+    /// Guaranteed bandwidth r_min in events per period. Without one, budgets are only limits: it is unknown whether the
+    /// memory can serve them.
     pub guaranteed: Option<u32>,
     /// Most events that a CPU can cause in a period, for groups that are stopped by occupying their CPU.
     pub peak: Option<u64>,

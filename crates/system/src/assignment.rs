@@ -221,7 +221,7 @@ impl AssignedTask {
     }
 }
 
-/// Tells what programs in two selections contend for, in words; `None` when they are apart.
+/// Describes the colors that programs in two selections contend for; `None` when the selections are disjoint.
 ///
 /// Programs on different nodes contend for neither banks nor sets. A dimension that neither names is not partitioned
 /// between them, so it is no conflict, unless they name nothing at all and thus share everything. Both must be of one
@@ -249,7 +249,7 @@ fn common(a: Option<&IndexSet>, b: Option<&IndexSet>) -> Option<IndexSet> {
     }
 }
 
-/// The indices of a list that must be plain, because a file does not tell how many cores or partitions exist.
+/// The indices of a list that must be plain, because a file does not contain the number of cores or partitions.
 fn plain(place: &Place, field: &str, list: Option<&IndexList>) -> Result<Option<Vec<u32>>, SystemError> {
     const PLAIN: &str = "a plain list such as 0-3,8, of numbers below 8192";
     match list {

@@ -1,7 +1,7 @@
 //! The system file as written.
 //!
-//! A field is a field of one of these structs: its documentation is what the JSON Schema says, and `considered` names the
-//! verbs that use it.
+//! Each field of the file is a field of one of these structs. Its documentation becomes its description in the JSON
+//! Schema; `considered` names the verbs that use it.
 
 use memtint_map::Granule;
 use memtint_units::{ByteSize, IndexList};

@@ -1,11 +1,11 @@
 //! System files: the tasks of a machine, once, for every verb.
 //!
-//! What it is for: `analyze`, `refresh`, `run`, `inspect`, `guard` and `sim` read the same file. [`SystemFile`] is the file as
-//! written, with values of valid form. A consumer turns it into its own input and checks what it needs: [`Assignment`] is that of
-//! the verbs that color memory; crate `analysis` makes that of the analyses. [`left_out`] names the fields of a file that a verb
-//! does not consider.
+//! `analyze`, `refresh`, `run`, `inspect`, `guard` and `sim` read the same file. [`SystemFile`] is the file as written,
+//! with values of valid form. A consumer turns it into its own input and checks what it needs: [`Assignment`] is that
+//! of the verbs that color memory; crate `analysis` makes that of the analyses. [`left_out`] names the fields of a file
+//! that a verb does not consider.
 //!
-//! What it deliberately does not do: it enforces nothing and answers nothing, and `load` is all that it opens.
+//! This crate enforces nothing and answers no questions; only `load` opens a file.
 //!
 //! ```
 //! use memtint_system::{Assignment, SystemFile, Verb, left_out};

@@ -1,4 +1,4 @@
-//! Values of fields: each type reads its text form, and its error says what it accepts.
+//! Values of fields: each type parses its text form, and its error names the accepted values.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A time, for [`Place::need`](crate::Place::need).
 pub const TIME: &str = "a time such as \"20 ms\"";
-/// What a time looks like.
+/// The accepted form of a time.
 const SPAN: &str = "a text with a number and its unit, ps, ns, us, ms or s, in whole picoseconds, less than 53 days, such as \"20 ms\" or \"7.8 us\"";
 /// Times are less than this, so that sums of a few do not overflow.
 const TIME_END: u64 = 1 << 62;
-/// What a text looks like that must not be empty.
+/// The accepted form of a text that must not be empty.
 pub(crate) const TEXT: &str = "a text that is not empty";
 
 /// A channel has at most this many ranks.
@@ -31,12 +31,12 @@ pub struct Count<const MIN: u64, const MAX: u64 = { u64::MAX }>(u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text(String);
 
-/// Ranks of a channel: how many, or which.
+/// Ranks of a channel: a count or a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ranks {
-    /// So many.
+    /// A number of ranks.
     Count(Count<1, 64>),
-    /// These, as a list such as `0-3`.
+    /// A list of ranks, such as `0-3`.
     List(IndexList),
 }
 

@@ -1,4 +1,4 @@
-//! A system file in the hands of a verb: what it uses, does not consider, and must not ignore.
+//! The fields of a system file that a verb uses, does not consider, and must not ignore.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a task executes in a simulation.
+//! The work of a task in a simulation.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
-//! What the tests of all crates share. A development dependency only: no program contains it.
+//! Code shared by the tests of all crates. A development dependency only: no program contains it.
 //!
-//! A test that cannot run here calls [`skip`] and returns. A live test, one that reads frame numbers or times memory, holds
-//! [`alone`] while it runs. A test of minutes runs when something that it depends on has changed ([`due`]). What is
-//! printed as JSON is held against its [`StrictSchema`].
+//! A test that cannot run here calls [`skip`] and returns. A live test, one that reads frame numbers or times memory,
+//! holds [`alone`] while it runs. A test that takes minutes runs only when one of its dependencies has changed
+//! ([`due`]). JSON output is validated against its [`StrictSchema`].
 
 #![forbid(unsafe_code)]
 
@@ -65,7 +65,8 @@ impl Due {
         Due { name: name.to_owned(), files: files.to_owned(), versions: versions.to_owned(), stamp }
     }
 
-    /// The test has passed: with the same files, it is not due again on this machine. If they have changed meanwhile, what ran is not known.
+    /// The test has passed: with the same files, it is not due again on this machine. If they have changed meanwhile,
+    /// it is unknown which version ran.
     ///
     /// # Panics
     ///
@@ -78,8 +79,9 @@ impl Due {
     }
 }
 
-/// Whether the test `name` is to run: `None` if it has passed on this machine, with these files and what is below these folders as they
-/// are, and with `versions`, what else it depends on, and no other compiler. Says so on standard error then. Always due with [`FULL`].
+/// Whether the test `name` must run. `None`, with a note on standard error, if it has passed on this machine with the
+/// same compiler, the same content of `files` (folders with everything below them) and the same `versions`, its other
+/// dependencies. Always due with [`FULL`].
 ///
 /// # Panics
 ///
@@ -104,7 +106,7 @@ pub fn version(program: &str) -> String {
     output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).lines().take(1).collect())
 }
 
-/// Of memtint, where the user's programs keep what may be lost.
+/// The folder of memtint in the user's cache.
 fn cache() -> PathBuf {
     let folder = std::env::var_os("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let folder = folder.or_else(|| Some(std::env::home_dir()?.join(".cache"))).unwrap_or_else(std::env::temp_dir);
@@ -199,7 +201,7 @@ mod tests {
         record(&path, "the program node").expect("the temporary directory is writable");
         record(&path, "two CPUs").expect("the temporary directory is writable");
         let text = std::fs::read_to_string(&path).expect("it was written");
-        std::fs::remove_file(&path).expect("it is there");
+        std::fs::remove_file(&path).expect("it was written");
         assert_eq!(text, "needs the program node\nneeds two CPUs\n");
     }
 

@@ -1,4 +1,4 @@
-//! What is printed as JSON, held strictly against its schema.
+//! Strict validation of JSON output against its schema.
 
 use jsonschema::Validator;
 use serde_json::Value;
@@ -20,7 +20,7 @@ impl StrictSchema {
         StrictSchema(jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{error}: {schema}")))
     }
 
-    /// What in a document is not as the schema says: for each difference a place and a sentence.
+    /// The differences between a document and the schema: a place and a sentence for each.
     #[must_use]
     pub fn differences(&self, document: &Value) -> Vec<String> {
         self.0.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()

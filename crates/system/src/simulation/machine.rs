@@ -181,7 +181,7 @@ pub struct SystemSection {
     /// jobs is one without end.
     #[serde(default = "yes")]
     pub preemption: bool,
-    /// Time a core takes to go over to another task; default 0 ns: what a switch costs is what its caches lose.
+    /// Time of a context switch; default 0 ns: a switch then costs only the content that the caches lose.
     #[serde(default)]
     pub switch: Time,
     /// Quantum of `round-robin`; default 4 ms.

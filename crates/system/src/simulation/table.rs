@@ -19,9 +19,9 @@ use crate::quantity::Time;
 /// ]
 /// ```
 ///
-/// A task runs in its slots only, and what is not complete at the end of one goes on in the next. Of several instances of a
-/// task (copy tasks) the one has a job whose slot comes first from the job's release on; an instance that is late with the
-/// job before has this one, too.
+/// A task runs in its slots only; a job that is incomplete at the end of a slot continues in the next one. With several
+/// instances of a task (copy tasks), a job runs in the instance whose slot is the first after its release; an instance
+/// that is late with the previous job takes this one as well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableSection {
